@@ -8,7 +8,7 @@
 namespace strobe::comm {
 namespace {
 
-// Where `theirs` is not `ours`; empty: nowhere.
+// Describes the first of this rank's facts, `theirs`, that differs from those in rank 0's message; empty if all agree.
 std::string difference_of(const World& world, const Json& theirs, const Json& told) {
   const Json& ours = told.at("facts");
   for (const auto& [key, value] : theirs.as_object()) {

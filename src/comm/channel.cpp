@@ -1,4 +1,4 @@
-// Sockets, with a limit to every wait.
+// Sockets with a time limit for every wait.
 #include "comm/channel.h"
 
 #include <arpa/inet.h>
@@ -41,7 +41,7 @@ bool wait_for(int descriptor, short events, double until) {
   }
 }
 
-// Connects within a few seconds, or -1.
+// Connects within a few seconds, or returns -1.
 int try_connect(const addrinfo& address, double until) {
   const int descriptor = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor < 0) return -1;

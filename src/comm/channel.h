@@ -1,4 +1,4 @@
-// Lines of JSON over TCP: the ranks' control connections. handshake.cpp and peers.cpp call.
+// Lines of JSON over TCP: the ranks' control connections. handshake.cpp and peers.cpp use it.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace strobe::comm {
 
 inline constexpr std::size_t kLongestLine = 1 << 20;  // bytes of a message
 
-// One end of a connection. A message is small and is sent whole.
+// One end of a connection. Messages are small and are sent whole.
 class Channel {
  public:
   Channel() = default;
@@ -33,13 +33,13 @@ class Channel {
   }
   ~Channel();
 
-  bool send(const Json& message);          // false where the other end is gone
+  bool send(const Json& message);          // returns false if the peer has disconnected
   std::optional<Json> next();              // does not wait
   std::optional<Json> next(double until);  // waits until that moment of the steady clock
   void set_longest(std::size_t bytes) { longest_ = bytes; }
-  // The caller found the last message malformed: nothing more is read.
+  // Call if the last message was malformed: stops reading.
   void refuse() { ended_ = malformed_ = true; }
-  bool ended() const { return ended_; }          // nothing more will come, and every message was returned
+  bool ended() const { return ended_; }          // no message will follow, and all have been returned
   bool malformed() const { return malformed_; }  // ended because of invalid data
   int descriptor() const { return descriptor_; }
 
@@ -56,9 +56,9 @@ inline constexpr const char* kAllInterfaces = "0.0.0.0";
 // The listening socket of rank 0.
 class Listener {
  public:
-  // `address`: numeric IPv4. port 0: any free one. Throws Error(runtime).
+  // `address`: numeric IPv4. port 0: any free port. Throws Error(runtime).
   explicit Listener(const std::string& address, int port = 0);
-  // Takes over a socket that listens on this port, inherited from the launcher. Throws Error(runtime).
+  // Adopts a socket that listens on this port, inherited from the launcher. Throws Error(runtime).
   static Listener adopt(int descriptor, int port);
   Listener(Listener&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)), port_(other.port_) {}
   ~Listener();
@@ -74,23 +74,23 @@ class Listener {
   int descriptor_ = -1, port_ = 0;
 };
 
-// IPv4 addresses, "192.0.2.7 10.0.0.1", that reach the socket of this host that listens on `address`. Loopback comes
-// first from this host if the socket listens on all interfaces. Otherwise another user may listen on loopback at its
-// port.
+// Returns IPv4 addresses, "192.0.2.7 10.0.0.1", that reach this host's socket that listens on `address`. For this host,
+// loopback comes first, but only if the socket listens on all interfaces: otherwise another user may listen on loopback
+// at its port.
 enum class From { this_host, other_hosts };
 std::string addresses_of_listener(const std::string& address, From from);
 
-// IPv4 address of an interface by its name, or the address itself if this host has it. Otherwise throws
+// Returns the IPv4 address of an interface by its name, or the address itself if this host has it. Otherwise throws
 // Error(invalid_argument) with the valid names.
 std::string address_of_interface(const std::string& interface);
 
-// IPv4 address of a name that this host has and that is not loopback; empty if there is none.
+// Returns a non-loopback IPv4 address of `name` that this host has; empty if there is none.
 std::string own_address_of(const std::string& name);
 
-// For poll: until a moment of the steady clock, rounded up.
+// Returns the timeout for poll() until a time of the steady clock, rounded up.
 int milliseconds_until(double until);
 
-// Tries an address (name or number) once. None if it does not answer.
+// Tries an address (name or number) once. Returns none if it does not answer.
 std::optional<Channel> connect_once(const std::string& address, int port, double until);
 
 }  // namespace strobe::comm

@@ -1,4 +1,4 @@
-// What ranks do together, as values: elements in memory, who holds which share of them, one collective call.
+// Value types of collectives: elements in memory, shares of ranks, one collective call.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ class GpuEvent;
 
 namespace strobe::comm {
 
-enum class Element { byte, fp32, fp64, int64 };  // bytes are moved, never summed
+enum class Element { byte, fp32, fp64, int64 };  // bytes are copied, never summed
 
 constexpr std::int64_t size_of(Element element) {
   switch (element) {
@@ -28,7 +28,7 @@ const char* name_of(Element element);
 
 enum class Memory { host, gpu };
 
-// A run of elements, which stays the caller's.
+// A non-owning range of elements.
 struct Elements {
   void* data = nullptr;
   std::int64_t count = 0;
@@ -41,7 +41,7 @@ struct Elements {
   }
 };
 
-// Of memory on the host. A source is never written to, whatever its type says here.
+// Elements in host memory. A source is never written to, although the type here is not const.
 inline Elements elements(std::span<float> values) {
   return {values.data(), static_cast<std::int64_t>(values.size()), Element::fp32};
 }
@@ -55,8 +55,8 @@ inline Elements elements(std::span<std::byte> values) {
   return {values.data(), static_cast<std::int64_t>(values.size()), Element::byte};
 }
 
-// The part of `total` elements that a rank holds when they are split: parts differ by one element at most, and the
-// first ranks have the larger ones.
+// The range of `total` elements that a rank holds after an even split. Sizes differ by at most one element; the first
+// ranks have the larger ones.
 struct Share {
   std::int64_t first, count;
 };
@@ -65,15 +65,15 @@ constexpr Share share_of(std::int64_t total, int rank, int size) {
   return {rank * least + (rank < larger ? rank : larger), least + (rank < larger ? 1 : 0)};
 }
 
-// out[i] = a[i] + b[i] on the host; out may be a or b, no other overlap. Not for bytes.
+// out[i] = a[i] + b[i] on the host. out may be a or b; no other overlap is allowed. Not for bytes.
 void add(const void* a, const void* b, void* out, std::int64_t count, Element element);
 
 enum class Kind { barrier, broadcast, all_reduce, reduce_scatter, all_gather };
 
 const char* name_of(Kind kind);  // "all-reduce"
 
-// Bytes a second that every link must carry for one byte a second of the algorithm: 2 (n - 1) / n for an all-reduce,
-// (n - 1) / n for reduce-scatter and all-gather, 1 for a broadcast.
+// Ratio of bus bandwidth to algorithm bandwidth: 2 (n - 1) / n for an all-reduce, (n - 1) / n for reduce-scatter and
+// all-gather, 1 for a broadcast.
 double bus_factor(Kind kind, std::int64_t ranks);
 
 // State of the other ranks in a barrier until rank 0 has entered it.
@@ -84,12 +84,12 @@ enum class Waiting {
 
 struct Collective {
   Kind kind = Kind::barrier;
-  Elements in{}, out{};                // broadcast: only out; the root's is sent
+  Elements in{}, out{};                // broadcast: only out; the root's out is sent
   int root = 0;                        // broadcast only
-  const GpuEvent* after = nullptr;     // GPU memory: `in` is ready after this event; null: it is ready now
+  const GpuEvent* after = nullptr;     // GPU memory: `in` is ready after this event; null: ready now
   Waiting waiting = Waiting::polling;  // barrier only
 
-  std::int64_t total() const;  // elements that the ranks have together: the larger of in and out
+  std::int64_t total() const;  // elements across all ranks: the larger of in and out
   std::string text() const;    // "all-reduce of 250000 fp32"
 };
 

@@ -1,4 +1,4 @@
-// The caller's side: checks, the queue, waiting.
+// The caller's side: checks, queue, waiting.
 #include "comm/communicator.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kPatience = 5;  // seconds beyond a limit that the thread has to notice it
+constexpr double kPatience = 5;  // seconds beyond a limit for the communicator's thread to react
 
 [[noreturn]] void fail_of(const Communicator::State& state, const std::string& operation, const std::string& why) {
   fail(state.code, "{}: {}: {}", state.place(), operation, why);
@@ -77,7 +77,7 @@ const char* name_of(EngineKind kind) {
 
 EngineKind engine_for(EngineKind asked, const World& world) {
   if (asked != EngineKind::automatic) return asked;
-  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // MPI knows who is right
+  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // MPI knows the correct size
 }
 
 Limits limits_from(const Variable& variable) {
@@ -105,7 +105,7 @@ void Pending::wait() const {
     if (state->peers && state->peers->failed() && failed_at == 0) failed_at = now;
     const bool over =
         call_->stage == Call::Stage::running && now > call_->times.began + state->options.limits.operation + kPatience;
-    if (over || (failed_at > 0 && now > failed_at + kPatience)) {  // a library underneath does not return
+    if (over || (failed_at > 0 && now > failed_at + kPatience)) {  // the underlying library does not return
       state->fail_call(failed_at > 0 ? state->peers->failure()
                                      : fmt::format("not complete in {:g} s", state->options.limits.operation));
       call_->stage = Call::Stage::failed;

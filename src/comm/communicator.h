@@ -1,7 +1,7 @@
-// Ranks that work together: broadcast, all-reduce, reduce-scatter, all-gather, barrier, each also asynchronous. One
-// thread of its own does all calls, in the order in which they were started; that order must be the same on all ranks.
-// Every wait has a limit, and ends early where another rank is lost: then it throws, on every rank, one line that names
-// rank, host and operation. The strategies of data parallel training stand on this.
+// Collective communication between ranks: broadcast, all-reduce, reduce-scatter, all-gather, barrier, each also
+// asynchronous. The communicator's thread runs all calls in the order in which they were started; the order must be the
+// same on all ranks. Every wait has a time limit and ends early if a rank is lost: it then throws, on every rank, one
+// line with rank, host and operation. Data parallel training uses it.
 #pragma once
 
 #include <cstdint>
@@ -21,22 +21,22 @@ enum class EngineKind { automatic, single, mpi, nccl };  // automatic: single fo
 
 const char* name_of(EngineKind kind);
 
-// The engine that `automatic` stands for in this world.
+// Returns the engine that `automatic` selects in this world.
 EngineKind engine_for(EngineKind asked, const World& world);
 
-// Moments of a call on the steady clock, in seconds. It begins when it is its turn and its memory is ready.
+// Times of a call on the steady clock, in seconds. It begins when earlier calls are done and its memory is ready.
 struct CallTimes {
   double queued = 0, began = 0, ended = 0;
 };
 
-// A call under way. Its memory must stay until it was waited for (or has failed).
+// A pending call. Its memory must stay valid until it has been waited for or has failed.
 class Pending {
  public:
-  Pending() = default;  // of nothing: done
+  Pending() = default;  // no call: done
 
-  bool done() const;        // throws Error(runtime) where it has failed
-  void wait() const;        // likewise
-  CallTimes times() const;  // of a call that is done
+  bool done() const;        // throws Error(runtime) if the call failed
+  void wait() const;        // throws Error(runtime) if the call failed
+  CallTimes times() const;  // valid after the call is done
 
   struct Call;
 
@@ -53,17 +53,17 @@ struct CommunicatorOptions {
   std::int64_t chunk = kChunk;
 };
 
-// STROBE_COMM_TIMEOUT and STROBE_COMM_SILENCE in seconds, else the defaults. Throws Error(invalid_argument).
+// Reads STROBE_COMM_TIMEOUT and STROBE_COMM_SILENCE in seconds, with defaults. Throws Error(invalid_argument).
 Limits limits_from(const Variable& variable);
 
 class Communicator {
  public:
-  // All ranks of the world make one, with the same facts. Throws Error on every rank where they differ
-  // (invalid_argument), where the engine is not built in (unsupported) or a rank does not come (runtime). With nccl the
-  // calling thread's current GPU becomes the one of its number among the host's ranks.
+  // Collective: every rank of the world constructs one, with the same facts. Throws Error on every rank if facts differ
+  // (invalid_argument), the engine is not built in (unsupported) or a rank does not connect (runtime). With nccl, the
+  // GPU with the rank's local index on its host becomes the calling thread's current GPU.
   explicit Communicator(const World& world, const CommunicatorOptions& options = {});
-  // Waits for what is under way, then leaves together with the others. During an exception it gives up instead: the
-  // others learn of it at once.
+  // Waits for pending calls, then leaves together with the other ranks. During stack unwinding it aborts instead, which
+  // notifies the others at once.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -73,15 +73,15 @@ class Communicator {
   int size() const { return world_.size; }
   EngineKind engine() const { return kind_; }
   const Limits& limits() const;
-  Share share(std::int64_t total) const { return share_of(total, rank(), size()); }  // this rank's
+  Share share(std::int64_t total) const { return share_of(total, rank(), size()); }  // share of this rank
 
-  // Started now, done later, in memory of the calling thread's current GPU or of the host. `after`: GPU memory is ready
-  // once it has passed. Bad sizes throw Error(invalid_argument).
+  // Each starts a call on memory of the calling thread's current GPU or of the host, and returns at once. `after`: GPU
+  // memory is ready after this event. Invalid sizes throw Error(invalid_argument).
   Pending start(const Collective& collective);
   Pending start_broadcast(const Elements& data, int root = 0);
   Pending start_all_reduce(const Elements& in, const Elements& out);      // sums; `in` may be `out`
   Pending start_reduce_scatter(const Elements& in, const Elements& out);  // out: this rank's share of the sums
-  Pending start_all_gather(const Elements& in, const Elements& out);  // in: this rank's share, or its place in `out`
+  Pending start_all_gather(const Elements& in, const Elements& out);  // in: this rank's share, or its position in `out`
   Pending start_barrier();
 
   void broadcast(const Elements& data, int root = 0) { start_broadcast(data, root).wait(); }
@@ -93,7 +93,7 @@ class Communicator {
   // A barrier in which the other ranks sleep until rank 0 enters it, so that they do not disturb rank 0's work.
   void barrier_asleep() { start({.waiting = Waiting::asleep}).wait(); }
 
-  // Ends the work of all ranks: each one's next or current wait throws with this rank and the reason.
+  // Ends the work of all ranks: the next or current wait of each rank throws with this rank and the reason.
   void abort(std::string_view reason);
 
   struct State;
@@ -103,7 +103,7 @@ class Communicator {
   EngineKind kind_;
   std::shared_ptr<State> state_;
   std::thread thread_;
-  int exceptions_;  // under way when this was made
+  int exceptions_;  // uncaught exceptions at construction
 };
 
 }  // namespace strobe::comm

@@ -14,7 +14,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kStrangerLimit = 10;  // seconds for a connection to prove itself
+constexpr double kStrangerLimit = 10;  // seconds for a connection to authenticate
 constexpr std::size_t kSpareStrangers = 64;
 
 enum class Answer { none, false_proof };
@@ -115,7 +115,7 @@ Channel join_rank_0(const World& world, Presentation presentation, const Meeting
       if (channel && prove(*channel, world, presentation, meeting, answer)) return std::move(*channel);
     }
     if (answer == Answer::false_proof) until = std::min(until, begin + meeting.patience);
-    usleep(50'000);  // rank 0 may not listen yet
+    usleep(50'000);  // rank 0 may not be listening yet
   } while (now_seconds() < until);
   if (answer == Answer::false_proof)
     fail(ErrorCode::runtime, "what listens at {} is not rank 0 of this job: it does not know {}", where(),

@@ -1,5 +1,5 @@
 // The handshake: ranks connect to rank 0's listening socket and authenticate each other with the job's token. peers.cpp
-// calls.
+// uses it.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ struct Guest {
   Channel channel;
 };
 
-// Rank 0's side. Handles all connections concurrently. Connections that are silent, malformed or without the token are
-// closed and delay no rank. At most one unauthenticated connection per rank and 64 more are open.
+// Rank 0's side. Handles all connections concurrently. It closes connections that are silent, malformed or lack the
+// token; they delay no rank. At most one unauthenticated connection per rank plus 64 more are open.
 class Reception {
  public:
   Reception(Listener& listener, const World& world);
@@ -44,8 +44,8 @@ class Reception {
   std::vector<Stranger> strangers_;
 };
 
-// The other ranks' side: connects, checks that rank 0 knows the token, and presents this rank. Tries the addresses
-// (separated by spaces) in turn until `until`. `patience`: seconds to wait for an answer, and to retry after a wrong
+// The other ranks' side: connects, checks that rank 0 knows the token, and presents this rank. Cycles through the
+// addresses (separated by spaces) until `until`. `patience`: seconds to wait for an answer, and to retry after a wrong
 // one. Throws Error(runtime).
 struct Meeting {
   std::string addresses;

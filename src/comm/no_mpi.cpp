@@ -1,4 +1,4 @@
-// Stands in for mpi/ in a build without MPI: the same functions, each with the reason why not.
+// Replaces mpi/ in a build without MPI: the same functions report why MPI is missing.
 #include "comm/engine.h"
 #include "core/fail.h"
 

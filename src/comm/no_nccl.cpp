@@ -1,4 +1,4 @@
-// Stands in for nccl/ in a build without NCCL or CUDA.
+// Replaces nccl/ in a build without NCCL or CUDA.
 #include "comm/engine.h"
 #include "core/fail.h"
 

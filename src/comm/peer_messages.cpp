@@ -45,7 +45,7 @@ std::optional<bool> bool_in(const Json& message, const char* key) {
   return value->as_bool();
 }
 
-// Null if the key is missing or its value is not an array of this length.
+// Returns null if the key is missing or its value is not an array of this length.
 const Json::Array* array_in(const Json& message, const char* key, std::size_t size) {
   const Json* value = message.is_object() ? message.find(key) : nullptr;
   return value && value->is_array() && value->size() == size ? &value->as_array() : nullptr;

@@ -33,7 +33,7 @@ struct Greeting {
 struct Challenge {
   std::string nonce, proof;
 };
-// `facts_digest` covers build and fingerprint in full; their texts here are excerpts for an error message.
+// `facts_digest` covers the full build and fingerprint; their texts here are excerpts for an error message.
 struct Presentation {
   std::string proof;
   int rank = 0, size = 0;
@@ -52,7 +52,7 @@ struct Failed {
   std::string reason;
 };
 struct Closed {};
-// Latest call that each rank has entered. Rank 0 sends those of all ranks, another rank only its own.
+// Latest call that each rank has entered. Rank 0 sends those of all ranks, another rank only its latest call.
 struct Beat {
   std::vector<std::int64_t> calls;
   bool left = false;

@@ -1,4 +1,4 @@
-// A star of connections around rank 0, with one thread per process.
+// Connections in a star around rank 0, with one thread per process.
 #include "comm/peers.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kFailureLinger = 0.5;  // seconds that a failed rank 0 waits, so that the others receive the reason
+constexpr double kFailureLinger = 0.5;  // seconds that a failed rank 0 stays so that the others receive the reason
 constexpr std::size_t kExcerpt = 400;   // characters of a fact in a message
 constexpr const char* kSilentEnd = "ended without a word";
 constexpr const char* kMalformed = "sent a malformed message";
@@ -27,7 +27,7 @@ double beat_period(const Limits& limits) { return std::min(1.0, limits.silence /
 std::string host_text(const std::string& host) { return host.empty() ? "unknown-host" : printable(host, kLongestHost); }
 
 Presentation presentation_of(const World& world, const Facts& facts) {
-  const std::string size = std::to_string(facts.build.size());  // keeps the two texts apart
+  const std::string size = std::to_string(facts.build.size());  // the length separates the two texts
   return {.proof = "",
           .rank = world.rank,
           .size = world.size,
@@ -225,9 +225,9 @@ void Peers::beat() {
   send_all(json_of(beat));
 }
 
-// Detects members that are gone or silent.
+// Detects members that have disconnected or are silent.
 void Peers::check_members() {
-  if (failed()) {  // rank 0 stays until all others are gone
+  if (failed()) {  // rank 0 stays until all others have disconnected
     const bool is_last = std::all_of(members_.begin(), members_.end(),
                                      [&](const Member& m) { return m.channel.ended() || m.rank == lost_; });
     if (world_.rank == 0 && is_last) closed_ = true;

@@ -1,4 +1,4 @@
-// Failure detection between ranks: the handshake at the start, then messages about ranks that die, hang, give up or
+// Failure detection between ranks: the handshake at the start, then messages about ranks that die, hang, abort or
 // leave. Ranks send to rank 0 and rank 0 to all, independently of the engine, so that no rank waits forever for a dead
 // peer.
 #pragma once
@@ -20,10 +20,10 @@ namespace strobe::comm {
 
 struct Limits {
   double silence = 30;     // seconds without a message after which a rank counts as lost
-  double operation = 600;  // seconds for one call, in which the other ranks must enter it too
+  double operation = 600;  // seconds for one call, including the entry of all other ranks
 };
 
-// Must be equal on all ranks. So must the size of the world.
+// Must be equal on all ranks, as must the size of the world.
 struct Facts {
   std::string build;        // revision of the program
   std::string fingerprint;  // set by the caller: model and options
@@ -33,7 +33,7 @@ class Peers {
  public:
   // Rank 0: waits for all others and sends them `shared`. world.token must be the same on all ranks.
   Peers(const World& world, const Facts& facts, const Limits& limits, Listener& listener, std::string shared);
-  // The other ranks. `addresses` and `port` are rank 0's.
+  // The other ranks. `addresses` and `port` are those of rank 0.
   Peers(const World& world, const Facts& facts, const Limits& limits, const std::string& addresses, int port);
   // Both throw on every rank: Error(invalid_argument) if ranks differ, Error(runtime) if a rank is missing.
   ~Peers();
@@ -49,19 +49,19 @@ class Peers {
   // Blocks until rank 0 has entered this call, a rank is lost or the time `until` is reached. Rank 0 reports its call
   // at once.
   void await_rank_0(std::int64_t call, double until);
-  // Ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty if all have.
+  // Returns the ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty if all have.
   std::string late_for(std::int64_t call) const;
 
   void give_up(const std::string& reason);  // reports this rank as lost to all
 
-  // Announces that this rank is done and waits until all others are. Returns false if a rank was lost.
+  // Announces that this rank is done and waits for all others. Returns false if a rank was lost.
   bool leave();
 
  private:
-  struct Member {  // a rank that this one is connected to
+  struct Member {  // a connected rank
     int rank;
     Channel channel;
-    double heard = 0;  // moment of the last message; starts when the thread does
+    double heard = 0;  // time of the last message; starts when the thread starts
     bool left = false;
   };
 
@@ -70,7 +70,7 @@ class Peers {
   [[noreturn]] void refuse_all(const Refusal& refusal);
   void join(const std::string& addresses, int port);
   void start();
-  void attend();  // the thread
+  void attend();  // body of the thread
   void attend_until_closed();
   void report_own_end();
   void hear(Member& member);
@@ -88,9 +88,9 @@ class Peers {
   Facts facts_;
   Limits limits_;
   std::string shared_;
-  std::vector<std::string> hosts_;  // of all ranks
+  std::vector<std::string> hosts_;  // per rank
   std::vector<Member> members_;     // only the thread uses it, once it runs
-  int lost_ = -1;                   // the rank that this one found lost; only the thread uses it
+  int lost_ = -1;                   // rank that this rank found lost; used only by the thread
   int wake_ = -1;                   // an eventfd
   std::thread thread_;
 

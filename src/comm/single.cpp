@@ -1,4 +1,4 @@
-// The engine of one rank: a sum of one is a copy.
+// The engine of one rank: a reduction over one rank is a copy.
 #include <cstring>
 
 #include "comm/engine.h"

@@ -1,4 +1,4 @@
-// Two slots of pinned memory in turns: while piece i is with the engine, piece i + 1 is on its way from the GPU.
+// Two slots of pinned memory alternate: the engine processes chunk i while chunk i + 1 is copied from the GPU.
 #include "comm/staging.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct StagedEngine::Stage {
     stream.copy(to.data, from.data, static_cast<std::size_t>(from.bytes()));
   }
 
-  // load(i, slot) and store(i, slot) put copies on the stream, work(i, slot) is the engine's.
+  // load(i, slot) and store(i, slot) put copies on the stream; work(i, slot) runs the engine.
   template <class Load, class Work, class Store>
   void pipeline(std::int64_t pieces, const Stopped& stopped, Load load, Work work, Store store) {
     const auto begin = [&](std::int64_t i) {
@@ -40,7 +40,7 @@ struct StagedEngine::Stage {
       slot.loaded.synchronize();
       work(i, slot);
       store(i, slot);
-      begin(i + 2);  // behind the copy out of this slot, on the same stream
+      begin(i + 2);  // follows the copy out of this slot on the same stream
     }
     stream.synchronize();
   }
@@ -82,8 +82,8 @@ void StagedEngine::run_whole(const Collective& collective, const Stopped& stoppe
       [&](std::int64_t i, Stage::Slot& slot) { stage_->copy(out.part(i * most, count(i)), slot_part(i, slot.in)); });
 }
 
-// A piece has the same columns of every rank's share. Shares that differ by one element do so in the last piece, in the
-// way in which that piece itself is shared.
+// A chunk has the same columns of every rank's share. Shares may differ by one element; they do so in the last chunk,
+// as an even split of that chunk does.
 void StagedEngine::run_shares(const Collective& collective, const Stopped& stopped) {
   const bool scatters = collective.kind == Kind::reduce_scatter;
   const Elements& whole = scatters ? collective.in : collective.out;
@@ -97,7 +97,7 @@ void StagedEngine::run_shares(const Collective& collective, const Stopped& stopp
     for (int rank = 0; rank < size_; ++rank) sum += count_of(i, rank);
     return sum;
   };
-  // The piece's part of the whole, rank by rank, between the GPU and a slot.
+  // Copies the chunk's part of the whole vector, rank by rank, between the GPU and a slot.
   const auto copy_whole = [&](std::int64_t i, const PinnedBuffer& memory, bool to_slot) {
     std::int64_t first = 0;
     for (int rank = 0; rank < size_; ++rank) {

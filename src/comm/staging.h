@@ -1,5 +1,5 @@
-// GPU memory for an engine that only takes the host's: pieces go through pinned memory on a stream of their own, so
-// that one piece is copied while the one before is with the engine.
+// GPU memory for an engine that accepts host memory only. Chunks pass through pinned memory on a separate stream: one
+// chunk is copied while the engine processes the previous one.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace strobe::comm {
 
 class StagedEngine final : public Engine {
  public:
-  // `piece_bytes`: of the pinned memory that a piece takes on the way.
+  // `piece_bytes`: pinned memory per chunk.
   StagedEngine(std::unique_ptr<Engine> host, const World& world, std::int64_t piece_bytes = 8 << 20);
   ~StagedEngine() override;
 
@@ -27,7 +27,7 @@ class StagedEngine final : public Engine {
   std::unique_ptr<Engine> host_;
   int rank_, size_;
   std::int64_t piece_bytes_;
-  std::unique_ptr<Stage> stage_;  // made with the first GPU memory that comes
+  std::unique_ptr<Stage> stage_;  // created at the first call with GPU memory
 };
 
 }  // namespace strobe::comm

@@ -1,4 +1,4 @@
-// The thread's work, call by call.
+// The thread that runs calls.
 #include "comm/worker.h"
 
 #include "comm/staging.h"
@@ -12,7 +12,7 @@
 namespace strobe::comm {
 namespace {
 
-// The address that rank 0 listens on: the chosen interface, loopback on one host, otherwise all interfaces.
+// Returns the address on which rank 0 listens: the chosen interface, loopback on one host, otherwise all interfaces.
 std::string listening_address(const World& world) {
   if (!world.interface.empty()) return address_of_interface(world.interface);
   return world.is_on_one_host() ? kLoopback : kAllInterfaces;
@@ -55,7 +55,7 @@ std::unique_ptr<Peers> meet_rank_0(Engine& engine, World& world, const Communica
                                  static_cast<int>(meeting.at("port").as_integer()));
 }
 
-// The socket inherited from the launcher, or a new one on the interface of MASTER_ADDR.
+// Returns the socket inherited from the launcher, or a new one on the interface of MASTER_ADDR.
 Listener listener_at_master(const World& world) {
   if (world.master_listener >= 0) return Listener::adopt(world.master_listener, world.master_port);
   std::string address = listening_address(world);
@@ -64,7 +64,7 @@ Listener listener_at_master(const World& world) {
   return Listener(address, world.master_port);
 }
 
-// Ranks meet at MASTER_ADDR and MASTER_PORT. `shared` is rank 0's text for all ranks.
+// Ranks connect at MASTER_ADDR and MASTER_PORT. `shared` is rank 0's text for all ranks.
 std::unique_ptr<Peers> meet_at_master(const World& world, const CommunicatorOptions& options, std::string shared) {
   if (world.master_address.empty() || world.master_port == 0)
     fail(ErrorCode::invalid_argument,
@@ -119,7 +119,7 @@ void Communicator::State::fail_call(std::string why) {
   if (failure.empty()) failure = std::move(why);
 }
 
-// The time of a call starts here: a caller may be far ahead of its GPU.
+// The time limit of a call starts after this: a caller may be far ahead of its GPU.
 void Communicator::State::await_memory(Pending::Call& call) {
   if (call.what.out.memory != Memory::gpu) return;
   use_gpu(call.gpu);
@@ -163,7 +163,7 @@ void Communicator::State::work() {
     const std::lock_guard lock(mutex);
     code = error.code();
     fail_call(error.what());
-  } catch (const std::exception& error) {  // no memory, no thread
+  } catch (const std::exception& error) {  // out of memory, or no thread
     const std::lock_guard lock(mutex);
     fail_call(error.what());
   }

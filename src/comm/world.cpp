@@ -16,10 +16,10 @@ namespace strobe::comm {
 namespace {
 
 struct Launcher {
-  const char *name, *rank, *size, *local_rank, *local_size;  // size null: taken from MPI
+  const char *name, *rank, *size, *local_rank, *local_size;  // size null: from MPI
 };
 
-// Slurm's own batch script has SLURM_PROCID too, but no step with tasks: it is no rank.
+// Slurm's batch script has SLURM_PROCID too, but no step with tasks, so it is not a rank.
 constexpr Launcher kLaunchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -74,7 +74,7 @@ World world_from(const Variable& variable) {
     world.local_rank = number(variable, launcher.local_rank).value_or(world.rank);
     world.local_size = number(variable, launcher.local_size).value_or(0);
     world.started = number(variable, "STROBE_RANKS").value_or(0);
-    if (launcher.size && world.rank >= std::max(world.size, world.started))  // else the engine reports it on all ranks
+    if (launcher.size && world.rank >= std::max(world.size, world.started))  // otherwise the engine reports it
       fail(ErrorCode::invalid_argument, "{} is {} and {} is {}: valid ranks are 0 to {} of at least 1", launcher.rank,
            world.rank, launcher.size, world.size, world.size - 1);
     return world;

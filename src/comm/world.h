@@ -1,4 +1,4 @@
-// This process's rank, size and meeting point, from the environment variables of its launcher.
+// This process's rank, size and rendezvous address, from the environment variables of its launcher.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ struct World {
   std::string master_address;  // MASTER_ADDR; empty: not set
   int master_port = 0;
   int master_listener = -1;  // descriptor that listens on master_port, inherited from `strobe launch`; -1: none
-  std::string token;         // secret that the ranks of a job share; empty: not set
-  std::string interface;     // name or address that rank 0 listens on; empty: loopback, or all with several hosts
+  std::string token;         // secret shared by the ranks of a job; empty: not set
+  std::string interface;     // name or address on which rank 0 listens; empty: loopback, or all with several hosts
 
   std::optional<bool> one_host;  // all ranks share one loopback interface; set by the MPI engine
 
@@ -35,13 +35,13 @@ struct World {
 
 using Variable = std::function<const char*(const char* name)>;
 
-// Recognises Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names, for engine nccl only) and PMIx, in
-// this order. Throws Error(invalid_argument) if a variable is not a number, rank and size contradict, or the token is
-// too short or long.
+// Recognises, in this order, Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names, for engine nccl only)
+// and PMIx. Throws Error(invalid_argument) if a variable is not a number, rank and size contradict, or the token is too
+// short or too long.
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 
-// Ranks of a host take its GPUs round-robin: the GPU of this rank, and the number of ranks that share it.
+// GPU of this rank, and number of ranks that share it. Ranks of a host take its GPUs round-robin.
 int gpu_of(const World& world, int gpus);
 int ranks_on_gpu_of(const World& world, int gpus);
 

@@ -1,4 +1,4 @@
-// The calls of a model: tokens in, forward, backward, update, losses out.
+// The calls of a model: tokens, forward, backward, update, losses.
 #include "lm/model.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ TransformerOptions checked(const ModelShape& shape, std::int64_t batch, DType dt
           .recompute = options.recompute};
 }
 
-// Bytes above kWorkspaceBytes are for transposed operands of matmuls if there are any, else for attention.
+// Bytes above kWorkspaceBytes belong to transposed operands of matmuls if there are any, otherwise to attention.
 const char* workspace_tag(const TransformerOptions& options, const ops::Place& place) {
   return matmul_workspace_bytes(options, place) > ops::kWorkspaceBytes ? kMatmulsTag : kWorkspaceTag;
 }
@@ -125,7 +125,7 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
   state_.check_optimizer("step");
   take(tokens, targets);
   optimizer_.begin_step(options);
-  // Recorded operations run one by one, so the update comes after all others.
+  // Recorded operations run sequentially, so the update follows all others.
   const auto overlaps = [&] { return optimizer_.may_overlap() && replay_stream() && !transformer_.is_recorded(); };
   const auto update_beside = [&](std::size_t first, std::size_t last) { optimizer_.update_beside(first, last); };
   try {
@@ -193,7 +193,7 @@ void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
   std::copy_n(targets, transformer_.tokens(), transfer_.host().targets());
 }
 
-// A graph calls no function and launches nothing that could be looked at one by one.
+// A graph cannot call callbacks or launch kernels that could be observed one by one.
 const GpuStream* Model::replay_stream() const {
   return transformer_.reports_gradients() || launches_ == Launches::direct ? nullptr : stream();
 }

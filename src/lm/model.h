@@ -1,5 +1,5 @@
-// A language model that computes losses and gradients and takes training steps. What its network is, models/NAME.cpp
-// says; what it holds, state/; how a step updates it, step/.
+// A language model that computes losses and gradients and takes training steps. models/NAME.cpp defines the network,
+// state/ its memory, step/ the update.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@
 
 namespace strobe::lm {
 
-// How a call puts its work on a GPU: as one graph from its second time on, or kernel by kernel every time. No
-// difference on the CPU.
+// How a call submits its work to a GPU: as one graph from its second time on, or kernel by kernel every time. No effect
+// on the CPU.
 enum class Launches { replayed, direct };
 
 struct ModelOptions {
-  std::string attention{};  // a kernel's name; empty: the library chooses. standard: ops/attention.h
-  GradientMemory gradients = GradientMemory::own;  // none: loss() only, and no optimizer state either
+  std::string attention{};                         // kernel name; empty: the library chooses. standard: ops/attention.h
+  GradientMemory gradients = GradientMemory::own;  // none: loss() only, and no optimizer state
   OptimizerMemory optimizer = OptimizerMemory::own;
   Recompute recompute = Recompute::none;
 };
@@ -35,34 +35,34 @@ class Model {
   // begin() uses place.threads.
   Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place,
         const ModelOptions& options = {});
-  Model(const Model&) = delete;  // its parts refer to one another
+  Model(const Model&) = delete;  // its members refer to one another
   Model& operator=(const Model&) = delete;
 
-  void begin(std::uint64_t seed);  // initial parameters; gradients and optimizer state zero
-  void begin_at_zero();            // parameters too: fast, where nothing depends on their values
+  void begin(std::uint64_t seed);  // initial parameters; clears gradients and optimizer state
+  void begin_at_zero();            // clears parameters too: fast, for callers that do not depend on values
 
-  // tokens and targets: [batch, context], each in [0, vocabulary), on the host. Returns the mean loss.
+  // tokens and targets: [batch, context] on the host, each in [0, vocabulary). Returns the mean loss.
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
-  // Mean loss of the first `counted` tokens.
+  // Returns the mean loss of the first `counted` tokens.
   double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted);
-  // Also adds the gradients of the parameters, times gradient_scale, to earlier ones: GradientMemory::own only.
+  // Also adds gradient_scale times the parameter gradients to earlier ones. GradientMemory::own only.
   double loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
-  // The gradients replace earlier ones: any GradientMemory but over_copies.
+  // The gradients replace earlier ones. Not for GradientMemory::over_copies.
   double loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
 
   // One training step: gradients of these tokens only, clipped, and the update. In fp16 the loss is scaled. On CUDA
   // updates may overlap with the backward (step/optimizer.h); a step that throws may then have updated some parameters.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
-  // Called in every backward with a parameter's place in the table as soon as its gradient is final: from the last to
-  // the first, once each. An empty function removes it. On CUDA final means: for later work on the stream. While there
-  // is a function, no call uses a graph.
+  // Every backward calls the function with the table index of a parameter as soon as its gradient is final: once per
+  // parameter, from the last to the first. An empty function removes it. On CUDA, final means final for later work on
+  // the stream. While a function is set, no call uses a graph.
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready) {
     transformer_.on_gradient_ready(std::move(ready));
   }
 
-  // Copies elements of parameter_count(shape) floats from `first` on to and from host memory; the matmuls' copies
-  // follow values.
+  // Copies elements from `first` on, of parameter_count(shape) floats, to and from host memory. Writing values also
+  // updates the matmuls' copies.
   void read_state(State which, std::span<float> out, std::int64_t first = 0) const { state_.read(which, out, first); }
   void write_state(State which, std::span<const float> in, std::int64_t first = 0) {
     state_.write(place_, which, in, first);
@@ -74,22 +74,22 @@ class Model {
   double gradient_norm(double scale = 1) const;
   void update(const ops::AdamW& options);
 
-  // Runs a part of the step on the tokens of the last call above; on CUDA does not wait. In the order of Phase; with
-  // GradientMemory::over_copies no forward may come between a backward and its update.
+  // Runs one phase of the step on the tokens of the last call above, without waiting on CUDA. Phases run in the order
+  // of Phase. With GradientMemory::over_copies no forward may run between a backward and its update.
   void run_phase(Phase phase);
   // fp16: true if the last update, of a step or a phase, was skipped because its gradient overflowed. Waits for the
   // GPU.
   bool update_skipped() const;
   const GpuStream* stream() const { return stream_ ? &*stream_ : nullptr; }  // null on the CPU
 
-  // Records every operation from now on; null: none. On CUDA, those that are put on the stream: each of the calls above
-  // is recorded twice, when it runs first and when it is captured; with Launches::direct every time.
+  // Records every operation from now on; null: none. On CUDA a call is recorded when it is launched: once in its first
+  // run and once in its capture; with Launches::direct every time.
   void record(Recorder* recorder) { transformer_.record(recorder); }
   void set_launches(Launches launches) { launches_ = launches; }
 
   const ModelShape& shape() const { return transformer_.shape(); }
   const ActivationPlan& plan() const { return transformer_.plan(); }
-  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte of the run that the plan divides
+  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset in the plan's run
   std::int64_t batch() const { return transformer_.options().batch; }
   DType dtype() const { return transformer_.options().dtype; }
   const ops::Place& place() const { return place_; }
@@ -101,14 +101,14 @@ class Model {
   // In memory of the device.
   float* placed_values() const { return state_.values(); }
   float* placed_gradients() const;
-  void copy_values() { state_.round_copies(place_); }  // after other code wrote values
+  void copy_values() { state_.round_copies(place_); }  // call after other code wrote values
 
  private:
   std::span<float> on_host(float* data) const;
   void check_tokens(const char* what, const std::int32_t* tokens) const;
   void take(const std::int32_t* tokens, const std::int32_t* targets);
   const GpuStream* replay_stream() const;                      // null: no graph
-  void run(Replay& which, const std::function<void()>& work);  // with transfers; waits for it
+  void run(Replay& which, const std::function<void()>& work);  // includes transfers; waits for the result
   void forward_and_backward(ops::Into into);
   double mean_loss() const;
 
@@ -121,8 +121,8 @@ class Model {
   Optimizer optimizer_;
   Launches launches_ = Launches::replayed;
   Replay loss_, gradients_, lone_gradients_;
-  Replay steps_[3];   // by Optimizer::Kind
-  Replay phases_[4];  // by Phase; the last: an update with the norm
+  Replay steps_[3];   // per Optimizer::Kind
+  Replay phases_[4];  // per Phase; the last: an update with the norm
 };
 
 }  // namespace strobe::lm

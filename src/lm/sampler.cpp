@@ -12,7 +12,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::uint32_t kSamplerStream = 0x64726177;  // differs from the other uses of the seed
+constexpr std::uint32_t kSamplerStream = 0x64726177;  // random stream of draws; differs from other uses of the seed
 
 double uniform(std::uint64_t seed, std::uint64_t index) {
   const auto words =
@@ -20,7 +20,7 @@ double uniform(std::uint64_t seed, std::uint64_t index) {
   return static_cast<double>(std::uint64_t{words[0]} << 21 ^ words[1] >> 11) * 0x1p-53;
 }
 
-// Candidates of a draw: the `count` tokens with the largest logits, the largest first.
+// Returns the candidates of a draw: the `count` tokens with the largest logits, in descending order.
 std::vector<std::int32_t> top(std::span<const float> logits, std::size_t count) {
   std::vector<std::int32_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -39,8 +39,8 @@ std::vector<std::int32_t> all_of(std::span<const float> logits) {
   return tokens;
 }
 
-// First token of the window that the decoder holds after `tokens` of the text. A full context is replaced by its later
-// half.
+// Returns the position of the first token in the decoder's window after `tokens` of the text. When the context is full,
+// its later half becomes the new window.
 std::size_t window_begin(std::size_t tokens, std::int64_t context) {
   const auto full = static_cast<std::size_t>(context);
   if (tokens <= full) return 0;
@@ -59,7 +59,7 @@ std::int32_t draw(std::span<const float> logits, const SampleOptions& options, s
   const auto wanted = static_cast<std::size_t>(options.top_k);
   const std::vector<std::int32_t> tokens =
       wanted == 0 || wanted >= logits.size() ? all_of(logits) : top(logits, wanted);
-  std::vector<double> sums;  // running, of exp
+  std::vector<double> sums;  // running sums of exp
   sums.reserve(tokens.size());
   double sum = 0;
   for (const std::int32_t token : tokens) {

@@ -1,4 +1,4 @@
-// Samples text from a model. lm sample, and lm train at its end, call it.
+// Samples text from a model, for `lm sample` and at the end of `lm train`.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@ struct SampleOptions {
 
 struct SampleTimes {
   double prompt = 0;               // seconds until the first token is drawn
-  std::int64_t prompt_tokens = 0;  // that were decoded; fewer than the prompt has if it exceeds the context
-  double decode = 0;               // seconds of the tokens after the first one
-  std::int64_t tokens = 0;         // that `decode` counts
+  std::int64_t prompt_tokens = 0;  // decoded tokens; fewer than the prompt's if the prompt exceeds the context
+  double decode = 0;               // seconds for all tokens after the first one
+  std::int64_t tokens = 0;         // tokens counted in `decode`
 };
 
-// Draw number `index` from the softmax of the logits. Of equal logits the lower token comes first. Throws
-// Error(runtime) if a logit is not finite.
+// Returns draw number `index` from the softmax of the logits. The lower of two tokens with equal logits comes first.
+// Throws Error(runtime) if a logit is not finite.
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index);
 
-// options.tokens tokens after the prompt, which has at least one token and is decoded in one pass. When the context is
-// full, decoding continues from its later half.
+// Returns options.tokens tokens after the prompt. The prompt has at least one token and is decoded in one pass. When
+// the context is full, decoding continues from its later half.
 std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options,
                                  SampleTimes* times = nullptr);
 

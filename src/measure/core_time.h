@@ -1,4 +1,4 @@
-// Processor time by process, to separate a run's own load from that of other processes.
+// Processor time by process, to separate this run's load from that of other processes.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// The rates that libraries reach: OpenBLAS's sgemm and memcpy.
+// Rates that libraries reach: OpenBLAS's sgemm and memcpy.
 #include "measure/rates.h"
 
 #include <algorithm>

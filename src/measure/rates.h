@@ -1,4 +1,4 @@
-// Measured rates of this machine, the ceilings of results. Each takes about `seconds`, uses `threads` threads and
+// Measured rates of this machine, used as ceilings of results. Each takes about `seconds`, uses `threads` threads and
 // returns the best of several short runs, because the machine may be shared.
 #pragma once
 

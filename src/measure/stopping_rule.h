@@ -1,4 +1,4 @@
-// Decides when to stop warming up and when to stop sampling. bench/runner.cpp calls this after every turn.
+// Decides when to stop warming up and when to stop sampling. bench/runner.cpp calls this after every round.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@ struct StoppingRule {
   int least_samples = 30;  // before the interval is checked
   double interval = 0.01;  // half width of the median's 95 % interval, relative to the median
   double time_limit = 20;  // seconds for all series of a configuration, without the waits between them
-  int least_at_limit = 3;  // samples that are taken even past the limit
+  int least_at_limit = 3;  // minimum samples, taken even past the limit
 };
 
 enum class Stop { not_yet, repeats, interval, time_limit };

@@ -1,4 +1,5 @@
-// Both files of a case grow together, some batches at a time, and appear at the end; then cases.json names them.
+// Both files of a case are written concurrently, some batches at a time, and renamed at the end. cases.json is updated
+// last.
 #include "solve/case_files.h"
 
 #include <fcntl.h>
@@ -21,10 +22,10 @@
 namespace strobe::solve {
 namespace {
 
-constexpr std::int64_t kChunkElements = 4 << 20;  // of O, 16 MB; the inputs are three times that
-constexpr std::int64_t kFile = 1;                 // cases.json's own version
+constexpr std::int64_t kChunkElements = 4 << 20;  // elements of O, 16 MB; the inputs are three times as large
+constexpr std::int64_t kFile = 1;                 // format version of cases.json
 
-// Lines that a program prints would be mixed with the answer.
+// Standard output must not be the answer: printed lines would mix with it.
 void check_not_standard_output(const std::string& output) {
   struct stat file, standard;
   if (stat(output.c_str(), &file) != 0 || fstat(STDOUT_FILENO, &standard) != 0) return;
@@ -38,7 +39,7 @@ Json entry_of(const TestCase& one, std::uint64_t seed) {
       {{"seed", static_cast<std::int64_t>(seed)}, {"B", one.size.batch}, {"N", one.size.rows}, {"d", one.size.dim}});
 }
 
-// The contents of cases.json; an empty list if it is absent, not a regular file, or was not written by this version.
+// Returns the contents of cases.json; an empty list if it is absent, not a regular file, or from another version.
 Json read_list(const std::filesystem::path& folder) {
   const Json none = Json::object({{"file", kFile}, {"cases", Json::object()}});
   try {
@@ -111,7 +112,7 @@ Header header_of(const ProblemSize& size) {
           static_cast<std::int32_t>(size.dim)};
 }
 
-// A problem file's header and first values, which tell its size and seed. No case has fewer values.
+// A problem file's header and first values, which identify its size and seed. No case has fewer values.
 struct Beginning {
   Header header{};
   float values[8]{};
@@ -148,7 +149,7 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
   if (is_made(folder, one, seed)) return Made::before;
   const ProblemSize& size = one.size;
   AtomicFile problem(problem_path(folder, one).string(), "cases:");
-  problem.check_room(kHeaderBytes + static_cast<std::uint64_t>(size.total()) * 16);  // with the answer
+  problem.check_room(kHeaderBytes + static_cast<std::uint64_t>(size.total()) * 16);  // includes the answer
   AnswerFile answer(answer_path(folder, one).string(), size);
   const Header header = header_of(size);
   problem.write({reinterpret_cast<const char*>(&header), sizeof(header)});
@@ -165,7 +166,7 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
     float64_forward({count, size.rows, size.dim}, inputs.data(), outputs.data());
     answer.write(outputs.data(), count * elements);
   }
-  note(folder, one.name, nullptr);  // between the two renames neither pair is whole
+  note(folder, one.name, nullptr);  // between the two renames the pair is inconsistent
   problem.commit();
   answer.commit();
   const Json entry = entry_of(one, seed);

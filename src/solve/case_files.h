@@ -1,4 +1,4 @@
-// Problem files of the cases, made from a seed, with their answers in float64. `strobe cases gen` calls.
+// Problem files of the cases, generated from a seed, with answers in float64. `strobe cases gen` uses it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace strobe::solve {
 
-// Values of a problem, uniform in [-3, 3): element `first` + i of the file's floats, by seed alone.
+// Writes elements [first, first + count) of a problem file's floats: uniform in [-3, 3), determined by the seed.
 void uniform_values(std::uint64_t seed, std::uint64_t first, std::int64_t count, float* values);
 
 std::filesystem::path problem_path(const std::filesystem::path& folder, const TestCase& one);
@@ -20,8 +20,8 @@ std::filesystem::path list_path(const std::filesystem::path& folder);  // cases.
 
 enum class Made { now, before };
 
-// Makes both files of a case, unless the folder's cases.json says that they are there, of that seed and size; it is
-// written after the files. Throws Error where they cannot be written.
+// Creates both files of a case, unless cases.json in the folder lists them with that seed and size. It is written after
+// the files. Throws Error if they cannot be written.
 Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
                const std::function<void(double done)>& progress = {});
 
@@ -29,13 +29,13 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
 // name but does not begin like the case of that seed and size, or is a cases.json that is not a list of cases.
 void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed);
 
-// Throws Error(invalid_argument) where the output would take the place of the input, or of a problem or an answer that
-// the cases.json beside it names.
+// Throws Error(invalid_argument) if the output would replace the input, or a problem or an answer listed in the
+// cases.json of its folder.
 void check_output_place(const std::string& input, const std::string& output);
 
-// Attention of batches in float64 on all cores, rounded once at the end: the answers that cases are judged by. The
-// library's `reference` is the definition, pair by pair; this is the same in tiles, several times faster.
-// `inputs` are size.batch times [Q, K, V] as in a problem file, `outputs` [batch, N, d].
+// Computes attention of batches in float64 on all cores, rounded once at the end: the reference answers of cases. The
+// library's `reference` is the definition, pair by pair; this is the same in tiles, several times faster. `inputs` are
+// size.batch times [Q, K, V] as in a problem file, `outputs` [batch, N, d].
 void float64_forward(const ProblemSize& size, const float* inputs, float* outputs);
 
 }  // namespace strobe::solve

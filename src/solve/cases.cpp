@@ -1,4 +1,4 @@
-// The table of the contract, and ranges of its names.
+// The table of the contract, and the parser of case lists.
 #include "solve/cases.h"
 
 #include <algorithm>

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kChunk = 1 << 20;  // floats
 
-// A descriptor of a regular file of floats.
+// A file descriptor of a regular file of floats.
 class FloatFile {
  public:
   explicit FloatFile(const std::string& path)
@@ -80,7 +80,7 @@ double error_of(float found, float expected) {
   return std::isfinite(off) ? off : std::numeric_limits<double>::infinity();
 }
 
-using Read = std::function<void(std::span<float>)>;  // the next values
+using Read = std::function<void(std::span<float>)>;  // reads the next values
 
 Comparison compare(std::int64_t output_bytes, const Read& output, std::int64_t answer_bytes, const Read& answer,
                    double tolerance) {

@@ -1,4 +1,4 @@
-// Compares outputs with answers, element by element. `strobe cases check` and `judge` call.
+// Compares outputs with answers, element by element. `strobe cases check` and `judge` use it.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct Mismatch {
 struct Comparison {
   static constexpr std::size_t kShown = 5;
 
-  std::int64_t output_bytes = 0, answer_bytes = 0;  // all below is empty where they are not the same
-  std::int64_t mismatches = 0;                      // elements further off than the tolerance, or NaN
-  double largest = 0;             // error; infinity where something is not finite, a NaN in the answer too
+  std::int64_t output_bytes = 0, answer_bytes = 0;  // if they differ, all fields below are empty
+  std::int64_t mismatches = 0;                      // elements whose error exceeds the tolerance, or NaN
+  double largest = 0;             // largest error; infinity if any value is not finite, including a NaN in the answer
   std::vector<Mismatch> first{};  // at most kShown
 
   std::int64_t count() const { return answer_bytes / 4; }
@@ -26,7 +26,7 @@ struct Comparison {
   bool passes() const { return same_size() && mismatches == 0; }
 };
 
-// Throws Error(invalid_argument) where a file cannot be read or the answer is no whole number of floats.
+// Throws Error(invalid_argument) if a file cannot be read or the answer is not a whole number of floats.
 Comparison compare_answers(const std::string& output, const std::string& answer, double tolerance);
 
 // Reads a whole answer, so that a later change of its file has no effect. Throws as compare_answers() does.

@@ -1,5 +1,5 @@
-// The CPU: kernels read the mapped file and write into one of three buffers. Page faults of the input are taken by the
-// loading thread, writes by the storing one.
+// CPU solver: kernels read the mapped file and write into one of three buffers. The loading thread takes page faults of
+// the input; the storing thread writes.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace strobe::solve {
 namespace {
 
 constexpr std::int64_t kInFlight = 3;
-constexpr std::int64_t kChunkBytes = 8 << 20;  // of output; enough rows for every core, few enough to overlap
+constexpr std::int64_t kChunkBytes = 8 << 20;  // bytes of output; enough rows for every core, few enough to overlap
 
 }  // namespace
 

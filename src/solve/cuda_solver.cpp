@@ -1,6 +1,6 @@
-// A GPU: file -> pinned memory -> GPU -> kernel -> pinned memory -> file, all five at once. Copies in, kernels and
-// copies out have a stream each; events hold a chunk's three together. Chunks on the GPU are large, so that a kernel
-// fills it; pinned memory is a few small pieces, so that getting it costs little.
+// GPU solver: file -> pinned memory -> GPU -> kernel -> pinned memory -> file, all five stages concurrently. Copies in,
+// kernels and copies out have one stream each; events order the three operations of a chunk. Chunks on the GPU are
+// large enough to fill it. Pinned memory is a few small buffers, so that allocating it costs little.
 #include <algorithm>
 #include <vector>
 
@@ -19,19 +19,19 @@ namespace {
 
 constexpr std::int64_t kOnGpu = 3;                                             // chunks on the GPU
 constexpr std::int64_t kLeastChunk = 8 << 20, kMostChunk = 64 << 20;           // bytes of input
-constexpr std::int64_t kChunksOfFile = 8;                                      // between those two: so many of them
-constexpr std::int64_t kPieces = 4, kPieceFloats = (4 << 20) / sizeof(float);  // pinned, of either direction
+constexpr std::int64_t kChunksOfFile = 8;                                      // target chunks per file
+constexpr std::int64_t kPieces = 4, kPieceFloats = (4 << 20) / sizeof(float);  // pinned buffers per direction
 
-// A part of a chunk on its way between a file and the GPU.
+// A part of a chunk in flight between a file and the GPU.
 struct Piece {
   PinnedBuffer memory;
-  GpuEvent begin, end;  // of its copy
-  bool copied = false;  // since its time was noted
+  GpuEvent begin, end;  // around its copy
+  bool copied = false;  // true: its time is not recorded yet
 
   explicit Piece(std::int64_t floats) : memory(static_cast<std::size_t>(floats) * sizeof(float)) {}
 };
 
-// Where a chunk lives on the GPU.
+// GPU buffers of a chunk.
 struct Slot {
   GpuBuffer inputs, outputs;
   GpuEvent loaded{}, kernel_begin{}, computed{};
@@ -39,7 +39,7 @@ struct Slot {
 
 struct Streams {
   GpuStream in, kernels, out;
-  GpuEvent start;  // the moment that intervals are counted from
+  GpuEvent start;  // origin of all intervals
 
   Streams() {
     start.record(kernels);
@@ -52,10 +52,10 @@ std::size_t workspace_of(const Solver& solver, const ProblemSize& size, std::int
   return chunk_workspace(size, batches, execution);
 }
 
-// Batches of a chunk: as many as the sizes above ask for and the GPU's memory holds, workspace included.
+// Returns the batches per chunk: as many as the sizes above allow and the GPU's memory can hold, including workspace.
 std::int64_t choose_batches(const Solver& solver) {
   const ProblemSize& size = solver.problem.size();
-  const std::int64_t input = 12 * size.elements();  // bytes of a batch
+  const std::int64_t input = 12 * size.elements();  // bytes per batch
   const std::int64_t wanted = std::clamp(12 * size.total() / kChunksOfFile, kLeastChunk, kMostChunk);
   std::int64_t batches = std::clamp<std::int64_t>(wanted / input, 1, size.batch);
   const GpuInventory inventory = gpu_inventory();
@@ -75,8 +75,8 @@ std::int64_t choose_batches(const Solver& solver) {
   }
 }
 
-// A launch that brings the kernel's code to the GPU, which CUDA does at the first one. Large enough to take the kernel
-// that the chunks take, small enough to cost nothing beside a context.
+// Size of a warm-up launch: CUDA loads a kernel's code at its first launch. It is large enough to select the kernel
+// that the chunks use, and its time is negligible compared with creating a context.
 ProblemSize warm_up_size(const ProblemSize& size, std::int64_t batches) {
   return {batches, std::min<std::int64_t>(size.rows, 2048), size.dim};
 }
@@ -89,7 +89,7 @@ class CudaSolver {
         batches_(choose_batches(solver)),
         chunks_(ceil_div(size_.batch, batches_)) {
     const double begin = now_seconds();
-    const std::int64_t elements = batches_ * size_.elements();  // of O
+    const std::int64_t elements = batches_ * size_.elements();  // elements of O
     workspace_ = GpuBuffer(
         std::max(workspace_of(solver, size_, batches_), workspace_of(solver, warm_up_size(size_, batches_), batches_)));
     for (std::int64_t i = 0; i < std::min(kOnGpu, chunks_); ++i) {
@@ -137,7 +137,7 @@ class CudaSolver {
              .workspace_bytes = workspace_.bytes()});
   }
 
-  // The piece's copy has ended, or is waited for; its time is noted once.
+  // Waits for the piece's copy and records its time once.
   void note(Piece& piece, BusyTime& stage) {
     if (!piece.copied) return;
     piece.end.synchronize();
@@ -152,7 +152,7 @@ class CudaSolver {
     piece.copied = true;
   }
 
-  // The slot is free: what was in it has been stored.
+  // The slot is free: its previous result has been stored.
   void load(std::int64_t chunk) {
     const std::int64_t floats = 3 * count(chunk) * size_.elements();
     for (std::int64_t from = 0; from < floats; from += kPieceFloats) {
@@ -188,7 +188,7 @@ class CudaSolver {
     streams_.out.wait_for(from.computed);
     for (std::int64_t i = 0; i < kPieces - 1; ++i) fetch(i);
     for (std::int64_t i = 0; i < pieces; ++i) {
-      fetch(i + kPieces - 1);  // into the piece that was written last
+      fetch(i + kPieces - 1);  // into the buffer that was written last
       note(piece_of(i), from_device_);
       const double begin = now_seconds();
       solver_.answer.write(piece_of(i).memory.as<float>(), length_of(i));
@@ -205,7 +205,7 @@ class CudaSolver {
   std::vector<Slot> slots_;
   std::vector<Piece> in_, out_;
   std::size_t next_in_ = 0;
-  // Each is written by one stage alone, read after the end.
+  // Each is written by one stage only and read after the end.
   StageTimes times_;
   BusyTime to_device_, kernel_, from_device_;
 };

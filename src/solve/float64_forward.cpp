@@ -1,7 +1,7 @@
 // A task is a stripe of rows of one batch against all its keys, in blocks, with the running maximum and sum of each
 // row:
 //   S [4 rows][keys] = Q [4][d] K^T [d][keys];  P = exp(S - max);  O [4][d] += P [4][keys] V [keys][d]
-// Both products are one function on tiles of 4 rows x 8 columns, whose sums stay in registers.
+// Both matmuls use one function on tiles of 4 rows x 8 columns, whose accumulators stay in registers.
 #include "solve/case_files.h"
 
 #include <algorithm>
@@ -17,14 +17,15 @@
 namespace strobe::solve {
 namespace {
 
-constexpr std::int64_t kRows = 4;      // of a tile
-constexpr std::int64_t kCols = 8;      // of a tile: four vectors
-constexpr std::int64_t kStripe = 256;  // rows of a task
-constexpr std::int64_t kKeys = 256;    // of a block
+constexpr std::int64_t kRows = 4;      // rows per tile
+constexpr std::int64_t kCols = 8;      // columns per tile: four vectors
+constexpr std::int64_t kStripe = 256;  // rows per task
+constexpr std::int64_t kKeys = 256;    // keys per block
 
 using Pair = double __attribute__((vector_size(16), aligned(8)));
 
-// c [4][cols] += a [4][inner] b [inner][cols]; cols is a multiple of kCols, and b lies in panels [cols / 8][inner][8].
+// c [4][cols] += a [4][inner] b [inner][cols]; cols is a multiple of kCols, and b is packed in panels [cols /
+// 8][inner][8].
 void multiply_add(const double* a, std::int64_t lda, const double* b, std::int64_t cols, std::int64_t inner, double* c,
                   std::int64_t ldc) {
   for (std::int64_t col = 0; col < cols; col += kCols) {
@@ -45,14 +46,14 @@ void multiply_add(const double* a, std::int64_t lda, const double* b, std::int64
   }
 }
 
-// exp(x) for x <= 0, to about 1e-15 of it; 0 below -700. Plain arithmetic, so that a loop over it uses vectors.
+// exp(x) for x <= 0 with a relative error of about 1e-15; 0 below -700. Plain arithmetic, so that loops vectorize.
 inline double exp_negative(double x) {
-  constexpr double kRound = 0x1.8p52;  // adding it leaves a whole number in the low bits
+  constexpr double kRound = 0x1.8p52;  // adding it leaves an integer in the low bits
   constexpr double kLn2High = 0x1.62e42fefa0000p-1, kLn2Low = 0x1.cf79abc9e3b3ap-40;
   const double shifted = std::max(x, -700.0) * 1.4426950408889634 + kRound;
   const double n = shifted - kRound;
   const double r = (std::max(x, -700.0) - n * kLn2High) - n * kLn2Low;  // |r| <= ln 2 / 2
-  double sum = 1.0 / 479001600;                                         // the series to r^12
+  double sum = 1.0 / 479001600;                                         // Taylor series to r^12
   sum = sum * r + 1.0 / 39916800;
   sum = sum * r + 1.0 / 3628800;
   sum = sum * r + 1.0 / 362880;
@@ -69,7 +70,7 @@ inline double exp_negative(double x) {
   return x < -700.0 ? 0.0 : sum * std::bit_cast<double>(power);
 }
 
-// What one thread works with.
+// Buffers of one thread.
 struct Room {
   std::vector<double> q, k, v, scores, o, max, sum;
 
@@ -85,7 +86,7 @@ struct Room {
   }
 };
 
-// Keys [0, keys) of a block, from row-major K and V; columns past them are zeros.
+// Packs keys [0, keys) of a block from row-major K and V; columns past them are zeros.
 void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::int64_t d) {
   std::fill(room.k.begin(), room.k.end(), 0.0);
   std::fill(room.v.begin(), room.v.end(), 0.0);
@@ -97,7 +98,7 @@ void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::in
   }
 }
 
-// Scores [keys] of a row become weights relative to its new maximum; O so far is brought to it.
+// Turns the scores [keys] of a row into probabilities relative to its new maximum, and rescales O to it.
 void weigh(double* scores, std::int64_t keys, double scale, double& max, double& sum, double* o, std::int64_t wide) {
   double largest = max;
   for (std::int64_t j = 0; j < keys; ++j) {
@@ -105,7 +106,7 @@ void weigh(double* scores, std::int64_t keys, double scale, double& max, double&
     largest = std::max(largest, scores[j]);
   }
   if (largest > max) {
-    const double factor = exp_negative(max - largest);  // the first time of minus infinity, which is 0
+    const double factor = exp_negative(max - largest);  // the first maximum is minus infinity, so the factor is 0
     sum *= factor;
     for (std::int64_t c = 0; c < wide; ++c) o[c] *= factor;
     max = largest;
@@ -115,7 +116,7 @@ void weigh(double* scores, std::int64_t keys, double scale, double& max, double&
   std::fill(scores + keys, scores + kKeys, 0.0);
 }
 
-// Rows [begin, begin + rows) of one batch.
+// Computes rows [begin, begin + rows) of one batch.
 void stripe(Room& room, const ProblemSize& size, const float* inputs, std::int64_t begin, std::int64_t rows,
             float* outputs) {
   const std::int64_t d = size.dim, wide = round_up(d, kCols);

@@ -1,4 +1,4 @@
-// One lock, one condition, three counters: chunks are few and large.
+// One lock, one condition variable, three counters: chunks are few and large.
 #include "solve/pipeline.h"
 
 #include <condition_variable>

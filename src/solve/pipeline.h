@@ -1,5 +1,5 @@
-// Three stages at once over the chunks of a file: while chunk c is computed, c + 1 is loaded and c - 1 stored. The
-// solvers call.
+// Three-stage pipeline over the chunks of a file: while chunk c is computed, c + 1 is loaded and c - 1 stored. The
+// solvers use it.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +11,18 @@
 
 namespace strobe::solve {
 
-// Each is called with chunks 0, 1, 2, ... in order: load and store on threads of their own, compute on the caller's.
+// Each function is called with chunks 0, 1, 2, ... in order: load and store on separate threads, compute on the
+// caller's.
 struct Stages {
   std::function<void(std::int64_t chunk)> load, compute, store;
 };
 
-// compute(c) starts after load(c) has returned, store(c) after compute(c), and load(c + in_flight) after store(c): so
-// chunk % in_flight tells a place that belongs to the chunk alone. Returns when all is stored. After the first
-// exception no stage is called any more, and the exception is thrown from here.
+// compute(c) starts after load(c) has returned, store(c) after compute(c), and load(c + in_flight) after store(c), so
+// buffer chunk % in_flight belongs to one chunk at a time. Returns when all chunks are stored. After the first
+// exception no stage is called, and this function rethrows it.
 void run_pipeline(std::int64_t chunks, std::int64_t in_flight, const Stages& stages);
 
-// Intervals in which a stage was at work, and the time that several stages took together, overlaps counted once.
+// Intervals in which a stage was busy, and the total time of several stages with overlaps counted once.
 class BusyTime {
  public:
   void add(double begin, double end) { intervals_.emplace_back(begin, end); }
@@ -32,7 +33,7 @@ class BusyTime {
     return seconds;
   }
 
-  // Seconds in which at least one of them was at work.
+  // Seconds in which at least one of the stages was busy.
   static double together(std::initializer_list<const BusyTime*> stages) {
     std::vector<std::pair<double, double>> all;
     for (const BusyTime* stage : stages) all.insert(all.end(), stage->intervals_.begin(), stage->intervals_.end());

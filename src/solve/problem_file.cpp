@@ -1,4 +1,4 @@
-// POSIX: madvise and pread beside the mapping.
+// POSIX: madvise and pread on top of the mapping.
 #include "solve/problem_file.h"
 
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ static_assert(std::endian::native == std::endian::little, "files are mapped as t
 
 std::string shown(const std::string& path) { return "input " + printable_value(path); }
 
-// Bytes of a problem's file; false where they do not fit 64 bits.
+// Computes the bytes of a problem's file; returns false if they do not fit in 64 bits.
 bool file_bytes(const ProblemSize& size, std::int64_t& bytes) {
   std::int64_t product = 0;
   return !__builtin_mul_overflow(size.batch, size.rows, &product) &&
@@ -45,7 +45,7 @@ void check_size(const std::string& path, const ProblemSize& size, std::int64_t f
        found < needed ? "too few" : "too many");
 }
 
-// From `offset` on; how many bytes there were, or -1 with errno.
+// Reads from `offset` on; returns the number of bytes read, or -1 with errno.
 ssize_t read_at(int descriptor, char* to, std::size_t bytes, off_t offset) {
   std::size_t got = 0;
   while (got < bytes) {
@@ -63,7 +63,7 @@ std::size_t page_bytes() {
   return bytes;
 }
 
-// The pages that lie in [begin, end) or touch it.
+// Returns the pages that overlap or touch [begin, end).
 std::pair<char*, std::size_t> pages(const void* begin, const void* end) {
   const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(begin) / page_bytes() * page_bytes();
   return {reinterpret_cast<char*>(first), reinterpret_cast<std::uintptr_t>(end) - first};
@@ -88,19 +88,19 @@ void ProblemFile::load(std::int64_t begin, std::int64_t end) const {
   const auto [first, bytes] = pages(q(begin), q(end));
 #ifdef MADV_POPULATE_READ
   if (madvise(first, bytes, MADV_POPULATE_READ) == 0) return;
-  if (errno != EINVAL) {  // EINVAL: an older kernel does not know it
+  if (errno != EINVAL) {  // EINVAL: an older kernel does not support it
     fail(ErrorCode::runtime, "input {}: cannot be read any more: {}", printable_value(path_),
          errno == EFAULT ? "the file became shorter, or its disk failed" : std::strerror(errno));
   }
 #endif
-  // An older kernel: the disk is asked for all of it, then each page is faulted in here.
+  // Older kernels: request readahead of the whole range, then fault in each page here.
   madvise(first, bytes, MADV_WILLNEED);
   for (std::size_t at = 0; at < bytes; at += page_bytes()) static_cast<void>(static_cast<volatile char*>(first)[at]);
 }
 
 void ProblemFile::unload(std::int64_t begin, std::int64_t end) const {
   const auto [first, bytes] = pages(q(begin), q(end));
-  madvise(first, bytes, MADV_DONTNEED);  // a neighbour's part of the outer pages is faulted in again where needed
+  madvise(first, bytes, MADV_DONTNEED);  // another thread's part of the outer pages is faulted in again if needed
 }
 
 void ProblemFile::read(std::int64_t batch, std::int64_t offset, std::int64_t count, float* to) const {

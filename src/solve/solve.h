@@ -1,4 +1,4 @@
-// A problem file in, an answer file out: what `strobe solve` and `hw4` do.
+// Reads a problem file and writes an answer file, for `strobe solve` and `hw4`.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace strobe::solve {
 
 struct SolveOptions {
-  std::optional<Device> device{};  // default: the GPU where one can be used, else the CPU
+  std::optional<Device> device{};  // default: a GPU if one is usable, otherwise the CPU
   std::string kernel{};            // empty: the library chooses
 };
 
@@ -18,11 +18,11 @@ struct Solved {
   Device device = Device::cpu;
   std::string kernel;
   StageTimes times;
-  double sync = 0;  // seconds until the answer was on the disk, after the last write
+  double sync = 0;  // seconds of fsync after the last write
 };
 
-// Throws Error: invalid_argument or unsupported for what was asked, otherwise for what went wrong on the way. The
-// output is then what it was before.
+// Throws Error: invalid_argument or unsupported for invalid options, otherwise for failures at run time. The output
+// file is then unchanged.
 Solved solve_file(const std::string& input, const std::string& output, const SolveOptions& options = {});
 
 }  // namespace strobe::solve

@@ -1,4 +1,4 @@
-// Ranks with their vectors on a GPU: two that share the card over MPI, through pinned memory; one over NCCL.
+// Ranks with vectors on a GPU: two share the GPU over MPI, through pinned memory; one uses NCCL.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -26,7 +26,7 @@ class GpuRanks : public testing::Test {
 TEST_F(GpuRanks, ShareOneCardOverMpi) {
   if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
   expect_fine(2, "gpu");
-  expect_fine(3, "gpu");  // shares that differ by one element
+  expect_fine(3, "gpu");  // shares differ by one element
 }
 
 TEST_F(GpuRanks, OneRankOverNccl) {

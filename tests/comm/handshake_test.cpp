@@ -1,4 +1,5 @@
-// Strangers at rank 0's port, a false rank 0, and members that send invalid messages: no rank is disturbed or deceived.
+// Unauthenticated connections to rank 0's port, a false rank 0, and members that send invalid messages: none disturbs
+// or deceives a rank.
 #include "comm/handshake.h"
 
 #include <arpa/inet.h>
@@ -84,7 +85,7 @@ TEST(Handshake, StrangersDoNotDisturbRankZero) {
       start_member(handshake_world(1, 2), listener.port(), [](Peers& peers) { return peers.leave() ? 0 : 1; });
   const double begin = now_seconds();
   Peers peers(handshake_world(0, 2), {"build", "model"}, kHandshakeLimits, listener, "");
-  EXPECT_LT(now_seconds() - begin, 5);  // rank 0 waits for none of the 56 strangers
+  EXPECT_LT(now_seconds() - begin, 5);  // rank 0 waits for none of the 56 unauthenticated connections
   EXPECT_TRUE(peers.leave());
   EXPECT_EQ(end_of_member(member), 0);
   for (const int descriptor : strangers) close(descriptor);
@@ -136,7 +137,7 @@ TEST(Handshake, AFalseRankZeroIsNotBelieved) {
   EXPECT_EQ(sent.find("secret"), std::string::npos) << sent;
 }
 
-// Returns rank 0's report after a member that has joined sends this line.
+// Returns rank 0's report after a connected member sends this line.
 std::string failure_after(const std::string& line) {
   Listener listener(comm::kLoopback);
   const pid_t member = fork();

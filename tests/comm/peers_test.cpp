@@ -1,4 +1,4 @@
-// The handshake and the status messages, without any engine: real processes that connect on this host.
+// The handshake and the status messages without an engine: real processes that connect on this host.
 #include "comm/peers.h"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ comm::World world_of(int rank, int size) {
 constexpr comm::Limits kPatient{.silence = 60, .operation = 60};   // for a busy machine
 constexpr comm::Limits kImpatient{.silence = 1, .operation = 60};  // for tests that wait for the silence
 
-// Returns the error of rank 0, or the other rank's exit code if they did not meet. The other rank is a process that
-// joins with `other` and then calls `act`.
+// Returns the error of rank 0, or the other rank's exit code if the two did not connect. The other rank is a process
+// that joins with `other` and then calls `act`.
 std::string error_of_rank_0(const comm::World& own, const comm::World& other, const std::function<void(Peers&)>& act,
                             const comm::Limits& limits = kPatient) {
   Listener listener(comm::kLoopback);
@@ -74,7 +74,7 @@ TEST(Peers, OfDifferentWorldsAreRefusedOnBothSides) {
             "rank 0 (host0) came twice or is none of 1 to 1; the other: 2");
 }
 
-// Rank 2 comes when rank 1 has long been found to differ.
+// Rank 2 connects long after rank 1 was found to differ.
 TEST(Peers, ThatComeLaterAreRefusedToo) {
   Listener listener(comm::kLoopback);
   pid_t children[2];

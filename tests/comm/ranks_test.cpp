@@ -1,5 +1,5 @@
-// Real processes on 2 and 4 ranks, through `strobe launch`: values, overlap, and faults, each of which every surviving
-// rank reports in one line with its rank, its host and the operation.
+// Real processes on 2 and 4 ranks, started by `strobe launch`: values, overlap, and faults. Every surviving rank
+// reports a fault in one line with the rank, its host and the operation.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,8 +25,8 @@ class Ranks : public testing::Test {
     return run_command(command, scratch_);
   }
 
-  // Every rank but rank 1 ends with one line, which is its own and says why. Where rank 1 goes without a farewell, the
-  // others may still be in its last call: it had all it needed of that call, they need not have.
+  // Every rank except rank 1 ends with one line that contains its rank and the reason. If rank 1 ends without leaving,
+  // the others may still be in its last call: rank 1 may complete a call before they do.
   void expect_lines(const Program& program, int ranks, const std::string& operation, const std::string& why) {
     char host[256] = "";
     gethostname(host, sizeof(host) - 1);
@@ -48,7 +48,7 @@ class Ranks : public testing::Test {
   }
 
   Scratch scratch_;
-  // Seconds; long, for a busy machine, and shorter only where they are waited for.
+  // Seconds; long for a busy machine, shorter only in tests that wait for them.
   std::string silence_ = "15", timeout_ = "30", grace_ = "60";
   std::string variables_;  // "NAME=value ..."
 };
@@ -69,7 +69,7 @@ TEST_F(Ranks, EveryValueInChunks) {
 }
 
 TEST_F(Ranks, WorkGoesOnWhileACallIsUnderWay) {
-  grace_ = "5";  // where one waits for what never comes
+  grace_ = "5";  // for a rank that waits for an event that never occurs
   for (const char* scenario : {"overlap", "many"}) {
     const Program program = launch(2, scenario);
     EXPECT_EQ(program.code, 0) << scenario << program.errors;
@@ -133,12 +133,12 @@ TEST_F(Ranks, RanksThatDiffer) {
   EXPECT_EQ(program.code, 2) << program.errors;
   expect_lines(program, 4,
                "start of engine mpi: the ranks differ: ", "the fingerprint is \"another model\" on rank 1 (");
-  const Program build = launch(2, "other-build", "--max-restarts 3");  // bad input is not tried again
+  const Program build = launch(2, "other-build", "--max-restarts 3");  // bad input is not retried
   EXPECT_EQ(build.code, 2) << build.errors;
   expect_lines(build, 2, "start of engine mpi: the ranks differ: ", "the build is \"older\" on rank 1 (");
 }
 
-// Only rank 2 has different facts, and all four report it.
+// Only rank 2 has different facts; all four ranks report it.
 TEST_F(Ranks, TextsAndFactsOfFour) {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);

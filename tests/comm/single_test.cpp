@@ -1,4 +1,4 @@
-// One rank: every operation is there and does what a sum of one is; bad calls are refused.
+// One rank: every operation works and copies its input; invalid calls throw.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Ranks from the variables of each launcher.
+// Rank and size from the variables of each launcher.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -41,7 +41,7 @@ TEST(World, RanksTakeTheGpusOfAHostRoundRobin) {
   EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
 }
 
-// If the launcher's variables say one rank and `strobe launch` several, MPI decides.
+// If the launcher's variables have one rank and `strobe launch` started several, MPI decides.
 TEST(World, SeveralStartedRanksAreNeverASingleOne) {
   const std::map<std::string, std::string> one{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
   const auto engine = [&](const char* started) {

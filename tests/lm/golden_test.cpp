@@ -1,4 +1,4 @@
-// Training beside PyTorch: tools/golden made the losses and the gradient norms of 20 steps.
+// Training compared with PyTorch: tools/golden computed the losses and gradient norms of 20 steps.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ constexpr ModelShape kShape{.d_model = 32, .d_ff = 88, .layers = 3, .heads = 4, 
 constexpr std::int64_t kBatch = 2;
 constexpr double kRate = 1e-3, kClip = 1.0;
 
-// The script's begin().
+// Equals begin() of the script.
 void begin(Model& model) {
   std::vector<float> values(static_cast<std::size_t>(parameter_count(model.shape())));
   for (std::size_t number = 0; number < model.parameters().size(); ++number) {
@@ -36,7 +36,7 @@ void begin(Model& model) {
 
 struct GoldenRun {
   Architecture architecture;
-  const char* file;  // loss and norm of each step, by tools/golden training
+  const char* file;  // loss and norm of each step, from tools/golden training
 };
 constexpr GoldenRun kGoldenRuns[] = {{Architecture::llama, STROBE_TEST_DATA "/lm/training.txt"},
                                      {Architecture::gpt2, STROBE_TEST_DATA "/lm/training-gpt2.txt"}};

@@ -1,5 +1,5 @@
-// Gradients of every parameter on a GPU beside the CPU's in fp32: all precisions, head dimensions of 80, 64, 8 and 6,
-// sizes that no vector divides, a batch of one, one token; directly, captured and replayed.
+// Gradients of every parameter on a GPU compared with the CPU's in fp32: all precisions, head dimensions 80, 64, 8 and
+// 6, sizes that are no multiple of a vector, a batch of one, one token; directly, captured and replayed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +31,8 @@ constexpr Case kCases[] = {
 };
 constexpr std::size_t kLarge[] = {0, 4};  // one of each architecture
 
-// Norms of differences over those of gradients. The CPU's own 16-bit gradients are up to 0.0025 (fp16) and 0.02 (bf16)
-// away from its fp32 ones on these cases.
+// Bounds on the norm of the difference divided by the norm of the gradients. The CPU's 16-bit gradients differ from its
+// fp32 ones by up to 0.0025 (fp16) and 0.02 (bf16) in these cases.
 double allowed_of(Precision precision) {
   switch (precision) {
     case Precision::fp32: return 1e-4;
@@ -49,8 +49,8 @@ double norm_of(std::span<const float> values) {
   return std::sqrt(squares);
 }
 
-// Parameter by parameter. Where a gradient vanishes (those of q and k of one token) rounding is left, which is held
-// against all gradients.
+// Compares parameter by parameter. Where a gradient vanishes (q and k with one token), only rounding remains, which is
+// compared with the norm of all gradients.
 void expect_close(const Model& model, std::span<const float> found, std::span<const float> expected, double allowed) {
   const double whole = norm_of(expected);
   for (const Parameter& parameter : model.parameters()) {
@@ -129,8 +129,7 @@ TEST_F(GpuGradients, AddUp) {
   for (const std::size_t i : kLarge) expect_sums(kCases[i].shape, kCases[i].batch);
 }
 
-// A copy on another stream that waits for the moment of the call has the gradient as it ends; nobody who looks on
-// changes a bit.
+// A copy on another stream that waits for the time of the callback equals the final gradient. Callbacks change no bit.
 void expect_final(const ModelShape& shape, std::int64_t batch) {
   const Text text(shape, batch, 3);
   const ModelOptions cases[] = {{.gradients = GradientMemory::own},
@@ -154,7 +153,7 @@ void expect_final(const ModelShape& shape, std::int64_t batch) {
                 float_bytes(parameter.count()));
       told.push_back(place);
     });
-    for (int again = 0; again < 3; ++again) {  // where without a function it would be captured and replayed
+    for (int again = 0; again < 3; ++again) {  // without a callback the third run would replay a graph
       told.clear();
       EXPECT_EQ(model.loss_and_lone_gradients(text.tokens.data(), text.targets.data()), loss);
       side.synchronize();

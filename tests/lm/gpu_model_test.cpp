@@ -1,4 +1,4 @@
-// The model on a GPU: as on the CPU, the same bits again, graphs as the first run.
+// The model on a GPU: equal to the CPU within tolerance, the same bits in each run, and graphs equal to the first run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ TEST_F(GpuModel, StepsAsOnTheCpuInEveryType) {
   }
 }
 
-// Probabilities that the forward saved, also from a graph.
+// Uses the probabilities that the forward saved, also in a graph.
 TEST_F(GpuModel, StandardAttentionStepsAsFlash2) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     Model fused(kGpuShape, kGpuBatch, dtype, {.device = Device::cuda}),
@@ -63,7 +63,7 @@ TEST_F(GpuModel, StandardAttentionStepsAsFlash2) {
   }
 }
 
-// Its residual stream is updated in place, where cuBLASLt rounds 16-bit sums in another way.
+// The forward-only residual stream is updated in place, where cuBLASLt rounds 16-bit sums differently.
 TEST_F(GpuModel, AForwardOnlyModelHasTheSameLoss) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const char* const kernel : {"", "standard"}) {
@@ -110,8 +110,8 @@ TEST_F(GpuModel, AReplayedGraphDoesWhatTheFirstStepDoes) {
   }
 }
 
-// A graph updates parameters beside the backward where nothing is cut; launched one by one the update comes after it.
-// The second shape's matrices are not aligned to four elements.
+// Without clipping, a graph overlaps updates with the backward; with direct launches the update follows the backward.
+// The matrices of the second shape are not aligned to four elements.
 TEST_F(GpuModel, UpdatesBesideTheBackwardHaveTheSameBits) {
   ModelShape gpt2 = kGpuShape, odd{.d_model = 30, .d_ff = 10, .layers = 2, .heads = 5, .vocabulary = 7, .context = 3};
   gpt2.architecture = odd.architecture = Architecture::gpt2;
@@ -124,7 +124,7 @@ TEST_F(GpuModel, UpdatesBesideTheBackwardHaveTheSameBits) {
                       {.gradients = gradients, .recompute = recompute});
           model.set_launches(launches);
           model.begin(5);
-          model.set_loss_scale({.scale = 0x1p30});  // that the first steps of fp16 do not survive
+          model.set_loss_scale({.scale = 0x1p30});  // the first steps of fp16 overflow at this scale
           std::vector<float> state(3 * static_cast<std::size_t>(parameter_count(shape)) + 1);
           double norm = 0;
           for (int step = 1; step <= 16; ++step) {
@@ -175,7 +175,7 @@ TEST_F(GpuModel, LearnsABatchByHeartInEveryPrecision) {
   }
 }
 
-// A scale that no gradient survives: nothing changes, and it is halved until one does.
+// Every gradient overflows at this scale: nothing changes, and the scale is halved until one does not.
 TEST_F(GpuModel, StepsThatOverflowAreSkippedAndCounted) {
   const Text text(kGpuShape, kGpuBatch, 4);
   Model model(kGpuShape, kGpuBatch, DType::fp16, {.device = Device::cuda});
@@ -194,7 +194,7 @@ TEST_F(GpuModel, StepsThatOverflowAreSkippedAndCounted) {
   EXPECT_TRUE(std::isfinite(result.gradient_norm));
 }
 
-// Clipped to a norm that no gradient reaches: each phase's work is that of a step.
+// Clips to a norm that no gradient reaches. The phases do the same work as a step.
 TEST_F(GpuModel, PhasesMakeAStep) {
   const Text text(kGpuShape, kGpuBatch, 3);
   for (const double clip : {0.0, 1e6}) {

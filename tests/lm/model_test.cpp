@@ -21,13 +21,13 @@ ModelShape small_shape(Architecture architecture = Architecture::llama) {
           .architecture = architecture};
 }
 
-// Along the gradient itself the loss changes by its squared norm; element by element in fp32 the differences drown.
-// A bias of k changes no softmax: its gradient is 0.
+// Along the gradient the loss changes by the gradient's squared norm. Differences per element would be lost in fp32
+// rounding. A bias of k does not change softmax: its gradient is 0.
 void expect_gradients_by_differences(const ModelShape& shape) {
   const Text text(shape, 2, 1);
   Model model(shape, 2, DType::fp32, {.threads = 2});
   model.begin(3);
-  for (std::size_t i = 0; i < model.values().size(); ++i) {  // no bias is 0 then
+  for (std::size_t i = 0; i < model.values().size(); ++i) {  // makes every bias nonzero
     model.values()[i] += 0.1f * std::sin(static_cast<float>(i));
   }
   const double loss = model.loss_with_gradients(text.tokens.data(), text.targets.data());
@@ -49,7 +49,7 @@ void expect_gradients_by_differences(const ModelShape& shape) {
       continue;
     }
     ASSERT_GT(squares, 1e-8) << parameter.name;
-    const double step = 2e-3 / std::sqrt(squares);  // the parameter moves by 2e-3 in all
+    const double step = 2e-3 / std::sqrt(squares);  // the parameter moves by 2e-3 in total
     const auto moved = [&](double by) {
       std::copy(values.begin(), values.end(), model.values().begin());
       for (std::int64_t i = 0; i < parameter.count(); ++i) {
@@ -67,7 +67,7 @@ TEST(Model, GradientsByDifferencesAlongEachParameter) {
   for (const Architecture architecture : kArchitectures) expect_gradients_by_differences(small_shape(architecture));
 }
 
-// RoPE alone turns pairs.
+// Only RoPE needs pairs of elements.
 TEST(Model, Gpt2TakesAnOddHeadDimension) {
   expect_gradients_by_differences({.d_model = 15,
                                    .d_ff = 21,
@@ -104,7 +104,7 @@ TEST(Model, GradientsAddUpAndScale) {
   EXPECT_EQ(model.gradient_norm(), 0);
 }
 
-// One batch again and again is learnt, in every type.
+// Training repeatedly on one batch reduces its loss in every type.
 void expect_learning(const ModelShape& shape) {
   const Text text(shape, 2, 4);
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
@@ -128,7 +128,7 @@ TEST(Model, LearnsABatchByHeart) {
   for (const Architecture architecture : kArchitectures) expect_learning(small_shape(architecture));
 }
 
-// A scale that no gradient survives: nothing changes, and it is halved until one does.
+// Every gradient overflows at this scale: nothing changes, and the scale is halved until one does not.
 TEST(Model, StepsThatOverflowAreSkippedAndCounted) {
   const ModelShape shape = small_shape();
   const Text text(shape, 2, 4);
@@ -159,7 +159,7 @@ void expect_shared_memory(const ModelShape& shape) {
     Model over(shape, 2, dtype, {.threads = 2}, {.gradients = GradientMemory::over_copies});
     for (Model* const model : {&own, &shared, &over}) {
       model->begin(7);
-      model->set_loss_scale({.scale = 0x1p30});  // that the first steps of fp16 do not survive
+      model->set_loss_scale({.scale = 0x1p30});  // the first steps of fp16 overflow at this scale
     }
     StepResult last;
     for (int step = 1; step <= 30; ++step) {
@@ -256,7 +256,8 @@ TEST(Model, RefusesTokensOutsideTheVocabularyAndBadBatches) {
   EXPECT_THROW(Model(shape, -1, DType::fp32, {}), Error);
 }
 
-// From the last parameter to the first, once each, and final: what it holds then it holds at the end.
+// Parameters are reported from the last to the first, once each, and with final gradients: the value at the callback
+// equals the one at the end.
 void expect_final_gradients(const ModelShape& shape) {
   const Text text(shape, 2, 1);
   const ModelOptions cases[] = {{.gradients = GradientMemory::own},
@@ -287,7 +288,7 @@ TEST(Model, TellsOfGradientsThatAreFinal) {
   for (const Architecture architecture : kArchitectures) expect_final_gradients(small_shape(architecture));
 }
 
-// The same operations on other memory.
+// The same operations with a different memory plan.
 TEST(Model, AForwardOnlyModelHasTheSameLoss) {
   for (const Architecture architecture : kArchitectures) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
@@ -333,7 +334,7 @@ TEST(Model, AForwardOnlyModelRefusesABackward) {
   EXPECT_NO_THROW(model.read_state(State::values, state));
 }
 
-// Rounding apart, the probabilities that were saved give the gradients that flash2 computes from scores made again.
+// Up to rounding, saved probabilities give the same gradients as flash2, which recomputes the scores.
 TEST(Model, StandardAttentionHasTheGradientsOfFlash2) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = small_shape(architecture);

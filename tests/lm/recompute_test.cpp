@@ -1,4 +1,4 @@
-// Activations that the backward makes again: the same bits as where they are kept.
+// Recomputed activations have the same bits as saved ones.
 #include "lm/models/choices.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(Recompute, FiveStepsHaveTheSameBits) {
   }
 }
 
-// The last block is not run again: with one block nothing is.
+// The last block is not recomputed, so a model with one block recomputes nothing.
 TEST(Recompute, OneLayerHasTheSameBits) {
   const ModelShape shape{.d_model = 24, .d_ff = 40, .layers = 1, .heads = 3, .vocabulary = 19, .context = 11};
   const Text text(shape, 2, 1);
@@ -36,7 +36,7 @@ TEST(Recompute, OneLayerHasTheSameBits) {
   }
 }
 
-// Gradients that are added up over two batches: what the first left in the shared memory does not matter.
+// Gradients accumulate over two batches: leftovers of the first in shared memory do not matter.
 TEST(Recompute, GradientsAddUp) {
   const ModelShape shape = kRecomputedShape;
   const Text first(shape, 2, 1), second(shape, 2, 2);

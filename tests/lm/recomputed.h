@@ -1,4 +1,4 @@
-// Five steps with every way to recompute, on either device.
+// Five steps with every recomputation choice, for tests on either device.
 #pragma once
 
 #include <gtest/gtest.h>

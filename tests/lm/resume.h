@@ -1,5 +1,5 @@
-// Training that is stopped after any step and resumed from the file, by another number of threads and with any
-// recomputation: the same losses and the same bytes. For both devices' tests.
+// Training stopped after any step and resumed from the file, with another number of threads and any recomputation: the
+// same losses and the same bytes. For tests on both devices.
 #pragma once
 
 #include <gtest/gtest.h>

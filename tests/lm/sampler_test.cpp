@@ -36,7 +36,7 @@ TEST(Draw, KeepsToTheLikeliest) {
   const std::array<double, 4> two = shares({.top_k = 2});
   EXPECT_NEAR(two[1], 0.5, 0.015);
   EXPECT_NEAR(two[3], 0.5, 0.015);
-  EXPECT_EQ(shares({.temperature = 0})[1], shares({.top_k = 1})[1]);  // the first of the equal ones
+  EXPECT_EQ(shares({.temperature = 0})[1], shares({.top_k = 1})[1]);  // the first of equal logits
   EXPECT_NEAR(shares({.temperature = 0})[1], 1, 1e-9);
   EXPECT_NEAR(shares({.top_k = 100})[0], shares({})[0], 1e-12);
 }
@@ -54,7 +54,7 @@ TEST(Sample, PromptsLongerThanTheContextKeepTheirEnd) {
   Model model(shape, 1, DType::fp32, {.threads = 1});
   model.begin(1);
   Decoder decoder(shape, model.values(), 1);
-  const std::vector<std::int32_t> prompt{3, 4, 5, 6, 7, 8, 9, 10};  // full after 6, continues from 3 of them
+  const std::vector<std::int32_t> prompt{3, 4, 5, 6, 7, 8, 9, 10};  // full after 6; continues from 3 of them
   SampleTimes times;
   const std::vector<std::int32_t> drawn = sample(decoder, prompt, {.tokens = 1, .temperature = 0}, &times);
   EXPECT_EQ(times.prompt_tokens, 4);
@@ -75,7 +75,7 @@ TEST(Sample, SameSeedSameTextAndBeyondTheContext) {
   EXPECT_NE(sample(decoder, prompt, {.tokens = 40, .seed = 2}), one);
   EXPECT_THROW(sample(decoder, {}, {}), Error);
 
-  // Greedy, by hand: the token after a full context follows the later half of it.
+  // Greedy, computed by hand: the token after a full context follows the later half of the context.
   std::vector<std::int32_t> all = prompt;
   const std::vector<std::int32_t> drawn = sample(decoder, prompt, {.tokens = 6, .temperature = 0});
   all.insert(all.end(), drawn.begin(), drawn.end());

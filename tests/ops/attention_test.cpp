@@ -173,8 +173,8 @@ TEST(Attention, SameBitsForAnyNumberOfThreads) {
 
 TEST(Attention, AllocatesWhatItSays) {
   for (const DType dtype : kTypes) {
-    for (const std::int64_t context : {4, 21}) {  // more or fewer scores than elements of an output
-      for (const std::int64_t heads : {1, 3}) {   // the output of one head is contiguous, its gradients are not
+    for (const std::int64_t context : {4, 21}) {  // fewer or more scores than elements of an output
+      for (const std::int64_t heads : {1, 3}) {   // the output of one head is contiguous; its gradients are not
         const MaterialisedAttention shape{
             .batch = 2, .heads = heads, .context = context, .head_dim = 10, .dtype = dtype};
         const Values qkv(dtype, 3 * output_count(shape)), d_o(dtype, output_count(shape));

@@ -1,4 +1,4 @@
-// No linker looks at the names of functions that are found at run time. Needs the toolkit, not a GPU.
+// The linker cannot check the names of functions that are resolved at run time. Needs the toolkit, not a GPU.
 #include "ops/cuda/cublas_lt_library.h"
 
 #include <gtest/gtest.h>

@@ -18,7 +18,7 @@ inline std::vector<double> normal_values(std::size_t count, unsigned seed) {
   return values;
 }
 
-// loss(x) around x against `gradient`, element by element.
+// Compares the finite differences of loss(x) around x with `gradient`, element by element.
 inline void expect_gradient(const char* what, std::vector<double> x, const std::vector<double>& gradient,
                             const std::function<double(const std::vector<double>&)>& loss, double tolerance = 1e-7) {
   ASSERT_EQ(x.size(), gradient.size()) << what;
@@ -35,7 +35,7 @@ inline void expect_gradient(const char* what, std::vector<double> x, const std::
   }
 }
 
-// Integers from -4 to 4: sums of a few of their products are exact.
+// Returns integers from -4 to 4: sums of a few of their products are exact.
 inline std::vector<float> whole_values(std::size_t count, unsigned seed) {
   std::mt19937 rng(seed);
   std::vector<float> values(count);
@@ -43,7 +43,8 @@ inline std::vector<float> whole_values(std::size_t count, unsigned seed) {
   return values;
 }
 
-// The same for a loss that is linear in x, of the operation itself in fp32: with whole numbers steps of 1 are exact.
+// The same for a loss that is linear in x, computed by the operation itself in fp32. With integers, steps of 1 are
+// exact.
 inline void expect_linear_gradient(const char* what, std::vector<float> x, const std::vector<float>& gradient,
                                    const std::function<double(const std::vector<float>&)>& loss) {
   ASSERT_EQ(x.size(), gradient.size()) << what;

@@ -1,5 +1,5 @@
-// Operations compared with PyTorch: tools/golden computed results and gradients in float64. Inputs are exact
-// in every type, so only an operation's own rounding differs.
+// Operations compared with PyTorch: tools/golden computed results and gradients in float64. Inputs are exact in every
+// type, so only an operation's rounding differs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 namespace strobe::ops {
 namespace {
 
-// The script's draw().
+// Equals draw() of the script.
 std::vector<double> drawn(std::uint32_t number, std::int64_t count, double scale = 1) {
   std::vector<double> values;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -37,14 +37,14 @@ std::vector<double> drawn(std::uint32_t number, std::int64_t count, double scale
   return values;
 }
 
-// The script's tokens().
+// Equals tokens() of the script.
 std::vector<std::int32_t> drawn_tokens(std::int32_t count, std::int32_t below) {
   std::vector<std::int32_t> tokens;
   for (std::int32_t t = 0; t < count; ++t) tokens.push_back((7 * t * t + 3 * t) % below);
   return tokens;
 }
 
-// Values or a vector, on the GPU where one is given.
+// Values or a vector, on the GPU if there is one.
 template <class Host>
 class Placed {
  public:
@@ -105,7 +105,7 @@ class BesidePyTorch {
 
   void expect(const std::string& name, Tensor& found) { expect(name, found.read().widened(), found.read().dtype()); }
 
-  // To a share of the largest value: sums cancel.
+  // Compares relative to the largest value, because sums cancel.
   void expect(const std::string& name, const std::vector<double>& found, DType dtype) {
     const auto field = golden_.find(name);
     if (field == golden_.end()) FAIL() << kGoldenPath << ": no field " << name << "; tools/golden writes it";
@@ -234,7 +234,7 @@ class BesidePyTorch {
     expect("cross_entropy/dlogits", logits);
   }
 
-  // Two tensors, clipped to one norm together; what they are after each of three steps, one after the other.
+  // Clips two tensors to one common norm and compares them after each of three consecutive steps.
   void run_adamw() {
     const auto zeros = [&](std::size_t count) { return floats(std::vector<double>(count)); };
     Tensor value[] = {floats(drawn(0, 37)), floats(drawn(1, 5))};
@@ -245,7 +245,7 @@ class BesidePyTorch {
       to.insert(to.end(), found.begin(), found.end());
     };
     for (std::uint32_t step = 1; step <= 3; ++step) {
-      const double scale = step == 2 ? 1.0 / 64 : 1;  // a gradient that is too small to be clipped
+      const double scale = step == 2 ? 1.0 / 64 : 1;  // makes the gradient too small to be clipped
       Tensor gradient[] = {floats(drawn(10 * step, 37, scale)), floats(drawn(10 * step + 1, 5, scale))};
       const Trained tensors[] = {{37, value[0].as(), gradient[0].as(), mean[0].as(), variance[0].as()},
                                  {5, value[1].as(), gradient[1].as(), mean[1].as(), variance[1].as()}};

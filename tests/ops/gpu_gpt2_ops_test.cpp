@@ -116,8 +116,8 @@ TEST_F(GpuGpt2Ops, GeluOfLargeArgumentsStaysFinite) {
   EXPECT_EQ(found, (std::vector<float>{0, found[1], 1, 1}));
 }
 
-// Rows that many blocks share, columns that take them all, tensors that are aligned to an element only, and no room for
-// shares: sums are then each one block's.
+// Rows split over many blocks, columns that take all blocks, tensors that are aligned to one element only, and a
+// workspace too small for partial sums, so that one block computes each sum.
 TEST_F(GpuGpt2Ops, ColumnSums) {
   for (const std::size_t workspace : {kWorkspaceBytes, std::size_t{256}}) {
     const Gpu gpu(true, false, workspace);

@@ -1,4 +1,4 @@
-// Sizes that every operation is tested with on the GPU, and how its tensors are compared with the CPU's.
+// Sizes for tests of every operation on the GPU, and the comparison of its tensors with the CPU's.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 
 namespace strobe::ops {
 
-// Within `units` of the type, of values about 1 or of their own size where that is more; 16 times that in fp32, where
-// sums in another order show.
+// Bound: `units` of the type, relative to the value if its magnitude exceeds 1. In fp32 16 times that, because sums in
+// another order differ.
 inline void expect_close(const char* what, const Values& found, const Values& expected, double units) {
   ASSERT_EQ(found.size(), expected.size());
   int shown = 0;
@@ -47,7 +47,7 @@ inline constexpr Size kSizes[] = {{1, 1, 0},    {1, 768, 0},  {37, 131, 0}, {33,
                                   {3, 513, 0},  {4, 2048, 0}, {3, 2056, 0}, {5, 2560, 0},  {2, 4096, 0},
                                   {2, 4104, 0}, {3, 6400, 0}, {1, 6400, 1}, {2, 12032, 0}, {3, 13000, 0}};
 
-// And one with more rows than a grid has: blocks take several.
+// Adds a size with more rows than a grid has, so that blocks process several rows.
 inline std::vector<Size> sizes_with_many_rows() {
   std::vector<Size> all(std::begin(kSizes), std::end(kSizes));
   all.push_back({65'540, 8, 0});

@@ -17,7 +17,7 @@ namespace {
 
 using GpuTraining = test::GpuTest;
 
-// Norm of the difference over that of what is expected.
+// Returns the norm of the difference divided by the norm of the expected values.
 double distance(const std::vector<double>& found, const std::vector<double>& expected) {
   double difference = 0, size = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -95,12 +95,13 @@ TEST_F(GpuTraining, AllThreeMatmulsOfALinearLayer) {
   }
 }
 
-// Large enough that other tiles than the heuristic's are tried. The sums are whole numbers that every type holds.
+// Large enough for a search over other tiles than the heuristic's. The sums are integers that every type represents
+// exactly.
 TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
   const Gpu timed(false), plain(true);
   for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
     SCOPED_TRACE(name_of(dtype));
-    const Linear shape{2080, 656, 1600, dtype};  // four times what is worth a search
+    const Linear shape{2080, 656, 1600, dtype};  // four times the size that is worth a search
     const auto signs = [&](std::int64_t rows, std::int64_t cols, unsigned seed) {
       std::vector<double> values = normal_values(static_cast<std::size_t>(rows * cols), seed);
       for (double& value : values) value = value > 1.5 ? 1 : value < -1.5 ? -1 : 0;
@@ -125,7 +126,7 @@ TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
   }
 }
 
-// In TF32 the operands of a large weight's gradient are transposed first if they fit the workspace.
+// In TF32 the operands of a large weight gradient are transposed first if they fit in the workspace.
 TEST_F(GpuTraining, WeightGradientsInTf32ByBothWays) {
   const Linear shape{100, 1300, 1204};
   const auto count = static_cast<std::size_t>(shape.in * shape.out);
@@ -145,7 +146,7 @@ TEST_F(GpuTraining, WeightGradientsInTf32ByBothWays) {
   }
 }
 
-// A matmul plan is cached together with its bias.
+// The cache key of a matmul plan includes its bias.
 TEST_F(GpuTraining, EveryMatmulHasItsOwnBias) {
   const Gpu gpu;
   const Linear shape{16, 16, 16};

@@ -12,7 +12,7 @@
 namespace strobe::ops {
 namespace {
 
-// y [rows, out] = x W^T and both gradients, in float64.
+// Computes y [rows, out] = x W^T and both gradients in float64.
 struct Exact {
   std::vector<double> y, dx, dweight;
   Exact(std::size_t rows, std::size_t in, std::size_t out, const std::vector<double>& x,
@@ -52,8 +52,8 @@ TEST(Linear, AllThreeMatmulsInEveryType) {
   }
 }
 
-// A single row has a kernel of its own. Widths below, at and beyond its vectors, and outputs that fill no group of
-// rows.
+// A single row has a separate kernel. Tests widths below, at and beyond its vectors, and outputs that do not fill a
+// group of rows.
 TEST(Linear, SingleRowInEveryInstructionSet) {
   for (const std::string& name : test::available_isas()) {
     const test::IsaScope isa(name);
@@ -77,8 +77,8 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
   }
 }
 
-// More work than panels take otherwise: x has few rows, so they take it too. Sizes end within a vector, a panel, a
-// packed block of steps and a block of rows.
+// This much work exceeds the usual limit of the panels, but they also run it because x has few rows. Sizes end within
+// a vector, a panel, a packed block of steps and a row block.
 TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
   const std::size_t rows = 512, in = 1030, out = 517;
   for (const std::string& name : test::available_isas()) {
@@ -136,7 +136,7 @@ TEST(Linear, OntoAnotherTensorAndWeightsWrittenOver) {
   EXPECT_EQ(dweight[1], 4);
 }
 
-// One matmul computed in panels and one by OpenBLAS.
+// One matmul is computed in panels and one by OpenBLAS.
 TEST(Linear, BiasIsAddedToEveryRowAndRoundedOnce) {
   for (const std::size_t rows : {3u, 19u}) {
     const std::size_t in = 33, out = 12;

@@ -39,7 +39,7 @@ TEST(RmsNorm, GradientsByFiniteDifferences) {
   expect_gradient("dweight", weight, dweight, [&](const auto& at) { return dot(norm_of(x, at), dy); });
 }
 
-// A row of equal magnitudes has the norm of its magnitude.
+// A row of equal magnitudes has that magnitude as its norm.
 TEST(RmsNorm, KnownRow) {
   const float x[] = {3, -3, 3, -3}, weight[] = {1, 2, -1, 0};
   float y[4], inverse;
@@ -62,7 +62,7 @@ TEST(RmsNorm, EveryTypeAgreesWithFloat64AndAnyNumberOfThreads) {
     std::vector<float> inverse(rows), dweight(width), dweight3(width);
     rms_norm({.threads = 1}, norm, x.data(), weight.data(), y.data(), inverse.data());
     rms_norm({.threads = 3}, norm, x.data(), weight.data(), y3.data(), inverse.data());
-    dweight3.assign(width, 7);  // written over, where the other is added to zeros
+    dweight3.assign(width, 7);  // overwritten, while the other is added to zeros
     RmsNormGradients tensors{.x = x.data(),
                              .weight = weight.data(),
                              .inverse = inverse.data(),
@@ -156,7 +156,7 @@ TEST(LayerNorm, EveryTypeAgreesWithFloat64AndAnyNumberOfThreads) {
     const LayerNorm norm{.rows = rows, .width = width, .dtype = dtype};
     Values y(dtype, x.size()), dx(dtype, x.size()), y3 = y, dx3 = dx;
     std::vector<float> statistics(2 * rows), dweight(width), dbias(width);
-    std::vector<float> dweight3(width, 7), dbias3(width, 7);  // written over, where the others are added to zeros
+    std::vector<float> dweight3(width, 7), dbias3(width, 7);  // overwritten, while the others are added to zeros
     LayerNormTensors tensors{
         .x = x.data(), .weight = weight.data(), .bias = bias.data(), .y = y.data(), .statistics = statistics.data()};
     layer_norm({.threads = 1}, norm, tensors);

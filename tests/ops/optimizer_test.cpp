@@ -10,7 +10,7 @@
 namespace strobe::ops {
 namespace {
 
-// The first step of Adam moves every value by the rate, whatever the size of its gradient.
+// The first step of Adam moves every value by the rate for any nonzero gradient.
 TEST(AdamW, FirstStepAndDecay) {
   float value[] = {1, 1, -2}, mean[3] = {}, variance[3] = {};
   const float gradient[] = {1e-3f, -50, 0};
@@ -23,7 +23,7 @@ TEST(AdamW, FirstStepAndDecay) {
   EXPECT_FLOAT_EQ(variance[1], 2.5f);
 }
 
-// Against the formula in float64, over steps, with clipping and a copy in bf16.
+// Compared with the formula in float64 over several steps, with clipping and a copy in bf16.
 TEST(AdamW, StepsAgreeWithFloat64) {
   const std::size_t count = 40'000;
   const std::vector<double> start = normal_values(count, 1);

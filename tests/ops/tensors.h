@@ -1,4 +1,4 @@
-// Values in the type of an operation and back.
+// Conversion of values to the type of an operation and back.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ class Values {
   std::vector<unsigned char> bytes_;
 };
 
-// Spacing of the type's values just above 1.
+// Returns the spacing of the type's values just above 1.
 inline double unit_of(DType dtype) { return dtype == DType::fp32 ? 0x1p-23 : dtype == DType::fp16 ? 0x1p-10 : 0x1p-7; }
 
 inline constexpr DType kTypes[] = {DType::fp32, DType::fp16, DType::bf16};

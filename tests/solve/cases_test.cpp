@@ -38,7 +38,7 @@ TEST(Cases, TableOfTheContract) {
   EXPECT_EQ(cases[9].group, 0);
   EXPECT_EQ(cases[10].group, 1);
   EXPECT_EQ(cases[20].group, 2);
-  std::int64_t pairs = 0;  // B N d / 32 of all, so that no row of the table is mistyped
+  std::int64_t pairs = 0;  // sum of B N d / 32, to detect errors in the table
   for (const TestCase& one : cases) pairs += one.size.batch * one.size.rows * (one.size.dim / 32);
   EXPECT_EQ(pairs, 16'838'656);
 }
@@ -78,7 +78,7 @@ TEST(CaseFiles, AreMadeOnceForASeedAndASize) {
   const TestCase one{"t01", 0, {5, 30, 8}};
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::before);
-  EXPECT_EQ(scratch.entries(), 3u);  // and cases.json
+  EXPECT_EQ(scratch.entries(), 3u);  // includes cases.json
   const std::string first = scratch.read("t01");
   EXPECT_EQ(first.size(), 12u + 12 * 5 * 30 * 8);
 

@@ -1,4 +1,4 @@
-// The answers that cases are judged by, against the library's definition.
+// Reference answers of the cases compared with the library's definition.
 #include "solve/case_files.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ double largest_difference(const ProblemSize& size, float factor) {
   double largest = 0;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double off = std::abs(static_cast<double>(ours[i]) - static_cast<double>(reference[i]));
-    if (!(off <= largest)) largest = off;  // a NaN stays
+    if (!(off <= largest)) largest = off;  // keeps a NaN
   }
   return largest;
 }
@@ -40,7 +40,7 @@ TEST(Float64Forward, IsTheReference) {
   EXPECT_LE(largest_difference({5, 259, 4}, 1), 0x1p-23);
 }
 
-// Others differ by the rounding of the scale to a float: `reference` has it so.
+// Other scales are rounded to a float, as in `reference`.
 TEST(Float64Forward, OddSizes) {
   EXPECT_LE(largest_difference({2, 300, 37}, 1), 2e-6);
   EXPECT_LE(largest_difference({1, 70, 300}, 1), 2e-6);

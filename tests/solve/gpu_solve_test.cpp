@@ -1,4 +1,4 @@
-// File to file on a GPU: correct for any sizes, several chunks, and copy sizes that divide no batch.
+// From file to file on a GPU: correct for any sizes, several chunks, and copy sizes that divide no batch.
 #include <gtest/gtest.h>
 
 #include "device/gpu_allocator.h"

@@ -1,4 +1,5 @@
-// solve/pipeline: every chunk through every stage in order, no more in flight than said, and one failure ends all.
+// solve/pipeline: every chunk passes every stage in order, at most in_flight chunks are in flight, and one failure ends
+// all stages.
 #include "solve/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ TEST(Pipeline, EveryChunkPassesEveryStageInOrder) {
   EXPECT_LE(most, kInFlight);
 }
 
-// Chunk 1 can only be loaded while chunk 0 is in a later stage, and so on: with stages one after the other this hangs.
+// Chunk 1 can only be loaded while chunk 0 is in a later stage, and so on: sequential stages would hang.
 TEST(Pipeline, StagesOverlap) {
   std::atomic<int> loaded = 0, computed = 0;
   const auto wait_until = [](const std::atomic<int>& counter, int least) {

@@ -1,4 +1,4 @@
-// The fuzzer's corpus, and thousands of mutations of it from a fixed seed, without libFuzzer.
+// The fuzzer's corpus and thousands of mutations of it from a fixed seed, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ TEST(ProblemFileFuzz, MutationsAreRefusedOrWhole) {
     }
     taken += test::fuzz_problem_file(bytes.data(), bytes.size()) ? 1 : 0;
   }
-  EXPECT_GT(taken, 100);  // both ways are walked
+  EXPECT_GT(taken, 100);  // both outcomes occur
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// solve/problem_file: what is no problem is refused with its values, and an answer appears whole or not at all.
+// solve/problem_file: invalid problems are rejected with their values, and an answer is written atomically.
 #include "solve/problem_file.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class ProblemFileTest : public testing::Test {
   }
   std::string path(const std::string& name) const { return (scratch_.path() / name).string(); }
 
-  // The text of the refusal, which must be bad input.
+  // Returns the text of the error, which must be bad input.
   static std::string refusal(const std::string& path) {
     try {
       const ProblemFile problem(path);
@@ -91,7 +91,7 @@ TEST_F(ProblemFileTest, RefusesSizesBelowOneAndBeyondAnyFile) {
   EXPECT_SAYS(refusal(write("b", {2, -3, 4}, 0)), "(2, -3, 4); each must be at least 1");
   EXPECT_SAYS(refusal(write("c", {kLeast, kLeast, 4}, 0)), "each must be at least 1");
   EXPECT_SAYS(refusal(write("d", {kMost, kMost, kMost}, 9)), "more than any file holds; the file has 48 bytes");
-  // B N d fits 64 bits, and 12 of it wraps round to 0 without a check: 2^31 * 2^31 would, 2^30 * 2^30 * 4 = 2^62 does.
+  // B N d fits in 64 bits, and 12 times it wraps to 0 without a check: 2^31 * 2^31 would, 2^30 * 2^30 * 4 = 2^62 does.
   EXPECT_SAYS(refusal(write("e", {1 << 30, 1 << 30, 4}, 0)), "more than any file holds; the file has 12 bytes");
   EXPECT_SAYS(refusal(write("f", {1 << 30, 1 << 20, 64}, 0)), "too few");
 }
@@ -104,7 +104,7 @@ TEST_F(ProblemFileTest, RefusesWhatIsNoPlainFile) {
   EXPECT_SAYS(refusal(path("pipe")), "is not a regular file");
   write("closed", {1, 1, 1}, 3);
   std::filesystem::permissions(path("closed"), std::filesystem::perms::none);
-  if (geteuid() == 0) return;  // reads everything
+  if (geteuid() == 0) return;  // root can read every file
   EXPECT_SAYS(refusal(path("closed")), "Permission denied");
 }
 

@@ -1,5 +1,5 @@
-// File to file on the CPU: right for any sizes, in memory that does not grow with the file, old outputs kept on
-// failure.
+// From file to file on the CPU: correct for any sizes, with memory independent of the file's size; old outputs survive
+// a failure.
 #include "solve/solve.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(Solve, EveryKernel) {
   }
 }
 
-// 25 MB of output in chunks of 8, the last one smaller; buffers for three.
+// 25 MB of output in chunks of 8 MB, the last one smaller; buffers for three chunks.
 TEST(Solve, MemoryIsBoundedWhateverTheFile) {
   host_allocator().reset_peak();
   const std::size_t before = host_allocator().statistics().current;

@@ -1,4 +1,4 @@
-// Problems of odd sizes solved from file to file, for the CPU's test and the GPU's.
+// Problems of odd sizes solved from file to file, for the tests of CPU and GPU.
 #pragma once
 
 #include <cmath>
@@ -12,11 +12,11 @@
 
 namespace strobe::solve {
 
-// Sizes at which something changes: one of everything, no multiples of tiles, d that no tiled kernel takes.
+// Edge cases: sizes of one, no multiples of tiles, d beyond every tiled kernel.
 inline const ProblemSize kSmallSizes[] = {{1, 1, 1},    {2, 1, 5},     {1, 3, 1},     {7, 65, 33},
                                           {3, 129, 64}, {2, 200, 256}, {3, 100, 257}, {2, 40, 1000}};
 
-// The largest error of a problem of that size against float64; NaN where a value is not a number.
+// Returns the largest error of a problem of that size compared with float64; NaN if a value is NaN.
 inline double error_of_solving(const ProblemSize& size, const SolveOptions& options) {
   const test::Scratch scratch;
   std::vector<float> inputs(static_cast<std::size_t>(3 * size.total()));
@@ -43,6 +43,6 @@ inline double error_of_solving(const ProblemSize& size, const SolveOptions& opti
   return largest;
 }
 
-inline constexpr double kSmallError = 5e-5;  // a hundredth of what the course allows
+inline constexpr double kSmallError = 5e-5;  // a hundredth of the course's tolerance
 
 }  // namespace strobe::solve

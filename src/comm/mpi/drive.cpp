@@ -1,4 +1,4 @@
-// What every call of MPI's goes through: types, errors, and testing until it is done.
+// Shared by all MPI calls: types, errors, and polling until a request is done.
 #include <mpi.h>
 #include <sched.h>
 #include <time.h>
@@ -13,8 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Between two tests of a request. A test that moves bytes takes its time; short ones in a row mean that a peer is late:
-// the core is better left to whoever computes.
+// Backoff between two tests of a request. A test that moves bytes takes long. Several short ones mean that a peer is
+// late, so the core is left to other threads.
 class Patience {
  public:
   void after_test() {

@@ -1,5 +1,5 @@
-// Collectives on Open MPI. Calls are the non-blocking ones, driven by MPI_Test: so a rank whose peer is gone can stop,
-// and what is under way makes progress, since the thread that is here does nothing else.
+// Collectives on Open MPI. It uses non-blocking calls polled by MPI_Test: a rank whose peer is lost can stop, and calls
+// make progress because the communicator's thread does nothing else.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -17,13 +17,13 @@
 namespace strobe::comm {
 namespace {
 
-constexpr std::int64_t kRingBytes = 1 << 17;  // from here on reductions are our own
+constexpr std::int64_t kRingBytes = 1 << 17;  // from this size on, reductions use Ring instead of MPI's
 
 // One rank's view of the job, gathered on all ranks.
 struct RankView {
   int size = 0;  // ranks according to the launcher's variables; 0: unknown
   char host[256] = "";
-  char network[256] = "";  // network namespace of the running kernel: ranks with the same one share loopback
+  char network[256] = "";  // network namespace of the running kernel: ranks in the same one share loopback
 };
 
 std::string network_identity() {
@@ -41,8 +41,8 @@ const char* way_to_start(const World& world) {
          "engine mpi with strobe launch or mpirun";
 }
 
-// Compares the launcher's size with MPI's, which is right. A rank with another size would end early, and the others
-// would wait for it. Sets world.one_host.
+// Compares the launcher's size with MPI's, which is authoritative. A rank with another size would end early, and the
+// others would wait for it. Sets world.one_host.
 void compare_ranks(World& world, int size) {
   RankView own;
   own.size = size;
@@ -67,7 +67,7 @@ class MpiEngine final : public Engine {
     int initialized = 0, given = 0;
     MPI_Initialized(&initialized);
     if (initialized) fail(ErrorCode::invalid_argument, "mpi: one communicator in a process; there was one already");
-    // Serialized: the thread that is here owns MPI, but for a plain loop of another one in between.
+    // Serialized: only the communicator's thread calls MPI, except when plain_mpi_all_reduce runs in between.
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (given < MPI_THREAD_SERIALIZED) fail(ErrorCode::unsupported, "mpi: this MPI has no MPI_THREAD_SERIALIZED");
@@ -108,7 +108,7 @@ class MpiEngine final : public Engine {
   void finish() override { MPI_Finalize(); }
 
  private:
-  // body(first, count) for pieces that MPI can count, until one is given up.
+  // Calls body(first, count) for chunks that MPI can count, until one is abandoned.
   template <class Body>
   void in_chunks(std::int64_t count, Body body) const {
     for (std::int64_t first = 0; first < count; first += chunk_) {
@@ -137,7 +137,7 @@ class MpiEngine final : public Engine {
     });
   }
 
-  // Counts and displacements of all shares, where MPI can count them.
+  // Sets counts and displacements of all shares. Returns false if MPI cannot count them.
   bool shares_of(std::int64_t total) {
     if (total > chunk_) return false;
     counts_.clear();
@@ -181,7 +181,7 @@ class MpiEngine final : public Engine {
   std::int64_t chunk_;
   int rank_ = 0, size_ = 1;
   std::optional<Ring> ring_;
-  std::vector<int> counts_, firsts_;  // of the call that is under way
+  std::vector<int> counts_, firsts_;  // current call's
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// In step k rank r sends the partial sum of share r - k - 1 to rank r + 1 and adds its own part to that of share
-// r - k - 2, which comes from rank r - 1; after size - 1 steps it has share r. The order of a sum is that of the ranks
-// from the share's own one on: the same every time.
+// In step k, rank r sends the partial sum of share r - k - 1 to rank r + 1. It adds its data to the partial sum of
+// share r - k - 2, which it receives from rank r - 1. After size - 1 steps it has share r. A sum runs in rank order
+// from the share's rank on, so it has the same bits every time.
 #include "comm/mpi/ring.h"
 
 #include <algorithm>
@@ -14,16 +14,16 @@ namespace strobe::comm {
 namespace {
 
 constexpr std::int64_t kPieceBytes = 1 << 22;
-constexpr int kAhead = 2;  // pieces under way at a time
+constexpr int kAhead = 2;  // chunks in flight at a time
 constexpr int kTag = 1;
 
 }  // namespace
 
-// Pieces of `sent` go out and pieces of the same kind come in; `own` is added to them, if there is any.
+// Sends chunks of `sent` and receives chunks of the same size; adds `own` to them if it is not empty.
 struct Ring::Exchange {
   Elements sent;
-  Elements own;      // count 0: nothing is added, pieces arrive at their place
-  Elements arrives;  // where the result goes
+  Elements own;      // count 0: nothing is added; chunks are received directly into `arrives`
+  Elements arrives;  // destination of the result
 };
 
 Ring::Ring(int rank, int size) : rank_(rank), size_(size) {}
@@ -81,7 +81,7 @@ bool Ring::exchange(const Exchange& step, const Stopped& stopped) {
   return true;
 }
 
-// place(share) is where the sum of a share grows.
+// place(share) is the buffer in which the sum of a share accumulates.
 template <class Place>
 bool Ring::reduce(const Elements& in, Place place, const Stopped& stopped) {
   const auto share_at = [&](int index) { return (index % size_ + size_) % size_; };
@@ -89,7 +89,7 @@ bool Ring::reduce(const Elements& in, Place place, const Stopped& stopped) {
     const Share share = share_of(in.count, index, size_);
     return in.part(share.first, share.count);
   };
-  if (size_ == 1 && in.data != place(0).data) {  // nobody to send it round
+  if (size_ == 1 && in.data != place(0).data) {  // no other rank
     std::memcpy(place(0).data, in.data, static_cast<std::size_t>(in.bytes()));
   }
   for (int step = 0; step + 1 < size_; ++step) {

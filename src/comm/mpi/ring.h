@@ -1,5 +1,5 @@
-// Reductions around a ring of ranks, on MPI's messages: large vectors in pieces, one of
-// which is summed while the next is on its way. mpi_engine.cpp calls.
+// Ring reductions on MPI messages. Large vectors are split into chunks: one chunk is summed while the next is in
+// flight. mpi_engine.cpp uses it.
 #pragma once
 
 #include <mpi.h>
@@ -13,12 +13,12 @@ class Ring {
  public:
   Ring(int rank, int size);
 
-  // Every rank's share of the sums in `out` (where in may be out), then all shares to all.
+  // Reduce-scatter into `out`, which may be `in`, then all-gather.
   void all_reduce(const Elements& in, const Elements& out, const Stopped& stopped);
   void reduce_scatter(const Elements& in, const Elements& out, const Stopped& stopped);
 
  private:
-  struct Exchange;  // one step: what goes to the next rank and what comes from the one before
+  struct Exchange;  // one step: sends to the next rank and receives from the previous one
   template <class Place>
   bool reduce(const Elements& in, Place place, const Stopped& stopped);
   bool gather(const Elements& out, const Stopped& stopped);
@@ -26,10 +26,10 @@ class Ring {
   void* scratch(Buffer& buffer, std::int64_t bytes);
 
   int rank_, size_;
-  Buffer arrived_, partial_[2];  // kept from call to call
+  Buffer arrived_, partial_[2];  // reused by all calls
 };
 
-// Tests until all are done; false where it was given up. Requests are MPI's own until then.
+// Tests until all requests are done; returns false if abandoned. MPI uses the requests until then.
 bool drive(MPI_Request* requests, int count, const Stopped& stopped);
 
 void check_mpi(int status, const char* call);

@@ -1,5 +1,5 @@
-// Collectives on NCCL: one rank per GPU, on a stream of the engine's own. Each call is waited for on the host, so that
-// a handle means the same for every engine.
+// Collectives on NCCL: one rank per GPU, on the engine's stream. The host waits for each call, so that a handle means
+// the same for every engine.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <sched.h>
@@ -48,12 +48,12 @@ class NcclEngine final : public Engine {
     for (std::size_t i = 0; i < sizeof(unique); ++i)
       unique.internal[i] = static_cast<char>(std::stoi(id.substr(2 * i, 2), nullptr, 16));
     check(ncclCommInitRank(&comm_, size_, unique, rank_), "ncclCommInitRank");
-    stream_ = std::make_unique<GpuStream>(GpuStream::Priority::first);  // what is waited for
+    stream_ = std::make_unique<GpuStream>(GpuStream::Priority::first);  // high priority: other work waits for it
     token_ = GpuBuffer(sizeof(float));
   }
 
   ~NcclEngine() override {
-    if (comm_) ncclCommAbort(comm_);  // where finish() was not reached: nothing waits for lost ranks
+    if (comm_) ncclCommAbort(comm_);  // if finish() was not called: abort does not wait for lost ranks
   }
 
   bool takes_gpu_memory() const override { return true; }
@@ -73,13 +73,13 @@ class NcclEngine final : public Engine {
       }
       sched_yield();
     }
-    stream_->synchronize();  // tells what went wrong, if anything did
+    stream_->synchronize();  // reports asynchronous errors
   }
 
   void finish() override { check(ncclCommDestroy(std::exchange(comm_, nullptr)), "ncclCommDestroy"); }
 
  private:
-  // Memory of the host goes to the GPU and back: for the few words that ranks agree by, not for speed.
+  // Copies host memory to the GPU and back. Used for the few words on which ranks agree, not for speed.
   void run_on_copies(const Collective& collective, const Stopped& stopped) {
     const Elements &in = collective.in, &out = collective.out;
     const GpuBuffer gpu_in(static_cast<std::size_t>(in.bytes()) + 8),
@@ -116,7 +116,7 @@ class NcclEngine final : public Engine {
     }
   }
 
-  // Equal shares are one call of NCCL's; others one call a rank, launched together.
+  // Equal shares use one NCCL call; unequal ones use one call per rank, launched together.
   void reduce_scatter(const Elements& in, const Elements& out) {
     const ncclDataType_t type = type_of(in.element);
     if (in.count % size_ == 0) {
@@ -153,7 +153,7 @@ class NcclEngine final : public Engine {
   int rank_, size_;
   ncclComm_t comm_ = nullptr;
   std::unique_ptr<GpuStream> stream_;
-  GpuBuffer token_;  // what a barrier sums
+  GpuBuffer token_;  // the operand of a barrier's all-reduce
 };
 
 }  // namespace

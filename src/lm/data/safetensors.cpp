@@ -17,14 +17,14 @@ static_assert(std::endian::native == std::endian::little, "lengths and tensors a
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::uint64_t kMostHeader = Json::kMaxBytes;   // below the limit of the format
-constexpr std::uint64_t kMostInTheFormat = 100'000'000;  // bytes
+constexpr std::uint64_t kMostHeader = Json::kMaxBytes;   // header limit of this reader; the format allows more
+constexpr std::uint64_t kMostInTheFormat = 100'000'000;  // header limit of the format, in bytes
 
 constexpr std::pair<const char*, std::int64_t> kTypes[] = {{"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"I64", 8},
                                                            {"I32", 4}, {"I16", 2}, {"I8", 1},   {"U8", 1},  {"U16", 2},
                                                            {"U32", 4}, {"U64", 8}, {"BOOL", 1}};
 
-// Bytes of an element; 0: no such type.
+// Returns the bytes per element, or 0 for an unknown type.
 std::int64_t element_bytes(std::string_view dtype) {
   for (const auto& [name, bytes] : kTypes) {
     if (dtype == name) return bytes;
@@ -32,7 +32,7 @@ std::int64_t element_bytes(std::string_view dtype) {
   return 0;
 }
 
-// False where they do not fit 63 bits.
+// Returns false if the size does not fit in 63 bits.
 bool bytes_of(const StoredTensor& tensor, std::int64_t& bytes) {
   bytes = element_bytes(tensor.dtype);
   for (const std::int64_t size : tensor.shape) {
@@ -47,7 +47,7 @@ std::int64_t natural(const Json& value) {
   return number;
 }
 
-// Keys of an object, none twice.
+// Returns the members of an object. Throws on duplicate keys.
 const Json::Object& members(const Json& value) {
   std::set<std::string_view> names;
   for (const auto& [name, member] : value.as_object()) {
@@ -99,7 +99,7 @@ SafeTensors read_header(std::string_view text) {
   return file;
 }
 
-// Each begins where the one before ends, and the last ends with the file.
+// Checks that each tensor begins where the previous one ends and that the last one ends at the end of the file.
 void check_places(const SafeTensors& file, std::size_t data_bytes) {
   std::size_t next = 0;
   for (const StoredTensor& tensor : file.tensors) {

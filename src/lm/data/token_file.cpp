@@ -83,7 +83,7 @@ TokenFile::Scan TokenFile::scan_chunk(std::size_t first_byte, std::size_t bytes)
     std::memcpy(&pair, chunk.data() + i * sizeof(pair), sizeof(pair));
     add(pair);
   }
-  std::uint32_t last = 0;  // the file's last uint16 may have no partner
+  std::uint32_t last = 0;  // the last uint16 of the file may have no partner
   std::memcpy(&last, chunk.data() + pairs * sizeof(last), chunk.size() % sizeof(last));
   add(last);
   scan.largest_even = even;
@@ -113,8 +113,8 @@ const TokenFile::Scan& TokenFile::scan() const {
   return scan_.emplace(whole);
 }
 
-// uint32 tokens read as uint16 alternate between the low half of a token and its high half, which a vocabulary keeps
-// near 0.
+// If uint32 tokens are read as uint16, low and high halves of tokens alternate, and the vocabulary keeps the high
+// halves near 0.
 void TokenFile::check_width(std::int64_t vocabulary) const {
   constexpr std::int64_t kFewest = 16;         // words; fewer prove nothing
   constexpr std::uint32_t kTimesLarger = 256;  // uint16 tokens of the two parities differ far less
@@ -161,14 +161,14 @@ void TokenFile::read_window(std::int64_t first, std::int64_t length, std::int32_
 namespace {
 
 constexpr std::uint32_t kRounds = 6;
-constexpr std::uint32_t kOrderStream = 0x64617461;  // apart from the other uses of the seed
+constexpr std::uint32_t kOrderStream = 0x64617461;  // random stream; differs from other uses of the seed
 
 }  // namespace
 
 // --- WindowOrder -----------------------------------------------------------------------------------------------------
 
-// A permutation that is computed, not stored: a Feistel network over the smallest even number of bits that holds every
-// window, applied again while the result is not a window. Fewer than four applications on average.
+// Computes a permutation without storing it. A Feistel network works on the smallest even number of bits that holds
+// every window and is applied again while the result is not a window: fewer than four applications on average.
 WindowOrder::WindowOrder(std::uint64_t seed, std::int64_t windows)
     : seed_(seed), windows_(static_cast<std::uint64_t>(windows)), half_bits_((std::bit_width(windows_ - 1) + 1) / 2) {}
 

@@ -1,5 +1,5 @@
-// Training or validation data, memory-mapped: text, where each byte is a token, or tokens as little-endian uint16 or
-// uint32 words without a header; and the order in which training reads it.
+// Memory-mapped training or validation data and the order in which training reads it. The data are text, with one token
+// per byte, or tokens as little-endian uint16 or uint32 words without a header.
 #pragma once
 
 #include <cstdint>
@@ -13,43 +13,43 @@ namespace strobe::lm {
 
 enum class DataFormat { text, tokens, tokens32 };
 
-inline constexpr std::int64_t kBytes = 256;  // vocabulary of text
+inline constexpr std::int64_t kBytes = 256;  // vocabulary size of text
 
 const char* name_of(DataFormat format);
 
-// Format named by `word`: text, tokens (uint16) or tokens32 (uint32). auto: tokens if the path ends in .bin or .tokens,
-// text otherwise.
+// Returns the format that `word` names: text, tokens (uint16) or tokens32 (uint32). auto selects tokens if the path
+// ends in .bin or .tokens, otherwise text.
 DataFormat data_format(std::string_view word, std::string_view path);
 
 class TokenFile {
  public:
-  // Maps without reading. `flag`, such as --data, precedes the path in errors. Throws Error(invalid_argument) if the
-  // file cannot be opened or ends within a token.
+  // Maps the file without reading it. `flag`, such as --data, precedes the path in errors. Throws
+  // Error(invalid_argument) if the file cannot be opened or ends within a token.
   TokenFile(const std::string& path, DataFormat format, std::string_view flag);
 
   DataFormat format() const { return format_; }
   std::int64_t count() const { return count_; }  // tokens
 
-  // Throws Error(invalid_argument) if the file does not fit a vocabulary: at its first token beyond it, with position
-  // and value, or if its words have another width than the format.
+  // Throws Error(invalid_argument) if the file does not fit a vocabulary: reports the position and value of the first
+  // token beyond it, or that the words have a different width than the format.
   void check_vocabulary(std::int64_t vocabulary) const;
 
-  // Windows of `context` tokens and their successors. One begins at every token. Throws Error(invalid_argument) if the
-  // file is too short for one.
+  // Number of windows of `context` tokens with their successors. A window begins at every token. Throws
+  // Error(invalid_argument) if the file is too short for one window.
   std::int64_t windows(std::int64_t context) const;
 
-  // tokens [length]: those from `first` on; targets [length]: the successor of each.
+  // Copies tokens [length] from position `first`, and targets [length], the successor of each token.
   void read_window(std::int64_t first, std::int64_t length, std::int32_t* tokens, std::int32_t* targets) const;
 
   std::uint32_t checksum() const { return scan().checksum; }  // CRC-32 of the file
 
  private:
-  // Result of the one pass over the whole file, made when it is first needed.
+  // Result of one pass over the whole file, computed on first use.
   struct Scan {
     std::uint32_t checksum = 0;
-    // Only set for tokens, not for text:
-    std::uint32_t largest = 0;                        // token
-    std::uint32_t largest_even = 0, largest_odd = 0;  // uint16 word, by the parity of its index
+    // The fields below are set for tokens only, not for text.
+    std::uint32_t largest = 0;                        // largest token
+    std::uint32_t largest_even = 0, largest_odd = 0;  // largest uint16 word by the parity of its index
   };
   const Scan& scan() const;
   Scan scan_chunk(std::size_t first_byte, std::size_t bytes) const;
@@ -63,19 +63,19 @@ class TokenFile {
   mutable std::optional<Scan> scan_;
 };
 
-// The order in which training reads the windows of its data: each epoch is a permutation of them, by seed and epoch.
-// at() computes any position, so a checkpoint keeps one number.
+// The order in which training reads the windows of its data. Each epoch is a permutation that depends on the seed and
+// the epoch. at() computes any position, so a checkpoint stores one number.
 class WindowOrder {
  public:
   WindowOrder(std::uint64_t seed, std::int64_t windows);  // windows: at least 1
 
-  // The window at a position; positions count from 0 through all epochs.
+  // Returns the window at a position. Positions count from 0 across all epochs.
   std::int64_t at(std::int64_t position) const;
 
  private:
   std::uint64_t seed_;
   std::uint64_t windows_;
-  int half_bits_;  // of a number below windows, rounded up to two equal halves
+  int half_bits_;  // bits of each of the two equal halves of a number below windows
 };
 
 }  // namespace strobe::lm

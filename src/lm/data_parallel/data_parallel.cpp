@@ -17,7 +17,7 @@ constexpr auto kNone = std::numeric_limits<std::size_t>::max();
 constexpr const char *kAveragesTag = "AdamW's averages of this rank", *kScatteredTag = "sums of this rank's gradients",
                      *kUpdateTag = "numbers of an update";
 
-// What both have, elements of the run; nothing where they are apart.
+// Returns the intersection of two ranges of the run, in elements; count 0 if they are disjoint.
 comm::Share common(const comm::Share& one, const comm::Share& other) {
   const std::int64_t first = std::max(one.first, other.first);
   const std::int64_t end = std::min(one.first + one.count, other.first + other.count);
@@ -70,14 +70,14 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
 DataParallel::~DataParallel() {
   if (calls_.empty()) return;
   if (std::uncaught_exceptions() > exceptions_) communicator_.abort("an error of its own, which its line tells");
-  try {  // calls wait for events of this object, and not for longer than their patience
+  try {  // calls wait for this object's events, up to their timeout
     if (replica_.stream) replica_.stream->synchronize();
   } catch (const Error&) {
   }
   for (const comm::Pending& call : calls_) {
     try {
       call.wait();
-    } catch (const Error&) {  // told by whoever waited first
+    } catch (const Error&) {  // the first wait reported it
     }
   }
 }
@@ -93,7 +93,7 @@ comm::Elements DataParallel::placed(float* data, std::int64_t count) const {
 }
 
 void DataParallel::begin() {
-  if (replica_.stream) replica_.stream->synchronize();  // values are what was put on it
+  if (replica_.stream) replica_.stream->synchronize();  // the values come from work on the stream
   communicator_.broadcast(placed(replica_.values, replica_.count));
   state_.clear();
   record_ = {};
@@ -154,7 +154,7 @@ bool DataParallel::exchanged(std::size_t bucket) const {
 }
 
 ParallelUpdate DataParallel::finish(const ops::AdamW& adamw, double clip, Overflow overflow) {
-  if (replica_.stream) replica_.stream->synchronize();  // backward ends when the GPU has done it
+  if (replica_.stream) replica_.stream->synchronize();  // backward ends when the GPU has finished it
   const double backward_ended = now_seconds();
   for (std::size_t b = 0; b < groups_.size(); ++b) {
     if (groups_[b].left == 0) continue;
@@ -167,7 +167,7 @@ ParallelUpdate DataParallel::finish(const ops::AdamW& adamw, double clip, Overfl
   wait_for_sums();
   record_.update_began = now_seconds();
   ops::Update update = ops::update_of(adamw);
-  update.gradient_scale /= static_cast<float>(communicator_.size());  // sums become means
+  update.gradient_scale /= static_cast<float>(communicator_.size());  // turns sums into means
   update.most = static_cast<float>(clip);
   update.skip_infinite = overflow == Overflow::skipped ? 1 : 0;
   limit(update);
@@ -190,8 +190,8 @@ void DataParallel::wait_for_sums() {
   for (const Group& group : groups_) group.sums.wait();
 }
 
-// Every rank computes the norm of the whole gradient from the same sums, so all clip and skip alike. An infinity or a
-// NaN of one rank is in the sums of all ranks.
+// Every rank computes the norm of the whole gradient from the same sums, so all ranks clip and skip alike. An infinity
+// or a NaN of one rank reaches the sums of all ranks.
 void DataParallel::limit(ops::Update update) {
   if (strategy_.updates != Updates::scattered_share) {
     update_.write(0, &update, sizeof update);
@@ -215,7 +215,7 @@ void DataParallel::gather_values() {
   for (const comm::Pending& call : calls_) call.wait();
 }
 
-// One thread does the calls one after the other, so their times do not overlap.
+// One thread runs the calls sequentially, so their times do not overlap.
 void DataParallel::measure_calls() {
   record_.optimizer = record_.update_ended - record_.update_began;
   for (std::size_t i = 0; i < calls_.size(); ++i) {

@@ -17,7 +17,7 @@ namespace strobe::lm {
 
 namespace {
 
-// What is put on a step's time, and how it was split.
+// Times and loss of one step.
 struct OneStep {
   ParallelStep seconds;
   double loss = 0;
@@ -28,7 +28,7 @@ StepOptions bench_step(const BenchCase& one, std::int64_t step) {
   return {.adamw = {.rate = 1e-4, .step = step}, .clip = one.clip, .needs_norm = false};
 }
 
-// `take` is told the number of the step; those after the warm-up count.
+// `take` receives the number of the step. Steps after the warm-up count.
 void run_steps(const BenchCase& one, ParallelTimes& times, const std::function<OneStep(std::int64_t)>& take) {
   for (std::int64_t step = 1; step <= one.warmup + one.steps; ++step) {
     const OneStep taken = take(step);
@@ -104,7 +104,7 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
     watch.begin_step();
     const double begin = watch.step_began();
     const StepResult result = together.step(tokens.data(), targets.data(), bench_step(one, step));
-    if (stream) stream->synchronize();  // values are rounded last
+    if (stream) stream->synchronize();  // rounding the values is the last operation
     const double whole = now_seconds() - begin;
     const StepRecord& record = together.exchange().record();
     const StepSplit split = split_of(watch, record);
@@ -128,18 +128,18 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
 
 namespace {
 
-constexpr int kPhaseWarmup = 2;  // a phase is run, then captured, then replayed
+constexpr int kPhaseWarmup = 2;  // a phase runs directly, then is captured, then replayed
 
 OneStep timed_lone_step(Model& model, PhaseWatch& watch, const std::function<double()>& take) {
   watch.begin_step();
   const double begin = watch.step_began(), loss = take(), end = now_seconds();
-  if (model.stream()) return {{.whole = end - begin}, loss};  // by time_lone_phases
+  if (model.stream()) return {{.whole = end - begin}, loss};  // time_lone_phases measures the phases
   const double backward = watch.began(Phase::backward), update = watch.began(Phase::update);
   return {{.whole = end - begin, .forward = backward - begin, .backward = update - backward, .optimizer = end - update},
           loss};
 }
 
-// On CUDA a step is one graph: its parts are those of as many steps more, phase by phase.
+// On CUDA a step is one graph. Its phases are timed in additional steps, as many as were timed whole.
 void time_lone_phases(Model& model, std::vector<ParallelStep>& steps, const std::function<void()>& after_step) {
   std::vector<GpuEvent> events(4);
   const auto take = [&] {
@@ -169,7 +169,7 @@ ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& 
   const AllocationCounter& counter = allocator_of(model.stream());
   times.memory.after_init = counter.statistics().current;
   PhaseWatch watch(model.stream());
-  if (!model.stream()) model.record(&watch);  // of a graph it would be told when that is made
+  if (!model.stream()) model.record(&watch);  // the recorder would see a graph only during capture
   run_steps(one, times, [&](std::int64_t) {
     const std::int64_t skipped = model.loss_scale().skipped;
     OneStep taken = timed_lone_step(model, watch, [&] { return pass.run(); });
@@ -241,7 +241,7 @@ ParallelTimes parallel_times_from(const Json& json) {
 namespace {
 
 constexpr int kStepTrack = 1, kComputeTrack = 2, kCommunicationTrack = 3;
-constexpr double kGap = 0.05;  // between two steps, as a share of the longer one
+constexpr double kGap = 0.05;  // gap between two steps, as a fraction of the longer one
 
 double end_of(const std::vector<ParallelSpan>& spans) {
   double end = 0;

@@ -1,4 +1,4 @@
-// Times of a training step on several ranks, and of the same step on one of them alone. `strobe lm bench --ddp` calls.
+// Times of a training step on several ranks and of the same step in a single process. `strobe lm bench --ddp` uses it.
 #pragma once
 
 #include <cstdint>
@@ -14,63 +14,63 @@
 
 namespace strobe::lm {
 
-// One step on one rank, in seconds. hidden lies within backward; the others one after the other within whole.
+// One step on one rank, in seconds. hidden overlaps with backward; the other fields are disjoint parts of whole.
 struct ParallelStep {
   double whole = 0, forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
 };
 
-// Something that went on during a step: [begin, begin + seconds) after the ranks had begun it.
+// An activity during a step: [begin, begin + seconds), in seconds since the ranks began the step.
 struct ParallelSpan {
   enum class Track { compute, communication };
   Track track = Track::compute;
   std::string name;
   double begin = 0, seconds = 0;
-  std::int64_t bytes = 0;  // of a call
+  std::int64_t bytes = 0;  // bytes of a call
 };
 
-// Bytes that this process held.
+// Bytes allocated by this process.
 struct ParallelMemory {
   std::size_t after_init = 0, before_update = 0, after_step = 0;
 };
 
-// As one rank saw it.
+// Times that one rank measured.
 struct ParallelTimes {
   std::vector<ParallelStep> steps{};
-  std::int64_t calls = 0, bytes = 0, buckets = 0;  // of a step
-  std::size_t optimizer_bytes = 0;                 // AdamW's averages
+  std::int64_t calls = 0, bytes = 0, buckets = 0;  // per step
+  std::size_t optimizer_bytes = 0;                 // AdamW's moments
   ParallelMemory memory{};
-  double loss = 0;                    // of the last step
-  std::vector<ParallelSpan> spans{};  // of the last step
-  std::int64_t skipped = 0;           // fp16: steps whose gradient overflowed; they update nothing
+  double loss = 0;                    // loss of the last step
+  std::vector<ParallelSpan> spans{};  // spans of the last step
+  std::int64_t skipped = 0;           // fp16: skipped steps because the gradient overflowed
 };
 
-// What the memory of some rank's device lacks for a case on all ranks that share it, by the formula of one process;
-// empty where it fits. All ranks call, before any of them allocates, and get the same.
+// Describes the device memory that is missing if all ranks that share a device run the case, by the prediction for one
+// process; empty if it fits. Collective: all ranks call it before any of them allocates, and all get the same text.
 std::string lacking_memory(comm::Communicator& communicator, const BenchCase& one);
 
-// Every rank takes its rows of the case's batch; a step begins when all ranks have come to it. Throws Error for what no
-// rank can be (parallel_model.h), Error(out_of_memory).
+// Every rank takes its rows of the case's batch. A step begins when all ranks have reached it. Throws Error if the
+// model cannot be distributed (parallel_model.h), and Error(out_of_memory).
 ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
                                  const ParallelOptions& exchange);
 
-// The whole batch on this process, with the memory and the threads of time_step (step_bench.h). Throws
+// Runs the whole batch in this process with the memory and threads of time_step (step_bench.h). Throws
 // Error(out_of_memory).
 ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step);
 
-// Between ranks.
+// Format in which ranks exchange times.
 Json to_json(const ParallelTimes& times);
 ParallelTimes parallel_times_from(const Json& json);
 
 // --- traces ----------------------------------------------------------------------------------------------------------
 
-// A step, by rank.
+// Spans of one step per rank.
 struct TracedStep {
   std::string name;
   std::vector<std::vector<ParallelSpan>> ranks;
 };
 
-// A process for each rank, with a track of steps, one of computing and one of communication; the steps one after the
-// other, in each of which the ranks' clocks are 0 where they had come together.
+// Writes one process per rank, with one track each for steps, computing and communication. Steps follow one another;
+// within a step, time 0 of every rank is the barrier at its start.
 Json parallel_trace_json(std::span<const TracedStep> steps);
 
 }  // namespace strobe::lm

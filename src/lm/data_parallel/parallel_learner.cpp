@@ -15,7 +15,7 @@ LearnerOptions among(const comm::Communicator& communicator, Device device, Lear
   return options;
 }
 
-// What a rank keeps of AdamW's averages.
+// Returns the bytes of AdamW's moments on one rank.
 std::size_t state_bytes_of(const ModelShape& shape, const Strategy& strategy, int ranks) {
   const std::size_t all = 2 * float_bytes(parameter_count(shape));
   return strategy.updates == Updates::all ? all : all / static_cast<std::size_t>(ranks);
@@ -52,7 +52,7 @@ double ParallelLearner::loss_of_first(const std::int32_t* tokens, const std::int
 }
 
 void ParallelLearner::read_state(State which, std::int64_t first, std::span<float> out) {
-  if (which == State::values) return model_.read_state(which, out, first);  // every rank has all of them
+  if (which == State::values) return model_.read_state(which, out, first);  // every rank has all values
   together_.exchange().read_average(average_of(which), first, out);
 }
 

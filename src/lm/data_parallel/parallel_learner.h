@@ -1,4 +1,4 @@
-// A rank of a training run: its own model on its rows of every batch, and its part of the optimizer's state.
+// One rank of a training run: a model on its rows of every batch, and its share of the optimizer state.
 #pragma once
 
 #include "lm/data_parallel/parallel_model.h"
@@ -9,8 +9,8 @@ namespace strobe::lm {
 
 class ParallelLearner : public Learner {
  public:
-  // All ranks with the same settings and options; the communicator outlives it. Throws Error(invalid_argument) where
-  // ranks do not divide the batch, Error(out_of_memory).
+  // All ranks use the same settings and options. The communicator must outlive this object. Throws
+  // Error(invalid_argument) if the number of ranks does not divide the batch, and Error(out_of_memory).
   ParallelLearner(comm::Communicator& communicator, const Settings& settings, const LearnerOptions& options,
                   const ParallelOptions& exchange);
 

@@ -80,8 +80,8 @@ StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* t
   const std::int64_t first = first_token();
   const bool is_scaled = model_.dtype() == DType::fp16;
   LossScale loss_scale = model_.loss_scale();
-  // A rank's mean is over fewer tokens than that of the whole batch. With its share of the scale, its gradients are as
-  // large as in one process and overflow where those do.
+  // A rank averages over fewer tokens than the whole batch has. Dividing the scale by the number of ranks makes its
+  // gradients as large as in one process, so they overflow in the same cases.
   const double scale = is_scaled ? loss_scale.scale / communicator_.size() : 1;
   ops::AdamW adamw = options.adamw;
   adamw.gradient_scale = 1 / scale;

@@ -1,4 +1,4 @@
-// Model on several ranks: each has a batch of its own, a share of the whole one, and all take the same steps.
+// Model on several ranks: each rank has its share of the batch, and all take the same steps.
 #pragma once
 
 #include <cstdint>
@@ -10,41 +10,41 @@
 
 namespace strobe::lm {
 
-// Sequences of a batch for each rank. Throws Error(invalid_argument) where ranks do not divide it.
+// Sequences of a batch per rank. Throws Error(invalid_argument) if the number of ranks does not divide the batch.
 std::int64_t batch_of_a_rank(std::int64_t batch, int ranks);
 
-// Whose memory this rank's device has to hold, with this one's.
+// Number of ranks, including this one, that use the memory of this rank's device.
 int ranks_that_share(const comm::World& world, Device device);
 
 struct ParallelModelOptions {
   ParallelOptions exchange;
-  std::vector<std::string> frozen{};  // parameters that training leaves as they are
+  std::vector<std::string> frozen{};  // parameters that training does not update
 };
 
 class ParallelModel {
  public:
-  // model: with OptimizerMemory::outside and a rank's batch; it outlives this. Its loss scale (fp16) must be the same
-  // on all ranks. Training begins with rank 0's values on all ranks. Throws Error(invalid_argument) for a model with
-  // optimizer state, and for names that are no parameters.
+  // model: has OptimizerMemory::outside and a rank's share of the batch, and must outlive this object. Its loss scale
+  // (fp16) must be equal on all ranks. Training begins with rank 0's values. Throws Error(invalid_argument) for a model
+  // with optimizer state, and for names of unknown parameters.
   ParallelModel(Model& model, comm::Communicator& communicator, const ParallelModelOptions& options);
   ~ParallelModel();
   ParallelModel(const ParallelModel&) = delete;
   ParallelModel& operator=(const ParallelModel&) = delete;
 
-  void begin();  // rank 0's values, no optimizer state
+  void begin();  // broadcasts rank 0's values; clears the optimizer state
 
-  // tokens and targets: [ranks * model.batch(), context], the same on all ranks, each of which takes its rows. Loss and
-  // norm are those of the whole batch. In fp16 all ranks skip a step in which the gradient of one overflows.
+  // tokens and targets: [ranks * model.batch(), context], equal on all ranks; each rank takes its rows. Loss and norm
+  // are those of the whole batch. In fp16 all ranks skip a step if the gradient of one rank overflows.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
-  // Mean loss of the first `counted` tokens of the whole batch.
+  // Returns the mean loss of the first `counted` tokens of the whole batch.
   double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted);
 
   const DataParallel& exchange() const { return exchange_; }
   DataParallel& exchange() { return exchange_; }
 
  private:
-  std::int64_t first_token() const;  // of this rank's rows
+  std::int64_t first_token() const;  // first token of this rank's rows
   Model& model_;
   const comm::Communicator& communicator_;
   DataParallel exchange_;

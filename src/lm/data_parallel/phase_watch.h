@@ -1,4 +1,4 @@
-// When a step came to its phases: training and `lm bench` split a step's time by it.
+// Records when each phase of a step began. Training and `lm bench` use it to split the time of a step.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace strobe::lm {
 
-// When the phases of a step began, and what was held at the end of backward. On CUDA the host is ahead of the GPU:
-// events tell when that came to a phase, and the clock when it was given the first.
+// Records when the phases of a step began and the memory held at the end of backward. On CUDA the host runs ahead of
+// the GPU, so events measure the phases relative to the host's clock at the start of the step.
 class PhaseWatch : public Recorder {
  public:
   explicit PhaseWatch(const GpuStream* stream) : stream_(stream) {
@@ -36,7 +36,7 @@ class PhaseWatch : public Recorder {
     mark(kStep);
     step_began_ = now_seconds();
   }
-  // Of a step that is over.
+  // Valid after the step has finished.
   double began(Phase phase) const {
     const auto at = static_cast<std::size_t>(phase);
     return stream_ ? step_began_ + events_[at]->seconds_since(*events_[kStep]) : moments_[at];
@@ -48,7 +48,7 @@ class PhaseWatch : public Recorder {
  private:
   void mark(std::size_t at) { stream_ ? events_[at]->record(*stream_) : void(moments_[at] = now_seconds()); }
 
-  static constexpr std::size_t kStep = 3;  // after the phases
+  static constexpr std::size_t kStep = 3;  // index after the phases
   const GpuStream* stream_;
   Phase phase_ = Phase::forward;
   bool begun_ = false;
@@ -56,7 +56,7 @@ class PhaseWatch : public Recorder {
   std::optional<GpuEvent> events_[kStep + 1];
 };
 
-// Of a step that is over.
+// Valid after the step has finished.
 inline StepSplit split_of(const PhaseWatch& watch, const StepRecord& record) {
   const double backward_began = watch.began(Phase::backward);
   return {.forward = backward_began - watch.step_began(),

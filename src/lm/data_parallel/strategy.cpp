@@ -42,7 +42,7 @@ namespace {
 
 std::int64_t most_elements(Grouping grouping, std::int64_t bucket_bytes) {
   switch (grouping) {
-    case Grouping::each: return 0;  // each tensor is larger, and has its own
+    case Grouping::each: return 0;  // each tensor exceeds it and gets its own bucket
     case Grouping::all: return std::numeric_limits<std::int64_t>::max();
     case Grouping::buckets: break;
   }
@@ -58,7 +58,7 @@ std::int64_t most_elements(Grouping grouping, std::int64_t bucket_bytes) {
 std::vector<Bucket> buckets_of(std::span<const Tensor> tensors, Grouping grouping, std::int64_t bucket_bytes) {
   const std::int64_t most = most_elements(grouping, bucket_bytes);
   std::vector<Bucket> buckets;
-  bool open = false;  // whether the last one takes more
+  bool open = false;  // true if the last bucket accepts more tensors
   for (std::size_t i = tensors.size(); i-- > 0;) {
     const Tensor& tensor = tensors[i];
     if (tensor.frozen) {

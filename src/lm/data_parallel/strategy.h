@@ -1,5 +1,5 @@
-// Ways to exchange gradients, each three choices: how they are grouped, when a group is started, and who updates what;
-// and the buckets that follow.
+// Strategies for exchanging gradients and the buckets that result. A strategy is three choices: how gradients are
+// grouped, when the exchange of a group starts, and who updates which parameters.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace strobe::lm {
 
-enum class Grouping { each, all, buckets };  // one call a parameter, one for all, one a bucket
+enum class Grouping { each, all, buckets };  // one call per parameter, one in total, one per bucket
 enum class Start { after_backward, when_ready };
 enum class Updates {
   all,             // every rank updates every parameter
-  share,           // of summed gradients, a rank its share of each group; then values are gathered
-  scattered_share  // the same, and a rank gets the sums of its share alone
+  share,           // gradients are all-reduced; a rank updates its share of each group; then values are all-gathered
+  scattered_share  // like share, but gradients are reduce-scattered: a rank receives only the sums of its share
 };
 
 struct Strategy {
@@ -34,21 +34,21 @@ const Strategy& strategy_of(std::string_view name);
 
 // --- buckets: gradients that one call exchanges ----------------------------------------------------------------------
 
-// A parameter as ranks see it: elements of one run of memory, in the order in which a forward pass first uses them.
+// A parameter as a range of one run of memory. Tensors are in the order in which a forward pass first uses them.
 struct Tensor {
   std::int64_t first = 0, count = 0;
-  int uses = 1;         // 2: tied, its gradient is final when both uses have added theirs
-  bool frozen = false;  // never exchanged, never updated
+  int uses = 1;         // 2: tied; its gradient is final after both uses have added theirs
+  bool frozen = false;  // neither exchanged nor updated
 };
 
 struct Bucket {
-  std::vector<std::size_t> tensors;   // places in the table, from the last: as backward makes their gradients final
-  std::int64_t first = 0, count = 0;  // elements, side by side
+  std::vector<std::size_t> tensors;   // table indices, descending: the order in which backward ends
+  std::int64_t first = 0, count = 0;  // contiguous elements
 };
 
-// In the order in which backward completes them. Grouping::buckets: at most bucket_bytes of fp32 each, but a larger
-// tensor has one of its own. Memory is never copied, so a bucket ends where the next tensor does not lie beside it or
-// is frozen, that of Grouping::all too.
+// Returns the buckets in the order in which backward completes them. Grouping::buckets: each has at most bucket_bytes
+// of fp32, except that a larger tensor gets its own bucket. Gradients are never copied, so any bucket, even with
+// Grouping::all, ends before a tensor that is frozen or not adjacent.
 std::vector<Bucket> buckets_of(std::span<const Tensor> tensors, Grouping grouping, std::int64_t bucket_bytes);
 
 }  // namespace strobe::lm

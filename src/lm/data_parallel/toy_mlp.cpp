@@ -12,7 +12,7 @@ constexpr std::int64_t kMlpIn = 12, kMlpHidden = 32, kMlpOut = 4;
 constexpr std::int64_t kCounts[] = {kMlpHidden * kMlpIn, kMlpHidden, kMlpOut* kMlpHidden, kMlpOut};
 constexpr std::uint32_t kInputs = 1, kTargets = 2, kWeights = 3;
 
-// In [-1, 1).
+// Returns a number in [-1, 1).
 float drawn_for_mlp(std::uint32_t what, std::int64_t row, std::int64_t column) {
   const auto words = philox({what, static_cast<std::uint32_t>(row), static_cast<std::uint32_t>(column), 0x6d6c70}, 1);
   return static_cast<float>(static_cast<double>(words[0]) * 0x1p-31 - 1);
@@ -85,7 +85,7 @@ double ToyMlp::loss_with_gradients(std::int64_t first, std::int64_t count,
   ready(2);
   for (std::int64_t r = 0; r < count; ++r) {
     for (std::int64_t j = 0; j < kMlpHidden; ++j) {
-      float& h = at(hidden, r, kMlpHidden)[j];  // becomes its gradient
+      float& h = at(hidden, r, kMlpHidden)[j];  // replaced by its gradient
       float sum = 0;
       for (std::int64_t k = 0; k < kMlpOut; ++k) sum += at(dy, r, kMlpOut)[k] * w2[k * kMlpHidden + j];
       h = h > 0 ? sum : 0;

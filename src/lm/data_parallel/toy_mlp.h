@@ -1,5 +1,5 @@
-// A model small enough to be read at once, with biases, which the language model has none of: fc1 - ReLU - fc2, mean
-// square error. verify.h trains it on ranks and alone.
+// A small model with biases, which the llama language model lacks: fc1 - ReLU - fc2, mean square error. verify.h trains
+// it on ranks and in one process.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class ToyMlp {
  public:
   ToyMlp();
 
-  // Of rows [first, first + count) of an endless set of samples: the mean loss, and its gradients. `ready` is told of
-  // each tensor as soon as its gradient is final, from the last to the first.
+  // Returns the mean loss of rows [first, first + count) of an endless sample set and computes its gradients. Calls
+  // `ready` with each tensor as soon as its gradient is final, from the last tensor to the first.
   double loss_with_gradients(std::int64_t first, std::int64_t count, const std::function<void(std::size_t)>& ready);
 
   std::span<float> values() { return values_; }

@@ -27,7 +27,7 @@ struct NamedRun {
   std::int64_t first, count;
 };
 
-// No number is larger than any.
+// Returns the maximum, with a NaN as infinity.
 double larger(double most, double value) {
   return std::isnan(value) ? std::numeric_limits<double>::infinity() : std::max(most, value);
 }
@@ -61,7 +61,7 @@ std::int64_t ranks_that_differ(comm::Communicator& communicator, const std::vect
   return differs;
 }
 
-// The strategy with the same sums in which every rank updates everything; none where it is that itself.
+// Returns the strategy with the same sums in which every rank updates everything; empty if `strategy` is that one.
 std::optional<Strategy> unsharded_of(const Strategy& strategy) {
   if (strategy.updates == Updates::all) return {};
   return strategy_of(strategy.grouping == Grouping::all ? "flat" : "bucketed");
@@ -93,7 +93,7 @@ Verification verify(comm::Communicator& communicator, const Subject& subject, co
     }
     if (exchange.strategy.updates == Updates::scattered_share) result.most_from_unsharded = result.bounds.scattered;
   }
-  // The others sleep until each of its steps is done, so that no call lasts longer than one.
+  // Rank 0 trains in one process. The other ranks sleep in a barrier per step, so no call lasts longer than one step.
   const auto meet = [&] { communicator.barrier_asleep(); };
   if (communicator.rank() != 0) {
     for (std::size_t step = 0; step < found.losses.size(); ++step) meet();

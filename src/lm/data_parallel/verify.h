@@ -1,5 +1,5 @@
-// Trains on ranks and in one process on the whole batch, and compares losses and weights. `strobe lm train --ddp
-// --verify` calls.
+// Trains on ranks and in one process on the whole batch, and compares losses and parameters. `strobe lm train --ddp
+// --verify` uses it.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,31 @@
 
 namespace strobe::lm {
 
-// Largest accepted relative differences. For a gradient near 0, rounding decides the sign of AdamW's step. In lower
-// precision only losses are bounded for this reason.
+// Largest accepted relative differences. For a gradient near 0, rounding decides the sign of AdamW's step. For this
+// reason only losses are bounded in lower precision.
 struct VerifyBounds {
   double losses;
-  std::optional<double> weights;  // relative to the parameter's norm; none: not bounded
-  double scattered;               // weights by reduce-scatter from those by all-reduce
+  std::optional<double> weights;  // bound of the parameters, relative to the parameter's norm; none: not bounded
+  double scattered;               // parameters with reduce-scatter compared with all-reduce
 };
 VerifyBounds verify_bounds(Precision precision);
 
 struct ParameterDifference {
   std::string name;
-  double largest = 0, mean = 0;  // of elements
-  double relative = 0;           // norm of the difference over that of the wanted values
+  double largest = 0, mean = 0;  // element differences
+  double relative = 0;           // norm of the difference divided by the norm of the reference
 };
 
-// One model, trained twice.
+// Result of training one model twice.
 struct Verification {
   std::string model;                     // "language model"
-  std::vector<double> alone{}, ranks{};  // losses
+  std::vector<double> alone{}, ranks{};  // losses in one process and on ranks
   std::vector<ParameterDifference> parameters{};
   VerifyBounds bounds;
   double losses = 0, weights = 0;  // largest relative differences from one process
-  std::int64_t skipped = 0;        // fp16: steps of the ranks whose gradient overflowed
-  std::int64_t other_ranks = 0;    // ranks whose weights differ from rank 0's in any bit
-  std::string unsharded{};         // strategy that a sharded one must equal; else empty
+  std::int64_t skipped = 0;        // fp16: steps that the ranks skipped because the gradient overflowed
+  std::int64_t other_ranks = 0;    // ranks whose parameters differ from rank 0's in any bit
+  std::string unsharded{};         // the strategy that a sharded one must equal; empty otherwise
   double from_unsharded = 0;       // largest difference of a parameter, relative to its norm
   double most_from_unsharded = 0;
 
@@ -50,7 +50,7 @@ struct Verification {
   }
 };
 
-// All ranks call; only rank 0 gets a complete result. The toy model is always fp32 on the CPU.
+// Collective; only rank 0 gets a complete result. The toy model always runs in fp32 on the CPU.
 Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
                                    const LearnerOptions& options, const ParallelOptions& exchange);
 Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange);

@@ -14,7 +14,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::size_t kManyEvents = 1 << 16;  // room made beforehand: an observer is called under the allocator's lock
+constexpr std::size_t kManyEvents = 1 << 16;  // reserved in advance: the observer runs under the allocator's lock
 
 std::size_t& of(ByCategory& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
 
@@ -32,7 +32,7 @@ Category category_of(const char* tag) {
   return Category::workspace;
 }
 
-// Of an allocation's elements. copies: the type of those that products read.
+// Returns the element type of an allocation. copies: the type of the parameter copies that matmuls read.
 std::string type_of(const std::string& tag, DType copies) {
   if (tag == kCopiesTag) return name_of(copies);
   if (tag == kTransferTag) return "int32, fp32";
@@ -42,7 +42,7 @@ std::string type_of(const std::string& tag, DType copies) {
   return {};
 }
 
-// Of a workspace that products and attention share, what is there for attention alone.
+// Returns the bytes of a shared workspace that only attention needs.
 std::size_t share_of_attention(const char* tag, std::size_t bytes) {
   if (std::strcmp(tag, kWorkspaceTag) != 0) return 0;
   return bytes - std::min(bytes, ops::kWorkspaceBytes);
@@ -105,7 +105,7 @@ MemoryRecorder::MemoryRecorder(AllocationCounter& counter) : counter_(counter) {
 void MemoryRecorder::watch(Model& model) {
   model_ = &model;
   model.record(this);
-  for (const Copies& copies : model.plan().copies) {  // there from before the step to the last product that reads them
+  for (const Copies& copies : model.plan().copies) {  // live from the step's start to their last matmul
     Life life = life_of(copies.tensor);
     life.category = Category::parameters;
     life.from = -1;
@@ -117,9 +117,9 @@ void MemoryRecorder::watch(Model& model) {
 void MemoryRecorder::on(const AllocationEvent& event) {
   const int now = static_cast<int>(timeline_.operations.size()) - 1;
   if (event.kind == AllocationEvent::Kind::free) {
-    std::size_t end = pointers_.size();  // from there: the last one is mostly the first to go
+    std::size_t end = pointers_.size();  // search backwards: mostly the last allocation is freed first
     while (end > 0 && pointers_[end - 1] != event.pointer) --end;
-    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two, of a workspace with attention's share
+    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two if attention has a share of a workspace
       Life& life = timeline_.allocations[end - 1];
       pointers_[end - 1] = nullptr;
       life.to = now;
@@ -190,7 +190,7 @@ void MemoryRecorder::begin(const Operation& operation) {
   for (const TensorUse& use : operation.writes) {
     if (!reads(use.tensor)) write(use, operation.phase);
   }
-  const std::size_t beyond = model_->plan().table.size();  // keys of gradients: no index of the table
+  const std::size_t beyond = model_->plan().table.size();  // keys at and above this are gradients of parameters
   for (std::size_t i = 0; i < operation.gradients; ++i) {
     const Parameter& parameter = model_->parameters()[operation.parameter + i];
     begin_life(beyond + operation.parameter + i,
@@ -222,7 +222,7 @@ MemoryTimeline MemoryRecorder::finish() {
   return std::move(timeline_);
 }
 
-// In time that grows with lives and operations, not with their product.
+// Runs in time linear in lifetimes plus operations.
 void MemoryRecorder::add_tensors_to_moments() {
   std::vector<ByCategory> begun(timeline_.moments.size()), ended(timeline_.moments.size() + 1);  // bytes
   for (const Life& life : timeline_.tensors) {
@@ -264,7 +264,7 @@ MemoryFigures measure_memory(const BenchCase& one) {
   figures.timeline = recorder.finish();
   figures.counted = counter.statistics().peak - before;
   const std::size_t left = on_gpu ? current_gpu_info().memory_free_bytes : 0;
-  if (left < free) figures.driver = free - left;  // or another process gave back more
+  if (left < free) figures.driver = free - left;  // otherwise another process has freed more
   return figures;
 }
 

@@ -1,5 +1,5 @@
-// What a model holds while it runs, operation by operation: every allocation, and inside the one run of memory that the
-// plan divides the life of each tensor, from the operation that writes it to the last that reads it.
+// Memory of a model while it runs, per operation: every allocation, and the lifetime of each tensor inside the one run
+// of memory that the plan divides, from the operation that writes it to the last one that reads it.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ namespace strobe::lm {
 
 // saved: written by the forward and read by the backward. passing: all other activations and their gradients. scores:
 // attention's workspace and materialised scores, probabilities and their gradients. idle: the part of the run that
-// holds no live tensor at the moment.
+// currently holds no live tensor.
 enum class Category { parameters, gradients, optimizer, saved, passing, scores, workspace, data, idle };
 inline constexpr std::size_t kCategories = 9;
 const char* name_of(Category category);
@@ -25,32 +25,32 @@ const char* name_of(Category category);
 using ByCategory = std::array<std::size_t, kCategories>;  // bytes
 std::size_t sum_of(const ByCategory& bytes);
 
-// An allocation, or a tensor inside the run. From operation to operation, both included; before the first: -1.
+// An allocation or a tensor in the run. The range of operations includes both ends; -1: before the first.
 struct Life {
   std::string name;
   Category category = Category::data;
   std::size_t bytes = 0;
-  std::size_t at = 0;  // byte: of a tensor in the run, of an allocation among all that are held
+  std::size_t at = 0;  // byte offset: of a tensor in the run, of an allocation among all live bytes
   int from = -1, to = -1;
   std::string type{};     // element type, such as "bf16"; empty: untyped bytes
-  bool is_saved = false;  // the forward wrote it and the backward reads it
+  bool is_saved = false;  // written by the forward and read by the backward
 };
 
 struct MemoryTimeline {
   std::vector<std::string> operations;  // "linear layers.0.attention.q+k+v"
-  std::vector<Phase> phases;            // of the operations
-  std::vector<Life> allocations;        // in their order; one that is not freed lasts to the last operation
+  std::vector<Phase> phases;            // per operation
+  std::vector<Life> allocations;        // in order; an allocation that is not freed lasts to the last operation
   std::vector<Life> tensors;
-  std::vector<ByCategory> moments;  // of each operation: where most was held
-  std::size_t run_at = 0;           // of the tensors' run among all that is held
+  std::vector<ByCategory> moments;  // per operation, at its peak
+  std::size_t run_at = 0;           // offset of the run among all live bytes
 
-  std::size_t peak_at() const;      // the operation in which most is held; of several, that in which most is in use
-  std::size_t most_in_use() const;  // at any moment, without what is idle
-  std::size_t most_saved() const;   // for the backward, at any moment
+  std::size_t peak_at() const;      // index of the operation with the most bytes; ties go to the most bytes in use
+  std::size_t most_in_use() const;  // peak bytes without idle
+  std::size_t most_saved() const;   // peak bytes saved for backward
   std::size_t peak() const { return sum_of(moments.at(peak_at())); }
 };
 
-// Watches a counter from the first allocation of a model on, and the operations of the model once it is known.
+// Observes an allocator from the first allocation of a model, and the operations of the model after watch().
 class MemoryRecorder : public Recorder {
  public:
   explicit MemoryRecorder(AllocationCounter& counter);
@@ -59,15 +59,15 @@ class MemoryRecorder : public Recorder {
   MemoryRecorder& operator=(const MemoryRecorder&) = delete;
 
   void watch(Model& model);  // the model must outlive finish()
-  MemoryTimeline finish();   // no more operations are told
+  MemoryTimeline finish();   // stops recording
 
   void begin(const Operation& operation) override;
   void end() override;
 
  private:
-  // A life of one tensor: it ends where the next write that does not read it begins another.
+  // The current lifetime of a tensor. A write that does not also read the tensor begins a new lifetime.
   struct Tenant {
-    std::size_t life;  // in timeline_.tensors
+    std::size_t life;  // index in timeline_.tensors
     Phase written;
   };
 
@@ -81,27 +81,27 @@ class MemoryRecorder : public Recorder {
   AllocationCounter& counter_;
   Model* model_ = nullptr;
   MemoryTimeline timeline_;
-  std::vector<const void*> pointers_;                // of the allocations; null where freed
-  std::unordered_map<std::size_t, Tenant> tenants_;  // by index of the tensor; beyond the table by parameter
+  std::vector<const void*> pointers_;                // per allocation; null after it is freed
+  std::unordered_map<std::size_t, Tenant> tenants_;  // by index of the tensor; gradients follow the table, by parameter
   ByCategory held_{};
-  std::size_t top_ = 0;  // bytes held: where the next allocation is drawn
+  std::size_t top_ = 0;  // live bytes: offset of the next allocation
 };
 
 // --- one step, measured ----------------------------------------------------------------------------------------------
 
-// Memory of one step: predicted, counted by the allocator, reported by the driver. `strobe lm memory` calls.
+// Memory of one step: predicted, counted by the allocator, reported by the driver. `strobe lm memory` uses it.
 struct MemoryFigures {
   MemoryTimeline timeline;
-  std::size_t predicted = 0;            // bytes held at most, from the shape alone
-  std::size_t counted = 0;              // by the allocator
-  std::optional<std::size_t> driver{};  // CUDA: what is gone of its free memory, kernels and handles not included
+  std::size_t predicted = 0;            // peak bytes, computed from the shape
+  std::size_t counted = 0;              // peak bytes of the allocator
+  std::optional<std::size_t> driver{};  // CUDA: decrease of free memory, excluding kernels and handles
 };
 
-// One run of the case's pass on a new model. On CUDA after another, in which libraries load their kernels.
-// Throws Error(out_of_memory) with the bytes asked for and free.
+// Runs the case's pass once on a new model. On CUDA a first run, not measured, makes libraries load their kernels.
+// Throws Error(out_of_memory) with the bytes requested and free.
 MemoryFigures measure_memory(const BenchCase& one);
 
-// One tensor of the residual stream, [batch, context, d_model].
+// Bytes of one tensor of the residual stream, [batch, context, d_model].
 std::size_t residual_bytes(const BenchCase& one);
 
 }  // namespace strobe::lm

@@ -15,8 +15,9 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // per plan: adding one tensor cannot overflow
 
-// 2.7B, with 3.4 billion, is no slower than with updates beside its backward, and holds less than PyTorch; with fewer,
-// xl's 1,998,235,200 included, that was not measured or costs up to 2 % (docs/training.md).
+// The 2.7B size has 3.4 billion parameters: it is no slower than with updates that overlap with its backward, and takes
+// less memory than PyTorch. With fewer, up to xl's 1,998,235,200, it was not measured or costs up to 2 %
+// (docs/training.md).
 constexpr std::int64_t kManyParameters = 2'000'000'000;
 
 [[noreturn]] void refuse_bytes(const ModelShape& shape, std::int64_t batch) {
@@ -24,7 +25,7 @@ constexpr std::int64_t kManyParameters = 2'000'000'000;
        shape.context);
 }
 
-// Tokens per batch. Throws if the widest tensor has more than 2^60 bytes, so that no other size overflows.
+// Returns the tokens per batch. Throws if the widest tensor exceeds 2^60 bytes, so that no other size overflows.
 std::int64_t checked_tokens(const ModelShape& shape, std::int64_t batch, AttentionMemory attention) {
   const std::int64_t scores = shape.heads * (attention == AttentionMemory::materialised ? shape.context : 1);
   const std::int64_t widest =
@@ -78,8 +79,8 @@ class PlanBuilder {
     return std::move(plan_);
   }
 
-  // The residual stream is updated in place. Attention, the feed-forward layer and the logits follow one another in the
-  // same memory, and so do all blocks.
+  // The residual stream is updated in place. Attention, the feed-forward layer and the logits reuse the same memory,
+  // and so do all blocks.
   ActivationPlan for_forward() {
     BlockActivations block;
     block.x = block.middle = plan_.x = add("block.x", wide_);
@@ -89,7 +90,7 @@ class PlanBuilder {
     const std::size_t after_norm = next_;
     block.qkv = add("block.attention.qkv", 3 * heads_wide_);
     if (is_materialised()) block.probabilities = add_scores("block.attention.probabilities");
-    next_ = begin;  // q, k and v have been computed from the norm
+    next_ = begin;  // q, k and v no longer need the norm's output
     block.o = add("block.attention.o", heads_wide_);
     next_ = after_norm;
     add_hidden("block.", block);
@@ -164,7 +165,7 @@ class PlanBuilder {
   const DType dtype_;
   const Definition& definition_;
   const std::int64_t batch_, tokens_;
-  // Elements: of x, of o, of the feed-forward layer, and words of the vocabulary per token.
+  // Elements of x, of o, of the feed-forward layer; words of the vocabulary, per token.
   const std::int64_t wide_, heads_, heads_wide_, hidden_, words_;
   const std::vector<Parameter> parameters_ = parameter_table(shape_);
   ActivationPlan plan_;
@@ -200,8 +201,8 @@ std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter
   constexpr std::size_t kAlignment = 256;
   std::size_t first = plan.bytes;
   if (memory != GradientMemory::own && memory != GradientMemory::none) {
-    // Gradients are written from the last to the first: those of a block from first(block) on, when what lies beyond
-    // its own activations is read no more.
+    // Backward writes parameter gradients from the last to the first. It writes those of a block from first(block) on
+    // once it no longer reads the memory behind the block's activations.
     const auto least = [&](std::size_t end, std::size_t parameter) {
       const auto before = static_cast<std::size_t>(parameters[parameter].first) * sizeof(float);
       first = std::max(first, end > before ? end - before : 0);

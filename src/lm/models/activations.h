@@ -1,5 +1,5 @@
-// The memory plan: a table of the tensors that a step, or a forward pass, holds besides the parameters. They share one
-// run of bytes. Operations name a tensor by its index in the table.
+// The memory plan: a table of the tensors that a step or a forward pass holds in addition to the parameters. They share
+// one run of bytes. Operations refer to a tensor by its index in the table.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 namespace strobe::lm {
 
 struct Activation {
-  enum class Kind { plain, scores };  // scores: of attention, or their probabilities or gradients
+  enum class Kind { plain, scores };  // scores: attention scores, probabilities or their gradients
 
   std::string name;
   std::int64_t count = 0;  // elements
   DType dtype = DType::fp32;
-  std::size_t first = 0;  // byte, a multiple of 64
+  std::size_t first = 0;  // byte offset, a multiple of 64
   Kind kind = Kind::plain;
 
   std::size_t bytes() const { return static_cast<std::size_t>(count) * size_of(dtype); }
@@ -31,23 +31,23 @@ inline constexpr std::size_t kNoTensor = static_cast<std::size_t>(-1);
 // Indices in the table of one block's tensors. T tokens, width d or d_ff. Recomputed tensors are shared by all blocks:
 // "block.attention.qkv" in the table. Saved tensors belong to one block: "layers.3.attention.qkv".
 struct BlockActivations {
-  std::size_t x = kNoTensor;                     // [T, d], the block's input
+  std::size_t x = kNoTensor;                     // [T, d], input of the block
   std::size_t attention_statistics = kNoTensor;  // fp32: RMSNorm's factor [T], LayerNorm's mean and factor [T, 2]
   std::size_t attention_normed = kNoTensor;      // [T, d]
-  std::size_t qkv = kNoTensor;                   // [T, 3, d]; q and k after RoPE where there is one
+  std::size_t qkv = kNoTensor;                   // [T, 3, d]; q and k after RoPE if the architecture has it
   std::size_t probabilities = kNoTensor;         // [batch, heads, context, context]; AttentionMemory::materialised
   std::size_t o = kNoTensor;                     // [T, d]
   std::size_t lse = kNoTensor;     // [batch, heads, context], fp32; AttentionMemory::fused with a backward
   std::size_t middle = kNoTensor;  // [T, d], after attention
   std::size_t feed_forward_statistics = kNoTensor;
   std::size_t feed_forward_normed = kNoTensor;  // [T, d]
-  std::size_t hidden = kNoTensor;               // [T, hidden_parts, d_ff], of w1 and w3 or of w1, then their gradients
+  std::size_t hidden = kNoTensor;               // [T, hidden_parts, d_ff], from w1 and w3 or w1, then gradients
   std::size_t activated = kNoTensor;            // [T, d_ff]
-  std::size_t end = 0;                          // byte: of all these, and of those of the blocks before
+  std::size_t end = 0;                          // byte offset of the end of these tensors and those of earlier blocks
 };
 
-// Weights as products read them, of the parameters from `parameter` on up to the next one's: a block's, and those after
-// the blocks. No product reads the embedding.
+// Copies, in the matmuls' type, of the parameters from `parameter` up to the next entry's: those of one block, or those
+// after the blocks. The embedding has no copy because no matmul reads it.
 struct Copies {
   std::size_t parameter, tensor;
 };
@@ -55,35 +55,35 @@ struct Copies {
 struct ActivationPlan {
   std::vector<Activation> table;
   std::vector<BlockActivations> blocks;
-  Architecture architecture;                  // whose parameters' gradients share the memory
+  Architecture architecture;                  // architecture of the parameters whose gradients share the memory
   std::size_t x, statistics, normed, logits;  // after the last block; logits [T, vocabulary], then their gradient
-  // Gradients, used by one block after the other: of x and of the output of a norm or of attention, [T, d]; of the
-  // wider tensors, activated [T, d_ff] and qkv [T, 3, d]; of materialised scores, like the probabilities.
+  // Gradients, reused by every block: of x and of the output of a norm or of attention, [T, d]; of the wider tensors,
+  // activated [T, d_ff] and qkv [T, 3, d]; of materialised scores, with the shape of the probabilities.
   std::size_t d_x = kNoTensor, d_narrow = kNoTensor, d_wide = kNoTensor, d_scores = kNoTensor;
-  std::vector<Copies> copies;  // GradientMemory::over_copies where the type is not fp32; else empty
-  std::size_t d_end = 0;       // first byte that gradients of parameters may use
+  std::vector<Copies> copies;  // GradientMemory::over_copies with a type other than fp32; otherwise empty
+  std::size_t d_end = 0;       // byte offset from which parameter gradients may be placed
   std::size_t bytes = 0;
 };
 
 enum class GradientMemory {
-  none,         // forward only: no backward can follow, and tensors share memory as soon as the forward has read them
-  own,          // gradients of several batches can be added up
-  shared,       // gradients of parameters lie where activations did that the backward has read: those of one batch
-  over_copies,  // and where the weights' copies did, so that an update, from the first to the last, must follow
+  none,         // forward only: tensors share memory as soon as the forward has read them
+  own,          // gradients of several batches can be accumulated
+  shared,       // parameter gradients reuse activations that the backward has read: one batch only
+  over_copies,  // also reuse the parameter copies, so an update, from the first to the last, must follow
 };
 
-// What a step on one device takes: gradients over copies where there are many parameters, which rules updates beside
-// the backward out.
+// Choice of a step on one device: over_copies for models with many parameters, which excludes overlapping updates with
+// the backward; see kManyParameters.
 GradientMemory step_memory(const ModelShape& shape, DType dtype);
 
-// Of copies that lie apart, for each parameter.
+// Bytes per parameter of copies with separate memory.
 constexpr std::size_t copy_bytes(DType dtype, GradientMemory memory) {
   return dtype == DType::fp32 || memory == GradientMemory::over_copies ? 0 : size_of(dtype);
 }
 
 // Data that attention saves for its backward.
 enum class AttentionMemory {
-  fused,         // the log of each row's sum; the kernel computes scores tile by tile, again in the backward
+  fused,         // the log-sum-exp of each row; the kernel computes scores tile by tile, again in the backward
   materialised,  // the probabilities of all heads (ops/attention.h)
 };
 
@@ -95,20 +95,20 @@ struct PlanOptions {
   GradientMemory gradients = GradientMemory::shared;
   AttentionMemory attention = AttentionMemory::fused;
   // Number of devices that share every layer (tensor parallelism). Each has heads / parts, d_ff / parts and its part of
-  // the vocabulary, but whole x and norms.
+  // the vocabulary, but all of x and of the norms.
   std::int64_t parts = 1;
 };
 
-// For a batch of sequences of shape.context tokens; dtype: of the matmuls' operands and results. Throws
-// Error(invalid_argument) above 2^60 bytes, and for copies of parts.
+// For a batch of sequences of shape.context tokens. dtype: of the matmuls' operands and results. Throws
+// Error(invalid_argument) above 2^60 bytes, and for copies if parts is not 1.
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype,
                                const PlanOptions& options = {});
 
-// The copies that the parameter's is among; null: none.
+// Returns the entry that contains the parameter's copy; null: none.
 const Copies* copies_with(const ActivationPlan& plan, std::size_t parameter);
 
-// The byte of the run at which the gradients of the parameters begin. They are floats in the order of the parameters'
-// table and end the run. With GradientMemory::none it is the end of the run.
+// Returns the byte offset in the run at which the parameter gradients begin. They are floats in the order of the
+// parameter table and end the run. With GradientMemory::none it is the end of the run.
 std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory);
 
 }  // namespace strobe::lm

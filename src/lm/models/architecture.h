@@ -1,4 +1,4 @@
-// The architectures that a model can have. Each is a file, models/NAME.cpp, and a row of architecture.cpp.
+// The architectures of a model. Each has a file, models/NAME.cpp, and a row in architecture.cpp.
 #pragma once
 
 #include <cstddef>
@@ -21,36 +21,37 @@ std::vector<std::string> architecture_names();  // in the order of Architecture
 const char* name_of(Architecture architecture);
 Architecture architecture_of(std::string_view name);  // throws Error(invalid_argument) with the valid names
 
-// linear: normal with std sqrt(2 / (in + out)), cut at 3 std. embedding, positions: std 1, cut at 3. norm: ones. bias,
-// of what is added to the residual stream or of a norm, inner_bias, of q, v and w1, and key_bias, of k: zeros.
+// Initial values. linear: normal with std sqrt(2 / (in + out)), cut at 3 std. embedding, positions: normal with std 1,
+// cut at 3. norm: ones. Biases are zeros: bias belongs to a norm or an output to the residual stream, inner_bias to q,
+// v and w1, key_bias to k.
 enum class Role { linear, embedding, positions, norm, bias, inner_bias, key_bias };
 
 using Size = std::int64_t ModelShape::*;
 
-// A parameter [rows, columns]; null: 1. Those of a block have their name after "layers.N.".
+// A parameter [rows, columns]; null: 1. Parameters of a block have the prefix "layers.N.".
 struct ParameterRow {
   const char* name;
   Size rows, columns;
   Role role;
 };
 
-// All that an architecture is. Weights that are one matmul are neighbours in their table: q, k and v, or w1 and w3.
+// Definition of an architecture. Parameters that form one matmul are adjacent in the table: q, k and v, or w1 and w3.
 // Their biases follow them in the same order; every other bias follows its weight.
 struct Definition {
   const char* name;  // in flags and checkpoints
-  // In the order in which a forward reads them; the embedding is the first of all, the unembedding the last.
+  // In the order in which a forward reads them. The embedding comes first, the unembedding last.
   std::span<const ParameterRow> before_blocks, block, after_blocks;
-  // Activations of a block by their names in memory timelines: what the norms save for the backward, fp32 numbers per
-  // token; the feed-forward layer's matmuls, each d_ff wide; the activation function of these.
+  // Activations of a block. statistics names in memory timelines what the norms save for the backward, in fp32 values
+  // per token. The feed-forward layer has hidden_parts matmuls, each d_ff wide, and one activation function.
   const char* statistics;
   int statistics_per_token;
   const char* hidden;
   int hidden_parts;
   const char* activated;
-  bool has_rope;  // q and k are rotated: the head dimension is even
+  bool has_rope;  // q and k are rotated, so the head dimension must be even
   void (*forward)(Transformer& model);
   void (*backward)(Transformer& model);
-  // Sampling with a KV cache (decoder.h): the norms, and the activation function.
+  // Functions for sampling with a KV cache (decoder.h): the norms and the activation function.
   void (Decoder::*decode_norm)(const DecoderLayer& norm, std::int64_t first_row);
   void (Decoder::*decode_activation)();
 };

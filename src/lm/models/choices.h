@@ -1,4 +1,4 @@
-// Choices that flags and files spell by name: how a model computes, and what it computes again.
+// Options that flags and files spell by name: the precision of a model and its recomputation.
 #pragma once
 
 #include <span>
@@ -13,20 +13,19 @@ namespace strobe::lm {
 // Index of `name` in `names`. Throws Error(invalid_argument): "precision fp8: valid: fp32, tf32, bf16, fp16".
 std::size_t index_of_name(std::string_view what, std::string_view name, std::span<const char* const> names);
 
-// Type of activations and matmuls. Parameters, norms, softmax, loss and optimizer are fp32 in all of them.
+// Type of activations and matmuls. Parameters, norms, softmax, loss and optimizer always use fp32.
 enum class Precision { fp32, tf32, bf16, fp16 };
 
 std::vector<std::string> precision_names();
 const char* name_of(Precision precision);
 Precision precision_of(std::string_view name);  // throws as index_of_name does
-DType dtype_of(Precision precision);            // tf32: fp32, which only matmuls round
+DType dtype_of(Precision precision);            // tf32: fp32; only matmuls round to TF32
 
-// Activations of a block are saved from the forward to the backward, or computed again in the backward. The bits are
-// the same.
+// Activations of a block that the backward recomputes instead of saving. The results have the same bits.
 enum class Recompute {
   none,
-  attention,  // computes again: attention's norm, q, k, v and output
-  block,      // computes again: all but the block's input
+  attention,  // recomputes attention's norm, q, k, v and output
+  block,      // recomputes everything except the block's input
 };
 
 std::vector<std::string> recompute_names();

@@ -1,5 +1,5 @@
-// The forward pass with a KV cache, for sampling: a prompt in one batched pass, then one row per token. On the CPU, in
-// fp32.
+// The forward pass with a KV cache, for sampling: the prompt in one batched pass, then one row per token. Runs on the
+// CPU in fp32.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,18 @@
 
 namespace strobe::lm {
 
-// A parameter with the bias that belongs to it; null: the architecture has none.
+// A parameter and its bias; null: the architecture has no bias.
 struct DecoderLayer {
   const float *weight = nullptr, *bias = nullptr;
 };
 
 class Decoder {
  public:
-  // values: parameter_count(shape) floats in the order of parameter_table(shape); must outlive it.
+  // values: parameter_count(shape) floats in the order of parameter_table(shape); must outlive this object.
   Decoder(const ModelShape& shape, std::span<const float> values, int threads);
 
-  // Appends tokens, at least one. Returns the logits [vocabulary] that follow the last of them, valid until the next
-  // call. Throws Error(invalid_argument) if the context has no room for all of them or one is not in the vocabulary.
+  // Appends at least one token. Returns the logits [vocabulary] that follow the last one, valid until the next call.
+  // Throws Error(invalid_argument) if the context has no room for all tokens or if one is not in the vocabulary.
   std::span<const float> append(std::span<const std::int32_t> tokens);
   std::span<const float> append(std::int32_t token) { return append({&token, 1}); }
 
@@ -38,11 +38,11 @@ class Decoder {
  private:
   using Layer = DecoderLayer;
   struct Block {
-    Layer attention_norm, q, k, v, o, feed_forward_norm, w1, w2;  // w1: with w3 after it where there is one
+    Layer attention_norm, q, k, v, o, feed_forward_norm, w1, w2;  // w1: includes w3 if the architecture has it
     std::vector<float> keys, values;                              // [context, d_model]; keys after RoPE
   };
 
-  // The functions below work on rows_ new tokens at positions length_ and up.
+  // The functions below process rows_ new tokens at positions length_ and up.
   void check(std::span<const std::int32_t> tokens) const;
   void append_rows(std::span<const std::int32_t> tokens);
   void reserve_rows(std::int64_t rows);

@@ -1,5 +1,5 @@
-// One operation of a model as it runs, and its recorder. Memory timelines and profiles are made from these. Without a
-// recorder nothing is made.
+// One operation of a model as it runs, and its recorder. Memory timelines and profiles use them. Without a recorder,
+// operations are not constructed.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace strobe::lm {
 
-// Parts of a step, for measurements.
+// Phases of a step, for measurements.
 enum class Phase { forward, backward, update };
 
 enum class OperationKind { matmul, attention, norm, elementwise, loss, optimizer, copy };
 
-// A tensor of the memory plan, by its index in the table, and the bytes used of it; 0: all.
+// A tensor of the memory plan, by its index in the table, and the bytes that are used; 0: all.
 struct TensorUse {
   TensorUse(std::size_t index, std::size_t part = 0) : tensor(index), bytes(part) {}
   std::size_t tensor, bytes;
@@ -23,11 +23,11 @@ struct Operation {
   const char* name;  // the function: "linear", "rms_norm backward"
   OperationKind kind = OperationKind::matmul;
   Phase phase = Phase::forward;
-  std::string of{};  // its parameters: "layers.0.attention.q+k+v"
+  std::string of{};  // parameters, such as "layers.0.attention.q+k+v"
   std::vector<TensorUse> reads{}, writes{};
-  std::size_t parameter = 0, gradients = 0;  // it writes the gradients of `gradients` parameters from `parameter` on
-  double flops = 0;                          // of matmuls, those of attention included
-  std::size_t other_bytes = 0;               // read or written besides the plan's tensors: parameters, gradients
+  std::size_t parameter = 0, gradients = 0;  // writes the gradients of `gradients` parameters from `parameter` on
+  double flops = 0;                          // FLOPs of matmuls, including attention's
+  std::size_t other_bytes = 0;               // bytes read or written outside the plan's tensors: parameters, gradients
 };
 
 class Recorder {

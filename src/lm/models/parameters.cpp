@@ -15,12 +15,12 @@ namespace strobe::lm {
 namespace {
 
 constexpr double kCut = 3;                 // standard deviations
-constexpr std::int64_t kElements = 16384;  // of a task
+constexpr std::int64_t kElements = 16384;  // elements per task
 
 // Uniform in (0, 1).
 double uniform(std::uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
 
-// Element `index` of a normal distribution that is cut at kCut: drawn anew until it is within.
+// Returns element `index` of a normal distribution, redrawn until it is within kCut.
 double cut_normal(std::uint64_t seed, std::uint64_t index) {
   for (std::uint32_t attempt = 0;; ++attempt) {
     const auto words =

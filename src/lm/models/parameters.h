@@ -18,14 +18,14 @@ struct Parameter {
   std::string name;                   // as in checkpoints
   std::array<std::int64_t, 2> shape;  // [out, in], [vocabulary or context, width] or [1, width]
   Role role = Role::linear;
-  std::int64_t first = 0;  // element, of all parameters
+  std::int64_t first = 0;  // index of its first element among all parameters
 
   std::int64_t count() const { return shape[0] * shape[1]; }
 };
 
-inline constexpr std::size_t kEmbedding = 0;  // place in the table
+inline constexpr std::size_t kEmbedding = 0;  // index in the table
 
-// Place of the first parameter of a block; beyond the last block, of the first one after the blocks.
+// Index of the first parameter of a block; for the index after the last block, of the first parameter after the blocks.
 std::size_t first_parameter(Architecture architecture, std::size_t layer);
 
 // In the order in which a forward pass needs them.
@@ -33,7 +33,8 @@ std::vector<Parameter> parameter_table(const ModelShape& shape);
 
 inline std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }
 
-// Writes the parameter's initial values. They depend on the seed and its place only, not on the number of threads.
+// Writes the parameter's initial values. They depend on the seed and the parameter's offset, not on the number of
+// threads.
 void begin_values(const Parameter& parameter, std::uint64_t seed, int threads, float* values);
 
 }  // namespace strobe::lm

@@ -56,7 +56,7 @@ const std::array<NamedShape, 7>& sizes() {
   return table;
 }
 
-// Elements of the parameters whose role counts.
+// Returns the elements of the parameters whose role `counts` accepts.
 template <class Counts>
 std::int64_t count_of(const ModelShape& shape, Counts counts) {
   const auto sum = [&](std::span<const ParameterRow> rows) {

@@ -42,7 +42,7 @@ void Transformer::backward(Into into, Updatable updatable) {
   updatable_ = {};
 }
 
-// From the last to the first.
+// Reports parameters from the last to the first.
 void Transformer::report_ready(Weights weights) const {
   if (!gradient_ready_) return;
   for (auto i = static_cast<std::size_t>(weights.parts); i-- > 0;) gradient_ready_(weights.first + i);
@@ -68,8 +68,9 @@ void Transformer::linear_onto(Weights weights, std::size_t x, std::size_t addend
               {.addend = at(addend), .bias = bias_data(weights)});
 }
 
-// The fastest tiles fill all multiprocessors and leave none to AdamW beside them; those of cuBLASLt's first proposal
-// leave some at their end. The matmul is slower, the step is faster (docs/training.md, "Ideas tried").
+// The fastest tiles fill all multiprocessors and leave none to the overlapping AdamW. The tiles of cuBLASLt's first
+// proposal leave some multiprocessors idle near the end. The matmul is slower, but the step is faster
+// (docs/training.md, "Ideas tried").
 ops::Place Transformer::backward_place() const {
   ops::Place place = place_;
   place.searches_tiles = !leaves_room_;
@@ -97,7 +98,7 @@ void Transformer::unembed_backward() {
   linear_backward(parameters_.size() - 1, plan_.logits, plan_.normed, plan_.d_narrow);
 }
 
-// Place of the first bias of neighbours that have one each.
+// Index of the first bias if each of these adjacent parameters has one.
 std::optional<std::size_t> Transformer::bias_of(Weights weights) const {
   const std::size_t behind = weights.first + static_cast<std::size_t>(weights.parts);
   if (behind < parameters_.size() && is_bias(parameters_[behind].role)) return behind;
@@ -109,8 +110,8 @@ const void* Transformer::bias_data(Weights weights) const {
   return bias ? memory_.weights[*bias] : nullptr;
 }
 
-// A bias of k adds one number to all scores of a row, which softmax removes: its gradient is 0. The computed sum would
-// be rounding, which AdamW turns into full steps, different for every number of ranks.
+// A bias of k adds one number to all scores of a row, which softmax removes, so its gradient is 0. The computed sum
+// would be rounding noise, which AdamW turns into full steps that differ with the number of ranks.
 void Transformer::bias_backward(Weights biases, std::size_t dy, std::int64_t width) {
   const Recorded scope =
       recorded("bias backward", OperationKind::elementwise, biases, {rows(dy, width)}, {}, biases.parts);
@@ -168,7 +169,7 @@ void Transformer::layer_norm_backward(std::size_t weight, std::size_t x, std::si
 
 // --- elementwise -----------------------------------------------------------------------------------------------------
 
-// q and k are neighbours: twice the heads; v is skipped.
+// q and k are adjacent, so this rotates twice the heads and skips v.
 void Transformer::rope(Weights q_and_k, std::size_t qkv, ops::Turn direction) {
   const TensorUse both = rows(qkv, 2 * shape().d_model);
   const Recorded scope = recorded(direction == ops::Turn::forward ? "rope" : "rope backward",

@@ -1,5 +1,5 @@
-// The operations that a model's forward and backward consist of; models/NAME.cpp puts them in order. Each works on
-// tensors of the memory plan and parameters of the table, and is recorded. Knows no allocation and no optimizer.
+// The operations of a model's forward and backward; models/NAME.cpp puts them in order. Each works on tensors of the
+// memory plan and parameters of the table, and is recorded. Independent of allocation and the optimizer.
 #pragma once
 
 #include <cstdint>
@@ -23,31 +23,31 @@ namespace strobe::lm {
 struct TransformerOptions {
   ModelShape shape;
   std::int64_t batch = 1;     // sequences of shape.context tokens
-  DType dtype = DType::fp32;  // of activations and matmuls
-  std::string attention{};    // a kernel's name; empty: the library chooses. standard: ops/attention.h
+  DType dtype = DType::fp32;  // type of activations and matmuls
+  std::string attention{};    // kernel name; empty: the library chooses. standard: ops/attention.h
   GradientMemory gradients = GradientMemory::own;
   Recompute recompute = Recompute::none;
 };
 
-// Largest workspace of the matmuls; of those of the forward only if `gradients` is none.
+// Largest workspace of the matmuls; of the forward's matmuls only if `gradients` is none.
 std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops::Place& place);
 
-// Largest workspace of one operation: on CUDA all share one, on the CPU an operation allocates its own.
+// Largest workspace of one operation. On CUDA all operations share one; on the CPU each allocates its workspace.
 std::size_t workspace_bytes(const TransformerOptions& options, const ops::Place& place);
 
 // Device memory of a transformer's tensors.
 struct TransformerMemory {
-  char* run = nullptr;                 // the memory plan's
-  const float* values = nullptr;       // of the parameters, in the order of the table
-  float* gradients = nullptr;          // likewise; null: no backward
-  std::vector<const void*> weights{};  // of each parameter, as matmuls read it
+  char* run = nullptr;                 // the memory plan's run
+  const float* values = nullptr;       // parameters in the order of the table
+  float* gradients = nullptr;          // in the same order; null: no backward
+  std::vector<const void*> weights{};  // each parameter as matmuls read it
   const float* rope = nullptr;         // the RoPE table; null: none
   const std::int32_t *tokens = nullptr, *targets = nullptr;
   float* losses = nullptr;  // per token
   const float* loss_scale = nullptr;
 };
 
-// Neighbours in the parameter table that are one matrix.
+// Adjacent parameters that form one matrix.
 struct Weights {
   Weights(std::size_t place, int count = 1) : first(place), parts(count) {}
   std::size_t first;
@@ -61,10 +61,10 @@ class Transformer {
 
   // --- called by Model
   void forward();
-  enum class LossOnly { no, yes };  // no: the logits become their gradient
+  enum class LossOnly { no, yes };  // no: the gradient replaces the logits
   void cross_entropy(LossOnly what);
-  // updatable: called with the parameters [first, last) that the rest of the step does not read, whose gradients are
-  // final.
+  // updatable: called with the parameters [first, last) when their gradients are final and the rest of the step does
+  // not read the parameters.
   using Updatable = std::function<void(std::size_t first, std::size_t last)>;
   void backward(ops::Into into, Updatable updatable = {});
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready) { gradient_ready_ = std::move(ready); }
@@ -77,7 +77,7 @@ class Transformer {
   const ActivationPlan& plan() const { return plan_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
-  // --- recording, also of what Model does around the operations
+  // --- recording, also used by Model
   void record(Recorder* recorder) { recorder_ = recorder; }
   bool is_recorded() const { return recorder_ != nullptr; }
   void begin_phase(Phase phase) { phase_ = phase; }
@@ -90,7 +90,7 @@ class Transformer {
   const BlockActivations& block(std::size_t layer) const { return plan_.blocks[layer]; }
   std::size_t block_output(std::size_t layer) const { return layer + 1 < layers() ? block(layer + 1).x : plan_.x; }
   std::size_t first_parameter(std::size_t layer) const { return lm::first_parameter(shape().architecture, layer); }
-  // What the backward of a block computes again first. The last block's activations are still there.
+  // Returns the activations that a block's backward recomputes first. The last block's activations are still in memory.
   Recompute recompute(std::size_t layer) const { return layer + 1 < layers() ? options_.recompute : Recompute::none; }
   void updatable(std::size_t first, std::size_t last) const {
     if (updatable_) updatable_(first, last);
@@ -99,7 +99,7 @@ class Transformer {
   // --- for models/NAME.cpp: operations on tensors of the plan
   void embed(std::optional<std::size_t> positions = {});
   void embed_backward(std::optional<std::size_t> positions = {});
-  // y = x W^T + bias, where a bias follows the weights in the table
+  // y = x W^T + bias; the bias is added if one follows the weights in the table
   void linear(Weights weights, std::size_t x, std::size_t y);
   void linear_onto(Weights weights, std::size_t x, std::size_t addend, std::size_t y);
   void linear_backward(Weights weights, std::size_t dy, std::size_t x, std::size_t dx);
@@ -135,14 +135,14 @@ class Transformer {
   void materialised_attention_backward(std::size_t layer);
 
   using Tensors = std::initializer_list<TensorUse>;
-  // gradients: written, of the parameters from `weights` on.
+  // gradients: number of parameters from `weights` on whose gradients the operation writes.
   Recorded recorded(const char* name, OperationKind kind, Weights weights, Tensors reads, Tensors writes,
                     int gradients = 0) const;
   Recorded recorded_matmul(const char* name, Weights weights, Tensors reads, Tensors writes, int gradients = 0) const;
   Recorded recorded_norm_backward(const char* name, Weights parameters, std::size_t x, std::size_t statistics,
                                   ops::Into into) const;
   Recorded recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const;
-  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // [T, width] of it
+  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // [T, width] of its elements
   std::string name_of(Weights weights) const;
 
   TransformerOptions options_;
@@ -153,8 +153,8 @@ class Transformer {
   TransformerMemory memory_;
   ops::Place place_;
   const GpuStream* stream_ = nullptr;
-  ops::Into gradients_into_ = ops::Into::sum;  // of the current backward
-  Updatable updatable_;                        // likewise
+  ops::Into gradients_into_ = ops::Into::sum;  // the current backward's
+  Updatable updatable_;                        // the current backward's
   bool leaves_room_ = false;
   Phase phase_ = Phase::forward;
   Recorder* recorder_ = nullptr;

@@ -1,4 +1,4 @@
-// What Transformer reports to a recorder of each operation.
+// Descriptions of operations that Transformer passes to a recorder.
 #include <string_view>
 
 #include "lm/models/transformer.h"
@@ -11,7 +11,7 @@ std::string_view without_weight(std::string_view name) { return name.substr(0, n
 
 }  // namespace
 
-// "layers.0.attention.q+k+v"
+// Returns a name such as "layers.0.attention.q+k+v".
 std::string Transformer::name_of(Weights weights) const {
   std::string name(without_weight(parameters_[weights.first].name));
   for (std::size_t i = 1; i < static_cast<std::size_t>(weights.parts); ++i) {
@@ -68,8 +68,8 @@ Recorded Transformer::recorded_norm_backward(const char* name, Weights parameter
   return recorded(name, OperationKind::norm, parameters.first, {x, statistics, dy, dx}, {dx}, parameters.parts);
 }
 
-// FLOPs of the causal half of the scores: two matmuls forward; four backward, and a fifth if it computes the scores
-// again.
+// FLOPs of the causal half of the scores: two matmuls in the forward; four in the backward, and a fifth if it
+// recomputes the scores.
 Recorded Transformer::recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const {
   if (!recorder_) return {};
   const double matmul = static_cast<double>(tokens_) * static_cast<double>(shape().context * shape().d_model);
@@ -94,7 +94,7 @@ Recorded Transformer::recorded_update(const char* name, std::size_t bytes_per_pa
            .other_bytes = static_cast<std::size_t>(parameter_count(shape())) * bytes_per_parameter}};
 }
 
-// On the CPU there is no transfer.
+// The CPU has no transfers.
 Recorded Transformer::recorded_transfer(const char* name, Phase phase, std::size_t bytes) const {
   if (!recorder_ || !stream_) return {};
   return {*recorder_, {.name = name, .kind = OperationKind::copy, .phase = phase, .of = "batch", .other_bytes = bytes}};

@@ -1,4 +1,4 @@
-// One training step, or a part of it, to be measured or predicted.
+// One training step, or a part of it, to measure or predict.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,20 @@ struct BenchCase {
   Precision precision = Precision::fp32;
   BenchPass pass = BenchPass::step;
   int warmup = 5, steps = 10;
-  std::string attention{};  // a kernel's name; empty: the library chooses
+  std::string attention{};  // kernel name; empty: the library chooses
   Recompute recompute = Recompute::none;
   double clip = 0;
   ops::Place place{};
-  std::optional<GradientMemory> gradients{};  // absent: as the pass needs
+  std::optional<GradientMemory> gradients{};  // absent: the default of the pass
 };
 
-ops::Place place_of(const BenchCase& one);  // with the precision's tf32
+ops::Place place_of(const BenchCase& one);  // sets tf32 by the precision
 GradientMemory gradient_memory_of(const BenchCase& one);
 TransformerOptions transformer_options(const BenchCase& one);
 
 // FLOPs of the matmuls: 2 per token and parameter that they read, and 2 S d per layer and token for each of attention's
-// two matmuls on the causal half of the scores; the backward's are twice the forward's. Recomputation does not count.
+// two matmuls on the causal half of the scores. The backward has twice the forward's FLOPs. Recomputation does not
+// count.
 double flops_of(const BenchCase& one);
 
 }  // namespace strobe::lm

@@ -14,7 +14,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::int64_t kMostParameters = std::int64_t{1} << 58;  // at 18 bytes each no sum wraps
+constexpr std::int64_t kMostParameters = std::int64_t{1} << 58;  // at 18 bytes each no sum overflows
 
 }  // namespace
 
@@ -38,14 +38,14 @@ std::int64_t count_of(const std::vector<Parameter>& parameters) {
 
 namespace {
 
-// Only a decoder that is not a pipeline reuses the memory of activations for gradients.
+// Only a decoder without a pipeline reuses the memory of activations for gradients.
 GradientMemory gradient_memory(const SharedStep& step) {
   if (step.network != Network::decoder || step.mesh.pipeline > 1) return GradientMemory::own;
   if (step.mesh.devices() == 1) return gradient_memory_of(step.one);
   return step.mesh.shard > 1 && step.sharding >= Sharding::gradients ? GradientMemory::own : GradientMemory::shared;
 }
 
-// Bytes of activations, without the gradients that share their memory.
+// Bytes of activations, excluding gradients that share their memory.
 std::size_t activations_of(const SharedStep& step, const Stage& stage, GradientMemory gradients) {
   if (step.network != Network::decoder || step.mesh.pipeline > 1) return stage_activations(step, stage);
   const BenchCase& one = step.one;
@@ -73,11 +73,12 @@ DeviceMemory memory_of(const SharedStep& step, const Stage& stage, std::size_t w
   DeviceMemory memory;
   const std::int64_t held = splits(Sharding::weights) ? share : count;
   memory.weights = float_bytes(held) + static_cast<std::size_t>(held) * copy_bytes(dtype, gradients);
-  // One unit is computed with while the next is gathered.
+  // The device computes with one unit while it gathers the next.
   if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
   if (gradients != GradientMemory::none) {
     memory.optimizer = 2 * float_bytes(splits(Sharding::optimizer) ? share : count);
-    // Split gradients are a share, and one unit or bucket, whichever is larger, until its sums are exchanged.
+    // A device holds its share of the gradients, and whole gradients of one unit or bucket, whichever is larger, until
+    // they are summed.
     memory.gradients =
         splits(Sharding::gradients) ? float_bytes(share) + std::max(float_bytes(unit), bucket) : float_bytes(count);
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Link link(double gigabytes, double microseconds) { return {gigabytes * 1e9, microseconds * 1e-6}; }
 
-// From the makers' data sheets: dense FLOP/s, HBM, NVLink one way, one InfiniBand port per GPU.
+// From vendor data sheets: dense FLOP/s, HBM, NVLink one way, one InfiniBand port per GPU.
 constexpr KnownMachine kMachines[] = {
     {"a100",
      19.5e12,
@@ -73,7 +73,7 @@ double rounds_of(comm::Kind kind, std::int64_t size) {
 }
 
 Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group) {
-  const std::int64_t places = machine.node == 0 ? group.size : machine.node / group.stride;  // of a node
+  const std::int64_t places = machine.node == 0 ? group.size : machine.node / group.stride;  // group members per node
   const std::int64_t near = std::clamp<std::int64_t>(places, 1, group.size), nodes = ceil_div(group.size, near);
   Cost far = on_one_level(machine.between, kind, bytes / static_cast<double>(near), nodes);
   std::swap(far.inside, far.between);
@@ -89,7 +89,7 @@ Cost send_cost(const Machine& machine, double bytes, const Group& group) {
 }
 
 Link fit_link(std::span<const LinkSample> samples) {
-  // Of every sample: u latency + v / bandwidth = 1.
+  // Fits u latency + v / bandwidth = 1 over all samples.
   double uu = 0, uv = 0, vv = 0, u_sum = 0, v_sum = 0;
   double least = 0, most = 0;
   for (const LinkSample& sample : samples) {

@@ -1,4 +1,4 @@
-// The machine that a plan is for: rates of a device and of its links, and what a collective costs on them.
+// The machine of a plan: rates of a device and its links, and the cost of collectives on them.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 namespace strobe::lm {
 
 struct Link {
-  double bandwidth = 0;  // bytes a second that a device sends while it receives as many: bus bandwidth
-  double latency = 0;    // seconds of one round of messages, whatever is in them
+  double bandwidth = 0;  // bytes per second that a device sends while it receives as many: bus bandwidth
+  double latency = 0;    // seconds per round of messages of any size
 };
 
 struct Machine {
-  double flop_rate = 0;         // FLOP/s of a device that a step's products really reach
-  double memory_bandwidth = 0;  // bytes read plus bytes written a second
-  double memory_bytes = 0;      // of a device; 0: not known
-  std::int64_t node = 0;        // devices of a node; 0: all are in one
-  Link inside{}, between{};     // nodes; between: each device's own part of its node's network
+  double flop_rate = 0;         // FLOP/s that the matmuls of a step achieve on a device
+  double memory_bandwidth = 0;  // bytes read plus bytes written per second
+  double memory_bytes = 0;      // per device; 0: unknown
+  std::int64_t node = 0;        // devices per node; 0: all are in one node
+  Link inside{}, between{};     // within and between nodes; between: each device's share of its node's network
 };
 
-// A machine by its maker's figures: no measurement, and what no program reaches. Latencies are no maker's; they are
-// taken to be 5 us in a node and 10 us between nodes.
+// A machine by its vendor's peak figures, which are not measured and which no program reaches. Vendors publish no
+// latencies: they are assumed to be 5 us within a node and 10 us between nodes.
 struct KnownMachine {
   const char* name;
-  double fp32, tf32, half;  // FLOP/s of dense products; half: bf16 and fp16
-  Machine machine;          // but for flop_rate
+  double fp32, tf32, half;  // FLOP/s of dense matmuls; half: bf16 and fp16
+  Machine machine;          // all except flop_rate
 
   double peak(Precision precision) const;
 };
@@ -40,7 +40,7 @@ std::span<const KnownMachine> known_machines();
 
 struct Cost {
   double seconds = 0;
-  double inside = 0, between = 0;  // bytes that a device sends, within its node and to other nodes
+  double inside = 0, between = 0;  // bytes that a device sends within its node and to other nodes
 
   Cost& operator+=(const Cost& other) {
     seconds += other.seconds;
@@ -57,13 +57,13 @@ struct Cost {
 // Rounds of messages: log2 n, rounded up, for a reduce-scatter and an all-gather; twice that for an all-reduce.
 double rounds_of(comm::Kind kind, std::int64_t size);
 
-// Of `bytes` of the whole vector. On one level rounds x latency + bus_factor x bytes / bandwidth. Where a group is
-// spread over nodes, its devices of a node first share the vector among themselves, each then exchanges its part with
-// its fellows in other nodes, all at once. A group of one costs nothing.
+// Cost of a collective; `bytes` is the size of the whole vector. Within one level: rounds x latency + bus_factor x
+// bytes / bandwidth. If a group spans nodes, the devices of each node first split the vector; then each device
+// exchanges its part with its peers in other nodes, all concurrently. A group of one costs nothing.
 Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group);
 
-// Cost of sending `bytes` to the neighbour in the group: latency + bytes / bandwidth, between nodes unless the whole
-// group is in one. A group of one costs nothing.
+// Cost of sending `bytes` to the neighbour in the group: latency + bytes / bandwidth. The link is the one between nodes
+// unless the whole group is in one node. A group of one costs nothing.
 Cost send_cost(const Machine& machine, double bytes, const Group& group);
 
 struct LinkSample {
@@ -72,9 +72,9 @@ struct LinkSample {
   double bytes = 0, seconds = 0;
 };
 
-// The latency and bandwidth whose formula above is nearest to the samples: least squares of relative errors, so that a
-// small message counts as much as a large one. A latency below 0 becomes 0. Throws Error(invalid_argument) without two
-// different sizes, or where times do not grow with bytes.
+// Returns the latency and bandwidth that fit the samples best under the formula above: least squares of relative
+// errors, so small messages count as much as large ones. A latency below 0 becomes 0. Throws Error(invalid_argument)
+// without two different sizes, or if times do not grow with bytes.
 Link fit_link(std::span<const LinkSample> samples);
 
 }  // namespace strobe::lm

@@ -1,6 +1,6 @@
-// Devices share one training in four directions, from the nearest to the farthest: neighbours in `tensor` share every
-// layer; neighbours in `shard` have a batch each and split what Sharding says; `data` are whole copies of that;
-// `pipeline` cuts the layers into stages, each of data x shard x tensor devices.
+// Devices share one training run along four dimensions, from the nearest to the farthest. Neighbours in `tensor` share
+// every layer. Neighbours in `shard` have one batch each and split what Sharding selects. `data` replicates these
+// groups. `pipeline` cuts the layers into stages of data x shard x tensor devices.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace strobe::lm {
 
-// Devices that take part in one collective, `stride` places apart.
+// Devices that take part in one collective, at rank distance `stride`.
 struct Group {
   std::int64_t size = 1, stride = 1;
 };
@@ -21,7 +21,7 @@ struct Mesh {
   std::int64_t data = 1, shard = 1, tensor = 1, pipeline = 1;
 
   std::int64_t devices() const { return data * shard * tensor * pipeline; }
-  std::int64_t batches() const { return data * shard; }  // different ones, each of a tensor group
+  std::int64_t batches() const { return data * shard; }  // distinct batches, one per tensor group
 
   Group tensor_group() const { return {tensor, 1}; }
   Group shard_group() const { return {shard, tensor}; }
@@ -30,17 +30,17 @@ struct Mesh {
   Group pipeline_group() const { return {pipeline, data * shard * tensor}; }
 };
 
-// What neighbours in `shard` split: nothing, or each with what the one before splits.
+// State that neighbours in `shard` split: none, ZeRO-1, ZeRO-2, ZeRO-3 (FSDP). Each includes the previous one.
 enum class Sharding { replicated, optimizer, gradients, weights };
 
 std::vector<std::string> sharding_names();  // replicated, optimizer, gradients, weights
 const char* name_of(Sharding sharding);
-Sharding sharding_of(std::string_view name);  // throws Error(invalid_argument) for another
+Sharding sharding_of(std::string_view name);  // throws Error(invalid_argument) for an unknown name
 
-// Throws Error(invalid_argument) if a direction is below 1.
+// Throws Error(invalid_argument) if a dimension is below 1.
 void check_sizes(const Mesh& mesh);
 
-// Throws Error(invalid_argument) if a direction is below 1 or tensor does not divide heads and d_ff.
+// Throws Error(invalid_argument) if a dimension is below 1 or tensor does not divide heads and d_ff.
 void check(const Mesh& mesh, const ModelShape& shape);
 
 }  // namespace strobe::lm

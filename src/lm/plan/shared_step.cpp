@@ -37,7 +37,7 @@ StageParameters feed_forward_parameters(const SharedStep& step, const Stage& sta
   return {.block = 2 * matrix, .layers = stage.layers, .last_gradient = matrix};
 }
 
-// once + times x each, in bytes. Throws above 2^60.
+// Returns once + times x each, in bytes. Throws above 2^60.
 std::size_t sum_of(const SharedStep& step, std::size_t once, std::size_t each, std::int64_t times) {
   if (static_cast<double>(once) + static_cast<double>(times) * static_cast<double>(each) > kMostActivationBytes) {
     fail(ErrorCode::invalid_argument, "lm: activations of batch {} of {} tokens take more than 2^60 bytes",

@@ -1,5 +1,5 @@
-// A training step shared by devices, and the parameters, FLOPs and activations of each stage of its pipeline. A step
-// without a pipeline is one stage. Called by device_memory.h and step_time.h.
+// A training step shared by devices: parameters, FLOPs and activations of each pipeline stage. A step without a
+// pipeline is one stage. device_memory.h and step_time.h use it.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +13,16 @@
 namespace strobe::lm {
 
 enum class Network {
-  decoder,       // the shape's architecture, whole
-  feed_forward,  // blocks of two matrices [d_ff, d_model] and [d_model, d_ff] with an activation between them; nothing
-                 // else
+  decoder,       // the whole architecture of the shape
+  feed_forward,  // only blocks of two matrices [d_ff, d_model] and [d_model, d_ff] with an activation between them
 };
 
 std::vector<std::string> network_names();  // decoder, feed-forward
 const char* name_of(Network network);
-Network network_of(std::string_view name);  // throws Error(invalid_argument) for another
+Network network_of(std::string_view name);  // throws Error(invalid_argument) for an unknown name
 
-// one.batch: sequences of a tensor group, or of all tensor groups of a pipeline, cut into equal micro-batches.
+// one.batch: sequences of a tensor group; with a pipeline, of all its tensor groups together, cut into equal
+// micro-batches.
 struct SharedStep {
   BenchCase one;
   Mesh mesh{};
@@ -31,26 +31,26 @@ struct SharedStep {
   std::int64_t micro_batches = 1;
 };
 
-// Throws Error(invalid_argument) if a direction of the mesh is below 1, tensor does not divide what it splits, the
-// pipeline has more stages than layers, or the micro-batches do not divide the batch.
+// Throws Error(invalid_argument) if a dimension of the mesh is below 1, tensor does not divide what it splits, the
+// pipeline has more stages than layers, or the number of micro-batches does not divide the batch.
 void check(const SharedStep& step);
 
 std::int64_t parameter_count(const ModelShape& shape, Network network);
 
-// A stage of a pipeline. The first ones have a layer more where the stages do not divide the layers.
+// A stage of a pipeline. If the number of stages does not divide the layers, the first stages have one layer more.
 struct Stage {
   std::int64_t layers = 0;
-  std::int64_t in_flight = 1;           // micro-batches whose activations are held at once, by the 1F1B schedule
-  bool embeds = true, unembeds = true;  // first and last
+  std::int64_t in_flight = 1;           // micro-batches with live activations in the 1F1B schedule
+  bool embeds = true, unembeds = true;  // first and last stage
 };
 
-// The first stage of each kind: no other stage holds more or takes longer than all of these.
+// Returns the first stage of each kind: no other stage holds more or takes longer than all of these.
 std::vector<Stage> stages_of(const SharedStep& step);
 
-// "4 stages of 12 layers" or "2 stages of 13 layers, 2 of 12".
+// Returns a text such as "4 stages of 12 layers" or "2 stages of 13 layers, 2 of 12".
 std::string stages_text(std::int64_t layers, std::int64_t stages);
 
-// Parameters of one device of a stage, by the units in which split weights are gathered.
+// Parameters of one device of a stage, by the units in which sharded parameters are gathered.
 struct StageParameters {
   std::int64_t embedding = 0, block = 0, end = 0;  // embedding with positions; one block; last norm and unembedding
   std::int64_t layers = 0;
@@ -62,13 +62,13 @@ struct StageParameters {
 };
 StageParameters parameters_of(const SharedStep& step, const Stage& stage);
 
-// FLOPs of one forward of the whole batch, of all devices of a tensor group.
+// FLOPs of one forward of the whole batch, summed over the devices of a tensor group.
 double forward_flops(const SharedStep& step, const Stage& stage);
 
 // All-reduces of a tensor group per micro-batch, forward and backward.
 std::int64_t tensor_calls(const SharedStep& step, const Stage& stage);
 
-// Bytes of activations at the stage's peak: those that the micro-batches in flight have saved for backward, and the
+// Peak bytes of a stage's activations: those that the micro-batches in flight have saved for backward, and the
 // gradients of activations and the output of one of them. Excludes gradients of parameters.
 std::size_t stage_activations(const SharedStep& step, const Stage& stage);
 

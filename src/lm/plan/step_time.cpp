@@ -15,9 +15,9 @@ namespace {
 using comm::Kind;
 
 constexpr double kSmallestBucket = 1e6;
-constexpr double kMostBatch = 9e15;  // whole numbers are exact up to there
+constexpr double kMostBatch = 9e15;  // integers are exact up to here
 
-// One call of the exchange in backward, of a vector of so many bytes of fp32 gradients.
+// Cost of one call of the exchange in backward; bytes: size of its vector of fp32 gradients.
 Cost gradient_call(const SharedStep& step, const Machine& machine, double bytes) {
   const Mesh& mesh = step.mesh;
   if (step.sharding <= Sharding::optimizer) {
@@ -88,7 +88,7 @@ MicroBatch micro_batch(const SharedStep& step, const Stage& stage, const Machine
   return one;
 }
 
-// The exchange of gradients, and of weights if they are split; adds what it sends to `sent`.
+// Adds the exchange of gradients, and of sharded parameters, to `time`, and the bytes that it sends to `sent`.
 void take_exchange(const SharedStep& step, const StageParameters& parameters, const MicroBatch& one,
                    const Machine& machine, StepTime& time, Cost& sent) {
   const auto element = static_cast<double>(size_of(dtype_of(step.one.precision)));
@@ -97,7 +97,7 @@ void take_exchange(const SharedStep& step, const StageParameters& parameters, co
     return collective_cost(machine, Kind::all_gather, bytes, step.mesh.shard_group());
   };
   const Cost call = gradient_call(step, machine, time.call_bytes);
-  if (step.sharding == Sharding::weights) {  // gathered for every micro-batch, forward and backward
+  if (step.sharding == Sharding::weights) {  // gathered for every micro-batch, in forward and backward
     const Cost gathered = weights(element * static_cast<double>(parameters.count()) / time.calls),
                both = gathered + call;
     const double gathers = time.calls * gathered.seconds;
@@ -111,7 +111,8 @@ void take_exchange(const SharedStep& step, const StageParameters& parameters, co
     return;
   }
   time.backward_exchange = time.last_exchange = time.calls * call.seconds;
-  const double last_bytes = sizeof(float) * static_cast<double>(parameters.last_gradient);  // no bucket cuts a tensor
+  // A bucket never splits a tensor.
+  const double last_bytes = sizeof(float) * static_cast<double>(parameters.last_gradient);
   const double last = gradient_call(step, machine, std::max(time.call_bytes, last_bytes)).seconds;
   time.exposed = exposed_seconds(time.calls, time.last_exchange, last, one.backward);
   sent += time.calls * call;
@@ -140,7 +141,7 @@ StepTime time_of(const SharedStep& step, const Stage& stage, const Machine& mach
     time.bubble = (micro_batches + stages - 1) * slot - micro_batches * one.seconds();
     const Cost send = send_cost(machine, residual_bytes(step), step.mesh.pipeline_group());
     time.pipeline = 2 * (micro_batches + stages - 2) * send.seconds;
-    const bool inner = !stage.embeds && !stage.unembeds;  // which sends activations on and gradients back
+    const bool inner = !stage.embeds && !stage.unembeds;  // sends activations forward and gradients back
     sent += (inner ? 2 : 1) * micro_batches * send;
   }
   time.call_bytes = equal_buckets(step, parameters, machine, bucket);
@@ -168,7 +169,7 @@ StepTime step_time(const SharedStep& step, const Machine& machine, std::optional
   StepTime longest;
   for (const Stage& stage : stages) {
     const StepTime time = time_of(step, stage, machine, slot, bucket);
-    // Ties go to the stage with the longest forward, then to the one that sends most.
+    // Ties go to the stage with the longest forward, then to the one that sends the most bytes.
     const auto rank = [](const StepTime& one) { return std::tuple(one.step(), one.forward, one.inside + one.between); };
     if (rank(time) > rank(longest)) longest = time;
   }
@@ -177,7 +178,7 @@ StepTime step_time(const SharedStep& step, const Machine& machine, std::optional
 
 std::int64_t least_batch(const SharedStep& step, const Machine& machine, std::optional<double> bucket) {
   SharedStep single = step;
-  single.one.batch = 1;  // computing grows with the batch, the overlappable exchange does not
+  single.one.batch = 1;  // computing grows with the batch; the overlappable exchange does not
   const StepTime time = step_time(single, machine, bucket);
   const double least = std::max(time.forward_exchange / time.forward, time.last_exchange / time.last_backward);
   const double whole = std::ceil(std::max(1.0, std::min(least, kMostBatch)));

@@ -11,7 +11,7 @@ namespace strobe::lm {
 
 namespace {
 
-// An element of a type in memory, as a tensor of one element is.
+// An element rounded to a type, as in a tensor of one element.
 class Stored {
  public:
   Stored(DType dtype, float value) : dtype_(dtype) { set(value); }
@@ -55,7 +55,7 @@ float normal(std::uint32_t row, std::uint32_t column) {
                             std::cos(2 * std::numbers::pi * uniform(words[1])));
 }
 
-// NaN counts as infinitely far.
+// Treats NaN as an infinite difference.
 double largest_difference(std::span<const float> found, std::span<const double> right) {
   double most = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {

@@ -1,4 +1,4 @@
-// What rounding to a type loses: a thousand additions, and LayerNorm without weights. `strobe precision` prints both.
+// Rounding errors of a type: in a thousand additions, and in LayerNorm without weights. `strobe precision` prints both.
 #pragma once
 
 #include <span>
@@ -10,29 +10,31 @@
 namespace strobe::lm {
 
 struct Accumulation {
-  DType term, sum;       // types of 0.01 and of what it is added to
-  bool widened = false;  // the term was made fp32 before it was added
+  DType term, sum;       // types of 0.01 and of the sum
+  bool widened = false;  // the term was converted to fp32 before the addition
   double result = 0;
 };
 
-// fp32 into fp32, fp16 into fp16, fp16 into fp32, fp16 widened into fp32; each sum is rounded to its type every time.
+// Sums fp32 in fp32, fp16 in fp16, fp16 in fp32, and fp16 converted to fp32 in fp32. Each partial sum is rounded to its
+// type.
 std::vector<Accumulation> accumulate_hundredths(int additions = 1000);
 
 // --- LayerNorm -------------------------------------------------------------------------------------------------------
 
 inline constexpr float kLayerNormEps = 1e-5f;
 
-// Every intermediate is rounded to the arithmetic's type.
-// y = (x - mean) / sqrt(variance + eps); returns 1 / sqrt(variance + eps). Sums run from the first element to the last.
+// y = (x - mean) / sqrt(variance + eps); returns 1 / sqrt(variance + eps). Rounds every intermediate to `arithmetic`.
+// Sums run from the first element to the last.
 float layer_norm(std::span<const float> x, DType arithmetic, std::span<float> y);
 
 std::vector<double> layer_norm_float64(std::span<const float> x);
 
-// Rows of normal numbers as the type holds them, normed with its arithmetic and with fp32 inside and its type outside.
+// LayerNorm of rows of normal numbers stored in a type: with the type's arithmetic, and with fp32 arithmetic between
+// input and output in the type.
 struct LayerNormError {
   DType dtype;
-  double deviation;                // of the numbers
-  double throughout, fp32_inside;  // largest difference from float64 on the same numbers; the outputs are about 1
+  double deviation;                // standard deviation of the numbers
+  double throughout, fp32_inside;  // largest difference from float64 on the same numbers; outputs are about 1
 };
 std::vector<LayerNormError> layer_norm_errors(std::span<const double> deviations, int width);
 

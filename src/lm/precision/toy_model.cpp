@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kToyRows = 16, kIn = 20, kHidden = 10, kOut = 5;
 constexpr ops::Place kPlace{.device = Device::cpu, .threads = 1};
 
-// In [-1, 1).
+// Returns a number in [-1, 1).
 float drawn(std::uint32_t tensor, std::int64_t index) {
   return static_cast<float>(
       static_cast<double>(philox({tensor, static_cast<std::uint32_t>(index), 0, 0}, 1)[0]) * 0x1p-31 - 1);
@@ -128,7 +128,7 @@ double ToyModel::loss_with_gradients() {
   return ops::mean_of(t[kLosses].memory.as<float>(), kToyRows);
 }
 
-// dx = inverse (g - mean(g) - y mean(g y)), g = dy weight, y without weight and bias; 0 where ReLU was.
+// dx = inverse (g - mean(g) - y mean(g y)), with g = dy weight and y before weight and bias; 0 where ReLU was inactive.
 void ToyModel::norm_backward() {
   const ToyModel& t = *this;
   std::vector<float> row(kHidden), y(kHidden), g(kHidden);

@@ -1,5 +1,5 @@
-// The smallest model in mixed precision, fc1 - ReLU - LayerNorm - fc2 - cross-entropy, run forward and backward so that
-// each of its tensors can tell its own type.
+// The smallest model in mixed precision, fc1 - ReLU - LayerNorm - fc2 - cross-entropy. It runs forward and backward and
+// reports the type of each tensor.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,19 @@ struct ToyTensor {
 
   std::int64_t count() const { return rows * columns; }
   float at(std::int64_t index) const;
-  void set(std::int64_t index, float value) const;  // rounded to dtype
+  void set(std::int64_t index, float value) const;  // rounds to dtype
 };
 
 class ToyModel {
  public:
-  // low: of products; parameters, LayerNorm, the loss and parameters' gradients are fp32.
+  // low: type of matmuls. Parameters, LayerNorm, the loss and parameter gradients are fp32.
   explicit ToyModel(DType low);
 
-  double loss();                                                      // forward alone
-  double loss_with_gradients();                                       // and backward
-  const std::vector<ToyTensor>& tensors() const { return tensors_; }  // in the order in which a step makes them
+  double loss();                                                      // forward only
+  double loss_with_gradients();                                       // forward and backward
+  const std::vector<ToyTensor>& tensors() const { return tensors_; }  // in the order in which a step computes them
 
-  // Places in tensors().
+  // Indices in tensors().
   enum Place : std::size_t {
     kFc1Weight,
     kNormWeight,
@@ -61,7 +61,7 @@ class ToyModel {
   const ToyTensor& operator[](Place place) const { return tensors_[place]; }
   void forward();
   void norm_backward();
-  static void copy(const ToyTensor& from, const ToyTensor& to);  // each rounded to `to`'s type
+  static void copy(const ToyTensor& from, const ToyTensor& to);  // rounds to `to`'s type
 
   DType low_;
   std::vector<ToyTensor> tensors_;

@@ -34,7 +34,7 @@ std::vector<KernelSum> kernel_sums(const Profile& profile, Counts counts) {
   return sorted;
 }
 
-// Where the bracket that ends at `close` opens; npos where it does not.
+// Returns the position of the bracket that matches the one at `close`, or npos.
 std::size_t opening(std::string_view text, std::size_t close) {
   const char up = text[close], down = up == '>' ? '<' : '(';
   int depth = 0;
@@ -80,7 +80,7 @@ double record_seconds(const Profile& profile) {
   return seconds;
 }
 
-double busy_seconds(const Profile& profile) {  // records are ordered by begin
+double busy_seconds(const Profile& profile) {  // relies on records sorted by begin
   double seconds = 0, until = 0;
   bool is_first = true;
   for (const GpuRecord& record : profile.records) {

@@ -8,7 +8,7 @@ namespace strobe::lm {
 
 namespace {
 
-// Those whose key is empty do not count.
+// Operations with an empty key do not count.
 template <class Key>
 std::vector<OperationSum> sums_by(const std::vector<TimedOperation>& operations, Key key) {
   std::map<std::string, OperationSum> sums;
@@ -26,7 +26,7 @@ std::vector<OperationSum> sums_by(const std::vector<TimedOperation>& operations,
   return sorted;
 }
 
-// "layers.3.attention.o" without its layer.
+// Returns "layers.3.attention.o" without its layer prefix.
 std::string_view matrix_of(std::string_view of) {
   constexpr std::string_view kLayers = "layers.";
   if (!of.starts_with(kLayers)) return of;
@@ -107,7 +107,7 @@ const TimedOperation* launcher_of(const Profile& profile, const GpuRecord& recor
   return record.launcher == 0 ? nullptr : &profile.operations[record.launcher - 1];
 }
 
-// Attention without fusion launches its own kernels for softmax and copies, and a library's for matmuls.
+// Unfused attention launches strobe kernels for softmax and copies, and library kernels for matmuls.
 bool is_library_kernel(const GpuRecord& record) {
   return record.kind == GpuRecord::Kind::kernel && record.name.find("strobe::") == std::string::npos;
 }

@@ -1,5 +1,5 @@
-// Steps that are recorded: on the CPU with a clock around each operation and attention's parts, on CUDA with a trace of
-// what each launches.
+// Recorded steps: on the CPU a clock around each operation and attention's scopes, on CUDA a trace of the kernels that
+// each operation launches.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -14,8 +14,8 @@ namespace strobe::lm {
 
 namespace {
 
-// Times each operation on the host, and the parts that attention names. What is noted about either lies outside of its
-// own time; about a part, inside of its operation's.
+// Times each operation on the host and attention's profiling scopes. Recording an operation is outside its duration.
+// Recording a scope is outside the scope's duration but inside its operation's.
 class Timer : public Recorder, public ProfileSink {
  public:
   Timer(Model& model, double begin) : begin_(begin) {
@@ -58,7 +58,7 @@ class Timer : public Recorder, public ProfileSink {
   std::vector<TimedPart> parts;
 
  private:
-  // Heads are all alike, and so are attention's products.
+  // Heads are equal, and so are attention's matmuls.
   void share_flops(double flops) {
     const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first_part_);
     const auto is_product = [](const TimedPart& part) { return part.kind == ScopeKind::matmul; };
@@ -71,7 +71,7 @@ class Timer : public Recorder, public ProfileSink {
   std::vector<double> bytes_;   // per tensor in the plan's table
 };
 
-// Names phases and in them operations, for tools that look at the process from outside.
+// Names phases and the operations in them, for external profilers.
 class Ranges : public Recorder {
  public:
   void begin(const Operation& operation) override {
@@ -88,7 +88,7 @@ class Ranges : public Recorder {
   std::optional<GpuRange> phase_range_, range_;
 };
 
-// Times and names each operation, and tells the trace that what it launches is its own.
+// Times and names each operation, and sets it as the launcher in the trace.
 class Launcher : public Recorder {
  public:
   Launcher(Model& model, double begin, const KernelTrace& trace) : timer_(model, begin), trace_(trace) {}
@@ -101,7 +101,7 @@ class Launcher : public Recorder {
 
   void end() override {
     timer_.end();
-    timer_.operations.back().seconds = 0;  // the kernels' will be added
+    timer_.operations.back().seconds = 0;  // attribute() adds the kernels' seconds
     trace_.leave();
     ranges_.end();
   }
@@ -121,7 +121,7 @@ double mean_seconds(PassRun& pass, int runs) {
   return (now_seconds() - begin) / runs;
 }
 
-// Calls `after` at the end of each.
+// Calls `after` at the end of each step.
 template <class After>
 std::vector<TimedStep> timed_steps(PassRun& pass, int runs, double begin, After after) {
   std::vector<TimedStep> steps;
@@ -150,7 +150,7 @@ Profile profile_on_host(PassRun& pass, const BenchCase& one) {
   return profile;
 }
 
-// A step that is named, but not traced: another profiler that keeps CUPTI for itself still sees its ranges.
+// Runs a step with named ranges but without a trace: another profiler that reserves CUPTI still sees the ranges.
 void run_named(PassRun& pass) {
   Ranges ranges;
   pass.model().record(&ranges);
@@ -158,9 +158,9 @@ void run_named(PassRun& pass) {
   pass.model().record(nullptr);
 }
 
-// What is not recorded comes first: a trace may leave the driver slower for the rest of the process.
+// Unrecorded steps run first: a trace may slow the driver down for the rest of the process.
 Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
-  constexpr int kUntilReplayed = 2;  // the first runs directly, the second is captured
+  constexpr int kUntilReplayed = 2;  // the first run is direct, the second is captured
   constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();
   Model& model = pass.model();
   Profile profile;
@@ -173,7 +173,7 @@ Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
 
   KernelTrace trace;
   trace.enter(kNobody);
-  pass.run();  // CUPTI makes ready what it needs of each kernel when it first meets it
+  pass.run();  // CUPTI initializes its data for each kernel at the kernel's first launch
   trace.leave();
   const double begin = now_seconds();
   Launcher launcher(model, begin, trace);

@@ -50,7 +50,7 @@ class StepBench {
     return {summarize(samples), counter().statistics().peak};
   }
 
-  // Phases are run as the last step was, so that it must not be one that overflows.
+  // Phases repeat the last step, so that step must not overflow.
   void take_fine_step() {
     std::int64_t before = 0;
     do {
@@ -59,7 +59,7 @@ class StepBench {
     } while (model_.loss_scale().skipped > before && model_.loss_scale().scale > LossScale::kLeast);
   }
 
-  // One phase after the other, step by step. Events see what the GPU did; the host has put all of a step on the stream
+  // Times one phase after the other, step by step. Events measure the GPU; the host queues the whole step on the stream
   // before it waits.
   void time_phases(BenchTimes& times) {
     const std::size_t phases = one_.pass == BenchPass::step ? 3 : 2;

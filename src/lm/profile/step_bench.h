@@ -1,4 +1,4 @@
-// Times and memory of one model's training step, phase by phase. `strobe lm bench` calls.
+// Times and memory of one model's training step, by phase. `strobe lm bench` uses it.
 #pragma once
 
 #include <cstddef>
@@ -13,32 +13,32 @@
 
 namespace strobe::lm {
 
-// Seconds, and bytes that were held at most.
+// Seconds and peak bytes.
 struct PhaseTimes {
   Summary seconds;
   std::size_t peak_bytes = 0;
 };
 
 struct BenchTimes {
-  PhaseTimes whole;                                     // of the pass, by the clock of the host, waited for each time
-  std::optional<PhaseTimes> forward, backward, update;  // on CUDA by events; update: with the norm where it clips
-  double loss = 0;                                      // of the last step: that it is a number
-  // fp16: of the steps, and of the updates as a phase, those whose gradient overflowed: they update nothing, and their
-  // times are not those of training.
+  PhaseTimes whole;                                     // the pass, on the host's clock, synchronized each time
+  std::optional<PhaseTimes> forward, backward, update;  // on CUDA by events; update: includes the norm if it clips
+  double loss = 0;                                      // last step's, to check that it is finite
+  // fp16: steps, and updates timed as a phase, whose gradient overflowed. They update nothing, so their times are not
+  // those of training.
   std::int64_t skipped = 0, skipped_updates = 0;
 };
 
-// Of the case's batch, random by the seed alone.
+// Returns tokens for the case's batch, random by the seed.
 std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed);
 
-// A model, random tokens and the pass over them that the case asks for.
+// A model, random tokens, and the pass over them that the case selects.
 class PassRun {
  public:
-  enum class Parameters { drawn, zero };  // times and losses depend on them, memory does not
+  enum class Parameters { drawn, zero };  // times and losses depend on parameters, memory does not
 
-  // Throws Error(out_of_memory) with the bytes asked for and free, on the CPU before anything is allocated.
+  // Throws Error(out_of_memory) with the bytes requested and free; on the CPU before any allocation.
   explicit PassRun(const BenchCase& one, Parameters parameters = Parameters::drawn);
-  double run();  // the loss
+  double run();  // returns the loss
   Model& model() { return model_; }
 
  private:
@@ -48,10 +48,10 @@ class PassRun {
   std::int64_t step_ = 0;
 };
 
-// Throws Error(out_of_memory) with the bytes asked for and free. after_run is called passes_of times.
+// Throws Error(out_of_memory) with the bytes requested and free. Calls after_run passes_of() times.
 BenchTimes time_step(const BenchCase& one, const std::function<void(double seconds)>& after_run = {});
 
-// That time_step runs: those that warm up and those that count, and again phase by phase where there are several.
+// Number of passes of time_step: warm-up, timed ones, and the same again phase by phase if there are several phases.
 std::int64_t passes_of(const BenchCase& one);
 
 }  // namespace strobe::lm

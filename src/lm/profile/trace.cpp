@@ -7,9 +7,9 @@ namespace strobe::lm {
 
 namespace {
 
-enum Track : int { kSteps = 1, kPhaseTrack, kOperations, kParts, kFirstStream };  // and the streams behind it
+enum Track : int { kSteps = 1, kPhaseTrack, kOperations, kParts, kFirstStream };  // streams follow
 
-// Neighbours of one phase are one span.
+// Adjacent operations of one phase form one span.
 void add_phases(Json& events, int process, const Profile& profile) {
   const auto& all = profile.operations;
   for (std::size_t first = 0; first < all.size();) {

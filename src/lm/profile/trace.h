@@ -1,4 +1,4 @@
-// Profiles as a trace that Perfetto and chrome://tracing open, and the events that traces are made of.
+// Writes profiles as traces for Perfetto and chrome://tracing, and creates the events of traces.
 #pragma once
 
 #include <span>
@@ -11,7 +11,7 @@ namespace strobe::lm {
 
 // Names a process or a track ("process_name", "thread_name").
 Json trace_name(const char* what, int process, int track, const std::string& name);
-// A span on a track; seconds.
+// A span on a track; times in seconds.
 Json trace_span(int process, int track, std::string name, double begin, double seconds);
 Json trace_of(Json events);
 
@@ -20,8 +20,8 @@ struct NamedProfile {
   Profile profile;
 };
 
-// One process per profile, with tracks of steps, phases and operations by the host's clock, of their parts if there are
-// some, and on CUDA one of kernels and copies per stream.
+// Writes one process per profile. Its tracks are steps, phases and operations on the host's clock, profiling scopes if
+// there are any, and on CUDA one track of kernels and copies per stream.
 Json trace_json(std::span<const NamedProfile> profiles);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// Bytes on the host or on the GPU, counted by the allocator of either; freed at the end of the scope.
+// Bytes on the host or the GPU, counted by that allocator; freed at the end of the scope.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace strobe::lm {
 
-// Tags of what a model holds.
+// Tags of a model's allocations.
 inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameters, as products read them",
                             *kMeanTag = "AdamW's mean", *kVarianceTag = "AdamW's variance",
                             *kRunTag = "activations and gradients", *kWorkspaceTag = "workspace",
                             *kMatmulsTag = "workspace of products", *kTransferTag = "tokens and losses",
                             *kRopeTag = "table of RoPE";
 
-// The allocator of the stream's GPU; null: the host's.
+// Returns the allocator of the stream's GPU; stream null: the host's.
 inline AllocationCounter& allocator_of(const GpuStream* stream) {
   if (stream) return gpu_allocator();
   return host_allocator();
@@ -27,7 +27,7 @@ inline AllocationCounter& allocator_of(const GpuStream* stream) {
 
 class Memory {
  public:
-  // stream: orders copies and fills; null: memory of the host. tag: reported to observers of the allocator.
+  // stream: orders copies and fills; null: host memory. tag: reported to observers of the allocator.
   Memory(const GpuStream* stream, std::size_t bytes, const char* tag) : stream_(stream) {
     if (stream) {
       gpu_ = GpuBuffer(bytes, tag);

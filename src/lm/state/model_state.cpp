@@ -105,7 +105,7 @@ void ModelState::read(State which, std::span<float> out, std::int64_t first) con
   memory(which).read(offset, out.data(), out.size_bytes());
 }
 
-// Copies follow values.
+// Writing values also updates the copies.
 void ModelState::write(const ops::Place& place, State which, std::span<const float> in, std::int64_t first) {
   if (which == State::gradients) fail(ErrorCode::invalid_argument, "lm: gradients are read, never written");
   if (which != State::values) check_optimizer("writing its averages");
@@ -124,7 +124,7 @@ void ModelState::write(const ops::Place& place, State which, std::span<const flo
   }
 }
 
-// --- parameters as matmuls and the optimizer take them ---------------------------------------------------------------
+// --- parameters as matmuls and the optimizer use them ----------------------------------------------------------------
 
 void* ModelState::copy_of(std::size_t parameter) const {
   const std::vector<Parameter>& table = model_.parameters();

@@ -1,5 +1,5 @@
-// What a model holds from step to step: parameters, AdamW's moments, the copies that matmuls read, and the run of
-// memory that activations and gradients share. Reads and writes them.
+// Persistent state of a model: parameters, AdamW's moments, the copies that matmuls read, and the run of memory that
+// activations and gradients share.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace strobe::lm {
 
-// What training keeps of each parameter, fp32, in the order of the table; gradients are read only.
+// State that training keeps per parameter: fp32, in the order of the table. gradients is read-only.
 enum class State { values, mean, variance, gradients };
 
 // outside: the model keeps no moments of AdamW; the code that updates its values does (lm/data_parallel).
@@ -20,17 +20,17 @@ enum class OptimizerMemory { own, outside };
 
 class ModelState {
  public:
-  // model: whose tensors these are; it outlives this. stream: null on the CPU.
+  // model: owner of these tensors; must outlive this object. stream: null on the CPU.
   ModelState(const Transformer& model, OptimizerMemory optimizer, const GpuStream* stream);
 
-  void begin(std::uint64_t seed, const ops::Place& place);  // initial parameters; everything else zero
-  void begin_at_zero(const ops::Place& place);              // parameters too
+  void begin(std::uint64_t seed, const ops::Place& place);  // initial parameters; clears everything else
+  void begin_at_zero(const ops::Place& place);              // clears parameters too
   void read(State which, std::span<float> out, std::int64_t first) const;
   void write(const ops::Place& place, State which, std::span<const float> in, std::int64_t first);
   void clear_gradients();
   void round_copies(const ops::Place& place) const { ops::round_copies(place, trained_); }
 
-  // Throw Error(unsupported), with `what` was wanted, if the state is not kept or lives within a step only.
+  // Both throw Error(unsupported), prefixed with `what`, if the state is not kept or exists within a step only.
   void check_optimizer(const char* what) const;
   void check_has_backward(const char* what) const;
   void check_gradients_apart(const char* what) const;
@@ -39,24 +39,24 @@ class ModelState {
   float* gradients() const { return reinterpret_cast<float*>(run_.as<char>() + gradients_at_); }
   char* run() const { return run_.as<char>(); }
   const float* rope() const { return rope_.as<float>(); }
-  std::vector<const void*> weights() const;  // of each parameter, as matmuls read it
+  std::vector<const void*> weights() const;  // each parameter as matmuls read it
 
-  std::size_t count() const { return values_.bytes() / sizeof(float); }  // elements of the parameters
-  std::size_t first_gradient() const { return gradients_at_; }           // byte of the run
+  std::size_t count() const { return values_.bytes() / sizeof(float); }  // elements of all parameters
+  std::size_t first_gradient() const { return gradients_at_; }           // byte offset in the run
   GradientMemory gradient_memory() const { return model_.options().gradients; }
   OptimizerMemory optimizer_memory() const { return optimizer_memory_; }
 
-  // Parameters as the optimizer takes them: [begin, end) of the table; all; and all in parts whose copies are
-  // contiguous, in the order in which they are to be updated.
+  // Parameters as ranges for the optimizer: [begin, end) of the table; all; and all in parts with contiguous copies, in
+  // the order in which they must be updated.
   ops::Trained trained(std::size_t begin, std::size_t end) const;
   const ops::Trained& whole() const { return whole_; }
   std::span<const ops::Trained> trained() const { return trained_; }
 
  private:
-  void begin_rest(const ops::Place& place);  // all but the parameters
+  void begin_rest(const ops::Place& place);  // everything except the parameters
   const Memory& memory(State which) const;
   void* copy_of(std::size_t parameter) const;                              // null: no matmul reads it
-  std::size_t checked_offset(std::int64_t first, std::size_t size) const;  // bytes, of elements of a state
+  std::size_t checked_offset(std::int64_t first, std::size_t size) const;  // byte offset of elements of a state
 
   const Transformer& model_;
   OptimizerMemory optimizer_memory_;

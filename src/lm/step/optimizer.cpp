@@ -28,7 +28,7 @@ bool Optimizer::may_overlap() const {
   return stream_ && kind_ != Kind::limited && state_.gradient_memory() != GradientMemory::over_copies;
 }
 
-// AdamW is bound by memory. Matmuls are not, and leave multiprocessors idle at their ends.
+// AdamW is memory-bound. Matmuls are not, and leave multiprocessors idle at their ends.
 void Optimizer::update_beside(std::size_t first, std::size_t last) {
   ops::Place place = place_;
   place.stream = side_->fork(*stream_).handle();
@@ -38,7 +38,7 @@ void Optimizer::update_beside(std::size_t first, std::size_t last) {
 
 void Optimizer::join() {
   side_->join(*stream_);
-  if (kind_ != Kind::plain) limit_gradients();  // computes the norm only: the most is 0
+  if (kind_ != Kind::plain) limit_gradients();  // the limit is 0, so this only computes the norm
 }
 
 void Optimizer::settle() noexcept {

@@ -12,22 +12,22 @@ namespace strobe::lm {
 
 struct StepOptions {
   ops::AdamW adamw;        // the step sets its gradient_scale
-  double clip = 0;         // largest norm of the gradient; 0: any
-  bool needs_norm = true;  // false: computes the norm only to clip, and in fp16
+  double clip = 0;         // largest gradient norm; 0: no clipping
+  bool needs_norm = true;  // false: computes the norm only for clipping and in fp16
 };
 
 struct StepResult {
-  double loss = 0, gradient_norm = 0;  // norm: NaN if it was not computed
-  bool skipped = false;                // fp16: a gradient overflowed, nothing was updated
+  double loss = 0, gradient_norm = 0;  // norm: NaN if not computed
+  bool skipped = false;                // fp16: a gradient overflowed; nothing was updated
   std::int64_t skipped_in_all = 0;
 };
 
-// Multiplies the loss of an fp16 model, so that small gradients do not become 0: halved if a gradient overflows,
-// doubled after many steps without.
+// Multiplies the loss of an fp16 model, so that small gradients do not underflow. It is halved if a gradient overflows
+// and doubled after many steps without overflow.
 struct LossScale {
   double scale = 65536;
   std::int64_t fine_steps = 0;  // since the last change
-  std::int64_t skipped = 0;     // steps whose gradient overflowed, in all
+  std::int64_t skipped = 0;     // total number of steps whose gradient overflowed
 
   static constexpr std::int64_t kPatience = 2000;
   static constexpr double kLeast = 1, kMost = 0x1p24;
@@ -47,20 +47,20 @@ struct LossScale {
 
 class Optimizer {
  public:
-  // Its model, state and transfer, which outlive it. stream: null on the CPU.
+  // model, state and transfer must outlive this object. stream: null on the CPU.
   Optimizer(Transformer& model, const ModelState& state, const Transfer& transfer, const ops::Place& place,
             const GpuStream* stream);
 
-  void begin_step(const StepOptions& options);  // writes the numbers of the update for the device
-  // What the update does depends on it: each is a graph of its own.
+  void begin_step(const StepOptions& options);  // writes the parameters of the update for the device
+  // Kind of update; each is a separate graph.
   enum class Kind { plain, with_norm, limited };  // limited: depends on the norm
   Kind kind() const { return kind_; }
 
-  // Updates may run on a second stream during the backward, each as soon as the step does not read its parameters any
-  // more. The bits are those of one update at the end.
+  // Updates may run on a second stream during the backward, each as soon as the step no longer reads its parameters.
+  // The result has the same bits as one update at the end.
   bool may_overlap() const;
   void update_beside(std::size_t first, std::size_t last);  // parameters [first, last)
-  void join();                                              // ends the overlapped update
+  void join();                                              // waits for the overlapped updates on the main stream
   void settle() noexcept;                                   // after a failure: waits for overlapped updates
 
   void apply();  // the update after a backward
@@ -79,7 +79,7 @@ class Optimizer {
   const ops::Place place_;
   const GpuStream* stream_;
   std::optional<SideStream> side_;  // CUDA
-  Kind kind_ = Kind::plain;         // of the last step
+  Kind kind_ = Kind::plain;         // last step's
 };
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// How a step puts its work on a GPU: as a graph that is replayed, and on a second stream beside the first.
+// Submission of a step's work to a GPU: as a replayed graph, and on a second stream concurrent with the main one.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace strobe::lm {
 
-// Work that is repeated: called the first time, when libraries choose and load their kernels, captured as a graph the
-// second time, replayed from then on. It reads from memory what changes between runs.
+// Repeated work. Run directly the first time, when libraries choose and load their kernels, captured as a graph the
+// second time, replayed afterwards. Values that change between runs must be read from memory.
 class Replay {
  public:
-  // stream: null: calls the work every time, as on the host.
+  // stream null: calls the work every time, as on the host.
   void run(const GpuStream* stream, const std::function<void()>& work) {
     if (!stream || !ran_) {
       work();
@@ -32,7 +32,7 @@ class Replay {
 // A stream for work that the main stream does not wait for. Inside a capture, fork and join become edges of the graph.
 class SideStream {
  public:
-  // Work on the result runs after all work that is on `main` now.
+  // Work on the returned stream runs after all work that is on `main` now.
   const GpuStream& fork(const GpuStream& main) {
     forked_.record(main);
     stream_.wait_for(forked_);
@@ -47,7 +47,7 @@ class SideStream {
     is_pending_ = false;
   }
 
-  // Waits for work that was forked and, after a failure, is never joined.
+  // Waits for forked work that, after a failure, is never joined.
   void settle() noexcept {
     if (!std::exchange(is_pending_, false)) return;
     try {

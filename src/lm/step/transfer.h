@@ -1,6 +1,6 @@
-// What a step sends to the device, tokens, targets and the numbers of the update, and receives, losses and the norm. On
-// the CPU the two sides are the same memory. A GPU copies from and to pinned memory, once per direction, so that the
-// copies can be part of a graph.
+// Data that a step sends to the device (tokens, targets, parameters of the update) and receives (losses, norm). On the
+// CPU both sides are the same memory. A GPU copies from and to pinned memory, once per direction, so that the copies
+// can be part of a graph.
 #pragma once
 
 #include <cstdint>

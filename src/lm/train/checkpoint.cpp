@@ -21,15 +21,15 @@ constexpr const char* kGenerator = "philox4x32-10";
 constexpr std::array<State, 3> kStates{State::values, State::mean, State::variance};
 constexpr const char *kWeightsChecksum = "weights_checksum", *kChecksum = "checksum";
 constexpr std::size_t kChecksumBytes = 4;
-constexpr std::int64_t kPiece = 1 << 20;  // floats
+constexpr std::int64_t kPiece = 1 << 20;  // floats per chunk
 
 const char* prefix_of(State which) {
   return which == State::values ? "" : which == State::mean ? "adamw.mean." : "adamw.variance.";
 }
 
-enum class Checksums { whole, weights_and_whole };  // whole: written by older versions
+enum class Checksums { whole, weights_and_whole };  // whole: format of older versions
 
-// All tensors of a checkpoint in order, no metadata.
+// Returns all tensors of a checkpoint in order, without metadata.
 SafeTensors layout_of(const ModelShape& shape, Checksums checksums) {
   SafeTensors layout;
   const std::vector<Parameter> table = parameter_table(shape);
@@ -98,7 +98,7 @@ Checksums checksums_of(const SafeTensors& file) {
                                                                                     : Checksums::whole;
 }
 
-// Checks the number of bytes first: the tensor names of a forged shape could fill the memory.
+// Checks the number of bytes first: the tensor names of a forged shape could exhaust memory.
 void check_tensors(const SafeTensors& file, const ModelShape& shape, Checksums checksums) {
   const std::size_t needed = checkpoint_bytes(shape) - (checksums == Checksums::whole ? kChecksumBytes : 0);
   if (file.data_bytes() != needed) {
@@ -117,7 +117,7 @@ void check_tensors(const SafeTensors& file, const ModelShape& shape, Checksums c
   }
 }
 
-// stored: the bytes of the checksum of `bytes`.
+// stored: the checksum of `bytes` as stored bytes.
 void check_checksum(std::string_view bytes, const char* stored) {
   std::uint32_t kept = 0;
   std::memcpy(&kept, stored, kChecksumBytes);

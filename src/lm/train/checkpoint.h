@@ -1,7 +1,7 @@
-// A checkpoint: one safetensors file. It holds the parameters under their names, AdamW's moments as adamw.mean.<name>
-// and adamw.variance.<name>, and two CRC-32: `weights_checksum` of all bytes before the moments, `checksum` of all
-// bytes before itself. The metadata hold step, data position, seed, shape and options. The bytes depend on the state
-// only.
+// A checkpoint: one safetensors file. It contains the parameters under their names, AdamW's moments as
+// adamw.mean.<name> and adamw.variance.<name>, and two CRC-32: `weights_checksum` of all bytes before the moments,
+// `checksum` of all bytes before itself. The metadata contain step, data position, seed, shape and options. The bytes
+// depend on the state only.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ std::size_t checkpoint_bytes(const ModelShape& shape);
 // Reads or writes elements of a state from `first` on.
 using StatePiece = std::function<void(State which, std::int64_t first, std::span<float> piece)>;
 
-// The states of a checkpoint in its order, in chunks of a few MB, so that no second copy of all of them is held.
-// `use` is given memory to work in.
+// Visits the states of a checkpoint in its order, in chunks of a few MB, so that no second full copy is needed. `use`
+// receives a buffer to work in.
 void for_each_piece(const ModelShape& shape, const StatePiece& use);
 
 // The run diverged: a loss, a gradient or a parameter is not finite.
@@ -39,22 +39,22 @@ class DivergedError : public Error {
 void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
                       const Progress& progress);
 
-// weights: the moments are neither read nor checked. A checkpoint without weights_checksum, which older versions wrote,
-// is checked whole.
+// weights: the moments are neither read nor checked. A checkpoint of an older version, without weights_checksum, is
+// checked completely.
 enum class CheckpointParts { all, weights };
 
-// A checkpoint that was read and checked.
+// A validated checkpoint, mapped into memory.
 class Checkpoint {
  public:
-  // Throws Error(invalid_argument), one line with the path, if the file cannot be read or is not a checkpoint, or its
-  // checksum or tensors do not match. Also if a setting is out of range, a value is not finite, or
-  // a variance of AdamW is negative.
+  // Throws Error(invalid_argument) with one line and the path if the file cannot be read, is not a checkpoint, or its
+  // checksum or tensors do not match. Also throws if a setting is out of range, a value is not finite, or a variance of
+  // AdamW is negative.
   explicit Checkpoint(const std::string& path, CheckpointParts parts = CheckpointParts::all);
 
   const Settings& settings() const { return settings_; }
   const Progress& progress() const { return progress_; }
-  // parameter_count(shape) floats in the order of parameter_table(shape), in the file's mapping. Only State::values if
-  // the parts are the weights.
+  // Returns parameter_count(shape) floats in the order of parameter_table(shape), in the file's mapping. With
+  // CheckpointParts::weights only State::values.
   std::span<const float> state(State which) const;
 
  private:

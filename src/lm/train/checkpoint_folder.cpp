@@ -1,4 +1,4 @@
-// POSIX: an advisory lock on the folder itself, which is released when the process ends.
+// POSIX: an advisory lock on the folder itself. The system releases it when the process ends.
 #include "lm/train/checkpoint_folder.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ constexpr std::size_t kLeastDigits = 8;
 
 std::string shown(const std::string& path) { return "--out " + printable_value(path); }
 
-// The step of "step-00000100.safetensors"; -1 for another name.
+// Returns the step of a name such as "step-00000100.safetensors"; -1 for another name.
 std::int64_t step_of(std::string_view name) {
   if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) return -1;
   if (name.size() < kBefore.size() + kLeastDigits + kAfter.size()) return -1;
@@ -54,7 +54,7 @@ bool is_temporary(const std::string& folder, const std::string& name) {
          fs::is_regular_file(fs::symlink_status(fs::path(folder) / name, ignored));
 }
 
-// Folders that creating `path` would create, innermost first.
+// Returns the folders that creating `path` would create, innermost first.
 std::vector<std::string> missing_folders(const std::string& path) {
   std::vector<std::string> missing;
   std::error_code ignored;
@@ -66,7 +66,7 @@ std::vector<std::string> missing_folders(const std::string& path) {
   return missing;
 }
 
-// "10, 20, 30"; of many the newest.
+// Returns a list such as "10, 20, 30"; a long list is cut to the newest.
 std::string list_of(const std::vector<std::int64_t>& steps) {
   constexpr std::size_t kMost = 10;
   const bool all = steps.size() <= kMost;
@@ -122,7 +122,7 @@ CheckpointFolder::~CheckpointFolder() {
 
 void CheckpointFolder::remove_what_was_made() const {
   for (const std::string& folder : made_) {
-    if (rmdir(folder.c_str()) != 0 && errno != ENOENT) return;  // it holds something
+    if (rmdir(folder.c_str()) != 0 && errno != ENOENT) return;  // not empty
   }
 }
 
@@ -168,7 +168,7 @@ void CheckpointFolder::keep_newest(std::int64_t count, std::int64_t step, std::i
   std::vector<std::int64_t> steps = checkpoint_steps(path_);
   std::erase_if(steps, [&](std::int64_t one) { return one > step; });
   const std::optional<std::int64_t> good = newest_good(finite_step);
-  std::error_code ignored;  // a file too many is no reason to stop
+  std::error_code ignored;  // an extra file is not an error
   for (std::size_t i = 0; i + static_cast<std::size_t>(count) < steps.size(); ++i) {
     if (steps[i] != good) fs::remove(file(steps[i]), ignored);
   }

@@ -1,5 +1,5 @@
 // The folder of a training run: the newest few of step-00000100.safetensors and so on, steps.jsonl (step_log.h) and
-// run.json (upkeep.h). A lock refuses a second process.
+// run.json (upkeep.h). A lock excludes a second process.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ class CheckpointFolder {
   static constexpr std::int64_t kAllGood = std::numeric_limits<std::int64_t>::max();
   enum class Use { fresh, resume };
   // Creates the folder if it does not exist (fresh). Throws Error(invalid_argument) with `path`
-  // - fresh: if it holds anything but temporary files of a killed process (temporary_file.h);
-  // - resume: if it does not exist, holds other things than a run's, or has a damaged steps.jsonl (step_log.h);
+  // - fresh: if it contains anything except temporary files of a killed process (temporary_file.h);
+  // - resume: if it does not exist, contains other files than a run's, or has a damaged steps.jsonl (step_log.h);
   // - if it cannot be written to, or another process trains in it.
-  // Temporary files of checkpoints and of run.json that no process holds are removed, and no other file.
+  // Removes temporary files of checkpoints and of run.json that no process holds, and no other file.
   CheckpointFolder(std::string path, Use use);
-  ~CheckpointFolder();  // removes a folder that it created and that is still empty
+  ~CheckpointFolder();  // removes the folder if it created it and it is still empty
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
@@ -38,7 +38,7 @@ class CheckpointFolder {
   // Removes the checkpoints up to `step` except the newest `count` and the newest known good one. A checkpoint is known
   // to be good if its step is below `finite_step`, the last step whose loss was finite. By default all are.
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
-  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; empty: there is none
+  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; empty: none
 
   // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 if that
   // exists). A run that resumes from `step` then does not find them. Returns their steps, ascending. Throws
@@ -55,13 +55,13 @@ class CheckpointFolder {
   int descriptor_ = -1;
 };
 
-// Steps of the checkpoints in a folder, ascending; none where there is no such folder.
+// Steps of the checkpoints in a folder, ascending; empty if the folder does not exist.
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
-// The newest, or that of a step; null where the newest is asked for and there is none at all. Throws
-// Error(invalid_argument) where there is none of that step, with the steps that there are, or where it is not whole,
-// with the newest one before it that is, and `how` to take the one of that step.
+// Opens the newest checkpoint, or that of a step. Returns null if the newest is requested and there is none. Throws
+// Error(invalid_argument) if the step has no checkpoint; the error lists the steps that have one. Also throws if the
+// file is damaged; the error then names the newest intact one before it and `how` to select it.
 using HowToTake = std::function<std::string(std::int64_t step)>;
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, CheckpointParts parts,
                                             const HowToTake& how);

@@ -8,12 +8,12 @@ namespace strobe::lm {
 
 namespace {
 
-// Ranks that share a device, each with this state of the optimizer.
+// Checks that ranks that share a device fit in its memory, each with `state_bytes` of optimizer state.
 void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_bytes) {
   const bool on_gpu = one.place.device == Device::cuda;
   const DeviceMemory memory = device_memory({.one = one}, 0);
   const std::size_t needed = memory.weights + memory.gradients + state_bytes + memory.activations;
-  // All that there is: what is free changes while ranks begin.
+  // Uses total memory: free memory changes while ranks start.
   const std::size_t there =
       (on_gpu ? current_gpu_info().memory_bytes : cpu_info().memory_bytes) / static_cast<std::size_t>(processes);
   if (there > 0 && needed > there) {
@@ -23,7 +23,7 @@ void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_b
   }
 }
 
-// Before anything is allocated: a system that promises more memory than it has would end the process later.
+// Checks before any allocation: a system that overcommits would kill the process later.
 void check_training(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
                     std::size_t state_bytes, GradientMemory gradients) {
   check(settings.shape);

@@ -1,4 +1,4 @@
-// What takes the steps of a training run: a model alone, or one that several ranks train together
+// Training backend of a run: one model in this process, or one that several ranks train together
 // (data_parallel/parallel_learner.h). Trainer has one loop, one log and one kind of checkpoint for both.
 #pragma once
 
@@ -12,46 +12,46 @@
 
 namespace strobe::lm {
 
-// What a step of a rank was spent on, in seconds: hidden communication lies within backward, the others follow one
-// another. Calls of a step, and the bytes that they were about.
+// Seconds of a step on one rank. Hidden communication overlaps with backward; the other fields are disjoint. calls and
+// bytes count the collectives of a step.
 struct StepSplit {
   double forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
   std::int64_t calls = 0, bytes = 0;
 };
 
-// Of several ranks, all call the same functions in the same order with the same arguments, but for what is said of
-// rank 0.
+// With several ranks every function is collective: all ranks call it in the same order with the same arguments, except
+// where rank 0 is mentioned.
 class Learner {
  public:
   virtual ~Learner() = default;
 
-  virtual const Model& model() const = 0;  // this process's
+  virtual const Model& model() const = 0;  // model of this process
 
   virtual void begin(std::uint64_t seed, const LossScale& loss_scale) = 0;
 
-  // tokens and targets: [batch, context] of the whole batch, of which loss and norm are too.
+  // tokens and targets: [batch, context] of the whole batch. Loss and norm are those of the whole batch.
   virtual StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) = 0;
-  // Mean loss of the first `counted` tokens, by the forward pass only.
+  // Returns the mean loss of the first `counted` tokens from the forward pass only.
   virtual double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) = 0;
-  virtual std::optional<StepSplit> split() const { return std::nullopt; }  // the last step's, as this rank saw it
+  virtual std::optional<StepSplit> split() const { return std::nullopt; }  // last step, measured by this rank
 
-  // Elements of a state from `first` on, in the order of the table. What is read is for rank 0. What is written is
-  // rank 0's; the others give as much memory, which then holds it.
+  // Elements of a state from `first` on, in the order of the table. A read returns them on rank 0. A write takes rank
+  // 0's values; the other ranks pass a buffer of the same size, which receives them.
   virtual void read_state(State which, std::int64_t first, std::span<float> out) = 0;
   virtual void write_state(State which, std::int64_t first, std::span<float> in) = 0;
 
-  virtual bool leads() const { return true; }         // rank 0: files and lines are its business
-  virtual int agreed_signal(int own) { return own; }  // one that a rank remembers, the same on all; 0: none
+  virtual bool leads() const { return true; }         // true on rank 0, which writes files and output
+  virtual int agreed_signal(int own) { return own; }  // signal that any rank received, equal on all ranks; 0: none
 };
 
 struct LearnerOptions {
   int threads = 1;
   Recompute recompute = Recompute::none;
-  int processes = 1;  // that train on this device, and share its memory
+  int processes = 1;  // processes that train on this device and share its memory
 };
 
-// A model as training wants it. state_bytes: of the optimizer, where it is outside. Throws Error(unsupported) for a
-// precision that the device does not have, and Error(out_of_memory) before anything is allocated.
+// Creates a model for training. state_bytes: size of the optimizer state if it is outside. Throws Error(unsupported)
+// for a precision that the device lacks, and Error(out_of_memory) before any allocation.
 Model training_model(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
                      OptimizerMemory optimizer, std::size_t state_bytes = 0);
 

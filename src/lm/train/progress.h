@@ -1,4 +1,4 @@
-// The position of a training run. A checkpoint holds this, the settings and the state of the model.
+// The position of a training run. A checkpoint stores this, the settings and the state of the model.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace strobe::lm {
 
-// Random numbers come from counters (Philox, keyed by the seed): the seed and these positions are the generator's whole
-// state.
+// Random numbers are counter-based (Philox, keyed by the seed), so the seed and these positions are the generator's
+// complete state.
 struct Progress {
   std::int64_t step = 0;      // steps taken
   std::int64_t position = 0;  // data windows read so far, over all epochs: step * batch
@@ -22,12 +22,12 @@ struct Progress {
 Json to_json(const LossScale& loss_scale);
 Json to_json(const Progress& progress);
 
-// Throws Error(invalid_argument) with the field, the value and the valid range if no run with these settings can be
-// there.
+// Throws Error(invalid_argument) with the field, the value and the valid range if no run with these settings can reach
+// this position.
 void check(const Progress& progress, const Settings& settings);
 
 LossScale loss_scale_from(const Json& json);  // checks types only; check() checks ranges
-// Calls check(). Also throws Error(invalid_argument) for a missing key and a value of another type.
+// Calls check(). Also throws Error(invalid_argument) for a missing key or a value of another type.
 Progress progress_from(const Json& json, const Settings& settings);
 
 }  // namespace strobe::lm

@@ -23,7 +23,7 @@ struct DataIdentity {
   bool operator==(const DataIdentity&) const = default;
 };
 
-Device device_of(const std::string& word);  // cpu, cuda; throws Error(invalid_argument) for another
+Device device_of(const std::string& word);  // cpu, cuda; throws Error(invalid_argument) for an unknown name
 
 DataIdentity identity_of(const TokenFile& file);
 
@@ -43,7 +43,7 @@ struct Settings {
   bool operator==(const Settings&) const = default;
 };
 
-// Rises from 0 in a line over the warm-up, then falls to least_rate at the last step as half a cosine. step: from 1.
+// Rises linearly from 0 over the warm-up, then follows half a cosine to least_rate at the last step. step: from 1.
 double learning_rate(const Settings& settings, std::int64_t step);
 
 // Throws Error(invalid_argument), one line with the field, its value and the valid range, for invalid settings.
@@ -51,7 +51,7 @@ double learning_rate(const Settings& settings, std::int64_t step);
 void check(const Settings& settings, Source source);
 
 Json to_json(const Settings& settings);
-// Calls check(). Also throws Error(invalid_argument) for a missing key and a value of another type. Depends on `json`
+// Calls check(). Also throws Error(invalid_argument) for a missing key or a value of another type. Depends on `json`
 // only.
 Settings settings_from(const Json& json);
 
@@ -59,7 +59,7 @@ Settings settings_from(const Json& json);
 
 namespace strobe {
 
-// All settings but shape and data, whose flags differ from their keys.
+// All settings except shape and data, whose flags differ from their keys.
 template <>
 std::span<const Field<lm::Settings>> fields<lm::Settings>();
 

@@ -17,7 +17,7 @@ namespace strobe::lm {
 // line that is not a row or has a lower step than the line before. Such a log is damaged and must not be shortened.
 std::size_t kept_log_bytes(std::string_view text, std::int64_t last, const std::string& shown);
 
-// Throws Error(invalid_argument) as above and if the file is not a regular one. A log that does not exist is fine.
+// Throws Error(invalid_argument) as above, and if the file is not a regular one. A missing log is valid.
 void check_step_log(const std::string& path);
 
 class StepLog {
@@ -26,7 +26,7 @@ class StepLog {
   // Error(invalid_argument) as check_step_log does, and if the file cannot be written. Symbolic links are not followed.
   StepLog(const std::string& path, std::int64_t last);
 
-  // Appends in one write, so that a killed process leaves whole lines. Throws Error(runtime).
+  // Appends in one write, so that a killed process leaves complete lines. Throws Error(runtime).
   void append(const Json& row);
   void sync();  // to the disk; throws Error(runtime)
 

@@ -38,7 +38,7 @@ void Trainer::begin() {
 
 void Trainer::resume(const Progress& progress, const Checkpoint* from) {
   progress_ = progress;
-  learner_->begin(settings_.seed, progress_.loss_scale);  // clears what no checkpoint holds, such as gradients
+  learner_->begin(settings_.seed, progress_.loss_scale);  // clears what no checkpoint stores, such as gradients
   for_each_piece(settings_.shape, [&](State which, std::int64_t first, std::span<float> piece) {
     if (from) std::copy_n(from->state(which).data() + first, piece.size(), piece.data());
     learner_->write_state(which, first, piece);
@@ -77,7 +77,7 @@ TrainStep Trainer::step() {
   taken.gradient_norm = without_nan_sign(result.gradient_norm);
   taken.skipped = result.skipped;
   taken.split = learner_->split();
-  // The forward pass does not use the loss scale: a lower one does not help where the loss itself is not finite.
+  // The forward pass does not use the loss scale: a lower one does not help if the loss itself is not finite.
   const bool overflowed = std::isfinite(taken.loss) && can_lower_scale;
   if (!overflowed && !(std::isfinite(taken.loss) && std::isfinite(taken.gradient_norm))) {
     throw DivergedError(fmt::format("step {}: the loss is {} and the gradient's norm {}{}", taken.step, taken.loss,

@@ -1,4 +1,4 @@
-// Training, step by step: the model, its position in the data and its schedule.
+// Training step by step: the model, its position in the data and its schedule.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,19 @@ namespace strobe::lm {
 struct TrainStep {
   std::int64_t step = 0;  // from 1
   double loss = 0, gradient_norm = 0, rate = 0;
-  bool skipped = false;                          // fp16: the gradient overflowed, nothing was updated
-  std::optional<std::int64_t> skipped_in_all{};  // fp16: skipped steps of the run so far
+  bool skipped = false;                          // fp16: the gradient overflowed; nothing was updated
+  std::optional<std::int64_t> skipped_in_all{};  // fp16: total skipped steps of the run
   std::optional<StepSplit> split{};              // with several ranks
 };
 
 class Trainer {
  public:
-  // `data` must outlive it and be what settings.data says. Throws Error(invalid_argument) for settings that no model
-  // has, Error(unsupported) for a precision that the device does not have, Error(out_of_memory) where the machine has
-  // too little memory, with the bytes. No bit depends on threads and recompute.
+  // `data` must outlive this object and match settings.data. Throws Error(invalid_argument) for settings that no model
+  // supports, Error(unsupported) for a precision that the device lacks, and Error(out_of_memory) with the bytes. No bit
+  // depends on threads and recompute.
   Trainer(const Settings& settings, const TokenFile& data, int threads, Recompute recompute = Recompute::none);
 
-  // learner: made for the same settings.
+  // learner: created from the same settings.
   Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner);
 
   // With several ranks, the functions below are collective: all ranks call them.
@@ -39,7 +39,7 @@ class Trainer {
   void resume(const Progress& progress, const Checkpoint* from);  // from: rank 0's; null on the others
 
   // Throws DivergedError if the loss or the gradient is not finite, unless fp16 can still lower its loss scale. The
-  // state is then lost.
+  // state is then invalid.
   TrainStep step();
 
   // Throws DivergedError if the loss of the next batch is not finite; changes nothing. Checks the state after the last

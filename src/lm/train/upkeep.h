@@ -1,6 +1,6 @@
-// What a training run leaves on its way and is tested on, in run.json beside its checkpoints: a run that goes on goes
-// on with it. No bit of the model depends on it, so that checkpoints do not hold it. Beside that, whose run it is, and
-// its settings, for one that ended before its first checkpoint.
+// Run options, stored as run.json next to the checkpoints: checkpoint schedule and validation. A resumed run uses them
+// again. No bit of the model depends on them, so checkpoints do not contain them. The file also names the launch job,
+// and stores the settings for a run that ended before its first checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ inline constexpr IntegerRange kCheckpointEveryRange{"checkpoint_every", 0, kMost
     kValidationTokensRange{"val_tokens", 0, std::numeric_limits<std::int64_t>::max()};
 
 struct Upkeep {
-  std::int64_t checkpoint_every = 500, keep = 3;  // steps, 0: the last alone; newest checkpoints that stay, 0: all
-  std::string validation;                         // a path as it was given; empty: no tests
-  std::int64_t validation_every = 0;              // steps; 0: with each checkpoint
-  std::int64_t validation_tokens = 131'072;       // predicted tokens per validation, at most; 0: all of the file
-  std::string job;                     // of `strobe launch` that trains in the folder, or did last; empty: none
-  std::optional<Settings> settings{};  // none in files from before they were kept
+  std::int64_t checkpoint_every = 500, keep = 3;  // steps, 0: only the last; newest checkpoints kept, 0: all
+  std::string validation;                         // path as given; empty: no validation
+  std::int64_t validation_every = 0;              // in steps; 0: with each checkpoint
+  std::int64_t validation_tokens = 131'072;       // maximum predicted tokens per validation; 0: the whole file
+  std::string job;                     // `strobe launch` job that trains or last trained in the folder; empty: none
+  std::optional<Settings> settings{};  // absent in files of older versions
 
   bool operator==(const Upkeep&) const = default;
 };
 
 Json to_json(const Upkeep& upkeep);
-Upkeep upkeep_from(const Json& json);  // throws Error(invalid_argument) for anything else
+Upkeep upkeep_from(const Json& json);  // throws Error(invalid_argument) if malformed
 
-// The defaults where there is no such file. Throws Error(invalid_argument) with the path and what to do where it cannot
-// be read, or holds anything else.
+// Returns the defaults if the file does not exist. Throws Error(invalid_argument) with the path and a remedy if it
+// cannot be read or is malformed.
 Upkeep read_upkeep(const std::string& path);
 
-// Whole or not at all. Throws Error where the disk refuses.
+// Atomic. Throws Error if the write fails.
 void write_upkeep(const std::string& path, const Upkeep& upkeep);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// Texts of all ranks, and facts that are the same or are not.
+// Texts of all ranks, and facts that agree or differ.
 #include "comm/agreement.h"
 
 #include "comm/ranks/scenario.h"
@@ -7,7 +7,7 @@
 namespace strobe::test {
 namespace {
 
-// Text of a different length on each rank, with a 0 in it; empty on rank 1.
+// A text with a different length on each rank and a 0 in it; empty on rank 1.
 std::string text_of(int rank) {
   if (rank == 1) return "";
   return std::string(static_cast<std::size_t>(1000 * rank + 3), static_cast<char>('a' + rank)) + std::string(1, '\0');

@@ -1,5 +1,5 @@
-// Handles: a pending call is not done, other work continues, then the call completes; calls complete in order. Ranks
-// that sleep while rank 0 works.
+// Pending calls: a call is pending, other work continues, then the call completes; calls complete in order. Ranks sleep
+// while rank 0 works.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ int overlap(comm::Communicator& communicator) {
   return faults;
 }
 
-// Rank 0 works for half a second; the others wait for all of it. A rank that polls is switched to thousands of times.
+// Rank 0 works for half a second and the others wait for it. A polling rank would have thousands of context switches.
 int asleep(comm::Communicator& communicator) {
   constexpr int kTurns = 5;
   constexpr long kMostSwitches = 100;
@@ -69,8 +69,7 @@ int asleep(comm::Communicator& communicator) {
   return faults;
 }
 
-// Many calls under way at once, of different sizes: each finds its own values, and they end in the order of their
-// start.
+// Many pending calls of different sizes: each gets the correct values, and they complete in the order of their start.
 int order_of_many(comm::Communicator& communicator) {
   constexpr int kCalls = 40;
   std::vector<std::vector<float>> values(kCalls);

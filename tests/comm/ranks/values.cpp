@@ -1,4 +1,4 @@
-// Values of every operation and type against sums that are known: whole numbers, exact in every type.
+// Values of every operation and type compared with known sums: integers, exact in every type.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -12,7 +12,7 @@ namespace {
 using comm::Communicator;
 using comm::Share;
 
-// Element i of a rank; 0 to 96.
+// Element i of a rank: 0 to 96.
 template <class T>
 T value_at(int rank, std::int64_t i) {
   return static_cast<T>((i * 7 + rank * 13) % 97);

@@ -1,4 +1,4 @@
-// lm/safetensors: limits of the header and the text in it.
+// Limits of the safetensors header and its text.
 #include "lm/data/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST(SafeTensorsFuzz, MutationsAreRefusedOrWhole) {
     }
     taken += test::fuzz_safetensors(bytes.data(), bytes.size()) ? 1 : 0;
   }
-  EXPECT_GT(taken, 100);  // the whole ones, and changes of names or data
+  EXPECT_GT(taken, 100);  // unchanged ones, and changes of names or data
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST_F(TokenFileTest, FormatIsSaidOrFollowsTheName) {
 TEST_F(TokenFileTest, TextIsBytes) {
   const TokenFile text(file("a.txt", "ab\xff\n01"), DataFormat::text, "--data");
   EXPECT_EQ(text.count(), 6);
-  EXPECT_EQ(text.windows(2), 4);  // "01" has no successor of its last token
+  EXPECT_EQ(text.windows(2), 4);  // the last token of "01" has no successor
   std::vector<std::int32_t> tokens(2), targets(2);
   text.read_window(2, 2, tokens.data(), targets.data());
   EXPECT_EQ(tokens, (std::vector<std::int32_t>{255, 10}));
@@ -79,7 +79,7 @@ std::string words(const std::vector<std::uint32_t>& tokens, std::size_t bytes) {
   return text;
 }
 
-// Tokens of a vocabulary, spread over it.
+// Returns `count` tokens spread over a vocabulary.
 std::vector<std::uint32_t> spread(std::size_t count, std::uint32_t vocabulary) {
   std::vector<std::uint32_t> tokens(count);
   std::mt19937 random(7);
@@ -122,7 +122,7 @@ TEST_F(TokenFileTest, RefusesAWidthThatContradictsTheVocabulary) {
   }
 }
 
-// Larger than a scan's chunk, with the token in question in the last one.
+// Larger than a scan chunk, with the invalid token in the last chunk.
 TEST_F(TokenFileTest, IsScannedWhole) {
   std::string text(3 * (1 << 20) + 5, 'a');
   text.back() = 'c';
@@ -178,7 +178,7 @@ TEST(WindowOrder, EpochsAndSeedsDiffer) {
   EXPECT_EQ(epoch_of(order, windows, 5), epoch_of(WindowOrder(1, windows), windows, 5));
 }
 
-// Each window stands at each place about equally often: 3 windows have 6 orders.
+// Each window takes each position about equally often: 3 windows have 6 orders.
 TEST(WindowOrder, AllOrdersOccur) {
   const WindowOrder order(3, 3);
   std::set<std::vector<std::int64_t>> orders;
@@ -186,7 +186,7 @@ TEST(WindowOrder, AllOrdersOccur) {
   EXPECT_EQ(orders.size(), 6u);
 }
 
-// A place in data of 2^40 windows takes no memory and no time.
+// A position in data of 2^40 windows needs no memory and no time.
 TEST(WindowOrder, TakesAnyNumberOfWindows) {
   const std::int64_t windows = (std::int64_t{1} << 40) + 1;
   const WindowOrder order(3, windows);

@@ -1,4 +1,4 @@
-// The scenarios of ranks_test.cpp with the model on a GPU: two ranks that share the card over MPI, one over NCCL.
+// The scenarios of ranks_test.cpp with the model on a GPU: two ranks that share the GPU over MPI, one over NCCL.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -47,7 +47,7 @@ TEST_F(GpuDataParallelRanks, AveragesGoWhereTheyBelongAndComeBack) { expect_fine
 
 TEST_F(GpuDataParallelRanks, SkipAStepInWhichOneGradientOverflows) { expect_fine_sharing_a_card("loss-scale"); }
 
-// Shares that differ by one element.
+// The ranks' shares differ by one element.
 TEST_F(GpuDataParallelRanks, FourShareACard) {
   if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
   expect_fine(4, "shared-optimizer", "cuda");

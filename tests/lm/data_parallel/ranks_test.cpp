@@ -1,4 +1,4 @@
-// Real processes on 2 and 4 ranks, through `strobe launch`: what each of them checks is in tests/lm/ranks.
+// Real processes on 2 and 4 ranks, started by `strobe launch`. tests/lm/ranks contains the checks.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -14,7 +14,7 @@ class DataParallelRanks : public testing::Test {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   }
 
-  // On 2 and on 4 ranks nothing is found wrong.
+  // Expects no faults on 2 and on 4 ranks.
   void expect_fine(const std::string& scenario) {
     for (const int ranks : {2, 4}) {
       const Program program =
@@ -29,10 +29,11 @@ class DataParallelRanks : public testing::Test {
   Scratch scratch_;
 };
 
-// Weights, losses and norms after 5 steps, with clipping and with frozen parameters; the same bits again.
+// Compares parameters, losses and norms after 5 steps, with clipping and with frozen parameters; a repeat has the same
+// bits.
 TEST_F(DataParallelRanks, EveryStrategyEqualsOneProcess) { expect_fine("equal"); }
 
-// Every strategy, with a tensor of each kind and one that is both; the ranks begin with different values.
+// Every strategy, with plain, tied, frozen, and tied and frozen tensors. The ranks begin with different values.
 TEST_F(DataParallelRanks, TiedTensorsAreExchangedAfterTheirLastUseAndFrozenOnesNever) { expect_fine("tied"); }
 
 TEST_F(DataParallelRanks, ASharedOptimizerChangesNoBitAndTakesItsPartOfTheMemory) { expect_fine("shared-optimizer"); }

@@ -10,7 +10,7 @@ namespace {
 
 using Places = std::vector<std::vector<std::size_t>>;
 
-// Side by side, of these many elements.
+// Returns contiguous tensors with these element counts.
 std::vector<Tensor> tensors_of(std::initializer_list<std::int64_t> counts) {
   std::vector<Tensor> tensors;
   std::int64_t first = 0;
@@ -58,7 +58,7 @@ TEST(Buckets, EndAtAFrozenTensorAndAtAGap) {
   EXPECT_TRUE(buckets_of(tensors, Grouping::all, 0).empty());
 }
 
-// Every parameter once, and no bucket but a lone tensor's above the limit.
+// Every parameter occurs once, and only a bucket with a single tensor exceeds the limit.
 TEST(Buckets, OfAModelHoldEveryParameterOnce) {
   std::vector<Tensor> tensors;
   for (const Parameter& parameter : parameter_table(shape_of("tiny"))) {

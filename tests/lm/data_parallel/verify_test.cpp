@@ -1,4 +1,4 @@
-// The bounds of a verification, and the gradients of the toy model that it trains.
+// The bounds of a verification, and the gradients of its toy model.
 #include "lm/data_parallel/verify.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(Verification, HoldsWithinItsBoundsAlone) {
   }
 }
 
-// Of every parameter, by finite differences.
+// Every parameter, by finite differences.
 TEST(ToyMlp, HasItsGradients) {
   ToyMlp toy;
   std::vector<std::size_t> order;
@@ -51,7 +51,7 @@ TEST(ToyMlp, HasItsGradients) {
   EXPECT_GT(most, 0.05);
 }
 
-// A gradient that is final is not touched any more: it may be on its way to the others.
+// A final gradient does not change any more: its exchange may have begun.
 TEST(ToyMlp, TellsOfGradientsThatStay) {
   ToyMlp toy;
   std::vector<float> told(toy.gradients().size());

@@ -1,4 +1,4 @@
-// Memory of a step on the GPU: what the driver says it gave away, against the timeline.
+// Memory of a step on the GPU: the driver's figures compared with the timeline.
 #include <gtest/gtest.h>
 
 #include "lm/memory/timeline.h"
@@ -19,7 +19,8 @@ TEST_F(GpuMemoryBench, ThePeakIsWithinThreePercentOfTheDriver) {
   EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.03);
 }
 
-// Both passes, fused and materialised attention: the driver gives what was predicted, and a forward takes less.
+// Both passes with fused and materialised attention: the driver's figure matches the prediction, and a forward needs
+// less.
 TEST_F(GpuMemoryBench, AForwardHoldsLessThanAStep) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     for (const char* const kernel : {"", "standard"}) {
@@ -50,7 +51,7 @@ TEST_F(GpuMemoryBench, AForwardHoldsLessThanAStep) {
   }
 }
 
-// fp32: with a workspace of which a part is attention's alone.
+// fp32: part of the workspace is for attention only.
 TEST_F(GpuMemoryBench, EveryAllocationLastsToAnOperation) {
   const BenchCase one{.shape = shape_of("medium"), .place = {.device = Device::cuda}};
   const MemoryTimeline timeline = measure_memory(one).timeline;

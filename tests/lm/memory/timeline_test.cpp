@@ -1,4 +1,4 @@
-// Memory of a step on the CPU: the timeline against the allocator's own count, the prediction, and the plan.
+// Memory of a step on the CPU: the timeline compared with the allocator's count, the prediction and the plan.
 #include "lm/memory/timeline.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +87,7 @@ TEST(MemoryBench, MomentsHoldTheTensorsThatLiveThen) {
   }
 }
 
-// A part's copies are there until the backward has read them, and make room for gradients.
+// The copies of a block stay until the backward has read them, then their memory is reused for gradients.
 TEST(MemoryBench, GradientsOverCopiesTakeTheirPlace) {
   BenchCase one = small_case(Precision::bf16, BenchPass::step);
   one.gradients = GradientMemory::over_copies;
@@ -105,7 +105,8 @@ TEST(MemoryBench, GradientsOverCopiesTakeTheirPlace) {
             "linear backward input layers.1.attention.q+k+v");
 }
 
-// What the plan lets share memory is never in use at once: neither two activations, nor a gradient and an activation.
+// Tensors that share memory in the plan are never live at the same time: neither two activations, nor a gradient and an
+// activation.
 TEST(MemoryBench, TensorsThatLiveAtOnceDoNotOverlap) {
   for (int i = 0; i < 72; ++i) {
     const BenchPass pass = i < 48 ? BenchPass::step : BenchPass::forward;
@@ -153,7 +154,7 @@ TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
             std::tuple("layer_norm backward norm", "adamw all parameters", Category::gradients));
 }
 
-// Kept is all of the plan but the gradients; of what blocks share, the last block's.
+// Saved memory is the whole plan except the gradients; of the tensors that blocks share, the last block's.
 TEST(MemoryBench, RecomputationKeepsWhatThePlanSays) {
   std::size_t most = std::numeric_limits<std::size_t>::max();
   for (const Recompute recompute : kRecomputations) {
@@ -171,7 +172,7 @@ TEST(MemoryBench, RecomputationKeepsWhatThePlanSays) {
   }
 }
 
-// Mixed precision as it is held: what products read and write is bf16, all else fp32.
+// Mixed precision: operands and results of matmuls are bf16, everything else fp32.
 TEST(MemoryBench, EveryTensorTellsItsType) {
   for (const GradientMemory memory : {GradientMemory::shared, GradientMemory::over_copies}) {
     BenchCase one = small_case(Precision::bf16, BenchPass::step);
@@ -205,7 +206,7 @@ std::size_t most_of(const MemoryTimeline& timeline, Category category) {
   return most;
 }
 
-// Probabilities of every layer are saved; their gradient is there in one layer at a time.
+// The probabilities of every layer are saved; their gradient exists in one layer at a time.
 TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const std::size_t scores = 2u * 2 * 24 * 24 * size_of(dtype_of(precision));  // batch, heads, context, context
@@ -235,7 +236,7 @@ TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
   }
 }
 
-// Parameters, their copies for products, tokens, RoPE and the tensors of one layer.
+// Expects parameters, their copies for matmuls, tokens, RoPE and the tensors of one layer.
 TEST(MemoryBench, AForwardHoldsNoGradientsAndNoOptimizerState) {
   for (const Architecture architecture : kArchitectures) {
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {

@@ -47,7 +47,7 @@ TEST(Activations, BlocksShareWhatIsMadeAgainAndNothingElse) {
   }
 }
 
-// The closed form of docs/training.md, with d_ff = 4 d: T tokens, e bytes an element, L layers, H heads.
+// The closed form in docs/training.md, with d_ff = 4 d: T tokens, e bytes per element, L layers, H heads.
 TEST(Activations, WhatIsKeptIsItsClosedForm) {
   const ModelShape shape = shape_of("small");
   const std::size_t T = 4 * 512, d = 768, L = 12, H = 12, e = 2;
@@ -62,7 +62,7 @@ TEST(Activations, WhatIsKeptIsItsClosedForm) {
   EXPECT_EQ(kept(Recompute::block), ends + L * x + attention + rest);
 }
 
-// LayerNorm keeps a mean more, and the feed-forward layer has one product into it.
+// LayerNorm also saves a mean, and the feed-forward layer has one input matmul.
 TEST(Activations, WhatGpt2KeepsIsItsClosedForm) {
   const std::size_t T = 4 * 512, d = 512, L = 12, H = 8, e = 2;
   const std::size_t attention = T * (5 * d * e + 4 * (H + 2)), rest = T * (10 * d * e + 8), x = T * d * e;
@@ -77,9 +77,9 @@ TEST(Activations, MoreBytesThanAnyMachineHasAreRefused) {
   EXPECT_GT(activation_plan(shape, 1024, DType::bf16).bytes, std::size_t{1} << 50);
 }
 
-// Gradients come after what is still read when they are written.
+// Gradients are placed behind all tensors that are still read when they are written.
 void expect_only_free_memory_shared(GradientMemory memory) {
-  // With few tokens it is d_x and its like that they come after.
+  // With few tokens, gradients are placed behind d_x and similar tensors.
   ModelShape short_one = shape_of("small");
   short_one.context = 16;
   for (const ModelShape& shape : {shape_of("tiny"), shape_of("small"), shape_of("xl"), shape_of("ddp-small"), short_one,
@@ -141,7 +141,7 @@ TEST(Activations, CopiesAreOfAllThatProductsRead) {
   }
 }
 
-// Sizes within their own ranges whose product is not.
+// Sizes that are valid separately, but whose product overflows.
 TEST(Activations, ProductsThatOverflowAreRefused) {
   ModelShape shape = shape_of("tiny");
   shape.d_model = shape.context = shape.vocabulary = shape.d_ff = kMostOfShape;
@@ -157,7 +157,7 @@ TEST(Activations, ProductsThatOverflowAreRefused) {
   }
 }
 
-// Two bytes of eighteen a parameter, but for a block or so.
+// Saves two of eighteen bytes per parameter, up to about one block.
 TEST(Activations, ManyParametersHaveGradientsOverCopies) {
   EXPECT_EQ(step_memory(shape_of("xl"), DType::bf16), GradientMemory::shared);
   const ModelShape shape = shape_of("2.7B");

@@ -17,7 +17,7 @@ ModelShape shape_with(std::int64_t context) {
   return {.d_model = 24, .d_ff = 40, .layers = 2, .heads = 3, .vocabulary = 19, .context = context};
 }
 
-// Biases that are not 0, and norms that are not 1.
+// Returns values with nonzero biases and norms that are not 1.
 std::vector<float> values_of(const ModelShape& shape, std::uint64_t seed) {
   Model model(shape, 1, DType::fp32, {.threads = 1});
   model.begin(seed);
@@ -26,7 +26,7 @@ std::vector<float> values_of(const ModelShape& shape, std::uint64_t seed) {
   return values;
 }
 
-// To a model of the same shape but for a shorter context, which has fewer positions.
+// Copies to a model with a shorter context and otherwise the same shape; it has fewer positions.
 void copy_by_name(const std::vector<Parameter>& table, const std::vector<float>& values, Model& model) {
   for (std::size_t i = 0; i < table.size(); ++i) {
     const Parameter& to = model.parameters()[i];
@@ -38,7 +38,8 @@ void copy_by_name(const std::vector<Parameter>& table, const std::vector<float>&
   }
 }
 
-// The loss of the first n tokens by the whole forward, for every n: so each token's own is compared, and no later one.
+// Compares the loss of the first n tokens with the forward pass for every n, so each token's loss is compared
+// separately and excludes later ones.
 void expect_the_whole_forward(Architecture architecture) {
   constexpr std::int64_t kContext = 17;
   const ModelShape shape = as(architecture, shape_with(kContext));
@@ -48,7 +49,7 @@ void expect_the_whole_forward(Architecture architecture) {
   for (std::int32_t& token : text) token = static_cast<std::int32_t>(random() % 19);
   for (const int threads : {1, 2}) {
     Decoder decoder(shape, values, threads);
-    for (int round = 0; round < 2; ++round) {  // restarted, nothing is left of before
+    for (int round = 0; round < 2; ++round) {  // a restart keeps no state
       double sum = 0;
       for (std::int64_t n = 1; n <= kContext; ++n) {
         const auto at = static_cast<std::size_t>(n);
@@ -66,7 +67,7 @@ TEST(Decoder, IsTheWholeForward) {
   for (const Architecture architecture : kArchitectures) expect_the_whole_forward(architecture);
 }
 
-// A prompt longer than one pass takes, with nothing and with two tokens in the cache, and a token after it.
+// A prompt longer than one pass, with zero and with two tokens in the cache, and one token after it.
 TEST(Decoder, DecodesAPromptAsItsTokensOneByOne) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_with(530));

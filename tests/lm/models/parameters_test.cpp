@@ -44,7 +44,7 @@ const Order kOrders[] = {
      {"norm.weight", "norm.bias", "unembedding.weight"}},
 };
 
-// Checkpoints have this order.
+// Checkpoints use this order.
 TEST(Parameters, StandInTheOrderOfTheForward) {
   for (const auto& [architecture, before, block, after] : kOrders) {
     const std::vector<Parameter> table = parameter_table(as(architecture, shape_of("tiny")));
@@ -86,7 +86,7 @@ struct Moments {
   }
 };
 
-// A normal distribution cut at 3 deviations has 0.98658 of its deviation.
+// A normal distribution cut at 3 standard deviations has 0.98658 of its standard deviation.
 TEST(Parameters, BeginAsTheirRoleSays) {
   constexpr double kCutDeviation = 0.98658;
   Parameter parameter{.name = "w", .shape = {300, 500}, .role = Role::linear, .first = 1000};

@@ -25,7 +25,7 @@ TEST(ModelShape, ParametersOfTheFiveSizes) {
   EXPECT_EQ(size_names().size(), 7u);
 }
 
-// Not tied, and no bias in the unembedding: with either it would be another number.
+// Embeddings are not tied and the unembedding has no bias: either would change the count.
 TEST(ModelShape, ParametersOfGpt2) {
   const ModelShape shape = shape_of("ddp-small");
   EXPECT_EQ(shape.architecture, Architecture::gpt2);

@@ -1,4 +1,4 @@
-// Bytes of a device: by hand, and that splitting never takes more.
+// Bytes per device: computed by hand, and never larger with sharding.
 #include "lm/plan/device_memory.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(DeviceMemory, OfKnownSizesByHand) {
   EXPECT_EQ(device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.data = 64}}, 0).total(), memory.total());
 }
 
-// T tokens: x and its norm, and the largest of w1, w3 and their gate, of q, k and v, and of the logits.
+// T tokens: x and its norm, plus the largest of three groups: w1, w3 and their gate; q, k and v; the logits.
 TEST(DeviceMemory, OfAForwardByHand) {
   BenchCase one = one_of("xl", Precision::fp32);
   one.pass = BenchPass::forward;
@@ -44,8 +44,8 @@ TEST(DeviceMemory, OfGpt2ByHand) {
   const DeviceMemory memory = device_memory({.one = one_of("ddp-small", Precision::fp32)}, 0);
   EXPECT_EQ(memory.weights, 4 * count);
   EXPECT_EQ(memory.optimizer, 8 * count);
-  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5, context 16, in two parts: of each block whole are two norms with
-  // biases, and the biases of o and w2.
+  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5, context 16, in two parts. Whole per block: two norms with biases, and
+  // the biases of o and w2.
   const ModelShape shape{.d_model = 8,
                          .d_ff = 12,
                          .layers = 1,
@@ -82,7 +82,7 @@ TEST(DeviceMemory, ShardingSplitsOneThingMoreEachTime) {
   EXPECT_EQ(gradients.weights, none.weights);
   EXPECT_EQ(weights.weights, 6 * count / 8 + 2 * 2 * block);
   EXPECT_EQ(weights.activations, gradients.activations);
-  EXPECT_GE(gradients.activations, none.activations);  // gradients do not lie in them any more
+  EXPECT_GE(gradients.activations, none.activations);  // gradients no longer share their memory
   EXPECT_GT(none.total(), optimizer.total());
   EXPECT_GT(optimizer.total(), gradients.total());
   EXPECT_GT(gradients.total(), weights.total());
@@ -99,7 +99,7 @@ TEST(DeviceMemory, ASplitGradientWaitsInTheLargerOfUnitAndBucket) {
 }
 
 TEST(DeviceMemory, TensorPartsSplitMatricesAndWhatIsBetweenThem) {
-  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5: parts of 3 words each.
+  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5: each part has 3 words.
   BenchCase one{.shape = {.d_model = 8, .d_ff = 12, .layers = 1, .heads = 2, .vocabulary = 5, .context = 16},
                 .batch = 1};
   EXPECT_EQ(count_of(parameters_of_a_device(one.shape, 1)), parameter_count(one.shape));

@@ -1,4 +1,4 @@
-// Costs of collectives by hand, and links found again from times that follow the formula.
+// Costs of collectives computed by hand, and links fitted to times that follow the formula.
 #include "lm/plan/machine.h"
 
 #include <gtest/gtest.h>
@@ -24,12 +24,12 @@ TEST(CollectiveCost, OneLevelIsRoundsAndBytes) {
   EXPECT_DOUBLE_EQ(collective_cost(kOneNode, Kind::reduce_scatter, 800, {8, 1}).seconds, 3 * 0.5 + 7);
   EXPECT_DOUBLE_EQ(collective_cost(kOneNode, Kind::all_reduce, 800, {1, 1}).seconds, 0);
   EXPECT_DOUBLE_EQ(rounds_of(Kind::all_gather, 5), 3);
-  // More devices than an int has.
+  // More devices than an int can represent.
   EXPECT_NEAR(collective_cost(kOneNode, Kind::all_gather, 800, {std::int64_t{1} << 32, 1}).seconds, 32 * 0.5 + 8, 1e-6);
 }
 
 TEST(CollectiveCost, BetweenNodesEveryDeviceCarriesItsPart) {
-  // 4 in a node: 2 rounds each way and 1.5 x 800 bytes; 4 nodes: the same of 200 bytes.
+  // Within a node of 4: 2 rounds each way and 1.5 x 800 bytes. Between 4 nodes: the same with 200 bytes.
   const Cost cost = collective_cost(kNodesOfFour, Kind::all_reduce, 800, {16, 1});
   EXPECT_DOUBLE_EQ(cost.inside, 1200);
   EXPECT_DOUBLE_EQ(cost.between, 300);
@@ -37,7 +37,7 @@ TEST(CollectiveCost, BetweenNodesEveryDeviceCarriesItsPart) {
 }
 
 TEST(CollectiveCost, AGroupWithStridesHasFewerNeighboursInItsNode) {
-  const Cost two = collective_cost(kNodesOfFour, Kind::all_gather, 800, {8, 2});  // 2 of a node, 4 nodes
+  const Cost two = collective_cost(kNodesOfFour, Kind::all_gather, 800, {8, 2});  // 2 per node, 4 nodes
   EXPECT_DOUBLE_EQ(two.inside, 400);
   EXPECT_DOUBLE_EQ(two.between, 0.75 * 400);
   const Cost none = collective_cost(kNodesOfFour, Kind::all_gather, 800, {8, 4});
@@ -67,7 +67,7 @@ TEST(FitLink, FindsTheLinkAgain) {
 }
 
 TEST(FitLink, ALatencyIsNeverBelowZero) {
-  // The larger message is slower for each byte: a line through both would begin below zero.
+  // The larger message is slower per byte: a line through both samples has a negative intercept.
   const std::vector<LinkSample> samples{{Kind::all_reduce, 2, 1e6, 1e-3}, {Kind::all_reduce, 2, 1e8, 2e-1}};
   const Link link = fit_link(samples);
   EXPECT_EQ(link.latency, 0);

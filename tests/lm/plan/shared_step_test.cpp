@@ -1,4 +1,4 @@
-// Stages of a pipeline and the feed-forward model, by hand.
+// Stages of a pipeline and the feed-forward model, computed by hand.
 #include "lm/plan/shared_step.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(SharedStep, ParametersOfStagesAddUpToTheModel) {
                    forward_flops(small_step(4, 1, 4, 1), stages_of(small_step(4, 1, 4, 1)).at(0)));
 }
 
-// Per block and token: 8 d + 3 d_ff + 2 factors of norms + 2 LSE = 104 elements. Besides 2 d + 3 d of gradients, the
+// Per block and token: 8 d + 3 d_ff + 2 norm factors + 2 LSE = 104 elements. In addition 2 d + 3 d of gradients, the
 // output, and in the last stage its norm with a factor and 5 logits.
 TEST(SharedStep, ActivationsOfTheMicroBatchesInFlight) {
   const SharedStep step = small_step(4, 2, 4, 4);
@@ -72,7 +72,7 @@ SharedStep feed_forward(std::int64_t batch, const Mesh& mesh, Precision precisio
           .micro_batches = micro_batches};
 }
 
-// The source's exercise: 126 x 2 x 16384 x 53248 parameters; fp32 weights, gradients and averages are 16 bytes each.
+// The source's exercise: 126 x 2 x 16384 x 53248 parameters; fp32 parameters, gradients and moments are 16 bytes each.
 TEST(SharedStep, FeedForwardModelOfTheSourceByHand) {
   const std::int64_t count = 219'848'638'464;
   const SharedStep alone = feed_forward(1, {}, Precision::fp32);
@@ -80,7 +80,8 @@ TEST(SharedStep, FeedForwardModelOfTheSourceByHand) {
   const DeviceMemory memory = device_memory(alone, 0);
   EXPECT_EQ(memory.weights + memory.gradients + memory.optimizer, 3'517'578'215'424u) << "44 devices of 80 GB";
   EXPECT_EQ(device_memory(feed_forward(1, {}, Precision::bf16), 0).weights, 6u * static_cast<std::size_t>(count));
-  // 512 tokens: input, and before and after the activation function; besides two gradients and the output.
+  // 512 tokens: the input, and the values before and after the activation function; in addition two gradients and the
+  // output.
   EXPECT_EQ(memory.activations, 4ull * 512 * (126ull * (16384 + 2 * 53248) + 2 * 16384 + 53248));
   EXPECT_EQ(memory.other, 0u);
   const SharedStep staged = feed_forward(8, {.tensor = 4, .pipeline = 6}, Precision::bf16, 4);

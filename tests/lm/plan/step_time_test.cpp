@@ -1,4 +1,4 @@
-// Times by hand on a machine of round numbers, and which way they go.
+// Times computed by hand on a machine with round figures, and their trends.
 #include "lm/plan/step_time.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(StepTime, DataParallelIsOneAllReduceABucket) {
   EXPECT_EQ(time.gather, 0);
 }
 
-// Calls known after 3, 6, 9, 12 s.
+// Calls ready after 3, 6, 9 and 12 s.
 TEST(StepTime, ExposedIsTheLastCallAndWhatDidNotHide) {
   EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 2, 12), 2);        // 3..5, 6..8, 9..11, 12..14
   EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 5, 12), 5);        // 3..4, 6..7, 9..10, 12..17
@@ -55,7 +55,7 @@ TEST(StepTime, ExposedIsTheLastCallAndWhatDidNotHide) {
   EXPECT_DOUBLE_EQ(exposed_seconds(3, 0, 0, 12), 0);
 }
 
-// Backward is long: all hide but the last call, which is the embedding's or a bucket, whichever is larger.
+// Backward is long: all calls are hidden except the last, which is the embedding's or a bucket's, whichever is larger.
 TEST(StepTime, TheLastCallIsTheEmbeddingsAtLeast) {
   SharedStep step = step_of({.data = 8});
   step.one.batch = 64;
@@ -68,7 +68,7 @@ TEST(StepTime, TheLastCallIsTheEmbeddingsAtLeast) {
   EXPECT_DOUBLE_EQ(large.exposed, call(large.call_bytes));
 }
 
-// Where backward takes as long as the bytes do, no other bucket waits less.
+// If backward takes as long as transferring the bytes, no other bucket size exposes less.
 TEST(StepTime, TheBestBucketWaitsLeastWhereComputingAndBytesTakeTheSame) {
   EXPECT_DOUBLE_EQ(best_bucket_bytes(4e8, 1e9, 1e-4), std::sqrt(4e8 * 1e9 * 1e-4));
   const SharedStep step = step_of({.data = 64});
@@ -92,7 +92,7 @@ TEST(StepTime, ShardingsExchangeWhatTheirStrategyDoes) {
   EXPECT_EQ(of(Sharding::weights).gather, 0);
   EXPECT_GT(of(Sharding::weights).forward_exchange, 0);
   EXPECT_EQ(of(Sharding::weights).calls, 14);  // 12 blocks and two ends
-  // Copies of the sharded ones exchange shares alone between nodes.
+  // Replicas of the sharded groups exchange only their shares between nodes.
   const StepTime two_levels = step_time(step_of({.data = 4, .shard = 8}, Sharding::gradients), kMachine);
   EXPECT_NEAR(two_levels.between, 2 * 3.0 / 4 * all / 8, 1);
 }
@@ -116,7 +116,7 @@ SharedStep pipeline_of(std::int64_t layers, const Mesh& mesh, std::int64_t micro
 }
 
 TEST(StepTime, ThePipelinesBubbleIsItsShareOfMicroBatches) {
-  const double tokens = 16 * 128, flops = 3 * 4 * tokens * 64 * 256 * 2;  // two layers of each of four stages
+  const double tokens = 16 * 128, flops = 3 * 4 * tokens * 64 * 256 * 2;  // two layers in each of four stages
   for (const std::int64_t micro_batches : {1, 4, 8, 16}) {
     const StepTime time = step_time(pipeline_of(8, {.pipeline = 4}, micro_batches), kMachine);
     const auto m = static_cast<double>(micro_batches);
@@ -137,7 +137,7 @@ TEST(StepTime, StagesOfAPipelineWaitForTheSlowestOne) {
   EXPECT_EQ(step_time(pipeline_of(4, {}, 1), kMachine).bubble, 0);
 }
 
-// Stages are the farthest neighbours: 2 stages of 8 devices are in two nodes.
+// Pipeline stages are the farthest neighbours: 2 stages of 8 devices occupy two nodes.
 TEST(StepTime, GradientsOfAPipelineHideInTheLastMicroBatch) {
   const SharedStep step = pipeline_of(4, {.data = 8, .pipeline = 2}, 4);
   const StepTime time = step_time(step, kMachine, 1e9);
@@ -151,7 +151,7 @@ TEST(StepTime, GradientsOfAPipelineHideInTheLastMicroBatch) {
   EXPECT_FALSE(step_time(pipeline_of(4, {.data = 8, .pipeline = 2}, 16), kMachine, 1e9).hides());
   SharedStep split = pipeline_of(4, {.shard = 8, .pipeline = 2}, 4);
   split.sharding = Sharding::weights;
-  const double gathered = 7.0 / 8 * gradients;  // fp32 weights
+  const double gathered = 7.0 / 8 * gradients;  // fp32 parameters
   EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1) << "for every micro-batch again";
 }
 
@@ -172,8 +172,8 @@ TEST(StepTime, ItIsComputeBoundFromTheLeastBatchOn) {
   Machine no_links = kMachine;
   no_links.inside.bandwidth = 1e-9;
   EXPECT_EQ(least_batch(step_of({.data = 2}), no_links), 9'000'000'000'000'000);
-  // In one node, without latency, fp32 gradients of P parameters: 4 P T / rate = 8 P (n - 1) / n / bandwidth at
-  // T = 2 (n - 1) / n rate / bandwidth tokens, whatever P is; attention and the embedding move it a little.
+  // One node without latency, fp32 gradients of P parameters: 4 P T / rate = 8 P (n - 1) / n / bandwidth at T = 2 (n -
+  // 1) / n rate / bandwidth tokens, for any P. Attention and the embedding change it slightly.
   Machine flat = kMachine;
   flat.node = 0;
   flat.inside = {.bandwidth = 1e8, .latency = 0};

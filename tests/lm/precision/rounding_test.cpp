@@ -55,7 +55,7 @@ TEST(ToyModel, TensorsHaveTheTypesOfMixedPrecision) {
   }
 }
 
-// Along each gradient the loss changes by its squared norm.
+// Along each gradient the loss changes by the gradient's squared norm.
 TEST(ToyModel, GradientsByDifferences) {
   for (const auto& [parameter, gradient] : {std::pair{ToyModel::kFc1Weight, ToyModel::kDFc1Weight},
                                             {ToyModel::kNormWeight, ToyModel::kDNormWeight},

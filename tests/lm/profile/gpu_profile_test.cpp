@@ -1,4 +1,4 @@
-// The profile of a step on a GPU: every kernel is an operation's, every operation has one.
+// The profile of a step on a GPU: every kernel belongs to an operation, and every operation has a kernel.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -75,7 +75,7 @@ TEST_F(GpuProfile, TheTraceParsesAndHasEveryRecord) {
   EXPECT_EQ(records, named.profile.records.size());
 }
 
-// What is launched kernel by kernel computes what a graph does.
+// Direct launches compute the same bits as a graph.
 TEST_F(GpuProfile, DirectLaunchesGiveTheBitsOfAGraph) {
   const BenchCase one = traced_case(Precision::bf16);
   PassRun replayed(one), direct(one);

@@ -1,4 +1,4 @@
-// Attribution and sums over records that are made up.
+// Attribution and sums over synthetic records.
 #include "lm/profile/profile.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace strobe::lm {
 namespace {
 
-constexpr double kMicro = 1e-6, kBegin = 1000;  // seconds; when the first step began
+constexpr double kMicro = 1e-6, kBegin = 1000;  // in seconds; kBegin: start of the first step
 constexpr const char* kProduct = "void cublas::product<float, (int)3>(float const*, float*)";
 
 TimedOperation operation(const char* name, OperationKind kind, Phase phase) {
@@ -33,8 +33,8 @@ GpuRecord record(const char* name, std::uint64_t launcher, int stream, double be
           .seconds = microseconds * kMicro};
 }
 
-// One step: a product of two kernels, attention of a product and a softmax that overlaps it on another stream, an
-// update, and a copy that is nobody's.
+// One step: a matmul of two kernels; attention of a matmul and a softmax that overlaps it on another stream; an update;
+// and a copy outside all operations.
 Profile made_up() {
   Profile profile;
   profile.device = Device::cuda;
@@ -67,7 +67,7 @@ TEST(ProfileKernels, EachOperationHasTheTimeOfItsRecords) {
 }
 
 TEST(ProfileKernels, MomentsCountOnceForABusyGpu) {
-  // 10-35 without a gap, 40-53 of two that overlap, 60-90, 90-94
+  // 10-35 without a gap, 40-53 with two overlapping, 60-90, 90-94
   EXPECT_NEAR(busy_seconds(made_up()), (25 + 13 + 34) * kMicro, 1e-9);
   Profile inside;
   attribute(inside, {record("long", 0, 1, 0, 50), record("short", 0, 2, 10, 5), record("later", 0, 2, 49, 3)}, kBegin);

@@ -25,7 +25,7 @@ const OperationSum& sum_of(const std::vector<OperationSum>& sums, const std::str
   throw std::out_of_range(name);
 }
 
-// By hand: d 16, d_ff 24, vocabulary 11, 2 layers, 10 tokens, 3 steps.
+// Computed by hand: d 16, d_ff 24, vocabulary 11, 2 layers, 10 tokens, 3 steps.
 TEST(Profile, CountsCallsFlopsAndBytes) {
   const Profile profile = profile_step(small_case());
   ASSERT_EQ(profile.steps.size(), 3u);
@@ -41,14 +41,14 @@ TEST(Profile, CountsCallsFlopsAndBytes) {
   EXPECT_EQ(rope.bytes, 3 * 2 * (2 * 10 * 2 * 16 * 4)) << "q and k, read and written";
   EXPECT_EQ(sum_of(sums, "rope backward").bytes, rope.bytes);
   EXPECT_EQ(sum_of(sums, "adamw").bytes, 3 * 28 * static_cast<double>(parameter_count(small_case().shape)));
-  // The step's FLOPs as the bench counts them, with attention's backward at 5 products for 4.
+  // The step's FLOPs as the bench counts them, but with 5 matmuls for 4 in attention's backward.
   const double attention = sum_of(sums, "attention").flops;
   EXPECT_EQ(attention, 3 * 2 * (2 * 10 * 5 * 16));
   EXPECT_EQ(3 * linear.flops + 3 * attention, 3 * flops_of(small_case()));
   EXPECT_EQ(sum_of(sums, "attention backward").flops, 2.5 * attention);
 }
 
-// What is made again is of the backward: all of the first block but its last product, or its attention.
+// Recomputation counts as backward: the first block without its last matmul, or its attention.
 TEST(Profile, CountsWhatIsMadeAgain) {
   const double weights = 4 * 16 * 16 + 3 * 16 * 24, attention = 2 * 10 * 5 * 16;
   const struct {
@@ -165,7 +165,7 @@ TEST(Profile, AttentionHasItsPartsWhereTheyAreApart) {
 
 TEST(Profile, PartsLieOneAfterTheOtherInsideTheirOperations) {
   const Profile profile = profile_with("standard");
-  constexpr double kRounding = 1e-9;  // of differences of clock readings
+  constexpr double kRounding = 1e-9;  // rounding error of differences between clock readings
   double last = 0;
   for (const TimedPart& part : profile.parts) {
     const TimedOperation& whole = profile.operations.at(part.operation);
@@ -258,7 +258,7 @@ TEST(MatmulShare, PartsOnTheCpuAreMatmulsOrNot) {
   EXPECT_DOUBLE_EQ(both.all(), 30);
 }
 
-// On a GPU, kernels of a library inside attention are its matmuls; its own kernels, copies and clears are not.
+// On a GPU, library kernels inside attention are its matmuls; strobe kernels, copies and clears are not.
 TEST(MatmulShare, LibraryKernelsOfAttentionAreMatmuls) {
   Profile profile = step_on_cpu();
   for (TimedOperation& one : profile.operations) one.seconds = 0;

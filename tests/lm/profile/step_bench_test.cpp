@@ -12,7 +12,7 @@
 namespace strobe::lm {
 namespace {
 
-// By hand: d 4, d_ff 8, 1 layer, vocabulary 10, 3 tokens.
+// Computed by hand: d 4, d_ff 8, 1 layer, vocabulary 10, 3 tokens.
 TEST(StepBench, CountsFlopsOfProducts) {
   BenchCase one{.shape = {.d_model = 4, .d_ff = 8, .layers = 1, .heads = 1, .vocabulary = 10, .context = 3},
                 .batch = 1,
@@ -21,7 +21,7 @@ TEST(StepBench, CountsFlopsOfProducts) {
   EXPECT_EQ(flops_of(one), 3 * (2 * multiplied + scores));
   one.pass = BenchPass::step;
   EXPECT_EQ(flops_of(one), 9 * (2 * multiplied + scores));
-  one.shape.architecture = Architecture::gpt2;  // neither biases nor positions are multiplied
+  one.shape.architecture = Architecture::gpt2;  // biases and positions take no part in matmuls
   EXPECT_EQ(flops_of(one), 9 * (2 * (multiplied - 4 * 8) + scores));
 }
 
@@ -62,7 +62,7 @@ TEST(StepBench, TellsOfEveryPass) {
   }
 }
 
-// One token among so many that its logit's gradient times 65536 is beyond fp16: the first step overflows, and no other.
+// One token occurs so often that the gradient of its logit times 65536 exceeds fp16: only the first step overflows.
 BenchCase overflowing_case(int warmup, Device device) {
   return {.shape = {.d_model = 16, .d_ff = 24, .layers = 1, .heads = 2, .vocabulary = 20'000, .context = 1},
           .batch = 1,
@@ -105,7 +105,8 @@ TEST_F(GpuStepBench, TimesEveryPhase) {
 
 TEST_F(GpuStepBench, CountsSkippedStepsOfFp16) { expect_skipped_steps(Device::cuda); }
 
-// What `strobe lm bench` makes a row `oom` of: no card holds these activations, and what was taken is given back.
+// The failure that `strobe lm bench` reports as `oom`: no GPU can hold these activations, and partial allocations are
+// freed.
 TEST_F(GpuStepBench, TellsBytesAskedAndFreeWhereMemoryEnds) {
   const std::size_t held = gpu_allocator().statistics().current;
   try {

@@ -1,4 +1,4 @@
-// How gradients are exchanged: calls, bytes, what happens before backward ends, tied and frozen tensors, refusals.
+// Exchange of gradients: calls, bytes, overlap with backward, tied and frozen tensors, errors.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ int calls_and_bytes(comm::Communicator& communicator, const ops::Place& place) {
                                                                   : buckets;
     std::int64_t moved = bytes;
     if (strategy.updates != lm::Updates::all) calls *= 2, moved *= 2;
-    if (strategy.updates == lm::Updates::scattered_share) ++calls, moved += 8;  // the norm
+    if (strategy.updates == lm::Updates::scattered_share) ++calls, moved += 8;  // the call for the norm
     if (strategy.grouping == lm::Grouping::buckets) faults.expect(buckets > 2 && buckets < parameters, "no buckets");
     const lm::Text text(small_shape(), communicator.size(), 1);
     for (int step = 1; step <= 2; ++step) {
@@ -59,8 +59,8 @@ int calls_and_bytes(comm::Communicator& communicator, const ops::Place& place) {
   return faults.count();
 }
 
-// Before the last gradient is told of, backward waits until the first bucket's sums are there: only a strategy whose
-// communication goes on during backward gets so far.
+// Before it reports the last gradient, backward waits for the sums of the first bucket. Only strategies that
+// communicate during backward can proceed.
 int order_of_events(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
@@ -100,25 +100,25 @@ int order_of_events(comm::Communicator& communicator, const ops::Place& place) {
 
 namespace {
 
-constexpr std::int64_t kWidth = 6;  // elements of each tensor
+constexpr std::int64_t kWidth = 6;  // elements per tensor
 
-// Four tensors side by side: one that is tied, one frozen, one that is neither, one that is both.
+// Four contiguous tensors: tied, frozen, neither, both.
 enum : std::size_t { kTied, kFrozen, kPlain, kTiedFrozen, kTensors };
 
-// What training leaves behind. AdamW hides a gradient that is wrong by a factor, its norm does not.
+// Result of training. AdamW hides a gradient that is wrong by a factor; the norm does not.
 struct TiedRun {
   std::vector<float> values;  // [kTensors, kWidth]
-  std::vector<double> norms;  // of each step
+  std::vector<double> norms;  // per step
 };
 
-// y = t u f p u t x, element by element, with one t and one u, whose gradients are final after both uses; one x for
-// each sample. f and u are frozen. The ranks begin with different values.
+// y = t u f p u t x, element by element, with one t and one u, whose gradients are final after both uses, and one x per
+// sample. f and u are frozen. The ranks begin with different values.
 TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std::span<const int> samples,
                    Faults& faults) {
   const auto expect = [&](bool holds, const char* what) {
     faults.expect(holds, std::string(strategy.name) + ": " + what);
   };
-  const float rank_0[] = {0.9f, 1.1f, 0.8f, 1.2f};  // of each tensor
+  const float rank_0[] = {0.9f, 1.1f, 0.8f, 1.2f};  // per tensor
   std::vector<float> values(kTensors * kWidth), gradients(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = rank_0[i / kWidth] + 0.5f * static_cast<float>(ranks.rank());
@@ -144,7 +144,7 @@ TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std:
   TiedRun run;
   for (int step = 1; step <= kSteps; ++step) {
     std::fill(gradients.begin(), gradients.end(), 0.0f);
-    // One use of a tensor: its gradient is the product of all others and of what comes from above.
+    // One use of a tensor: its gradient is the product of all others and the upstream gradient.
     const auto use = [&](std::size_t which) {
       for (const int sample : samples) {
         for (std::int64_t i = 0; i < kWidth; ++i) {
@@ -165,7 +165,7 @@ TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std:
     }
     expect(ranks.size() > 1 || std::abs(run.norms.back() - std::sqrt(squares)) < 1e-5 * std::sqrt(squares),
            "the norm is not that of what is trained");
-    std::size_t started = 0;  // that of the plain one is first
+    std::size_t started = 0;  // the plain tensor's call starts first
     for (const ParallelEvent& event : exchange.record().events) {
       if (event.kind != ParallelEvent::Kind::bucket_started) continue;
       expect(event.bucket == started++, "a tied tensor was exchanged before its second use");

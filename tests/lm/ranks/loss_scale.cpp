@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kElements = 5;  // per tensor; not divisible by any number of ranks
 
-// One rank's gradient has an infinity, in a part that sharded strategies may give to another rank: all ranks skip.
+// One rank's gradient has an infinity in a range that sharded strategies may assign to another rank: all ranks skip.
 void skip_for_one_rank(comm::Communicator& ranks, const lm::Strategy& strategy, Faults& faults) {
   std::vector<float> values(2 * kElements, 0.5f), gradients(values.size());
   const lm::Replica replica{.values = values.data(),

@@ -1,5 +1,5 @@
-// What a rank does in a test of data parallel training, lm_ranks NAME [cuda|nccl]. Each returns the number of faults
-// that it found, having told them on the standard error.
+// Scenarios of a rank in a test of data parallel training: lm_ranks NAME [cuda|nccl]. Each prints its faults to
+// standard error and returns their number.
 #pragma once
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 
 namespace strobe::test {
 
-// place: where the model is.
+// place: execution context of the model.
 using Scenario = int(comm::Communicator& communicator, const ops::Place& place);
 
 Scenario equals_one_process, shared_optimizer, shared_gradients, first_broadcast, order_of_events, calls_and_bytes,
@@ -18,7 +18,7 @@ Scenario equals_one_process, shared_optimizer, shared_gradients, first_broadcast
 int tied_and_frozen(comm::Communicator& communicator);
 int refusals(comm::Communicator& communicator);
 
-// Counts what is not so, and tells it.
+// Counts and prints failed checks.
 class Faults {
  public:
   explicit Faults(const comm::Communicator& communicator) : rank_(communicator.rank()) {}

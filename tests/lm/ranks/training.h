@@ -1,4 +1,4 @@
-// A few steps of a small model, by one process on the whole batch and by ranks that share it.
+// A few steps of a small model, in one process on the whole batch and on ranks that share it.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@ namespace strobe::test {
 
 inline constexpr std::int64_t kBatch = 4;
 inline constexpr int kSteps = kSanitized ? 2 : 5;
-inline constexpr std::int64_t kBucketBytes = 200'000;  // several buckets; some calls are rings, some MPI's own
+inline constexpr std::int64_t kBucketBytes = 200'000;  // several buckets; some calls use the ring, others MPI
 
-// 0.14 M parameters.
+// Has 0.14 M parameters.
 inline lm::ModelShape small_shape() {
   return {.d_model = 64, .d_ff = 128, .layers = 3, .heads = 4, .vocabulary = 101, .context = 16};
 }
@@ -52,7 +52,7 @@ inline std::vector<float> values_of(const lm::Model& model) {
   return values;
 }
 
-// One process, by Model's own gradients and AdamW on what is not frozen.
+// Trains in one process with Model's gradients and AdamW on all parameters that are not frozen.
 inline Trained train_alone(const ops::Place& place, const Training& training) {
   lm::Model model(small_shape(), kBatch, training.dtype, place);
   model.begin(1);
@@ -104,8 +104,8 @@ inline Trained train_together(comm::Communicator& communicator, const ops::Place
   return result;
 }
 
-// Of a parameter with the largest: the norm of the difference over that of the wanted values, and the largest
-// difference of an element over their root mean square.
+// Maxima over parameters: the norm of the difference divided by the norm of the reference, and the largest element
+// difference divided by the reference's root mean square.
 struct Difference {
   double norm = 0, element = 0;
 };

@@ -1,4 +1,5 @@
-// Weights after some steps: those of one process on the whole batch, the same bits again, the same bits sharded.
+// Parameters after some steps: equal to one process on the whole batch, with the same bits in a repeat and with
+// sharding.
 #include <fmt/format.h>
 
 #include "lm/ranks/scenario.h"
@@ -10,7 +11,7 @@ namespace {
 
 constexpr double kLargeEps = 1e-5;
 
-// Parameters that changed although they are frozen, or did not although they are trained.
+// Returns frozen parameters that changed and trained ones that did not.
 std::vector<std::string> not_as_told(std::span<const float> values, const std::vector<std::string>& frozen) {
   lm::Model untrained(small_shape(), 1, DType::fp32, {.threads = 1});
   untrained.begin(1);
@@ -26,8 +27,8 @@ std::vector<std::string> not_as_told(std::span<const float> values, const std::v
 
 }  // namespace
 
-// AdamW divides by the gradient's own size, so an element whose gradient is nearly 0 moves by the rounding of a sum:
-// with the usual eps it is parameters that are held to 1e-5, with a larger one every single element.
+// AdamW divides by the gradient's magnitude, so an element with a gradient near 0 moves by the rounding of a sum. With
+// the usual eps, whole parameters must agree to 1e-5; with a larger eps, every element.
 int equals_one_process(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   const Training trainings[] = {{},
@@ -54,7 +55,7 @@ int equals_one_process(comm::Communicator& communicator, const ops::Place& place
         expect(std::abs(together.norms[step] - alone.norms[step]) < 1e-5 * alone.norms[step],
                fmt::format("step {}: norm {}, not {}", step + 1, together.norms[step], alone.norms[step]));
       }
-      if (!training.frozen.empty()) {  // one of the trainings, that with the most parts to it
+      if (!training.frozen.empty()) {  // one of the trainings, the one with the most variants
         expect(train_together(communicator, place, strategy, training) == together, "other bits when run again");
       }
       std::vector<float> first = together.values;  // rank 0's
@@ -68,7 +69,7 @@ int equals_one_process(comm::Communicator& communicator, const ops::Place& place
   return faults.count();
 }
 
-// Against the unsharded strategy with the same calls: to the bit, by reduce-scatter within 1e-6.
+// Compared with the unsharded strategy with the same calls: equal bits; with reduce-scatter within 1e-6.
 int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   const auto train = [&](const char* name) {
@@ -114,8 +115,8 @@ int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) 
   return faults.count();
 }
 
-// Gradients that lie where activations did are final when they are told of: what the exchange writes into them,
-// backward does not read any more. Nor does it change a bit which activations it makes again.
+// Gradients that reuse activations are final when they are reported: backward does not read memory into which the
+// exchange writes. The choice of recomputed activations does not change a bit.
 int shared_gradients(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
@@ -130,7 +131,7 @@ int shared_gradients(comm::Communicator& communicator, const ops::Place& place) 
   return faults.count();
 }
 
-// Rank 0's averages to the ranks that keep them and back, in pieces that end anywhere.
+// Scatters rank 0's moments to the ranks that own them and gathers them, in chunks with arbitrary bounds.
 int averages(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   using Average = lm::DataParallel::Average;

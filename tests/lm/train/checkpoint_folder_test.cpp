@@ -87,7 +87,7 @@ TEST(KeepCheckpoints, TheNewestGoodOneStays) {
   EXPECT_EQ(folder.newest_good(5), 4);
   EXPECT_EQ(folder.newest_good(CheckpointFolder::kAllGood), 8);
 
-  folder.keep_newest(1, 8, 8);  // step 8 was finite: 6 is good, 8 not yet
+  folder.keep_newest(1, 8, 8);  // step 8 was finite: 6 is known good, 8 not yet
   EXPECT_EQ(checkpoint_steps(path), (Steps{6, 8}));
   folder.keep_newest(1, 8, 9);
   EXPECT_EQ(checkpoint_steps(path), Steps{8});
@@ -95,7 +95,7 @@ TEST(KeepCheckpoints, TheNewestGoodOneStays) {
   with({2, 4, 6, 8});
   folder.keep_newest(2, 8, 3);  // steps from 4 on were skipped
   EXPECT_EQ(checkpoint_steps(path), (Steps{2, 6, 8}));
-  folder.keep_newest(2, 8, 1);  // none is good
+  folder.keep_newest(2, 8, 1);  // none is known good
   EXPECT_EQ(checkpoint_steps(path), (Steps{6, 8}));
 }
 

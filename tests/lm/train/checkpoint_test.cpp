@@ -20,7 +20,7 @@ Settings small_settings() {
   Settings settings;
   settings.shape = {.d_model = 8, .d_ff = 12, .layers = 2, .heads = 2, .vocabulary = 19, .context = 5};
   settings.batch = 3;
-  settings.rate = 0.1;  // no binary fraction: must come back exactly
+  settings.rate = 0.1;  // not a binary fraction: must round-trip exactly
   settings.seed = 123456789012345;
   settings.precision = Precision::bf16;
   settings.data = {DataFormat::tokens, 77, 0xfedcba98};
@@ -63,7 +63,8 @@ class CheckpointTest : public testing::Test {
     }
   }
 
-  // Replaces words of the header by others of the same length. The file is refused before the checksum is compared.
+  // Replaces words of the header by others of the same length. The reader rejects the file before it compares the
+  // checksum.
   void forge(const std::string& from, const std::string& to) const;
   // Writes a checkpoint with another header or state and a checksum that matches.
   void forge_whole(
@@ -75,7 +76,7 @@ class CheckpointTest : public testing::Test {
   Model model_;
 };
 
-// Larger than one piece, and no multiple of it.
+// Larger than one chunk, and no multiple of it.
 TEST(CheckpointPieces, HoldEveryElementOnceInOrder) {
   const ModelShape shape{.d_model = 256, .d_ff = 300, .layers = 3, .heads = 4, .vocabulary = 999, .context = 8};
   ASSERT_GT(parameter_count(shape), 1 << 20);
@@ -136,7 +137,7 @@ TEST_F(CheckpointTest, FindsEveryFlippedBitAndCut) {
   EXPECT_NO_THROW(Checkpoint{path()});
 }
 
-// A sampler needs no moments: neither their values nor the checksum of the whole file are looked at.
+// A sampler needs no moments: neither their values nor the checksum of the whole file are checked.
 TEST_F(CheckpointTest, WeightsAreReadWithoutTheMoments) {
   write(path());
   const std::string whole = bytes();
@@ -159,7 +160,7 @@ TEST_F(CheckpointTest, WeightsAreReadWithoutTheMoments) {
   }
 }
 
-// Without weights_checksum. Such a file is checked whole for its weights too.
+// Without weights_checksum. Such a file is checked completely even if only its weights are read.
 TEST_F(CheckpointTest, OlderVersionsAreRead) {
   forge_whole([](Json&, SafeTensors& layout, std::vector<float>& state) {
     state.pop_back();
@@ -202,7 +203,7 @@ void CheckpointTest::forge_whole(
   put(forged.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum)));
 }
 
-// A checksum is not a signature: a forged value is in range, or is refused with the field's name.
+// A checksum is not a signature: a forged value must be in range, otherwise the error names the field.
 TEST_F(CheckpointTest, RefusesForgedValuesWithAMatchingChecksum) {
   const auto keep = [](Json&, SafeTensors&, std::vector<float>&) {};
   forge_whole(keep);
@@ -268,7 +269,7 @@ TEST_F(CheckpointTest, SaysItsArchitectureAndIsReadAsNoOther) {
   forge("\\\"arch\\\":\\\"llama\\\"", "\\\"arch\\\":\\\"gpt2\\\" ");
   expect_refusal("bytes; its shape needs");
   forge("\\\"arch\\\"", "\\\"arcx\\\"");
-  expect_refusal("is corrupt: its bytes have the checksum");  // llama, as those that do not say: nothing else is wrong
+  expect_refusal("is corrupt: its bytes have the checksum");  // llama by default: no other check fails
 
   Settings settings = settings_;
   settings.shape.architecture = Architecture::gpt2;
@@ -340,7 +341,7 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
     std::ofstream(folder + "/step-00000060.safetensors.strobe-tmp-aB3dEf") << "left by a kill";
     std::ofstream(folder + "/step-x.safetensors") << "a stranger's";
     EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{7, 40, 50, 123456789}));
-    run.keep_newest(2, 50);  // what is later than this step is not touched
+    run.keep_newest(2, 50);  // later checkpoints are not removed
     EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{40, 50, 123456789}));
     EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::resume), Error) << "it is locked";
   }

@@ -1,4 +1,4 @@
-// Training on a GPU: resumed bit for bit, and as on the CPU.
+// Training on a GPU: resumes bit for bit, and agrees with the CPU.
 #include <gtest/gtest.h>
 
 #include "lm/resume.h"

@@ -1,4 +1,4 @@
-// Settings and progress from files pass the ranges of the command line.
+// Settings and progress from files must satisfy the ranges of the command line.
 #include "lm/train/settings.h"
 
 #include <gtest/gtest.h>

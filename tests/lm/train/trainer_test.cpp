@@ -57,7 +57,7 @@ TEST(LossScale, HalvesAtOnceAndDoublesAfterPatience) {
   EXPECT_EQ(scale.skipped, 101);
 }
 
-// By hand: windows in their order, rates of the schedule, AdamW's steps counted from 1, the norm cut.
+// Computed by hand: windows in order, rates of the schedule, AdamW's steps counted from 1, the norm clipped.
 TEST(Trainer, TakesTheModelsSteps) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
@@ -201,7 +201,8 @@ TEST(Trainer, StopsWhereTheLossIsLost) {
   }
 }
 
-// A step's loss is that of the parameters before the step. So the parameters after the last step need a separate check.
+// The loss of a step belongs to the parameters before the step, so the parameters after the last step need a separate
+// check.
 TEST(Trainer, ChecksTheParametersOfTheLastStep) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);

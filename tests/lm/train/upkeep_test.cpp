@@ -61,7 +61,7 @@ TEST_F(UpkeepTest, IsReadAsItWasWritten) {
   EXPECT_EQ(scratch_.entries(), 1u) << "no temporary file is left";
 }
 
-// As it was before there were jobs, and is without one.
+// The file without a job has the format from before jobs existed.
 TEST_F(UpkeepTest, HasNoWordOfAJobWhereThereIsNone) {
   Upkeep upkeep = kUnusual;
   upkeep.job.clear();

@@ -38,7 +38,7 @@ TEST(SpreadWindows, AreSpreadThroughTheWholeFile) {
     EXPECT_EQ(windows.length(i), kContext);
   }
   EXPECT_EQ(SpreadWindows(kTokens, kContext, 1).count(), 1) << "at least one window";
-  const SpreadWindows most(kTokens - 3, kContext, 9'995);  // all but one of 1000, of which the last is short
+  const SpreadWindows most(kTokens - 3, kContext, 9'995);  // all but one of 1000, the last of which is short
   std::set<std::int64_t> firsts;
   for (std::int64_t i = 0; i < most.count(); ++i) {
     EXPECT_GT(most.length(i), 0);
@@ -54,7 +54,7 @@ TEST(Validation, PerplexityAndBits) {
   EXPECT_DOUBLE_EQ(result.bits(), 3);
 }
 
-// 52 predicted tokens: windows of 7, a short one of 3, and batches of 3 of which the last holds two windows.
+// 52 predicted tokens: windows of 7, a short one of 3, and batches of 3; the last batch holds two windows.
 void expect_the_decoders_mean(Architecture architecture) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "a.txt").string();

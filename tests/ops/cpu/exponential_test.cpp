@@ -10,7 +10,7 @@
 namespace strobe::ops {
 namespace {
 
-// e^x by an instruction set's own code: a gradient without target, sum and scale is that.
+// Computes e^x with the code of an instruction set: the cross-entropy gradient without target, sum and scale equals it.
 std::vector<float> exponentials(std::vector<float> x) {
   chosen_isa().fp32.cross_entropy_gradient(x.data(), static_cast<std::int64_t>(x.size()), -1, 0, 1);
   return x;
@@ -41,7 +41,7 @@ TEST(Exponential, WithinAUnitAndAHalfOnEveryInstructionSet) {
 TEST(Exponential, WhereFp32Ends) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> x{0, -0.0f, infinity, -infinity, nan, 88.73f, 1e30f, -104.1f, -1e30f};
-  x.resize(37, 1);  // so that vectors and what is left over both have some
+  x.resize(37, 1);  // covers full vectors and a remainder
   std::rotate(x.begin(), x.begin() + 9, x.end());
   for (const std::string& name : test::available_isas()) {
     SCOPED_TRACE(name);

@@ -1,4 +1,4 @@
-// Every instruction set's loops, at lengths around a vector's, against the same formulas in float64.
+// The loops of every instruction set, at lengths around a vector's, compared with the same formulas in float64.
 #include "ops/cpu/isa.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::int64_t kCounts[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 100};
 constexpr std::size_t kGuard = 40;
 
-// Elements with guards around them that no kernel may write.
+// Elements between guards that no kernel may overwrite.
 template <class T>
 class Guarded {
  public:
@@ -139,7 +139,7 @@ void expect_cross_entropy(const Loops<T>& loops, std::int64_t count) {
   cross_entropy_row_gradient(exact.data(), count, count / 2, log_sum, 0.5);
   loops.cross_entropy_gradient(logits.data(), count, count / 2, found, 0.5f);
   logits.expect("gradient", exact, 4);
-  for (std::int64_t at = 0; at < count; ++at) {  // e^200 is infinite: the largest has to be found wherever it is
+  for (std::int64_t at = 0; at < count; ++at) {  // e^200 is infinite: the maximum must be found at every position
     Guarded<T> one(count, 2);
     one.data()[at] = narrowed<T>(200);
     EXPECT_EQ(loops.log_sum_exp(one.data(), count), 200) << "at " << at;
@@ -157,7 +157,7 @@ void expect_rope(const Loops<T>& loops, std::int64_t count) {
   x.expect("rope", exact, 4);
 }
 
-// Conversions are those of core/half.h, bit by bit.
+// Conversions equal those of core/half.h bit by bit.
 template <class T>
 void expect_conversions(const Loops<T>& loops, std::int64_t count) {
   Guarded<float> x(count, 1), wide(count, 2), onto(count, 5);
@@ -209,7 +209,7 @@ TEST(OpsIsa, SixteenBitFormatsBitByBit) {
       std::memcpy(from.data(), all.data(), all.size() * 2);
       std::vector<float> wide(all.size());
       chosen_isa().of<T>().widen(from.data(), wide.data(), 1 << 16);
-      for (float& value : wide) value *= 1.0009765625f;  // between two of them
+      for (float& value : wide) value *= 1.0009765625f;  // between two representable values
       chosen_isa().of<T>().narrow(wide.data(), back.data(), Into::set, 1 << 16);
       for (std::size_t i = 0; i < all.size(); ++i) {
         const T expected = narrowed<T>(widened(from[i]) * 1.0009765625f);
@@ -221,7 +221,7 @@ TEST(OpsIsa, SixteenBitFormatsBitByBit) {
   }
 }
 
-// The position of an element in its range must not matter: ZeRO ranks cut the ranges elsewhere.
+// The position of an element in its range must not matter: ZeRO ranks cut the ranges at other positions.
 TEST(OpsIsa, AdamwIsTheSameWhereverARangeIsCut) {
   const std::int64_t count = 101;
   const Update update = update_of({.rate = 0.01, .step = 3});

@@ -27,7 +27,7 @@ struct Case {
   bool a_transposed, b_transposed;
 };
 
-// Element (row, column) of a factor, whichever way it is stored.
+// Returns element (row, column) of a factor in either storage order.
 float element(const blas::Matrix& m, std::int64_t row, std::int64_t column) {
   return m.data[m.stored_transposed ? column * m.stride + row : row * m.stride + column];
 }
@@ -81,8 +81,8 @@ TEST(Product, ExactOnEveryInstructionSetAndAtEveryEdge) {
         for (const std::int64_t steps : {0, 1, 15, 16, 255, 256, 257, 513}) {
           expect_exact({24, 35, steps, a_transposed, b_transposed});
         }
-        expect_exact({265, 40, 31, a_transposed, b_transposed});  // two blocks of rows
-        expect_exact({100, 7, 20, a_transposed, b_transposed});   // cut-off panels of several row groups
+        expect_exact({265, 40, 31, a_transposed, b_transposed});  // two row blocks
+        expect_exact({100, 7, 20, a_transposed, b_transposed});   // tail panels of several row groups
         expect_exact({0, 40, 31, a_transposed, b_transposed});
         expect_exact({40, 0, 31, a_transposed, b_transposed});
       }
@@ -112,7 +112,7 @@ TEST(Product, LongSumsAreRoundedPerChunk) {
   std::vector<float> a(static_cast<std::size_t>(rows * steps), 1), b(static_cast<std::size_t>(steps * cols), 0.1f);
   for (const std::string& name : test::available_isas()) {
     const test::IsaScope scope(name);
-    if (chosen_isa().product_columns == 0) continue;  // OpenBLAS's own order
+    if (chosen_isa().product_columns == 0) continue;  // OpenBLAS's summation order
     std::vector<float> c(static_cast<std::size_t>(rows * cols));
     multiply(1, blas::matrix(a.data(), rows, steps), blas::matrix(b.data(), steps, cols), nullptr, c.data());
     for (const float one : c) EXPECT_NEAR(one, 4096 * static_cast<double>(0.1f), 2e-3) << name;

@@ -18,7 +18,7 @@ TEST(RowGrid, CoversEveryVectorOfARow) {
 }
 
 TEST(RowGrid, LeavesFewThreadsIdle) {
-  EXPECT_EQ(row_grid(2048, 800).threads, 160u);  // 6400 columns of two bytes
+  EXPECT_EQ(row_grid(2048, 800).threads, 160u);  // 6400 columns of two bytes each
   EXPECT_EQ(row_grid(2048, 800).parts, 5u);
   EXPECT_EQ(row_grid(2048, 400).threads, 224u);  // q and k of 25 heads of 64
   EXPECT_EQ(row_grid(2048, 384).threads, 192u);

@@ -10,7 +10,7 @@ constexpr int kMultiprocessors = 132;
 TEST(Tiles, IdleMultiprocessorsCost) {
   // 8 x 16 tiles on 132 multiprocessors; each reads 328 elements for 25,600 FMAs.
   EXPECT_NEAR(expected_rate(1600, 2048, {200, 128}, kMultiprocessors), 128.0 / 132 / (1 + 8 * 328.0 / 25600), 1e-12);
-  // 7 x 16 tiles, the last row of them a quarter full.
+  // 7 x 16 tiles; the tiles of the last row are a quarter full.
   EXPECT_NEAR(expected_rate(1600, 2048, {256, 128}, kMultiprocessors),
               112.0 / 132 * 1600 / 1792 / (1 + 8 * 384.0 / 32768), 1e-12);
   EXPECT_GT(expected_rate(1600, 2048, {200, 128}, kMultiprocessors),
