@@ -201,8 +201,7 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
                     yield dp
                     if dq:
                         yield dq
-                    if version != "hasty":
-                        yield world.wait(bars[f"gradients_free{turn.stage}"], turn.round)
+                    yield world.wait(bars[f"gradients_free{turn.stage}"], turn.round)
                     world.data[bars.name, "weights", turn.stage, group, warp] = tag
                     world.data[bars.name, "gradients", turn.stage, group, warp] = tag
                     yield meet()
