@@ -1,6 +1,6 @@
-// Both ways in which two warpgroups of the Hopper backward share a tile of keys up to head dimension 128, on a GPU,
-// against float64 and bit by bit: with few heads they take tiles of rows in turns, with many, and wherever dQ is added
-// in order, each has keys of its own.
+// The ways in which two warpgroups of the Hopper backward share a tile of keys, on a GPU, against float64 and bit by
+// bit. Up to head dimension 128 they take tiles of rows in turns with few heads; with many, and wherever dQ is added in
+// order, each has keys of its own. Above, blocks work in pairs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,6 +31,10 @@ Share share_of(const Case& c) {
                           .multiprocessors = current_gpu().facts.multiprocessors,
                           .uneven = c.uneven()})
       .shape.share;
+}
+
+const char* words_of(Share share) {
+  return share == Share::tiles ? "in turns" : share == Share::keys ? "by keys" : "in pairs";
 }
 
 // A case of one KV head with as many as the share takes.
@@ -66,12 +70,13 @@ std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
 
 class GpuHopperBackward : public GpuTest {
  protected:
-  // For both shares of the cases of these names, or of all; skips where hopper does not take them.
+  // For all shares of the cases of these names, or of all; skips where hopper does not take them.
   template <class Visit>
   void for_all(const std::vector<std::string>& names, Visit&& visit) {
     GpuLane lane;
-    for (const std::int64_t d : {64, 128}) {
-      for (const Share share : {Share::tiles, Share::keys}) {
+    for (const std::int64_t d : {64, 128, 256}) {
+      for (const Share share : {Share::tiles, Share::keys, Share::columns}) {
+        if ((share == Share::columns) != (d > 128)) continue;
         for (const auto& [name, base] : named_cases(d)) {
           if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
           const Case c = shared(base, share);
@@ -81,7 +86,7 @@ class GpuHopperBackward : public GpuTest {
           const std::string refusal = on_gpu.refusal("hopper");
           if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
           ASSERT_EQ(refusal, "") << describe(c);
-          visit(c, data, on_gpu, fmt::format("d {}, {}, {}", d, share == Share::tiles ? "in turns" : "by keys", name));
+          visit(c, data, on_gpu, fmt::format("d {}, {}, {}", d, words_of(share), name));
         }
       }
     }
@@ -106,8 +111,10 @@ TEST_F(GpuHopperBackward, ExplainTellsTheTiles) {
       for (const Verdict& verdict : explain(on_gpu.attention(), Pass::backward, execution)) {
         if (verdict.kernel != "hopper") continue;
         const bool in_turns = share_of(c) == Share::tiles && !deterministic;
-        const char* const words =
-            in_turns ? "x 64 keys, 2 warpgroups in turns, 4 stages" : "x 128 keys, 2 warpgroups, 2 stages";
+        const char* const words = share_of(c) == Share::columns
+                                      ? "x 128 keys, 2 warpgroups per block, clusters of 2 blocks, 2 stages"
+                                  : in_turns ? "x 64 keys, 2 warpgroups in turns, 4 stages"
+                                             : "x 128 keys, 2 warpgroups, 2 stages";
         EXPECT_NE(verdict.configuration.find(words), std::string::npos) << name << ": " << verdict.configuration;
       }
     }

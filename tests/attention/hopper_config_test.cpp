@@ -191,6 +191,41 @@ TEST(HopperConfig, TheBackwardTakesShortTilesWhereTheyLeaveTheCardEmpty) {
   }
 }
 
+TEST(HopperConfig, TheBackwardAbove128TakesPairsOfBlocks) {
+  const BackwardConfig pairs = backward_config({192, 8, 4096, 132, false});
+  EXPECT_EQ(pairs.d, 256);
+  EXPECT_EQ(cluster_blocks(pairs.shape), 2);
+  EXPECT_EQ(pairs.shape.keys, 64);
+  EXPECT_EQ(cluster_keys(pairs.shape), 128);
+  // K, V and half of the other block's K; two stages of Q and one of dO; P, dS and the other's dS twice.
+  EXPECT_EQ(pairs.shared_bytes, 2 * 32768u + 16384 + 3 * 32768 + 6 * 8192 + 2 * 512 + 512);
+  for (const Share share : {Share::keys, Share::tiles}) {
+    const BackwardShape single = backward_shape(128, share);
+    EXPECT_EQ(cluster_blocks(single), 1);
+    EXPECT_EQ(cluster_keys(single), single.keys);
+  }
+}
+
+TEST(HopperConfig, TheBackwardsGridHasWholeClusters) {
+  EXPECT_EQ(backward_blocks(7, 1, 132), 7);
+  EXPECT_EQ(backward_blocks(1000, 1, 132), 132);
+  EXPECT_EQ(backward_blocks(0, 2, 132), 0);
+  EXPECT_EQ(backward_blocks(1, 2, 132), 2);
+  EXPECT_EQ(backward_blocks(7, 2, 132), 8);
+  EXPECT_EQ(backward_blocks(1000, 2, 132), 132);
+  EXPECT_EQ(backward_blocks(1000, 2, 131), 130) << "a block without another would never start";
+  EXPECT_EQ(backward_blocks(1000, 2, 1), 2);
+}
+
+TEST(HopperConfig, TheForwardsLoopIsRotatedAtHeadDimensions128And256) {
+  for (const ForwardRule& rule : kForwardRules) {
+    const bool faster = rule.dims.d == rule.dims.dv && (rule.dims.d == 128 || rule.dims.d == 256);
+    EXPECT_EQ(rotates(rule.dims, rule.shape), faster) << rule.dims.d;
+  }
+  for (const int d : {128, 256}) EXPECT_FALSE(rotates({d, d}, small_shape({d, d}, 64))) << d;
+  EXPECT_FALSE(rotates({128, 128}, dropping_shape({128, 128})));
+}
+
 TEST(HopperConfig, TheBackwardsBlocksComeTogetherWhereTheyLeaveRoom) {
   EXPECT_EQ(most_together(132), 99);
   EXPECT_EQ(most_together(1), 0);

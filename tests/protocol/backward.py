@@ -1,4 +1,4 @@
-"""The Hopper backward in 16 bits, sm90/backward."""
+"""The Hopper backward in 16 bits up to head dimension 128, sm90/backward/kernel.cuh."""
 import random
 
 from protocol.world import Barrier, Broken, Ring, World
@@ -201,7 +201,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                     gradients = start({**d_o, data("v"): ticket})
                     at.move()
                     yield scores
-                    dv = start(d_o) if share != "columns" else None
+                    dv = start(d_o)
                     yield gradients
                     world.data[data("exchange", turn, group, warp)] = (ticket, tile)
                     if bulk and i > 0:  # one fence publishes dS and dQ of the row tile before
@@ -212,8 +212,6 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                     added = turns and (tile, turn_of(tickets, ticket, tile))
                     groups = [group] if alternates else range(2)
                     exchange = {data("exchange", turn, g, w): (ticket, tile) for g in groups for w in range(4)}
-                    if share == "columns":
-                        dv = start({**exchange, **d_o})
                     if alternates:  # dQ in two pieces
                         piece = start({**exchange, data("k"): ticket})
                         yield dv
@@ -221,7 +219,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                         if turns is not None:
                             yield (lambda a=added: turns[a[0]] >= a[1]), f"turn {added}"
                     dq = start({**exchange, data("k"): ticket})
-                    dk = start({**exchange, **q} if share == "columns" else q)
+                    dk = start(q)
                     turn ^= 1
                     yield dv
                     yield dq

@@ -5,9 +5,9 @@ from protocol.world import Barrier, Broken, Ring, World
 
 
 def forward(world, shape, tiles, version):
-    """shape: (consumers, stages, stages of Q). tiles: [(tiles of keys, [used by each warpgroup], clears)]. version: a key
+    """shape: (consumers, stages, stages of Q, whether the loop is rotated). tiles: [(tiles of keys, [used by each warpgroup], clears)]. version: a key
     of play-barriers' table."""
-    consumers, stages, q_stages = shape
+    consumers, stages, q_stages, rotates = shape
     passes, shares = version.startswith("passing"), version.startswith("shares")
     step, readers = (2, 1) if shares else (1, consumers)
     one_ring = not shares or version == "shares-one-ring"
@@ -126,9 +126,12 @@ def forward(world, shape, tiles, version):
                     second = output(tile + step)
                     yield first
                     release("k")
+                    if rotates and tile == own[-1]:
+                        release("q")
                     yield second
                     release("v")
-                release("q")
+                if not rotates or len(own) == 1:
+                    release("q")
                 yield full("v")
                 number += 1
                 yield output(own[-1])

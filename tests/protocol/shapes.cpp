@@ -34,8 +34,9 @@ class List {
 void print_forward() {
   List list("forward");
   const auto add = [&](HeadDims dims, const ForwardShape& shape) {
-    list.add(R"({"d": %d, "consumers": %d, "stages": %d, "q_stages": %d, "passes": %d, "shares": %d})", dims.d,
-             shape.consumers, shape.stages, shape.q_stages, int{shape.passes}, int{shape.shares});
+    list.add(R"({"d": %d, "consumers": %d, "stages": %d, "q_stages": %d, "rotates": %d, "passes": %d, "shares": %d})",
+             dims.d, shape.consumers, shape.stages, shape.q_stages, int{rotates(dims, shape)}, int{shape.passes},
+             int{shape.shares});
   };
   for (const ForwardRule& rule : kForwardRules) add(rule.dims, rule.shape);
   for (const HeadDims dims : kDroppingDims) add(dims, dropping_shape(dims));
@@ -57,8 +58,11 @@ void print_backward() {
   List list("backward");
   const auto add = [&](int d, Share share) {
     const BackwardShape shape = backward_shape(d, share);
-    list.add(R"({"d": %d, "share": "%s", "consumers": %d, "stages": %d, "readers": %d, "bulk": %d})", d, name_of(share),
-             kBackwardConsumers, stages_of(shape), sharers_of(shape), int{reduces_in_bulk(shape)});
+    list.add(
+        R"({"d": %d, "share": "%s", "blocks": %d, "consumers": %d, "stages": %d, "d_o_stages": %d, "readers": %d, )"
+        R"("bulk": %d})",
+        d, name_of(share), cluster_blocks(shape), kBackwardConsumers, stages_of(shape), d_o_stages_of(shape),
+        sharers_of(shape), int{reduces_in_bulk(shape)});
   };
   for (const int d : kBackwardDims) {
     for (const bool deterministic : {false, true}) {

@@ -1,6 +1,7 @@
 // Tiles of the Hopper backward: pure functions of the problem, for kernel, launch, explain and tests.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,7 +12,7 @@ namespace strobe::cuda::sm90 {
 // What the two warpgroups that multiply divide among them.
 // keys: of 128 each has 64. Weights and their gradients are left operands as they lie in its registers.
 // columns: of dK and dV, of which registers hold no more than half. Each computes the scores of half the rows, and they
-// exchange them through shared memory.
+// exchange them through shared memory. Two blocks form a cluster; each has keys of its own and half the columns of dQ.
 // tiles: of rows, in turns, all with the same 64 keys, so that a walk takes half the time. Each has dK and dV of its
 // own; they are added at the end.
 enum class Share { keys, columns, tiles };
@@ -24,14 +25,24 @@ struct BackwardShape {
   friend constexpr bool operator==(const BackwardShape&, const BackwardShape&) = default;
 };
 
+// Blocks per cluster. They walk the same row tiles, each with keys of its own.
+constexpr int cluster_blocks(const BackwardShape& shape) { return shape.share == Share::columns ? 2 : 1; }
+
+// Keys of a cluster: a tile of keys as tickets count them.
+constexpr int cluster_keys(const BackwardShape& shape) { return cluster_blocks(shape) * shape.keys; }
+
 // Stages: tiles of Q, and of dO, in flight for each tile of rows that is worked on.
 inline constexpr int kBackwardConsumers = 2, kBackwardStages = 2;
 inline constexpr int kBackwardThreads = 128 * (kBackwardConsumers + 1);
 // Registers of a thread that multiplies, and of one that loads: together no more than what the block starts with, 168 a
 // thread, or a warpgroup would wait for them without end.
 inline constexpr int kBackwardConsumerRegisters = 240, kBackwardProducerRegisters = 24;
-static_assert(kBackwardConsumers * kBackwardConsumerRegisters + kBackwardProducerRegisters <=
-              65536 / kBackwardThreads / 8 * 8 * (kBackwardConsumers + 1));
+inline constexpr int kPairConsumerRegisters = 232, kPairProducerRegisters = 40;  // Share::columns
+constexpr bool backward_registers_suffice(int consumer, int producer) {
+  return kBackwardConsumers * consumer + producer <= 65536 / kBackwardThreads / 8 * 8 * (kBackwardConsumers + 1);
+}
+static_assert(backward_registers_suffice(kBackwardConsumerRegisters, kBackwardProducerRegisters) &&
+              backward_registers_suffice(kPairConsumerRegisters, kPairProducerRegisters));
 
 // Head dimensions that have a kernel; smaller ones are padded to the next by the copy engine, with zeros.
 inline constexpr int kBackwardDims[] = {64, 128, 256};
@@ -48,21 +59,31 @@ constexpr int sharers_of(const BackwardShape& shape) { return shape.share == Sha
 
 constexpr int stages_of(const BackwardShape& shape) { return kBackwardStages * kBackwardConsumers / sharers_of(shape); }
 
-// Of gradients of scores, two for each warpgroup that does not share them; or of these and of weights.
-constexpr int score_places(const BackwardShape& shape) { return shape.share == Share::keys ? 2 : 4; }
+// Stages of dO; stages_of() counts those of Q.
+constexpr int d_o_stages_of(const BackwardShape& shape) { return shape.share == Share::columns ? 1 : stages_of(shape); }
+
+// Buffers of scores. keys: two of dS. tiles: two of dS per warpgroup. columns: two each of P, dS and the other block's
+// dS.
+constexpr int score_places(const BackwardShape& shape) {
+  return shape.share == Share::keys ? 2 : shape.share == Share::tiles ? 4 : 6;
+}
 
 // dQ of a row tile leaves the consumers through shared memory, and one thread of the producer warpgroup adds it to
 // global memory by bulk reduction. Otherwise the consumers add it by vector reductions: there is no shared memory left,
 // or each warpgroup has row tiles of its own.
 constexpr bool reduces_in_bulk(const BackwardShape& shape) { return shape.share == Share::keys; }
 
-// Shared memory: K, V, the stages of Q, those of dO, places for scores, dQ in fp32, LSE and delta of the stages' rows,
-// barriers.
+inline constexpr int kBackwardBarrierBytes = 256, kPairBarrierBytes = 512;
+
+// Shared memory: K, V, half of the other block's K (Share::columns), the stages of Q, those of dO, buffers of scores,
+// dQ in fp32, LSE and delta of the stages' rows, barriers.
 constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape) {
   const int stages = stages_of(shape);
-  return static_cast<std::size_t>(2 * d * (2 * shape.keys + 2 * stages * shape.rows) +
-                                  2 * score_places(shape) * shape.rows * shape.keys +
-                                  (reduces_in_bulk(shape) ? 4 * shape.rows * d : 0) + stages * 8 * shape.rows + 256);
+  const bool pairs = shape.share == Share::columns;
+  return static_cast<std::size_t>(2 * d * (2 * shape.keys + (stages + d_o_stages_of(shape)) * shape.rows) +
+                                  (pairs ? d * shape.keys : 0) + 2 * score_places(shape) * shape.rows * shape.keys +
+                                  (reduces_in_bulk(shape) ? 4 * shape.rows * d : 0) + stages * 8 * shape.rows +
+                                  (pairs ? kPairBarrierBytes : kBackwardBarrierBytes));
 }
 
 struct BackwardConfig {
@@ -103,5 +124,11 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
 // So many blocks at most are started together, so that no counter must be zero before. They find room beside another
 // kernel, such as one that sends gradients, instead of waiting for its end.
 constexpr std::int64_t most_together(int multiprocessors) { return std::int64_t{multiprocessors} * 3 / 4; }
+
+// Blocks of the grid: whole clusters, as many as the card holds at a time, no more than there is work for. units: what
+// single blocks can work on at the same time.
+constexpr std::int64_t backward_blocks(std::int64_t units, int cluster, int multiprocessors) {
+  return std::min<std::int64_t>(ceil_div(units, cluster), std::max(multiprocessors / cluster, 1)) * cluster;
+}
 
 }  // namespace strobe::cuda::sm90

@@ -1,9 +1,9 @@
-// Backward on wgmma and TMA. A block takes key tiles of a KV head one after another and iterates over the row tiles
-// that use them, for every query head of the group. dK and dV stay in registers. dQ goes through shared memory and is
-// added to global memory in fp32 by one thread of the producer warpgroup (reduce.cuh); shapes without room for that add
-// it from registers. Scores are computed transposed, [keys][rows], so that P and dS are the register A operands of dV
-// and dK. Only dS goes through shared memory, for dQ. Each matmul is issued before the previous one's result is
-// awaited, so that exponentials run under matmuls.
+// Backward on wgmma and TMA, head dimensions up to 128; pairs.cuh has the kernel for 256. A block takes key tiles of a
+// KV head one after another and iterates over the row tiles that use them, for every query head of the group. dK and dV
+// stay in registers. dQ goes through shared memory and is added to global memory in fp32 by one thread of the producer
+// warpgroup (reduce.cuh); shapes without room for that add it from registers. Scores are computed transposed,
+// [keys][rows], so that P and dS are the register A operands of dV and dK. Only dS goes through shared memory, for dQ.
+// Each matmul is issued before the previous one's result is awaited, so that exponentials run under matmuls.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
@@ -22,9 +22,10 @@ struct BackwardConsumer {
   using Memory = BackwardMemory<kD, kShape>;
   using Dq = DqPiece<kD>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
-  static constexpr bool kExchanges = kShape.share == Share::columns, kAlternates = kShape.share == Share::tiles;
+  static constexpr bool kAlternates = kShape.share == Share::tiles;
+  static_assert(kShape.share != Share::columns);
   // Its part of the scores, [64 keys][kScoreRows], and of dK and dV, [64 keys][kColumns].
-  static constexpr int kScoreRows = kExchanges ? kRows / 2 : kRows, kColumns = kExchanges ? kD / 2 : kD;
+  static constexpr int kScoreRows = kRows, kColumns = kD;
   using Work = BackwardWork<kRows, kKeys>;
   // Whether registers do not suffice for scores, their gradients and rounded weights at a time, so that dV must wait.
   static constexpr bool kRoundsLate = kScoreRows > 64;
@@ -36,7 +37,6 @@ struct BackwardConsumer {
   const int consumer;
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const int score_key = kShape.share == Share::keys ? consumer * 64 : 0;
-  const int score_row = kExchanges ? consumer * kScoreRows : 0, column = kExchanges ? consumer * kColumns : 0;
   const bool speaks = thread == 0;  // for the warpgroup, at barriers of the producer
   RingPlace<2> ticket_at{};
   RingPlace<kStages> at{};  // of Q and of dO
@@ -139,12 +139,10 @@ struct BackwardConsumer {
     }
     const bool rows_end = p.packed || p.lengths_q.data;  // where the tensors do not
     const std::uint32_t own_keys = static_cast<std::uint32_t>(score_key) * 128;
-    const std::uint32_t own_rows = static_cast<std::uint32_t>(score_row) * 128;
-    const std::uint32_t own_columns = static_cast<std::uint32_t>(column / 64) * kSlabBytes<kRows>;
 
     std::uint32_t* added = nullptr;  // the tile of rows before, whose addition is to be told
     std::uint32_t added_turn = 0;
-    std::uint32_t gradients[kScoreRows / 4];  // left operand of dK, if it is not exchanged
+    std::uint32_t gradients[kScoreRows / 4];  // left operand of dK
     int before = -1;                          // stage of its tile before, which dK is reading
     int head = work.head * p.group, tile = work.begin;
     const auto next_tile = [&] {
@@ -169,47 +167,41 @@ struct BackwardConsumer {
         clear_rows_from<kRows, kD, Memory::kReaders>(memory.d_o(stage), rows_left, rows_thread(), rows_barrier());
       }
       wgmma_begin();
-      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k() + own_keys, memory.q(stage) + own_rows, false);
+      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k() + own_keys, memory.q(stage), false);
       wgmma_commit();
       wgmma_wait<1>(dk, gradients);  // of the tile before
       if (before >= 0) memory.q_free(before).arrive();
       before = stage;
       memory.d_o_full(stage).wait(at.parity);
       wgmma_begin();
-      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v() + own_keys, memory.d_o(stage) + own_rows, false);
+      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v() + own_keys, memory.d_o(stage), false);
       wgmma_commit();
       at.move();
 
       wgmma_wait<1>(s);
-      weigh<kScoreRows>(s, memory.lse(stage) + static_cast<std::uint32_t>(score_row) * 4, factor);
+      weigh<kScoreRows>(s, memory.lse(stage), factor);
       const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.q_length) - 1);
       const int first_key = work.first_key + score_key;
       if (first_key < all.lo || first_key + 64 > all.hi) {
-        mask_weights<kScoreRows>(s, sequence, first_key + thread / 32 * 16 + lane_index() / 4, first_row + score_row);
+        mask_weights<kScoreRows>(s, sequence, first_key + thread / 32 * 16 + lane_index() / 4, first_row);
       }
       std::uint32_t weights[kScoreRows / 4];
-      if constexpr (!kExchanges && !kRoundsLate) {
+      if constexpr (!kRoundsLate) {
         round_to_operand<T>(weights, s);
         add_to_dv(dv, weights, stage);
         wgmma_wait<1>(d);
       } else {
         wgmma_wait<0>(d);
       }
-      take_delta<kScoreRows>(d, s, memory.delta(stage) + static_cast<std::uint32_t>(score_row) * 4);
+      take_delta<kScoreRows>(d, s, memory.delta(stage));
       round_to_operand<T>(gradients, d);
       if constexpr (kRoundsLate) {
         settle(gradients);  // before the weights
         settle(s);
-      }
-      if constexpr (!kExchanges && kRoundsLate) {
         round_to_operand<T>(weights, s);
         add_to_dv(dv, weights, stage);
       }
-      if constexpr (kExchanges) {
-        round_to_operand<T>(weights, s);
-        store_operand<kKeys>(memory.weights(turn), weights, 0, score_row, thread);
-      }
-      store_operand<kKeys>(memory.gradients(turn), gradients, score_key, score_row, thread);
+      store_operand<kKeys>(memory.gradients(turn), gradients, score_key, 0, thread);
       publish_stores();
       if constexpr (Memory::kReducesInBulk) {
         // The fence covers dS and dQ of the previous row tile: a fence of its own for dQ costs 5 % at D 128.
@@ -244,17 +236,9 @@ struct BackwardConsumer {
         Dq::add(sum, dq, 0, thread);
       }
       wgmma_begin();
-      if constexpr (kExchanges) {
-        multiply_nn<T, kColumns, kRows>(dv, memory.weights(turn), memory.d_o(stage) + own_columns, true);
-        wgmma_commit();
-      }
       multiply_dq(dq, kAlternates ? 1 : consumer);
       wgmma_commit();
-      if constexpr (kExchanges) {
-        multiply_nn<T, kColumns, kRows>(dk, memory.gradients(turn), memory.q(stage) + own_columns, true);
-      } else {
-        multiply_nn<T, kColumns, kRows>(dk, gradients, memory.q(stage), true);
-      }
+      multiply_nn<T, kColumns, kRows>(dk, gradients, memory.q(stage), true);
       wgmma_commit();
       turn ^= 1;
       wgmma_wait<1>(dv, weights, dq);
@@ -329,13 +313,13 @@ struct BackwardConsumer {
     }
     const auto rows_to = [&](const Tensor& tensor) {
       return static_cast<std::uint16_t*>(tensor.data) +
-             head_offset(tensor, work.b, work.head, work.sequence.k_begin + work.first_key) + column;
+             head_offset(tensor, work.b, work.head, work.sequence.k_begin + work.first_key);
     };
     if (!kAlternates || consumer == 0) {
-      store_two_rows<T, kColumns>(dk, rows_to(args.dk), args.dk.row, p.d - column, row, work.keys_written);
+      store_two_rows<T, kColumns>(dk, rows_to(args.dk), args.dk.row, p.d, row, work.keys_written);
     }
     if (!kAlternates || consumer == 1) {
-      store_two_rows<T, kColumns>(dv, rows_to(args.dv), args.dv.row, p.dv_dim - column, row, work.keys_written);
+      store_two_rows<T, kColumns>(dv, rows_to(args.dv), args.dv.row, p.dv_dim, row, work.keys_written);
     }
   }
 };

@@ -88,7 +88,7 @@ BackwardArgs backward_args(const BackwardLaunch& launch, const BackwardParams& p
   BackwardArgs args;
   static_cast<RowTilesArgs&>(args) = row_tiles_args(launch, p, workspace);
   args.dq = p.dq;
-  args.key_tiles = static_cast<std::int32_t>(key_tiles(p, shape.keys).of_sequence);
+  args.key_tiles = static_cast<std::int32_t>(key_tiles(p, cluster_keys(shape)).of_sequence);
   args.section_heads = static_cast<std::int32_t>(section_heads(
       all_heads_kv(p), std::int64_t{p.max_q} * p.group * launch.config.d * kElementBytes, kBackwardSectionBytes));
   const std::int64_t all_row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
@@ -114,9 +114,12 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
   const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64>
                       : launch.config.d == 128 ? launch_backward_kernel<128>
                                                : launch_backward_kernel<256>;
-  const std::int64_t tiles = std::max<std::int64_t>(args.dq_tickets, all_heads_kv(params) * args.key_tiles);
-  const std::int64_t blocks = std::min<std::int64_t>(tiles, launch.multiprocessors);
-  if (blocks <= most_together(launch.multiprocessors) && kernel(launch, args, blocks)) return;
+  const int cluster = cluster_blocks(launch.config.shape);
+  const std::int64_t key_tiles = all_heads_kv(params) * args.key_tiles;
+  const std::int64_t blocks =
+      backward_blocks(std::max<std::int64_t>(args.dq_tickets, cluster * key_tiles), cluster, launch.multiprocessors);
+  // Clusters never start together: a cooperative launch of them was not measured.
+  if (cluster == 1 && blocks <= most_together(launch.multiprocessors) && kernel(launch, args, blocks)) return;
   args.rows.ticket = args.ticket - kRowCounters;
   STROBE_CUDA_CHECK(cudaMemsetAsync(args.rows.ticket, 0, kRowCounters * sizeof(std::uint32_t),
                                     static_cast<cudaStream_t>(launch.stream)));
@@ -151,9 +154,11 @@ struct BackwardPlan : BackwardLaunch {
 std::string text_of(const BackwardLaunch& launch) {
   const BackwardShape& shape = launch.config.shape;
   return fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups{}, {} stages, dQ {}",
-                     launch.config.d, shape.rows, shape.keys, kBackwardConsumers,
-                     shape.share == Share::tiles ? " in turns" : "", stages_of(shape),
-                     launch.deterministic ? "added in order" : "added in any order");
+                     launch.config.d, shape.rows, cluster_keys(shape), kBackwardConsumers,
+                     shape.share == Share::tiles     ? " in turns"
+                     : shape.share == Share::columns ? " per block, clusters of 2 blocks"
+                                                     : "",
+                     stages_of(shape), launch.deterministic ? "added in order" : "added in any order");
 }
 
 }  // namespace sm90

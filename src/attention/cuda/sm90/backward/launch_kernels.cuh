@@ -4,13 +4,15 @@
 #include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/backward/kernel.cuh"
 #include "attention/cuda/sm90/backward/launch.h"
+#include "attention/cuda/sm90/backward/pairs.cuh"
 
 namespace strobe::cuda::sm90 {
 
 template <class T, int kD>
 constexpr auto kernel_of(Share share) {
   if constexpr (kD > 128) {
-    return backward_kernel<T, kD, Share::columns>;
+    static_assert(kD == kPairDim);
+    return pair_kernel<T>;
   } else {
     return share == Share::tiles ? backward_kernel<T, kD, Share::tiles> : backward_kernel<T, kD, Share::keys>;
   }

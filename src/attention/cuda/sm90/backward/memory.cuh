@@ -24,7 +24,6 @@ struct BackwardMemory {
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
   // Of scores, [keys][rows]; written in turns. Share::tiles: 2 and 3 are the second warpgroup's.
   __device__ __forceinline__ std::uint32_t gradients(int turn) const { return base + kScoresAt + turn * kScoreBytes; }
-  __device__ __forceinline__ std::uint32_t weights(int turn) const { return gradients(2 + turn); }
   // dQ of the row tile, a consumer's part, in register order.
   __device__ __forceinline__ std::uint32_t dq(int consumer) const {
     return base + kDqAt + static_cast<std::uint32_t>(consumer) * kDqBytes;
@@ -89,7 +88,7 @@ struct BackwardMemory {
                                  kDqAt = kScoresAt + score_places(kShape) * kScoreBytes,
                                  kFactsAt = kDqAt + kBackwardConsumers * kDqBytes,
                                  kBarriersAt = kFactsAt + kStages * kFactBytes;
-  static_assert(kBarriersAt + 256 == backward_shared_bytes(kD, kShape) &&
+  static_assert(kBarriersAt + kBackwardBarrierBytes == backward_shared_bytes(kD, kShape) &&
                 (kReducesInBulk ? 16 : 8) + 4 * kStages <= 24);
 
   __device__ __forceinline__ Barrier barrier(int index) const {

@@ -118,6 +118,11 @@ constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const Forwar
   return best;
 }
 
+// Whether the kernel's loop is rotated: the shapes where it was measured to be faster (docs/kernels-cuda.md).
+constexpr bool rotates(HeadDims dims, const ForwardShape& shape) {
+  return (dims == HeadDims{128, 128} || dims == HeadDims{256, 256}) && !shape.shares && !shape.splits;
+}
+
 // Those of the table. Head dimensions of at most 256, or kMostDroppingDim.
 constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   ForwardConfig config;

@@ -93,7 +93,9 @@ __device__ __forceinline__ void take_rows(const Memory& memory, int thread, floa
   }
 }
 
-template <class T, int kD, int kDv, ForwardShape kShape, class Args>
+// kRotates: the loop ends with the softmax of a tile instead of its output matmul, so that probabilities are ready
+// before the wait for that matmul (rotates() in config.h).
+template <class T, bool kRotates, int kD, int kDv, ForwardShape kShape, class Args>
 __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemory<kD, kDv, kShape>& memory,
                                              int consumer) {
   constexpr bool kDrops = std::is_same_v<Args, DroppingForwardArgs>, kShares = kShape.shares;
@@ -118,12 +120,14 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   RingPlace<Memory::kRingStages> k_at, v_at;
   const int ring = kShares ? consumer * Memory::kRingStages : 0;  // its first stage
 
+  // Uniform over the warp where the loop is rotated, so that the descriptor of Q is too.
+  const int q_row = kRotates ? same_for_warp(first_lane_row) : first_lane_row;
   float s[kKeys / 2], o[kDv / 2];
   std::uint32_t weights[kKeys / 4];
   const auto start_scores = [&] {
     memory.k_full(ring + k_at.stage).wait(k_at.parity);
     wgmma_begin();
-    multiply_nt<T, kKeys, kD, kRows>(s, memory.q(q_at.stage) + static_cast<std::uint32_t>(first_lane_row) * 128,
+    multiply_nt<T, kKeys, kD, kRows>(s, memory.q(q_at.stage) + static_cast<std::uint32_t>(q_row) * 128,
                                      memory.k(ring + k_at.stage), false);
     wgmma_commit();
   };
@@ -233,21 +237,55 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     weigh(tile);
     round_weights();
     bool accumulate = false;
-    for (tile -= kStep; tile >= work.begin; tile -= kStep) {
-      start_scores();
-      start_output(accumulate);
-      accumulate = true;
-      draw_tile(tile);
-      wgmma_wait<1>(s);
-      release_k();
-      weigh(tile);
-      wgmma_wait<0>(o, weights);
-      release_v();
+    if constexpr (kRotates) {
+      const auto weigh_next = [&] {
+        start_scores();
+        start_output(accumulate);
+        accumulate = true;
+        draw_tile(tile);
+        wgmma_wait<1>(s);
+        release_k();
+        weigh(tile);
+      };
+      const auto finish_output = [&] {
+        wgmma_wait<0>(o, weights);
+        release_v();
 #pragma unroll
-      for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
-      round_weights();
+        for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
+        round_weights();
+      };
+      tile -= kStep;
+      // The branch between the softmax and the wait keeps ptxas from moving the softmax behind the wait.
+      if (tile >= work.begin) {
+        for (;;) {
+          weigh_next();
+          settle(s);
+          tile -= kStep;
+          if (tile < work.begin) break;
+          finish_output();
+        }
+        release_q();
+        finish_output();
+      } else {
+        release_q();
+      }
+    } else {  // the same steps written out: through lambdas ptxas orders the other shapes' code otherwise
+      for (tile -= kStep; tile >= work.begin; tile -= kStep) {
+        start_scores();
+        start_output(accumulate);
+        accumulate = true;
+        draw_tile(tile);
+        wgmma_wait<1>(s);
+        release_k();
+        weigh(tile);
+        wgmma_wait<0>(o, weights);
+        release_v();
+#pragma unroll
+        for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
+        round_weights();
+      }
+      release_q();
     }
-    release_q();
     start_output(accumulate);
     wgmma_wait<0>(o, weights);
     release_v();
@@ -271,6 +309,9 @@ struct ForwardTiles {
   static constexpr ForwardShape kShape{kConsumers, kKeys, kStages, kQStages, kPasses, kShares, kSplits};
 };
 
+template <int kD, int kDv, class Tiles>
+inline constexpr bool kRotates = rotates({kD, kDv}, Tiles::kShape);
+
 template <class T, int kD, int kDv, class Tiles, class Args>
 __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1) forward_kernel(const __grid_constant__ Args args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -291,7 +332,7 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1) forward_kernel(c
     if (threadIdx.x < 32 && elect()) load_tiles(args, memory);
   } else {
     if constexpr (Memory::kMovesRegisters) take_registers<Memory::kConsumerRegisters>();
-    attend_tiles<T>(args, memory, warpgroup - 1);
+    attend_tiles<T, kRotates<kD, kDv, Tiles>>(args, memory, warpgroup - 1);
   }
 #endif
 }
