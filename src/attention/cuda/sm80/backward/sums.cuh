@@ -63,7 +63,7 @@ __device__ __forceinline__ float part_of_delta(const BackwardParams& p, const Se
 __device__ __forceinline__ void store_facts(const BackwardArgs& args, const Sequence& sequence, std::int64_t index,
                                             int i, float log2_sum, float delta) {
   const float lse = args.params.lse[index];
-  if (lse == kMinusInfinity) delta = 0;  // no keys: whatever dO holds
+  if (lse == kMinusInfinity) delta = 0;  // no keys: 0 for any dO
   args.log2_sums[index] = log2_sum;
   args.delta[index] = delta;
   const Keys keys = sequence.allowed(i);
