@@ -16,7 +16,7 @@ constexpr int kWarpColumns = kWarpLanes * kLaneColumns;
 struct CombineArgs {
   OutputParams params;
   Splits splits;
-  int row_parts;    // of kWarpColumns columns each
+  int row_parts;    // parts of kWarpColumns columns each
   int head_blocks;  // blocks of kCombineWarps row parts, in the longest sequence
 };
 
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   const int splits = has_keys ? partial.count : 0;
 
   constexpr int kOfALane = kMostSplits / kWarpLanes;
-  float lse[kOfALane];  // of the splits lane, lane + 32, ...
+  float lse[kOfALane];  // splits lane, lane + 32, ...
   float highest = kMinusInfinity;
 #pragma unroll
   for (int n = 0; n < kOfALane; ++n) {

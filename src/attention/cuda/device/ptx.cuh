@@ -184,9 +184,9 @@ __device__ __forceinline__ void reduce_add(float* to, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
 }
 
-// Ordering between blocks. What the threads of a block wrote before a block_sync() is visible to every block that sees
-// the value that one of them releases after it. watch() is relaxed: only additions follow it, and no load runs ahead of
-// those. A value never decreases, even if offsets of packed sequences make blocks share one.
+// Ordering between blocks. After a block_sync(), a thread releases a value. A block that sees this value also sees what
+// the threads of the releasing block wrote before the block_sync(). watch() is relaxed: only additions follow it, and
+// no load runs ahead of those. A value never decreases, even if offsets of packed sequences make blocks share one.
 __device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");

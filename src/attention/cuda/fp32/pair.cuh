@@ -1,5 +1,5 @@
 // Score, probability and gradient of one (row, key) pair, computed by one warp. Lane l has the columns l, l + 32, ...
-// of a row.
+// in a row.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"

@@ -26,7 +26,7 @@ struct SpreadArgs {
   Tensor q, k, v, d_o;
   const float* lse;
   std::uint32_t* spread;       // set to 1 if rows of a group differ too much
-  int row_groups, key_groups;  // of the longest sequence; one warp per group
+  int row_groups, key_groups;  // for the longest sequence; one warp per group
   int most;                    // most powers of two between the largest of a group and the largest of a chunk
   bool looks_at_lse;           // false with TF32, which rounds by more than a large LSE shows
 };
@@ -35,7 +35,7 @@ struct SpreadArgs {
 // count.
 __device__ __forceinline__ bool is_spread(const Rows<Fp32>& from, int first, Keys used, int most) {
   const int chunk = lane_index() % kLanes;
-  LargestFinite largest;   // of the group
+  LargestFinite largest;   // in the group
   int smallest = INT_MAX;  // minimum over the maxima of this lane's chunks
 #pragma unroll
   for (int step = 0; step < kGroupRows; step += kWarpLanes / kLanes) {

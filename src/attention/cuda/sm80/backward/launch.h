@@ -29,7 +29,7 @@ struct RowFacts {
 
 // Decided by the plan.
 struct BackwardTiles {
-  std::int32_t row_tiles = 0, key_tiles = 0;  // of the longest sequence
+  std::int32_t row_tiles = 0, key_tiles = 0;  // for the longest sequence
   std::int32_t stages = 1;
   bool deterministic = true;
   bool has_row_sums = false;  // rows may need sums that O and LSE do not give

@@ -106,7 +106,7 @@ struct Scores {
   using Bias = BiasTile<T, kScoreRows, kBiasTile ? kScoreKeys : 32>;
 
   int row, key;
-  int first_row, first_key;   // of the tile
+  int first_row, first_key;   // first row and key in the tile
   float weight[kMt][kNt][4];  // probability, with dropout if enabled
   float ds[kMt][kNt][4];      // gradient of scale * q.k
 

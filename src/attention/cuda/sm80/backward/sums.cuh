@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     copy_async_wait<0>();
     block_sync();
     Tiles scores(tile, first_key);
-    float weight[kMt][2] = {}, delta[kMt][2] = {};  // of this tile
+    float weight[kMt][2] = {}, delta[kMt][2] = {};  // this tile's sums
     scores.compute(
         plain, sequence, b, head, {s_q, s_k, s_do, s_v}, [&](int m, int, int e, float w) { weight[m][e / 2] += w; },
         [&] { for_each(scores.ds, [&](int m, int n, int e) { delta[m][e / 2] += scores.ds[m][n][e]; }); });
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
 
 struct DbiasArgs {
   BackwardArgs backward;
-  std::int32_t row_tiles = 1;  // of dbias
+  std::int32_t row_tiles = 1;  // row tiles in dbias
 };
 
 struct Range {

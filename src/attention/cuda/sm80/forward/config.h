@@ -15,7 +15,7 @@ namespace strobe::cuda::sm80 {
 enum class ForwardKind { plain, options, general, small };
 
 struct ForwardShape {
-  int rows, keys;       // of a tile
+  int rows, keys;       // tile size
   int warps;            // each owns rows / warps rows, 16 or 32
   int blocks;           // blocks per multiprocessor that registers must allow
   bool q_in_registers;  // during the whole loop over the keys
@@ -74,7 +74,7 @@ struct ForwardConfig {
   Parts parts = Parts::whole;
   int d = 0;             // padded head dimension
   int stages = 1;        // pipeline stages of K and V
-  int splits = 1;        // of the keys, one block each
+  int splits = 1;        // key splits, one block each
   int packed_heads = 1;  // query heads of a group that share a tile as additional rows
   std::size_t shared_bytes = 0;
   ForwardShape shape{};

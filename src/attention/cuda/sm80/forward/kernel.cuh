@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   constexpr int kWarpRows = kShape.rows / kShape.warps;
   constexpr int kMt = kWarpRows / 16;
   constexpr int kKeys = kShape.keys;
-  constexpr int kKeyBytes = kTileBytes<T, kKeys, kD>;  // of K or V
+  constexpr int kKeyBytes = kTileBytes<T, kKeys, kD>;  // one tile of K or V
   constexpr bool kBiasTile = kKind == ForwardKind::options;
   const Params& p = args.params;
 
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   float o[kMt][kD / 8][4];
   clear(o);
   OnlineSoftmax<kMt> softmax;
-  RowScales<kIsScaled<T> ? kMt : 0> row_scales;  // of this lane's rows of Q
+  RowScales<kIsScaled<T> ? kMt : 0> row_scales;  // for this lane's rows of Q
   const ScoreOptions options(p, place.b, place.head);
   const float score_unit = !kOptions ? p.scale : kIsFp32<T> ? 1 : options.unit;
   const float factor = score_unit * kLog2E;

@@ -26,7 +26,7 @@ struct Fp32BackwardConsumer {
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
   static constexpr int kScores = kRows / 2;   // per thread
   static constexpr int kGroups = kRows / 32;  // groups of rows; the contribution of each to dK and dV is one sum
-  static constexpr int kSlabs = kD / 64;      // of 64 columns
+  static constexpr int kSlabs = kD / 64;      // slabs of 64 columns
   using Work = BackwardWork<kRows, kKeys>;
 
   const Fp32BackwardArgs& args;
@@ -57,7 +57,7 @@ struct Fp32BackwardConsumer {
   }
 
  private:
-  using Sums = float[kGroups][32];  // of one slab
+  using Sums = float[kGroups][32];  // for one slab
 
   __device__ static __forceinline__ int thread() { return thread_anew() % 128; }
   __device__ __forceinline__ void meet() const { barrier_sync(1 + consumer, 128); }

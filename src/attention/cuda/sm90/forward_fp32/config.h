@@ -64,7 +64,7 @@ struct Fp32Config {
   int d = 0;  // padded head dimension of q, k, v and o
   Fp32Shape shape{};
   std::size_t shared_bytes = 0;
-  int splits = 1;  // of the keys, one block each
+  int splits = 1;  // key splits, one block each
 };
 
 inline constexpr int kMostFp32Dim = 128;

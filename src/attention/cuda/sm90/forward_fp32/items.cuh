@@ -18,7 +18,7 @@ struct Fp32Memory {
   static constexpr int kConsumerRegisters = consumer_registers(kShape);
   // Splitter threads copy 8 elements each: kLanes adjacent threads copy a row, and all of them copy kStep rows.
   static constexpr int kThreads = 128 * kShape.splitters, kLanes = kD / 8, kStep = kThreads / kLanes;
-  static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // of a tile of K or V
+  static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // per tile of K or V
   static constexpr int kQPieces = kRows / kPieceRows;
   static_assert(kKeys % kPieceRows == 0 && kRows % kPieceRows == 0 && kPieces <= 4 && kPieceRows % 32 == 0);
   // Bytes of one part. The second part of a tile follows the first.

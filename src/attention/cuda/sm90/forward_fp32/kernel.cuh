@@ -200,7 +200,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
                                             int consumer) {
   using Memory = Fp32Memory<kD, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
-  constexpr int kPieces = Memory::kPieces, kInPiece = kKeys / 2 / kPieces;  // of a thread's MMA results
+  constexpr int kPieces = Memory::kPieces, kInPiece = kKeys / 2 / kPieces;  // per thread and item
   using Work = ForwardWork<kRows, kKeys, true, true>;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and lane_row + 8
