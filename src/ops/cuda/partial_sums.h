@@ -16,8 +16,8 @@ struct PartialSums {
   std::size_t shared_bytes;  // 0: they do not fit
 };
 
-// wanted: number of blocks, limited by the workspace and the GPU. kinds: sums of `width` floats per block. what:
-// readable name, for example "RMSNorm".
+// wanted: number of blocks, limited by the workspace and the GPU. kinds: sums of `width` floats per block. The text
+// `what` is a readable name, for example "RMSNorm".
 PartialSums partial_sums(const Place& place, const char* what, std::int64_t wanted, std::int64_t width, int kinds = 1);
 
 // sums [width] = the sum of partial [count, width], fp32, over its rows; `into` selects overwriting or adding.

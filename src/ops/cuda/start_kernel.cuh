@@ -28,7 +28,7 @@ inline bool waits_itself(const void* kernel) {
   return waits;
 }
 
-// what: readable name, for example "rms_norm".
+// `what` is a readable name, for example "rms_norm".
 template <class... Parameters>
 void start_kernel(const Place& place, const char* what, const Grid& grid, void (*kernel)(Parameters...),
                   std::type_identity_t<Parameters>... arguments) {
