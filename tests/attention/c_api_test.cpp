@@ -176,7 +176,6 @@ TEST(CApi, FailuresAreAStatusAndALine) {
   EXPECT_NE(last_error().find("device cuda"), std::string::npos);
 }
 
-// A text longer than the buffer of strobe_last_error() is truncated, not written past its end.
 TEST(CApi, Tf32ReachesTheLibrary) {
   SmallProblem s;
   Twin c(s);
@@ -193,6 +192,7 @@ TEST(CApi, KernelNamesAreQuotedPrintably) {
   EXPECT_NE(last_error().find("'a\\x0a\\x1b[31m'"), std::string::npos) << last_error();
 }
 
+// A text longer than the buffer of strobe_last_error() is truncated, not written past its end.
 TEST(CApi, LongTextsAreCut) {
   SmallProblem s;
   Twin c(s);

@@ -271,7 +271,8 @@ TEST(Reliability, LowestAndInfiniteBias) {
       Data data(c);
       for_each(data.bias.view.shape,
                [&](auto b, auto h, auto i, auto j) { data.bias.set(b, h, i, j, fill.value(i, j)); });
-      // Scores of order 1 vanish compared with -1e9: equal scores make the oracle's vanish too.
+      // A score of order 1 vanishes next to -1e9. All scores are equal, so that they have no effect in the oracle
+      // either.
       for_each(data.k.view.shape,
                [&](auto b, auto h, auto j, auto e) { data.k.set(b, h, j, e, data.k.at(b, h, 0, e)); });
       data.remember();

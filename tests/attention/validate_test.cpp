@@ -361,7 +361,7 @@ TEST(Validate, WideWindowsAreOpen) {
 TEST(Validate, BroadcastBiasHasStrideZero) {
   SmallProblem s;
   s.add_bias({1, 4, 1, 5});
-  s.attention.bias.stride = {kHuge, 5, -kHuge, 1};  // of size 1: never used
+  s.attention.bias.stride = {kHuge, 5, -kHuge, 1};  // strides of dimensions of size 1 are unused
   const Problem problem = validate_backward(s.attention, s.inputs, s.gradients, s.execution);
   EXPECT_TRUE(problem.has_bias);
   EXPECT_TRUE(problem.wants_dbias);
