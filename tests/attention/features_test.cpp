@@ -1,5 +1,5 @@
 // Each feature in simpler terms: the oracle against a plain definition, and against itself with the feature written
-// out; gradients by finite differences; integer inputs exactly; fp32 accuracy over long sequences.
+// out. Also gradients by finite differences, exact results for integer inputs, and fp32 accuracy over long sequences.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // hopper's fp32 backward on a GPU: the exactness rule over the few cases of the grid that it takes and over every
-// feature that it has, in both orders of dQ; rows of all magnitudes, which need two or three parts; and repeatable
+// feature that it has, in both orders of dQ. Also rows of all magnitudes, which need two or three parts, and repeatable
 // bits.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// hopper's fp32 forward on a GPU, forced by name: the exactness rule over the grid and over every feature that it has,
-// rows of all magnitudes, integers that must be exact, and repeatable bits.
+// hopper's fp32 forward on a GPU, forced by name: the exactness rule over the grid and over every feature that it has.
+// Also rows of all magnitudes, integers that must be exact, and repeatable bits.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

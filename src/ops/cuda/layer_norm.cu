@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_rows(LayerNorm n
 }
 
 // A thread owns the columns [i, i + N) in every row, so that sums need no atomics. sums: [2, width], for the gradients
-// of weight and bias, in shared memory or in the block's part of `partial`, [2, blocks, width].
+// of weight and bias. It is in shared memory or in the block's part of `partial`, [2, blocks, width].
 template <class T, int N>
 __global__ void __launch_bounds__(kLayerNormThreads)
     layer_norm_rows_backward(LayerNorm norm, LayerNormGradients t, float* partial, bool sums_are_shared) {

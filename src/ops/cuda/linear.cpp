@@ -2,7 +2,7 @@
 // searches tiles, the heuristic's proposals and others are timed once, and the fastest is kept. The fastest may change
 // from run to run, and the order of sums with it.
 //
-// Tensor cores read TF32 only along k. If both operands are contiguous across k, as in a weight gradient, cuBLASLt's
+// Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
 // kernels transpose them tile by tile and reach half the rate (docs/training.md). This file copies them transposed
 // first if that is cheap compared with the matmul and the workspace has room.
 #include <algorithm>

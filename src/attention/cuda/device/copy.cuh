@@ -30,7 +30,7 @@ template <int kColumns>
 inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 
 // Copies eight elements to one chunk. take() sends 16-bit elements with cp.async if the rows take vectors, otherwise
-// through registers; it loads fp32 elements into registers. put() splits those and stores them, so that other work can
+// through registers. It loads fp32 elements into registers; put() splits and stores those later, so that other work can
 // run in between. The data is visible after the next block_sync(). Elements past `valid` become zeros. kAnyRows: rows
 // may not take vectors.
 template <class T, bool kAnyRows, int kPlaneBytes>

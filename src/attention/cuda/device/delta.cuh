@@ -27,9 +27,9 @@ struct DeltaInputs {
 };
 
 // One warp computes delta for the rows [first, first + 16) of a head as the diagonal of dO O^T. This gives delta the
-// same rounding as dO V^T in the tiles, so a row with a single key, for which O is V, gets a gradient of exactly 0. A
-// lane that owns the rows r and r + 8 of the 16 returns r; the other lanes return -1. delta is 0 past the sequence end.
-// kAtOnce: each iteration loads 32 * kAtOnce columns.
+// same rounding as dO V^T in the tiles. In a row with a single key O is V, so its gradient is then exactly 0. A lane
+// that owns the rows r and r + 8 of the 16 returns r; the other lanes return -1. Past the sequence end delta is 0. With
+// kAtOnce, each iteration loads 32 * kAtOnce columns.
 template <class T, int kAtOnce = 1>
 __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence& sequence, int b, int head, int first,
                                            float (&delta)[2]) {

@@ -106,7 +106,7 @@ __device__ __forceinline__ float to_float(ElementType<T> element) {
 }
 
 // Largest finite magnitude among values. Non-finite values spoil only their own row and must not set the scale of
-// others: adding one exponent step to their bits without the sign makes them negative integers, which max() ignores.
+// others. Adding one exponent step to their bits without the sign makes them negative integers, which max() ignores.
 struct LargestFinite {
   static constexpr std::uint32_t kOneUp = 1u << 23;
   int bits = kOneUp;

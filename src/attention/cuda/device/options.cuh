@@ -55,8 +55,8 @@ struct ScoreOptions {
         threshold(p.dropout_threshold),
         philox(p.philox_keys, static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(head)) {}
 
-  // True if scores are in natural units. This is needed with a bias, which may be -FLT_MAX, with a scale that would
-  // reverse their order, and where a row with one key needs a probability of exactly 1 in the backward pass.
+  // True if scores are in natural units. A bias needs this, because it may be -FLT_MAX, and so does a scale that would
+  // reverse the order of scores. So does a row with one key, whose probability must be exactly 1 in the backward pass.
   __device__ static __forceinline__ bool natural(const Params& p) {
     return p.bias.data || !(p.scale > 0) || p.max_k <= kFewKeys || p.dropout_threshold != 0;
   }

@@ -5,11 +5,12 @@
 
 namespace strobe::cuda {
 
-// whole: 16-bit elements, unchanged. The others represent an fp32 element by split floats. full: three bf16 parts
-// (3xBF16). Six of the nine MMAs give 24 bits; the other three are below the last of them. scaled: two fp16 parts
-// (2xFP16) of the element times a power of two that scales the largest magnitude of a row, or of a group of rows, to
-// the top of fp16's range. Three of the four MMAs give 22 to 23 bits for half of the work. rounded: only the first of
-// these two parts, which has the 11 significant bits of TF32.
+// Representations of an element:
+// whole: 16-bit elements, unchanged. The others represent an fp32 element by split floats.
+// full: three bf16 parts (3xBF16). Six of the nine MMAs give 24 bits; the other three are below the last of them.
+// scaled: two fp16 parts (2xFP16) of the element times a power of two. It scales the largest magnitude of a row, or of
+// a group of rows, to the top of fp16's range. Three of the four MMAs give 22 to 23 bits for half of the work. rounded:
+// only the first of these two parts, which has the 11 significant bits of TF32.
 enum class Parts : std::uint8_t { whole, rounded, scaled, full };
 
 // Number of 16-bit planes in shared memory.

@@ -100,8 +100,8 @@ __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool h
 }
 
 // Probabilities of a row from its scores and LSE in fp32. Rounding the exponent score - LSE as one number would cost an
-// error of the size of LSE. RowWeight therefore splits LSE: it multiplies by the whole powers of two afterwards, which
-// is exact, and rounds only a value of the size of the score, which was already rounded at that size.
+// error of the size of LSE. RowWeight therefore splits LSE and multiplies by its whole powers of two afterwards, which
+// is exact. It rounds only a value of the size of the score, which was already rounded at that size.
 
 // True if, judging by LSE, a row has many keys of similar probability. Its scores are then small compared with LSE.
 __device__ __forceinline__ bool weights_are_even(float lse, int keys) {

@@ -9,9 +9,11 @@
 
 namespace strobe::cuda::sm80 {
 
-// plain: rows of 16-byte vectors, no score options. options: the same tiles with score options; 16-bit types only, and
-// a bias must have that type and rows of vectors. general: everything. It needs at most 99 KB of shared memory in 16
-// bits; fp32 needs more beyond head dimension 64, and runs on CUDA cores (fp32/) if the card has less.
+// Kinds of kernels:
+// plain: rows of 16-byte vectors, no score options.
+// options: the same tiles with score options. 16-bit types only; a bias must have that type and rows of vectors.
+// general: everything. It needs at most 99 KB of shared memory in 16 bits. fp32 needs more beyond head dimension 64,
+// and runs on CUDA cores (fp32/) if the card has less.
 enum class BackwardKind { plain, options, general };
 
 // A block owns `keys` keys and loops over tiles of `rows` rows. Each of the three matmuls has its own grid of warps;

@@ -1,5 +1,5 @@
-// Arguments and launches of the sm80 backward, which flash2 can run on every card: row kernels (sm80/rows.cu), key
-// tiles, rounding of dQ, then the gradients of bias and sinks.
+// Arguments and launches of the sm80 backward, which flash2 runs on every card: row kernels (sm80/rows.cu), key tiles,
+// rounding of dQ, then the gradients of bias and sinks.
 #pragma once
 
 #include "attention/cuda/params.h"
@@ -18,8 +18,10 @@ struct DbiasShape {
   constexpr std::int64_t elements() const { return std::int64_t{batch} * heads * rows * keys; }
 };
 
-// Method for dbias. stored: every element belongs to one (b, h, i), and its block stores it. added: several share an
-// element, and their blocks add to it in any order. summed: a separate kernel sums it, always in the same order.
+// Method for dbias:
+// stored: every element belongs to one (b, h, i), and its block stores it.
+// added: several share an element, and their blocks add to it in any order.
+// summed: a separate kernel sums it, always in the same order.
 enum class DbiasBy : std::uint8_t { nothing, stored, added, summed };
 
 // RowWeight of a row, computed once, and delta; fp32.

@@ -8,10 +8,13 @@
 
 namespace strobe::cuda::sm80 {
 
-// plain: rows of 16-byte vectors, no score options. options: the same with score options, in tiles of 64 rows; 16-bit
-// types only, and a bias must have that type and rows of vectors. general: everything, in at most 99 KB of shared
-// memory. small: plain with tiles of 64 rows, for few rows (decoding) and for short causal problems, where large tiles
-// leave blocks idle.
+// Kinds of kernels:
+// plain: rows of 16-byte vectors, no score options.
+// options: the same with score options, in tiles of 64 rows. 16-bit types only; a bias must have that type and rows of
+// vectors.
+// general: everything, in at most 99 KB of shared memory.
+// small: plain with tiles of 64 rows, for few rows (decoding) and for short causal problems, where large tiles leave
+// blocks idle.
 enum class ForwardKind { plain, options, general, small };
 
 struct ForwardShape {

@@ -56,8 +56,9 @@ __device__ __forceinline__ void wgmma_wait(Registers&... registers) {
   (settle(registers), ...);
 }
 
-// Layout of B in shared memory: columns = one row of 64 k values per column of C (K-major, as K for Q K^T); steps = one
-// row of 64 columns of C per k value (MN-major, as V for P V).
+// Layout of B in shared memory:
+// columns: K-major, one row of 64 k values per column of C, as K for Q K^T.
+// steps: MN-major, one row of 64 columns of C per k value, as V for P V.
 enum class RowsAre { columns, steps };
 
 template <class T, int kN, RowsAre kRows>

@@ -1,7 +1,7 @@
-// Splitter threads of the Hopper forward for fp32. They load rows from global memory into registers, scale them to the
-// top of fp16's range by a power of two, and store them to shared memory as two fp16 parts. Each row of Q has its own
-// scale. The rows of an item of K or V share one scale if their magnitudes are similar, which saves the consumers all
-// work on individual scales; otherwise each row has its own.
+// Splitter threads of the Hopper forward for fp32. They load rows from global memory into registers and scale them to
+// the top of fp16's range by a power of two. They store the result to shared memory as two fp16 parts. Each row of Q
+// has its own scale. The rows of an item of K or V share one scale if their magnitudes are similar; otherwise each row
+// has its own. A shared scale saves the consumers all work on individual scales.
 #pragma once
 
 #include <utility>
