@@ -8,7 +8,7 @@
 
 namespace strobe::ops {
 
-// y = x P(X < x), X a standard normal number: the exact GELU, by erf, not by tanh.
+// y = x P(X < x), X a standard normal number: the exact GELU with erf, not the tanh approximation.
 struct Gelu {
   std::int64_t rows = 0, width = 0;
   DType dtype = DType::fp32;
@@ -17,12 +17,12 @@ struct Gelu {
 // x, y: [rows, width].
 void gelu(const Place& place, const Gelu& shape, const void* x, void* y);
 
-// dx may lie where x does.
+// dx may be x.
 void gelu_backward(const Place& place, const Gelu& shape, const void* x, const void* dy, void* dx);
 
 // --- SwiGLU ----------------------------------------------------------------------------------------------------------
 
-// y = silu(a) b, silu(a) = a / (1 + exp(-a)); a and b are neighbours, as one matmul writes them.
+// y = silu(a) b, silu(a) = a / (1 + exp(-a)). a and b are adjacent, as one matmul writes them.
 struct Swiglu {
   std::int64_t rows = 0, width = 0;
   DType dtype = DType::fp32;
@@ -31,7 +31,7 @@ struct Swiglu {
 // ab: [rows, 2, width]; y: [rows, width].
 void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y);
 
-// dab may lie where ab does.
+// dab may be ab.
 void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab);
 
 }  // namespace strobe::ops

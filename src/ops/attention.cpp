@@ -93,7 +93,7 @@ void multiply(const Place& place, const char* part, const BatchedMatmul& matmul)
 
 // --- softmax ---------------------------------------------------------------------------------------------------------
 
-// body(row of a score matrix, its first allowed keys)
+// Calls body(offset of a row of a score matrix, number of keys it may use, which come first).
 template <class Body>
 void each_score_row(const Place& place, const Shape& shape, Body&& body) {
   const std::int64_t S = shape.context;
@@ -154,8 +154,8 @@ void attention_backward(const Place& place, const Shape& shape, const AttentionG
   multiply(place, "dK product", matmul_of(shape, transposed(d_scores), input(Qkv::q), gradient(Qkv::k), scale));
 }
 
-// Every matmul has the sizes of one of these two: scores and dP, the rest and dV. The output may be written in place, a
-// gradient never, since its rows are packed with those of two other tensors.
+// Every matmul has the sizes of one of these two: dP has those of the scores, the others those of dV. The output may be
+// written in place. A gradient never is, since its rows are packed with those of two other tensors.
 std::size_t attention_workspace_bytes(const Shape& shape) {
   const BatchedMatmul dv = matmul_of(shape, transposed(scores_operand(shape, nullptr)), output_operand(shape, nullptr),
                                      {nullptr, packed_rows(shape, 3)});

@@ -34,7 +34,8 @@ struct BatchedMatmul {
 
 void batched_matmul(const Place& place, const BatchedMatmul& matmul);
 
-// Bytes that it allocates on the CPU: one head's operands and result in fp32 where it cannot use them in place.
+// Bytes that batched_matmul() allocates on the CPU: one head's operands and result in fp32, unless it can use them in
+// place.
 std::size_t batched_matmul_workspace_bytes(const BatchedMatmul& matmul);
 
 }  // namespace strobe::ops

@@ -11,7 +11,7 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kTokens = 64, kColumns = 64;  // of a task
+constexpr std::int64_t kTokens = 64, kColumns = 64;  // per task
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void embedding(const Place& place, const Embedding& shape, const std::int32_t* t
   });
 }
 
-// Columns are shared out, not tokens: each sum then has one order, whatever the number of threads.
+// Tasks own columns instead of tokens, so that each sum has the same order for any number of threads.
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
                         float* dtable, Into into) {
   if (place.device == Device::cuda) return cuda::embedding_backward(place, shape, token, dy, dtable, into);

@@ -1,4 +1,4 @@
-// Products are computed in fp32; 16-bit operands are widened first, which is exact, and results rounded once.
+// Matmuls compute in fp32. 16-bit operands are widened first, which is exact, and results are rounded once.
 #include "ops/linear.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace strobe::ops {
 namespace {
 
 constexpr const char* kTag = "product workspace";
-constexpr std::int64_t kElements = 16384;  // of a task of conversions
+constexpr std::int64_t kElements = 16384;  // per conversion task
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
@@ -44,7 +44,7 @@ class Widened {
   const float* data_;
 };
 
-// To every row of c [rows, columns].
+// Adds the bias to every row of c [rows, columns].
 void add_bias(const Place& place, DType dtype, const void* bias, std::int64_t rows, std::int64_t columns, float* c) {
   const Isa& isa = chosen_isa();
   with_type(dtype, [&]<class T>(T*) {
@@ -53,7 +53,7 @@ void add_bias(const Place& place, DType dtype, const void* bias, std::int64_t ro
   });
 }
 
-// c = a b, plus what is added; all in the problem's type.
+// c = a b, plus the addend and bias; all in the problem's type.
 void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, const Added& added,
                  void* c) {
   const void* const addend = added.addend;
@@ -78,7 +78,7 @@ void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const b
   });
 }
 
-// Both operands and the result.
+// Bytes of both operands and the result as fp32.
 std::size_t bytes_as_fp32(const Linear& shape) {
   return sizeof(float) *
          static_cast<std::size_t>(shape.rows * shape.in + shape.in * shape.out + shape.rows * shape.out);
@@ -145,7 +145,7 @@ void linear_backward_weight(const Place& place, const Linear& shape, const void*
            blas::matrix(b.data(), shape.rows, shape.in), into == Into::sum ? dweight : nullptr, dweight);
 }
 
-// Columns are shared out, not rows: each sum then has the order of the rows, whatever the number of threads.
+// Tasks own columns instead of rows, so that each sum has the order of the rows for any number of threads.
 void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into) {
   if (place.device == Device::cuda) return cuda::column_sums(place, shape, x, sums, into);
   constexpr std::int64_t kFewestColumns = 64, kElementsOfATask = 8192;

@@ -1,4 +1,4 @@
-// A linear layer, y = x W^T + bias, of row-major matrices, with its gradients.
+// A linear layer, y = x W^T + bias, for row-major matrices, with its gradients.
 #pragma once
 
 #include <cstdint>
@@ -10,39 +10,40 @@ namespace strobe::ops {
 
 struct Linear {
   std::int64_t rows = 0, in = 0, out = 0;
-  DType dtype = DType::fp32;  // of x, y, W and the gradients of x and y; that of W is fp32
+  DType dtype = DType::fp32;  // type of x, y, W and the gradients of x and y; the gradient of W is fp32
 };
 
-// What is added to a product, of its type; null: nothing.
+// Tensors added to a matmul, in the type of its result; null: none.
 struct Added {
   const void* addend = nullptr;  // [rows, out]; may be y itself
-  const void* bias = nullptr;    // [out], to every row; its gradient: column_sums of dy
+  const void* bias = nullptr;    // [out], added to every row; its gradient is column_sums of dy
 };
 
-// y = x W^T + what is added. x: [rows, in]; weight: [out, in]; y: [rows, out].
+// y = x W^T + addend + bias. x: [rows, in]; weight: [out, in]; y: [rows, out].
 void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y,
             const Added& added = {});
 
-// dx = dy W, as `into` says.
+// dx = dy W, or dx += dy W with Into::sum.
 void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
                            Into into);
 
-// dW = dy^T x, as `into` says.
+// dW = dy^T x, or dW += dy^T x with Into::sum.
 void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
                             Into into = Into::sum);
 
 // Workspace of linear(), and of the larger of its two gradients. On the CPU they allocate it, for 16-bit operands and
-// results as fp32. On CUDA the place's workspace should have it; with less, down to kWorkspaceBytes, they are slower.
+// results as fp32. On CUDA the place's workspace should have this size; with less, at least kWorkspaceBytes, they are
+// slower.
 std::size_t linear_workspace_bytes(const Place& place, const Linear& shape);
 std::size_t linear_backward_workspace_bytes(const Place& place, const Linear& shape);
 
 // Sums over the rows of a matrix: the gradient of a bias, or of anything that was added to every row.
 struct ColumnSums {
   std::int64_t rows = 0, columns = 0;
-  DType dtype = DType::fp32;  // of x
+  DType dtype = DType::fp32;  // type of x
 };
 
-// sums [columns] = the sum of x [rows, columns] over its rows, as `into` says; in one order.
+// sums [columns] = the sum of x [rows, columns] over its rows, in a fixed order; `into` selects overwriting or adding.
 void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into);
 
 }  // namespace strobe::ops

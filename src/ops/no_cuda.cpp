@@ -1,4 +1,4 @@
-// Stands in for cuda/ in a build without CUDA: the same functions, each with the reason why not.
+// Replaces cuda/ in a build without CUDA: the same functions throw an error with the reason.
 #include "core/fail.h"
 #include "ops/cuda/launch.h"
 

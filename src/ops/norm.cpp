@@ -12,7 +12,7 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kColumns = 64;  // of a task
+constexpr std::int64_t kColumns = 64;  // per task
 
 }  // namespace
 
@@ -61,7 +61,7 @@ void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensor
   });
 }
 
-// Columns are shared out for the parameters' gradients, not rows: each sum then has one order.
+// For the parameter gradients tasks own columns instead of rows, so that each sum has a fixed order.
 void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& t) {
   if (place.device == Device::cuda) return cuda::layer_norm_backward(place, norm, t);
   constexpr std::int64_t kColumnsOfATask = 64;

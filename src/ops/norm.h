@@ -1,4 +1,4 @@
-// RMSNorm and LayerNorm, row by row, in fp32 inside.
+// RMSNorm and LayerNorm, row by row, computed in fp32.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace strobe::ops {
 struct RmsNorm {
   std::int64_t rows = 0, width = 0;
   float eps = 1e-5f;
-  DType dtype = DType::fp32;  // of x, y and their gradients; weight and inverse are fp32
+  DType dtype = DType::fp32;  // type of x, y and their gradients; weight and inverse are fp32
 };
 
 // x, y: [rows, width]; weight: [width]; inverse, for the backward: [rows], 1 / sqrt(mean(x^2) + eps).
@@ -36,7 +36,7 @@ void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGra
 struct LayerNorm {
   std::int64_t rows = 0, width = 0;
   float eps = 1e-5f;
-  DType dtype = DType::fp32;  // of x, y and their gradients; weight, bias and statistics are fp32
+  DType dtype = DType::fp32;  // type of x, y and their gradients; weight, bias and statistics are fp32
 };
 
 // x, y: [rows, width]; weight, bias: [width].

@@ -13,7 +13,7 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kElements = 16384;  // of a task
+constexpr std::int64_t kElements = 16384;  // per task
 
 struct Chunk {
   const Trained* tensor;
@@ -39,7 +39,7 @@ void store_copy(const Isa& isa, const Trained& tensor, std::int64_t first, std::
 }  // namespace
 
 Update update_of(const AdamW& options) {
-  // 1 - beta in float64: in fp32 that of 0.999 would be off by 1e-5 of itself.
+  // 1 - beta in float64: in fp32 the value for 0.999 would have a relative error of 1e-5.
   const auto step = static_cast<double>(options.step);
   return {.beta1 = static_cast<float>(options.beta1),
           .beta2 = static_cast<float>(options.beta2),

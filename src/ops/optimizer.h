@@ -1,4 +1,4 @@
-// AdamW with decoupled decay over all tensors of a model at a time, and the norm of their gradients.
+// AdamW with decoupled weight decay over all tensors of a model, and the norm of their gradients.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace strobe::ops {
 
-// One tensor of parameters, [count] each: the fp32 ones that are trained, their gradient and state, and the copy that
-// products read, where it has a type of its own.
+// One parameter tensor, [count] each: the fp32 master values, their gradient and state, and the copy that matmuls read
+// if it has another type.
 struct Trained {
   std::int64_t count = 0;
   float* value = nullptr;
@@ -22,44 +22,44 @@ struct Trained {
 
 struct AdamW {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, decay = 0.01;
-  std::int64_t step = 1;      // this one, from 1
-  double gradient_scale = 1;  // what gradients are multiplied with first: clipping, loss scaling undone
+  std::int64_t step = 1;      // current step, from 1
+  double gradient_scale = 1;  // first factor of the gradients: clipping and the inverse of the loss scale
 };
 
-// A step's numbers as kernels read them, in memory of the place: a graph that was captured once is replayed with new
-// ones.
+// Parameters of one step in device memory: a captured graph is replayed with new values.
 struct Update {
   float beta1 = 0, beta2 = 0, rest1 = 0, rest2 = 0;  // rest: 1 - beta
-  float rate = 0, unbias2 = 0;                       // the bias of the first steps is in these
+  float rate = 0, unbias2 = 0;                       // these include the bias correction of the first steps
   float shrink = 0, eps = 0;
-  float gradient_scale = 1;        // limit_gradients makes it smaller
-  float loss_scale = 1;            // what the loss was multiplied with, for cross_entropy(); gradient_scale undoes it
-  float most = 0;                  // norm that limit_gradients leaves; 0: any
-  std::int32_t skip_infinite = 0;  // whether limit_gradients turns `skip` on where a gradient is not finite
-  std::int32_t skip = 0;           // adamw() changes nothing, and writes copies of what is there
-  double norm = 0;                 // limit_gradients: of the gradients times gradient_scale as it was
+  float gradient_scale = 1;        // limit_gradients() may reduce it
+  float loss_scale = 1;            // factor of the loss, for cross_entropy(); gradient_scale undoes it
+  float most = 0;                  // maximum norm after limit_gradients(); 0: no limit
+  std::int32_t skip_infinite = 0;  // nonzero: limit_gradients() sets `skip` if a gradient is not finite
+  std::int32_t skip = 0;           // adamw() leaves the values unchanged, and writes their copies
+  double norm = 0;                 // set by limit_gradients(): norm of the gradients times the previous gradient_scale
 };
 
 Update update_of(const AdamW& options);
 
-// value -= rate (decay value + mean' / (sqrt(variance') + eps)), ' with the bias of the first steps taken out. One
-// tensor after the other: a copy may lie where the gradient of an earlier one does.
+// value -= rate (decay value + mean' / (sqrt(variance') + eps)), where ' means bias-corrected. Tensors are processed
+// one after another: a copy may share memory with the gradient of an earlier tensor.
 void adamw(const Place& place, const AdamW& options, std::span<const Trained> tensors);
 void adamw(const Place& place, const Update* update, std::span<const Trained> tensors);
 
-// Fills in update->norm, and what follows from it: gradient_scale and skip. Nothing waits for the GPU.
+// Sets update->norm and the values derived from it, gradient_scale and skip. Does not wait for the GPU.
 void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update);
 
-// The copies anew, after values were written by others.
+// Updates the copies after other code has written the values.
 void round_copies(const Place& place, std::span<const Trained> tensors);
 
-// sqrt of the sum of all squares, times `scale`; NaN or infinity where a gradient is not finite. On the host.
+// sqrt of the sum of all squares, times `scale`; NaN or infinity if a gradient is not finite. The result is on the
+// host.
 double gradient_norm(const Place& place, std::span<const Trained> tensors, double scale = 1);
 
-// What brings a gradient of that norm to at most `most`; 1 where it is not above it, or `most` is 0: no clipping.
+// Factor that limits a gradient of this norm to `most`; 1 if the norm is not above it, or if `most` is 0 (no clipping).
 constexpr double clip_factor(double norm, double most) { return most > 0 && norm > most ? most / norm : 1; }
 
-// What follows from the norm. On the GPU too.
+// Sets the values derived from the norm. Also runs on the GPU.
 constexpr void apply_norm(Update& update, double norm) {
   const bool finite = norm - norm == 0;
   update.norm = norm;

@@ -1,4 +1,4 @@
-// Rotary position embedding of q and k: pairs (2i, 2i + 1) of a head at position p turn by p theta^(-2i/D).
+// Rotary position embedding of q and k: rotates the pairs (2i, 2i + 1) of a head at position p by p theta^(-2i/D).
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ std::vector<float> rope_table(std::int64_t context, std::int64_t head_dim, doubl
 
 struct Rope {
   std::int64_t tokens = 0, heads = 0, head_dim = 0;
-  std::int64_t context = 0;         // token t stands at first_position + t % context
-  std::int64_t first_position = 0;  // with a cache of earlier tokens
-  std::int64_t stride = 0;          // elements from token to token; 0: heads * head_dim
+  std::int64_t context = 0;         // position of token t is first_position + t % context
+  std::int64_t first_position = 0;  // nonzero with a cache of earlier tokens
+  std::int64_t stride = 0;          // elements between tokens; 0: heads * head_dim
   DType dtype = DType::fp32;
 };
 
 enum class Turn { forward, back };  // back: the gradient
 
-// In place, x: [tokens, heads, head_dim], of q and k at once where they lie side by side; table: rope_table() where the
-// tensors lie, long enough for every position.
+// In place. x: [tokens, heads, head_dim], with q and k in one call if they are adjacent. table: rope_table() on the
+// device of the tensors, long enough for every position.
 void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn);
 
 }  // namespace strobe::ops

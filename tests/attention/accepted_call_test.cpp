@@ -1,4 +1,4 @@
-// A call that is accepted comes to its kernel without operator new: reasons and texts are for calls that are refused.
+// An accepted call reaches its kernel without operator new: only refused calls format reasons and texts.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace {
 thread_local std::int64_t allocations = 0;
 }
 
-// Not inlined: g++ would see memory of operator new given to free().
+// Not inlined: otherwise g++ sees memory from operator new passed to free().
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -51,7 +51,7 @@ TEST(AcceptedCall, IsValidatedAndChosenWithoutMemory) {
             0);
 }
 
-// What `strobe env` times, as it comes to a GPU that need not be there.
+// Runs the call that `strobe env` times, up to its launch, on a GPU that need not exist.
 TEST(AcceptedCall, ComesToHopperWithoutMemory) {
   alignas(16) static std::uint16_t memory[8][2 * 256 * 64];
   static float lse[2 * 256];

@@ -1,4 +1,4 @@
-// The fuzzer's seeds and random descriptions from fixed random seeds, without libFuzzer.
+// Runs the fuzzer's seeds and random descriptions from fixed random seeds, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The C ABI end to end: results equal to the C++ API's, every failure a status and a line, growth of structs.
+// The C ABI end to end: results equal those of the C++ API, every failure is a status and one line, and structs can
+// grow.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +30,7 @@ To c_view(const From& from) {
 strobe_const_view c_input(const ConstView& from) { return c_view<strobe_const_view>(from); }
 strobe_view c_output(const View& from) { return c_view<strobe_view>(from); }
 
-// The C twin of a SmallProblem.
+// C equivalent of a SmallProblem.
 struct Twin {
   strobe_attention attention;
   strobe_forward_outputs outputs{};
@@ -78,7 +79,7 @@ TEST(CApi, ViewsAreThoseOfCpp) {
       same(strobe_const_bshd(&data, STROBE_FP32, 2, 3, 5, 7), view_bshd<const void>(&data, DType::fp32, {2, 3, 5, 7})));
 }
 
-// Every option set: both passes give the bits that C++ gives, so that no field is lost on the way.
+// Sets every option: both passes give the same bits as the C++ API, so that no field is lost.
 TEST(CApi, AllOptionsReachTheKernels) {
   SmallProblem cpp;
   for (std::size_t i = 0; i < cpp.memory.size(); ++i) cpp.memory[i] = static_cast<float>((i * 37) % 101) / 64 - 0.75f;
@@ -141,7 +142,7 @@ TEST(CApi, PackedSequencesAndDefaultExecution) {
   c.attention.cu_seqlens_q = {offsets_q, 32, 3};
   c.attention.cu_seqlens_k = {offsets_k, 32, 3};
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_OK) << last_error();
-  EXPECT_NEAR(static_cast<float*>(s.outputs.o.data)[0], 0.25f, 1e-6f);  // an average of equal values
+  EXPECT_NEAR(static_cast<float*>(s.outputs.o.data)[0], 0.25f, 1e-6f);  // average of equal values
   c.attention.cu_seqlens_k.count = 2;
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
   EXPECT_EQ(last_error(), "attention: cu_seqlens_q has count 3 but cu_seqlens_k has 2");
@@ -175,7 +176,6 @@ TEST(CApi, FailuresAreAStatusAndALine) {
   EXPECT_NE(last_error().find("device cuda"), std::string::npos);
 }
 
-// A text longer than the buffer of strobe_last_error() is cut, not written past its end.
 TEST(CApi, Tf32ReachesTheLibrary) {
   SmallProblem s;
   Twin c(s);
@@ -192,6 +192,7 @@ TEST(CApi, KernelNamesAreQuotedPrintably) {
   EXPECT_NE(last_error().find("'a\\x0a\\x1b[31m'"), std::string::npos) << last_error();
 }
 
+// A text longer than the buffer of strobe_last_error() is truncated, not written past its end.
 TEST(CApi, LongTextsAreCut) {
   SmallProblem s;
   Twin c(s);
@@ -202,8 +203,8 @@ TEST(CApi, LongTextsAreCut) {
   EXPECT_LT(last_error().size(), 300u);
 }
 
-// An expanded problem with scores larger than any memory, for the kernel that stores them. No output is touched before
-// the workspace is allocated, so O may claim more memory than it has.
+// An expanded problem with more scores than any memory can store, for the kernel that stores them. No output is
+// accessed before the workspace allocation, so O may claim more memory than it has.
 TEST(CApi, OutOfMemoryIsAStatus) {
   SmallProblem s;
   Twin c(s);
@@ -245,9 +246,9 @@ TEST(CApi, StructsMayGrow) {
   c.attention.size = 8;
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
   EXPECT_NE(last_error().find("strobe_attention has size 8"), std::string::npos) << last_error();
-  c.attention.size = sizeof(strobe_attention) - 1;  // shorter than that of version 1, the first
+  c.attention.size = sizeof(strobe_attention) - 1;  // smaller than in version 1, the first
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
-  c.attention.size = 0;  // never initialised
+  c.attention.size = 0;  // never initialized
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
 
   struct Newer {
@@ -266,7 +267,7 @@ TEST(CApi, StructsMayGrow) {
   EXPECT_EQ(strobe_attention_init(&newer.known, 16), STROBE_INVALID_ARGUMENT);
 }
 
-// A library that has added a field, and callers older than it, of its age and newer.
+// A library with an added field, and callers that are older, of the same version, and newer.
 TEST(CApi, OlderCallersAreUnderstoodAfterAFieldWasAdded) {
   struct First {
     std::size_t size;
@@ -287,7 +288,7 @@ TEST(CApi, OlderCallersAreUnderstoodAfterAFieldWasAdded) {
   EXPECT_THROW(read_struct(std::array{First{kMaxStruct + 1, 7}}.data(), age), Error);
 
   First fresh{0, 5};
-  clear_struct(reinterpret_cast<Second*>(&fresh), sizeof(First), age);  // writes no further than the caller's size
+  clear_struct(reinterpret_cast<Second*>(&fresh), sizeof(First), age);  // writes at most the caller's size
   EXPECT_EQ(fresh.size, sizeof(First));
   EXPECT_EQ(fresh.a, 0);
 }

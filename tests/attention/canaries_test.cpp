@@ -1,4 +1,4 @@
-// The tests' own canaries: a write beside a tensor is told, one into it is not, whatever its layout.
+// The tests' own canaries: they report a write outside a tensor and no write into it, for any layout.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The overlap of two strided tensors, compared with sets of bytes.
+// Overlap of two strided tensors, compared with sets of bytes.
 #include "attention/checks.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(CheckOverlap, AgreesWithTheSetsOfBytes) {
   EXPECT_GT(apart, 500);
 }
 
-// Q, K, V and O as slices of one tensor [B, S, 4, H, D] of a large model, and their neighbours.
+// Q, K, V and O as slices of one tensor [B, S, 4, H, D] of a large model, and adjacent slices.
 TEST(CheckOverlap, InterleavedTensorsAreApart) {
   constexpr std::int64_t b = 8, s = 4096, h = 32, d = 128;
   const Sizes shape{b, h, s, d}, stride{s * 4 * h * d, d, 4 * h * d, 1};

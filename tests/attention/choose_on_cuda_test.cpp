@@ -1,5 +1,5 @@
-// The chooser for cards that this machine need not have: what it needs of a GPU is in the problem. Runs in every build
-// with CUDA, with a GPU and without.
+// The chooser for cards that this machine need not have: the problem contains everything it needs from a GPU. Runs in
+// every build with CUDA, with a GPU and without.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,10 +16,10 @@
 namespace strobe {
 namespace {
 
-// The kernels of plain problems and those with score options have tiles of their own.
+// Plain problems and those with score options use separate kernels and tiles.
 enum class Scores { plain, options };
 
-// Of the specification's table: every head dimension, both passes, all types.
+// Rows of the specification's table: every head dimension, both passes, all types.
 Problem problem_of(std::int64_t d, DType dtype, Pass pass, const GpuFacts& gpu, Scores scores = Scores::plain) {
   Attention attention;
   attention.q = view_bhsd<const void>(nullptr, dtype, {2, 8, 1000, d});
@@ -40,11 +40,11 @@ class ChooseOnCuda : public testing::Test {
   }
 };
 
-// Ada and consumer Blackwell 99 KB, Ampere's A100 163, Hopper 227.
+// Ada and consumer Blackwell have 99 KB, Ampere's A100 163, Hopper 227.
 constexpr GpuFacts kHopper{90, 227 << 10, 132};
 constexpr GpuFacts kCards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
 
-// The portable kernel takes every type and head dimension on every card; what is chosen is that one or a better one.
+// The portable kernel takes every type and head dimension on every card; the chooser selects it or a better one.
 TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
   for (const GpuFacts& card : kCards) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
@@ -76,7 +76,7 @@ std::string hopper_refusal(const Problem& problem) {
   return "not in the list";
 }
 
-// Hopper's own kernels need rows of 16-byte vectors and all of the card's shared memory.
+// The Hopper kernels need rows of 16-byte vectors and all of the card's shared memory.
 TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   const auto& refusal = hopper_refusal;
   if (refusal(problem_of(128, DType::bf16, Pass::forward, kHopper)).find("sm_90a") != std::string::npos) {
@@ -103,7 +103,7 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   Problem flipped = problem_of(128, DType::bf16, Pass::forward, kHopper);
   flipped.v.stride[2] = -flipped.v.stride[2];
   expect(flipped, "v has a stride of -");
-  Problem keyless = problem_of(128, DType::bf16, Pass::forward, kHopper);  // max_seqlen_k is the caller's
+  Problem keyless = problem_of(128, DType::bf16, Pass::forward, kHopper);  // the caller sets max_seqlen_k
   keyless.k.shape[2] = keyless.v.shape[2] = 0;
   expect(keyless, "k has no elements");
   Problem many = problem_of(64, DType::bf16, Pass::forward, kHopper);
@@ -142,7 +142,7 @@ TEST_F(ChooseOnCuda, HopperDropsInTheForwardUpToHeadDimension128) {
   expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions beyond 128");
   expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
-  // The kernels' threshold is 0 then: the tiles must be those of no dropout too.
+  // The kernels' threshold is then 0: the tiles must be the same as without dropout.
   const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-33f);
   EXPECT_EQ(choose(hardly).plan.text(hardly), choose(plain).plan.text(plain));
   const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-32f);
@@ -176,7 +176,7 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
   }
 }
 
-// In fp32 there is a forward up to head dimension 128; where it is small flash2 goes before it.
+// fp32 has a forward up to head dimension 128; for small dimensions flash2 comes before it.
 TEST_F(ChooseOnCuda, HopperTakesFp32) {
   const Problem plain = problem_of(64, DType::fp32, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
@@ -200,7 +200,7 @@ TEST_F(ChooseOnCuda, HopperTakesFp32) {
   Problem rounded = plain;
   rounded.tf32 = true;
   expect(rounded, "tf32");
-  Problem expanded = plain;  // threads load, not the copy engine: heads may share their keys by a stride of 0
+  Problem expanded = plain;  // threads load instead of TMA: heads may share their keys with stride 0
   expanded.k.stride[1] = 0;
   EXPECT_EQ(hopper_refusal(expanded), "");
 }
@@ -234,8 +234,8 @@ TEST_F(ChooseOnCuda, OlderCardsAreRefusedWithTheReason) {
   }
 }
 
-// The memory of `standard` is 4 P + 9 X of the whole run, and cuBLAS's: X in the workspace is the room for a copy of
-// dO, the other 8 are Q, K, V, O, dO, dQ, dK and dV.
+// The memory of `standard` is 4 P + 9 X for the whole run, plus that of cuBLAS. One X in the workspace is for a copy of
+// dO; the other 8 are Q, K, V, O, dO, dQ, dK and dV.
 TEST_F(ChooseOnCuda, StandardHoldsWhatPlainAttentionHolds) {
   constexpr std::size_t kCublas = std::size_t{32} << 20;
   const auto bytes = [](Pass pass, const char* kernel) {

@@ -1,4 +1,4 @@
-// The chooser: order of the list, forced kernels, refusals as texts, explain in step with run.
+// The chooser: list order, forced kernels, refusal texts, and explain consistent with run.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -21,7 +21,7 @@ TEST(Choose, OrderOfTheList) {
   EXPECT_EQ(kernel_names(Device::cuda).back(), "standard");
 }
 
-// A family has one row for each pass and type, so a name is a kernel.
+// A family has one row per pass and type, so a name identifies a kernel.
 TEST(Choose, EveryFamilyServesEveryProblemOfItsDeviceOnce) {
   Problem problem;
   for (const Device device : {Device::cpu, Device::cuda}) {
@@ -91,7 +91,7 @@ TEST(Choose, UnknownNameListsTheValidOnes) {
   }
 }
 
-// A card that is too old for every kernel, or a build without CUDA: the chooser says so by itself.
+// A card that is too old for every kernel, or a build without CUDA: the chooser itself refuses.
 TEST(Choose, NoKernelOfADevice) {
   SmallProblem s;
   Problem problem = validate_query(s.attention, Pass::forward, {});
@@ -105,7 +105,7 @@ TEST(Choose, NoKernelOfADevice) {
   }
 }
 
-// An instruction set that is not there: flash2 refuses with the reason, and no other takes over unless it is named.
+// An unavailable instruction set: flash2 refuses with the reason, and no other kernel replaces it unless named.
 TEST(Choose, UnknownInstructionSetIsRefused) {
   const test::IsaScope scope("bogus");
   SmallProblem s;
@@ -150,7 +150,7 @@ TEST(Explain, AgreesWithWhatRuns) {
   }
 }
 
-// What a query without pointers answers is enough for the run with them.
+// The result of a query without pointers is enough for the run with them.
 TEST(Workspace, QueryWithoutPointersIsEnough) {
   SmallProblem s;
   s.add_bias({1, 4, 3, 5});
@@ -171,7 +171,7 @@ TEST(Workspace, QueryWithoutPointersIsEnough) {
   }
 }
 
-// Without a workspace of the caller's, exactly the bytes that were announced are taken, and given back.
+// Without a caller's workspace the library allocates exactly the announced bytes, and frees them.
 TEST(Workspace, ComesFromTheCountingAllocator) {
   SmallProblem s;
   for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
@@ -188,7 +188,7 @@ TEST(Workspace, ComesFromTheCountingAllocator) {
   }
 }
 
-// No rows: no output of the forward, zeros from the backward, for every kernel and every way to have none.
+// No rows: the forward has no output and the backward gives zeros, for every kernel and every way to have no rows.
 TEST(Empty, BackwardOfNoRowsIsZero) {
   for (const int dimension : {1, 2}) {
     for (const char* name : {"flash2", "frugal", "standard", "reference"}) {

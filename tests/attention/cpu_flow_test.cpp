@@ -1,5 +1,5 @@
-// Forward steps in flow (attention/cpu/step_flow.h) against the same steps one after the other, on every instruction
-// set whose steps flow.
+// Software-pipelined forward steps (attention/cpu/step_flow.h) against the same steps one after another, on every
+// instruction set that pipelines steps.
 #include "attention/cpu/step_flow.h"
 
 #include <gtest/gtest.h>
@@ -20,12 +20,12 @@ namespace {
 
 using test::Random;
 
-constexpr int kPanels = 3, kBlocks = 4, kKeys = 160, kDim = 64;  // keys of a block
+constexpr int kPanels = 3, kBlocks = 4, kKeys = 160, kDim = 64;  // keys per block
 constexpr int kAllKeys = kBlocks * kKeys - 10;                   // the last block is not full
 
 int keys_of(int block) { return std::min(kKeys, kAllKeys - block * kKeys); }
 
-// Memory aligned as a workspace is.
+// Memory with the alignment of a workspace.
 class Buffer {
  public:
   explicit Buffer(std::int64_t bytes)
@@ -37,7 +37,7 @@ class Buffer {
   std::unique_ptr<char, void (*)(void*)> data_;
 };
 
-// K, V and Q of a row block, packed; scores of later blocks are larger, so that the maximum grows.
+// Packed K, V and Q of a row block. Scores of later blocks are larger, so that the maximum grows.
 struct Operands {
   explicit Operands(const Isa& isa)
       : k(kBlocks * kKeys * kDim * isa.element),
@@ -68,7 +68,7 @@ struct Operands {
   }
 };
 
-// What the steps of a row block leave: O, the maximum and the sum of each lane.
+// Results of the steps of a row block: O, and the maximum and sum of each lane.
 struct Outcome {
   explicit Outcome(const Isa& isa)
       : o(static_cast<std::size_t>(kPanels * kDim * isa.n), 0.0f),
@@ -78,7 +78,7 @@ struct Outcome {
 };
 
 // A window of 250 keys that slides from the first key to the last: panels of keys are whole, cut at either end or not
-// seen at all, and so are blocks.
+// visible at all, and so are blocks.
 std::vector<Lanes> lanes_of(const Isa& isa) {
   std::vector<Lanes> all(kPanels);
   for (int p = 0; p < kPanels; ++p) {
@@ -118,7 +118,7 @@ void for_each_step(const Isa& isa, const ScoreOptions& options, Operands& operan
   }
 }
 
-// bias: of each key, for all rows but the sixth of each panel, to which all keys are lost.
+// bias: one value per key, for all rows except the sixth of each panel, which loses all keys.
 void expect_same_as_steps(const Isa& isa, const ScoreOptions& options, const std::vector<float>& bias = {}) {
   Operands operands(isa);
   std::vector<Lanes> lanes = lanes_of(isa);
@@ -137,7 +137,7 @@ void expect_same_as_steps(const Isa& isa, const ScoreOptions& options, const std
   Buffer scores(2 * kKeys * isa.n * 4), weights(2 * kKeys * isa.n * isa.element), shrink(2 * isa.n * 4),
       largest(2 * isa.n * 4);
 
-  const std::vector<char> memory(1024);  // fetched meanwhile
+  const std::vector<char> memory(1024);  // memory to prefetch
   Soon soon{{memory.data(), memory.data(), memory.data(), memory.data()}, 0, 128, 960};
   Outcome flowing(isa), stepping(isa);
   StepFlow flow(plan, scores.floats(), weights.bytes(), shrink.floats(), largest.floats());
@@ -164,7 +164,7 @@ void expect_same_as_steps(const Isa& isa, const ScoreOptions& options, const std
   for (std::size_t i = 0; i < flowing.sum.size(); ++i) {
     EXPECT_NEAR(flowing.sum[i], stepping.sum[i], tolerance * stepping.sum[i]) << "lane " << i;
   }
-  for (std::size_t i = 0; i < flowing.o.size(); ++i) {  // relative to the sum of the lane's weights
+  for (std::size_t i = 0; i < flowing.o.size(); ++i) {  // relative to the sum of the lane's probabilities
     const std::size_t n = static_cast<std::size_t>(isa.n), lane = i / (n * kDim) * n + i % n;
     EXPECT_NEAR(flowing.o[i], stepping.o[i], 8 * tolerance * stepping.sum[lane] * isa.boost) << "element " << i;
   }
@@ -190,7 +190,7 @@ TEST_P(CpuFlow, GivesWhatStepsGiveWithASoftcap) {
   expect_same_as_steps(*isa_, options_);
 }
 
-// Weights are relative to the maximum before they are scaled: logits may be of any size.
+// Probabilities are relative to the maximum before they are scaled, so logits may have any magnitude.
 TEST_P(CpuFlow, GivesWhatStepsGiveWithAlibi) {
   options_.plain = false;
   options_.alibi = true;

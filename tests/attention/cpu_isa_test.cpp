@@ -1,5 +1,5 @@
-// Every instruction-set table of flash2 that this machine has, function by function, against plain loops over the
-// layouts that attention/cpu/isa.h defines. Rows are allocated at their exact size, outputs lie between canaries.
+// Every instruction-set table of flash2 on this machine, function by function, against plain loops over the layouts
+// that attention/cpu/isa.h defines. Rows are allocated at their exact size, and canaries surround the outputs.
 #include "attention/cpu/isa.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ float small_integer(Random& random) { return static_cast<float>(random.between(-
 
 bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-// Elements of a type, aligned as a workspace is, between canaries that must survive.
+// Elements of a type with the alignment of a workspace, between canaries that must survive.
 class Guarded {
  public:
   Guarded(DType dtype, std::ptrdiff_t count)
@@ -59,7 +59,7 @@ class Guarded {
   std::unique_ptr<unsigned char, void (*)(void*)> memory_;
 };
 
-// An operand of an instruction set: elements as isa.h lays them out, chunk by chunk, a chunk part by part.
+// An operand of an instruction set: elements in the layout of isa.h, chunk by chunk, each chunk part by part.
 class Panels {
  public:
   Panels(const Isa& isa, std::ptrdiff_t count, std::ptrdiff_t chunk)
@@ -92,7 +92,7 @@ class Panels {
   Guarded elements_;
 };
 
-// A caller's matrix, each row a heap block of its own that ends where the row does; some rows may be null.
+// A caller's matrix. Each row is a separate heap block that ends with the row; some rows may be null.
 struct Matrix {
   DType dtype;
   int rows, cols, col_stride;
@@ -120,7 +120,7 @@ struct Matrix {
   }
 };
 
-// An instruction set and what its panels hold.
+// An instruction set and the type of its panels.
 struct Table {
   const char* name;
   DType compute;
@@ -135,7 +135,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
     if (!isa_) GTEST_SKIP() << "this machine does not have " << GetParam().name;
     ASSERT_STREQ(isa_->name, GetParam().name);
   }
-  // Where isa.h says that step t of a row of an M panel, or of a column of an N panel `width` wide, lies.
+  // Position in isa.h's layout of step t of a row of an M panel, or of a column of an N panel `width` wide.
   std::ptrdiff_t in_m(int r, int t, int steps) const {
     const int m = isa_->m, k = isa_->k;
     return static_cast<std::ptrdiff_t>(r / m) * steps * m + t / k * m * k + r % m * k + t % k;
@@ -145,7 +145,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
     return static_cast<std::ptrdiff_t>(c / width) * steps * width + t / k * k * width + within / p * width * p +
            c % width * p + within % p;
   }
-  // Where pack_nt puts row r among the steps.
+  // Index of row r among the steps after pack_nt.
   int row_step(int r) const {
     const int k = isa_->k, within = r % k;
     return isa_->interleaved ? r - within + within % (k / 2) * 2 + within / (k / 2) : r;
@@ -156,12 +156,12 @@ class CpuIsa : public testing::TestWithParam<Table> {
     return {DType::fp32, DType::fp16, DType::bf16};
   }
 
-  // Packs the matrix and checks that element (r, c) lies at index(r, c), zeros around it, and the answer.
+  // Packs the matrix and checks that element (r, c) is at index(r, c), with zeros around it, and the return value.
   template <class Index>
   void expect_packed(const char* what, bool (*pack)(const Pack&), const Matrix& matrix, int rows, int cols,
                      bool non_finite, Index index) {
     Panels out(*isa_, static_cast<std::ptrdiff_t>(rows) * cols, isa_->m * isa_->k);
-    std::vector<const void*> all = matrix.pointers;  // and those that follow
+    std::vector<const void*> all = matrix.pointers;  // and the rows that follow
     for (int i = 0; i < matrix.rows % 3 * 25; ++i) all.push_back(i % 4 == 1 ? nullptr : matrix.blocks[0].get());
     all.shrink_to_fit();
     const Pack request{.rows = all.data(),
@@ -176,7 +176,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
                               std::to_string(matrix.col_stride);
     EXPECT_EQ(pack(request), non_finite) << title;
     EXPECT_TRUE(out.intact()) << title << " wrote outside of its output";
-    if (non_finite && isa_->parts > 1) return;  // nobody will read them
+    if (non_finite && isa_->parts > 1) return;  // the caller does not read them
     for (int r = 0; r < rows; ++r) {
       for (int c = 0; c < cols; ++c) {
         ASSERT_TRUE(same(out[index(r, c)], matrix.at(r, c)))
@@ -205,7 +205,8 @@ class CpuIsa : public testing::TestWithParam<Table> {
     }
   }
 
-  // Of whole numbers, so that scores are exact; found with the products where every lane sees all keys, and else after.
+  // Uses whole numbers, so that scores are exact. The maxima are computed with the matmuls if every lane sees all keys,
+  // otherwise after them.
   void expect_largest_scores(const RowPanel& panel) {
     Random random(11);
     const int keys = 3 * isa_->step, d = 40, steps = rounded_up(d, isa_->k), n = panel.n;
@@ -253,7 +254,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
       const int lanes = static_cast<int>(random.between(1, panel.n)), cols = static_cast<int>(random.between(1, 70));
       Guarded c(DType::fp32, rounded_up(cols, isa_->m) * panel.n), divisor(DType::fp32, panel.n);
       const auto factor = static_cast<float>(random.normal());
-      // With 3e38, also quotients and inverses that are not finite though both operands are; at times none is odd.
+      // 3e38 also gives non-finite quotients and inverses of finite operands; sometimes no value is special.
       const bool odd = random.chance(0.7);
       for (int i = 0; i < cols * panel.n; ++i) {
         c.set(i, odd && random.chance(0.01) ? random.pick({kNaN, kInf, -kInf, 3e38f, -3e38f}) : random.normal());
@@ -346,7 +347,7 @@ TEST_P(CpuIsa, PackingTellsOfNonFiniteValues) {
   }
 }
 
-// As where only scores are wanted: dv_rows is 0.
+// The case in which only scores are wanted: dv_rows is 0.
 TEST_P(CpuIsa, NoPanelsAreNoProducts) {
   for (const bool lanes : {false, true}) {
     const int width = lanes ? isa_->n : isa_->cols, tile = isa_->m * width;
@@ -430,8 +431,9 @@ TEST_P(CpuIsa, MultipliesRealNumbers) {
   }
 }
 
-// Panels in parts hold every bit of fp32, and products lose no more than fp32 arithmetic does: against float64, with
-// all of the value's bits set at random and steps enough that a sum begun with C, or a part left out, would show.
+// Panels of split floats keep every bit of fp32, and matmuls lose no more than fp32 arithmetic. The test compares with
+// float64, with all bits of the values random. It has enough steps to reveal a sum that began with C, or a missing
+// part.
 TEST_P(CpuIsa, MultipliesPartsAsFp32) {
   if (isa_->parts == 1) GTEST_SKIP() << "its elements are of one part";
   Random random(9);
@@ -453,7 +455,8 @@ TEST_P(CpuIsa, MultipliesPartsAsFp32) {
         sum += term;
         square += term * term;
       }
-      const double error = std::abs(c[r * n + lane] - sum) / std::sqrt(square);  // of what a random sum is large
+      const double error = std::abs(c[r * n + lane] - sum) / std::sqrt(square);  // relative to the magnitude of a
+                                                                                 // random sum
       worst = std::max(worst, error);
       total += error;
     }
@@ -462,7 +465,8 @@ TEST_P(CpuIsa, MultipliesPartsAsFp32) {
   EXPECT_LT(total / (m * n), 1.5 * 0x1p-24);
 }
 
-// What panels in parts cannot hold, they tell of: then the largest value of the rows is tiny or huge. Zeros they hold.
+// Panels of split floats report values that they cannot represent: the largest value of the rows is then tiny or huge.
+// They can represent zeros.
 TEST_P(CpuIsa, PartsTellOfValuesThatTheyCannotHold) {
   if (isa_->parts == 1) GTEST_SKIP() << "its elements are of one part";
   Random random(10);
@@ -555,7 +559,7 @@ TEST_P(CpuIsa, DotsRows) {
   }
 }
 
-// Also of sets that this machine does not have, to be skipped.
+// Includes sets that this machine does not have, which are skipped.
 std::vector<Table> all_tables() {
   std::vector<Table> list;
   for (const InstructionSet& one : instruction_sets()) {

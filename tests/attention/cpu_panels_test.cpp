@@ -1,5 +1,5 @@
-// A row's result over few keys does not depend on the panel that it lies in, wide or narrow, nor on what its neighbours
-// are. (Sums over more than one and a half pieces are cut by what the whole panel sees.)
+// A row's result over few keys does not depend on its panel, wide or narrow, or on its neighbours. (Sums over more than
+// one and a half chunks are divided by the keys that the whole panel sees.)
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -64,7 +64,7 @@ TEST_P(CpuPanels, GiveARowTheSameResult) {
   }
 }
 
-// Some engines find maxima as they multiply, where all lanes see all keys of whole tiles.
+// Some kernels compute maxima during the matmul if all lanes see all keys of whole tiles.
 INSTANTIATE_TEST_SUITE_P(Keys, CpuPanels, testing::Values(Keys{45, false}, Keys{48, false}, Keys{48, true}),
                          [](const auto& info) {
                            return std::to_string(info.param.count) + (info.param.causal ? "_causal" : "_full");

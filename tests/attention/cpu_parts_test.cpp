@@ -1,5 +1,5 @@
-// fp32 as a sum of bf16 parts, on instruction sets whose products are of those: the exactness rule holds whatever the
-// sizes of the values are, what parts cannot hold is done without them, and explain says which problems get them.
+// fp32 as split bf16 floats, on instruction sets with bf16 matmuls. The exactness rule holds for any magnitudes, values
+// that parts cannot represent use another path, and explain reports which problems use parts.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,7 +47,7 @@ Results run_on(const char* isa, const Data& data) {
   return outcome.results;
 }
 
-// The rule, in most of many draws where one breaks it.
+// Applies the rule; if one draw breaks it, most of many draws must satisfy it.
 template <class Change>
 std::string rule(Case c, Change&& change) {
   const auto broken = [&](const Data& data) {
@@ -82,7 +82,7 @@ TEST_F(CpuParts, KeepTheRuleWhereRowsDifferInSize) {
   }
 }
 
-// Inputs all large, all small, and small where products of three count: V, dO and K, or V, dO and Q.
+// Inputs all large, all small, and small where the products of three matter: V, dO and K, or V, dO and Q.
 TEST_F(CpuParts, KeepTheRuleWhateverTheSizeOfInputs) {
   struct Sizes {
     int q, k, v, d_o;
@@ -108,7 +108,8 @@ TEST_F(CpuParts, KeepTheRuleWhateverTheSizeOfInputs) {
   }
 }
 
-// One value that parts do not hold, anywhere, and the call is that of the set below, bit by bit; none, and it is not.
+// One value anywhere that parts cannot represent makes the call equal, bit by bit, to that of the next lower set.
+// Without such a value the bits differ.
 TEST_F(CpuParts, WhatTheyCannotHoldIsDoneWithoutThem) {
   const Case c = cases().back();
   EXPECT_NE(first_difference(run_on(kSet, Data(c)), run_on("avx512", Data(c))), "");

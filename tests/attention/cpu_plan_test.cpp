@@ -1,4 +1,4 @@
-// attention/cpu/plan: what a running maximum stands for, and how rows become panels.
+// attention/cpu/plan: the value that a running maximum represents, and the division of rows into panels.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ Isa isa_that_fuses(bool fused) {
   return isa;
 }
 
-// Weights are 2^(s * factor - m) with m = fl(max * factor), too small by 2^(m - max * factor): LSE is larger by as
-// much.
+// Probabilities are 2^(s * factor - m) with m = fl(max * factor), too small by 2^(m - max * factor): LSE is larger by
+// the same factor.
 TEST(LogitOfMax, CountsWhatTheExponentWasRoundedBy) {
   const ScoreOptions options = plain_options(0.125f);
   const Isa isa = isa_that_fuses(true);
@@ -43,7 +43,7 @@ TEST(LogitOfMax, CountsWhatTheExponentWasRoundedBy) {
   EXPECT_EQ(logit(-kInfinity), -kInfinity);
 }
 
-// Where weights are taken from (s - max) * factor, nothing is lost.
+// If probabilities use (s - max) * factor, nothing is lost.
 TEST(LogitOfMax, IsTheMaximumWhereDifferencesAreTaken) {
   const ScoreOptions options = plain_options(0.125f);
   ScoreOptions exact = options;
@@ -58,7 +58,7 @@ TEST(LogitOfMax, IsTheMaximumWhereDifferencesAreTaken) {
   EXPECT_EQ(LogitOfMax(isa_that_fuses(true), options)(far), far * 0.125);
 }
 
-// Lanes of a row block's panels, as in "12 12 8".
+// Lanes of a row block's panels, for example "12 12 8".
 std::string lanes_of(int wide, int narrow, int rows) {
   Isa isa{};
   isa.n = wide;

@@ -1,4 +1,4 @@
-// attention/cpu/soon_wanted: what is fetched while a unit is worked off, and when nothing is.
+// attention/cpu/soon_wanted: the lines that are prefetched during a unit, and the cases without prefetch.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(SoonWanted, IsTheOutputAloneOfTheLastUnits) {
   for (const char* tensor : soon->tensors) EXPECT_EQ(tensor, SoonCall::of_unit(call.o, SoonCall::kUnits - 1));
 }
 
-// All of a unit by the time that its scores have become weights: 256 lines, and 256 times 64 scores.
+// Prefetches all of a unit by the time its scores have become probabilities: 256 lines, and 256 times 64 scores.
 TEST(SoonWanted, ReachesTheLastLineInTime) {
   SoonCall call;
   std::optional<Soon> soon = call.soon(0);

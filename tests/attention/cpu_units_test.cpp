@@ -1,5 +1,5 @@
-// Units as tasks (attention/cpu/units_in_work.h): every block once, each unit's in order and between its beginning and
-// its end, by one thread and by several, with blocks that others help with.
+// Units as tasks with work stealing (attention/cpu/units_in_work.h). Every block runs once, in order and between its
+// unit's begin and end, with one thread and several, including blocks that other threads steal.
 #include "attention/cpu/units_in_work.h"
 
 #include <gtest/gtest.h>
@@ -17,18 +17,18 @@ namespace {
 
 constexpr int kMostThreads = 8;
 
-// What was seen of one unit.
+// Observations of one unit.
 struct Seen {
   explicit Seen(std::int64_t blocks) : times(static_cast<std::size_t>(blocks)) {}
   std::atomic<int> begun{0}, ended{0}, owner{-1};
   std::atomic<std::int64_t> done{0};
-  std::vector<std::atomic<int>> times;  // of each block
-  std::int64_t last[kMostThreads];      // block of each thread
+  std::vector<std::atomic<int>> times;  // per block
+  std::int64_t last[kMostThreads];      // last block per thread
 };
 
 class Units : public testing::TestWithParam<int> {
  protected:
-  // Unit `refused` is not gone on with.
+  // Work on unit `refused` does not continue.
   std::deque<Seen> work_off(std::int64_t units, std::int64_t blocks, std::int64_t refused = -1) {
     std::deque<Seen> seen;
     for (std::int64_t unit = 0; unit < units; ++unit) {

@@ -1,4 +1,4 @@
-// No linker looks at the names of functions that are found at run time. Needs the toolkit, not a GPU.
+// The linker does not check names of functions that are resolved at run time. Needs the toolkit, not a GPU.
 #include "attention/standard/cuda/cublas_library.h"
 
 #include <gtest/gtest.h>

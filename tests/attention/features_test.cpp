@@ -1,5 +1,5 @@
-// What each feature means, said in simpler terms: the oracle against a plain definition and against itself with the
-// feature written out; gradients by finite differences; integer-valued inputs exactly; fp32 accuracy at length.
+// Each feature in simpler terms: the oracle against a plain definition, and against itself with the feature written
+// out. Also gradients by finite differences, exact results for integer inputs, and fp32 accuracy over long sequences.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -88,7 +88,7 @@ TEST(Oracle, FollowsThePlainDefinition) {
   }
 }
 
-// A packed batch is its sequences, each by itself. Dropout is left out: its counter is the sequence's number.
+// A packed batch equals its separate sequences. Dropout is excluded: its counter contains the sequence number.
 TEST(Oracle, PackedIsEachSequenceAlone) {
   const Case packed = case_from(
       "b4 h4/2 s9x12 d6/7 causal=bottom_right window=5:-1 alibi packed lengths_q=9,0,4,1 "
@@ -130,7 +130,7 @@ double loss(const Data& data) {
   return sum;
 }
 
-// Derivative of the loss by the value at `set`, by a five-point formula; steps are exact in fp32.
+// Derivative of the loss with respect to the value that `set` writes, by a five-point formula; steps are exact in fp32.
 template <class Set>
 double derivative(const Data& data, float value, Set&& set) {
   constexpr float kStep = 0x1p-7f;
@@ -207,14 +207,12 @@ void for_every_kernel(const Data& data, Check&& check) {
   }
 }
 
-// Scores so far apart that one key has all the weight: O is that row of V, dV that row of dO, bit by bit.
+// Scores so far apart that one key has probability 1: O is that row of V, dV that row of dO, bit by bit.
 TEST(Integers, OneKeyTakesAll) {
   for (const DType dtype : kDTypes) {
     Case c = case_from("h2/1 s40 d40/24 {} scale=1 values=integer seed=41", name_of(dtype));
     Data data(c);
-    const auto key_of = [](std::int64_t h, std::int64_t i) {
-      return (i * 7 + h * 3) % 40;
-    };  // 7 and 40 have no divisor
+    const auto key_of = [](std::int64_t h, std::int64_t i) { return (i * 7 + h * 3) % 40; };  // 7 and 40 are coprime
     for_each(data.q.view.shape,
              [&](auto b, auto h, auto i, auto e) { data.q.set(b, h, i, e, e == key_of(h, i) ? 128.f : 0.f); });
     for_each(data.k.view.shape, [&](auto b, auto h, auto j, auto e) { data.k.set(b, h, j, e, e == j ? 2.f : 0.f); });
@@ -251,12 +249,12 @@ TEST(Integers, EqualWeights) {
           for (std::int64_t i = 0; i < c.sq; ++i) sum += data.d_o.at(0, 0, i, e);
           dv.push_back(sum / static_cast<double>(keys));
         });
-        if (who == "reference") {  // it divides by exp(log-sum-exp), which float64 rounds too
+        if (who == "reference") {  // it divides by exp(log-sum-exp), which is rounded in float64 too
           EXPECT_LE(largest_difference(o, results.o), 1e-15) << strobe::name_of(dtype) << ", " << keys << " keys";
         } else {
           EXPECT_EQ(o, results.o) << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
         }
-        // The others take weights from LSE, a logarithm that is rounded.
+        // The others compute probabilities from LSE, a rounded logarithm.
         const bool rounded = dtype == DType::fp32 && !who.starts_with("flash2");
         EXPECT_LE(largest_difference(dv, results.dv), (rounded ? 0x1p-20 : 0) * 20 / static_cast<double>(keys))
             << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";

@@ -1,6 +1,6 @@
-// Random problem descriptions against the validator: each is accepted or refused with one line, none crashes.
-// STROBE_FUZZ_TRIES sets how many (by default a million), STROBE_FUZZ_SEED where they start. One in a thousand is a
-// valid problem in exact-size memory that really runs, for the sanitizers to watch.
+// Random problem descriptions against the validator: each is accepted, or refused with one line, and none crashes.
+// STROBE_FUZZ_TRIES sets the number of tries (default: a million), STROBE_FUZZ_SEED the first seed. One in a thousand
+// is a valid problem in exact-size memory that actually runs, for the sanitizers.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@
 namespace strobe {
 namespace {
 
-constexpr std::uint64_t kTries = test::kSanitized ? 100000 : 1000000;  // a sanitizer makes each ten times as long
+constexpr std::uint64_t kTries = test::kSanitized ? 100000 : 1000000;  // a sanitizer makes each try ten times slower
 
 using Shape = std::array<std::int64_t, 4>;
 
@@ -95,11 +95,11 @@ struct Description {
   BackwardInputs inputs;
   Gradients gradients;
   Execution execution;
-  std::vector<std::int64_t> indices_q, indices_k;  // behind lengths or offsets, of 64 bits
-  std::vector<std::int32_t> indices_32;            // behind both, of 32 bits
+  std::vector<std::int64_t> indices_q, indices_k;  // 64-bit data of lengths or offsets
+  std::vector<std::int32_t> indices_32;            // 32-bit data of both
 };
 
-// Distinct, aligned, and no memory of this process.
+// Distinct aligned addresses outside the memory of this process.
 template <class T>
 T* address(int n) {
   return reinterpret_cast<T*>(std::uintptr_t{0x10000} * static_cast<std::uintptr_t>(n + 1));
@@ -131,7 +131,7 @@ std::vector<std::int64_t> random_offsets(Dice& dice, std::int64_t sequences, std
   return offsets;
 }
 
-// A valid problem, mostly small, sometimes of absurd but lawful sizes.
+// A valid problem, mostly small, sometimes with absurd but valid sizes.
 void describe(Dice& dice, Description& d) {
   const bool large = dice.one_in(6);
   const auto size = [&](std::int64_t most) {
@@ -197,11 +197,11 @@ void spoil(Dice& dice, BasicView<Void>& view) {
   }
 }
 
-// One thing made wrong, or merely different.
+// Makes one thing wrong, or merely different.
 void spoil(Dice& dice, Description& d) {
   Attention& a = d.attention;
   const auto index = [&](IndexView& view) {
-    // A larger count would say that there is memory where there is none.
+    // A larger count would claim memory that does not exist.
     if (dice.one_in(2)) view.count = std::min(view.count, dice.nasty());
     if (dice.one_in(4)) view.data = nullptr;
     if (dice.one_in(4)) view.bits = static_cast<int>(dice.one_in(2) ? 16 : std::min<std::int64_t>(view.bits, 32));
@@ -242,7 +242,7 @@ void spoil(Dice& dice, Description& d) {
   }
 }
 
-// What kernels rely on.
+// Conditions that kernels rely on.
 void check_problem(const Problem& problem) {
   ASSERT_GE(problem.d, 1);
   ASSERT_LT(std::max(problem.d, problem.dv), (1LL << 31) - 64);
@@ -268,7 +268,7 @@ struct Tally {
   std::int64_t accepted = 0, refused = 0, ran = 0;
 };
 
-// One description through one of the three validators, and an accepted query through the chooser.
+// Runs one description through one of the three validators, and an accepted query through the chooser.
 void try_description(Dice& dice, Tally& tally) {
   Description d;
   describe(dice, d);
@@ -290,7 +290,7 @@ void try_description(Dice& dice, Tally& tally) {
     const std::string text = error.what();
     ASSERT_EQ(text.rfind("attention: ", 0), 0u) << text;
     ASSERT_EQ(text.find('\n'), std::string::npos) << text;
-    // flash2 by name, with a head dimension that its tiles do not hold, is a problem and not its.
+    // If flash2 is forced and its tiles do not support the head dimension, the problem itself is valid.
     const bool refused_by_kernel = text.find("'flash2' refuses: head dimensions") != std::string::npos;
     ASSERT_EQ(error.code(), refused_by_kernel ? ErrorCode::unsupported : ErrorCode::invalid_argument) << text;
     ++tally.refused;
@@ -403,7 +403,7 @@ TEST(Fuzz, ValidatorNeverCrashes) {
   RecordProperty("accepted", std::to_string(tally.accepted));
   RecordProperty("refused", std::to_string(tally.refused));
   RecordProperty("ran", std::to_string(tally.ran));
-  if (tries >= 10000) {  // the dice reach both sides
+  if (tries >= 10000) {  // the random descriptions reach both outcomes
     EXPECT_GT(tally.accepted, tries / 10);
     EXPECT_GT(tally.refused, tries / 10);
     EXPECT_GT(tally.ran, tries / 2000);

@@ -1,5 +1,5 @@
-// Golden values from PyTorch (tests/data/golden, made by tools/golden): the float64 reference agrees to 1e-12,
-// every kernel in fp32 to a few units in the last place.
+// Golden values from PyTorch (tests/data/golden, made by tools/golden): the float64 reference agrees to 1e-12, every
+// kernel in fp32 to a few ulp.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ struct Golden {
   std::int64_t size(const std::string& name) const { return static_cast<std::int64_t>(fields.at(name).at(0)); }
   bool has(const std::string& name) const { return fields.count(name) > 0; }
 
-  // Lengths as they are, or as cumulative offsets in a packed batch.
+  // Lengths unchanged, or as cumulative offsets in a packed batch.
   std::vector<std::int64_t> indices(const std::string& name) const {
     std::vector<std::int64_t> out;
     if (!has(name)) return out;
@@ -93,7 +93,8 @@ std::vector<std::filesystem::path> files() {
   return found;
 }
 
-// Equal where the golden value is not finite; elsewhere within `tolerance` of the largest golden value.
+// Expects equality if the golden value is not finite, otherwise a difference within `tolerance` of the largest golden
+// value.
 template <class T>
 void expect_close(const Golden& golden, const std::string& name, const std::vector<T>& values, double tolerance) {
   const Values& expected = golden.fields.at(name);

@@ -1,5 +1,5 @@
-// What a caller on a GPU may count on: the same bits however often and wherever a call runs, graphs, threads, nothing
-// allocated, and errors that say what happened.
+// Guarantees for a GPU caller: the same bits in every run, stream and thread, graphs, no allocations, and errors that
+// describe the problem.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@
 namespace strobe::test {
 namespace {
 
-// Problems whose work is shared out in different ways; those of determinism_test.cpp.
+// Problems whose work is distributed in different ways; the same as in determinism_test.cpp.
 std::vector<Case> contract_shapes() {
   return {
       case_from("s700 d64 seed=11"),
@@ -38,7 +38,7 @@ std::vector<Case> contract_shapes() {
 
 class GpuContract : public GpuTest {};
 
-// visit(passes, what) for every kernel, type and shape.
+// Calls visit(passes, what) for every kernel, type and shape.
 template <class Visit>
 void for_all(const GpuRunOptions& options, Visit&& visit, const std::vector<Case>& cases = contract_shapes()) {
   GpuLane lane;
@@ -60,7 +60,7 @@ void for_all(const GpuRunOptions& options, Visit&& visit, const std::vector<Case
 
 using Bytes = std::map<std::string, std::vector<char>>;
 
-// In any order dQ, and a dbias that several share, are summed differently each time.
+// Without determinism, the order of sums of dQ, and of a shared dbias, changes from run to run.
 std::string first_difference(const Bytes& a, const Bytes& b, bool deterministic = true) {
   for (const auto& [name, bytes] : a) {
     if (!deterministic && (name == "dQ" || name == "dbias")) continue;
@@ -69,7 +69,7 @@ std::string first_difference(const Bytes& a, const Bytes& b, bool deterministic 
   return "";
 }
 
-// How many bf16 elements differ by more than sums in another order do.
+// Number of bf16 elements that differ by more than a different summation order explains.
 std::size_t count_apart(const std::vector<char>& a, const std::vector<char>& b) {
   const auto at = [](const std::vector<char>& bytes, std::size_t element) {
     std::uint16_t bits;
@@ -113,13 +113,13 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
     }
   };
   auto cases = contract_shapes();
-  // More tiles of rows than the GPU has multiprocessors.
+  // More row tiles than the GPU has multiprocessors.
   cases.push_back(case_from("h560/4 s8x140 d64 seed=17"));
   for_all({.kernel = ""}, replays, cases);
 }
 
-// Blocks of a backward wait for each other: for their turn to add to dQ, and for its sum before it is rounded. With
-// several tiles for each multiprocessor, and much else to be written to memory, they all come to their end.
+// Blocks of a backward wait for each other: for their turn in the ordered accumulation of dQ, and for its complete sum
+// before rounding. All of them finish, with several tiles per multiprocessor and much other memory traffic.
 TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
   const auto calls = static_cast<int>(number_from("STROBE_TEST_CALLS", 500));
   std::vector<Case> cases;
@@ -148,7 +148,7 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
           const Bytes outputs = passes.outputs();
           if (i == 0) first = outputs;
           ASSERT_EQ(first_difference(first, outputs, deterministic), "") << kernel << ": " << describe(c) << ", " << i;
-          // One that was rounded too early lacks whole tiles of keys.
+          // dQ that was rounded too early lacks whole key tiles.
           ASSERT_EQ(count_apart(first.at("dQ"), outputs.at("dQ")), 0u) << kernel << ": " << describe(c) << ", " << i;
         }
       }
@@ -191,7 +191,7 @@ TEST_F(GpuContract, ThreadsOnStreamsOfTheirOwn) {
   }
 }
 
-// Threads that have asked CUDA for nothing yet, on the stream that is everybody's.
+// Threads without any previous CUDA call, on the null stream.
 TEST_F(GpuContract, NewThreadsBeginWithAPassOnTheNullStream) {
   GpuLane lane;
   const auto whole_card_ends = [] { const GpuBuffer freed(256); };
@@ -225,7 +225,7 @@ TEST_F(GpuContract, NewThreadsBeginWithAPassOnTheNullStream) {
   }
 }
 
-// Nothing that a thread has learnt of a place in memory is taken for another tensor of that place.
+// A thread must not reuse anything cached for an address when another tensor is there.
 TEST_F(GpuContract, MemoryIsReadAnewInAnotherShape) {
   constexpr std::size_t kElements = 2 * 512 * 64;
   std::vector<std::uint16_t> values(kElements);
@@ -249,7 +249,7 @@ TEST_F(GpuContract, MemoryIsReadAnewInAnotherShape) {
   const auto all_of = [&](auto&& view, bool in_one_place) {
     return Attention{.q = view(inputs[0]), .k = view(inputs[in_one_place ? 0 : 1]), .v = view(inputs[2])};
   };
-  // The same place in other sizes, in other strides, and in boxes of rows of Q and of keys.
+  // The same address with other sizes, other strides, and boxes of rows of Q and of keys.
   for (const std::array<std::int64_t, 4>& shape :
        {std::array<std::int64_t, 4>{1, 2, 512, 64}, {1, 1, 512, 128}, {2, 2, 256, 64}, {1, 4, 128, 128}}) {
     const auto heads_first = [&](const GpuBuffer& at) { return view_bhsd<const void>(at.data(), DType::bf16, shape); };
@@ -304,7 +304,7 @@ TEST_F(GpuContract, AMissingWorkspaceIsAnErrorWithTheBytes) {
   }
 }
 
-// FlashAttention-2's own closed form: dQ as fp32 and one number a row, at head dimensions that need no padding.
+// FlashAttention-2's closed form: dQ as fp32 and one number per row, at head dimensions that need no padding.
 TEST_F(GpuContract, TheBackwardOfFlash2NeedsTheSumOfDqAndDelta) {
   const std::int64_t batch = 2, heads = 4, length = 512;
   for (const DType dtype : {DType::fp16, DType::bf16}) {
@@ -330,7 +330,7 @@ TEST_F(GpuContract, ABiasOverPackedSequencesNeedsBounds) {
   EXPECT_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}), Error);
 }
 
-// Lengths in GPU memory are not read on the host: what lies beyond the tensor is cut there.
+// The host does not read lengths in GPU memory: kernels clamp those beyond the tensor.
 TEST_F(GpuContract, LengthsBeyondTheTensorAreCut) {
   for (const std::string& kernel : gpu_kernels()) {
     Case c = case_from("b3 h2 s40x70 d32 seed=3");
@@ -384,7 +384,7 @@ TEST_F(GpuContract, NoRowsGiveZeroGradients) {
   for (std::size_t n = 0; n < dv.bytes() / 4; ++n) EXPECT_EQ(words[n], 0u) << n;
 }
 
-// A NaN reaches the rows that use it, perhaps others of its tile or head, never another KV head.
+// A NaN reaches the rows that use it, perhaps others of its tile or head, but never another KV head.
 TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
   GpuLane lane;
   for (const DType dtype : kDTypes) {
@@ -403,7 +403,7 @@ TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
         const auto& was = expected.*member;
         const auto& is = results.*member;
         const bool by_keys = member == &Results::dk || member == &Results::dv;
-        const std::size_t heads = by_keys ? 4 : 8;  // of both sequences
+        const std::size_t heads = by_keys ? 4 : 8;  // heads of both sequences
         for (std::size_t i = 0; i < is.size(); ++i) {
           const std::size_t head = i / (is.size() / heads);
           const bool reached = by_keys ? head == 1 : head == 2 || head == 3;  // KV head 1 of the first sequence
@@ -418,8 +418,8 @@ TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
   }
 }
 
-// A wild pointer makes one call fail while nobody waits for it; the next call must not take the blame. In a process of
-// its own, which is lost to CUDA afterwards.
+// A wild pointer makes one asynchronous call fail; the next call must not be blamed. Runs in a separate process, which
+// cannot use CUDA afterwards.
 TEST_F(GpuContract, EarlierErrorsAreToldAsSuch) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto provoke = [] {

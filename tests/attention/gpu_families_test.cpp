@@ -1,7 +1,8 @@
-// One small case for every family of kernels on the GPU: each tile kind and head dimension, split keys, every option,
-// both orders of dQ, fp32's planes and its fallbacks, `standard`'s own kernels. What tools/gpu-check runs under
-// compute-sanitizer, since nothing larger ends there in time; each case has several tiles and a part of one. A kernel
-// that gives back a stage wrongly may still pass where each stage is filled once: hopper's have a case for that.
+// One small case per family of GPU kernels: each tile kind and head dimension, split keys, every option and both orders
+// of dQ. Also fp32's planes and fallbacks, and the kernels of `standard`. tools/gpu-check runs it under
+// compute-sanitizer, which needs too long for anything larger. Each case has several tiles and a partial one. A kernel
+// that releases a stage incorrectly may still pass if each stage is filled only once; hopper has a separate case for
+// that.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,12 +22,13 @@ namespace {
 struct Family {
   std::string name;
   Case c;
-  std::string forward{}, backward{};  // what explain() says of the passes on a card with 227 KB; empty: not looked at
+  std::string forward{}, backward{};  // part of explain()'s text for the passes on a card with 227 KB; empty: not
+                                      // checked
   bool deterministic = true;
-  const char* shared_kb = nullptr;  // of the card that is imitated
+  const char* shared_kb = nullptr;  // shared memory of the simulated card
   std::string kernel = "flash2";
   bool tf32 = false;
-  bool spread = false;  // rows of very different sizes side by side
+  bool spread = false;  // adjacent rows of very different magnitudes
   bool forward_only = false;
 };
 
@@ -34,7 +36,7 @@ std::ostream& operator<<(std::ostream& stream, const Family& family) { return st
 
 Case plain(DType dtype, std::int64_t d) { return case_from("h2/1 s150x200 d{} {} seed=21", d, name_of(dtype)); }
 
-// The last key block of every split is a part of one.
+// The last key block of every split is partial.
 Case decode(DType dtype, std::int64_t d) { return case_from("h4/1 s1x600 d{} {} seed=22", d, name_of(dtype)); }
 
 Case with_options(DType dtype, std::int64_t d, const BiasShape& bias_shape) {
@@ -66,7 +68,7 @@ std::vector<Family> families() {
     all.push_back({"shared_bias_" + number, with_options(bf16, d, shared), "", "", d != 64});
     all.push_back({"options_fp32_" + number, with_options(fp32, d, d == 128 ? own : shared), "", "", d != 128});
   }
-  for (const std::int64_t d : {64, 128}) {  // rows of whole vectors, those of the bias too
+  for (const std::int64_t d : {64, 128}) {  // rows of whole vectors, including those of the bias
     const std::string number = std::to_string(d), text = "options, head dimension " + number + ",";
     Case vectors = with_options(bf16, d, {false, true, true});
     vectors.sk = 152;
@@ -113,7 +115,7 @@ std::vector<Family> families() {
     on_hopper("triangle", triangle, true);
     on_hopper("window", window, d == 128);
     on_hopper("packed", lengths, d != 128);
-    // Every stage in shared memory is filled several times: more tiles of keys than stages, more tiles than blocks.
+    // Fills every pipeline stage several times: more key tiles than stages, more tiles than blocks.
     Case rings = case_from("h280/2 s8x400 d{} {} seed=25", d, name_of(bf16));
     rings.causal = d != 128, rings.alignment = Alignment::bottom_right;
     on_hopper("rings", rings, d != 64);
@@ -121,7 +123,7 @@ std::vector<Family> families() {
     heads.heads_q = 560, heads.heads_kv = 4, heads.sk = 140;
     on_hopper("heads", heads, d == 128);
     if (d == 256) continue;
-    // So many tiles of keys that the backward's warpgroups do not take tiles of rows in turns.
+    // So many key tiles that the backward's warpgroups do not alternate row tiles.
     Case crowd = case_from("h96 s140 d{} {} seed=27", d, name_of(bf16));
     crowd.causal = d == 64;
     on_hopper("crowd", crowd, d == 128);
@@ -134,7 +136,7 @@ std::vector<Family> families() {
     split.heads_q = 2, split.sq = 70;
     on_hopper("split", split, true);
   }
-  // Head dimensions that the forward alone has a kernel for, and the options that it alone takes.
+  // Head dimensions that only the forward supports, and options that only it takes.
   const std::pair<std::int64_t, std::int64_t> forward_dims[] = {{96, 96}, {192, 128}, {192, 192}};
   for (const auto& [d, dv] : forward_dims) {
     Case wide = plain(bf16, d);
@@ -143,7 +145,7 @@ std::vector<Family> families() {
     family.kernel = "hopper";
     all.push_back(family);
   }
-  // So many rows of so many heads that the forward's tiles are those of a full card.
+  // So many rows of so many heads that the forward uses the tiles of a full card.
   struct FullCard {
     std::int64_t d, dv, heads, sq, sk;
     bool causal;
@@ -218,7 +220,7 @@ std::vector<Family> families() {
   return all;
 }
 
-// Imitates a card with so much shared memory, where it is said, until the end of the scope.
+// Simulates a card with this much shared memory until the end of the scope, if a value is given.
 class CardScope {
  public:
   explicit CardScope(const char* kilobytes) {
@@ -267,7 +269,7 @@ TEST_P(GpuFamilies, BothPasses) {
                                       .forward_only = family.forward_only});
   EXPECT_EQ(outcome.complaint, "");
   Case rounded = family.c;
-  if (family.tf32) rounded.dtype = DType::fp16;  // of as many bits
+  if (family.tf32) rounded.dtype = DType::fp16;  // has as many bits
   const Results reference = family.forward_only ? oracle_forward(data, 1) : oracle(data, 1);
   EXPECT_EQ(plausibility(rounded, reference, outcome.results), "") << describe(family.c);
 }

@@ -1,6 +1,5 @@
-// fp32 on tensor cores, where its parts could show: sums that only grow, which accumulators that cut instead of
-// rounding make drift, and rows of very different sizes or that are not finite, which share scales with others. And
-// tf32, which rounds on purpose.
+// fp32 on tensor cores in cases that could reveal the split floats. Sums of one sign drift if accumulators truncate.
+// Rows of very different magnitudes, or non-finite ones, share scales with others. Also TF32, which rounds by design.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,7 +58,7 @@ TEST_F(GpuFp32, RowsOfAllSizes) {
     const Case c = long_case(200, 300, dim);
     SCOPED_TRACE(describe(c));
     Data data(c);
-    // Scores stay of the order of 1: the rows of Q are as much smaller as those of K are larger.
+    // Scores stay of the order of 1: the rows of Q are scaled down as much as those of K are scaled up.
     change_inputs(data, [](int tensor, std::int64_t row, float value) {
       const int spread = static_cast<int>(row * 7 % 25) - 12;
       return std::ldexp(value, tensor == 0 ? -40 : tensor == 1 ? 40 : spread);
@@ -73,7 +72,7 @@ TEST_F(GpuFp32, RowsOfAllSizes) {
   }
 }
 
-// Values that spoils(index) is true of are not finite, the others what they were.
+// Expects values where spoils(index) is true to be non-finite, and the others unchanged.
 template <class Spoils>
 void expect_spoiled(const std::vector<double>& plain, const std::vector<double>& values, Spoils&& spoils) {
   ASSERT_EQ(values.size(), plain.size());
@@ -86,7 +85,7 @@ void expect_spoiled(const std::vector<double>& plain, const std::vector<double>&
   }
 }
 
-// Rows of dQ that have nothing to do with it stay what they were.
+// Unrelated rows of dQ stay unchanged.
 TEST_F(GpuFp32, OneRowThatIsNotFinite) {
   constexpr std::int64_t kRow = 37;
   GpuLane lane;
@@ -105,7 +104,7 @@ TEST_F(GpuFp32, OneRowThatIsNotFinite) {
   }
 }
 
-// Keys past the triangle, and rows before it, hold what nobody reads: as large as floats go.
+// Keys past the causal boundary, and rows before it, are unused and contain values near the largest float.
 TEST_F(GpuFp32, HugeValuesThatNoRowUses) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
@@ -137,7 +136,7 @@ TEST_F(GpuFp32, InfinityInVSpoilsItsColumnAlone) {
     data.v.set(0, 0, 40, 0, std::numeric_limits<float>::infinity());
     data.remember();
     const std::vector<double> o = GpuCase(data, lane).run({.kernel = "flash2"}).results.o;
-    // Of the first head; column 0 is its first.
+    // Rows of the first head; column 0 is its first.
     expect_spoiled(plain, o, [&](std::int64_t i) { return i < 64 * dim && i % dim == 0; });
   }
 }
@@ -169,7 +168,7 @@ TEST_F(GpuFp32, Tf32RoundsOnlyWhereItIsAllowed) {
     EXPECT_LT(relative_error(reference.o, on_gpu.run({.kernel = "standard"}).results.o).max, 1e-5);
     EXPECT_GT(relative_error(reference.o, standard.o).max, 1e-5);
     Case rounded = c;
-    rounded.dtype = DType::fp16;  // of as many bits
+    rounded.dtype = DType::fp16;  // has as many bits
     EXPECT_EQ(exactness(rounded, reference, standard, flash2.results), "");
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       for (const Verdict& verdict : explain(on_gpu.attention(), pass, {.device = Device::cuda, .tf32 = true})) {

@@ -1,5 +1,5 @@
 // The exactness rule over the generated grid on a GPU: the cases and the float64 oracle of grid_test.cpp, the kernels
-// of Device::cuda, every type held against `standard` of the same device. `standard` itself has the limit of
+// of Device::cuda, every type compared with `standard` on the same device. `standard` itself has the limit of
 // plausibility().
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ constexpr std::int64_t kGpuPerShard = kGridSize / kGpuShards;
 // Half of the cases sum dQ in any order.
 bool is_deterministic(const Case& c) { return c.seed % 2 == 0; }
 
-// Of a case that broke the rule on one draw of values, as in grid_test.cpp.
+// Applies the rule to many draws of a case that broke it on one, as in grid_test.cpp.
 std::string exactness_of_many(Case c, const std::string& kernel, GpuLane& lane) {
   Draws draws;
   const bool deterministic = is_deterministic(c);
@@ -39,20 +39,20 @@ std::string exactness_of_many(Case c, const std::string& kernel, GpuLane& lane) 
   return draws.verdict();
 }
 
-// Everything wrong with one case, or nothing.
+// All errors of one case, or an empty string.
 std::string examine(const Case& c, GpuLane& lane) {
   const Data data(c);
   GpuCase on_gpu(data, lane);
   const Results reference = oracle(data, 1);
   const auto names = gpu_kernels();
-  std::optional<Outcome> standard;  // absent where STROBE_TEST_KERNEL leaves it out
+  std::optional<Outcome> standard;  // absent if STROBE_TEST_KERNEL excludes it
   std::string text;
   if (std::find(names.begin(), names.end(), "standard") != names.end()) {
     standard = on_gpu.run({.kernel = "standard"});
     text = standard->complaint + plausibility(c, reference, standard->results);
     if (!text.empty()) text = "standard on cuda:\n" + text;
   }
-  std::vector<std::string> suspects;  // looked at last: their draws take the lane's memory
+  std::vector<std::string> suspects;  // checked last: their draws take the lane's memory
   for (const std::string& kernel : names) {
     if (kernel == "standard" || !on_gpu.refusal(kernel).empty()) continue;
     std::string wrong;

@@ -1,6 +1,6 @@
-// The ways in which two warpgroups of the Hopper backward share a tile of keys, on a GPU, against float64 and bit by
-// bit. Up to head dimension 128 they take tiles of rows in turns with few heads; with many, and wherever dQ is added in
-// order, each has keys of its own. Above, blocks work in pairs.
+// How the warpgroups and blocks of the Hopper backward share key tiles, on a GPU, against float64 and bit by bit. Up to
+// head dimension 128 two warpgroups alternate row tiles with few heads. With many heads, and with ordered accumulation of
+// dQ, each owns part of the keys. Above, blocks work in pairs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ const char* words_of(Share share) {
   return share == Share::tiles ? "in turns" : share == Share::keys ? "by keys" : "in pairs";
 }
 
-// A case of one KV head with as many as the share takes.
+// Extends a case of one KV head to as many heads as the share needs.
 Case shared(Case c, Share share) {
   const std::int64_t group = c.heads_q;
   while (share == Share::keys && share_of(c) != Share::keys) ++c.heads_kv;
@@ -45,8 +45,8 @@ Case shared(Case c, Share share) {
   return c;
 }
 
-// Several tiles of rows and of keys, the last ones not full; more tiles than stages, odd numbers of them, one alone,
-// which leaves a warpgroup without one.
+// Several row tiles and key tiles, the last ones partial. There are more tiles than stages, odd numbers of tiles, and a
+// single tile, which leaves one warpgroup without work.
 std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
   Case full = case_from("h1 s600x300 d{} bf16 seed=41", d);
   full.scale = 0.3f;
@@ -70,7 +70,7 @@ std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
 
 class GpuHopperBackward : public GpuTest {
  protected:
-  // For all shares of the cases of these names, or of all; skips where hopper does not take them.
+  // Runs all shares of the named cases, or of all cases; skips cases that hopper does not take.
   template <class Visit>
   void for_all(const std::vector<std::string>& names, Visit&& visit) {
     GpuLane lane;
@@ -138,9 +138,9 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
   });
 }
 
-// Of cards that are made up one has more multiprocessors than the GPU, as has one of which a context has a part: blocks
-// are then more than can be there together, or at all at a time. The other has one: a block does all, in pieces of
-// which the last is short. The result is the same to the bit.
+// One simulated card has more multiprocessors than the GPU, like a context that owns part of a card: more blocks than
+// can be resident at a time. The other has one multiprocessor: one block does everything, in chunks of which the last
+// is short. The results are bitwise identical.
 TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {

@@ -1,6 +1,6 @@
-// hopper's backward in fp32 on a GPU: the exactness rule over the few cases of the grid that it takes and over every
-// feature that it has, in both orders of dQ; rows of all sizes, which two parts or three take; and the same bits every
-// time.
+// hopper's fp32 backward on a GPU: the exactness rule over the few cases of the grid that it takes and over every
+// feature that it has, in both orders of dQ. Also rows of all magnitudes, which need two or three parts, and repeatable
+// bits.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ Case backward_case(std::int64_t d, std::int64_t sq, std::int64_t sk) {
   return case_from("h4/2 s{}x{} d{} seed=71", sq, sk, d);
 }
 
-// Several tiles of rows and of keys, the last ones not full; more tiles than stages.
+// Several row tiles and key tiles, the last ones partial; more tiles than stages.
 std::vector<Case> backward_shapes() {
   std::vector<Case> all;
   for (const std::int64_t d : {64, 128}) {
@@ -65,7 +65,7 @@ TEST_F(GpuHopperFp32Backward, EveryFeature) {
   HopperFp32(Pass::backward, {kInOrder, kAnyOrder}).examine_all(backward_shapes());
 }
 
-// What tensor cores cut off sums shows where all have one sign.
+// Truncation by tensor cores shows in sums of one sign.
 TEST_F(GpuHopperFp32Backward, SumsOfOneSignDoNotDrift) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -82,7 +82,7 @@ TEST_F(GpuHopperFp32Backward, SumsOfOneSignDoNotDrift) {
   }
 }
 
-// Up to 2^16 two parts do, beyond it three.
+// Two parts are enough up to 2^16; larger ratios need three.
 TEST_F(GpuHopperFp32Backward, RowsOfAllSizes) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -105,7 +105,7 @@ TEST_F(GpuHopperFp32Backward, RowsOfAllSizes) {
   }
 }
 
-// Which kernels ran shows in the last bits of the gradients: those of the first of two sequences, where a row of the
+// The last bits of the gradients show which kernels ran: gradients of the first of two sequences, while a row of the
 // second is multiplied by the factor.
 std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*tensor, float factor) {
   Case c = backward_case(d, 200, 300);
@@ -119,7 +119,7 @@ std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*ten
   return dk;
 }
 
-// A zero, or one that is not finite, is no size. V has no say in LSE.
+// Zeros and non-finite values do not count as magnitudes. V does not affect LSE.
 TEST_F(GpuHopperFp32Backward, OrdinaryRowsTakeTwoParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -134,7 +134,7 @@ TEST_F(GpuHopperFp32Backward, OrdinaryRowsTakeTwoParts) {
   }
 }
 
-// A row whose LSE is large takes three: a weight near 1 shows how its score was rounded.
+// A row with a large LSE uses three parts: a probability near 1 shows the rounding of its score.
 TEST_F(GpuHopperFp32Backward, LargeScoresTakeThreeParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -144,12 +144,12 @@ TEST_F(GpuHopperFp32Backward, LargeScoresTakeThreeParts) {
   }
 }
 
-// What masks leave unused says nothing about sizes, and is not multiplied with.
+// Elements that masks leave unused affect neither the scales nor the matmuls.
 TEST_F(GpuHopperFp32Backward, UnusedRowsHaveNoSay) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     Case c = backward_case(d, 100, 300);
-    c.causal = true, c.alignment = Alignment::top_left;  // keys from 100 on are of no use
+    c.causal = true, c.alignment = Alignment::top_left;  // keys from 100 on are unused
     const Data ordinary(c);
     const Results expected = GpuCase(ordinary, lane).run(kInOrder).results;
     for (const float unused : {0.f, 1e-30f, 1e30f}) {

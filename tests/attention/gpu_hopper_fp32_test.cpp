@@ -1,5 +1,5 @@
-// hopper's forward in fp32 on a GPU, asked for by name: the exactness rule over the grid and over every feature that it
-// has, rows of all sizes, whole numbers that must come out exactly, and the same bits every time.
+// hopper's fp32 forward on a GPU, forced by name: the exactness rule over the grid and over every feature that it has.
+// Also rows of all magnitudes, integers that must be exact, and repeatable bits.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ Case forward_case(std::int64_t d, std::int64_t sq, std::int64_t sk) {
   return case_from("h4/2 s{}x{} d{} seed=61", sq, sk, d);
 }
 
-// Several tiles of rows and of keys, the last ones not full; more tiles than stages.
+// Several row tiles and key tiles, the last ones partial; more tiles than stages.
 std::vector<Case> forward_shapes() {
   std::vector<Case> all;
   for (const std::int64_t d : {64, 128}) {
@@ -107,12 +107,12 @@ TEST_F(GpuHopperFp32, RowsOfAllSizes) {
   }
 }
 
-// What no row may use says nothing about sizes: the bits are those of ordinary data.
+// Elements that no row may use do not affect the scales: the bits are those of ordinary data.
 TEST_F(GpuHopperFp32, UnusedRowsHaveNoSay) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     Case c = forward_case(d, 100, 300);
-    c.causal = true, c.alignment = Alignment::top_left;  // keys from 100 on are of no use
+    c.causal = true, c.alignment = Alignment::top_left;  // keys from 100 on are unused
     const Data ordinary(c);
     const Results expected = GpuCase(ordinary, lane).run(kHopper).results;
     for (const float unused : {0.f, 1e-30f, 1e30f, std::numeric_limits<float>::quiet_NaN()}) {
@@ -125,7 +125,7 @@ TEST_F(GpuHopperFp32, UnusedRowsHaveNoSay) {
   }
 }
 
-// An infinity of V spoils its column, one of Q its row, a NaN of K all rows of its head; nothing else changes much.
+// An infinity in V spoils its column, one in Q its row, and a NaN in K all rows of its head; nothing else changes much.
 TEST_F(GpuHopperFp32, ValuesThatAreNotFiniteStayWhereTheyAreUsed) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   GpuLane lane;
@@ -155,8 +155,8 @@ TEST_F(GpuHopperFp32, ValuesThatAreNotFiniteStayWhereTheyAreUsed) {
   }
 }
 
-// O of whole numbers under a scale of ln 2: weights are powers of two and all sums are exact; what is left is one
-// division and one product, rounded as here. The first wrong element, or nothing.
+// O of integers with a scale of ln 2: probabilities are powers of two and all sums are exact. Only one division and one
+// multiplication round, as here. Returns the first wrong element, or an empty string.
 std::string difference_to_exact(const Data& data, const std::vector<double>& o) {
   const Case& c = data.c;
   const std::vector<double> q = data.q.gather(), k = data.k.gather(), v = data.v.gather();
@@ -190,16 +190,16 @@ std::string difference_to_exact(const Data& data, const std::vector<double>& o) 
   return {};
 }
 
-// A register that is used again under an asynchronous product, a tile that is read too early, a key too many: all show.
+// Detects a register that is reused during an asynchronous matmul, a tile that is read too early, and an extra key.
 TEST_F(GpuHopperFp32, WholeNumbersAreExact) {
   GpuLane lane;
   for (Case c : forward_shapes()) {
     if (c.sinks || c.lengths != Lengths::none || c.values != Values::normal) continue;
-    c.sq = std::min<std::int64_t>(c.sq, 440), c.sk = std::min<std::int64_t>(c.sk, 440);  // else keys are split
+    c.sq = std::min<std::int64_t>(c.sq, 440), c.sk = std::min<std::int64_t>(c.sk, 440);  // otherwise keys are split
     c.scale = 0.6931472f;
     SCOPED_TRACE(describe(c));
     Data data(c);
-    // Of Q and K 8 columns count: weights from 2^-8 to 2^8.
+    // Only 8 columns of Q and K are nonzero: probabilities are from 2^-8 to 2^8.
     std::int64_t n = 0;
     change_inputs(data, [&](int tensor, std::int64_t, float value) -> float {
       const std::int64_t column = n++ % (tensor < 2 ? c.d : c.dv);

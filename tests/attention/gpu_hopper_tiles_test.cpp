@@ -1,6 +1,6 @@
-// Every shape of the Hopper forward's tiles on a GPU, both passes against float64: the lines of its table, for which
-// the grid's cases are too short and have too few heads, then the small ones, with keys that blocks share last. Scores
-// are large enough that a row hangs on few keys: one tile too many or too few changes it by its own size.
+// Every tile shape of the Hopper forward on a GPU, both passes against float64. First the lines of its table, for which
+// the grid's cases are too short and have too few heads, then the small shapes, then keys that blocks share. Scores are
+// so large that a row depends on few keys: an extra or missing tile changes it by its own magnitude.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -36,11 +36,11 @@ struct Tiles {
 
 std::ostream& operator<<(std::ostream& stream, const Tiles& tiles) { return stream << tiles.name; }
 
-// Two tiles of rows, the second a part of one. How many heads there must be for a line's shape the test finds out. An
-// even seed: bounds of packed sequences are told.
+// Two row tiles, the second partial. The test determines how many heads a line's shape needs. The seed is even, so that
+// bounds of packed sequences are given.
 Case two_tiles(const ForwardRule& rule, DType dtype) {
   Case c = case_from("h2 d{}/{} {} seed=30", rule.dims.d, rule.dims.dv, name_of(dtype));
-  // Tiles of 192 rows that are not nearly full lose to smaller ones; 77: the oracle's time.
+  // Tiles of 192 rows that are not nearly full lose to smaller ones; 77 limits the oracle's time.
   const int rows = rows_of(rule.shape);
   c.sq = rule.least_keys > 4096 ? 77 : rule.shape.consumers == 3 ? 2 * rows - 9 : rows + 9;
   c.sk = std::max<std::int64_t>(rule.least_keys, 3 * rule.shape.keys) + 37;
@@ -97,7 +97,7 @@ std::vector<Tiles> all_tiles() {
     all.push_back({dims + "full", full, shape, true});
     all.push_back({dims + "causal", causal, shape, true});
     all.push_back({dims + "packed", packed, shape, true});
-    // Several tiles of rows to a block, which fill every stage several times, with none, one, two and more of keys.
+    // Several row tiles per block, which fill every stage several times, with no key tile, one, two and more.
     Case rings = packed;
     rings.heads_q = 100, rings.batch = 6, rings.sq = 8, rings.sk = 1000;
     rings.lengths_q = {8, 8, 8, 8, 8, 7}, rings.lengths_k = {1000, 31, 0, 300, 140, 999};
@@ -145,7 +145,7 @@ TEST_P(GpuHopperTiles, BothPasses) {
   expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper");
 }
 
-// With dropout the backward is flash2's.
+// With dropout flash2 runs the backward.
 std::vector<Tiles> dropping_tiles() {
   std::vector<Tiles> all;
   for (const auto& [d, dv] : cuda::sm90::kDroppingDims) {
@@ -157,7 +157,7 @@ std::vector<Tiles> dropping_tiles() {
     packed.lengths_q = {201, 0, 77}, packed.lengths_k = {421, 31, 128};
     split.heads_q = 4, split.sq = 70, split.sk = 4000;
     narrow.d = narrow.dv = d - 24, narrow.dropout = 0.5f;
-    hardly.dropout = 0x1p-33f;  // none: the threshold is 0
+    hardly.dropout = 0x1p-33f;  // no dropout: the threshold is 0
     window.window = {150, 33}, window.alignment = Alignment::bottom_right;
     capped.softcap = 5, capped.sinks = true;
     Case padded = packed, loud = causal, thin_v = causal;
@@ -196,7 +196,8 @@ TEST_P(GpuHopperDropout, BothPasses) {
 INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropout, testing::ValuesIn(dropping_tiles()),
                          [](const auto& instance) { return instance.param.name; });
 
-// All weights are alike, and keys e, e + D and e + 2 D are 1, 2 and 4 in column e of V alone: O tells which are kept.
+// All probabilities are equal, and only keys e, e + D and e + 2 D are nonzero in column e of V, with 1, 2 and 4: O
+// shows which of them dropout keeps.
 class GpuHopperMask : public GpuTest, public testing::WithParamInterface<int> {};
 
 TEST_P(GpuHopperMask, IsTheSpecificationsBitForBit) {

@@ -1,8 +1,9 @@
-// Gradients that must come out exactly: scores of 0 (Q and K share no column) and an LSE of 0 make every weight 1, so
-// that with small integers for all else dQ, dK and dV are sums of integers, below 2^24 and rounded once. A product that
-// takes a tile too early, a register that is used again under an asynchronous product, a row or key too many: all show
-// as a wrong integer. For kernels that take LSE and O as they are given: not `standard` and `frugal`, nor those of the
-// CPU.
+// Gradients that must be exact. Scores of 0 (Q and K share no column) and an LSE of 0 make every probability 1. With
+// small integers for everything else, dQ, dK and dV are sums of integers below 2^24, rounded once.
+//
+// A wrong integer reveals a matmul that reads a tile too early, a register that is reused during an asynchronous
+// matmul, and an extra row or key. The test is for kernels that use the given LSE and O: not `standard` and `frugal`,
+// and no CPU kernel.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +24,7 @@ struct Exact {
   Tensor dq, dk, dv;  // expected, rounded to the type
 };
 
-// Values that are there, as Data has put NaN wherever no row may look.
+// Sets the values that are used: Data has NaN wherever no row may read.
 template <class Value>
 void set_used(Tensor& tensor, Value&& value) {
   for_each(tensor.view.shape, [&](auto b, auto h, auto s, auto e) {
@@ -31,7 +32,7 @@ void set_used(Tensor& tensor, Value&& value) {
   });
 }
 
-// The gradients by their definition, as whole numbers.
+// The gradients by their definition, as integers.
 void expect_gradients(Exact& exact) {
   const Data& data = exact.data;
   const Case& c = data.c;
@@ -110,7 +111,7 @@ Exact make_exact(Case c) {
     exact.o.set(b, h, s, e, digit(e));
     if (e == 0) exact.lse.set(b, h, s, 0, 0);
   });
-  if (!c.packed()) {  // rows past the end: what forward leaves there must not matter
+  if (!c.packed()) {  // rows past the end: the values that the forward leaves there must not matter
     for (std::int64_t b = 0; b < c.batch; ++b) {
       for (std::int64_t h = 0; h < c.heads_q; ++h) {
         for (std::int64_t s = c.length_q(b); s < c.sq; ++s) {
@@ -150,7 +151,7 @@ struct Outputs {
   }
 };
 
-// More keys than those with which kernels take extra care (kFewKeys of params.h), for them the weights would matter.
+// More keys than kFewKeys of params.h, up to which kernels compute more exactly and the probabilities would matter.
 std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
   const Case plain = case_from("h2 s200x330 d{}/{} seed=51", d, dv);
   Case causal = plain, tall = plain, window = plain, packed = plain, padded = plain, many = plain;
@@ -162,7 +163,8 @@ std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
   padded.batch = 3, padded.lengths = Lengths::both, padded.heads_kv = 1;
   padded.lengths_q = {150, 64, 0}, padded.lengths_k = {129, 330, 70};
   std::vector<Case> all{plain, causal, tall, window, packed, padded};
-  many.heads_q = 560, many.heads_kv = 4, many.sq = 8, many.sk = 140;  // hopper has a kernel more for so many heads
+  many.heads_q = 560, many.heads_kv = 4, many.sq = 8, many.sk = 140;  // hopper has an additional kernel for so many
+                                                                      // heads
   if (d == dv && d % 64 == 0) all.push_back(many);
   return all;
 }
@@ -173,7 +175,7 @@ struct Dims {
 
 class GpuIntegerGradients : public GpuTest, public testing::WithParamInterface<Dims> {};
 
-// How many kernels took the case.
+// Returns the number of kernels that took the case.
 int expect_exact(const Case& c, const std::vector<std::string>& kernels, GpuLane& lane) {
   const Exact exact = make_exact(c);
   GpuCase on_gpu(exact.data, lane);
@@ -212,7 +214,7 @@ TEST_P(GpuIntegerGradients, AreExact) {
   }
 }
 
-// In fp32 weights are found anew, and are then not 1, in sequences of up to 32 rows and rows of up to 128 keys.
+// fp32 normalizes probabilities again in sequences of up to 32 rows and rows of up to 128 keys; they are then not 1.
 std::vector<Case> many_keys(std::int64_t d, std::int64_t dv) {
   const Case plain = case_from("h2 s200x330 d{}/{} fp32 seed=52", d, dv);
   Case causal = plain, window = plain, packed = plain, padded = plain;

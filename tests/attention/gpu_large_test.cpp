@@ -1,5 +1,5 @@
-// Sizes whose products pass 32 bits, on the GPU. What is computed is chosen so that few values tell whether it is
-// right.
+// Sizes whose index products exceed 32 bits, on the GPU. The inputs are chosen so that few values show whether the
+// result is correct.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,7 @@ std::vector<std::uint16_t> downloaded(const GpuBuffer& buffer, std::size_t count
   return values;
 }
 
-// One key a row: its weight is 1, so O is V and dV is dO, bit by bit, and dQ and dK are 0 but for rounding.
+// One key per row: its probability is 1, so O is V and dV is dO, bit by bit, and dQ and dK are 0 except for rounding.
 TEST_F(GpuLarge, ManySequencesOfOneRow) {
   constexpr std::int64_t kBatch = 8300, kHeads = 16, kDim = 128;
   constexpr std::size_t kCount = kBatch * kHeads * kDim;
@@ -76,7 +76,7 @@ TEST_F(GpuLarge, ManySequencesOfOneRow) {
   }
 }
 
-// Rows of a small problem at the start, in the middle and at the end of tensors of more than 2^31 elements. All other
+// Rows of a small problem at the start, in the middle and at the end of tensors with more than 2^31 elements. All other
 // rows have dO = 0, so that dK and dV are those of the small problem.
 TEST_F(GpuLarge, MoreThan2To31Elements) {
   constexpr std::int64_t kDim = 128, kRows = (std::int64_t{1} << 24) + 64;
@@ -150,7 +150,7 @@ TEST_F(GpuLarge, StridesBeyond2To31) {
   c.dv = kDim;
   const Data small(c);
   const Results reference = oracle(small);
-  GpuBuffer buffer((kStride + 2 * 70 * kDim * 16) * 2);  // all tensors, one behind the other inside each half
+  GpuBuffer buffer((kStride + 2 * 70 * kDim * 16) * 2);  // all tensors, one after another inside each half
   GpuLane lane;
   std::int64_t used = 0;
   const auto place = [&](const Shape& shape) {

@@ -1,5 +1,5 @@
-// fp32 on tensor cores where rows that share a scale differ in size: the exactness rule holds whatever the sizes are,
-// ordinary data keeps the fast kernels, and which of them run is decided anew in every call, in a graph too.
+// fp32 on tensor cores if rows that share a scale differ in magnitude. The exactness rule holds for any magnitudes, and
+// ordinary data keeps the fast kernels. Every call, also in a graph, selects the kernels again.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ std::vector<Case> spread_cases() {
   return all;
 }
 
-// Below 2^16 the kernels with scales do it themselves.
+// Below 2^16 the kernels with scales compute the result.
 TEST_F(GpuSpread, KeepsTheRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
@@ -59,7 +59,7 @@ TEST_F(GpuSpread, KeepsTheRule) {
   }
 }
 
-// A weight near 1 shows how its score was rounded: rows with a large LSE take three parts.
+// A probability near 1 shows the rounding of its score: rows with a large LSE use three parts.
 TEST_F(GpuSpread, LargeScoresKeepTheRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
@@ -74,7 +74,7 @@ TEST_F(GpuSpread, LargeScoresKeepTheRule) {
   }
 }
 
-// tf32 keeps 11 bits of every element, however small: nothing of an output is lost altogether.
+// TF32 keeps 11 bits of every element, however small: no element of an output is lost completely.
 TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
@@ -94,7 +94,7 @@ TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   }
 }
 
-// What masks leave unused says nothing about sizes: the bits are those of ordinary data.
+// Elements that masks leave unused do not affect the scales: the bits are those of ordinary data.
 TEST_F(GpuSpread, UnusedRowsHaveNoSay) {
   constexpr float kValues[] = {0, 1e-30f, 1e30f, std::numeric_limits<float>::infinity()};
   GpuLane lane;
@@ -121,7 +121,7 @@ TEST_F(GpuSpread, UnusedRowsHaveNoSay) {
   }
 }
 
-// Sequence 0 of two.
+// Results of sequence 0 of two.
 Results of_first_sequence(const Results& results) {
   Results first;
   for (const auto& [name, member] : kOutputs) {
@@ -131,16 +131,16 @@ Results of_first_sequence(const Results& results) {
   return first;
 }
 
-// Which kernels ran shows in the last bits of the gradients: three parts round otherwise than two. A row in another
-// sequence of the call brings the kernels with three; without it, and where sizes differ as they do in practice, there
-// are two. A zero, or a row that is not finite, is no size.
+// The last bits of the gradients show which kernels ran: three parts round differently from two. A row in another
+// sequence of the call selects the kernels with three. Without it, and with magnitudes as they occur in practice, the
+// kernels use two. Zeros and non-finite rows do not count as magnitudes.
 TEST_F(GpuSpread, OrdinaryRowsTakeTwoParts) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
     Case c = case_of(dim);
     c.batch = 2;
     SCOPED_TRACE(describe(c));
-    // Row 37 of K in the second sequence times a factor.
+    // Multiplies row 37 of K in the second sequence by a factor.
     const auto gradients = [&](float factor) {
       Data data(c);
       for (std::int64_t e = 0; e < dim; ++e) data.k.set(1, 1, 37, e, data.k.at(1, 1, 37, e) * factor);
@@ -171,7 +171,7 @@ TEST_F(GpuSpread, GraphsDecideInEveryReplay) {
       spread(uneven, Spread::values, 24);
       GpuCase on_gpu(data, lane);
       GpuPasses passes(on_gpu, lane, {.kernel = "flash2", .deterministic = deterministic});
-      // Of the same memory, with these values in it.
+      // Runs with the same memory, after writing these values to it.
       const auto outputs_of = [&](const Data& values, const auto& launch) {
         for (Tensor Data::*const tensor : {&Data::q, &Data::k, &Data::v, &Data::d_o}) {
           for_each((data.*tensor).view.shape, [&](auto b, auto h, auto s, auto e) {

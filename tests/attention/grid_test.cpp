@@ -1,5 +1,5 @@
-// The exactness rule over the generated grid, for every instruction set of this machine: the test that decides.
-// support/selection.h has the variables that choose cases.
+// The exactness rule over the generated grid, for every instruction set of this machine: the decisive test.
+// support/selection.h has the variables that select cases.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -20,8 +20,8 @@ constexpr std::int64_t kShards = 24;
 constexpr std::int64_t kPerShard = kGridSize / kShards;
 static_assert(kPerShard * kShards == kGridSize);
 
-// Of a case that broke the rule on one draw of values, on these instruction sets. They share the draws: most of the
-// time goes into the reference.
+// Applies the rule to many draws of a case that broke it on one, on these instruction sets. They share the draws: the
+// reference needs most of the time.
 std::string exactness_of_many(Case c, const std::vector<std::string>& isas) {
   std::map<std::string, Draws> draws;
   for (int draw = 0; draw < Draws::kCount && !isas.empty(); ++draw) {
@@ -106,7 +106,7 @@ TEST(GridCoverage, EveryFeatureValueOccurs) {
   }
 }
 
-// Options meet each other and every dtype: pairs that share code in a kernel.
+// Every pair of options, and of options and dtypes, occurs: pairs may share code in a kernel.
 TEST(GridCoverage, OptionsMeetInPairs) {
   constexpr int kAtLeast = 4;
   const std::set<std::string> options = {

@@ -1,4 +1,4 @@
-// Tiles of the Hopper kernels and what is chosen from them; no GPU needed.
+// Tiles of the Hopper kernels and the selection among them; needs no GPU.
 #include "attention/cuda/sm90/backward/config.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/backward_fp32/config.h"
@@ -84,7 +84,7 @@ const ForwardShape& rule_of(const ForwardFacts& facts) {
   return kForwardRules[0].shape;
 }
 
-// What the rules were measured with.
+// Sizes with which the rules were measured.
 TEST(HopperConfig, AFullCardKeepsToTheRules) {
   for (const int d : {64, 128, 256}) {
     for (std::int64_t length = 512; length <= 16384; length *= 2) {
@@ -129,7 +129,7 @@ TEST(HopperConfig, AWindowHasFewKeysToSplit) {
   EXPECT_GT(forward_config(facts).splits, 1);
 }
 
-// Few rows and many keys: no block gets nothing, and the card is full, though not overfull.
+// Few rows and many keys: every block gets work, and the card is full but not overfull.
 TEST(HopperConfig, SplitsFillTheCard) {
   for (const int d : {64, 96, 128, 192, 256}) {
     for (const bool uneven : {false, true}) {
@@ -147,7 +147,7 @@ TEST(HopperConfig, SplitsFillTheCard) {
   EXPECT_EQ(forward_config(facts_of(128, 128, 8, 0, 65536, false)).splits, 1) << "no rows";
 }
 
-// A counter costs a call a memset.
+// A work counter costs each call a memset.
 TEST(HopperConfig, ACounterHandsOutMoreTilesThanBlocks) {
   Params p;
   p.batch = 2, p.heads_q = 33, p.max_q = 300;

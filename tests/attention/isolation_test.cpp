@@ -13,7 +13,7 @@
 namespace strobe::test {
 namespace {
 
-// One bad row of an input; what it may reach is what the oracle says, for every kernel that isolates rows.
+// One bad row of an input. The oracle defines the results that it may reach, for every kernel that isolates rows.
 class IsolationOf : public testing::TestWithParam<DType> {};
 
 std::vector<Case> masked_cases(DType dtype) {
@@ -39,8 +39,8 @@ Data with_bad_element(const Case& c, Tensor Data::*input, std::int64_t row, floa
   return data;
 }
 
-// NaN comes out exactly where the oracle has it. An infinity may become NaN, vanish (a score of -inf) or stay, but only
-// where NaN in its place would have come out; everything else is as it was.
+// NaN appears exactly where the oracle has it. An infinity may become NaN, vanish (a score of -inf) or stay, but only
+// where NaN in its place would have appeared; everything else is unchanged.
 TEST_P(IsolationOf, BadValuesReachOnlyWhoUsesThem) {
   for (const Case& c : masked_cases(GetParam())) {
     for (Tensor Data::*input : {&Data::q, &Data::k, &Data::v, &Data::d_o}) {
@@ -70,7 +70,7 @@ TEST_P(IsolationOf, BadValuesReachOnlyWhoUsesThem) {
   }
 }
 
-// NaN wherever a mask hides a key from all rows: nothing of it may show anywhere, in any kernel that isolates rows.
+// NaN wherever a mask hides a key from all rows: it must not appear in any result of a kernel that isolates rows.
 TEST_P(IsolationOf, NothingLeaksFromMaskedPositions) {
   Case c = case_from("h2/1 s20x64 d12/20 {} causal=top_left bias=1hqk seed=211", name_of(GetParam()));
   Data data(c);
@@ -89,7 +89,7 @@ TEST_P(IsolationOf, NothingLeaksFromMaskedPositions) {
   check(data, Kernels::isolating);
 }
 
-// A row that a bias of -inf masks whole uses nothing, and nothing uses it.
+// A row that a bias of -inf masks completely uses nothing, and nothing uses it.
 TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
   for (const std::int64_t keys : {40, 600}) {
     for (const bool sinks : {false, true}) {
@@ -107,7 +107,7 @@ TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
   }
 }
 
-// Where the first block of keys has no weight, what it spoils stays spoilt: a weight of zero times NaN.
+// If the first block of keys has no weight, its NaN still spoils the result: zero times NaN.
 TEST_P(IsolationOf, FirstKeysWithoutWeightSpoilToo) {
   const Case c = case_from("h2/1 s20x1300 d8 {} bias=11qk seed=213", name_of(GetParam()));
   Data data = with_bad_element(c, &Data::v, 6, kNan);
@@ -121,8 +121,7 @@ TEST_P(IsolationOf, FirstKeysWithoutWeightSpoilToo) {
 INSTANTIATE_TEST_SUITE_P(Types, IsolationOf, testing::ValuesIn(kDTypes),
                          [](const auto& info) { return std::string(strobe::name_of(info.param)); });
 
-// `standard` and `frugal` may spread a value that is not finite, but not beyond its head, and never from beyond a
-// length.
+// `standard` and `frugal` may spread a non-finite value, but not beyond its head, and never from beyond a length.
 class IsolationOfHeads : public testing::TestWithParam<const char*> {};
 
 TEST_P(IsolationOfHeads, KeepsBadValuesInside) {

@@ -1,5 +1,5 @@
-// Memory beyond inputs and outputs: what workspace_bytes promises, what the counting allocator sees, and that nothing
-// grows with Sq * Sk. The kernel `standard`, which does store the scores, shows that the measurements can fail.
+// Memory in addition to inputs and outputs: the promise of workspace_bytes, the counting allocator's result, and no
+// growth with Sq * Sk. The kernel `standard`, which stores the scores, shows that the measurements can fail.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -30,7 +30,7 @@ Attention bare(DType dtype, std::int64_t s, std::int64_t d) {
   return {.q = view, .k = view, .v = view};
 }
 
-// Workspace of a forward and a backward together, as of a caller who keeps both.
+// Workspace of a forward plus a backward, for a caller that keeps both.
 std::size_t both_passes(const Attention& attention, const Execution& execution) {
   return workspace_bytes(attention, Pass::forward, execution) + workspace_bytes(attention, Pass::backward, execution);
 }
@@ -47,7 +47,8 @@ TEST(Memory, LongSequenceStaysUnderLimit) {
   }
 }
 
-// The same in a real run, by the counting allocator. The window keeps it short and changes nothing of the workspace.
+// The same in a real run, measured by the counting allocator. The window keeps it short and does not change the
+// workspace.
 TEST(Memory, LongSequenceRunsUnderLimit) {
   for (const DType dtype : kSanitized ? std::vector{DType::fp32} : std::vector{DType::fp32, DType::bf16}) {
     const Case c = case_from("s65536 d64 {} window={}:0 seed=5", name_of(dtype), kSanitized ? 0 : 8);
@@ -74,11 +75,11 @@ TEST(Memory, LongSequenceRunsUnderLimit) {
   }
 }
 
-// A unit of so many rows does not keep its Q and dO packed, nor its K and V in a forward over so many keys: the same
-// results as of any other.
+// A unit with so many rows does not keep packed Q and dO, and a forward over so many keys does not keep packed K and V.
+// The results are the same as for any other unit.
 TEST(Memory, UnitTooLongToKeepPacked) {
   const Data both_passes_long(case_from("h2/1 s9300x12600 d256 align=top_left window=6:2 seed=8"));
-  if (kSanitized) {  // what it can see, it sees without the oracle
+  if (kSanitized) {  // it detects the same without the oracle
     EXPECT_EQ(run(both_passes_long, {.kernel = "flash2", .threads = 2, .own_workspace = true}).complaint, "");
     return;
   }
@@ -88,7 +89,7 @@ TEST(Memory, UnitTooLongToKeepPacked) {
   }
 }
 
-// A call reads STROBE_CPU_ISA once: what is run is what the workspace was sized for.
+// A call reads STROBE_CPU_ISA once: the run uses the instruction set for which the workspace was sized.
 TEST(Memory, InstructionSetIsResolvedOnce) {
   const Problem problem = [] {
     const IsaScope scope("generic");
@@ -100,7 +101,7 @@ TEST(Memory, InstructionSetIsResolvedOnce) {
   }
 }
 
-// What is kept for dsinks is kept only where they are asked for.
+// Data for dsinks is stored only if dsinks are requested.
 TEST(Memory, SinksCostNothingWithoutTheirGradient) {
   const Case c = case_from("h2 s700 d32 sinks seed=7");
   const Data data(c);
@@ -125,7 +126,7 @@ TEST(Memory, GrowsAtMostWithTheSequence) {
   }
 }
 
-// The library's own allocation in a pass is exactly what the query said, and none where the caller brings memory.
+// In a pass the library allocates exactly the bytes of the query, and nothing if the caller provides memory.
 TEST(Memory, AllocatorSeesWhatTheQuerySays) {
   for (const DType dtype : kDTypes) {
     const Case c = case_from("s{} d64 {} seed=3", kSanitized ? 512 : 2048, name_of(dtype));
@@ -163,7 +164,7 @@ TEST(Memory, AllocatorSeesWhatTheQuerySays) {
   }
 }
 
-// Most memory of the process since the last call, in bytes; 0 where the kernel of this system does not tell.
+// Peak resident memory of the process since the last call, in bytes; 0 if this kernel does not report it.
 std::size_t peak_resident_then_reset() {
   std::size_t kilobytes = 0;
   if (std::FILE* status = std::fopen("/proc/self/status", "r")) {
@@ -177,7 +178,7 @@ std::size_t peak_resident_then_reset() {
   return std::fclose(clear) == 0 && written ? kilobytes * 1024 : 0;
 }
 
-// Whatever the allocator is told, the process itself does not grow by anything of size Sq x Sk.
+// Independent of the allocator's count, the process does not grow by anything of size Sq x Sk.
 TEST(Memory, ProcessDoesNotGrow) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is part of the process";
   if (peak_resident_then_reset() == 0) GTEST_SKIP() << "this system does not reset the peak of resident memory";
@@ -185,11 +186,11 @@ TEST(Memory, ProcessDoesNotGrow) {
   const Data data(c);
   const std::size_t scores = static_cast<std::size_t>(c.sq * c.sk) * sizeof(float);
   const auto growth = [&](const char* kernel) {
-    malloc_trim(0);  // or what earlier tests freed is used again
+    malloc_trim(0);  // otherwise memory freed by earlier tests is reused
     peak_resident_then_reset();
     const std::size_t before = peak_resident_then_reset();
     (void)run(data, {.kernel = kernel, .threads = 2});
-    // May be negative: the reset is to what is resident then, a little less than the peak read with it.
+    // May be negative: the reset sets the peak to the current resident size, slightly less than the peak read with it.
     return static_cast<double>(peak_resident_then_reset()) - static_cast<double>(before);
   };
   EXPECT_LT(growth("flash2"), 0.5 * static_cast<double>(scores));

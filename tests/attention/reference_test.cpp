@@ -1,5 +1,5 @@
-// The oracle itself: gradients by finite differences in float64, closed forms, rows without keys, isolation of NaN,
-// the same bits for any number of threads.
+// The oracle itself: gradients by finite differences in float64, closed forms, rows without keys, isolation of NaN, the
+// same bits for any number of threads.
 #include "attention/reference/reference.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ Exact run(const Data& data, int threads = 1) {
   return out;
 }
 
-// Sum of O * dO over the rows that exist: what the gradients are gradients of.
+// Sum of O * dO over the rows that exist: the loss of the gradients.
 double loss(const Data& data) {
   Exact out;
   run_forward(data, out);
@@ -73,7 +73,7 @@ double loss(const Data& data) {
   return sum;
 }
 
-// Multiples of 1/32: steps of 2^-8 from there are exact in float.
+// Rounds to multiples of 1/32: steps of 2^-8 from there are exact in float.
 void coarsen(Data& data) {
   const auto snap = [](float value) { return std::round(value * 32) / 32; };
   for (Tensor* tensor : {&data.q, &data.k, &data.v, &data.d_o, &data.bias}) {
@@ -84,7 +84,7 @@ void coarsen(Data& data) {
   for (float& sink : data.sinks) sink = snap(sink);
 }
 
-// d loss / d value by a central difference of fourth order; put(x) sets the value.
+// d loss / d value by a fourth-order central difference; put(x) sets the value.
 double difference(const Data& data, float value, const std::function<void(float)>& put) {
   constexpr float kStep = 0x1p-8f;
   const auto at = [&](float x) {
@@ -222,7 +222,7 @@ TEST(Reference, DropoutKeepsWhatPhiloxKeeps) {
   }
 }
 
-// Scores of 1024 against 0: weights are 1 and 0 exactly, so O is a row of V and dV a sum of rows of dO, in any
+// Scores of 1024 against 0: probabilities are exactly 1 and 0, so O is a row of V and dV a sum of rows of dO, in any
 // kernel and type; dQ and dK are 0.
 void check_one_hot(const char* kernel, DType dtype) {
   SCOPED_TRACE(std::string(kernel) + " " + name_of(dtype));
@@ -260,7 +260,7 @@ TEST(Reference, IntegerValuesAreExact) {
 TEST(Reference, RowsWithoutKeys) {
   Case c = small();
   c.causal = true, c.sq = 6, c.sk = 2, c.sinks = true, c.bias = true, c.bias_shape = {.rows = true};
-  const Data data(c);  // rows 0 .. 3 stand before the first key
+  const Data data(c);  // rows 0 .. 3 are before the first key
   const Exact out = run(data);
   for (std::size_t h = 0; h < 2; ++h) {
     for (std::size_t i = 0; i < 6; ++i) {
@@ -284,7 +284,7 @@ TEST(Reference, EmptySides) {
   }
 }
 
-// NaN in one key and in one row: results that may use neither have the same bits as before, all others are NaN.
+// NaN in one key and in one row: results that may use neither keep their bits, all others are NaN.
 TEST(Reference, NanStaysWhereItIsUsed) {
   constexpr std::int64_t kKey = 3, kRow = 5;
   const Case c = changed([](Case& s) { s.causal = true, s.sq = s.sk = 8, s.heads_q = s.heads_kv = 1; });
@@ -335,7 +335,7 @@ TEST(Reference, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-// The kernel is the float64 result rounded to the type.
+// The kernel's result is the float64 result rounded to the type.
 TEST(Reference, KernelRoundsOnce) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     const Data data(changed([dtype](Case& c) { c.dtype = dtype, c.softcap = 3, c.heads_q = 4; }));

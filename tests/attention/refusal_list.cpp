@@ -1,4 +1,4 @@
-// The refusals that forward, backward and (memory apart) the queries share.
+// Refusals common to forward, backward and, except for memory, the queries.
 #include "attention/refusal_list.h"
 
 #include <limits>

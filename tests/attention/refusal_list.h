@@ -1,4 +1,4 @@
-// The refusals that validate_test.cpp expects: one change to a small valid problem, and what the error must say.
+// Refusals that validate_test.cpp expects: one change to a small valid problem, and the expected error text.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace strobe::test {
 struct Refusal {
   const char* name;
   std::function<void(SmallProblem&)> change;
-  std::vector<const char*> texts;  // all in the error's line
+  std::vector<const char*> texts;  // all occur in the error's line
   ErrorCode code = ErrorCode::invalid_argument;
 };
 
-// What forward and backward refuse alike, in the attention itself or in its execution.
+// Common refusals of forward and backward, in the attention itself or in its execution.
 const std::vector<Refusal>& common_refusals();
 
 // A packed batch of two sequences: 1 and 2 rows, 0 and 5 keys.

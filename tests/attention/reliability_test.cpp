@@ -1,6 +1,6 @@
-// What broke other libraries: shapes, memory layouts and values that reports of theirs name. Every kernel is checked
-// against the float64 oracle with limits of its own, so that no test rests on another kernel being right.
-// Values that are not finite: isolation_test.cpp.
+// Cases that broke other libraries: shapes, memory layouts and values named in their bug reports. The test checks every
+// kernel against the float64 oracle with its own limits, independent of other kernels. isolation_test.cpp tests
+// non-finite values.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -109,7 +109,7 @@ TEST(Reliability, ExpandedInputs) {
   }
 }
 
-// Scores in the tens of thousands: exp() of none of them may overflow. The weights are one-hot, and exact.
+// Scores in the tens of thousands: exp() must not overflow for any of them. The probabilities are exactly one-hot.
 TEST(Reliability, LargeScores) {
   for (const DType dtype : kDTypes) {
     for (const float scale : {1.f, -1.f}) {
@@ -128,9 +128,9 @@ TEST(Reliability, LargeScores) {
   }
 }
 
-// Logits beyond 2^20, where floats are far apart, up to near the largest float: one weight of a row is 1, and nothing
-// may overflow on the way. Rows in one block of keys and in several, and gradients from an LSE that fp32 rounds by
-// much.
+// Logits beyond 2^20, where floats are sparse, up to near the largest float. One probability of a row is 1, and nothing
+// may overflow on the way. The rows are in one block of keys and in several, and fp32 rounds the LSE of the gradients
+// coarsely.
 TEST(Reliability, HugeScores) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const std::int64_t keys : {40, 700}) {
@@ -153,7 +153,7 @@ TEST(Reliability, HugeScores) {
   }
 }
 
-// Every row has a key of its own that outweighs all others: its weight is 1 and dS 0, not the rounding of either.
+// Every row has a separate dominant key: its probability is 1 and dS is 0, not the rounding of either.
 TEST(Reliability, RowsOfOneWeightHaveNoGradient) {
   Data data(case_from("h2 s130x700 d40/24 seed=175"));
   for_each(data.k.view.shape, [&](auto b, auto h, auto j, auto e) {
@@ -188,8 +188,7 @@ TEST(Reliability, LeastAndMostSoftcap) {
   }
 }
 
-// The logit of a single key is LSE: a sweep of the cap through all bf16 numbers from 2^-9 to 16, and what is not
-// finite.
+// The logit of a single key is LSE: a sweep of the cap through all bf16 numbers from 2^-9 to 16, and non-finite values.
 TEST(Reliability, SoftcapIsTanh) {
   std::vector<std::uint16_t> q;
   for (std::uint16_t bits = float_to_bf16(0x1p-9f); bits <= float_to_bf16(16); ++bits) {
@@ -223,19 +222,19 @@ TEST(Reliability, SoftcapIsTanh) {
   }
 }
 
-// Rows of keys in several blocks on every instruction set, the last one cut.
+// Rows of keys in several blocks on every instruction set, the last one partial.
 TEST(Reliability, SeveralBlocksOfKeys) {
   for (const std::int64_t sk : {513, 1100, 1537}) {
     check_all_types(case_from("s70x{} d40/24 seed=176", sk));
     check_all_types(case_from("s70x{} d40/24 align=bottom_right window=600:70 softcap=3 bias=111k seed=177", sk));
   }
-  // Split, with last panels that are narrow where an instruction set has those.
+  // Split, with narrow last panels if the instruction set has those.
   for (const std::int64_t sq : {64, 68}) {
     check_all_types(case_from("s{}x1537 d40/24 sinks seed=178", sq));
   }
 }
 
-// Weights that backward takes from an LSE of some hundreds in fp32: good to |LSE| units, not to a few.
+// fp32 probabilities that the backward computes from an LSE of some hundreds: accurate to |LSE| ulp, not to a few.
 TEST(Reliability, LargeScoresOverSeveralBlocks) {
   for (const float softcap : {0.f, 200.f}) {
     const Case c = case_from("h2/1 s130x700 d40/24 causal=bottom_right softcap={} values=large seed=172", softcap);
@@ -247,7 +246,8 @@ TEST(Reliability, LargeScoresOverSeveralBlocks) {
   }
 }
 
-// A bias as masks are often written. Whole rows of the lowest value keep equal weights; whole rows of -inf have none.
+// Biases as masks are often written. Rows that are entirely the lowest value keep equal probabilities; rows that are
+// entirely -inf have none.
 TEST(Reliability, LowestAndInfiniteBias) {
   struct Fill {
     const char* name;
@@ -271,7 +271,8 @@ TEST(Reliability, LowestAndInfiniteBias) {
       Data data(c);
       for_each(data.bias.view.shape,
                [&](auto b, auto h, auto i, auto j) { data.bias.set(b, h, i, j, fill.value(i, j)); });
-      // A score of the order of a unit vanishes beside -1e9: equal scores, so that the oracle's do not survive either.
+      // A score of order 1 vanishes next to -1e9. All scores are equal, so that they have no effect in the oracle
+      // either.
       for_each(data.k.view.shape,
                [&](auto b, auto h, auto j, auto e) { data.k.set(b, h, j, e, data.k.at(b, h, 0, e)); });
       data.remember();
@@ -296,7 +297,7 @@ TEST(Reliability, SinkOfMinusInfinityIsNone) {
   check(data, Kernels::all);
 }
 
-// Address space without memory behind it, for tensors that span more than 2^31 elements. Only touched pages cost.
+// Reserved address space without memory, for tensors that span more than 2^31 elements. Only touched pages cost memory.
 class SparseMemory {
  public:
   explicit SparseMemory(std::size_t bytes) : bytes_(bytes) {
@@ -390,7 +391,7 @@ TEST(SlowReliability, ManyTinySequences) {
       forward(attention, {.o = out(o), .lse = lse.data()}, {.kernel = "flash2"});
       backward(attention, {.o = in(o), .lse = lse.data(), .d_o = in(d_o)},
                {.dq = out(dq), .dk = out(dk), .dv = out(dv)}, {.kernel = "flash2"});
-      EXPECT_EQ(o, v) << isa;  // one key has all the weight
+      EXPECT_EQ(o, v) << isa;  // one key has probability 1
       EXPECT_EQ(dv, d_o) << isa;
       double worst_lse = 0, worst_gradient = 0;
       for (std::size_t row = 0; row < rows; ++row) {
@@ -407,7 +408,7 @@ TEST(SlowReliability, ManyTinySequences) {
         ASSERT_FALSE(std::isnan(lse[row]));
       }
       EXPECT_LT(worst_lse, dtype == DType::fp16 ? 1e-5 : 1e-3) << isa;
-      EXPECT_LT(worst_gradient, 1e-4) << isa;  // the weight does not depend on the score
+      EXPECT_LT(worst_gradient, 1e-4) << isa;  // the probability does not depend on the score
     }
   }
 }

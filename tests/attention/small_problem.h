@@ -1,5 +1,5 @@
-// A small valid problem with all its tensors in memory of its own, for tests of the library's front: each changes one
-// thing and looks at what is said.
+// A small valid problem with separate memory for all its tensors, for tests of the library's front end: each test
+// changes one thing and checks the message.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +56,7 @@ struct SmallProblem {
     gradients.dsinks = array(kHq);
   }
 
-  // Q and K as one sequence length, so that masks need no alignment.
+  // Gives Q and K the same sequence length, so that masks need no alignment.
   void make_square() {
     attention.k = tensor({kB, kHkv, kSq, kD});
     attention.v = tensor({kB, kHkv, kSq, kDv});

@@ -1,5 +1,5 @@
 // `standard` and `frugal`: vector loops against the scalar conversions and the C library, the same bits from both and
-// for any number of threads, OpenBLAS's thread count restored, the memory they need, the parts they report.
+// for any number of threads, OpenBLAS's thread count restored, memory use, and profiling scopes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ bool same_or_both_nan(float a, float b) {
 }
 
 TEST(Standard, RoundsAsTheScalarConversionsDo) {
-  // Every exponent and sign, with the mantissas around each tie; the step is prime to the powers of two.
+  // Every exponent and sign, with the mantissas around each tie; the step is coprime to the powers of two.
   for (std::uint64_t bits = 0; bits <= 0xffffffffu; bits += 997) {
     const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     ASSERT_TRUE(same_or_both_nan(standard::round_bf16(x), round_to(DType::bf16, x))) << x;
@@ -97,7 +97,8 @@ TEST(Standard, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-// The two differ in where they keep scores only. Heads: enough that each thread gets whole ones, and fewer.
+// The two kernels differ only in where they store scores. Head counts: enough that each thread gets whole heads, and
+// fewer.
 TEST(Standard, FrugalHasTheSameBits) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     for (const std::int64_t batch : {1, 6}) {
@@ -115,8 +116,8 @@ TEST(Standard, FrugalHasTheSameBits) {
   }
 }
 
-// Wrong by what the type costs: not by more, and not by less either. A baseline more exact than its type would be no
-// measure for the others.
+// The error is that of the type, no more and no less. A baseline more exact than its type would be no reference for the
+// others.
 TEST(Standard, ErrorIsThatOfTheType) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     const double unit = test::unit_roundoff(dtype);
@@ -168,7 +169,7 @@ class CountingSink : public ProfileSink {
 };
 
 TEST(Standard, NamesItsPartsToWhoListens) {
-  constexpr int kHeads = 2 * 4;  // of both sequences
+  constexpr int kHeads = 2 * 4;  // heads of both sequences
   for (const char* const kernel : {"standard", "frugal"}) {
     for (const int threads : {1, 3}) {
       SCOPED_TRACE(std::string(kernel) + " with " + std::to_string(threads) + " threads");
@@ -178,7 +179,7 @@ TEST(Standard, NamesItsPartsToWhoListens) {
       const test::Outcome heard = test::run(data, {.kernel = kernel, .threads = threads});
       EXPECT_EQ(test::first_difference(unheard.results, heard.results), "");
       EXPECT_EQ(listener.open, 0);
-      const int passes = std::string(kernel) == "standard" ? 1 : kHeads;  // an operation over all heads is one part
+      const int passes = std::string(kernel) == "standard" ? 1 : kHeads;  // an operation over all heads is one scope
       EXPECT_EQ(listener.products, (std::map<std::string, int>{{"score product", 2 * passes},
                                                                {"output product", passes},
                                                                {"dV product", passes},

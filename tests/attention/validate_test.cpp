@@ -1,4 +1,4 @@
-// Every refusal of the validator: code, one line, and the offending values in it; and what must be accepted.
+// Every refusal of the validator: code, one line with the offending values; and accepted cases.
 #include "attention/validate.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(Validate, RefusesBackward) {
   }
 }
 
-// Queries refuse the same, but for what concerns memory.
+// Queries refuse the same cases, except those about memory.
 TEST(Validate, RefusesQueries) {
   for (const Refusal& refusal : common_refusals()) {
     const std::string name = refusal.name;
@@ -284,7 +284,7 @@ TEST(Validate, RefusesCudaWithTheReason) {
   expect_refusal(refusal, [&] { explain(s.attention, Pass::forward, s.execution); });
 }
 
-// A bound on packed sequences counts as the longest, for the shape of a bias too.
+// A bound on packed sequences counts as the longest, also for the shape of a bias.
 TEST(Validate, BoundsOfPackedSequences) {
   SmallProblem s;
   pack(s);
@@ -361,7 +361,7 @@ TEST(Validate, WideWindowsAreOpen) {
 TEST(Validate, BroadcastBiasHasStrideZero) {
   SmallProblem s;
   s.add_bias({1, 4, 1, 5});
-  s.attention.bias.stride = {kHuge, 5, -kHuge, 1};  // of size 1: never used
+  s.attention.bias.stride = {kHuge, 5, -kHuge, 1};  // strides of dimensions of size 1 are unused
   const Problem problem = validate_backward(s.attention, s.inputs, s.gradients, s.execution);
   EXPECT_TRUE(problem.has_bias);
   EXPECT_TRUE(problem.wants_dbias);
@@ -409,7 +409,7 @@ TEST(Validate, OutputsMayInterleave) {  // dQ, dK, dV inside one tensor [B, S, 3
   EXPECT_NO_THROW(s.backward());
 }
 
-// A million heads of no rows, an empty batch: nothing is read, whatever the strides and pointers say.
+// A million heads of no rows, an empty batch: nothing is read, for any strides and pointers.
 TEST(Validate, EmptyTensorsNeedNoMemory) {
   for (const std::array<std::int64_t, 4> shape :
        {std::array<std::int64_t, 4>{0, 4, 3, 8}, {2, 0, 3, 8}, {2, 4, 0, 8}}) {

@@ -1,4 +1,4 @@
-// Starts a kernel on the caller's stream; a failure becomes the library's error and names the kernel and its launch.
+// Launches a kernel on the caller's stream. Errors name the kernel and its launch.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace strobe::cuda {
 
 struct Launch {
-  const char* name;  // for people: "flash2 forward"
+  const char* name;  // readable name, for example "flash2 forward"
   std::int64_t blocks;
   int threads;
   std::size_t shared_bytes;
@@ -40,8 +40,8 @@ void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args,
   if (status != cudaSuccess) check(status, described(launch).c_str());
 }
 
-// With all blocks on the GPU at once. False, and nothing has happened: they are more than this context's
-// multiprocessors hold, which may be a part of the card's, or it has no such launches.
+// Cooperative launch: all blocks are resident at once. Returns false and launches nothing if the context has too few
+// multiprocessors for the blocks, or does not support cooperative launches. A context may have only a part of the card.
 template <class Args>
 bool launch_together(void (*kernel)(Args), const Launch& launch, const Args& args) {
   if (launch.blocks == 0) return true;

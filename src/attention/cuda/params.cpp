@@ -1,4 +1,4 @@
-// From a validated Problem to the structs that kernels take by value.
+// Converts a validated Problem to the structs that kernels take by value.
 #include "attention/cuda/params.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ Tensor tensor_of(const Problem& problem, const BasicView<Void>& view) {
   return tensor;
 }
 
-// A bias has a matrix for every sequence of a packed batch too.
+// A bias has one matrix per sequence, in a packed batch too.
 template <class Void>
 Tensor bias_of(const BasicView<Void>& view) {
   Tensor tensor;

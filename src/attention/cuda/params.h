@@ -1,6 +1,6 @@
-// A problem as CUDA kernels read it: device pointers, strides in elements, nothing of the host. params.cpp fills these
-// structs from a Problem. A kernel takes by value only the parts it reads: a launch costs the host about a nanosecond
-// per byte.
+// Problem in the form that CUDA kernels read: device pointers and strides in elements, no host state. params.cpp fills
+// these structs from a Problem. A kernel takes by value only the structs it reads, because a launch costs the host
+// about one nanosecond per byte.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,31 @@ struct Tensor {
   void* data = nullptr;
   std::int64_t batch = 0, head = 0, row = 0;
   std::int32_t column = 1;
-  bool vectors = false;  // every row begins at a multiple of 16 bytes and is a whole number of them
+  bool vectors = false;  // every row is 16-byte aligned and a multiple of 16 bytes long
 };
 
-// A device array of int32 or int64; null where the problem has none.
+// A device array of int32 or int64; null if the problem has none.
 struct Indices {
   const void* data = nullptr;
   bool wide = false;
 };
 
-// Up to so many keys the gradients show how O and LSE were rounded; kernels then take more care.
+// With at most this many keys, gradients show the rounding of O and LSE; kernels then compute more exactly.
 inline constexpr std::int32_t kFewKeys = 32;
 
-// The sequences of a batch and their mask. Every CUDA kernel reads these.
+// Sequences of a batch and their mask. Every CUDA kernel reads these.
 struct SequenceParams {
   std::int64_t total_q = 0, total_k = 0;  // rows of the views of q and k: Sq and Sk, or all packed rows
   Indices lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k;
   std::int32_t batch = 0, heads_q = 0, heads_kv = 0, group = 1;
-  std::int32_t max_q = 0, max_k = 0;                 // no sequence is longer
+  std::int32_t max_q = 0, max_k = 0;                 // longest sequence
   std::int32_t d = 0, dv_dim = 0;                    // head dimensions of q, k and of v, o
-  std::int32_t window_left = -1, window_right = -1;  // -1: open; a causal mask is window_right = 0
+  std::int32_t window_left = -1, window_right = -1;  // -1: no limit; a causal mask is window_right = 0
   float scale = 1;
-  bool packed = false, bottom_right = false;  // bottom_right: row i stands at key i + (Sk - Sq) instead of i
+  bool packed = false, bottom_right = false;  // bottom_right: aligns row i with key i + (Sk - Sq) instead of key i
 };
 
-// Output rows: a forward writes them, a backward reads them.
+// Output rows: the forward pass writes them, the backward pass reads them.
 struct OutputParams : SequenceParams {
   Tensor o;                      // [B, Hq, Sq, Dv]
   float* lse = nullptr;          // [B, Hq, Sq], or [Hq, total] in a packed batch; natural logarithm
@@ -52,10 +52,10 @@ struct ScoreParams {
   Tensor bias;                            // [B, Hq, Sq, Sk], stride 0 where broadcast
   const float* alibi_slopes = nullptr;    // [Hq]
   float softcap = 0;                      // 0: no cap
-  bool bias_fp32 = false;                 // else the bias has the dtype of q
-  std::uint32_t dropout_threshold = 0;    // kept where the Philox word is at least this; 0: no dropout
+  bool bias_fp32 = false;                 // otherwise the bias has the dtype of q
+  std::uint32_t dropout_threshold = 0;    // keeps an element if its Philox word is at least this; 0: no dropout
   float dropout_scale = 1;                // 1 / (1 - p)
-  std::uint32_t philox_keys[10][2] = {};  // of the rounds, from the dropout's seed
+  std::uint32_t philox_keys[10][2] = {};  // round keys, from the dropout seed
 };
 
 struct InputParams {
@@ -66,8 +66,8 @@ struct Params : InputParams, OutputParams, ScoreParams {};
 
 struct BackwardParams : Params {
   Tensor d_o;               // [B, Hq, Sq, Dv]
-  Tensor dq, dk, dv;        // of the shapes of q, k, v
-  Tensor dbias;             // of the shape of bias, fp32
+  Tensor dq, dk, dv;        // shapes of q, k, v
+  Tensor dbias;             // shape of bias, fp32
   float* dsinks = nullptr;  // [Hq]
 };
 

@@ -8,8 +8,8 @@ namespace strobe::cuda {
 
 namespace {
 
-constexpr int kOldestCard = 80;  // Ampere: the oldest that the build has machine code or PTX for
-// Rows plus keys: kernels add a row, an offset and a window in 32 bits.
+constexpr int kOldestCard = 80;  // Ampere: the oldest for which the build has machine code or PTX
+// Limit of rows plus keys: kernels add a row, an offset and a window in 32 bits.
 constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
 }  // namespace

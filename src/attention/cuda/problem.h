@@ -1,4 +1,4 @@
-// Facts of a problem for the plans of CUDA kernels, and reasons to refuse it.
+// Properties of a problem for the plans of CUDA kernels, and reasons to refuse it.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace strobe::cuda {
 
-// True if every row begins at a multiple of 16 bytes and is a whole number of them: kernels then load and store whole
-// vectors. Strides of dimensions of size 1 do not count: validate.cpp has put the head dimension there.
+// True if every row is 16-byte aligned and a multiple of 16 bytes long; kernels then load and store 16-byte vectors.
+// Strides of dimensions of size 1 do not count: validate.cpp replaced them by the head dimension.
 template <class Void>
 bool in_vectors(const BasicView<Void>& view) {
   const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
@@ -18,15 +18,15 @@ bool in_vectors(const BasicView<Void>& view) {
          whole(view.stride[0]) && whole(view.stride[1]) && whole(view.stride[2]);
 }
 
-// All rows of all query heads, as LSE counts them.
+// All rows of all query heads, counted as in LSE.
 std::int64_t rows_of(const Problem& problem);
 
 bool has_few_keys(const Problem& problem);
 
-// Score options that plain kernels of flash2 do not have.
+// True if the problem has score options that the plain kernels of flash2 do not support.
 bool has_score_options(const Problem& problem);
 
-// True if kernels that are not general can load the bias: 16 bytes at a time to shared memory, fewer at a row's end.
+// True if the kernels that are not general can load the bias: 16 bytes at a time to shared memory, fewer at a row end.
 bool bias_takes_vectors(const Problem& problem);
 
 template <class... Views>
@@ -34,15 +34,16 @@ bool all_in_vectors(const Views&... views) {
   return (in_vectors(views) && ...);
 }
 
-// Outputs and dO are unknown where the caller asks only for bytes or an explanation.
+// Outputs and dO are unknown if the caller asks only for the workspace size or an explanation.
 inline bool outputs_are_known(const Problem& problem) {
   return problem.pass == Pass::forward ? problem.o.data != nullptr : problem.dq.data != nullptr;
 }
 
-// Why no CUDA kernel of this build takes the problem: the card is too old, or sizes pass 32 bits. Empty: some may.
+// Reason why no CUDA kernel of this build takes the problem: the card is too old, or sizes exceed 32 bits. Empty if
+// some kernel may take it.
 std::string common_refusal(const Problem& problem);
 
-// Why no tiled kernel does: common_refusal(), or head dimensions that no tile holds.
+// Reason why no tiled kernel takes the problem: common_refusal(), or head dimensions that no tile supports.
 std::string tiled_refusal(const Problem& problem);
 
 std::string shared_bytes_refusal(const Problem& problem, std::size_t needed);

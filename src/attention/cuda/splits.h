@@ -1,4 +1,4 @@
-// Rows whose keys are split over blocks: what each block leaves of them, and the kernel that adds it up (splits.cu).
+// Rows whose keys are split over several blocks: the partial results, and the kernel that combines them (splits.cu).
 #pragma once
 
 #include <algorithm>
@@ -11,26 +11,26 @@
 
 namespace strobe::cuda {
 
-enum class Waits;  // in device/cuda/start_kernel.h, whose includes a build without CUDA does not have
+enum class Waits;  // in device/cuda/start_kernel.h, which includes headers that a build without CUDA does not have
 
 inline constexpr std::int64_t kMostSplits = 128;
 
-// At most `most`, but so many that each has a tile.
+// Number of splits, at most `most`, such that each has a tile.
 constexpr int splits_with_tiles(std::int64_t key_tiles, std::int64_t most) {
   return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));
 }
 
-// Splits that fill the card's `slots`, each with at least four tiles of keys, where `tiles` of whole rows leave half of
-// them empty.
+// Number of splits that fills the card's `slots`, with at least four key tiles each. Returns 1 unless `tiles` unsplit
+// row tiles leave at least half of the slots empty.
 constexpr int filling_splits(std::int64_t tiles, std::int64_t key_tiles, std::int64_t slots) {
   if (tiles == 0 || tiles * 2 > slots || key_tiles < 8) return 1;
   return splits_with_tiles(key_tiles, std::min<std::int64_t>({key_tiles / 4, slots / tiles, kMostSplits}));
 }
 
 struct Splits {
-  std::int32_t count = 1;  // 1: rows are whole, and the rest is not there
+  std::int32_t count = 1;  // 1: rows are not split, and the other members are unset
   std::int32_t d = 0;      // columns of a partial row: the padded head dimension
-  std::int64_t rows = 0;   // all rows of all heads, as LSE counts them
+  std::int64_t rows = 0;   // all rows of all heads, counted as in LSE
   float* o = nullptr;      // [count][rows][d]
   float* lse = nullptr;    // [count][rows]
 };
@@ -39,7 +39,7 @@ constexpr std::size_t splits_bytes(int count, std::int64_t rows, int d) {
   return count == 1 ? 0 : static_cast<std::size_t>(count * rows * (d + 1)) * sizeof(float);
 }
 
-// In `workspace`, splits_bytes() of it.
+// Places the splits in `workspace`, which has splits_bytes() bytes.
 inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
   Splits splits{.count = count, .d = d, .rows = rows};
   if (count > 1) {
@@ -49,7 +49,8 @@ inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
   return splits;
 }
 
-// O and LSE from what the blocks left; nothing where rows are whole. waits: in the kernel where its code is Hopper's.
+// Combines the partial results to O and LSE; does nothing if rows are not split. waits: in the kernel if its code is
+// Hopper's.
 void combine_splits(const OutputParams& params, const Splits& splits, DType dtype, void* stream, Waits waits);
 
 }  // namespace strobe::cuda

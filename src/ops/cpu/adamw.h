@@ -7,7 +7,7 @@
 #include "ops/optimizer.h"
 
 namespace strobe::ops {
-namespace {  // every instruction set has its own copy
+namespace {  // separate copy per instruction set
 
 inline void adamw_range(const Update& update, const Trained& tensor, std::int64_t first, std::int64_t last) {
   const Update u = update;

@@ -1,4 +1,4 @@
-// Rows shared out among threads, several a task: a task of one short row would cost more to hand out than to do.
+// Distributes rows over threads, several rows per task: for one short row, scheduling would cost more than the work.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,10 @@
 
 namespace strobe::ops {
 
-// body(row) for each row of `width` elements. For loops whose rows do not depend on each other.
+// Calls body(row) for each row of `width` elements. Rows must be independent.
 template <class Body>
 void each_row(int threads, std::int64_t rows, std::int64_t width, Body&& body) {
-  constexpr std::int64_t kElements = 8192;  // of a task: a few microseconds
+  constexpr std::int64_t kElements = 8192;  // per task: a few microseconds
   const std::int64_t share = std::max<std::int64_t>(1, kElements / std::max<std::int64_t>(1, width));
   parallel_for(threads, tasks_of(rows, share), [&](int, std::int64_t task) {
     for (std::int64_t row = task * share; row < std::min(rows, (task + 1) * share); ++row) body(row);

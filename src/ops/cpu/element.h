@@ -1,5 +1,5 @@
-// Element types of the CPU operations: storage, and the type they are computed in. double is there for tests, which
-// check gradients by finite differences.
+// Element types of the CPU operations: storage type, and compute type. double is for tests, which check gradients by
+// finite differences.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Fp16 {
 template <class T>
 using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-namespace {  // every instruction set has its own copy
+namespace {  // separate copy per instruction set
 
 inline float widened(Bf16 x) { return bf16_to_float(x.bits); }
 inline float widened(Fp16 x) { return fp16_to_float(x.bits); }
@@ -41,7 +41,7 @@ T narrowed(Compute<T> x) {
 
 }  // namespace
 
-// body(type) with a null pointer of the element's type.
+// Calls body(type) with a null pointer of the element type.
 template <class Body>
 void with_type(DType dtype, Body&& body) {
   switch (dtype) {
@@ -51,7 +51,7 @@ void with_type(DType dtype, Body&& body) {
   }
 }
 
-namespace {  // every instruction set has its own copy
+namespace {  // separate copy per instruction set
 
 template <class T>
 void widen_range(const T* x, float* y, std::int64_t count) {
@@ -64,7 +64,7 @@ void add_range(const T* x, float* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] += widened(x[i]);
 }
 
-// Sums are rounded once.
+// Rounds sums once.
 template <class T>
 void narrow_range(const float* x, T* y, Into into, std::int64_t count) {
   if (into == Into::set) {

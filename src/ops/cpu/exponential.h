@@ -1,4 +1,4 @@
-// e^x in plain arithmetic, which compilers turn into vectors; std::exp is a call for each element.
+// e^x in plain arithmetic that compilers vectorize; std::exp is one call per element.
 #pragma once
 
 #include <bit>
@@ -6,24 +6,24 @@
 #include <cstdint>
 
 namespace strobe::ops {
-namespace {  // every instruction set has its own copy
+namespace {  // separate copy per instruction set
 
-// To about one unit in the last place; 0 and infinity where fp32 ends, NaN for NaN.
+// Error about 1 ulp. Results are 0 and infinity beyond the range of fp32, and NaN for NaN.
 inline float exponential(float x) {
-  x = x < -110 ? -110 : x;  // so that the exponent below stays within two factors; NaN passes
+  x = x < -110 ? -110 : x;  // keeps the exponent below within two factors; NaN passes
   x = x > 100 ? 100 : x;
-  const float magic = 0x1.8p23f;  // adding it rounds to an integer, which the low bits then hold
+  const float magic = 0x1.8p23f;  // adding it rounds to an integer, which is then in the low bits
   const float shifted = x * 0x1.715476p0f + magic;
   const float n = shifted - magic;
-  // x - n ln 2, ln 2 in two parts: n times the first, of 15 bits, is exact without fused arithmetic too.
+  // x - n ln 2, with ln 2 as two parts: n times the first, of 15 bits, is exact even without FMA.
   const float rest = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
-  float y = 0x1.6a1a72p-10f;  // e^rest = 1 + rest + rest^2 y: least largest error over half of ln 2 to both sides
+  float y = 0x1.6a1a72p-10f;  // e^rest = 1 + rest + rest^2 y: minimax polynomial on +-(ln 2) / 2
   y = y * rest + 0x1.123fc6p-7f;
   y = y * rest + 0x1.555916p-5f;
   y = y * rest + 0x1.55548ap-3f;
   y = y * rest + 0x1.fffffcp-2f;
   y = y * (rest * rest) + rest + 1;
-  // 2^n in two factors: a result may be subnormal, or infinite, where 2^n is neither.
+  // 2^n as two factors: a result may be subnormal, or infinite, where 2^n is neither.
   const auto exponent = static_cast<std::int32_t>(std::bit_cast<std::uint32_t>(shifted) - 0x4b400000u);
   const std::int32_t half = exponent >> 1;
   const auto power = [](std::int32_t of) { return std::bit_cast<float>(static_cast<std::uint32_t>(of + 127) << 23); };

@@ -12,7 +12,8 @@ extern const Isa kIsaGeneric, kIsaAvx2, kIsaAvx512;
 
 namespace {
 
-// Arm's plain architecture has NEON, which the loops then are; what is beyond AVX-512 is for products of 16-bit types.
+// Arm's baseline architecture has NEON, which the generic loops use. Instruction sets beyond AVX-512 only add matmuls
+// of 16-bit types.
 const Isa& table_of(std::string_view name) {
 #if defined(__x86_64__)
   if (name == "avx2") return kIsaAvx2;

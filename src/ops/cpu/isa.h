@@ -1,6 +1,6 @@
-// The border between the operations (ops/*.cpp: shapes, types, threads) and their inner loops, which are compiled once
-// per instruction set (isa/*.cpp). Plain data and function pointers: no inline function crosses it, so code built for
-// AVX-512 can never be picked by the linker for a lesser machine.
+// Interface between the operations (ops/*.cpp: shapes, types, threads) and their inner loops, which are compiled once
+// per instruction set (isa/*.cpp). It consists of plain data and function pointers. No inline function crosses it, so
+// the linker cannot select AVX-512 code for a machine without it.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace strobe::ops {
 struct Trained;
 struct Update;
 
-// c [rows x cols] = a b, plus the addend where there is one; at most Isa::product_columns columns.
+// c [rows x cols] = a b, plus the addend if there is one; at most Isa::product_columns columns.
 struct ProductPanel {
   const float *a, *b;
-  std::ptrdiff_t a_stride, b_stride;  // elements from one stored row to the next
-  bool a_transposed, b_transposed;    // as stored: [steps x rows] and [cols x steps]
+  std::ptrdiff_t a_stride, b_stride;  // elements between stored rows
+  bool a_transposed, b_transposed;    // stored as [steps x rows] and [cols x steps]
   const float* addend;                // [rows x cols] at c's stride; may be c; null: none
   float* c;
   std::ptrdiff_t c_stride;
@@ -28,13 +28,13 @@ struct ProductPanel {
 // y [out] = x W^T, plus the addend if there is one.
 struct RowProduct {
   const float *x, *weight;  // [in], [out, in]
-  std::ptrdiff_t stride;    // elements from one row of the weight to the next
+  std::ptrdiff_t stride;    // elements between rows of the weight
   const float* addend;      // [out]; may be y; null: none
   float* y;
   std::int64_t in, out;
 };
 
-// Loops over elements of a type; what each computes is told where it is written, in ops/cpu/.
+// Loops over elements of one type; their contracts are in ops/cpu/.
 template <class T>
 struct Loops {
   void (*widen)(const T* x, float* y, std::int64_t count);
@@ -64,7 +64,7 @@ struct Loops {
 
 struct Isa {
   const char* name;     // as in STROBE_CPU_ISA
-  int product_columns;  // 0: no product here, OpenBLAS's is taken
+  int product_columns;  // 0: no matmul here, OpenBLAS runs it
   void (*multiply)(const ProductPanel&);
   void (*multiply_row)(const RowProduct&);
   void (*adamw)(const Update&, const Trained&, std::int64_t first, std::int64_t last);
@@ -84,7 +84,8 @@ struct Isa {
   }
 };
 
-// The best one of this machine, or at or below what STROBE_CPU_ISA names now; Error(unsupported) where it names none.
+// Returns the best instruction set of this machine, at most the one that STROBE_CPU_ISA names. Throws
+// Error(unsupported) if that name is not available.
 const Isa& chosen_isa();
 
 }  // namespace strobe::ops

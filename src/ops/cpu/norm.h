@@ -1,4 +1,4 @@
-// RMSNorm and LayerNorm of one row, and its share of the parameters' gradients.
+// RMSNorm and LayerNorm of one row, and the row's contribution to the parameter gradients.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "ops/place.h"
 
 namespace strobe::ops {
-namespace {  // every instruction set has its own copy
+namespace {  // separate copy per instruction set
 
 // Returns 1 / sqrt(mean(x^2) + eps).
 template <class T>
@@ -34,7 +34,7 @@ void rms_norm_row_backward(const T* x, const Compute<T>* weight, Compute<T> inve
   }
 }
 
-// Columns [first, last) of dweight += sum over rows of dy x inverse, in the order of the rows.
+// Columns [first, last) of dweight += sum over rows of dy x inverse, in row order.
 template <class T>
 void rms_norm_weight_backward(const T* x, const Compute<T>* inverse, const T* dy, Compute<T>* dweight,
                               std::int64_t rows, std::int64_t width, std::int64_t first, std::int64_t last) {
@@ -47,7 +47,7 @@ void rms_norm_weight_backward(const T* x, const Compute<T>* inverse, const T* dy
 
 // --- LayerNorm -------------------------------------------------------------------------------------------------------
 
-// statistics [2]: mean and 1 / sqrt(variance + eps). The variance is that of what the mean is taken from, so that a row
+// statistics [2]: mean and 1 / sqrt(variance + eps). The variance is computed after subtracting the mean, so that a row
 // of large, nearly equal numbers keeps its digits.
 template <class T>
 void layer_norm_row(const T* x, const Compute<T>* weight, const Compute<T>* bias, T* y, Compute<T>* statistics,
@@ -82,7 +82,7 @@ void layer_norm_row_backward(const T* x, const Compute<T>* weight, const Compute
   }
 }
 
-// dweight += dy (x - mean) inverse, dbias += dy, of `count` columns of a row.
+// dweight += dy (x - mean) inverse and dbias += dy, for `count` columns of a row.
 template <class T>
 void layer_norm_parameters_backward(const T* x, const Compute<T>* statistics, const T* dy, Compute<T>* dweight,
                                     Compute<T>* dbias, std::int64_t count) {

@@ -1,5 +1,5 @@
-// Matmuls on the CPU: a single row and middle sizes by kernels per instruction set, the others by OpenBLAS, which
-// copies both factors and is faster for large matrices.
+// Matmuls on the CPU. Kernels per instruction set run a single row and medium sizes. OpenBLAS, which packs both
+// operands and is faster for large matrices, runs the others.
 #include "ops/cpu/product.h"
 
 #include <algorithm>
@@ -13,18 +13,18 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kFewestRows = 16;  // that amortise packing a panel
+constexpr std::int64_t kFewestRows = 16;  // minimum to amortize packing a panel
 constexpr std::int64_t kPromptRows =
     512;                               // up to here packing a weight costs OpenBLAS more than its faster kernel gains
-constexpr double kMostWork = 1 << 28;  // multiplications; beyond, OpenBLAS is faster
-constexpr double kSmall = 1 << 18;     // multiplications; below, a second thread does not pay
-constexpr std::int64_t kBlock = 264;   // rows of a task, a multiple of every tile's; 64 to 256 KB of a piece of a
-constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // of what OpenBLAS counts in
+constexpr double kMostWork = 1 << 28;  // multiplications; OpenBLAS is faster above
+constexpr double kSmall = 1 << 18;     // multiplications; a second thread does not pay off below
+constexpr std::int64_t kBlock = 264;   // rows per task, a multiple of every tile's; 64 to 256 KB of a block of a
+constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // range of OpenBLAS's integers
 
 void multiply_in_panels(const Isa& isa, int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend,
                         float* c) {
   const std::int64_t blocks = tasks_of(a.rows, kBlock), width = isa.product_columns;
-  // Neighbouring tasks share columns, not rows: each thread then keeps to its rows of `a` where there are two blocks.
+  // Consecutive tasks share columns instead of rows: with two blocks each thread then keeps its rows of `a`.
   parallel_for(threads, blocks * tasks_of(b.cols, width), [&](int, std::int64_t task) {
     const std::int64_t row = task % blocks * kBlock, column = task / blocks * width, at = row * b.cols + column;
     isa.multiply({.a = a.data + row * (a.stored_transposed ? 1 : a.stride),

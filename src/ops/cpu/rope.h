@@ -1,12 +1,12 @@
-// One head's turn.
+// RoPE rotation of one head.
 #pragma once
 
 #include "ops/cpu/element.h"
 
 namespace strobe::ops {
-namespace {  // every instruction set has its own copy
+namespace {  // separate copy per instruction set
 
-// x: [dim]; table: [dim / 2, 2]; sign -1 turns back.
+// x: [dim]; table: [dim / 2, 2]; sign -1 applies the inverse rotation.
 template <class T>
 void rope_head(T* x, const Compute<T>* table, std::int64_t dim, Compute<T> sign) {
   using C = Compute<T>;

@@ -8,7 +8,7 @@
 #include "ops/cpu/sum.h"
 
 namespace strobe::ops {
-namespace {  // every instruction set has its own copy
+namespace {  // separate copy per instruction set
 
 // In place: exp(score) / sum exp(score). At least one score.
 template <class T>
@@ -22,7 +22,7 @@ void softmax_row(T* scores, std::int64_t count) {
   }
 }
 
-// gradient: of the probabilities, then of the scores.
+// gradient: input with respect to the probabilities, output with respect to the scores.
 template <class T>
 void softmax_row_backward(const T* probabilities, T* gradient, std::int64_t count) {
   using C = Compute<T>;

@@ -1,12 +1,12 @@
-// Sums and maxima in a fixed order that compilers can vectorise, and how loops are cut into tasks.
+// Sums and maxima in a fixed order that compilers can vectorize, and division of loops into tasks.
 #pragma once
 
 #include <cstdint>
 
 namespace strobe::ops {
-namespace {  // every instruction set has its own copy
+namespace {  // separate copy per instruction set
 
-// The sum of term(i) over [0, count), in 16 lanes that are added up in pairs.
+// Sum of term(i) over [0, count), in 16 lanes that are added pairwise.
 template <class C, class Term>
 C sum_of(std::int64_t count, Term&& term) {
   constexpr std::int64_t kLanes = 16;
@@ -22,7 +22,7 @@ C sum_of(std::int64_t count, Term&& term) {
   return lane[0];
 }
 
-// The largest term(i) over [0, count), count at least 1, likewise. Which NaN is kept is not said.
+// Largest term(i) over [0, count) with count at least 1, also in lanes. Which NaN it returns is unspecified.
 template <class C, class Term>
 C highest_of(std::int64_t count, Term&& term) {
   constexpr std::int64_t kLanes = 16;
@@ -38,7 +38,7 @@ C highest_of(std::int64_t count, Term&& term) {
   return highest;
 }
 
-// Tasks of at most `share` each.
+// Number of tasks of at most `share` items each.
 constexpr std::int64_t tasks_of(std::int64_t count, std::int64_t share) { return (count + share - 1) / share; }
 
 }  // namespace

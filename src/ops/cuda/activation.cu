@@ -8,7 +8,7 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr float kPeak = 0.3989422804f;  // 1 / sqrt(2 pi), of the normal density
+constexpr float kPeak = 0.3989422804f;  // 1 / sqrt(2 pi), the peak of the normal density
 
 template <class T, int N>
 __global__ void __launch_bounds__(kMostRowThreads) activate(Gelu shape, const T* x, T* y) {
@@ -72,7 +72,8 @@ void gelu_backward(const Place& place, const Gelu& shape, const void* x, const v
 
 namespace {
 
-// 1 / (1 + exp(-x)); within two units of fp32 where elements are rounded to 16 bits, which then costs less than memory.
+// 1 / (1 + exp(-x)). For 16-bit elements the error is within 2 ulp of fp32, and the function costs less than the memory
+// access.
 template <class T>
 __device__ __forceinline__ float sigmoid(float x) {
   if constexpr (sizeof(T) == 2) return __fdividef(1.0f, 1.0f + __expf(-x));

@@ -1,6 +1,6 @@
-// The heuristic knows a few good tiles; cuBLASLt has kernels for hundreds. At 1,600 columns the tiles that leave few
-// multiprocessors idle are not among its proposals, and products gain a tenth or more
-// (docs/training.md).
+// Search over cuBLASLt algorithms. The heuristic proposes only a few good tiles, but cuBLASLt has kernels for hundreds.
+// At 1,600 columns the tiles that leave few multiprocessors idle are not among its proposals, and matmuls gain a tenth
+// or more with them (docs/training.md).
 #include "ops/cuda/algorithms.h"
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace {
 
 struct NamedTile {
   cublasLtMatmulTile_t name;
-  Tile tile;  // of cuBLASLt's d: m x n
+  Tile tile;  // tile of cuBLASLt's d: m x n
 };
 
-// Sides from 96 to 320, 12,288 to 40,960 elements: smaller ones read too much, larger ones have no registers.
+// Sides from 96 to 320 and 12,288 to 40,960 elements: smaller tiles read too much, larger ones exceed the registers.
 #define STROBE_TILE(rows, cols)                          \
   {                                                      \
     CUBLASLT_MATMUL_TILE_##rows##x##cols, { rows, cols } \
@@ -62,7 +62,7 @@ void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttri
   check(cublas_lt().preference_set(preference, which, &value, sizeof value), "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// False where the algorithm has no such choice.
+// Returns false if the algorithm does not have this option.
 template <class Value>
 bool configure(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t which, Value value) {
   return cublas_lt().algorithm_set(&algorithm, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
@@ -86,7 +86,7 @@ std::uint32_t last_option_of(const cublasLtMatmulAlgo_t& algorithm) {
   return status == CUBLAS_STATUS_SUCCESS ? last : 0;
 }
 
-// Those that the algorithm has, by what they should reach.
+// Tiles that the algorithm supports, sorted by expected rate.
 std::vector<cublasLtMatmulTile_t> best_tiles(const Shape& s, const cublasLtMatmulAlgo_t& algorithm) {
   const int multiprocessors = current_gpu().facts.multiprocessors;
   const std::vector<std::uint32_t> has = tiles_of(algorithm);
@@ -149,7 +149,7 @@ Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& s, const Plan& pl
 
 Algorithms vary_tiles(cublasLtHandle_t handle, const Shape& s, const Plan& plan, const cublasLtMatmulAlgo_t& proposal) {
   constexpr double kWorthIt = 1e9;    // operations: microseconds
-  constexpr std::size_t kTried = 14;  // tiles: xl's fastest of those above were among the first 13
+  constexpr std::size_t kTried = 14;  // tiles: xl's fastest tiles were among the first 13
   if (2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) < kWorthIt) return {};
   const std::uint32_t last_option = last_option_of(proposal);
   Algorithms found;

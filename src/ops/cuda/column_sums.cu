@@ -1,5 +1,5 @@
-// Blocks take a stretch of columns and every so many-th group of rows; where several share a stretch, a second kernel
-// adds up what they found in one order.
+// A block sums one strip of columns over every gridDim.y-th group of rows. If several blocks share a strip, a second
+// kernel adds their partial sums in a fixed order.
 #include <algorithm>
 #include <string>
 
@@ -13,10 +13,10 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kLanesAcross = 32, kRowsAtOnce = 8;  // threads of a block
+constexpr int kLanesAcross = 32, kRowsAtOnce = 8;  // block size
 constexpr int kBlocksPerProcessor = 4;
 
-// out: the sums themselves where gridDim.y is 1, else [gridDim.y, columns] partial ones.
+// out: the final sums if gridDim.y is 1, otherwise [gridDim.y, columns] partial sums.
 template <class T, int N>
 __global__ void __launch_bounds__(kLanesAcross* kRowsAtOnce)
     sum_rows(std::int64_t rows, std::int64_t columns, const T* x, float* out, Into into) {
@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kLanesAcross* kRowsAtOnce)
 
 constexpr int kColumns = 32, kLanesOfRows = 32;
 
-// 32 columns a block, in 32 interleaved sums.
+// 32 columns per block, in 32 interleaved sums.
 __global__ void __launch_bounds__(kColumns* kLanesOfRows)
     add_partial(const float* partial, int count, std::int64_t width, float* out, Into into) {
   await_kernel_before();
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kColumns* kLanesOfRows)
   out[column] = into == Into::sum ? out[column] + sum : sum;
 }
 
-// How many blocks share a stretch: as keep the GPU busy, have rows, and fit the workspace.
+// Number of blocks that share a strip: enough to keep the GPU busy, limited by the rows and the workspace.
 std::int64_t shares_of(const Place& place, const ColumnSums& shape, std::int64_t stretches) {
   const std::int64_t wanted = std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors / stretches;
   const std::int64_t groups = (shape.rows + kRowsAtOnce - 1) / kRowsAtOnce;
@@ -78,7 +78,8 @@ std::int64_t shares_of(const Place& place, const ColumnSums& shape, std::int64_t
 
 PartialSums partial_sums(const Place& place, const char* what, std::int64_t wanted, std::int64_t width, int kinds) {
   constexpr std::int64_t kMostOfProcessor = 8;
-  constexpr std::size_t kMostShared = 47 << 10;  // that a kernel has without asking, but for sums over the block
+  constexpr std::size_t kMostShared = 47 << 10;  // shared memory of a kernel without opt-in, less the space for block
+                                                 // reductions
   const std::size_t bytes = static_cast<std::size_t>(kinds) * static_cast<std::size_t>(width) * sizeof(float);
   const auto most = std::min<std::int64_t>(kMostOfProcessor * current_gpu().facts.multiprocessors,
                                            static_cast<std::int64_t>(place.workspace_bytes / bytes));

@@ -1,4 +1,4 @@
-// A block a row: logits are read once, kept in shared memory where they fit, and written once as their gradient.
+// One block per row: reads the logits once, keeps them in shared memory if they fit, and writes their gradient once.
 #include <cmath>
 
 #include "ops/cuda/element.cuh"
@@ -10,9 +10,10 @@ namespace strobe::ops::cuda {
 namespace {
 
 constexpr int kEntropyThreads = 256;
-constexpr std::size_t kMostShared = 47 << 10;  // bytes that a kernel has without asking, less what sums take
+constexpr std::size_t kMostShared = 47 << 10;  // shared memory in bytes of a kernel without opt-in, less the space for
+                                               // block reductions
 
-// The largest logit so far and the sum of exp(logit - largest).
+// Largest logit so far and the sum of exp(logit - largest).
 struct Online {
   float largest, sum;
 };
@@ -28,7 +29,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
   const std::int64_t row = blockIdx.x;
   T* const at = logits + row * count;
   const int wanted = target[row];
-  const float wanted_logit = widened(at[wanted]);  // before anybody writes: over_block waits for all
+  const float wanted_logit = widened(at[wanted]);  // read before any write: over_block() synchronizes all threads
   Online online{-INFINITY, 0};
   for (int i = first; i < count; i += kEntropyThreads * N) {
     const Pack<T, N> pack = *reinterpret_cast<const Pack<T, N>*>(at + i);
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(kEntropyThreads)
   if (become == LogitsBecome::untouched) return;
   const float scale =
       shape.gradient_scale * (shape.loss_scale ? *shape.loss_scale : 1.0f) / static_cast<float>(shape.rows);
-  for (int i = first; i < count; i += kEntropyThreads * N) {  // each thread what it read itself
+  for (int i = first; i < count; i += kEntropyThreads * N) {  // each thread overwrites only elements that it read
     float values[N];
     load(kKeeps ? kept + i : at + i, values);
 #pragma unroll

@@ -1,4 +1,4 @@
-// cuBLASLt's functions. libcublasLt is opened by the first matmul: a start does not wait for it.
+// cuBLASLt's functions. The first matmul loads libcublasLt, so that program start does not wait for it.
 #pragma once
 
 #include <cublasLt.h>

@@ -1,5 +1,4 @@
-// Rows of tensors in kernels: loads and stores of several elements at once, widened to fp32, and sums over a block. All
-// the kernels of this folder use it.
+// Vector loads and stores of tensor rows, widened to fp32, and block reductions. All kernels of this folder use them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +12,7 @@ using strobe::cuda::narrowed;
 using strobe::cuda::widened;
 using strobe::cuda::with_element;
 
-// N neighbours, in accesses of at most 16 bytes.
+// N adjacent elements, in accesses of at most 16 bytes.
 template <class T, int N>
 struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack {
   T at[N];
@@ -24,7 +23,8 @@ __device__ __forceinline__ Pack<T, N> pack_at(const T* from) {
   return *reinterpret_cast<const Pack<T, N>*>(from);
 }
 
-// What is widened after this is widened again: the compiler would keep both halves of a word as floats meanwhile.
+// Compiler fence: later uses widen the elements again. Otherwise the compiler would keep both halves of a word as
+// floats until then.
 template <class T, int N>
 __device__ __forceinline__ void stay_packed(Pack<T, N>& pack) {
   if constexpr (sizeof(pack) == 16 && sizeof(T) == 2) {
@@ -48,15 +48,15 @@ __device__ __forceinline__ void store(T* to, const float (&from)[N]) {
 }
 
 template <class T>
-inline constexpr int kLanes = 16 / sizeof(T);  // of an access
+inline constexpr int kLanes = 16 / sizeof(T);  // elements per access
 
-// Whether rows of `width` elements from all these pointers can be read 16 bytes at a time.
+// True if rows of `width` elements from all these pointers allow 16-byte accesses.
 template <class T, class... Pointers>
 bool fits_lanes(std::int64_t width, const Pointers*... pointers) {
   return width % kLanes<T> == 0 && ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-// body(lanes) with a constant: 16 bytes at a time, or one element.
+// Calls body(lanes) with a constant: 16 bytes at a time, or one element.
 template <class T, class Body>
 void with_lanes(bool fits, Body&& body) {
   if (fits) {
@@ -66,7 +66,7 @@ void with_lanes(bool fits, Body&& body) {
   }
 }
 
-// Where the thread's columns begin in a RowGrid (row_grid.h).
+// First column of the thread in a RowGrid (row_grid.h).
 template <int N>
 __device__ __forceinline__ std::int64_t first_column() {
   return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
@@ -82,7 +82,7 @@ struct Largest {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-// Over all threads of the block, in one order; every thread gets it, and all must call.
+// Reduces over all threads of the block in a fixed order. Every thread gets the result, and all must call.
 template <int kThreads, class Join, class C>
 __device__ __forceinline__ C over_block(C value) {
   constexpr int kWarps = kThreads / 32;
@@ -90,7 +90,7 @@ __device__ __forceinline__ C over_block(C value) {
   const Join join;
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) value = join(value, __shfl_xor_sync(0xffffffffu, value, step));
-  __syncthreads();  // those who still read what an earlier call left
+  __syncthreads();  // protects threads that still read the result of an earlier call
   if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = value;
   __syncthreads();
   C all = part[0];

@@ -1,5 +1,5 @@
-// The operations on a GPU, each with the contract of its header in src/ops; called from there alone. In a build without
-// CUDA, no_cuda.cpp refuses them.
+// The operations on a GPU, each with the contract of its header in src/ops, which is their only caller. In a build
+// without CUDA, no_cuda.cpp refuses them.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@
 
 namespace strobe::ops::cuda {
 
-// A row-major matrix of which a matmul may read the transpose. Strides in elements.
+// A row-major matrix operand; a matmul may read its transpose. Strides in elements.
 struct Factor {
   const void* data = nullptr;
   std::int64_t rows = 0, cols = 0;  // as stored
   bool transposed = false;
   std::int64_t row_stride = 0;     // 0: cols
-  std::int64_t matrix_stride = 0;  // from one matrix of a batch to the next
+  std::int64_t matrix_stride = 0;  // between matrices of a batch
 };
 
-// d [rows, cols] = scale * a b (+ addend, which may be d itself) (+ bias), sums in fp32. A batch of `matrices` has
+// d [rows, cols] = scale * a b (+ addend, which may be d itself) (+ bias), with fp32 sums. A batch of `matrices` has
 // neither addend nor bias.
 struct Product {
   Factor a, b;
   DType in = DType::fp32, out = DType::fp32;
-  const void* addend = nullptr;  // of d's type and shape; null: none
-  const void* bias = nullptr;    // [cols] of d's type, to every row; null: none
+  const void* addend = nullptr;  // d's type and shape; null: none
+  const void* bias = nullptr;    // [cols] in d's type, added to every row; null: none
   void* d = nullptr;
   std::int64_t d_row_stride = 0, d_matrix_stride = 0;  // 0: cols; only in a batch
   std::int64_t matrices = 1;
@@ -41,13 +41,13 @@ struct Product {
 
 void multiply(const Place& place, const Product& product);
 
-// Of fp32 elements, up to where the next tensor may begin.
+// Bytes of `count` fp32 elements, rounded up to the alignment of the next tensor.
 constexpr std::size_t aligned_bytes(std::int64_t count) {
   return (static_cast<std::size_t>(count) * sizeof(float) + 255) / 256 * 256;
 }
 
-// Bytes of the place's workspace, beyond kWorkspaceBytes, with which dW [out, in] = dy^T x over `rows` in tf32 is fast;
-// 0: none are of use. A transposed element costs about what 1,200 operations lose at half the rate.
+// Workspace bytes, in addition to kWorkspaceBytes, that make dW [out, in] = dy^T x over `rows` fast in TF32; 0: a
+// larger workspace does not help. Transposing an element costs about as much as 1,200 operations lose at half the rate.
 constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std::int64_t in) {
   constexpr std::int64_t kOperations = 1200;
   if (2 * out * in < kOperations * (out + in)) return 0;
@@ -79,7 +79,7 @@ struct ScoreRows {
   DType dtype = DType::fp32;
 };
 
-// In place; 0 above the diagonal. gradient: of the probabilities, then of the scores.
+// In place; 0 above the diagonal. gradient: input with respect to the probabilities, output with respect to the scores.
 void causal_softmax(const Place& place, const ScoreRows& shape, void* scores);
 void causal_softmax_backward(const Place& place, const ScoreRows& shape, const void* probabilities, void* gradient);
 
@@ -91,7 +91,7 @@ void adamw(const Place& place, const Update* update, std::span<const Trained> te
 void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update);
 void round_copies(const Place& place, std::span<const Trained> tensors);
 
-// Copies in the order of the place's stream; waited for.
+// Copies in stream order, and waits for completion.
 void write(const Place& place, void* to, const void* host, std::size_t bytes);
 void read(const Place& place, void* host, const void* from, std::size_t bytes);
 

@@ -1,9 +1,10 @@
-// Products by cuBLASLt: the heuristic is asked once for each shape, and its answer kept with the descriptors. Where the
-// place searches tiles, its answers and others are timed once, and the fastest is kept: which one that
-// is may change from run to run, and with it the order of sums. Tensor cores read tf32 along k alone. Where both
-// operands lie across it, as in a weight's gradient, cuBLASLt's kernels turn them around piece by piece and reach half
-// the rate (docs/training.md): they are copied first, transposed, where that is little beside the
-// product and the workspace has the room.
+// Matmuls with cuBLASLt. The heuristic runs once per shape, and its answer is cached with the descriptors. If the place
+// searches tiles, the heuristic's proposals and others are timed once, and the fastest is kept. The fastest may change
+// from run to run, and the order of sums with it.
+//
+// Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
+// kernels transpose them tile by tile and reach half the rate (docs/training.md). This file copies them transposed
+// first if that is cheap compared with the matmul and the workspace has room.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -62,8 +63,8 @@ Shape shape_of(const Place& place, const Product& p) {
   s.out = p.out;
   s.adds = p.addend != nullptr;
   s.tf32 = place.tf32 && p.in == DType::fp32;
-  s.timed = !place.deterministic && place.searches_tiles &&
-            p.addend != p.d;  // what is added to its own addend cannot be run twice
+  s.timed =
+      !place.deterministic && place.searches_tiles && p.addend != p.d;  // a sum into its own addend cannot run twice
   s.bias_alignment = p.bias ? alignment_of(p.bias) : 0;
   s.alignment = {alignment_of(p.b.data, p.in, p.b.row_stride, p.b.matrix_stride),
                  alignment_of(p.a.data, p.in, p.a.row_stride, p.a.matrix_stride),
@@ -95,7 +96,7 @@ void point_to_bias(cublasLtMatmulDesc_t product, const void* bias) {
         "cublasLtMatmulDescSetAttribute");
 }
 
-// bias: one that is aligned as the shape says, for the heuristic to look at.
+// bias: a pointer with the alignment of the shape, for the heuristic.
 Plan make_plan(const Shape& s, const void* bias) {
   Plan plan;
   const cublasComputeType_t compute = s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -106,7 +107,7 @@ Plan make_plan(const Shape& s, const void* bias) {
   };
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.a_transposed);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.b_transposed);
-  if (bias) {  // one for each row of cuBLASLt's d, which is our column
+  if (bias) {  // one per row of cuBLASLt's d, which is our column
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     check(cublas_lt().product_set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
           "cublasLtMatmulDescSetAttribute");
@@ -125,7 +126,8 @@ Plan make_plan(const Shape& s, const void* bias) {
 
 cublasStatus_t launch(cublasLtHandle_t handle, const Place& place, const Product& p, const Plan& plan) {
   const float alpha = p.scale, beta = p.addend ? 1 : 0;
-  cublasLtMatmulDescOpaque_t product = *plan.product;  // its own: other threads launch the plan with other biases
+  cublasLtMatmulDescOpaque_t product = *plan.product;  // a copy, because other threads launch the plan with other
+                                                       // biases
   if (p.bias) point_to_bias(&product, p.bias);
   return cublas_lt().multiply(handle, &product, &alpha, p.b.data, plan.a, p.a.data, plan.b, &beta,
                               p.addend ? p.addend : p.d, plan.d, p.d, plan.d, &plan.algorithm, place.workspace,
@@ -139,8 +141,8 @@ bool is_capturing(const Place& place) {
   return capture != cudaStreamCaptureStatusNone;
 }
 
-// Memory to write over before a launch, so that operands come from memory as they do in a step, and not from the cache:
-// a tile that is fast with weights in the cache need not be so without. Null where there is no room for it.
+// Flushes the L2 cache before a launch, so that operands come from memory as in a training step. A tile that is fast
+// with weights in the cache may be slow without. Null if the allocation fails.
 struct CacheFlush {
   void* memory = nullptr;
   std::size_t bytes = 0;
@@ -148,7 +150,7 @@ struct CacheFlush {
   CacheFlush() : bytes(2 * current_gpu_info().l2_bytes) {
     if (cudaMalloc(&memory, bytes) == cudaSuccess) return;
     memory = nullptr;
-    cudaGetLastError();  // not the next call's
+    cudaGetLastError();  // clears the error, so that the next call does not report it
   }
   CacheFlush(const CacheFlush&) = delete;
   ~CacheFlush() { cudaFree(memory); }
@@ -167,7 +169,7 @@ class Stopwatch {
     cudaEventDestroy(end_);
   }
 
-  // Milliseconds of a launch, the least of a few; infinity where cuBLASLt refuses.
+  // Minimum time in milliseconds of a few launches; infinity if cuBLASLt refuses.
   float time(const Plan& plan, int rounds) {
     const auto stream = static_cast<cudaStream_t>(place_.stream);
     constexpr float kRefused = std::numeric_limits<float>::infinity();
@@ -194,7 +196,7 @@ class Stopwatch {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// A few launches of all, then more of the fastest.
+// Times all algorithms with a few launches, then the fastest with more.
 cublasLtMatmulAlgo_t fastest(const Algorithms& algorithms, Plan plan, Stopwatch& watch) {
   constexpr int kFirst = 2, kAgain = 10;
   constexpr std::size_t kFinalists = 8;
@@ -247,11 +249,11 @@ Prepared prepare(const Place& place, const Product& p, const Shape& shape) {
     plan.algorithm = choose(handle, place, p, shape, plan);
     found = known().plans.emplace(shape, plan).first;
   }
-  return {handle, &found->second};  // which a map does not move
+  return {handle, &found->second};  // std::map does not move its elements
 }
 
-// The same product with both operands along k, in the workspace behind what products use; as it is where that does not
-// pay.
+// Returns the matmul with both operands transposed to be contiguous along k, in the workspace after cuBLASLt's part.
+// Returns it unchanged if that does not pay off.
 Product along_k(const Place& place, Product p) {
   const bool is_dense = p.a.row_stride == 0 && p.b.row_stride == 0;
   const bool across = is_dense && place.tf32 && p.in == DType::fp32 && p.a.transposed && !p.b.transposed;

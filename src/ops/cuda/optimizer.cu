@@ -1,4 +1,4 @@
-// AdamW in one pass over memory: 28 bytes a parameter, and the copy. Norms in two stages, in one order.
+// AdamW in one pass over memory: 28 bytes per parameter, plus the copy. Norms in two stages, in a fixed order.
 #include <algorithm>
 
 #include "device/cuda/check.h"
@@ -10,14 +10,14 @@ namespace strobe::ops::cuda {
 namespace {
 
 constexpr int kUpdateThreads = 256;
-constexpr int kNormBlocks = 1024;  // of a tensor's norm; the order of sums depends on this and on nothing else
+constexpr int kNormBlocks = 1024;  // per tensor norm; only this determines the order of sums
 
 template <int N>
 struct Columns {
   float value[N], mean[N], variance[N];
 };
 
-// Fused as written, so that an element has the same bits wherever its tensor is cut: ranks update parts of it.
+// Uses explicit FMAs, so that an element has the same bits wherever its tensor is split: each rank updates a shard.
 __device__ __forceinline__ void update_one(const Update& u, float gradient, float& value, float& mean,
                                            float& variance) {
   gradient *= u.gradient_scale;
@@ -26,7 +26,7 @@ __device__ __forceinline__ void update_one(const Update& u, float gradient, floa
   value = fmaf(value, u.shrink, -(u.rate * mean / fmaf(sqrtf(variance), u.unbias2, u.eps)));
 }
 
-// T: of the copy; float stands for none.
+// T: type of the copy; float means no copy.
 template <class T, int N>
 __device__ __forceinline__ void update_columns(const Update& u, const Trained& t, std::int64_t i) {
   Columns<N> columns;
@@ -43,13 +43,13 @@ __device__ __forceinline__ void update_columns(const Update& u, const Trained& t
   if constexpr (!std::is_same_v<T, float>) store(static_cast<T*>(t.copy) + i, columns.value);
 }
 
-// N elements a thread; the last thread takes what is left one by one.
+// First of N elements per thread; the last thread processes the rest one by one.
 template <int N>
 __device__ __forceinline__ std::int64_t first_element() {
   return (static_cast<std::int64_t>(blockIdx.x) * kUpdateThreads + threadIdx.x) * N;
 }
 
-// Copies of the thread's values.
+// Rounds this thread's values to their copies.
 template <class T, int N>
 __device__ __forceinline__ void round_columns(const Trained& t) {
   const std::int64_t i = first_element<N>();
@@ -109,7 +109,7 @@ unsigned blocks_of(std::int64_t count) {
   return static_cast<unsigned>((count + N * kUpdateThreads - 1) / (N * kUpdateThreads));
 }
 
-// For four elements at a time.
+// True if four elements can be accessed at a time.
 bool is_aligned(const Trained& t) {
   const auto aligned = [](const void* pointer, std::size_t size) {
     return reinterpret_cast<std::uintptr_t>(pointer) % (4 * size) == 0;

@@ -1,4 +1,4 @@
-// The two stages in which kernels of this folder sum over rows, in one order. What they share is in column_sums.cu.
+// Two-stage sums over rows in a fixed order, for the kernels of this folder. The implementation is in column_sums.cu.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace strobe::ops::cuda {
 
-// How blocks that take rows in turns keep sums of their own: each in its part of the workspace, and meanwhile in shared
-// memory where they fit.
+// Partial sums of blocks that loop over rows with a grid stride: each block has a part of the workspace, and
+// accumulates in shared memory if the sums fit.
 struct PartialSums {
   float* partial;
   unsigned blocks;           // 0: none are wanted
   std::size_t shared_bytes;  // 0: they do not fit
 };
 
-// wanted: blocks, of which there are as many as the workspace and the GPU have room for. kinds: sums of `width` floats
-// that a block keeps. what: for people, "RMSNorm".
+// wanted: number of blocks, limited by the workspace and the GPU. kinds: sums of `width` floats per block. The text
+// `what` is a readable name, for example "RMSNorm".
 PartialSums partial_sums(const Place& place, const char* what, std::int64_t wanted, std::int64_t width, int kinds = 1);
 
-// sums [width] = the sum of partial [count, width], fp32, over its rows, as `into` says.
+// sums [width] = the sum of partial [count, width], fp32, over its rows; `into` selects overwriting or adding.
 void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into);
 
 }  // namespace strobe::ops::cuda

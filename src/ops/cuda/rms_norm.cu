@@ -1,6 +1,5 @@
-// Blocks take a few rows at a time and keep them in registers, a vector a thread, or rows one by one where they are too
-// wide for that. Backward, blocks keep the sums of the weight's gradient of their own, which a second kernel adds up in
-// one order.
+// A block keeps several rows at a time in registers, one vector per thread, or processes wider rows one by one. In the
+// backward pass blocks keep partial sums of the weight gradient, which a second kernel adds in a fixed order.
 #include <algorithm>
 
 #include "device/gpu_facts.h"
@@ -13,11 +12,12 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kRmsNormThreads = 128;  // of a block that takes rows one by one
-constexpr int kMostThreads = 512;  // of one that keeps rows, with up to 128 registers each: all of a multiprocessor's
-constexpr int kRows = 4;           // that it keeps
+constexpr int kRmsNormThreads = 128;  // for blocks that process rows one by one
+constexpr int kMostThreads = 512;     // for blocks that keep rows, with up to 128 registers per thread: all of a
+                                      // multiprocessor
+constexpr int kRows = 4;              // rows kept per block
 
-// Each over kCount lanes of a warp.
+// Reduces each value over kCount lanes of a warp.
 template <int kCount>
 __device__ __forceinline__ void sum_over_lanes(float (&values)[kRows]) {
 #pragma unroll
@@ -27,13 +27,13 @@ __device__ __forceinline__ void sum_over_lanes(float (&values)[kRows]) {
   }
 }
 
-// Each over all threads of the block, in one order; every thread gets them, and all must call.
+// Reduces each value over all threads of the block in a fixed order. Every thread gets the results, and all must call.
 __device__ __forceinline__ void sum_over_block(float (&values)[kRows]) {
   constexpr int kMostWarps = kMostThreads / 32;
   __shared__ __align__(16) float parts[kMostWarps][kRows];
   const unsigned of_warp = threadIdx.x % kMostWarps;
   sum_over_lanes<32>(values);
-  __syncthreads();  // those who still read what an earlier call left
+  __syncthreads();  // protects threads that still read the result of an earlier call
   if (threadIdx.x % 32 == 0) store(parts[threadIdx.x / 32], values);
   __syncthreads();
 #pragma unroll
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(kRmsNormThreads)
   }
 }
 
-// Columns [i, i + N) of a thread are its own in every row, so that sums need no atomics.
+// A thread owns the columns [i, i + N) in every row, so that sums need no atomics.
 template <class T, int N>
 __global__ void __launch_bounds__(kRmsNormThreads)
     rms_norm_rows_backward(RmsNorm norm, RmsNormGradients t, float* partial, bool sums_are_shared) {
@@ -211,7 +211,7 @@ __global__ void __launch_bounds__(kRmsNormThreads)
   }
 }
 
-// A vector a thread.
+// One vector per thread.
 template <int N>
 unsigned threads_of(const RmsNorm& norm) {
   return static_cast<unsigned>((norm.width / N + 31) / 32 * 32);

@@ -1,4 +1,4 @@
-// A vector of a token a thread.
+// RoPE: one vector of a token per thread.
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_grid.h"
@@ -8,7 +8,7 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-// N elements of one head at a time: pairs of neighbours.
+// Rotates N elements of one head at a time, in pairs of neighbours.
 template <class T, int N>
 __global__ void __launch_bounds__(kMostRowThreads) turn_pairs(Rope shape, const float* table, T* x, float sign) {
   await_kernel_before();
@@ -38,7 +38,7 @@ void turn_tokens(const Place& place, const Rope& shape, const float* table, T* x
 
 }  // namespace
 
-// head_dim is even (rope_table refuses others), so that pairs are aligned where x and the stride are.
+// head_dim is even (rope_table refuses others), so that pairs are aligned if x and the stride are.
 void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn) {
   if (shape.tokens == 0) return;
   Rope full = shape;

@@ -1,5 +1,5 @@
-// The grid of kernels that take a vector a thread: a block has a part of a row, and that part of every so many-th row,
-// so that blocks which run together read memory that lies together.
+// Grid of kernels with one vector per thread. A block processes one part of a row in every gridDim.y-th row, so that
+// blocks that run at the same time access adjacent memory.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@ namespace strobe::ops::cuda {
 inline constexpr unsigned kMostRowThreads = 256;
 
 struct RowGrid {
-  unsigned parts, rows;  // gridDim.x; gridDim.y, the step from a block's row to its next
+  unsigned parts, rows;  // gridDim.x; gridDim.y, the row stride of a block
   unsigned threads;
 };
 
-// Threads as leave the fewest idle at the end of a row of `vectors`.
+// Selects the thread count with the fewest idle threads at the end of a row of `vectors`.
 constexpr RowGrid row_grid(std::int64_t rows, std::int64_t vectors) {
   constexpr std::int64_t kMostRows = 65535;
   const auto parts = [&](std::int64_t threads) { return (vectors + threads - 1) / threads; };

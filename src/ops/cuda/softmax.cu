@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSoftmaxThreads = 128;
 
-// Each thread writes only the elements that it read itself. Row i of a matrix uses the keys [0, i].
+// Each thread writes only elements that it read. Row i of a matrix uses the keys [0, i].
 template <class T, int N>
 __global__ void __launch_bounds__(kSoftmaxThreads) causal_softmax_rows(T* scores, int context) {
   await_kernel_before();
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kSoftmaxThreads) causal_softmax_rows(T* scores
   }
 }
 
-// gradient: of the probabilities, then of the scores.
+// gradient: input with respect to the probabilities, output with respect to the scores.
 template <class T, int N>
 __global__ void __launch_bounds__(kSoftmaxThreads)
     causal_softmax_backward_rows(const T* probabilities, T* gradient, int context) {

@@ -1,4 +1,5 @@
-// Starts the kernels of this folder that come often: on Hopper they wait by themselves (device/cuda/start_kernel.h).
+// Launches the frequent kernels of this folder. On Hopper they use programmatic dependent launch
+// (device/cuda/start_kernel.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,8 +16,8 @@ namespace strobe::ops::cuda {
 using strobe::cuda::await_kernel_before;
 using strobe::cuda::Grid;
 
-// Whether the code that this GPU runs waits: not what it makes of compute_80's, in which await_kernel_before() is
-// empty. All kernels of the folder are compiled alike, so that one is asked.
+// True if the code for this GPU waits in the kernel. Code compiled for compute_80 does not: await_kernel_before() is
+// empty in it. All kernels of the folder are compiled with the same options, so that checking one is enough.
 inline bool waits_itself(const void* kernel) {
   if (current_gpu().facts.compute_capability != 90) return false;
   static const bool waits = [&] {
@@ -27,7 +28,7 @@ inline bool waits_itself(const void* kernel) {
   return waits;
 }
 
-// what: for people, "rms_norm".
+// `what` is a readable name, for example "rms_norm".
 template <class... Parameters>
 void start_kernel(const Place& place, const char* what, const Grid& grid, void (*kernel)(Parameters...),
                   std::type_identity_t<Parameters>... arguments) {

@@ -1,4 +1,4 @@
-// Through tiles in shared memory, so that both sides are read and written along rows.
+// Transposes through tiles in shared memory, so that reads and writes are both along rows.
 #include "device/cuda/check.h"
 #include "ops/cuda/launch.h"
 

@@ -1,12 +1,13 @@
-// The bias of a warp's piece of scores in shared memory, copied there while the products before it run. Only the warp
-// itself writes and reads it.
+// Bias tile of one warp in shared memory, loaded with cp.async while the preceding matmuls run. Only the owning warp
+// writes and reads it.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
 
 namespace strobe::cuda {
 
-// [kRows][kKeys] elements of T, laid out as Tile<kKeys>: a matrix load gives lanes the elements of their accumulators.
+// [kRows][kKeys] elements of T in the layout of Tile<kKeys>, so that ldmatrix gives each lane the elements of its
+// accumulators.
 template <class T, int kRows, int kKeys>
 struct BiasTile {
   using Shape = Tile<kKeys>;
@@ -17,8 +18,8 @@ struct BiasTile {
 
   std::uint32_t tile;
 
-  // Asks for the rows from `row` on and the keys from `key` on; what lies beyond the sequence becomes 0. To be
-  // committed and waited for as any copy_async. warp_sync() stands between the last add() and this.
+  // Issues cp.async for the rows from `row` and the keys from `key`; positions past the sequence end become 0. The
+  // caller commits and waits as for any copy_async, and calls warp_sync() between the last add() and this.
   __device__ __forceinline__ void load(const BiasRows& bias, int row, int key, const Sequence& sequence) const {
     const int chunk = lane_index() % kLanes;
     const int first = lane_index() / kLanes;

@@ -1,5 +1,5 @@
-// Rows of the caller's tensors to tiles in shared memory and back. Rows and columns beyond the tensor arrive as zeros
-// and are never written.
+// Copies rows between the caller's tensors and tiles in shared memory. Loads fill rows and columns beyond the tensor
+// with zeros; stores skip them.
 #pragma once
 
 #include <type_traits>
@@ -16,7 +16,7 @@ struct Rows {
   std::int64_t row;
   int column;    // 1; 0 for an expanded dO
   int columns;   // D or Dv
-  bool vectors;  // every row begins at a multiple of 16 bytes, is a whole number of them, and column is 1
+  bool vectors;  // every row is 16-byte aligned and a multiple of 16 bytes long, and column is 1
 };
 
 template <class T>
@@ -24,14 +24,15 @@ __device__ __forceinline__ Rows<T> rows_at(const Tensor& tensor, std::int64_t of
   return {static_cast<ElementType<T>*>(tensor.data) + offset, tensor.row, tensor.column, columns, tensor.vectors};
 }
 
-// Threads walk a tile by lanes of chunks side by side: the largest power of two that divides the chunks of a row.
+// Consecutive threads copy consecutive chunks of a row. This is the largest power of two that divides the chunks per
+// row.
 template <int kColumns>
 inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 
-// Eight elements on their way to a chunk. take() sends 16-bit elements by themselves where the rows take vectors, else
-// through registers, and holds fp32 elements; put() splits those and writes them, after whatever work stood in between.
-// All are seen after the next block_sync(). `valid` of them exist; the others become zeros. kAnyRows: rows may not take
-// vectors.
+// Copies eight elements to one chunk. take() sends 16-bit elements with cp.async if the rows take vectors, otherwise
+// through registers. It loads fp32 elements into registers; put() splits and stores those later, so that other work can
+// run in between. The data is visible after the next block_sync(). Elements past `valid` become zeros. kAnyRows: rows
+// may not take vectors.
 template <class T, bool kAnyRows, int kPlaneBytes>
 struct ChunkCopy {
   float held[kIsFp32<T> ? 8 : 1];
@@ -60,7 +61,7 @@ struct ChunkCopy {
     }
   }
 
-  // Largest is float (0 at first: any magnitude but NaN) or LargestFinite.
+  // Largest is float (initially 0; accepts any magnitude except NaN) or LargestFinite.
   template <class Largest>
   __device__ __forceinline__ void measure(Largest& largest) const {
 #pragma unroll
@@ -73,7 +74,7 @@ struct ChunkCopy {
     }
   }
 
-  // `up`: what elements with scales are multiplied with.
+  // `up` multiplies elements of scaled types.
   __device__ __forceinline__ void put(std::uint32_t to, float up = 1) const {
     if constexpr (kIsFp32<T>) {
       std::uint32_t words[kPlanes<T>][4];
@@ -90,9 +91,9 @@ struct ChunkCopy {
   }
 };
 
-// The chunks of a row of a tile, which kLanes neighbouring lanes hold; with scales, what brings the row back to its
-// size left at scales[row], fp32. kShared: rows share what follows from their scales, so that an infinity in one of
-// them must not count.
+// Writes the chunks of one tile row, which kLanes neighbouring lanes have in registers. For scaled types it also stores
+// the factor that undoes the row's scale at scales[row], in fp32. kShared: other rows depend on this scale, so an
+// infinity must not affect it.
 template <class T, int kLanes, bool kShared, int kCount, class Chunk, class Address>
 __device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, std::uint32_t scales,
                                         Address&& address) {
@@ -118,7 +119,7 @@ __device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, 
   for (int c = 0; c < kCount; ++c) chunks[c].put(address(c), up);
 }
 
-// place(row) is the offset of a row in elements; scales as in put_row().
+// place(row) returns the element offset of a row. scales: see put_row().
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>
 __device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& from, int valid_rows, Place&& place,
                                           std::uint32_t scales = 0) {
@@ -146,8 +147,8 @@ __device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& fro
   }
 }
 
-// A walk through consecutive tiles of rows: this thread's first chunk of the next tile, and steps. Little is kept in
-// registers between the tiles, which the loop over them has none of to spare.
+// Iterator over consecutive row tiles: stores this thread's first chunk of the next tile and the strides. It keeps few
+// registers live between tiles because the loop over tiles has none to spare.
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows>
 struct TileWalk {
   using Shape = Tile<kColumns>;
@@ -160,7 +161,7 @@ struct TileWalk {
   int column, columns;
   bool vectors;
 
-  // At the tile that begins with row `first`.
+  // Starts at the tile whose first row is `first`.
   __device__ __forceinline__ TileWalk(const Rows<T>& from, int first)
       : row(from.row), column(from.column), columns(from.columns), vectors(from.vectors) {
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -169,13 +170,13 @@ struct TileWalk {
 
   __device__ __forceinline__ void move(int tiles) { source += tiles * kRows * row; }
 
-  // This thread's part of a tile between begin() and end().
+  // Chunks of a tile that this thread has in registers between begin() and end().
   static constexpr int kChunkRows = kRows / kRowStep, kChunkColumns = Shape::kChunks / kLanes;
   struct Held {
     ChunkCopy<T, kAnyRows, kRows * kColumns * 2> chunks[kChunkRows][kChunkColumns];
   };
 
-  // Of this tile's rows those before first_valid and from valid_rows on arrive as zeros.
+  // Rows before first_valid and from valid_rows onwards are loaded as zeros.
   __device__ __forceinline__ void begin(Held& held, std::uint32_t tile, int valid_rows, int first_valid = 0) const {
     const ElementType<T>* from = source;
 #pragma unroll
@@ -190,7 +191,7 @@ struct TileWalk {
     }
   }
 
-  // scales and kShared as in put_row().
+  // scales and kShared: see put_row().
   template <bool kShared = false>
   __device__ __forceinline__ void end(const Held& held, std::uint32_t tile, std::uint32_t scales = 0) const {
 #pragma unroll
@@ -211,8 +212,8 @@ struct TileWalk {
   __device__ static __forceinline__ int chunk_at(int c) { return static_cast<int>(threadIdx.x) % kLanes + c * kLanes; }
 };
 
-// A tile of 16-bit elements to rows of the caller's tensor, by `kThreads` threads of which this one is `thread`. The
-// tile is complete.
+// Stores a tile of 16-bit elements to rows of the caller's tensor with `kThreads` threads; `thread` is this one's
+// index. The tile must be complete.
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>
 __device__ __forceinline__ void store_tile(const Rows<T>& to, std::uint32_t tile, int thread, int valid_rows,
                                            Place&& place) {
@@ -245,7 +246,7 @@ __device__ __forceinline__ void store_tile(const Rows<T>& to, std::uint32_t tile
   }
 }
 
-// A warp's accumulators to rows of an fp32 tensor; (row, column) is their place in the tile.
+// Stores a warp's accumulators to rows of an fp32 tensor; (row, column) is their position in the tile.
 template <class T, int kMt, int kNt, class Place>
 __device__ __forceinline__ void store_rows(const Rows<T>& to, const float (&c)[kMt][kNt][4], int row, int column,
                                            int valid_rows, Place&& place) {

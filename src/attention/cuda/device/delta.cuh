@@ -1,4 +1,4 @@
-// delta = sum of dO * O over the columns of a row, in 16 bits.
+// delta = sum of dO * O over the columns of a row, for 16-bit types.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -26,10 +26,10 @@ struct DeltaInputs {
   int columns;
 };
 
-// The rows [first, first + 16) of a head, by a warp: as the diagonal of dO O^T, so that delta is rounded in the way in
-// which tiles round dO V^T; a row that has one key only, for which O is V, then gets a gradient of 0. A lane that holds
-// two, of rows r and r + 8 of the 16, returns r; the others -1. Past the sequence's end delta is 0. kAtOnce: 32 columns
-// are loaded at a time, or so many times that.
+// One warp computes delta for the rows [first, first + 16) of a head as the diagonal of dO O^T. This gives delta the
+// same rounding as dO V^T in the tiles. In a row with a single key O is V, so its gradient is then exactly 0. A lane
+// that owns the rows r and r + 8 of the 16 returns r; the other lanes return -1. Past the sequence end delta is 0. With
+// kAtOnce, each iteration loads 32 * kAtOnce columns.
 template <class T, int kAtOnce = 1>
 __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence& sequence, int b, int head, int first,
                                            float (&delta)[2]) {
@@ -43,8 +43,8 @@ __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence
     o[h] = static_cast<const std::uint16_t*>(in.o.data) + head_offset(in.o, b, head, sequence.q_begin + i);
     d_o[h] = static_cast<const std::uint16_t*>(in.d_o.data) + head_offset(in.d_o, b, head, sequence.q_begin + i);
   }
-  float diagonal[2][4] = {};  // of the upper and of the lower 8 rows
-  // 16 bytes a lane, four times as many as products take at a time, then exchanged as they take them.
+  float diagonal[2][4] = {};  // upper and lower 8 rows
+  // Each lane loads 16 bytes, four times the columns of one MMA; transpose_quad() then exchanges them into MMA order.
   const int vector_columns = in.o.vectors && in.d_o.vectors ? in.columns : 0;
 #pragma unroll kAtOnce == 1 ? 2 : 1
   for (int k = 0; k < vector_columns; k += 32 * kAtOnce) {

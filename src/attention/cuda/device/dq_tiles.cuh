@@ -1,4 +1,4 @@
-// Tiles of rows that several blocks add their parts of dQ to: where the sum of one lies, and whose turn it is.
+// dQ tiles that several blocks accumulate into: index of a tile, order of the additions and layout of the fp32 sum.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -6,8 +6,8 @@
 
 namespace strobe::cuda {
 
-// Index of a tile of rows of a query head among all; a packed batch has one more for every sequence of a head, for
-// those that begin within a tile.
+// Index of a row tile of a query head among all row tiles. A packed batch has one extra tile per head and sequence, for
+// sequences that begin within a tile.
 template <class Args>
 __device__ __forceinline__ std::int64_t row_tile_index(const Args& args, const Sequence& sequence, int b, int head,
                                                        int tile, int tile_rows) {
@@ -16,7 +16,7 @@ __device__ __forceinline__ std::int64_t row_tile_index(const Args& args, const S
   return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
 }
 
-// How many tiles of keys add to a tile of rows before this one does, in the order in which blocks start.
+// Number of key tiles that add to a row tile before this one, in the order in which blocks start.
 template <int kRows, int kKeys>
 __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int row_tile, int key_tile) {
   if (sequence.right >= 0) {
@@ -28,16 +28,17 @@ __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int r
   return static_cast<std::uint32_t>(key_tile - first);
 }
 
-// The fp32 sum of dQ tiles in global memory. It lies in the order of registers: `slot` counts a thread's groups of four
-// accumulators, so that a warp adds whole lines; the kernel that rounds dQ knows which element each one is.
+// fp32 sum of dQ tiles in global memory, in register order: `slot` counts a thread's groups of four accumulators, so
+// that a warp adds to whole lines. The kernel that rounds dQ maps each entry to its element.
 
-// Offset of accumulator e of a slot: four in a row where one instruction adds four, else threads side by side.
+// Offset of accumulator e of a slot. With vector reductions a thread's four accumulators are contiguous; otherwise the
+// threads of a block are.
 template <int kThreads>
 __device__ __forceinline__ int sum_offset(int slot, int e, int thread) {
   return kReductionIsVector ? (slot * kThreads + thread) * 4 + e : (slot * 4 + e) * kThreads + thread;
 }
 
-// One address register serves all slots: the thread's offset is added first, the slot's is an immediate.
+// One address register serves all slots: the thread's offset is added first, and the slot's offset is an immediate.
 template <int kThreads>
 __device__ __forceinline__ void add_to_sum(float* sum, int slot, const float (&c)[4]) {
   float* const first = sum + sum_offset<kThreads>(0, 0, static_cast<int>(threadIdx.x));

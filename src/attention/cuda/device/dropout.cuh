@@ -1,18 +1,18 @@
-// The random words of dropout, and which probabilities it keeps, drawn a tile at a time.
+// Philox random words for dropout, and the keep bits of a tile of probabilities.
 #pragma once
 
 #include <cstdint>
 
 namespace strobe::cuda {
 
-// Philox4x32-10 for the counter (b, h, i, j), its first word, the same as core/philox.h gives. What depends on the row
-// alone or on the key alone is computed once for each; the other seven rounds are the pair's. Round keys come ready
-// from the parameters.
+// First word of Philox4x32-10 for the counter (b, h, i, j); identical to core/philox.h. The rounds that depend only on
+// the row or only on the key are computed once per row or key; the other seven rounds run per pair. The parameters
+// contain the precomputed round keys.
 struct Philox {
   static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
 
   struct Row {
-    std::uint32_t x0, x1, x3, x4;  // words after the rounds that the row knows, with their keys
+    std::uint32_t x0, x1, x3, x4;  // words after the rounds that depend only on the row, with their keys
   };
   struct Key {
     std::uint32_t high, low;
@@ -41,7 +41,7 @@ struct Philox {
     return {high(third) ^ round_keys[2][0], low(first) ^ round_keys[1][0], low(second) ^ round_keys[2][1], low(third)};
   }
 
-  // Rows from i on, eight apart.
+  // Rows i, i + 8, i + 16, ...
   template <int kRows>
   __device__ __forceinline__ void rows(Row (&out)[kRows], int i) const {
 #pragma unroll
@@ -53,7 +53,8 @@ struct Philox {
     return {high(product), low(product)};
   }
 
-  // The words of some rows and keys, round by round: a word alone is one chain of dependent products.
+  // Computes the words of several rows and keys round by round. A single word is one chain of dependent
+  // multiplications; several give instruction-level parallelism.
   template <int kRows, int kKeys>
   __device__ __forceinline__ void words(std::uint32_t (&out)[kRows][kKeys], const Row (&rows)[kRows],
                                         const Key (&keys)[kKeys]) const {
@@ -93,15 +94,15 @@ struct Philox {
   }
 };
 
-// A bit for each of a lane's weights, in rows 16 m and 16 m + 8 and keys 8 n and 8 n + 1 from its first.
+// Dropout keep bits of a lane's probabilities: rows 16 m and 16 m + 8, keys 8 n and 8 n + 1 from its first.
 template <int kMt, int kNt>
 struct Kept {
   std::uint32_t bits[kMt] = {};  // bit 4 n + e
   __device__ __forceinline__ bool at(int m, int n, int e) const { return bits[m] >> (4 * n + e) & 1; }
 };
 
-// Ahead of the scores, while their registers are free. A loop that is not unrolled has as many words in flight as there
-// are rows, twice: left alone, the compiler saves registers and lets few products overlap.
+// Draws the keep bits before the scores exist, while their registers are free. The loop is not unrolled and has two
+// words per row in flight; unrolled, the compiler saves registers and overlaps few multiplications.
 template <int kMt, int kNt>
 __device__ __forceinline__ void draw(Kept<kMt, kNt>& kept, const Philox& philox, std::uint32_t threshold,
                                      const Philox::Row (&rows)[2 * kMt], int column) {

@@ -1,5 +1,5 @@
-// Element types of tensors as kernels hold them (parts.h). 16-bit elements lie in shared memory as they are, parts of
-// fp32 elements each in a plane of its own.
+// Element types of tensors in kernels (parts.h). Shared memory stores 16-bit elements unchanged; fp32 elements are
+// split floats with one plane per part.
 #pragma once
 
 #include "attention/cuda/device/parts.h"
@@ -45,7 +45,7 @@ inline constexpr bool kIsFp32 = kParts<T> != Parts::whole;
 template <class T>
 inline constexpr bool kIsScaled = has_scales(kParts<T>);
 
-// Products of planes (left, right), the smallest first; without a loop, so that planes stay in registers.
+// MMAs of plane pairs (left, right), smallest terms first. The lookup has no loop, so that planes stay in registers.
 template <class T>
 inline constexpr int kPlaneProducts = kPlanes<T>*(kPlanes<T> + 1) / 2;
 
@@ -64,7 +64,7 @@ __device__ __forceinline__ constexpr PlaneProduct plane_product(int i) {
                   : PlaneProduct{0, 0};
 }
 
-// Two neighbouring elements as packed words, one for each plane.
+// Splits two neighbouring elements into packed words, one per plane.
 template <class T>
 __device__ __forceinline__ void to_planes(std::uint32_t (&words)[kPlanes<T>], float low, float high) {
   if constexpr (kPlanes<T> == 1) {
@@ -105,8 +105,8 @@ __device__ __forceinline__ float to_float(ElementType<T> element) {
   }
 }
 
-// The largest magnitude among values, those that are not finite left out: they spoil their own row and are no measure
-// for others. Bits without the sign, one exponent up, are a negative number for them.
+// Largest finite magnitude among values. Non-finite values spoil only their own row and must not set the scale of
+// others. Adding one exponent step to their bits without the sign makes them negative integers, which max() ignores.
 struct LargestFinite {
   static constexpr std::uint32_t kOneUp = 1u << 23;
   int bits = kOneUp;
@@ -117,12 +117,12 @@ struct LargestFinite {
   __device__ __forceinline__ operator float() const { return bits_to_float(static_cast<std::uint32_t>(bits) - kOneUp); }
 };
 
-// The power of two that brings a row to the top of fp16's range, 2^14 to 2^15 for its largest magnitude, and back.
+// Power of two that scales a row to the top of fp16's range (2^14 to 2^15 for its largest magnitude), and its inverse.
 struct RowScale {
   float up, down;
 
   __device__ __forceinline__ explicit RowScale(float largest) {
-    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased by 127; 15: both stay normal
+    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased by 127; from 15 on both are normal
     up = bits_to_float((268 - exponent) << 23);
     down = bits_to_float((exponent - 14) << 23);
   }

@@ -1,6 +1,6 @@
-// Scales of fp32 elements (parts.h) in the backward pass: 16 rows of a tile, which every product takes together where
-// it sums over rows, share a power of two. Weights and gradients of scores share one in the 16 rows and the keys of a
-// warp.
+// Scales of fp32 elements (parts.h) in the backward pass. Matmuls that sum over rows consume 16 rows per MMA step, so
+// each group of 16 tile rows shares a power of two. Probabilities and score gradients share one per 16 rows and the
+// keys of a warp.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -18,8 +18,8 @@ __device__ __forceinline__ void load_scales(float (&values)[kCount], std::uint32
   }
 }
 
-// Where the powers of two that bring groups back to their size lie in shared memory, fp32: [groups of rows],
-// [groups of rows], [groups of keys], [groups of keys], [groups of rows][pieces of keys] and again.
+// Shared-memory addresses of the fp32 powers of two that undo the group scales: q and d_o [row groups], k and v [key
+// groups], weights (probabilities) and gradients [row groups][warps along the keys].
 template <int kRows, int kKeys, int kPieces>
 struct GroupScales {
   static constexpr int kRowGroups = kRows / kGroupRows, kKeyGroups = kKeys / kGroupRows;
@@ -33,13 +33,13 @@ struct GroupScales {
         weights(v + 4 * kKeyGroups),
         gradients(weights + 4 * kRowGroups * kPieces) {}
 
-  // Of a piece of weights or gradients.
+  // Byte offset of one warp's block of probabilities or gradients.
   __device__ static __forceinline__ std::uint32_t offset(int row_group, int piece) {
     return static_cast<std::uint32_t>((row_group * kPieces + piece) * 4);
   }
 };
 
-// The scale of a group, from each_value(take), which calls take(value) for all values that this lane has of it.
+// Scale of a group. each_value(take) calls take(value) for all values that this lane has of the group.
 template <class EachValue>
 __device__ __forceinline__ RowScale group_scale(EachValue&& each_value) {
   LargestFinite largest;
@@ -48,20 +48,20 @@ __device__ __forceinline__ RowScale group_scale(EachValue&& each_value) {
   return RowScale(largest);
 }
 
-// What brings a product of two groups back to its size. Not infinite, so that zeros stay zeros.
+// Factor that undoes the scales of two groups in their matmul. It is finite, so that zeros stay zeros.
 __device__ __forceinline__ float product_scale(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
 
-// Two tiles of fp32 rows, of Q and dO or of K and V, to shared memory. A warp takes whole groups; rows take vectors.
-// first: row of the tiles; used: those of their rows that matter, the others become zeros, so that nobody's scale
-// depends on them; scales: of the first tile's groups, then of the second's.
+// Loads two tiles of fp32 rows (Q and dO, or K and V) to shared memory. A warp loads whole groups; rows take vectors.
+// `first` is the first row of the tiles, `used` the range of rows that matter. The others become zeros, so that they do
+// not affect any scale. `scales` is the address of the first tile's group scales, followed by the second's.
 template <class T, int kRows, int kColumns, int kWarps>
 __device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>& from_b, int first, Keys used,
                                             std::uint32_t tile_a, std::uint32_t tile_b, std::uint32_t scales) {
   using Shape = Tile<kColumns>;
-  constexpr int kLanes = kChunkLanes<kColumns>;  // of a row
-  constexpr int kStep = kWarpLanes / kLanes;     // rows that a warp takes at once
+  constexpr int kLanes = kChunkLanes<kColumns>;  // per row
+  constexpr int kStep = kWarpLanes / kLanes;     // rows per warp and step
   constexpr int kSteps = kGroupRows / kStep;
-  constexpr int kGroups = kRows / kGroupRows;  // of a tile
+  constexpr int kGroups = kRows / kGroupRows;  // per tile
   constexpr int kTurns = kGroups / kWarps;
   static_assert(kTurns * kWarps == kGroups && Shape::kChunks == kLanes);
   const int chunk = lane_index() % kLanes;
@@ -105,8 +105,8 @@ __device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>
   }
 }
 
-// What products of groups are to be multiplied with, in dV (of weights and dO) and dK (of gradients of scores and Q):
-// sums over rows, for kKeys keys from first_key on. Other types need nothing.
+// Factors that undo the group scales in the matmuls of dV (probabilities and dO) and dK (score gradients and Q). Both
+// sum over rows, for kKeys keys from first_key. Unscaled types need no factor.
 template <bool kScaled, int kRows, int kKeys>
 struct GradientUnits : UnitOne {
   template <class Scales>
@@ -134,7 +134,7 @@ struct GradientUnits<true, kRows, kKeys> {
   __device__ __forceinline__ float operator()(int m, int, int, int k) const { return of[m][k]; }
 };
 
-// The same for dQ (of gradients of scores and K): sums over keys, for kRows rows from first_row on.
+// The same for dQ (score gradients and K), which sums over keys, for kRows rows from first_row.
 template <bool kScaled, int kRows, int kKeys>
 struct DqUnits : UnitOne {
   template <class Scales>
@@ -161,8 +161,8 @@ struct DqUnits<true, kRows, kKeys> {
   __device__ __forceinline__ float operator()(int m, int, int, int k) const { return of[m][k]; }
 };
 
-// Brings a warp's weights or gradients, groups of 16 rows, to the top of fp16's range; leaves what brings group m back
-// at scales + m * stride.
+// Scales a warp's probabilities or score gradients, in groups of 16 rows, to the top of fp16's range. Stores the factor
+// that undoes the scale of group m at scales + m * stride.
 template <int kMt, int kNt>
 __device__ __forceinline__ void scale_groups(float (&values)[kMt][kNt][4], std::uint32_t scales, int stride) {
 #pragma unroll

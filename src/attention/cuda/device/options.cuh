@@ -1,4 +1,4 @@
-// What changes a score between q.k and the mask, and dropout: the order and the bits of the specification.
+// Score options applied between q.k and the mask, and dropout. Order and bits follow the specification.
 #pragma once
 
 #include "attention/cuda/device/dropout.cuh"
@@ -10,8 +10,8 @@ namespace strobe::cuda {
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
-// tanh to fp32's last digits, or by one instruction: its relative error of 2^-11 is half of what rounding a score to
-// fp16 may cost.
+// tanh: to the last digits of fp32 for fp32 types, otherwise one instruction. Its relative error of 2^-11 is half of
+// the possible cost of rounding a score to fp16.
 template <class T>
 __device__ __forceinline__ float tanh_of(float x) {
   if constexpr (kIsFp32<T>) {
@@ -21,9 +21,9 @@ __device__ __forceinline__ float tanh_of(float x) {
   }
 }
 
-// The bias of one (sequence, query head).
+// Bias of one (sequence, query head).
 struct BiasRows {
-  const char* data;  // of row 0, key 0; null: none
+  const char* data;  // row 0, key 0; null: no bias
   std::int64_t row;  // elements
 
   __device__ __forceinline__ BiasRows(const ScoreParams& p, int batch, int head) : data(nullptr), row(p.bias.row) {
@@ -32,13 +32,13 @@ struct BiasRows {
   }
 };
 
-// The options of one (sequence, query head). Branches are the same for the whole block and stand outside of the loops
-// over accumulators, whose rows are row + 16 m + 8 h and whose keys are column + 8 n + e for this lane.
+// Options of one (sequence, query head). Branches are uniform across the block and outside the loops over accumulators.
+// This lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
 struct ScoreOptions {
-  float scale, softcap, slope;  // slope of ALiBi
-  float unit;                   // scores times this are in natural units; 1 where a score may be -FLT_MAX
+  float scale, softcap, slope;  // slope: ALiBi
+  float unit;                   // score * unit is in natural units; 1 if a score may be -FLT_MAX
   BiasRows bias;
-  bool bias_fp32, bias_pairs;  // pairs: two neighbouring keys are one load
+  bool bias_fp32, bias_pairs;  // pairs: one load reads two neighbouring keys
   std::uint32_t threshold;
   Philox philox;
 
@@ -55,14 +55,14 @@ struct ScoreOptions {
         threshold(p.dropout_threshold),
         philox(p.philox_keys, static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(head)) {}
 
-  // Whether scores are kept in natural units: with a bias, which may be -FLT_MAX, with a scale that would turn their
-  // order around, and where a row with one key must get a weight of exactly 1 in the backward pass.
+  // True if scores are in natural units. A bias needs this, because it may be -FLT_MAX, and so does a scale that would
+  // reverse the order of scores. So does a row with one key, whose probability must be exactly 1 in the backward pass.
   __device__ static __forceinline__ bool natural(const Params& p) {
     return p.bias.data || !(p.scale > 0) || p.max_k <= kFewKeys || p.dropout_threshold != 0;
   }
 
-  // q.k becomes the score before the bias, in units of `unit`; fp32 always in natural ones. `slopes` become the
-  // derivative of the cap, where there is one.
+  // Turns q.k into the score before the bias, in units of `unit`; fp32 always uses natural units. With a softcap, sets
+  // `slopes` to the derivative of the cap.
   template <class T, int kMt, int kNt, class Slopes>
   __device__ __forceinline__ void apply(float (&s)[kMt][kNt][4], Slopes& slopes, int row, int column,
                                         const Sequence& sequence) const {
@@ -88,12 +88,12 @@ struct ScoreOptions {
     }
   }
 
-  // Asks for the bias of these scores early: lanes of a quad fetch the lines of their rows before the product is there.
+  // Prefetches the bias of these scores before the matmul completes: the lanes of a quad fetch the lines of their rows.
   template <int kMt, int kNt>
   __device__ __forceinline__ void prefetch_bias(int row, int column, const Sequence& sequence) const {
     if (!bias.data) return;
     const int bytes = bias_fp32 ? 4 : 2;
-    const int line = lane_index() % 4 * (128 / bytes);  // keys from the first of this tile
+    const int line = lane_index() % 4 * (128 / bytes);  // key offset from the first key of this tile
     const int key = column - lane_index() % 4 * 2 + line;
     if (line >= kNt * 8 || key >= sequence.k_length) return;
 #pragma unroll
@@ -102,7 +102,7 @@ struct ScoreOptions {
     }
   }
 
-  // keep(m, n, e, kept): whether dropout keeps each weight.
+  // Calls keep(m, n, e, kept) for each probability; kept is true if dropout keeps it.
   template <int kMt, int kNt, class Keep>
   __device__ __forceinline__ void drop(const float (&)[kMt][kNt][4], int row, int column, Keep&& keep) const {
     Philox::Row rows[2 * kMt];
@@ -120,7 +120,7 @@ struct ScoreOptions {
     }
   }
 
-  // The same ahead of the scores.
+  // Like drop(), before the scores exist; stores the bits in `kept`.
   template <int kMt, int kNt>
   __device__ __forceinline__ void draw_first(Kept<kMt, kNt>& kept, int row, int column) const {
     Philox::Row rows[2 * kMt];
@@ -128,7 +128,7 @@ struct ScoreOptions {
     draw(kept, philox, threshold, rows, column);
   }
 
-  // Adds the bias straight from global memory. Rows and keys beyond the sequence have none.
+  // Adds the bias directly from global memory. Rows and keys beyond the sequence have none.
   template <class T, int kMt, int kNt>
   __device__ __forceinline__ void add_bias(float (&s)[kMt][kNt][4], int row, int column,
                                            const Sequence& sequence) const {
@@ -164,8 +164,8 @@ struct ScoreOptions {
   }
 };
 
-// Where slopes of the cap go: nowhere in the forward pass, registers in the backward pass. They lie between 0 and 1 and
-// multiply what is then rounded to 16 bits, so that two of them share a register, except in fp32.
+// Destination of the softcap derivatives: none in the forward pass, registers in the backward pass. They are between 0
+// and 1 and multiply values that are then rounded to 16 bits, so two of them share a register, except in fp32.
 struct NoSlopes {
   __device__ __forceinline__ void set(int, int, int, float) {}
 };
@@ -173,7 +173,7 @@ struct NoSlopes {
 template <class T, int kMt, int kNt>
 struct CapSlopes {
   std::uint32_t pairs[kMt][kNt][2];
-  float even;  // of the pair that is being set
+  float even;  // first value of the pair that set() is filling
   __device__ __forceinline__ void set(int m, int n, int e, float slope) {
     if (e % 2 == 0) {
       even = slope;

@@ -1,12 +1,12 @@
-// The instructions that the kernels are made of, one function each: shared memory by 32-bit address, asynchronous
-// copies, matrix fragments, matrix products, conversions, ordering between blocks. Everything here runs from sm_80 on.
+// Wrappers of PTX instructions: shared memory by 32-bit address, cp.async, ldmatrix, mma.sync, conversions, and memory
+// ordering between blocks. Everything here runs from sm_80 on.
 #pragma once
 
 #include <cstdint>
 
 namespace strobe::cuda {
 
-// Element types. Kernels see elements as bits; only these know what the bits mean.
+// Element types. Kernels treat elements as bits; only these types give the bits a meaning.
 struct Fp16 {};
 struct Bf16 {};
 
@@ -16,19 +16,19 @@ __device__ __forceinline__ std::uint32_t shared_base() {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(memory));
 }
 
-// 16 bytes from global to shared memory; where `bytes` is 0 nothing is read and zeros are written.
+// Copies 16 bytes from global to shared memory; with `bytes` 0 it reads nothing and writes zeros.
 __device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-// Brings a line of global memory nearer.
+// Prefetches a line of global memory to L1.
 __device__ __forceinline__ void prefetch_line(const void* address) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
 }
 
 __device__ __forceinline__ void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until at most `kPending` of this thread's groups are under way.
+// Waits until at most `kPending` of this thread's commit groups are pending.
 template <int kPending>
 __device__ __forceinline__ void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
@@ -42,12 +42,12 @@ __device__ __forceinline__ Value shuffle_xor(Value value, int lanes) {
   return __shfl_xor_sync(0xffffffffu, value, lanes);
 }
 
-// The largest and the least of the warp's values.
+// Minimum and maximum over the warp.
 __device__ __forceinline__ std::uint32_t warp_min(std::uint32_t value) { return __reduce_min_sync(0xffffffffu, value); }
 __device__ __forceinline__ std::uint32_t warp_max(std::uint32_t value) { return __reduce_max_sync(0xffffffffu, value); }
 __device__ __forceinline__ int warp_max(int value) { return __reduce_max_sync(0xffffffffu, value); }
 
-// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+// Loads four 8x8 matrices of 16-bit elements; lane l passes the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void load_matrices(std::uint32_t (&r)[4], std::uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -116,7 +116,7 @@ __device__ __forceinline__ void mma<Bf16>(float (&c)[4], const std::uint32_t (&a
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Two values rounded to nearest even, the first in the low half.
+// Packs two values rounded to nearest even, the first in the low half.
 template <class T>
 __device__ __forceinline__ std::uint32_t pack(float low, float high);
 
@@ -149,14 +149,14 @@ __device__ __forceinline__ float unpack<Bf16>(std::uint16_t bits) {
   return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// 2^x by the special function unit: 2 units in the last place, results below 2^-126 are 0.
+// 2^x on the special function unit: 2 ulp; results below 2^-126 are 0.
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// A product that no sum is fused to: scores must come out the same in every kernel.
+// Multiplication that the compiler never fuses into an FMA: scores must be identical in every kernel.
 __device__ __forceinline__ float multiply_rounded(float a, float b) { return __fmul_rn(a, b); }
 
 __device__ __forceinline__ float tanh_fast(float x) {
@@ -168,7 +168,7 @@ __device__ __forceinline__ float tanh_fast(float x) {
 __device__ __forceinline__ float bits_to_float(std::uint32_t bits) { return __uint_as_float(bits); }
 __device__ __forceinline__ std::uint32_t float_to_bits(float value) { return __float_as_uint(value); }
 
-// Additions in global memory; nothing is returned or waited for. From sm_90 on four consecutive floats at once.
+// Reductions to global memory: return nothing and do not wait. From sm_90 on they add four consecutive floats at once.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 inline constexpr bool kReductionIsVector = true;
 __device__ __forceinline__ void reduce_add(float* to, const float (&c)[4]) {
@@ -177,16 +177,16 @@ __device__ __forceinline__ void reduce_add(float* to, const float (&c)[4]) {
 }
 #else
 inline constexpr bool kReductionIsVector = false;
-__device__ void reduce_add(float* to, const float (&c)[4]);  // not there
+__device__ void reduce_add(float* to, const float (&c)[4]);  // declared only; never called
 #endif
 
 __device__ __forceinline__ void reduce_add(float* to, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
 }
 
-// Order between blocks: what the threads of a block wrote before a block_sync() is there for whoever sees the value
-// that one of them releases after it. Watching is relaxed: what follows it here are additions, which no load runs ahead
-// of. A value never falls, whatever offsets of packed sequences make blocks share one.
+// Ordering between blocks. After a block_sync(), a thread releases a value. A block that sees this value also sees what
+// the threads of the releasing block wrote before the block_sync(). watch() is relaxed: only additions follow it, and
+// no load runs ahead of those. A value never decreases, even if offsets of packed sequences make blocks share one.
 __device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");

@@ -1,4 +1,4 @@
-// One sequence of the batch as a block sees it: where it begins, how long it is, which keys a row may use.
+// Sequence of the batch that a block processes: its first row and key, its lengths and the keys that a row may use.
 #pragma once
 
 #include "attention/cuda/params.h"
@@ -15,18 +15,19 @@ __device__ __forceinline__ std::int64_t clamp64(std::int64_t value, std::int64_t
 }
 
 struct Keys {
-  int lo, hi;  // [lo, hi); none where lo >= hi
+  int lo, hi;  // [lo, hi); empty if lo >= hi
 };
 
 // Functions take SequenceParams by value: through a reference the compiler branches around loads and reloads fields
-// after each write to memory, about 100 instructions in a kernel.
+// after each store, about 100 instructions per kernel.
 struct Sequence {
   std::int64_t q_begin, k_begin;  // first row and key in the views
   int q_length, k_length;
-  int offset;  // row i stands at key i + offset
+  int offset;  // row i is aligned with key i + offset
   int left, right;
 
-  // Offsets and lengths on the device are the caller's; whatever they are, nothing outside the tensors is touched.
+  // The caller supplies the offsets and lengths on the device. Clamping ensures that no value causes an access outside
+  // the tensors.
   __device__ __forceinline__ Sequence(SequenceParams p, int b) {
     if (p.packed) {
       q_begin = clamp64(index_at(p.cu_seqlens_q, b), 0, p.total_q);
@@ -53,7 +54,8 @@ struct Sequence {
     return {lo, hi};
   }
 
-  // Keys that some row of [first, last] may use, and keys that all of them may. Both sides of allowed() grow with i.
+  // Keys that some row of [first, last] may use, and keys that all of them may use. Both bounds of allowed() increase
+  // with i.
   __device__ __forceinline__ Keys some(int first, int last) const { return {allowed(first).lo, allowed(last).hi}; }
   __device__ __forceinline__ Keys all(int first, int last) const { return {allowed(last).lo, allowed(first).hi}; }
 
@@ -64,7 +66,7 @@ struct Sequence {
     return {lo, hi};
   }
 
-  // Rows of the view that belong to this sequence: all of a padded one, where those past its length are zeros.
+  // Rows of the view to write for this sequence. A padded sequence includes the rows past its length, which are zeros.
   __device__ __forceinline__ int rows_written(SequenceParams p) const { return p.packed ? q_length : p.max_q; }
   __device__ __forceinline__ int keys_written(SequenceParams p) const { return p.packed ? k_length : p.max_k; }
 };
@@ -74,7 +76,7 @@ __device__ __forceinline__ std::int64_t lse_index(SequenceParams p, const Sequen
   return (p.packed ? h * p.total_q : (static_cast<std::int64_t>(b) * p.heads_q + h) * p.total_q) + sequence.q_begin + i;
 }
 
-// Offset in elements of a head of sequence b whose first row in the view is `begin`.
+// Element offset of a head of sequence b whose first row in the view is `begin`.
 __device__ __forceinline__ std::int64_t head_offset(const Tensor& tensor, int b, int h, std::int64_t begin) {
   return b * tensor.batch + h * tensor.head + begin * tensor.row;
 }

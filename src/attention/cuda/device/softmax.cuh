@@ -1,5 +1,5 @@
-// Online softmax of the rows that a warp holds as accumulators: each lane has 2 rows of every 16, a quarter of the
-// columns. Maxima are kept in the units of the scores; a factor turns those into powers of two.
+// Online softmax of the rows in a warp's accumulators: each lane has 2 rows of every 16 and a quarter of their columns.
+// Maxima are in units of the scores; a factor converts scores to base-2 exponents.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
@@ -9,7 +9,8 @@ namespace strobe::cuda {
 
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
-// From this LSE on weights near 1 would show that scores come from two parts, and the sum of weights from three.
+// From this |LSE| on, the rounding of scores as two parts would show in probabilities near 1, and the sum of
+// probabilities would show the rounding of three parts.
 __device__ __forceinline__ bool is_large_lse(float lse) { return fabsf(lse) >= 16 && fabsf(lse) < -kMinusInfinity; }
 
 __device__ __forceinline__ float quad_max(float value) {
@@ -22,7 +23,7 @@ __device__ __forceinline__ float quad_sum(float value) {
   return value + shuffle_xor(value, 2);
 }
 
-// The factor of all rows.
+// One factor for all rows.
 struct OneFactor {
   float factor;
   __device__ __forceinline__ float of(int, int) const { return factor; }
@@ -30,7 +31,7 @@ struct OneFactor {
 
 template <int kMt>
 struct OnlineSoftmax {
-  float maximum[kMt][2], sum[kMt][2];  // sum: of this lane's columns
+  float maximum[kMt][2], sum[kMt][2];  // sum: over this lane's columns
 
   __device__ __forceinline__ OnlineSoftmax() {
 #pragma unroll
@@ -40,9 +41,10 @@ struct OnlineSoftmax {
     }
   }
 
-  // Scores become weights relative to the running maximum; what was accumulated before is brought to it. kCareful takes
-  // the maximum away before the factor: where a score may be as low as -FLT_MAX, which the factor would overflow, and
-  // in fp32, where the weight of the maximum is to be 1 to the last bit; and it sums each tile for itself.
+  // Replaces scores by probabilities relative to the running maximum and rescales the accumulated output to it.
+  // kCareful subtracts the maximum before it applies the factor, and sums each tile separately. Scores as low as
+  // -FLT_MAX need this because the factor would overflow them, and so does fp32, where the probability of the maximum
+  // must be exactly 1.
   template <bool kCareful, int kNt, int kOt, class Factors>
   __device__ __forceinline__ void weigh(float (&s)[kMt][kNt][4], float (&o)[kMt][kOt][4], const Factors& factors) {
 #pragma unroll
@@ -54,7 +56,7 @@ struct OnlineSoftmax {
 #pragma unroll
         for (int n = 0; n < kNt; ++n) highest = fmaxf(highest, fmaxf(s[m][n][2 * h], s[m][n][2 * h + 1]));
         highest = quad_max(highest);
-        const float base = highest == kMinusInfinity ? 0 : highest;  // a row without a key so far
+        const float base = highest == kMinusInfinity ? 0 : highest;  // no key in the row so far
         const float shrink = exp2_fast((maximum[m][h] - base) * factor);
         maximum[m][h] = highest;
         const float scaled_base = base * factor;
@@ -79,12 +81,12 @@ struct OnlineSoftmax {
   }
 };
 
-// What a finished row is divided by, and its LSE.
+// Factor that normalizes a finished row, and its LSE.
 struct RowResult {
   float inverse, lse;
 };
 
-// `maximum` in natural units, `sum` over all columns. A row without a key is empty whatever its sink.
+// `maximum` is in natural units, `sum` covers all columns. A row without keys is empty even with a sink.
 __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool has_keys, const float* sink) {
   if (!has_keys) return {0, kMinusInfinity};
   if (sink && *sink != kMinusInfinity) {
@@ -97,22 +99,22 @@ __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool h
   return {1 / sum, maximum + logf(sum)};
 }
 
-// Weights of a row from its scores and its LSE in fp32. As one number the exponent of a weight, score - LSE, would be
-// rounded by the size of LSE. So LSE is taken apart: its whole powers of two are multiplied on afterwards, which is
-// exact, and what is rounded is of the size of the score, which was rounded like that before.
+// Probabilities of a row from its scores and LSE in fp32. Rounding the exponent score - LSE as one number would cost an
+// error of the size of LSE. RowWeight therefore splits LSE and multiplies by its whole powers of two afterwards, which
+// is exact. It rounds only a value of the size of the score, which was already rounded at that size.
 
-// Whether a row has many keys of like weights, as far as LSE tells: then scores are small beside it.
+// True if, judging by LSE, a row has many keys of similar probability. Its scores are then small compared with LSE.
 __device__ __forceinline__ bool weights_are_even(float lse, int keys) {
   const float size = fabsf(lse);
   if (keys <= 128 || size >= 16) return false;
   return size < 4 || fabsf(lse - logf(static_cast<float>(keys))) <= 2;
 }
 
-// exp(score - LSE) / 2^log2_sum, for the scores of one row with so many keys.
+// exp(score - LSE) / 2^log2_sum for the scores of one row with `keys` keys.
 struct RowWeight {
-  float base;   // taken off scores first: LSE where the scores that matter are near it, else 0
-  float rest;   // of -LSE after the base and the power, in units of log2
-  float power;  // of two
+  float base;   // subtracted from scores first: LSE if the scores that matter are near it, otherwise 0
+  float rest;   // remainder of -LSE after the base and the power, in units of log2
+  float power;  // a power of two
 
   static constexpr float kLog2ELow = 0x1.4ae0cp-26f;  // log2(e) - kLog2E
 
@@ -123,7 +125,7 @@ struct RowWeight {
     const float whole = rintf(fmaf(small, kLog2E, log2_sum));
     rest = -((fmaf(small, kLog2E, -whole) + log2_sum) + small * kLog2ELow);
     power = exp2f(-whole);
-    if (lse == kMinusInfinity) base = 0, rest = kMinusInfinity, power = 0;  // no keys: all weights are 0
+    if (lse == kMinusInfinity) base = 0, rest = kMinusInfinity, power = 0;  // no keys: all probabilities are 0
   }
 
   __device__ __forceinline__ float of(float score) const { return exp2_fast(fmaf(score - base, kLog2E, rest)) * power; }

@@ -1,5 +1,5 @@
-// Tiles of 16-bit elements in shared memory: where an element lies (swizzled so that no matrix load or store meets a
-// bank twice), and products of tiles on the tensor cores.
+// Tiles of 16-bit elements in shared memory, swizzled so that ldmatrix and stores have no bank conflicts, and matmuls
+// of tiles on the tensor cores.
 #pragma once
 
 #include "attention/cuda/device/element.cuh"
@@ -11,8 +11,9 @@ inline constexpr int kWarpLanes = 32;
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarpLanes; }
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarpLanes; }
 
-// Rows of kColumns elements, in chunks of 16 bytes. Rows of whole 128-byte lines permute the 8 chunks of a line by the
-// row; rows that are an odd number of half lines permute the 4 chunks of a half line by half the row.
+// Rows of kColumns elements, in chunks of 16 bytes. If rows are whole 128-byte lines, the swizzle permutes the 8 chunks
+// of a line by the row. If they are an odd number of half lines, it permutes the 4 chunks of a half line by half the
+// row.
 template <int kColumns>
 struct Tile {
   static_assert(kColumns % 32 == 0);
@@ -29,16 +30,16 @@ struct Tile {
   }
 };
 
-// How a lane's row and chunk follow from its number: the matrices of a 16x16 square go down first, or across first.
+// Order in which lanes address the 8x8 matrices of a 16x16 square: down first, or across first.
 enum class Walk { down, across };
 
-// One lane's view of a tile for matrix loads, starting at a row (a multiple of 16) and a column (a multiple of 16).
-// at(r, c) is the address for the square r * 16 rows below and c * 16 columns to the right. Where the start and the
-// walk to the right share no bit of the column (kApart), stepping right is one exclusive-or.
+// One lane's ldmatrix addresses in a tile from a start row and column, both multiples of 16. at(r, c) is the address
+// for the square r * 16 rows below and c * 16 columns to the right. If the start and the steps to the right share no
+// bit of the column (kApart), a step right is one XOR.
 template <int kColumns, Walk kWalk, bool kApart>
 struct LaneTile {
   using Shape = Tile<kColumns>;
-  std::uint32_t row_address;  // kApart: of the first square
+  std::uint32_t row_address;  // kApart: address of the first square
   std::uint32_t twisted;      // 16 * (half of the square ^ twist)
   std::uint32_t column;       // bytes
 
@@ -63,8 +64,8 @@ struct LaneTile {
   }
 };
 
-// A tile as the left factor [m, k] or as the right factor [n, k]; `transposed` where it lies as [k, m] or [k, n].
-// kPlaneBytes lead from one plane of the tile to the next.
+// A tile as the left operand [m, k] or the right operand [n, k]; `transposed` if it is stored as [k, m] or [k, n].
+// kPlaneBytes is the distance between planes of the tile.
 enum class Stored { plain, transposed };
 
 template <Stored kStored>
@@ -96,13 +97,13 @@ struct Right : LaneTile<kColumns, kStored == Stored::plain ? Walk::across : Walk
 template <class T, int kRows, int kColumns>
 inline constexpr int kTileBytes = kRows* kColumns * 2 * kPlanes<T>;
 
-// A tile of kRows rows of T as a factor.
+// A tile of kRows rows of T as an MMA operand.
 template <class T, int kRows, int kColumns, Stored kStored, bool kApart = true>
 using LeftOf = Left<kColumns, kStored, kApart, kRows * kColumns * 2>;
 template <class T, int kRows, int kColumns, Stored kStored, bool kApart = true>
 using RightOf = Right<kColumns, kStored, kApart, kRows * kColumns * 2>;
 
-// Accumulators of a warp: [m / 16][n / 8], each 16x8: lane l holds rows l/4 (values 0, 1) and l/4 + 8 (values 2, 3),
+// Accumulators of a warp: [m / 16][n / 8], each 16x8. Lane l has the rows l/4 (values 0, 1) and l/4 + 8 (values 2, 3),
 // columns 2 * (l % 4) and the next.
 template <int kMt, int kNt>
 __device__ __forceinline__ void clear(float (&c)[kMt][kNt][4]) {
@@ -116,7 +117,7 @@ __device__ __forceinline__ void clear(float (&c)[kMt][kNt][4]) {
   }
 }
 
-// body(m, n, e) for every accumulator.
+// Calls body(m, n, e) for every accumulator.
 template <int kMt, int kNt, class Body>
 __device__ __forceinline__ void for_each(const float (&)[kMt][kNt][4], Body&& body) {
 #pragma unroll
@@ -129,8 +130,8 @@ __device__ __forceinline__ void for_each(const float (&)[kMt][kNt][4], Body&& bo
   }
 }
 
-// body(m, n, row, column, four) for every four values side by side in a row, which lanes 2t and 2t + 1 make out of
-// their pairs; row and column count from this lane's first accumulator of (m, n).
+// Calls body(m, n, row, column, four) for every four adjacent values of a row, which the lanes 2t and 2t + 1 assemble
+// from their pairs. row and column are relative to this lane's first accumulator of (m, n).
 template <int kMt, int kNt, class Body>
 __device__ __forceinline__ void for_each_quad(const float (&c)[kMt][kNt][4], Body&& body) {
   const bool odd = lane_index() % 2 == 1;
@@ -146,16 +147,15 @@ __device__ __forceinline__ void for_each_quad(const float (&c)[kMt][kNt][4], Bod
   }
 }
 
-// What a product is added to.
+// Initial value of an accumulator.
 enum class From { zero, sum };
 
-// What the product of the squares (m, k) and (n, k) of 16x16 is multiplied with, its upper (h = 0) and its lower 8
-// rows; for fp32 only.
+// Factor of the MMA of the 16x16 squares (m, k) and (n, k), for its upper (h = 0) and its lower 8 rows; fp32 only.
 struct UnitOne {
   __device__ __forceinline__ float operator()(int, int, int, int) const { return 1; }
 };
 
-// c [16 kMt x 16] += unit(m, h) * a [16 kMt x 16] b [16 x 16] for one k, the columns as two pieces of 8.
+// c [16 kMt x 16] += unit(m, h) * a [16 kMt x 16] b [16 x 16] for one k, the columns as two halves of 8.
 template <class T, int kMt, class Unit>
 __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::uint32_t (&left)[kMt][kPlanes<T>][4],
                                                 const std::uint32_t (&right)[kPlanes<T>][4], From from, Unit&& unit) {
@@ -170,8 +170,8 @@ __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::u
       }
     }
   } else {
-    // Tensor cores cut off what does not fit an accumulator, always towards zero: a sum that stayed in one would drift.
-    // So the planes' products start from zero, the smallest first, and what they make is added with rounding.
+    // Tensor cores truncate towards zero what does not fit an accumulator, so a long sum in one would drift. The MMAs
+    // of the planes therefore start from zero, smallest terms first, and their result is added with rounding.
     float part[kMt][2][4];
     clear(part);
 #pragma unroll
@@ -193,7 +193,7 @@ __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::u
   }
 }
 
-// c += unit * a b over kK, or c = unit * a b. kMt and kNt count 16-row and 8-column pieces.
+// c += unit * a b over kK, or c = unit * a b. kMt counts 16-row blocks, kNt counts 8-column blocks.
 template <class T, int kK, int kMt, int kNt, class A, class B, class Unit = UnitOne>
 __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b, From from,
                                          const Unit& unit = {}) {
@@ -220,8 +220,8 @@ __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, co
   }
 }
 
-// c += unit * a b as one of very many such tiles: in fp32 each is summed for itself, so that fewer roundings have the
-// size of the whole sum.
+// c += unit * a b for one of very many tiles. fp32 sums each tile separately, so that fewer roundings have the size of
+// the whole sum.
 template <class T, int kK, int kMt, int kNt, class A, class B, class Unit = UnitOne>
 __device__ __forceinline__ void add_product(float (&c)[kMt][kNt][4], const A& a, const B& b, const Unit& unit = {}) {
   if constexpr (!kIsFp32<T>) {
@@ -233,7 +233,7 @@ __device__ __forceinline__ void add_product(float (&c)[kMt][kNt][4], const A& a,
   }
 }
 
-// A left factor that is already in registers.
+// A left operand that is already in registers.
 template <class T, int kMt, int kKt>
 struct LeftRegisters {
   std::uint32_t squares[kMt][kKt][4][kPlanes<T>];
@@ -243,7 +243,7 @@ struct LeftRegisters {
   }
 };
 
-// Accumulators rounded to T are the left factor of the next product as they lie.
+// Rounds accumulators to T. Their register layout is that of the left operand of the next MMA.
 template <class T, int kMt, int kNt>
 __device__ __forceinline__ void round_to_left(LeftRegisters<T, kMt, kNt / 2>& left, const float (&c)[kMt][kNt][4]) {
 #pragma unroll
@@ -283,7 +283,7 @@ __device__ __forceinline__ void store_accumulators(std::uint32_t tile, int row, 
   }
 }
 
-// Transposes 4 x 4 registers over the four lanes of a quad: lane q ends with what lane j held as x[q] in x[j].
+// Transposes 4 x 4 registers over the four lanes of a quad: x[j] of lane q becomes the former x[q] of lane j.
 __device__ __forceinline__ void transpose_quad(std::uint32_t (&x)[4]) {
   const int lane = lane_index();
 #pragma unroll

@@ -1,5 +1,6 @@
-// Backward: a warp a row for dQ, then a warp a key for dK and dV, then a warp an element for dbias; all in one order.
-// Rows are normalised anew from their own scores, so that nothing depends on how O and LSE were rounded.
+// Backward on CUDA cores: one warp per row for dQ, then one warp per key for dK and dV, then one warp per element of
+// dbias. All sums have a fixed order. Rows are normalized again from their own scores, so that no result depends on the
+// rounding of O and LSE.
 #include "attention/cuda/fp32/launch.h"
 #include "attention/cuda/fp32/pair.cuh"
 #include "attention/cuda/launch_kernel.cuh"
@@ -8,13 +9,13 @@ namespace strobe::cuda::fp32 {
 
 namespace {
 
-// Of a row, in the order of LSE: largest score, inverse of the sum of exp(score - largest), delta. The inverse and not
-// its logarithm, whose rounding would be one of every weight of the row, times itself.
+// Statistics of a row, indexed like LSE: largest score, inverse of the sum of exp(score - largest), delta. It stores
+// the inverse instead of its logarithm, because rounding the logarithm would scale every probability of the row.
 struct RowFacts {
   float highest, inverse, delta, unused;
 };
 
-// A score's weight in its row.
+// Probability of a score in its row.
 __device__ __forceinline__ float weight_of(float score, const RowFacts& row) {
   return exp2f((score - row.highest) * kLog2E) * row.inverse;
 }
@@ -25,11 +26,11 @@ struct Args {
   DbiasSizes dbias;
 };
 
-// Everything about the pair of row i and key j that gradients need.
+// Gradient terms of row i and key j.
 struct PairGradient {
-  float weight;   // with dropout
-  float d_score;  // of the biased score
-  float d_dot;    // of q.k
+  float weight;   // probability, with dropout
+  float d_score;  // with respect to the biased score
+  float d_dot;    // with respect to q.k
 };
 
 __device__ __forceinline__ PairGradient gradient_of(const Params& p, const ScoreOptions& options,
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
     q.load(p.q, head_offset(p.q, b, head, sequence.q_begin + i), p.d);
     d_o.load(p.d_o, head_offset(p.d_o, b, head, sequence.q_begin + i), p.dv_dim);
     Sum sum;
-    Sum weighted;  // sum of weight * gradient of the weight, in the scale of `sum`
+    Sum weighted;  // sum of probability * its gradient, in the scale of `sum`
     const auto raise = [&](float s) {
       const float shrink = row.highest == kMinusInfinity ? 0 : exp2f((row.highest - s) * kLog2E);
       sum.shrink(shrink);
@@ -82,7 +83,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
       load_key(p.v, v, j, p.dv_dim);
       const float s = score_of(p, options, sequence, i, j, dot(q, k)).value;
       if (s == kMinusInfinity) continue;
-      if (!(s <= row.highest)) raise(s);  // NaN too, which spoils the sums
+      if (!(s <= row.highest)) raise(s);  // also true for NaN, which spoils the sums
       const float weight = exp2f((s - row.highest) * kLog2E);
       sum.add(weight);
       weighted.add(weight * multiply_rounded(dot(d_o, v), kept(p, options, i, j)));
@@ -175,7 +176,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_
       p.dbias.data)[bias_batch * p.dbias.batch + bias_head * p.dbias.head + bias_row * p.dbias.row + j] = sum.total;
 }
 
-// One warp a head.
+// One warp per head.
 __global__ void __launch_bounds__(kWarpLanes) dsinks_kernel(const __grid_constant__ Args args) {
   const BackwardParams& p = args.params;
   const int head = static_cast<int>(blockIdx.x);

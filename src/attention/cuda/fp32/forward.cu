@@ -1,4 +1,4 @@
-// Forward, a warp a row: keys one after the other, with an online softmax.
+// Forward on CUDA cores, one warp per row: visits the keys in order with an online softmax.
 #include "attention/cuda/fp32/launch.h"
 #include "attention/cuda/fp32/pair.cuh"
 #include "attention/cuda/launch_kernel.cuh"
@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) forward_kernel(const __gri
     v.load(p.v, head_offset(p.v, place.b, place.head / p.group, sequence.k_begin + j), p.dv_dim);
     const float s = score_of(p, options, sequence, place.i, j, dot(q, k)).value;
     if (s == kMinusInfinity) continue;
-    if (!(s <= highest)) {  // NaN too, which spoils the sums
+    if (!(s <= highest)) {  // also true for NaN, which spoils the sums
       const float factor = exp2f((highest - s) * kLog2E);
       sum.shrink(factor);
       o.shrink(factor);

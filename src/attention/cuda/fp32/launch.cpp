@@ -1,4 +1,4 @@
-// The plan of the fp32 kernels on CUDA cores.
+// Plan of the fp32 kernels on CUDA cores.
 #include "attention/cuda/fp32/launch.h"
 
 #include "attention/cuda/problem.h"

@@ -1,5 +1,5 @@
-// fp32 on the CUDA cores, a warp a row: no tensor cores, no shared memory, every feature. The fallback where the tiles
-// of the tensor-core kernels do not fit a card, and an oracle for them.
+// fp32 on CUDA cores, one warp per row: no tensor cores, no shared memory, every feature. Fallback for cards on which
+// the tiles of the tensor-core kernels do not fit, and an oracle for those kernels.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace strobe::cuda::fp32 {
 
-// Sizes of dbias; all 0 where it is not wanted.
+// Sizes of dbias; all 0 if it is not wanted.
 struct DbiasSizes {
   int batch = 0, heads = 0, rows = 0, keys = 0;
 };
 
 void launch_forward(const Params& params, void* stream);
 
-// workspace: backward_bytes(rows), rows as LSE counts them.
+// workspace: backward_bytes(rows) bytes; rows are counted as in LSE.
 std::size_t backward_bytes(std::size_t rows);
 void launch_backward(const BackwardParams& params, const DbiasSizes& dbias, void* workspace, void* stream);
 

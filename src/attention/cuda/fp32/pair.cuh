@@ -1,5 +1,5 @@
-// What a (row, key) pair is worth, computed by one warp: its score, its weight, the gradient of the weight. Lane l
-// holds columns l, l + 32, ... of a row.
+// Score, probability and gradient of one (row, key) pair, computed by one warp. Lane l has the columns l, l + 32, ...
+// in a row.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
@@ -8,10 +8,10 @@
 
 namespace strobe::cuda::fp32 {
 
-inline constexpr int kWarps = 4;   // of a block
+inline constexpr int kWarps = 4;   // per block
 inline constexpr int kSlices = 8;  // 32 columns each: head dimensions up to 256
 
-// Columns of one row, this lane's part.
+// This lane's columns of one row.
 struct Row {
   float at[kSlices];
 
@@ -44,7 +44,7 @@ struct Row {
   }
 };
 
-// A sum of many rows in two levels: the error grows with the number of parts, not of rows.
+// Two-level sum of many rows: the error grows with the number of partial sums instead of the number of rows.
 struct RowSum {
   Row total, part;
   int pending;
@@ -72,7 +72,7 @@ struct RowSum {
   }
 };
 
-// The same for one number, by the error of each addition (Kahan).
+// Kahan sum of scalars: it compensates the error of each addition.
 struct Sum {
   float total = 0, error = 0;
 
@@ -96,10 +96,10 @@ __device__ __forceinline__ float dot(const Row& a, const Row& b) {
 }
 
 struct Score {
-  float value, slope;  // slope: derivative of the cap
+  float value, slope;  // slope: derivative of the softcap
 };
 
-// The score of row i and key j, in natural units.
+// Score of row i and key j, in natural units.
 __device__ __forceinline__ Score score_of(const Params& p, const ScoreOptions& options, const Sequence& sequence, int i,
                                           int j, float q_dot_k) {
   Score score{multiply_rounded(q_dot_k, p.scale), 1};
@@ -114,14 +114,14 @@ __device__ __forceinline__ Score score_of(const Params& p, const ScoreOptions& o
   return score;
 }
 
-// What dropout multiplies a weight with.
+// Dropout factor of a probability.
 __device__ __forceinline__ float kept(const Params& p, const ScoreOptions& options, int i, int j) {
   if (p.dropout_threshold == 0) return 1;
   const Philox& philox = options.philox;
   return philox.word(philox.row(i), philox.key(j)) >= p.dropout_threshold ? p.dropout_scale : 0;
 }
 
-// The block's warps take rows side by side: row, head and sequence of this one.
+// Row, head and sequence of this warp; the warps of a block process adjacent rows.
 struct WarpPlace {
   int b, head, i;
 

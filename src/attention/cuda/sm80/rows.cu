@@ -1,5 +1,5 @@
-// Kernels of the sm80 backward that go row by row: spread and delta before the tiles; the gradient of the sinks and
-// rows of dbias after them.
+// Row kernels of the sm80 backward: spread and delta before the key tiles, the gradient of the sinks and rows of dbias
+// after them.
 #include <climits>
 
 #include "attention/cuda/device/copy.cuh"
@@ -14,27 +14,29 @@ namespace strobe::cuda::sm80 {
 
 namespace {
 
-// Rows that share a scale (groups.cuh) may differ too much in size for it, or scores may be large: the kernels with
-// scales then leave the problem to those without. This is found before the tiles, so only one of the two computes.
+// Rows that share a scale (groups.cuh) may differ too much in magnitude for it, or scores may be large. The kernels
+// with scales then leave the problem to those without. This check runs before the tiles, so that only one of the two
+// computes.
 
 constexpr int kSpreadWarps = 8;
-constexpr int kLanes = 8;  // of a row, a chunk each: kernels with scales go to head dimension 64
+constexpr int kLanes = 8;  // per row, one chunk each: kernels with scales support head dimensions up to 64
 
 struct SpreadArgs {
   SequenceParams params;
   Tensor q, k, v, d_o;
   const float* lse;
   std::uint32_t* spread;       // set to 1 if rows of a group differ too much
-  int row_groups, key_groups;  // of the longest sequence, each a warp's
-  int most;                    // powers of two between the largest of a group and the largest of a chunk
-  bool looks_at_lse;           // not with tf32, which rounds by more than a large LSE shows
+  int row_groups, key_groups;  // for the longest sequence; one warp per group
+  int most;                    // most powers of two between the largest of a group and the largest of a chunk
+  bool looks_at_lse;           // false with TF32, which rounds by more than a large LSE shows
 };
 
-// A group of rows of a tensor, from `first` on; `used` of them matter. A chunk of zeros has no size.
+// Checks a group of rows of a tensor from row `first`; `used` are the rows that matter. A chunk of zeros does not
+// count.
 __device__ __forceinline__ bool is_spread(const Rows<Fp32>& from, int first, Keys used, int most) {
   const int chunk = lane_index() % kLanes;
-  LargestFinite largest;   // of the group
-  int smallest = INT_MAX;  // of the largest of this lane's chunks
+  LargestFinite largest;   // in the group
+  int smallest = INT_MAX;  // minimum over the maxima of this lane's chunks
 #pragma unroll
   for (int step = 0; step < kGroupRows; step += kWarpLanes / kLanes) {
     const int row = first + step + lane_index() / kLanes;
@@ -72,7 +74,7 @@ __global__ void __launch_bounds__(kSpreadWarps* kWarpLanes) spread_kernel(const 
   const int row = first + lane_index();
   const bool large = is_rows && args.looks_at_lse && lane_index() < kGroupRows && row >= used.lo && row < used.hi &&
                      is_large_lse(args.lse[lse_index(p, sequence, static_cast<int>(b), head, row)]);
-  if (a || c || large) *args.spread = 1;  // whoever writes, writes this
+  if (a || c || large) *args.spread = 1;  // every writer stores the same value
 }
 
 constexpr int kRowThreads = 256;
@@ -83,10 +85,10 @@ struct DeltaArgs {
   OutputParams params;
   Tensor d_o;
   float* delta;
-  int row_blocks;  // of kDeltaRows rows, in the longest sequence
+  int row_blocks;  // blocks of kDeltaRows rows in the longest sequence
 };
 
-// delta of every row; a warp takes 16. For 16 bits; fp32 has backward/sums.cuh.
+// delta of every row, 16 rows per warp. 16-bit types only; fp32 uses backward/sums.cuh.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constant__ DeltaArgs args) {
   const OutputParams& p = args.params;
@@ -111,7 +113,7 @@ struct DsinksArgs {
   float* dsinks;
 };
 
-// dsinks = - sum of exp(sink - LSE) * delta over the rows of a head: one block a head, always in the same order.
+// dsinks = - sum of exp(sink - LSE) * delta over the rows of a head: one block per head, in a fixed order.
 __global__ void __launch_bounds__(kRowThreads) dsinks_kernel(const __grid_constant__ DsinksArgs args) {
   const OutputParams& p = args.params;
   const int head = static_cast<int>(blockIdx.x);
@@ -144,10 +146,10 @@ struct DbiasRowsArgs {
   Tensor dbias;
   DbiasShape shape;
   const float* sums;  // [parts][elements of dbias]
-  int parts;          // 0: dbias becomes zeros
+  int parts;          // 0: sets dbias to zero
 };
 
-// A row of dbias, one block each: zeros, or the sum of its parts in their order.
+// One row of dbias per block: zeros, or the sum of its parts in a fixed order.
 __global__ void __launch_bounds__(kRowThreads) dbias_rows_kernel(const __grid_constant__ DbiasRowsArgs args) {
   const DbiasShape& shape = args.shape;
   const Tensor& dbias = args.dbias;

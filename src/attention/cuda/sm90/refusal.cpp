@@ -14,10 +14,11 @@ namespace strobe::cuda::sm90 {
 
 namespace {
 
-constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // of a dimension: box coordinates are signed 32 bits
-constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of one
+constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // elements per dimension: box coordinates are signed
+                                                                  // 32 bits
+constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of a dimension
 constexpr int kHopper = 90;
-constexpr std::int64_t kFewRows = 64;  // of a group's heads: flash2 packs them into one tile and splits the keys
+constexpr std::int64_t kFewRows = 64;  // rows of a group's heads: flash2 packs them into one tile and splits the keys
 
 #ifdef STROBE_SM90A
 constexpr bool kBuiltIn = true;
@@ -101,7 +102,7 @@ std::string shared_refusal(const Problem& problem, std::size_t needed) {
   return fmt::format("it needs {} bytes of shared memory a block; the GPU has {}", needed, had);
 }
 
-// In a packed batch max_q and max_k may be far above what there is. A backward counts rows and keys together.
+// In a packed batch max_q and max_k may be far above the actual sizes. A backward counts row and key tiles together.
 std::string tiles_refusal(const Problem& problem, std::int64_t least) {
   const std::int64_t rows = problem.batch * problem.heads_q * ceil_div(problem.max_q, least);
   const std::int64_t keys = problem.batch * problem.heads_kv * ceil_div(problem.max_k, least);

@@ -1,4 +1,4 @@
-// Shared by the plans of the four Hopper kernels: facts of a problem, and reasons to refuse it.
+// Properties of a problem and reasons to refuse it, shared by the plans of the four Hopper kernels.
 #pragma once
 
 #include <cstddef>
@@ -15,28 +15,29 @@ bool is_uneven(const Problem& problem);
 // True if a probability may be dropped: with p below 2^-32 the kernels' threshold is 0.
 bool drops(const Problem& problem);
 
-// The first score option that no Hopper kernel has, or null. dropout: the text if the kernel has no dropout, else null.
+// Returns the first score option that no Hopper kernel supports, or null. dropout: the text if the kernel does not
+// support dropout, otherwise null.
 const char* option_refused(const Problem& problem, const char* dropout);
 
-// The reasons below are empty if there is none. option: names a feature of the problem that the kernel does not have,
-// or null.
+// The functions below return an empty string if there is no reason. option: names a feature of the problem that the
+// kernel does not support, or null.
 std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim);
 
-// TMA cannot read the tensor. name: the tensor's, for the text.
+// Reason why TMA cannot read the tensor. name: tensor name for the text.
 std::string map_refusal(const char* name, const ConstView& view);
 
-// Inputs or outputs whose rows are not whole 16-byte vectors. Outputs count only where they are known.
+// Refuses inputs or outputs whose rows are not whole 16-byte vectors. Outputs count only if they are known.
 std::string input_refusal(const Problem& problem);
 std::string output_refusal(const Problem& problem);
 
-// The card has too little shared memory: no tile needs more than a Hopper has, so this is a card made up by a test or
-// by STROBE_CUDA_SHARED_KB.
+// Refuses a card with too little shared memory. No tile needs more than a Hopper has, so this is a simulated card in a
+// test or with STROBE_CUDA_SHARED_KB.
 std::string shared_refusal(const Problem& problem, std::size_t needed);
 
-// More than 31 bits of tiles of at least `least` rows or keys.
+// Refuses more than 31 bits of tiles of at least `least` rows or keys.
 std::string tiles_refusal(const Problem& problem, std::int64_t least);
 
-// A plan's bytes; those of flash2 too where outputs are unknown, which may make it take over.
+// Workspace bytes of a plan. If outputs are unknown, flash2 may replace this kernel, so its bytes count too.
 std::size_t bytes_with_flash2(const Problem& problem, std::size_t own);
 
 }  // namespace strobe::cuda::sm90

@@ -1,4 +1,4 @@
-// The driver makes the maps.
+// Creates tensor maps with the driver.
 #include "attention/cuda/sm90/tensor_map.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// TMA's view of a tensor: 16-bit elements [batch, head, row, column], loaded in boxes of 64 columns and a number of
-// rows, with zeros outside the tensor.
+// TMA tensor map: 16-bit elements [batch, head, row, column], loaded in boxes of 64 columns and box_rows rows, with
+// zeros outside the tensor.
 #pragma once
 
 #include <cuda.h>

@@ -1,4 +1,4 @@
-// The loops for AVX2 with FMA; products on 6 x 16 tiles: 12 sums, and three registers for factors.
+// Loops for AVX2 with FMA. Matmuls use 6 x 16 tiles: 12 accumulators, and three registers for operands.
 #include "ops/cpu/isa/product.h"
 #include "ops/cpu/isa/table.h"
 

@@ -1,4 +1,4 @@
-// The loops for AVX-512 F, BW, VL and DQ; products on 12 x 32 tiles: 24 sums, and three registers for factors.
+// Loops for AVX-512 F, BW, VL and DQ. Matmuls use 12 x 32 tiles: 24 accumulators, and three registers for operands.
 #include "ops/cpu/isa/product.h"
 #include "ops/cpu/isa/table.h"
 

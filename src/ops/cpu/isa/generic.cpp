@@ -1,4 +1,4 @@
-// The loops for the plain architecture; products are OpenBLAS's.
+// Loops for the baseline architecture; OpenBLAS runs the matmuls.
 #include "ops/cpu/isa/table.h"
 
 namespace strobe::ops {

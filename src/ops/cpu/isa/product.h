@@ -1,6 +1,6 @@
-// A matrix product on one panel of columns. The right factor's panel is copied, a piece of the contraction at a time,
-// to where it stays in L1; the left one is read where it lies, each element spread over a vector. So nothing is packed
-// but what is read again for every row.
+// Matmul of one panel of columns. It packs the right operand's panel, one block of k at a time, into a buffer that
+// stays in L1. It reads the left operand in place and broadcasts each element to a vector. Only data that every row
+// reads again is packed.
 #pragma once
 
 #include "core/simd_memory.h"
@@ -11,14 +11,15 @@ namespace {
 
 using namespace strobe::cpu;
 
-template <int M>  // rows of a tile
+template <int M>  // rows per tile
 class PanelProduct {
  public:
   static constexpr int kVectors = 2, kColumns = kVectors * kLanes;
 
   static void multiply(const ProductPanel& p) {
     if (p.cols == kColumns) return multiply_whole(p);
-    // A panel cut off by the matrix's end: whole in a tile of its own, rows at a time, then what exists of it.
+    // A panel cut off at the matrix edge: computes full-width row blocks in a temporary tile, then copies the valid
+    // columns.
     constexpr std::int64_t kRows = 8 * M;
     alignas(64) float tile[kRows * kColumns];
     for (std::int64_t first = 0; first < p.rows; first += kRows) {
@@ -39,11 +40,11 @@ class PanelProduct {
   }
 
  private:
-  static constexpr int kSteps = 256;  // of a piece: 32 KB of the right factor with AVX-512, two thirds of L1
+  static constexpr int kSteps = 256;  // k per block: 32 KB of the right operand with AVX-512, two thirds of L1
 
-  static constexpr int kAhead = 16;  // steps that a column of the left factor is fetched before its use
+  static constexpr int kAhead = 16;  // prefetch distance in k for a column of the left operand
 
-  // Rows of one tile, and what they are added to.
+  // Rows of one tile and their addend.
   struct Rows {
     const float* a;
     std::ptrdiff_t a_stride;
@@ -72,7 +73,7 @@ class PanelProduct {
     } while (done < p.steps);
   }
 
-  // Steps [first, first + steps) of the right factor, zeros beyond the last column.
+  // Packs k in [first, first + steps) of the right operand, with zeros beyond the last column.
   static void pack(const ProductPanel& p, std::int64_t first, int steps, float* out) {
     const auto cols = static_cast<int>(p.cols);
     if (!p.b_transposed) {
@@ -115,8 +116,8 @@ class PanelProduct {
     if constexpr (R > 0) count == R ? tile<R, kTransposed>(rows) : last_rows<R - 1, kTransposed>(rows, count);
   }
 
-  // c = a b (+ addend) for R rows. What there is to add is added at the end: begun with it, every step of a long sum
-  // would be rounded to the size of the whole.
+  // c = a b (+ addend) for R rows. The addend is added at the end: if sums began with it, every step of a long sum
+  // would be rounded at the size of the total.
   template <int R, bool kTransposed>
   static void tile(const Rows& rows) {
     F32 sum[R][kVectors];
@@ -125,7 +126,7 @@ class PanelProduct {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) sum[r][v] = F32{};
     }
-    // Row r is at base[r / 3] + r % 3 strides: a pointer for each would be more than there are registers.
+    // Row r is at base[r / 3] + r % 3 strides: one pointer per row would exceed the number of registers.
     const float* base[(R + 2) / 3];
 #pragma GCC unroll 16
     for (int i = 0; i < (R + 2) / 3; ++i) base[i] = rows.a + 3 * i * rows.a_stride;

@@ -1,5 +1,5 @@
-// One row times a transposed matrix (GEMV): each output is the dot product of x with a row of the weight, read once and
-// in place. Decoding one token is limited by this read.
+// GEMV: one row times a transposed matrix. Each output is the dot product of x with a row of the weight, which is read
+// once and in place. This read limits the speed of decoding one token.
 #pragma once
 
 #include "core/simd_memory.h"
@@ -10,10 +10,10 @@ namespace {
 
 using namespace strobe::cpu;
 
-// kRows outputs at once share the loads of x.
+// Computes kRows outputs together, which share the loads of x.
 template <int kRows>
 STROBE_INLINE void dot_rows(const RowProduct& p, std::int64_t first) {
-  constexpr int kSums = 8 / kRows;  // per row: with eight independent sums additions do not wait for each other
+  constexpr int kSums = 8 / kRows;  // per row: eight independent sums hide the latency of additions
   F32 sum[kRows][kSums] = {};
   const float* const weight = p.weight + first * p.stride;
   std::int64_t i = 0;

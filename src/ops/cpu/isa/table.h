@@ -1,4 +1,4 @@
-// Turns the loops of ops/cpu/ into the function table that the operations call.
+// Collects the loops of ops/cpu/ in the function table that the operations call.
 #pragma once
 
 #include "ops/cpu/activation.h"

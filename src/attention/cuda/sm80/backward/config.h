@@ -1,5 +1,4 @@
-// Tile sizes and the plan of a backward launch: pure functions of the problem and the card, for kernel, launch and
-// tests.
+// Tile sizes and plan of a backward launch. Pure functions of the problem and the card, for kernel, launch and tests.
 #pragma once
 
 #include <algorithm>
@@ -10,26 +9,28 @@
 
 namespace strobe::cuda::sm80 {
 
-// plain: rows of whole 16-byte vectors, no score option. options: the same tiles with score options; 16-bit types only,
-// and a bias must be of that type and have rows of vectors too. general: everything; in 16 bits in at most 99 KB of
-// shared memory, fp32 takes more beyond head dimension 64, and CUDA cores (fp32/) where a card has less.
+// Kinds of kernels:
+// plain: rows of 16-byte vectors, no score options.
+// options: the same tiles with score options. 16-bit types only; a bias must have that type and rows of vectors.
+// general: everything. It needs at most 99 KB of shared memory in 16 bits. fp32 needs more beyond head dimension 64,
+// and runs on CUDA cores (fp32/) if the card has less.
 enum class BackwardKind { plain, options, general };
 
-// A block owns `keys` keys and walks tiles of `rows` rows. Three products, each with its own grid of warps; the numbers
-// are warps along the first dimension.
+// A block owns `keys` keys and loops over tiles of `rows` rows. Each of the three matmuls has its own grid of warps;
+// the numbers are warps along the first dimension.
 struct BackwardShape {
   int rows, keys, warps;
-  int score_warps;      // of scores     [rows x keys]
-  int gradient_warps;   // of dK and dV  [keys x head dimension]
-  int dq_warps;         // of dQ         [rows x head dimension]
-  int score_parts = 1;  // a warp's scores are computed in so many parts of its keys, to have registers for options
+  int score_warps;      // scores     [rows x keys]
+  int gradient_warps;   // dK and dV  [keys x head dimension]
+  int dq_warps;         // dQ         [rows x head dimension]
+  int score_parts = 1;  // passes over the keys of a warp's score tile, to free registers for options
 };
 
 inline constexpr int kBackwardPlainDims[] = {32, 64, 96, 128, 192, 256};
 inline constexpr int kBackwardOptionsDims[] = {64, 128};
 inline constexpr int kBackwardGeneralDims[] = {32, 64, 128, 256};
 inline constexpr int kBackwardGeneralFp32Dims[] = {64, 128, 256};
-inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger ones through general
+inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger ones use general
 
 constexpr BackwardShape backward_shape(int d, BackwardKind kind, Parts parts) {
   if (has_scales(parts)) return {64, 64, 4, 2, 2, 2};
@@ -50,20 +51,20 @@ constexpr BackwardShape backward_shape(int d, BackwardKind kind, Parts parts) {
   return {64, 64, 8, 4, 2, 2};
 }
 
-// Shared memory: K and V, `stages` tiles of Q and of dO, weights and gradients of scores.
+// Shared memory: K and V, `stages` tiles of Q and of dO, probabilities and score gradients.
 constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, Parts parts, int stages) {
   return static_cast<std::size_t>(2 * planes_of(parts)) *
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
 }
 
-// Behind them, where parts have scales, a power of two for each 16 rows of Q, dO, K and V, and for each 16 rows and the
-// keys of a warp of weights and gradients.
+// Follows those if parts have scales: one power of two per 16 rows of Q, dO, K and V, and per 16 rows and the keys of a
+// warp for probabilities and score gradients.
 constexpr std::size_t backward_scale_bytes(const BackwardShape& shape) {
   const int pieces = shape.warps / shape.score_warps;
   return sizeof(float) * static_cast<std::size_t>((2 * shape.rows + 2 * shape.keys + 2 * shape.rows * pieces) / 16);
 }
 
-// Behind them the bias of a tile of scores, if there is one.
+// Follows those if there is a bias: the bias of a tile of scores.
 constexpr std::size_t backward_bias_bytes(const BackwardShape& shape) {
   return 2 * static_cast<std::size_t>(shape.rows * shape.keys);
 }
@@ -72,9 +73,9 @@ struct BackwardFacts {
   bool fp32 = false;
   bool tf32 = false;  // may round fp32 elements
   int d = 0, dv = 0;
-  bool options = false;  // of scores
-  bool bias = false;     // one of them is a bias
-  bool general = false;  // what only the general kernel does
+  bool options = false;  // score options
+  bool bias = false;     // the score options include a bias
+  bool general = false;  // needs a feature that only the general kernel has
   std::size_t shared_bytes_per_block = 0;
 };
 
@@ -82,7 +83,7 @@ struct BackwardConfig {
   BackwardKind kind = BackwardKind::plain;
   int d = 0;  // padded head dimension
   Parts parts = Parts::whole;
-  int stages = 1;  // tiles of Q and dO in flight
+  int stages = 1;  // pipeline stages of Q and dO
   std::size_t shared_bytes = 0;
   BackwardShape shape{};
 };
@@ -105,13 +106,14 @@ constexpr BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& 
                            : kind == BackwardKind::options && facts.bias ? backward_bias_bytes(config.shape)
                                                                          : 0;
   const auto bytes = [&](int stages) { return backward_shared_bytes(d, config.shape, config.parts, stages) + more; };
-  // fp32 is loaded through registers, nothing is in flight.
+  // fp32 is loaded through registers and has no copies in flight.
   config.stages = !facts.fp32 && bytes(2) <= facts.shared_bytes_per_block ? 2 : 1;
   config.shared_bytes = bytes(config.stages);
   return config;
 }
 
-// What takes over from fp32 kernels with scales where those would lose bits (sm80/rows.cu): three parts an element.
+// Configuration with three parts per element. It replaces fp32 kernels with scales where those would lose bits
+// (sm80/rows.cu).
 constexpr BackwardConfig exact_config(int d) {
   return planned(BackwardKind::general, padded_dim(kBackwardGeneralFp32Dims, d), {.fp32 = true});
 }

@@ -1,6 +1,6 @@
-// Backward on mma.sync and cp.async. A block owns a tile of keys of one KV head and walks the tiles of rows that use
-// them, for every query head of the group: dK and dV stay in registers, dQ is added in global memory in fp32. Scores
-// and weights are computed anew from LSE.
+// Backward with mma.sync and cp.async. A block owns a key tile of one KV head and loops over the row tiles that use
+// those keys, for every query head of the group. dK and dV stay in registers; dQ is accumulated in global memory in
+// fp32. Scores and probabilities are recomputed from LSE.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -11,10 +11,11 @@
 
 namespace strobe::cuda::sm80 {
 
-// Keys of a block. With `deterministic` blocks of a head start in the order in which they add to dQ, whatever the
-// hardware's order: where the mask is a lower triangle the last keys first, since their rows are few and the last.
+// Key tile of a block. With `deterministic`, blocks of a head start in the order of their dQ additions, regardless of
+// the hardware's block order. With a lower-triangular mask the last keys start first, since they have the fewest rows,
+// the last ones.
 struct BackwardPlace {
-  int b, head, tile;  // head: of K and V
+  int b, head, tile;  // head of K and V
 
   __device__ __forceinline__ BackwardPlace(const BackwardArgs& args, unsigned index) {
     tile = static_cast<int>(index % static_cast<unsigned>(args.key_tiles));
@@ -25,12 +26,12 @@ struct BackwardPlace {
   }
 };
 
-// Writes a part of dbias that nothing else adds to, or adds to one that others share.
+// Stores dbias that only this block contributes to, or adds to dbias that several blocks share.
 template <class Tiles>
 __device__ __forceinline__ void store_dbias(const Tiles& scores, const BackwardArgs& args, const Sequence& sequence,
                                             int b, int head) {
   const Tensor& to = args.params.dbias;
-  float* dbias = static_cast<float*>(to.data) + b * to.batch + head * to.head;  // strides of what is shared are 0
+  float* dbias = static_cast<float*>(to.data) + b * to.batch + head * to.head;  // shared dimensions have stride 0
   const bool added = args.dbias_by == DbiasBy::added;
   const auto aligned = [&](int floats) {
     return reinterpret_cast<std::uintptr_t>(dbias) % (floats * sizeof(float)) == 0 && to.row % floats == 0;
@@ -75,7 +76,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   using Tiles = Scores<T, kD, kKind>;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kRows = kShape.rows, kKeys = kShape.keys;
-  // Each product's piece of a warp.
+  // Each warp's tile of the matmuls.
   constexpr int kGradKeys = kKeys / kShape.gradient_warps, kGradD = kD * kShape.gradient_warps / kShape.warps;
   constexpr int kDqRows = kRows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
   constexpr bool kGradApart = (kGradD & (kGradD - 1)) == 0, kDqApart = (kDqD & (kDqD - 1)) == 0;
@@ -89,9 +90,10 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   const std::uint32_t s_do = s_q + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [stages][rows][kD]
   const std::uint32_t s_p = s_do + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [rows][keys]
   const std::uint32_t s_ds = s_p + kTileBytes<T, kRows, kKeys>;                          // [rows][keys]
-  const std::uint32_t s_bias = s_ds + kTileBytes<T, kRows, kKeys>;                       // [warps][piece of a warp]
+  const std::uint32_t s_bias = s_ds + kTileBytes<T, kRows, kKeys>;                       // [warps][score tile of a
+                                                                                         // warp]
   constexpr int kPieces = kShape.warps / kShape.score_warps;
-  const GroupScales<kRows, kKeys, kPieces> scales(s_bias);  // in its place
+  const GroupScales<kRows, kKeys, kPieces> scales(s_bias);  // shares the memory of the bias
 
   unsigned block = blockIdx.x;
   if (args.deterministic) {
@@ -169,8 +171,8 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     copy_async_commit();
 
     const int dq_row = warp % kShape.dq_warps * kDqRows, dq_column = warp / kShape.dq_warps * kDqD;
-    std::uint32_t stage = 0;         // byte offset of this turn's stage
-    std::uint32_t* added = nullptr;  // the tile of the turn before, whose addition is to be told
+    std::uint32_t stage = 0;         // byte offset of this iteration's stage
+    std::uint32_t* added = nullptr;  // dQ tile of the previous iteration, whose addition is still to be released
     std::uint32_t added_turn = 0;
     int head = first_head, row_tile = tile_begin;
     for (int left = p.group * (tile_end - tile_begin); left > 0; --left) {
@@ -186,7 +188,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
       copy_async_commit();
 
-      // Weights, and gradients of scores.
+      // Probabilities and score gradients.
       const auto score_part = [&](int part) {
         Tiles scores(row_tile, first_key, part);
         const ScoreTiles tiles{s_q + stage, s_k,      s_do + stage, s_v,     Tiles::bias_part(s_bias, part).tile,
@@ -216,10 +218,12 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
         for (int part = 0; part < kShape.score_parts; ++part) score_part(part);
       }
       block_sync();
-      if (args.deterministic && added && threadIdx.x == 0) release(added, added_turn + 1);  // its additions are out
+      if (args.deterministic && added && threadIdx.x == 0)
+        release(added, added_turn + 1);  // all warps have issued its
+                                         // additions
       const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
       std::uint32_t seen = 0;
-      if (args.deterministic) {  // asked for early, needed after three products
+      if (args.deterministic) {  // loaded early; needed after three matmuls
         added = args.turns + tile_index;
         added_turn = turn_of<kRows, kKeys>(sequence, row_tile, place.tile);
         seen = watch(added);
@@ -282,7 +286,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   };
   const auto row_of_dk = [&](int row) { return row * p.dk.row; };
   const auto row_of_dv = [&](int row) { return row * p.dv.row; };
-  if constexpr (!kIsFp32<T>) {  // through the tiles of K and V, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // goes through the tiles of K and V, so that stores are whole vectors
     store_accumulators<T, kKeys, kD>(s_k, grad_key, grad_column, dk);
     store_accumulators<T, kKeys, kD>(s_v, grad_key, grad_column, dv);
     block_sync();
@@ -295,9 +299,9 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   }
 }
 
-// dQ from its fp32 sum: scaled, rounded, brought from the order of registers to the caller's rows.
+// Rounds dQ from its fp32 sum: scales, rounds and converts from register order to the caller's rows.
 
-// A block a tile of rows, its threads as in backward_kernel.
+// One block per row tile; the threads are mapped as in backward_kernel.
 template <class T, int kD, BackwardKind kKind>
 __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
     round_dq_kernel(const __grid_constant__ BackwardArgs args) {
@@ -340,11 +344,11 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
   }
 }
 
-// Head dimensions that general kernels are there for: config.h.
+// Head dimensions that have general kernels; see config.h.
 template <class T, int kD>
 inline constexpr bool kHasGeneral = kD == 64 || kD == 128 || kD == 256 || (kD == 32 && !kIsFp32<T>);
 
-// start.operator()<T>() for the type of the launch.
+// Calls start.operator()<T>() for the launch's type.
 template <class Start>
 void with_type(DType dtype, Start&& start) {
   switch (dtype) {
@@ -385,14 +389,14 @@ void BackwardKernels<kD>::launch_tiles(const BackwardLaunch& launch) {
   });
 }
 
-// The arguments for a kernel that has the general tiles, whatever those of the plan are.
+// Arguments for a kernel that uses the general tiles, regardless of the plan's tiles.
 inline BackwardArgs with_tiles(BackwardArgs args, const BackwardShape& shape) {
   args.row_tiles = (args.params.max_q + shape.rows - 1) / shape.rows;
   args.key_tiles = (args.params.max_k + shape.keys - 1) / shape.keys;
   return args;
 }
 
-// Shared memory of a kernel that holds one tile each of Q, dO, K and V.
+// Shared memory of a kernel with one tile each of Q, dO, K and V.
 template <class T, int kD>
 constexpr std::size_t four_tiles(const BackwardShape& shape) {
   return static_cast<std::size_t>(2 * kPlanes<T> * kD) * (2 * shape.rows + 2 * shape.keys);
@@ -402,7 +406,7 @@ template <int kD>
 void BackwardKernels<kD>::launch_row_sums(const BackwardLaunch& launch) {
   const BackwardParams& p = launch.args.params;
   with_type(launch.dtype, [&]<class T>() {
-    if constexpr (kHasGeneral<T, kD> || kD == 32) {  // fp32 takes it for plain problems too
+    if constexpr (kHasGeneral<T, kD> || kD == 32) {  // plain fp32 problems use it too
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
       const BackwardArgs args = with_tiles(launch.args, kShape);
       launch_kernel(row_sums_kernel<T, kD>,

@@ -1,4 +1,4 @@
-// flash2's backward on CUDA: plan, workspace and the order of its kernels.
+// Plan, workspace and kernel sequence of flash2's backward on CUDA.
 #include "attention/cuda/sm80/backward/launch.h"
 
 #include <fmt/format.h>
@@ -34,14 +34,15 @@ BackwardConfig config_of(const Problem& problem, bool general) {
                           .shared_bytes_per_block = problem.gpu.shared_bytes_per_block});
 }
 
-// A row of dbias that all rows share has too few elements to be added to by all of them.
+// Selects how to compute dbias. A single row that all rows share has too few elements for concurrent additions by all
+// of them.
 DbiasBy dbias_by(const DbiasShape& shape, const Problem& problem) {
   const bool one_row = shape.rows < problem.max_q;
   if (shape.batch == problem.batch && shape.heads == problem.heads_q && !one_row) return DbiasBy::stored;
   return problem.deterministic || one_row ? DbiasBy::summed : DbiasBy::added;
 }
 
-// How dbias comes about; if a kernel of its own sums it up, in so many parts that they fill the card.
+// Plans dbias. If a separate kernel sums it, selects enough parts to fill the card.
 void plan_dbias(const BackwardConfig& config, const Problem& problem, BackwardTiles& tiles) {
   const auto size = [&](std::size_t i) { return static_cast<std::int32_t>(problem.dbias.shape[i]); };
   const DbiasShape shape{size(0), size(1), size(2), size(3)};
@@ -52,7 +53,7 @@ void plan_dbias(const BackwardConfig& config, const Problem& problem, BackwardTi
   const std::int64_t blocks = std::int64_t{shape.batch} * shape.heads * of_a_head * tiles.key_tiles;
   if (blocks == 0) return;
   const std::int64_t all = problem.batch * problem.heads_q * tiles.row_tiles * tiles.key_tiles;
-  // Two blocks for each multiprocessor; a part has at least one tile of scores.
+  // Two blocks per multiprocessor; each part has at least one tile of scores.
   const std::int64_t parts = std::min(2 * problem.gpu.multiprocessors / blocks, all / blocks);
   tiles.dbias_parts = static_cast<std::int32_t>(std::max<std::int64_t>(parts, 1));
 }
@@ -79,7 +80,7 @@ void with_dim(int d, Body&& body) {
   }
 }
 
-// The kernels that take over if rows differ too much in size; dQ is summed in the same place.
+// Launches the replacement kernels, which compute if row magnitudes differ too much. They use the same dQ sum.
 void launch_exact(BackwardLaunch launch, const Problem& problem) {
   launch.config = exact_config(launch.config.d);
   cut_into_tiles(launch.config, problem, launch.args);
@@ -195,7 +196,7 @@ Plan plan_sm80_backward(const Problem& problem) {
     return Plan(shared_bytes_refusal(problem, plan.config.shared_bytes));
   }
   std::size_t most = plan.bytes.total();
-  if (!outputs_are_known(problem)) {  // whether rows take vectors is not known either: enough for both
+  if (!outputs_are_known(problem)) {  // vector alignment of the rows is unknown too: reserve enough for both
     for (const bool general : {has_few_keys(problem), true}) {
       most = std::max(most, sm80::plan_of(problem, general).bytes.total());
     }

@@ -1,4 +1,4 @@
-// Weights and gradients of scores of one tile, computed anew from LSE: what every product of the backward pass needs.
+// Probabilities and score gradients of one tile, recomputed from LSE. All matmuls of the backward pass use them.
 #pragma once
 
 #include <type_traits>
@@ -15,14 +15,14 @@ struct RowTile {
   int tile, head, b;
 };
 
-// What a block has to do where there is one for each tile of rows.
+// Row tile of this block in kernels with one block per row tile.
 __device__ __forceinline__ RowTile row_tile_of_block(const BackwardArgs& args) {
   const unsigned head = blockIdx.x / args.row_tiles, heads = args.params.heads_q;
   return {static_cast<int>(blockIdx.x % args.row_tiles), static_cast<int>(head % heads),
           static_cast<int>(head / heads)};
 }
 
-// Whether the problem is another kernel's, by the sizes of its rows.
+// True if another kernel computes the problem because of the magnitudes of its rows.
 template <class T>
 __device__ __forceinline__ bool is_left_to_others(const BackwardArgs& args) {
   if constexpr (!kIsFp32<T>) return false;
@@ -32,9 +32,9 @@ __device__ __forceinline__ bool is_left_to_others(const BackwardArgs& args) {
 template <class T, int kD, BackwardKind kKind>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kParts<T>);
 
-// What weights and their gradients take of a row: delta, and LSE with the logarithm of the sum of the weights that it
-// gives, where that was computed. In 16 bits LSE is in natural units, or, where those of scores are not, what is taken
-// off the exponent, the logarithm of the sum included.
+// Per-row inputs of probabilities and their gradients: delta, and LSE with log2 of the sum of the probabilities that
+// LSE gives, if that was computed. For 16-bit types, LSE is in natural units if the scores are. Otherwise it is the
+// value to subtract from the exponent, including the logarithm of the sum.
 enum class LseUnits { natural, exponent };
 
 struct RowLse {
@@ -71,7 +71,7 @@ struct RowStatistics {
         if constexpr (kExact) {
           const Keys keys = sequence.allowed(i);
           of[m][h] = RowWeight(lse, log2_sum, keys.hi - keys.lo);
-        } else if (lse == kMinusInfinity) {  // weights of a row without keys are 0
+        } else if (lse == kMinusInfinity) {  // probabilities of a row without keys are 0
           of[m][h] = {-kMinusInfinity, 0};
         } else {
           of[m][h] = natural ? RowLse{lse, log2_sum} : RowLse{lse * kLog2E + log2_sum, 0};
@@ -81,19 +81,19 @@ struct RowStatistics {
   }
 };
 
-// Nothing to do with a weight.
+// Ignores the probabilities.
 struct NoWeights {
   __device__ __forceinline__ void operator()(int, int, int, float) const {}
 };
 
-// Tiles in shared memory: [rows][kD], [keys][kD], [rows][kD], [keys][kD]; this part of the bias, if it is there; and
-// the scales of groups of rows (groups.cuh).
+// Shared-memory tiles: [rows][kD], [keys][kD], [rows][kD], [keys][kD]; this pass's bias, if there is one; and the
+// scales of row groups (groups.cuh).
 struct ScoreTiles {
   std::uint32_t q, k, d_o, v, bias = 0;
   std::uint32_t q_scales = 0, k_scales = 0, d_o_scales = 0, v_scales = 0;
 };
 
-// A part of a warp's piece: rows [row, row + kScoreRows) of the tile, keys [key, key + kScoreKeys).
+// One pass over a warp's score tile: rows [row, row + kScoreRows) of the tile, keys [key, key + kScoreKeys).
 template <class T, int kD, BackwardKind kKind>
 struct Scores {
   static constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
@@ -102,12 +102,12 @@ struct Scores {
   static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps / kShape.score_parts;
   static constexpr int kMt = kScoreRows / 16, kNt = kScoreKeys / 8;
   static constexpr bool kBiasTile = kKind == BackwardKind::options;
-  static constexpr bool kDrawsFirst = kKind == BackwardKind::options && kD <= 64;  // D 128 has no register for it
+  static constexpr bool kDrawsFirst = kKind == BackwardKind::options && kD <= 64;  // D 128 has no free registers for it
   using Bias = BiasTile<T, kScoreRows, kBiasTile ? kScoreKeys : 32>;
 
   int row, key;
-  int first_row, first_key;   // of the tile
-  float weight[kMt][kNt][4];  // with dropout, where there is some
+  int first_row, first_key;   // first row and key in the tile
+  float weight[kMt][kNt][4];  // probability, with dropout if enabled
   float ds[kMt][kNt][4];      // gradient of scale * q.k
 
   __device__ __forceinline__ Scores(int row_tile, int tile_key, int part = 0)
@@ -124,13 +124,13 @@ struct Scores {
     return first_key + key + n * 8 + e % 2 + lane_index() % 4 * 2;
   }
 
-  // This part of the bias.
+  // Bias of this pass.
   __device__ static __forceinline__ Bias bias_part(std::uint32_t tiles, int part) {
     return {tiles + static_cast<std::uint32_t>((warp_index() * kShape.score_parts + part) * Bias::kBytes)};
   }
 
-  // Kernels with options call on_weight(m, n, e, weight) with each weight before dropout, and on_gradients() while ds
-  // is the gradient of the biased score.
+  // Kernels with options call on_weight(m, n, e, weight) with each probability before dropout. They call on_gradients()
+  // while ds is the gradient of the biased score.
   template <class OnWeight, class OnGradients>
   __device__ __forceinline__ void compute(const BackwardArgs& args, const Sequence& sequence, int b, int head,
                                           const ScoreTiles& tiles, OnWeight&& on_weight, OnGradients&& on_gradients) {
@@ -158,7 +158,7 @@ struct Scores {
       }
     }
     mask(sequence);
-    // Without a branch between exponentials and product, so that the compiler lets them overlap.
+    // There is no branch between the exponentials and the matmul, so that the compiler can overlap them.
     const auto finish = [&]<bool kNatural, bool kDrop>() {
       exponentiate<kNatural>(rows, kOptions ? options.unit : p.scale, p.scale);
       multiply_rows(ds, tiles.d_o, tiles.v, tiles.d_o_scales, tiles.v_scales);
@@ -195,7 +195,7 @@ struct Scores {
   }
 
  private:
-  // This part of rows times keys.
+  // c = this pass's rows times its keys.
   __device__ __forceinline__ void multiply_rows(float (&c)[kMt][kNt][4], std::uint32_t rows, std::uint32_t keys,
                                                 std::uint32_t row_scales, std::uint32_t key_scales) const {
     const LeftOf<T, kShape.rows, kD, Stored::plain> left(rows, row, 0);
@@ -211,7 +211,8 @@ struct Scores {
     }
   }
 
-  // Scores to weights. In natural units the difference comes first: a score may be -FLT_MAX. fp32 has a way of its own.
+  // Converts scores to probabilities. In natural units the subtraction comes first because a score may be -FLT_MAX.
+  // fp32 uses RowWeight.
   template <bool kNatural>
   __device__ __forceinline__ void exponentiate(const RowStatistics<T, kMt, kOptions || kIsFp32<T>>& rows, float unit,
                                                float scale) {
@@ -229,7 +230,7 @@ struct Scores {
     });
   }
 
-  // Scores outside of a row's keys become -inf.
+  // Sets scores outside a row's keys to -inf.
   __device__ __forceinline__ void mask(const Sequence& sequence) {
     const Keys unmasked = sequence.all(first_row, min(first_row + kShape.rows, sequence.q_length) - 1);
     if (first_key >= unmasked.lo && first_key + kShape.keys <= unmasked.hi) return;

@@ -1,8 +1,11 @@
-// Two sums over the keys of a row that O and LSE do not always give. delta: O is rounded, which shows in short
-// sequences, and under dropout, whose factor a weight of 1 does not survive: in 16 bits in rows with few keys, with a
-// large LSE or with a bias, where one weight may outweigh all others. The sum of weights: LSE is rounded, so that fp32
-// cannot tell how many keys share a bias of -FLT_MAX, and fp32 gradients show it where LSE is large or the weights are
-// uneven. Only then are scores computed once more. In fp32 delta of other rows comes from here too.
+// Computes two per-row sums that O and LSE do not always give exactly.
+//
+// delta: the rounding of O shows in short sequences, and under dropout, whose factor changes a probability of 1. In 16
+// bits it is needed in rows with few keys, a large LSE or a bias, where one probability may outweigh all others.
+//
+// Sum of probabilities: LSE is rounded. In fp32 it cannot distinguish how many keys share a bias of -FLT_MAX, and
+// gradients show the rounding if LSE is large or the probabilities are uneven. Only such rows recompute their scores.
+// For fp32 this kernel also computes delta of the other rows.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -11,9 +14,9 @@
 
 namespace strobe::cuda::sm80 {
 
-// Whether gradients would show how LSE was rounded, in a sequence of so many rows, this one with so many keys. 16 bits
-// see it from where it is rounded to more than 2^-11. In fp32 other roundings, which are there anyway, hide it where
-// there are many rows and keys and LSE is near that of even weights.
+// True if gradients would show the rounding of LSE in a sequence of `rows` rows, for a row of `keys` keys. 16-bit
+// gradients show it once LSE is rounded to more than 2^-11. In fp32 other rounding hides it if there are many rows and
+// keys and LSE is near that of even probabilities.
 template <class T>
 __device__ __forceinline__ bool lse_rounding_shows(float lse, int rows, int keys) {
   if (lse == kMinusInfinity) return false;
@@ -21,16 +24,16 @@ __device__ __forceinline__ bool lse_rounding_shows(float lse, int rows, int keys
   return rows <= 32 || !weights_are_even(lse, keys);
 }
 
-inline constexpr float kEvenLse = 16;  // below it no weight of a row of random scores comes near 1
+inline constexpr float kEvenLse = 16;  // below it no probability of a row of random scores comes near 1
 
-// Whether some row of [first, last] has few keys. How many a row has grows and then falls, so that the ends have the
-// fewest.
+// True if some row of [first, last] has few keys. The number of keys per row first increases and then decreases, so one
+// of the two ends has the fewest.
 __device__ __forceinline__ bool has_few_keys(const Sequence& sequence, int first, int last) {
   const Keys a = sequence.allowed(first), b = sequence.allowed(last);
   return min(a.hi - a.lo, b.hi - b.lo) <= kFewKeys;
 }
 
-// A sum of parts that are sums themselves, with the error of each addition (Kahan).
+// Kahan sum of partial sums: it compensates the error of each addition.
 struct LongSum {
   float total = 0, error = 0;
 
@@ -42,7 +45,7 @@ struct LongSum {
   }
 };
 
-// This lane's part of the sum of dO * O over the columns of row i.
+// This lane's partial sum of dO * O over the columns of row i.
 template <int kLanes>
 __device__ __forceinline__ float part_of_delta(const BackwardParams& p, const Sequence& sequence, int b, int head,
                                                int i) {
@@ -56,11 +59,11 @@ __device__ __forceinline__ float part_of_delta(const BackwardParams& p, const Se
   return sum;
 }
 
-// Everything about row i of a sequence, whose place among all rows is `index`.
+// Stores the statistics of row i of a sequence; `index` is its index among all rows.
 __device__ __forceinline__ void store_facts(const BackwardArgs& args, const Sequence& sequence, std::int64_t index,
                                             int i, float log2_sum, float delta) {
   const float lse = args.params.lse[index];
-  if (lse == kMinusInfinity) delta = 0;  // no keys: whatever dO holds
+  if (lse == kMinusInfinity) delta = 0;  // no keys: 0 for any dO
   args.log2_sums[index] = log2_sum;
   args.delta[index] = delta;
   const Keys keys = sequence.allowed(i);
@@ -68,7 +71,7 @@ __device__ __forceinline__ void store_facts(const BackwardArgs& args, const Sequ
   args.row_facts[index] = {weight.base, weight.rest, weight.power, delta};
 }
 
-// A block a tile of rows of one query head.
+// One block per row tile of a query head.
 template <class T, int kD>
 __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.warps * 32)
     row_sums_kernel(const __grid_constant__ BackwardArgs args) {
@@ -91,7 +94,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   const std::uint32_t s_k = s_do + kTileBytes<T, kShape.rows, kD>;  // [keys][kD]
   const std::uint32_t s_v = s_k + kTileBytes<T, kShape.keys, kD>;   // [keys][kD]
 
-  // Whether any row of the tile needs it; in fp32 all of them get it then.
+  // Checks whether any row of the tile needs the sums; in fp32 all rows then get them.
   if (thread == 0) store_shared(s_q, 0u);
   block_sync();
   const float lse = thread < rows ? p.lse[row_index + thread] : kMinusInfinity;
@@ -108,7 +111,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     if constexpr (!kIsFp32<T>) {
       if (thread < rows) args.log2_sums[row_index + thread] = 0;
     } else {
-      constexpr int kLanes = kThreads / kShape.rows;  // of a row
+      constexpr int kLanes = kThreads / kShape.rows;  // per row
       const int row = thread / kLanes;
       float total = row < rows ? part_of_delta<kLanes>(p, sequence, b, head, first_row + row) : 0;
 #pragma unroll
@@ -143,7 +146,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     copy_async_wait<0>();
     block_sync();
     Tiles scores(tile, first_key);
-    float weight[kMt][2] = {}, delta[kMt][2] = {};  // of this tile
+    float weight[kMt][2] = {}, delta[kMt][2] = {};  // this tile's sums
     scores.compute(
         plain, sequence, b, head, {s_q, s_k, s_do, s_v}, [&](int m, int, int e, float w) { weight[m][e / 2] += w; },
         [&] { for_each(scores.ds, [&](int m, int n, int e) { delta[m][e / 2] += scores.ds[m][n][e]; }); });
@@ -158,7 +161,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   copy_async_wait<0>();
   block_sync();
 
-  // Over the lanes of a row, then over the warps along the keys.
+  // Reduces over the lanes of a row, then over the warps along the keys.
   const std::uint32_t s_sums = shared_base();  // [2][warps along the keys][rows] fp32
   const Tiles place(tile, 0);
 #pragma unroll
@@ -182,7 +185,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     delta += bits_to_float(load_shared(s_sums + kKeyWarps * kShape.rows * 4 + at));
   }
   if (p.sinks && lse != kMinusInfinity) weight += exp2f((p.sinks[head] - lse) * kLog2E);
-  const bool all = kIsFp32<T> || exact_delta;  // rows of this tile
+  const bool all = kIsFp32<T> || exact_delta;  // all rows of this tile
   const bool renormalise = lse != kMinusInfinity && (all || shows);
   const float log2_sum = renormalise ? log2f(weight) : 0;
   if (renormalise) delta /= weight;
@@ -194,13 +197,13 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   }
 }
 
-// The gradient of a bias that several batches, heads or rows share: a block owns a tile of dbias and computes the
-// gradients of scores anew for all that share it, or for a part of them where dbias has too few tiles to fill the card.
-// Always in the same order.
+// Gradient of a bias that several batches, heads or rows share. A block owns a tile of dbias and recomputes the score
+// gradients of all that share it. If dbias has too few tiles to fill the card, a block has only a part of them. The
+// order is fixed.
 
 struct DbiasArgs {
   BackwardArgs backward;
-  std::int32_t row_tiles = 1;  // of dbias
+  std::int32_t row_tiles = 1;  // row tiles in dbias
 };
 
 struct Range {
@@ -227,7 +230,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   index /= args.row_tiles;
   const int bias_head = static_cast<int>(index % shape.heads);
   const int bias_batch = static_cast<int>(index / shape.heads);
-  // What shares this tile, and the part of it that is this block's.
+  // Everything that shares this tile, and this block's part of it.
   const auto range = [](int size, int all, int at) { return size < all ? Range{0, all} : Range{at, at + 1}; };
   const Range batches = range(shape.batch, p.batch, bias_batch);
   const Range heads = range(shape.heads, p.heads_q, bias_head);
@@ -296,7 +299,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     }
     return;
   }
-  // One row for all: over this warp's rows first, then over the warps.
+  // One row for all: reduces over this warp's rows, then over the warps.
   const std::uint32_t s_sums = shared_base();  // [warps along the rows][keys] fp32
 #pragma unroll
   for (int n = 0; n < kNt; ++n) {

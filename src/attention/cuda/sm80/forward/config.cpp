@@ -1,4 +1,4 @@
-// How a forward launch is planned from the problem and the card.
+// Plans a forward launch from the problem and the card.
 #include "attention/cuda/sm80/forward/config.h"
 
 #include <algorithm>
@@ -18,18 +18,18 @@ int padded(const int (&dims)[kCount], int d) {
   return dims[kCount - 1];
 }
 
-// Blocks that one multiprocessor holds: by registers, and by shared memory, of which each block loses 1 KiB to the
-// system and the whole multiprocessor has 1 KiB more than a block may take.
+// Blocks that fit one multiprocessor, by registers and by shared memory. Each block loses 1 KiB of shared memory to the
+// system, and the multiprocessor has 1 KiB more than a block may use.
 int resident_blocks(const ForwardShape& shape, std::size_t bytes, std::size_t limit) {
   const auto by_memory = static_cast<int>((limit + 1024) / (bytes + 1024));
   return std::max(1, std::min(shape.blocks, by_memory));
 }
 
-// Two stages where that costs no resident block. `more` bytes lie beside them.
+// Two stages if that costs no resident block. `more` is additional shared memory in bytes.
 int best_stages(int d, const ForwardShape& shape, Parts parts, std::size_t more, std::size_t limit) {
   const std::size_t one = forward_shared_bytes(d, shape, parts, 1) + more;
   const std::size_t two = forward_shared_bytes(d, shape, parts, 2) + more;
-  if (two > limit || parts != Parts::whole) return 1;  // fp32 is loaded through registers, nothing is in flight
+  if (two > limit || parts != Parts::whole) return 1;  // fp32 is loaded through registers and has no copies in flight
   return resident_blocks(shape, two, limit) >= resident_blocks(shape, one, limit) ? 2 : 1;
 }
 
@@ -68,7 +68,7 @@ ForwardConfig forward_config(const ForwardFacts& facts) {
       take(ForwardKind::small, dim);
     } else {
       take(ForwardKind::plain, dim);
-      // Heads of a group share a tile where one head would leave most of it empty.
+      // Heads of a group share a tile if one head would leave most of it empty.
       if (facts.max_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
     }
   } else if (!facts.general && !facts.options && d <= 64) {

@@ -1,5 +1,4 @@
-// Tile sizes and the plan of a forward launch: pure functions of the problem and the card, for kernel, launch and
-// tests.
+// Tile sizes and plan of a forward launch. Pure functions of the problem and the card, for kernel, launch and tests.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +8,27 @@
 
 namespace strobe::cuda::sm80 {
 
-// plain: rows of whole 16-byte vectors, no score option. options: the same with score options, in tiles of 64 rows;
-// 16-bit types only, and a bias must be of that type and have rows of vectors too. general: everything, in at most 99
-// KB of shared memory. small: plain with tiles of 64 rows, for few rows (decoding), and for short triangles, where
-// large tiles leave blocks idle.
+// Kinds of kernels:
+// plain: rows of 16-byte vectors, no score options.
+// options: the same with score options, in tiles of 64 rows. 16-bit types only; a bias must have that type and rows of
+// vectors.
+// general: everything, in at most 99 KB of shared memory.
+// small: plain with tiles of 64 rows, for few rows (decoding) and for short causal problems, where large tiles leave
+// blocks idle.
 enum class ForwardKind { plain, options, general, small };
 
 struct ForwardShape {
-  int rows, keys;       // of a tile
+  int rows, keys;       // tile size
   int warps;            // each owns rows / warps rows, 16 or 32
-  int blocks;           // per multiprocessor that registers must allow
-  bool q_in_registers;  // for the whole loop over the keys
+  int blocks;           // blocks per multiprocessor that registers must allow
+  bool q_in_registers;  // during the whole loop over the keys
 };
 
 // Head dimensions that have a kernel; smaller ones are padded to the next.
 inline constexpr int kPlainDims[] = {32, 64, 96, 128, 192, 256};
 inline constexpr int kOptionsDims[] = {64, 128};
 inline constexpr int kGeneralDims[] = {64, 128, 256};
-inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones through general
+inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones use general
 
 constexpr ForwardShape forward_shape(int d, ForwardKind kind, Parts parts) {
   if (has_scales(parts)) return {128, d <= 32 ? 64 : 32, 8, 2, false};
@@ -44,8 +46,8 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, Parts parts) {
   return {64, 64, 4, 2, false};
 }
 
-// Shared memory: the Q tile, then `stages` tiles of K and of V; where parts have scales, one for each of their rows;
-// with `options` the bias of a tile of scores, if any.
+// Shared memory: the Q tile, then `stages` tiles of K and of V. If parts have scales, one for each of their rows
+// follows; with `options`, the bias of a tile of scores, if any.
 constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, Parts parts, int stages) {
   return static_cast<std::size_t>(2 * planes_of(parts) * d + (has_scales(parts) ? 4 : 0)) *
          (shape.rows + 2 * stages * shape.keys);
@@ -59,9 +61,9 @@ struct ForwardFacts {
   bool fp32 = false;
   bool tf32 = false;  // may round fp32 elements
   int d = 0, dv = 0;
-  bool options = false;       // of scores
-  bool bias = false;          // one of them is a bias
-  bool general = false;       // what only the general kernel does
+  bool options = false;       // score options
+  bool bias = false;          // the score options include a bias
+  bool general = false;       // needs a feature that only the general kernel has
   bool triangle = false;      // the mask ends at or near the diagonal
   bool unsplittable = false;  // partial results would lose accuracy
   std::int64_t batch = 0, heads_q = 0, heads_kv = 0;
@@ -74,9 +76,9 @@ struct ForwardConfig {
   ForwardKind kind = ForwardKind::plain;
   Parts parts = Parts::whole;
   int d = 0;             // padded head dimension
-  int stages = 1;        // tiles of K and V in flight
-  int splits = 1;        // of the keys, each for a block of its own
-  int packed_heads = 1;  // query heads of a group that share a tile as more rows
+  int stages = 1;        // pipeline stages of K and V
+  int splits = 1;        // key splits, one block each
+  int packed_heads = 1;  // query heads of a group that share a tile as additional rows
   std::size_t shared_bytes = 0;
   ForwardShape shape{};
 };

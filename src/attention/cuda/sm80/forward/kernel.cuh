@@ -1,5 +1,6 @@
-// Forward on mma.sync and cp.async. A block owns a tile of rows of one head; each warp owns 16 or 32 of them and keeps
-// their scores, weights and output in registers. Keys are visited from the right, so that masked tiles come first.
+// Forward with mma.sync and cp.async. A block owns a row tile of one head. Each warp owns 16 or 32 of the rows and
+// keeps their scores, probabilities and output in registers. The loop visits keys from the right, so that masked tiles
+// come first.
 #pragma once
 
 #include "attention/cuda/device/bias_tile.cuh"
@@ -15,7 +16,7 @@ namespace strobe::cuda::sm80 {
 template <class T, int kD, ForwardKind kKind>
 inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kParts<T>);
 
-// Which tile a block has: splits and tiles of a head are neighbours, so that its keys stay in the cache.
+// Tile of a block: splits and tiles of a head are adjacent, so that its keys stay in the cache.
 struct ForwardPlace {
   int b, head;  // head: first query head of the tile
   int tile, split;
@@ -25,7 +26,7 @@ struct ForwardPlace {
     split = static_cast<int>(index % static_cast<unsigned>(args.splits.count));
     index /= static_cast<unsigned>(args.splits.count);
     tile = static_cast<int>(index % static_cast<unsigned>(args.row_tiles));
-    tile = args.row_tiles - 1 - tile;  // under a causal mask the longest first
+    tile = args.row_tiles - 1 - tile;  // the longest first under a causal mask
     index /= static_cast<unsigned>(args.row_tiles);
     const auto units = static_cast<unsigned>(args.params.heads_q / args.packed_heads);
     head = static_cast<int>(index % units) * args.packed_heads;
@@ -33,7 +34,7 @@ struct ForwardPlace {
   }
 };
 
-// Rows of a tile are (position, head) pairs, heads next to each other where several share the tile.
+// Maps tile rows to (position, head) pairs; heads that share the tile are adjacent.
 struct RowMap {
   int heads;  // packed_heads
   __device__ __forceinline__ int position(int row) const { return heads == 1 ? row : row / heads; }
@@ -43,7 +44,7 @@ struct RowMap {
   }
 };
 
-// Scores outside of a row's keys become -inf. `column` is this lane's first key.
+// Sets scores outside a row's keys to -inf. `column` is this lane's first key.
 template <int kMt, int kNt>
 __device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Sequence& sequence, const RowMap& map,
                                             int lane_row, int column) {
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   constexpr int kWarpRows = kShape.rows / kShape.warps;
   constexpr int kMt = kWarpRows / 16;
   constexpr int kKeys = kShape.keys;
-  constexpr int kKeyBytes = kTileBytes<T, kKeys, kD>;  // of K or V
+  constexpr int kKeyBytes = kTileBytes<T, kKeys, kD>;  // one tile of K or V
   constexpr bool kBiasTile = kKind == ForwardKind::options;
   const Params& p = args.params;
 
@@ -86,7 +87,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   if (first_row >= rows_written) return;
   const int rows = sequence.q_length * map.heads;
 
-  // Tiles of keys [n_begin, n_end) of this block, keys that some row of the tile may use, and keys that all may.
+  // Key tiles [n_begin, n_end) of this block, keys that some row of the tile may use, and keys that all rows may use.
   int n_begin = 0, n_end = 0;
   Keys some{0, 0}, unmasked{0, 0};
   if (first_row < rows) {
@@ -112,16 +113,16 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const std::uint32_t s_q = shared_base();                                              // [rows][kD]
   const std::uint32_t s_k = s_q + kTileBytes<T, kShape.rows, kD>;                       // [stages][keys][kD]
   const std::uint32_t s_v = s_k + static_cast<std::uint32_t>(args.stages) * kKeyBytes;  // [stages][keys][kD]
-  const Scales scales(s_v + kKeyBytes, kShape.rows, kKeys);  // where there are any; one stage
+  const Scales scales(s_v + kKeyBytes, kShape.rows, kKeys);  // if the type has scales; then there is one stage
 
   const int warp_row = warp_index() * kWarpRows;
-  const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 below
+  const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 rows below
   const bool warp_works = kKind != ForwardKind::small || first_row + warp_row < rows;
 
   float o[kMt][kD / 8][4];
   clear(o);
   OnlineSoftmax<kMt> softmax;
-  RowScales<kIsScaled<T> ? kMt : 0> row_scales;  // of this lane's rows of Q
+  RowScales<kIsScaled<T> ? kMt : 0> row_scales;  // for this lane's rows of Q
   const ScoreOptions options(p, place.b, place.head);
   const float score_unit = !kOptions ? p.scale : kIsFp32<T> ? 1 : options.unit;
   const float factor = score_unit * kLog2E;
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         s_q, q, rows - first_row, [&](int row) { return map.offset(p.q, first_row + row); }, scales.q);
     if (kShape.q_in_registers) copy_async_commit();
     TileWalk<T, kKeys, kD, kThreads, kGeneral> k_walk(k, (n_end - 1) * kKeys), v_walk(v, (n_end - 1) * kKeys);
-    int keys_left = sequence.k_length - (n_end - 1) * kKeys;  // from the tile that is loaded next
+    int keys_left = sequence.k_length - (n_end - 1) * kKeys;  // keys from the start of the next tile to load
     k_walk.load(s_k, keys_left, scales.k);
     if (args.stages == 2) v_walk.load(s_v, keys_left);
     if constexpr (kBiasTile) {
@@ -168,7 +169,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
     for (int n = n_end - 1; n >= n_begin; --n) {
       copy_async_wait<0>();
       block_sync();
-      if (args.stages == 2) {  // the other stage was read in the turn before
+      if (args.stages == 2) {  // the previous iteration has read the other stage
         const std::uint32_t other = stage ^ kKeyBytes;
         keys_left += kKeys;
         k_walk.move(-1);
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           v_walk.load(s_v + other, keys_left);
         }
       } else {
-        // Keys that no row of the tile uses have no say in the scale of V.
+        // Keys that no row of the tile uses must not affect the scale of V.
         v_walk.begin(v_held, s_v, keys_left - (kIsScaled<T> ? sequence.k_length - some.hi : 0),
                      kIsScaled<T> ? some.lo - n * kKeys : 0);
       }
@@ -196,7 +197,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         }
         if constexpr (kIsScaled<T>) scale_columns(s, scales.k);
       }
-      if (args.stages == 1) {  // V is here, and K has been read
+      if (args.stages == 1) {  // V has arrived, and K has been consumed
         v_walk.template end<true>(v_held, s_v, scales.v);
         v_walk.move(-1);
         copy_async_wait<0>();
@@ -222,7 +223,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           }
         }
         if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
-        // Without a branch between exponentials and product, so that the compiler lets them overlap.
+        // There is no branch between the exponentials and the matmul, so that the compiler can overlap them.
         const auto finish = [&]<bool kSubtractFirst, bool kDrop>() {
           if constexpr (kIsScaled<T>) {
             softmax.template weigh<true>(s, o, row_scales.factors(factor));
@@ -259,7 +260,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
     }
   }
 
-  // Normalise; LSE and O, or partial results of a split.
+  // Normalizes and stores O and LSE, or the partial results of a split.
   const bool partial = args.splits.count > 1;
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {
@@ -299,7 +300,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Rows<T> to = rows_at<T>(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim);
   const int rows_left = rows_written - first_row - warp_row;
   const auto row_offset = [&](int row) { return map.offset(p.o, first_row + warp_row + row); };
-  if constexpr (!kIsFp32<T>) {  // through this warp's own rows of the Q tile, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // goes through this warp's rows of the Q tile, so that stores are whole vectors
     const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
     warp_sync();
     store_accumulators<T, kWarpRows, kD>(s_o, 0, 0, o);
@@ -321,7 +322,7 @@ void ForwardKernels<kD>::launch(const ForwardLaunch& launch) {
                    kForwardShape<T, kD, kKind>.warps * kWarpLanes, config.shared_bytes, launch.stream},
                   args);
   };
-  // Head dimensions that each kind has a kernel for: config.h.
+  // Head dimensions for which each kind has a kernel; see config.h.
   constexpr bool kHasOptions = kD == 64 || kD == 128;
   constexpr bool kAllKinds = kHasOptions || kD == 256;
   const auto start_16_bits = [&]<class T>() {

@@ -1,4 +1,4 @@
-// flash2's forward on CUDA: plan and launch.
+// Plan and launch of flash2's forward on CUDA.
 #include "attention/cuda/sm80/forward/launch.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace sm80 {
 
 namespace {
 
-// fp32 goes through registers in the forward pass, whatever its rows are.
+// The forward pass loads fp32 through registers, so the alignment of its rows does not matter.
 bool is_general(const Problem& problem) {
   return has_few_keys(problem) || !bias_takes_vectors(problem) ||
          (problem.dtype != DType::fp32 && !all_in_vectors(problem.q, problem.k, problem.v, problem.o));
@@ -33,7 +33,7 @@ ForwardConfig config_of(const Problem& problem, bool general) {
       .bias = problem.has_bias,
       .general = general,
       .triangle = problem.causal || problem.window.right >= 0,
-      .unsplittable = problem.has_bias,  // beside -FLT_MAX a partial LSE forgets how many keys it stands for
+      .unsplittable = problem.has_bias,  // a partial LSE near -FLT_MAX loses the number of keys it represents
       .batch = problem.batch,
       .heads_q = problem.heads_q,
       .heads_kv = problem.heads_kv,
@@ -98,7 +98,7 @@ Plan plan_sm80_forward(const Problem& problem) {
     return splits_bytes(config.splits, rows_of(problem), config.d);
   };
   std::size_t most = bytes(plan.config);
-  if (!outputs_are_known(problem)) {  // whether rows take vectors is not known either: enough for both
+  if (!outputs_are_known(problem)) {  // vector alignment of the rows is unknown too: reserve enough for both
     for (const bool general : {has_few_keys(problem), true}) {
       most = std::max(most, bytes(sm80::config_of(problem, general)));
     }

@@ -10,7 +10,7 @@ namespace strobe::cuda::sm80 {
 
 struct ForwardArgs {
   Params params;
-  std::int32_t row_tiles = 1;  // of the longest sequence
+  std::int32_t row_tiles = 1;  // for the longest sequence
   std::int32_t stages = 1, packed_heads = 1;
   Splits splits;
 };

@@ -1,7 +1,6 @@
-// What elements with scales (parts.h) need beside their tiles: the powers of two that bring rows of Q, K and V back to
-// their size. Those of Q go into the factor of a row, those of K are multiplied onto scores. Those of V are multiplied
-// onto the weights, which are then brought to the top of fp16's range themselves; the sum of the tile is multiplied
-// with what that took.
+// Scales of split-float types (parts.h): the powers of two that undo the scaling of the rows of Q, K and V. The scales
+// of Q are part of the row factor; those of K multiply the scores. Those of V multiply the probabilities, which are
+// then scaled to the top of fp16's range; the inverse of that scale multiplies the sum of the tile.
 #pragma once
 
 #include "attention/cuda/device/softmax.cuh"
@@ -9,7 +8,7 @@
 
 namespace strobe::cuda::sm80 {
 
-// Addresses in shared memory: [rows], [keys], [keys], fp32.
+// Shared-memory addresses: [rows], [keys], [keys], fp32.
 struct Scales {
   std::uint32_t q, k, v;
 
@@ -17,7 +16,7 @@ struct Scales {
       : q(base), k(q + static_cast<std::uint32_t>(rows * 4)), v(k + static_cast<std::uint32_t>(keys * 4)) {}
 };
 
-// Of the rows of Q that a lane has; kMt = 0: all are 1.
+// Scales of this lane's rows of Q; kMt = 0: all are 1.
 template <int kMt>
 struct RowScales {
   float value[kMt][2];
@@ -27,7 +26,7 @@ struct RowScales {
     for (int m = 0; m < kMt; ++m) value[m][0] = value[m][1] = 1;
   }
 
-  // row: this lane's first.
+  // row: this lane's first row.
   __device__ __forceinline__ void load(std::uint32_t scales, int row) {
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
@@ -43,7 +42,7 @@ struct RowScales {
   struct Factors {
     const RowScales& scales;
     float factor;
-    // Not 0, which times a score of -inf would be NaN.
+    // Never 0: 0 times a score of -inf would be NaN.
     __device__ __forceinline__ float of(int m, int h) const { return fmaxf(scales.value[m][h] * factor, 0x1p-126f); }
   };
   __device__ __forceinline__ Factors factors(float factor) const { return {*this, factor}; }
@@ -72,10 +71,10 @@ __device__ __forceinline__ void scale_columns(float (&s)[kMt][kNt][4], std::uint
   }
 }
 
-// Weights take the scales of V. What comes of that is brought to the top of fp16's range, row by row: two parts keep
-// 2^-39 of the largest, and no other measure than the largest product of weight and scale that there is in a row would
-// do, since rows of V may be of any size and the largest of them may have the least weights. `units` become what the
-// products of a row with V are to be multiplied with.
+// Multiplies probabilities by the scales of V, then scales each row to the top of fp16's range. Two parts keep 2^-39 of
+// the largest value. Only the largest value of probability * scale in the row is a safe reference: rows of V may have
+// any magnitude, and the largest of them may have the smallest probabilities. `units` receives the factors for the
+// matmul of each row with V.
 template <int kMt, int kNt>
 __device__ __forceinline__ void take_scales_of_v(float (&weights)[kMt][kNt][4], float (&units)[kMt][2],
                                                  std::uint32_t scales) {

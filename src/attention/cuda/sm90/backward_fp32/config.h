@@ -1,5 +1,5 @@
 // Tiles of the Hopper backward for fp32: pure functions of the problem, for kernels, launch, explain and tests. An
-// element is held as two fp16 parts of itself times a power of two (device/parts.h).
+// element is split into two fp16 parts times a power of two (device/parts.h).
 #pragma once
 
 #include <cstddef>
@@ -9,27 +9,27 @@
 
 namespace strobe::cuda::sm90 {
 
-// Columns are padded to 64. Up to 32 it is ahead of flash2 only where there are many keys, up to 24 nobody has measured
-// it; flash2 serves those.
+// Columns are padded to 64. Up to dimension 32 this kernel is faster than flash2 only with many keys, and up to 24 it
+// is not measured; flash2 runs those.
 inline constexpr int kFewFp32BackwardDims = 32, kFewestFp32BackwardDims = 24;
 inline constexpr std::int64_t kManyFp32BackwardKeys = 512;
 
 inline constexpr int kMostFp32BackwardDim = 128;
 
-// Registers of a thread that multiplies, and of one that loads; see kBackwardConsumerRegisters.
+// Registers per consumer thread and per loader thread; see kBackwardConsumerRegisters.
 inline constexpr int kFp32ConsumerRegisters = 232, kFp32LoaderRegisters = 40;
 static_assert(kBackwardConsumers * kFp32ConsumerRegisters + kFp32LoaderRegisters <=
               65536 / kBackwardThreads / 8 * 8 * (kBackwardConsumers + 1));
 
-// As in 16 bits a block owns 128 keys, 64 for each of two warpgroups, and walks tiles of rows. So few rows at head
-// dimension 128 that registers hold, beside dK and dV, what is summed for a tile.
+// As for 16 bits, a block owns 128 keys, 64 per warpgroup for two warpgroups, and loops over row tiles. The tile has
+// few rows at head dimension 128, so that registers can store a tile's sum in addition to dK and dV.
 inline constexpr int kFp32BackwardKeys = 128;
 constexpr BackwardShape fp32_backward_shape(int d) { return {d <= 64 ? 64 : 32, kFp32BackwardKeys}; }
 
 // Both parts of one row or key.
 constexpr std::size_t fp32_part_bytes(int d) { return static_cast<std::size_t>(4 * d); }
 
-// Gradients of scores of a warpgroup's keys: a part is [64 keys][64 rows], of which 32 may be used.
+// Score gradients of a warpgroup's keys: a part is [64 keys][64 rows], of which 32 may be used.
 inline constexpr std::size_t kFp32GradientBytes = 64 * 128;
 
 // LSE, delta and scales of a stage's rows.
@@ -37,8 +37,8 @@ constexpr std::size_t fp32_fact_bytes(const BackwardShape& shape) {
   return static_cast<std::size_t>(16 * shape.rows + 16);
 }
 
-// Shared memory: K, V, the stages of Q and dO, gradients of scores of each warpgroup, facts, what warps tell each
-// other, barriers.
+// Shared memory: K, V, the stages of Q and dO, score gradients of each warpgroup, row statistics, flags exchanged
+// between warps, barriers.
 constexpr std::size_t fp32_backward_shared_bytes(int d, const BackwardShape& shape) {
   return fp32_part_bytes(d) * static_cast<std::size_t>(2 * shape.keys + 2 * kBackwardStages * shape.rows) +
          kBackwardConsumers * 2 * kFp32GradientBytes + kBackwardStages * fp32_fact_bytes(shape) + 256;

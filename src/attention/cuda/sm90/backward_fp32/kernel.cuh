@@ -1,8 +1,11 @@
-// fp32 backward on wgmma. Elements come as two fp16 parts from the workspace (load.cuh). A block takes tiles of keys
-// of a KV head one after another and walks the tiles of rows that use them, for every query head of the group; each of
-// two warpgroups has 64 of the keys and works for itself: dK and dV stay in its registers, dQ is added in global
-// memory. Scores are computed transposed, [keys][rows], so that weights and their gradients, split, are left operands
-// as they lie; the gradients also go through shared memory, for dQ. While one warpgroup weighs, the other multiplies.
+// fp32 backward on wgmma. Elements are split floats, two fp16 parts from the workspace (load.cuh). A persistent block
+// takes key tiles of a KV head one after another and loops over the row tiles that use them, for every query head of
+// the group. Each of two warpgroups owns 64 of the keys and works independently: dK and dV stay in its registers, dQ is
+// accumulated in global memory.
+//
+// Scores are computed transposed, [keys][rows], so that the split probabilities and their gradients have the register
+// layout of the left operand. The gradients also go through shared memory, for dQ. One warpgroup computes its softmax
+// while the other runs its matmuls.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +18,15 @@
 
 namespace strobe::cuda::sm90 {
 
-// One of the two warpgroups that multiply.
+// One of the two consumer warpgroups.
 template <int kD>
 struct Fp32BackwardConsumer {
   using Memory = Fp32BackwardMemory<kD>;
   using Dq = Fp32DqPiece<kD>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
-  static constexpr int kScores = kRows / 2;   // of a thread
-  static constexpr int kGroups = kRows / 32;  // of rows, whose share in dK and dV is one sum
-  static constexpr int kSlabs = kD / 64;      // of columns
+  static constexpr int kScores = kRows / 2;   // per thread
+  static constexpr int kGroups = kRows / 32;  // groups of rows; the contribution of each to dK and dV is one sum
+  static constexpr int kSlabs = kD / 64;      // slabs of 64 columns
   using Work = BackwardWork<kRows, kKeys>;
 
   const Fp32BackwardArgs& args;
@@ -54,7 +57,7 @@ struct Fp32BackwardConsumer {
   }
 
  private:
-  using Sums = float[kGroups][32];  // of one slab
+  using Sums = float[kGroups][32];  // for one slab
 
   __device__ static __forceinline__ int thread() { return thread_anew() % 128; }
   __device__ __forceinline__ void meet() const { barrier_sync(1 + consumer, 128); }
@@ -62,8 +65,9 @@ struct Fp32BackwardConsumer {
     return static_cast<std::uint32_t>(consumer) * kSlabBytes<64>;
   }
 
-  // s = K Q^T, d = V dO^T. While the first products of the latter run, scores are weighed. No two steps are chained,
-  // as in the kernel that found the rows' facts: what is cut off scores then cancels in weights.
+  // s = K Q^T, d = V dO^T. The softmax of the scores runs while the first MMAs of d are in flight. No two k-steps are
+  // chained, as in the kernel that computes the row statistics: truncation errors of the scores then cancel in the
+  // probabilities.
   template <class Weigh>
   __device__ __forceinline__ void multiply_scores(float (&s)[kScores], float (&d)[kScores], int stage,
                                                   Weigh&& weigh) const {
@@ -98,15 +102,15 @@ struct Fp32BackwardConsumer {
     collect_share.template operator()<2 * kShares - 1, 0>();
   }
 
-  // The tile's share in a slab of dV, or of dK: sums of left parts and rows.
+  // Starts this tile's contribution to a slab of dV or dK: sums of left parts times rows.
   template <int kSlab>
   __device__ static __forceinline__ void start_gradient(Sums& sums, const LeftParts (&parts)[kGroups],
                                                         std::uint32_t rows) {
     for_each<kGroups>([&]<int kGroup>() { start_output<kRows, kD, kGroup, kSlab>(sums[kGroup], parts[kGroup], rows); });
   }
 
-  // Until it is there but for kLeft groups of products. Each tile is summed for itself, so that fewer roundings have
-  // the size of the whole.
+  // Waits until at most kLeft wgmma groups are in flight and adds the sums. Each tile is summed separately, so that
+  // fewer roundings have the size of the total.
   template <int kSlab, int kLeft>
   __device__ static __forceinline__ void collect(float (&to)[kD / 2], Sums& sums, LeftParts (&parts)[kGroups],
                                                  float unit) {
@@ -120,13 +124,13 @@ struct Fp32BackwardConsumer {
     }
   }
 
-  // How many pieces of 64 keys add to a tile of rows before this warpgroup's; negative: no row uses them.
+  // Number of 64-key blocks that add to a row tile before this warpgroup; negative if no row uses its keys.
   __device__ __forceinline__ int turn_at(unsigned ticket, int tile) const {
     const Work work(args, ticket);
     return static_cast<int>(turn_of<kRows, 64>(work.sequence, tile, 2 * work.tile + consumer));
   }
 
-  // The share of this warpgroup's keys in dQ.
+  // Adds the contribution of this warpgroup's keys to dQ.
   __device__ __forceinline__ void add_dq(unsigned ticket, int index, int tile, float unit) const {
     const std::uint32_t k = same_for_warp(memory.k() + own_keys()),
                         gradients = same_for_warp(memory.gradients(consumer));
@@ -139,7 +143,7 @@ struct Fp32BackwardConsumer {
       wgmma_wait<0>(dq, more);
 #pragma unroll
       for (int i = 0; i < kScores; ++i) dq[i] = (dq[i] + more[i]) * unit;
-      if (turn < 0) return;  // nobody counts them
+      if (turn < 0) return;  // not counted by the ordered accumulation
       if (args.turns && kSlab == 0) {
         while (static_cast<int>(watch(args.turns + index)) < turn) {
         }
@@ -152,13 +156,13 @@ struct Fp32BackwardConsumer {
     }
   }
 
-  // What makes scores of products of Q and K.
+  // Factor that turns Q K^T MMA results into scores.
   __device__ __forceinline__ float score_unit(int stage) const {
     const float unit = product_unit(load_scale(memory.q_scale(stage)), load_scale(memory.k_scale(stage)));
     return product_unit(unit, args.params.scale);
   }
 
-  // Rows [lo, hi) that may use all of this warpgroup's keys. Past a sequence's end all weights are 0.
+  // Rows [lo, hi) that may use all of this warpgroup's keys. All probabilities past the sequence end are 0.
   __device__ __forceinline__ Keys unmasked_rows(const Work& work) const {
     const Sequence& sequence = work.sequence;
     const int first = work.first_key + consumer * 64, last = first + 63;
@@ -173,7 +177,8 @@ struct Fp32BackwardConsumer {
            first_row + kRows > static_cast<int>(load_shared(rows + 4));
   }
 
-  // Weights that are not there become 0. What this needs is found anew: registers are for those who need it always.
+  // Sets masked probabilities to 0. It recomputes its inputs, because registers are reserved for values that every tile
+  // needs.
   __device__ __forceinline__ void mask(float (&s)[kScores], unsigned ticket, int first_row) const {
     const Work work(args, ticket);
     const int key = work.first_key + consumer * 64 + thread() / 32 * 16 + lane_index() / 4;
@@ -211,7 +216,7 @@ struct Fp32BackwardConsumer {
         store_shared(memory.sizes(consumer) + static_cast<std::uint32_t>(n / 32 * 4), largest);
       }
 
-      // A warp's weights have a scale of their own: sums over rows, in dV, are of its own keys.
+      // Each warp's probabilities have a separate scale: dV sums over rows, for the warp's own keys.
       Sums sums;
       LeftParts parts[kGroups];
       const RowScale of_weights(bits_to_float(warp_largest(s)));
@@ -220,8 +225,8 @@ struct Fp32BackwardConsumer {
       const std::uint32_t d_o = same_for_warp(memory.d_o(stage)), q = same_for_warp(memory.q(stage));
       start_gradient<0>(sums, parts, d_o);
 
-      // All of a warpgroup's gradients share one: sums over keys, in dQ, are of all of them.
-      meet();  // and no one reads the gradients of the tile before any more
+      // A warpgroup's gradients share one scale: dQ sums over all keys of the warpgroup.
+      meet();  // also ensures that no warp still reads the previous tile's gradients
       std::uint32_t sizes[4];
       load_shared(sizes, memory.sizes(consumer));
       const RowScale of_gradients(bits_to_float(max(max(sizes[0], sizes[1]), max(sizes[2], sizes[3]))));

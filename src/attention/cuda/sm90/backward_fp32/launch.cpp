@@ -1,4 +1,4 @@
-// The Hopper backward for fp32: plan, workspace and the order of its kernels.
+// Plan, workspace and kernel sequence of the Hopper backward for fp32.
 #include "attention/cuda/sm90/backward_fp32/launch.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ namespace sm90 {
 
 namespace {
 
-constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // of the sum of dQ, of Q and of dO, in parts
+constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // the sum of dQ, and the parts of Q and dO
 
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
@@ -43,7 +43,8 @@ std::string by_name_only(const Problem& problem) {
                      kFewFp32BackwardDims, kManyFp32BackwardKeys, kFewestFp32BackwardDims);
 }
 
-// flash2's backward with three parts: it finds the facts of rows and takes over if one scale per tile is not enough.
+// flash2's backward with three parts. It computes the row statistics, and replaces this kernel if one scale per tile is
+// not enough.
 struct Exact {
   sm80::BackwardConfig config;
   sm80::BackwardTiles tiles;
@@ -55,11 +56,11 @@ struct Exact {
   }
 };
 
-// Bytes of the parts, in their order; the first three begin as zeros.
+// Buffer sizes in bytes, in layout order; the first three are cleared.
 struct Workspace {
   std::size_t dq_sum, counters, spread;
   std::size_t row_facts, delta, log2_sums;
-  std::size_t of_rows, of_keys;  // parts of a tensor, two of each
+  std::size_t of_rows, of_keys;  // split parts; two tensors of each
   std::size_t row_scales, key_scales;
 
   std::size_t zeros() const { return dq_sum + counters + spread; }
@@ -145,7 +146,7 @@ void Fp32BackwardPlan::run(const Problem& problem, void* workspace) const {
   take(args.parts.row_scales, bytes.row_scales);
   take(args.parts.key_scales, bytes.key_scales);
 
-  // Only one of the two adds to dQ and counts.
+  // Only one of the two kernels adds to dQ and counts.
   other.args.dq_sum = args.dq_sum;
   other.args.spread = args.parts.spread;
   other.args.turns = counters;

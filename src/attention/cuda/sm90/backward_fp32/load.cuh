@@ -15,7 +15,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// Offsets in a block's shared memory.
+// Shared-memory layout of a block.
 template <int kD>
 struct Fp32BackwardMemory {
   static constexpr BackwardShape kShape = fp32_backward_shape(kD);
@@ -30,11 +30,11 @@ struct Fp32BackwardMemory {
   // [2 parts][rows][kD]
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + at_stage(stage, kRowBytes); }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
-  // Of scores of a warpgroup's keys, [2 parts][64 keys][rows].
+  // Score gradients of a warpgroup's keys, [2 parts][64 keys][rows].
   __device__ __forceinline__ std::uint32_t gradients(int consumer) const {
     return base + kGradientsAt + at_stage(consumer, 2 * kFp32GradientBytes);
   }
-  // By row: sm80::RowFacts. Behind them what brings Q, dO, K and V back to their size.
+  // sm80::RowFacts per row, followed by the factors that undo the scales of Q, dO, K and V.
   __device__ __forceinline__ std::uint32_t facts(int stage) const {
     return base + kFactsAt + at_stage(stage, kFactBytes);
   }
@@ -42,11 +42,11 @@ struct Fp32BackwardMemory {
   __device__ __forceinline__ std::uint32_t d_o_scale(int stage) const { return q_scale(stage) + 4; }
   __device__ __forceinline__ std::uint32_t k_scale(int stage) const { return q_scale(stage) + 8; }
   __device__ __forceinline__ std::uint32_t v_scale(int stage) const { return q_scale(stage) + 12; }
-  // A word for each warp of a warpgroup.
+  // One word per warp of a warpgroup.
   __device__ __forceinline__ std::uint32_t sizes(int consumer) const {
     return base + kBarriersAt + 128 + at_stage(consumer, 16);
   }
-  // Two words for each warpgroup: from which row on, and before which, no row of a tile is masked.
+  // Two words per warpgroup: the first row, and the end, of the range in which no row of a tile is masked.
   __device__ __forceinline__ std::uint32_t unmasked_rows(int consumer) const {
     return base + kBarriersAt + 160 + at_stage(consumer, 8);
   }
@@ -54,7 +54,7 @@ struct Fp32BackwardMemory {
     return base + kBarriersAt + 192 + at_stage(stage, 4);
   }
 
-  // "full": bytes have come. "free": all threads that multiply have read.
+  // "full": the bytes have arrived. "free": all consumer threads have read.
   __device__ __forceinline__ Barrier keys_full() const { return barrier(0); }
   __device__ __forceinline__ Barrier keys_free() const { return barrier(1); }
   __device__ __forceinline__ Barrier rows_full(int stage) const { return barrier(2 + stage); }
@@ -67,7 +67,7 @@ struct Fp32BackwardMemory {
     keys_full().begin(1);
     keys_free().begin(kReaders);
     for (int stage = 0; stage < kStages; ++stage) {
-      rows_full(stage).begin(33);  // the copies, and a warp's ordinary stores
+      rows_full(stage).begin(33);  // the TMA copies, and ordinary stores of one warp
       rows_free(stage).begin(kReaders);
     }
     for (int stage = 0; stage < 2; ++stage) {
@@ -91,15 +91,16 @@ struct Fp32BackwardMemory {
   }
 };
 
-// Before the Hopper backward for fp32: tiles of Q, dO, K and V into two fp16 parts of every element, as products read
-// them from shared memory. A tile has one scale. Where its elements differ too much in size for that, or scores are
-// large, a word is set and the main kernel leaves the problem to flash2's with three parts. Inputs are read once, which
-// that look needs anyway.
+// Prologue of the Hopper backward for fp32: splits tiles of Q, dO, K and V into two fp16 parts per element, in the
+// shared-memory layout of the MMA operands. A tile has one scale. If its magnitudes differ too much for one scale, or
+// scores are large, the kernel sets a flag and flash2's kernel with three parts computes the problem. This check needs
+// one read of the inputs anyway.
 
 inline constexpr int kSplitThreads = 256;
-inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // of two, that a tile's sizes may be apart
+inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // powers of two by which magnitudes in a tile may
+                                                                // differ
 
-// Index of a tile of keys of a KV head among all, as row_tile_index().
+// Index of a key tile of a KV head among all key tiles, analogous to row_tile_index().
 __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& args, const Sequence& sequence, int b,
                                                        int head, int tile) {
   const SequenceParams& p = args.params;
@@ -107,7 +108,7 @@ __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& a
   return (static_cast<std::int64_t>(b) * p.heads_kv + head) * args.key_tiles + tile;
 }
 
-// Tiles of rows from those of a query head to those of the next.
+// Distance in row tiles between consecutive query heads.
 __device__ __forceinline__ int tiles_of_head(const RowTilesArgs& args) {
   return args.params.packed ? static_cast<int>(args.tiles_per_head) : args.row_tiles;
 }
@@ -146,8 +147,8 @@ class TileSplitter {
     }
   }
 
-  // By all threads of the block. sizes: a word for each warp, not used again. Whether this thread has 8 neighbours, not
-  // all zeros, that are too small beside the tile's largest element: parts would lose bits of them.
+  // Called by all threads of the block. sizes: one word per warp, not reused. Returns true if this thread has 8
+  // neighbours, not all zeros, that are too small compared with the tile's largest element: the parts would lose bits.
   __device__ __forceinline__ bool split(unsigned char* to, float* scale, std::uint32_t sizes) const {
     LargestFinite largest;
     int smallest = INT_MAX;
@@ -191,7 +192,7 @@ class TileSplitter {
   }
 };
 
-// The same tile of two tensors: Q and dO, or K and V.
+// Splits the same tile of two tensors: Q and dO, or K and V.
 template <int kD, int kRows>
 __device__ __forceinline__ void split_two(const RowsToSplit& a, const RowsToSplit& b, unsigned char* to_a,
                                           unsigned char* to_b, float* scales, std::uint32_t* spread) {
@@ -200,10 +201,10 @@ __device__ __forceinline__ void split_two(const RowsToSplit& a, const RowsToSpli
   const bool a_spread = splitter.split(to_a, scales, shared_base());
   splitter.load(b);
   const bool b_spread = splitter.split(to_b, scales + 1, shared_base() + kSplitThreads / kWarpLanes * 4);
-  if (a_spread || b_spread) *spread = 1;  // whoever writes, writes this
+  if (a_spread || b_spread) *spread = 1;  // every writer stores the same value
 }
 
-// A block a tile of rows of a query head or, behind all of these, of keys of a KV head.
+// One block per row tile of a query head, followed by one per key tile of a KV head.
 template <int kD>
 __global__ void __launch_bounds__(kSplitThreads) fp32_split_kernel(const __grid_constant__ Fp32SplitArgs args) {
   using Memory = Fp32BackwardMemory<kD>;
@@ -252,7 +253,7 @@ struct Fp32BackwardLoader {
 
   const Fp32BackwardArgs& args;
   const Memory& memory;
-  std::uint32_t tickets = 0, keys = 0, rows = 0;  // tiles passed so far
+  std::uint32_t tickets = 0, keys = 0, rows = 0;  // tiles loaded so far
 
   __device__ __forceinline__ void run() {
     for (bool more = true; more;) {
@@ -275,16 +276,18 @@ struct Fp32BackwardLoader {
   }
 
  private:
-  // Of the phase that must have ended before a place is filled for the (round + 1)-th time; it is open at first.
+  // Parity of the phase that must have ended before a stage is filled for the (round + 1)-th time; initially the stage
+  // is free.
   __device__ static __forceinline__ std::uint32_t parity(std::uint32_t round) { return (round & 1) ^ 1; }
 
-  // Rows of a block's next keys come while it is at its last ones.
+  // Loads the rows of a block's next key tile while the block computes its last ones.
   __device__ __forceinline__ void load(const Work& work) {
     const SequenceParams& p = args.params;
     const int first_head = work.head * p.group, begin = work.begin, end = work.end, length = work.sequence.q_length;
     auto index = static_cast<int>(row_tile_index(args, work.sequence, work.b, first_head, begin, kRows));
     const auto key_index = static_cast<int>(key_tile_index(args, work.sequence, work.b, work.head, work.tile));
-    const sm80::RowFacts* facts = args.facts + lse_index(p, work.sequence, work.b, first_head, 0);  // of the head
+    const sm80::RowFacts* facts = args.facts + lse_index(p, work.sequence, work.b, first_head, 0);  // first row of the
+                                                                                                    // head
 #pragma unroll 1
     for (int head = 0; head < p.group; ++head) {
 #pragma unroll 1
@@ -306,7 +309,7 @@ struct Fp32BackwardLoader {
     copy_bytes(memory.v(), args.parts.v + index * Memory::kKeyBytes, Memory::kKeyBytes, full);
   }
 
-  // index: of the tile; key_index: of the tile of keys; facts: of the head, which has `length` rows.
+  // index: row tile; key_index: key tile; facts: statistics of the head, which has `length` rows.
   __device__ __forceinline__ void load_rows(std::int64_t index, std::int64_t key_index, const sm80::RowFacts* facts,
                                             int first_row, int length) {
     static_assert(Memory::kStages == 2);
@@ -323,7 +326,7 @@ struct Fp32BackwardLoader {
 #pragma unroll
     for (int i = 0; i < kRows; i += 32) {
       const int row = first_row + i + lane;
-      float4 fact = make_float4(0, kMinusInfinity, 0, 0);  // past the end: weights of 0
+      float4 fact = make_float4(0, kMinusInfinity, 0, 0);  // past the end: probabilities of 0
       if (row < length) fact = reinterpret_cast<const float4*>(facts)[row];
       const std::uint32_t words[4] = {float_to_bits(fact.x), float_to_bits(fact.y), float_to_bits(fact.z),
                                       float_to_bits(fact.w)};

@@ -1,5 +1,5 @@
-// Weights and gradients of scores in the Hopper backward for fp32, transposed as in 16 bits: [64 keys][kRows rows] of a
-// warpgroup as products leave them. What belongs to a row of the problem belongs to a column here.
+// Probabilities and score gradients in the Hopper backward for fp32, transposed as for 16 bits: [64 keys][kRows rows]
+// of a warpgroup in MMA accumulator layout. Row statistics of the problem belong to columns here.
 #pragma once
 
 #include "attention/cuda/device/dq_tiles.cuh"
@@ -17,10 +17,10 @@ namespace strobe::cuda::sm90 {
 
 __device__ __forceinline__ float load_scale(std::uint32_t address) { return bits_to_float(load_shared(address)); }
 
-// What brings a product of two scaled factors back to its size. Not infinite, so that zeros stay zeros.
+// Factor that undoes the scales of two operands in their matmul. It is finite, so that zeros stay zeros.
 __device__ __forceinline__ float product_unit(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
 
-// body(column, fact): of each of this thread's columns; facts: of the tile's first row, sm80::RowFacts in shared
+// Calls body(column, fact) for each of this thread's columns; facts: sm80::RowFacts of the tile's first row in shared
 // memory.
 template <int kRows, class Body>
 __device__ __forceinline__ void for_each_fact(std::uint32_t facts, Body&& body) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void for_each_fact(std::uint32_t facts, Body&& body) 
   }
 }
 
-// Products become weights. factor: what makes them scores.
+// Turns MMA results into probabilities; `factor` turns the MMA results into scores.
 template <int kRows>
 __device__ __forceinline__ void weigh_exactly(float (&s)[kRows / 2], std::uint32_t facts, float factor) {
   for_each_fact<kRows>(facts, [&](int i, std::uint32_t at) {
@@ -47,7 +47,7 @@ __device__ __forceinline__ void weigh_exactly(float (&s)[kRows / 2], std::uint32
   });
 }
 
-// Products of dO and V, times `unit` gradients of weights, become gradients of scores.
+// Turns dO V^T MMA results into score gradients; `unit` turns the MMA results into gradients of the probabilities.
 template <int kRows>
 __device__ __forceinline__ void take_delta_exactly(float (&d)[kRows / 2], const float (&weights)[kRows / 2],
                                                    std::uint32_t facts, float unit) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ void take_delta_exactly(float (&d)[kRows / 2], const 
   });
 }
 
-// The largest magnitude that a warp holds, as bits, which order as magnitudes do. NaN has no say.
+// Largest magnitude over a warp, as bits, which have the order of the magnitudes. Ignores NaN.
 template <int kCount>
 __device__ __forceinline__ std::uint32_t warp_largest(const float (&values)[kCount]) {
   float largest = 0;
@@ -67,7 +67,7 @@ __device__ __forceinline__ std::uint32_t warp_largest(const float (&values)[kCou
   return warp_max(float_to_bits(largest));
 }
 
-// c[64][kRows] = the share of 32 keys, from key 32 kGroup on, in 64 columns of K^T dS^T, those of slab kSlab: dQ,
+// c[64][kRows] = contribution of 32 keys, from key 32 kGroup, to 64 columns (slab kSlab) of K^T dS^T, which is dQ
 // transposed. k: this warpgroup's 64 keys in a tile of kKeys; gradients: both parts, [64 keys][64 rows] each.
 template <int kRows, int kD, int kKeys, int kGroup, int kSlab>
 __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k, std::uint32_t gradients) {
@@ -84,13 +84,13 @@ __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k,
   wgmma_commit();
 }
 
-// dQ of a tile of rows as a warpgroup of the Hopper backward for fp32 holds it, transposed, and its sum in global
-// memory in that order: [group of four accumulators][thread of the warpgroup][4]. Last of all, dQ from that sum.
+// dQ of a row tile in the registers of a warpgroup, transposed, and its sum in global memory in register order: [group
+// of four accumulators][thread of the warpgroup][4]. fp32_round_dq_kernel converts that sum to dQ.
 
 template <int kD>
 struct Fp32DqPiece {
   static constexpr int kRows = fp32_backward_shape(kD).rows, kThreads = 128;
-  static constexpr int kSlabs = kD / 64, kCount = kRows / 2;  // accumulators of 64 columns of dQ
+  static constexpr int kSlabs = kD / 64, kCount = kRows / 2;  // accumulators per 64 columns of dQ
 
   __device__ static __forceinline__ int offset(int slab, int group, int thread) {
     return ((slab * (kCount / 4) + group) * kThreads + thread) * 4;
@@ -105,7 +105,7 @@ struct Fp32DqPiece {
   }
 };
 
-// A block a tile of rows of one query head. Rows past the length get zeros.
+// One block per row tile of a query head. Rows past the length get zeros.
 template <int kD>
 __global__ void __launch_bounds__(Fp32DqPiece<kD>::kThreads)
     fp32_round_dq_kernel(const __grid_constant__ Fp32RoundArgs args) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(Fp32DqPiece<kD>::kThreads)
       static_cast<float*>(args.dq.data) + head_offset(args.dq, place.b, place.head, sequence.q_begin + first_row);
 #pragma unroll
   for (int slab = 0; slab < Dq::kSlabs; ++slab) {
-    const int column = slab * 64 + warp_index() * 16 + lane_index() / 4;  // and 8 on
+    const int column = slab * 64 + warp_index() * 16 + lane_index() / 4;  // and column + 8
 #pragma unroll
     for (int group = 0; group < Dq::kCount / 4; ++group) {
       const float4 four = *reinterpret_cast<const float4*>(sum + Dq::offset(slab, group, thread));

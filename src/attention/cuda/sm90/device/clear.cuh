@@ -1,4 +1,4 @@
-// Zeros in rows of a tile that the copy engine brought.
+// Clears rows past the sequence end in a tile loaded by TMA.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace strobe::cuda::sm90 {
 
-// Rows past a sequence's end are another sequence's or the caller's padding: they must not meet even a factor of 0. All
-// consumers together, or those that meet at `barrier`.
+// Rows past the sequence end belong to another sequence or to the caller's padding. They may contain NaN, so a factor
+// of 0 does not remove them. Called by all consumers together, or by those that use the named barrier `barrier`.
 template <int kRows, int kColumns, int kConsumers>
 __device__ __forceinline__ void clear_rows_from(std::uint32_t tile, int first, int thread, int barrier = 8) {
-  constexpr int kPieces = (kColumns + 63) / 64 * 8;  // of 16 bytes, to a row
+  constexpr int kPieces = (kColumns + 63) / 64 * 8;  // 16-byte chunks per row
   for (int at = first * kPieces + thread; at < kRows * kPieces; at += kConsumers * 128) {
     const int row = at / kPieces, piece = at % kPieces;
     const std::uint32_t to =

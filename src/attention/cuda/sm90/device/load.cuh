@@ -1,4 +1,4 @@
-// Tiles from a tensor map to shared memory, in slabs of 64 columns, as wgmma.cuh reads them.
+// Loads tiles through a tensor map to shared memory, in slabs of 64 columns, the layout that wgmma.cuh reads.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"
@@ -6,7 +6,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// [kTileRows][kColumns] from `row` on, announced at `barrier`.
+// Loads [kTileRows][kColumns] from `row` and sets the expected bytes at `barrier`.
 template <int kTileRows, int kColumns>
 __device__ __forceinline__ void copy_tile(std::uint32_t to, const CUtensorMap& map, int row, int head, int batch,
                                           Barrier barrier) {

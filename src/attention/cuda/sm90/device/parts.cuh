@@ -1,6 +1,6 @@
-// Products of fp32 elements that are held as two fp16 parts (device/parts.h), for the Hopper kernels in fp32. Three
-// products of parts make one of elements. Tensor cores cut off what does not fit an accumulator, always towards zero,
-// so no sum stays in one for long: after two steps of 16, the smallest products first, it is to be added with rounding.
+// Matmuls of fp32 elements as split floats, two fp16 parts (device/parts.h), for the Hopper fp32 kernels. Three MMAs of
+// parts make one of elements. Tensor cores truncate towards zero what does not fit an accumulator, so no sum may stay
+// in one for long. After two k-steps of 16, smallest terms first, the caller adds the result with rounding.
 #pragma once
 
 #include <utility>
@@ -10,14 +10,14 @@
 
 namespace strobe::cuda::sm90 {
 
-// body.operator()<index>() for each index below kCount.
+// Calls body.operator()<index>() for each index below kCount.
 template <int kCount, class Body>
 __device__ __forceinline__ void for_each(Body&& body) {
   [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) { (body.template operator()<kIndex>(), ...); }
   (std::make_integer_sequence<int, kCount>());
 }
 
-// Steps of 16 that are summed before a rounded addition. With four, sums of one sign miss the exactness rule.
+// k-steps of 16 per rounded addition. With four, sums of one sign violate the exactness rule.
 inline constexpr int kChained = 2;
 
 template <int kCount>
@@ -26,10 +26,10 @@ __device__ __forceinline__ void add(float (&to)[kCount], const float (&from)[kCo
   for (int i = 0; i < kCount; ++i) to[i] += from[i];
 }
 
-// Both parts of a tile lie one behind the other, [kTileRows][kD] each.
+// A tile stores its two parts consecutively, [kTileRows][kD] each.
 
-// c[64][kN] = the share of kSteps steps, from step kSteps kGroup on, in A B^T, sums over the kD columns of both. a: the
-// first of this warpgroup's 64 rows in a tile of kARows; b: a tile of kN rows.
+// c[64][kN] = contribution of kSteps k-steps, from step kSteps kGroup, to A B^T, which sums over the kD columns of
+// both. a: the first of this warpgroup's 64 rows in a tile of kARows; b: a tile of kN rows.
 template <int kN, int kD, int kARows, int kGroup, int kSteps = kChained>
 __device__ __forceinline__ void start_scores(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b) {
   const Operand left(a), right(b);
@@ -45,11 +45,11 @@ __device__ __forceinline__ void start_scores(float (&c)[kN / 2], std::uint32_t a
   wgmma_commit();
 }
 
-// Both parts of 32 columns of a product's result, as left operands of the next.
+// Both parts of 32 columns of an MMA result, as left operands of the next MMA.
 struct LeftParts {
   std::uint32_t part[2][kChained * 4];
 
-  // s: 16 of a thread's accumulators; up: a power of two that brings them to fp16's range.
+  // s: 16 accumulators of a thread; up: power of two that scales them to fp16's range.
   __device__ __forceinline__ void take(const float* s, float up) {
 #pragma unroll
     for (int i = 0; i < kChained * 4; ++i) {
@@ -64,8 +64,8 @@ __device__ __forceinline__ void settle(LeftParts& parts) {
   settle(parts.part[1]);
 }
 
-// c[64][64] = the share of 32 steps, from step 32 kGroup on, in 64 columns of A B, those of slab kSlab. b: a tile of
-// kSteps rows, of which a step takes one.
+// c[64][64] = contribution of 32 k values, from 32 kGroup, to 64 columns (slab kSlab) of A B. b: a tile of kSteps rows,
+// one per k value.
 template <int kSteps, int kD, int kGroup, int kSlab>
 __device__ __forceinline__ void start_output(float (&c)[32], const LeftParts& parts, std::uint32_t b) {
   const Operand right(b);

@@ -1,4 +1,4 @@
-// Accumulators of a product to rows in global memory, or rounded to a tile in shared memory.
+// Stores MMA accumulators to rows in global memory, or rounded to a tile in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Rows `row` and `row` + 8 of a thread's accumulators, rounded to T, 16 bytes at a time; those below 0 and from
-// `rows` on, and columns from `columns` on, a multiple of 8, are left out.
+// Stores the rows `row` and `row` + 8 of a thread's accumulators, rounded to T, 16 bytes at a time. It skips rows below
+// 0 and from `rows` on, and columns from `columns` on (a multiple of 8).
 template <class T, int kN>
 __device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::uint16_t* to, std::int64_t stride,
                                                int columns, int row, int rows) {
@@ -34,7 +34,7 @@ __device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::ui
   }
 }
 
-// The i-th four accumulators of each thread of a warpgroup to shared memory, as they are: 2 KB a four.
+// Address of the i-th four accumulators of each thread of a warpgroup in shared memory, 2 KB per four.
 __device__ __forceinline__ std::uint32_t four_at(std::uint32_t place, int i, int thread) {
   return place + static_cast<std::uint32_t>(i * 128 + thread) * 16;
 }
@@ -49,15 +49,15 @@ __device__ __forceinline__ void load_four(float (&c)[4], std::uint32_t place, in
   for (int e = 0; e < 4; ++e) c[e] = bits_to_float(four[e]);
 }
 
-// Four 8x8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+// Stores four 8x8 matrices of 16-bit elements; lane l passes the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void store_matrices(std::uint32_t address, const std::uint32_t* r) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(r[0]), "r"(r[1]),
                "r"(r[2]), "r"(r[3])
                : "memory");
 }
 
-// Rounded accumulators [64][4 kCount] to columns [column, ...) of the rows [row, row + 64) of a tile of kTileRows rows,
-// as products read it. row and column are multiples of 8; thread: of the warpgroup.
+// Stores rounded accumulators [64][4 kCount] to columns [column, ...) of the rows [row, row + 64) of a tile of
+// kTileRows rows, in MMA operand layout. row and column are multiples of 8; thread: index in the warpgroup.
 template <int kTileRows, int kCount>
 __device__ __forceinline__ void store_operand(std::uint32_t tile, const std::uint32_t (&a)[kCount], int row, int column,
                                               int thread) {

@@ -1,5 +1,5 @@
-// In which order the blocks of a persistent grid work off the tiles of all heads: each its n-th in turn where all tiles
-// take as long, else whoever is free takes the next one, longest first.
+// Persistent tile scheduler: order in which the blocks process the tiles of all heads. If all tiles take equally long
+// each block takes every gridDim-th tile; otherwise a free block takes the next one from a work counter, longest first.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,13 @@
 
 namespace strobe::cuda::sm90 {
 
-// Heads in an L2 swizzle group share what their tiles have in common in the L2 cache: K and V of tiles of rows in a
-// forward; the sum of dQ, Q and dO of tiles of keys in a backward. Bytes out of 50 MB, besides what streams past.
+// L2 swizzle groups: heads whose tiles share data in the L2 cache. For row tiles of a forward this is K and V; for key
+// tiles of a backward, the sum of dQ, Q and dO. Bytes out of 50 MB, in addition to streamed data.
 inline constexpr std::int64_t kForwardSectionBytes = 32 << 20, kBackwardSectionBytes = 24 << 20;
 
-// As many as fit `section_bytes`, cut alike, and up to a quarter fewer where the last section would be less than half
-// of the others: its tiles, long ones among them, would begin when most blocks have nothing left to do.
+// Heads per L2 swizzle group: as many as fit `section_bytes`, in groups of equal size. Up to a quarter fewer if the
+// last group would be smaller than half of the others. Its tiles, including long ones, would then start when most
+// blocks have no work left.
 constexpr std::int64_t section_heads(std::int64_t heads, std::int64_t bytes_a_head, std::int64_t section_bytes) {
   if (heads < 1) return 1;
   const std::int64_t most = std::clamp<std::int64_t>(section_bytes / std::max<std::int64_t>(1, bytes_a_head), 1, heads);
@@ -25,19 +26,20 @@ constexpr std::int64_t section_heads(std::int64_t heads, std::int64_t bytes_a_he
 }
 
 struct TilePlace {
-  int b, head, tile;  // b < 0: no more
+  int b, head, tile;  // b < 0: no more tiles
 };
 
 struct TileOrder {
-  std::uint32_t heads = 1, tiles = 0;  // of a sequence, of a head
+  std::uint32_t heads = 1, tiles = 0;  // per sequence, per head
   std::uint32_t units = 0;             // batch * heads; units * tiles fits 31 bits
-  // Units whose tiles are worked off together, all last tiles first: as many as the L2 cache holds the keys of.
+  // Units per L2 swizzle group: their tiles are processed together, all last tiles first. The L2 cache can keep the
+  // keys of this many units.
   std::uint32_t section = 1;
-  // How many tiles were taken after each block's first, zero at the start; null: in turn.
+  // Work counter: tiles taken after each block's first; starts at zero. Null: static order.
   std::uint32_t* next = nullptr;
 
 #if defined(__CUDACC__)
-  // The number of this block's n-th tile, for one thread of it. It may come from memory.
+  // Index of this block's n-th tile; called by one thread. May access global memory.
   __device__ __forceinline__ std::uint32_t index(std::uint32_t n) const {
     if (n == 0 || !next) return n * gridDim.x + blockIdx.x;
     return gridDim.x + atomicAdd(next, 1u);
@@ -55,7 +57,7 @@ struct TileOrder {
 };
 
 #if defined(__CUDACC__)
-// A place in shared memory, 16 bytes.
+// Stores and loads a TilePlace in shared memory, 16 bytes.
 __device__ __forceinline__ void store_place(std::uint32_t to, const TilePlace& place) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %3};" ::"r"(to), "r"(place.b), "r"(place.head), "r"(place.tile)
                : "memory");

@@ -1,12 +1,13 @@
-// Matrix products of a warpgroup (four warps, 128 threads): C[64][N] (+)= A[64][16] B[16][N] in one instruction, fp32
-// accumulators spread over the threads' registers, B and perhaps A in shared memory. They run in the background:
+// wgmma wrappers. A warpgroup (four warps, 128 threads) computes C[64][N] (+)= A[64][16] B[16][N] in one instruction,
+// with fp32 accumulators in the threads' registers, B in shared memory, and A in shared memory or registers. wgmma is
+// asynchronous:
 //   wgmma_begin(); multiply(...); ...; wgmma_commit(); ...; wgmma_wait<left>(accumulators...);
-// Between begin and wait nothing may touch the accumulators, nor the registers of an A operand.
+// Between begin and wait no code may access the accumulators or the registers of an A operand.
 //
-// Thread t of the warpgroup holds of C the rows r = t / 32 * 16 + t % 32 / 4 and r + 8:
-//   c[4 i], c[4 i + 1]: row r, columns 8 i + t % 4 * 2 and one more;  c[4 i + 2], c[4 i + 3]: the same of row r + 8.
-// A in registers is laid out likewise, two 16-bit elements a register: a[0] row r, a[1] row r + 8, a[2], a[3] the same
-// eight columns on. So a product's result, rounded, is the next one's A as it lies.
+// Thread t of the warpgroup has the rows r = t / 32 * 16 + t % 32 / 4 and r + 8 of C:
+//   c[4 i], c[4 i + 1]: row r, columns 8 i + t % 4 * 2 and the next;  c[4 i + 2], c[4 i + 3]: the same of row r + 8.
+// A in registers has the same layout with two 16-bit elements per register: a[0] row r, a[1] row r + 8, a[2] and a[3]
+// the same eight columns later. The rounded result of one matmul is therefore the A operand of the next.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,13 @@
 
 namespace strobe::cuda::sm90 {
 
-// What the instruction is told of an operand in shared memory: 64 columns of 16 bits (128 bytes) to a row, rows in
-// groups of 8 (1024 bytes), each group's 16-byte pieces permuted as the copy engine's 128-byte swizzle leaves them.
-// More than 64 columns: slabs of such rows, `slab` bytes apart. The address is a multiple of 1024, plus 32 for each
-// further 16 columns.
+// Shared-memory matrix descriptor: rows of 64 columns of 16 bits (128 bytes), in groups of 8 rows (1024 bytes), with
+// TMA's 128-byte swizzle. More than 64 columns are slabs of such rows, `slab` bytes apart. The address is a multiple of
+// 1024, plus 32 per further 16 columns.
 struct Operand {
   std::uint64_t bits;
 
-  // `slab` matters only where columns of a slab and the next are read by one instruction: B stored by its steps.
+  // `slab` matters only if one instruction reads columns of a slab and the next: B stored by k-steps.
   __device__ __forceinline__ explicit Operand(std::uint32_t address, std::uint32_t slab = 16) {
     constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62, kGroup = std::uint64_t{1024 >> 4} << 32;
     bits = ((address & 0x3ffff) >> 4) | (std::uint64_t{slab >> 4} << 16) | kGroup | kSwizzle128;
@@ -37,7 +37,7 @@ struct Operand {
 __device__ __forceinline__ void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// Tells the compiler that these registers are written here, so that no read of them moves ahead of a wait.
+// Compiler fence: marks these registers as written here, so that no read of them moves ahead of a wait.
 template <int kCount>
 __device__ __forceinline__ void settle(float (&c)[kCount]) {
 #pragma unroll
@@ -49,19 +49,20 @@ __device__ __forceinline__ void settle(std::uint32_t (&a)[kCount]) {
   for (int i = 0; i < kCount; ++i) asm volatile("" : "+r"(a[i])::"memory");
 }
 
-// Until at most kLeft committed groups are under way; `registers` are those that the finished ones used.
+// Waits until at most kLeft committed groups are in flight; `registers` are those of the completed groups.
 template <int kLeft, class... Registers>
 __device__ __forceinline__ void wgmma_wait(Registers&... registers) {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
   (settle(registers), ...);
 }
 
-// How B lies in shared memory: by columns of C (each a row of 64 steps, as K for Q K^T), or by steps (each a row of 64
-// columns of C, as V for P V).
+// Layout of B in shared memory:
+// columns: K-major, one row of 64 k values per column of C, as K for Q K^T.
+// steps: MN-major, one row of 64 columns of C per k value, as V for P V.
 enum class RowsAre { columns, steps };
 
 template <class T, int kN, RowsAre kRows>
-struct Multiply;  // run(c, a, b, accumulate), a an Operand or four registers; run_transposed: A lies by its steps
+struct Multiply;  // run(c, a, b, accumulate), a an Operand or four registers; run_transposed: A is stored by k-steps
 
 #define STROBE_C8(i)                                                                                          \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
@@ -83,8 +84,8 @@ struct Multiply;  // run(c, a, b, accumulate), a an Operand or four registers; r
 #define STROBE_L14 "%112,%113,%114,%115,%116,%117,%118,%119"
 #define STROBE_L15 "%120,%121,%122,%123,%124,%125,%126,%127"
 
-// N columns are N / 2 accumulators, operands %0 to %(N/2 - 1); the four after them are I0 .. I3 with A in shared
-// memory, the seven after them I0 .. I6 with A in registers.
+// N columns are N / 2 accumulators, operands %0 to %(N/2 - 1). The four operands after them are I0 .. I3 with A in
+// shared memory; the seven after them are I0 .. I6 with A in registers.
 #define STROBE_WGMMA_TYPE(T, TYPE, N, LIST, I0, I1, I2, I3, I4, I5, I6, ...)                                          \
   template <RowsAre kRows>                                                                                            \
   struct Multiply<T, N, kRows> {                                                                                      \
@@ -156,8 +157,8 @@ inline constexpr std::uint32_t kSlabBytes = kTileRows * 128;
 template <int kTileRows, int kColumns>
 inline constexpr std::uint32_t kSlabsBytes = (kColumns + 63) / 64 * kSlabBytes<kTileRows>;
 
-// C[64][kN] (+)= A[64][kSteps] B[kN][kSteps]^T. a: the first of this warpgroup's 64 rows in a tile of kARows rows;
-// b: the first of kN rows in one of kBRows.
+// C[64][kN] (+)= A[64][kSteps] B[kN][kSteps]^T. a: the first of this warpgroup's 64 rows in a tile of kARows rows; b:
+// the first of kN rows in a tile of kBRows rows.
 template <class T, int kN, int kSteps, int kARows, int kBRows = kN>
 __device__ __forceinline__ void multiply_nt(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
   const Operand a0(a), b0(b);
@@ -179,7 +180,7 @@ __device__ __forceinline__ void multiply_nn(float (&c)[kN / 2], const std::uint3
   }
 }
 
-// The same, A in shared memory: 64 rows of at most 64 steps.
+// The same with A in shared memory: 64 rows of at most 64 k values.
 template <class T, int kN, int kSteps>
 __device__ __forceinline__ void multiply_nn(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
   static_assert(kSteps <= 64);
@@ -200,7 +201,7 @@ __device__ __forceinline__ void multiply_tn(float (&c)[kN / 2], std::uint32_t a,
   }
 }
 
-// Accumulators, rounded, as the A operand of the next product.
+// Rounds accumulators to the A operand of the next matmul.
 template <class T, int kCount>
 __device__ __forceinline__ void round_to_operand(std::uint32_t (&a)[kCount / 2], const float (&c)[kCount]) {
 #pragma unroll

@@ -1,5 +1,5 @@
 // Tiles of the Hopper forward for fp32: pure functions of the problem and the card, for kernel, launch, explain and
-// tests. An element is held as two fp16 parts of itself times a power of two (device/parts.h).
+// tests. An element is split into two fp16 parts times a power of two (device/parts.h).
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,12 @@
 
 namespace strobe::cuda::sm90 {
 
-// Some warpgroups split elements into parts, the others multiply, 64 rows each.
+// Splitter warpgroups split elements into parts; consumer warpgroups run the matmuls, 64 rows each.
 struct Fp32Shape {
   int splitters, consumers;  // warpgroups
-  int keys;                  // of a tile
-  int stages, q_stages;      // tiles of K and of V, and of Q, in shared memory
-  int pieces;                // that a splitting thread holds in registers: one is split, the others are on their way
+  int keys;                  // per tile
+  int stages, q_stages;      // pipeline stages of K and of V, and of Q, in shared memory
+  int pieces;                // items in a splitter thread's registers: one is being split, the others are in flight
 
   friend constexpr bool operator==(const Fp32Shape&, const Fp32Shape&) = default;
 };
@@ -24,7 +24,7 @@ struct Fp32Rule {
   Fp32Shape shape;
 };
 
-// From the budget in docs/kernels-cuda.md and by what the compiler needs no spills for.
+// Chosen by the budget in docs/kernels-cuda.md; the compiler needs no spills for these.
 inline constexpr Fp32Rule kFp32Rules[] = {
     {64, {2, 2, 64, 4, 2, 2}},
     {128, {2, 2, 64, 2, 1, 1}},
@@ -36,16 +36,16 @@ inline constexpr int kFewFp32Dims = 32;
 constexpr int rows_of(const Fp32Shape& shape) { return 64 * shape.consumers; }
 constexpr int threads_of(const Fp32Shape& shape) { return 128 * (shape.splitters + shape.consumers); }
 
-// Rows of Q, K or V that are split at a time, and whose scales are looked at together: 16 elements a thread.
+// Rows of Q, K or V that are split at a time and share one scale check: 16 elements per thread.
 constexpr int piece_rows(int d, const Fp32Shape& shape) { return 128 * shape.splitters * 16 / d; }
 
-// Those who split hold their pieces; the others have what is left of 64 K.
+// Splitters keep their items in registers; consumers get the rest of the 64 K registers.
 constexpr int splitter_registers(const Fp32Shape& shape) { return 40 + 16 * shape.pieces; }
 constexpr int consumer_registers(const Fp32Shape& shape) {
   return (512 - shape.splitters * splitter_registers(shape)) / shape.consumers / 8 * 8;
 }
 
-// In shared memory: both parts of the stages of Q, K and V, then what memory.cuh lists.
+// Shared memory: both parts of the stages of Q, K and V, then the buffers that memory.cuh lists.
 constexpr std::size_t fp32_tile_bytes(int d, const Fp32Shape& shape) {
   return static_cast<std::size_t>(4 * d) * (shape.q_stages * rows_of(shape) + 2 * shape.stages * shape.keys);
 }
@@ -54,17 +54,17 @@ constexpr std::size_t fp32_scale_bytes(const Fp32Shape& shape) {
          static_cast<std::size_t>(2 * 16) * shape.stages;
 }
 constexpr int fp32_barriers(const Fp32Shape& shape) { return 2 * shape.q_stages + 4 * shape.stages; }
-inline constexpr std::size_t kFp32ExchangeBytes = 8 * 64;  // what those who split tell each other
+inline constexpr std::size_t kFp32ExchangeBytes = 8 * 64;  // exchange between splitter warps
 constexpr std::size_t fp32_shared_bytes(int d, const Fp32Shape& shape) {
   return fp32_tile_bytes(d, shape) + fp32_scale_bytes(shape) + kFp32ExchangeBytes +
          static_cast<std::size_t>(8 * fp32_barriers(shape) + 16 * shape.q_stages);
 }
 
 struct Fp32Config {
-  int d = 0;  // padded, of all of q, k, v and o
+  int d = 0;  // padded head dimension of q, k, v and o
   Fp32Shape shape{};
   std::size_t shared_bytes = 0;
-  int splits = 1;  // of the keys, each for a block of its own
+  int splits = 1;  // key splits, one block each
 };
 
 inline constexpr int kMostFp32Dim = 128;

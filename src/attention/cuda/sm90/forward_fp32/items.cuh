@@ -1,5 +1,5 @@
-// What the splitting threads of the Hopper forward for fp32 work off, in order: of every tile of rows its last keys, Q,
-// their V, then keys and V tile by tile. Also brings what comes later into the L2 cache.
+// Items of the splitter threads of the Hopper forward for fp32, in order. For every row tile: its last keys, Q, their
+// V, then keys and V tile by tile. Also prefetches later items to the L2 cache.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"
@@ -9,19 +9,19 @@
 
 namespace strobe::cuda::sm90 {
 
-// Offsets in a block's shared memory.
+// Shared-memory layout of a block.
 template <int kD, Fp32Shape kShape>
 struct Fp32Memory {
   static constexpr int kRows = rows_of(kShape), kKeys = kShape.keys;
   static constexpr int kStages = kShape.stages, kQStages = kShape.q_stages;
   static constexpr int kSplitterRegisters = splitter_registers(kShape);
   static constexpr int kConsumerRegisters = consumer_registers(kShape);
-  // Those who split, 8 elements each: kLanes side by side have a row, and all of them kStep rows.
+  // Splitter threads copy 8 elements each: kLanes adjacent threads copy a row, and all of them copy kStep rows.
   static constexpr int kThreads = 128 * kShape.splitters, kLanes = kD / 8, kStep = kThreads / kLanes;
-  static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // of a tile of K or V
+  static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // per tile of K or V
   static constexpr int kQPieces = kRows / kPieceRows;
   static_assert(kKeys % kPieceRows == 0 && kRows % kPieceRows == 0 && kPieces <= 4 && kPieceRows % 32 == 0);
-  // Of one part. The second part of a tile lies behind the first.
+  // Bytes of one part. The second part of a tile follows the first.
   static constexpr std::uint32_t kQPart = kSlabsBytes<kRows, kD>, kKeyPart = kSlabsBytes<kKeys, kD>;
   static constexpr std::uint32_t kScales = fp32_tile_bytes(kD, kShape);
   static constexpr std::uint32_t kPieceScales = kScales + 4 * (kQStages * kRows + 2 * kStages * kKeys);
@@ -35,7 +35,7 @@ struct Fp32Memory {
   __device__ __forceinline__ std::uint32_t q(int stage) const { return at(stage * 2 * kQPart); }
   __device__ __forceinline__ std::uint32_t k(int stage) const { return q(kQStages) + at_stage(stage, 2 * kKeyPart); }
   __device__ __forceinline__ std::uint32_t v(int stage) const { return k(kStages) + at_stage(stage, 2 * kKeyPart); }
-  // fp32, what brings each row back to its size.
+  // fp32 factors that undo the scale of each row.
   __device__ __forceinline__ std::uint32_t q_scales(int stage) const { return at(kScales + stage * kRows * 4); }
   __device__ __forceinline__ std::uint32_t k_scales(int stage) const {
     return q_scales(kQStages) + at_stage(stage, kKeys * 4);
@@ -43,20 +43,20 @@ struct Fp32Memory {
   __device__ __forceinline__ std::uint32_t v_scales(int stage) const {
     return k_scales(kStages) + at_stage(stage, kKeys * 4);
   }
-  // By piece: what brings all its rows back; 0 where each has a scale of its own.
+  // Per item: the factor that undoes the scale of all its rows; 0 if each row has a separate scale.
   __device__ __forceinline__ std::uint32_t k_piece_scales(int stage) const { return at(kPieceScales + stage * 16); }
   __device__ __forceinline__ std::uint32_t v_piece_scales(int stage) const { return k_piece_scales(kStages + stage); }
-  // Among those who split, four of each: sizes, by warp; tiles of rows.
+  // Exchange between splitters, four of each: magnitudes per warp; row tiles.
   __device__ __forceinline__ std::uint32_t sizes(int index) const { return at(kExchange + index * 64); }
   __device__ __forceinline__ std::uint32_t rows(int turn) const { return sizes(4 + turn % 4); }
-  // "full": all threads that split have written, all pieces of K and V. "free": all threads that multiply have read.
+  // "full": all splitter threads have written all items of K and V. "free": all consumer threads have read.
   __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(stage); }
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(kQStages + stage); }
   __device__ __forceinline__ Barrier k_full(int stage) const { return barrier(2 * kQStages + stage); }
   __device__ __forceinline__ Barrier k_free(int stage) const { return barrier(2 * kQStages + kStages + stage); }
   __device__ __forceinline__ Barrier v_full(int stage) const { return barrier(2 * kQStages + 2 * kStages + stage); }
   __device__ __forceinline__ Barrier v_free(int stage) const { return barrier(2 * kQStages + 3 * kStages + stage); }
-  // The tile whose Q a stage holds.
+  // Tile whose Q is in this stage.
   __device__ __forceinline__ std::uint32_t place(int stage) const { return at(kPlaces + stage * 16); }
 
   __device__ __forceinline__ void begin_barriers() const {
@@ -81,12 +81,12 @@ struct Fp32Memory {
   }
 };
 
-// A tile of rows as the splitting threads see it. One of them finds it out and tells the others through shared memory.
-// Rows and keys count from 0 in the tile and in the sequence.
+// Row tile as the splitter threads see it. One thread computes it and shares it through shared memory. Row and key
+// indices are relative to the tile and the sequence.
 struct Fp32Rows {
   const float *q = nullptr, *k = nullptr, *v = nullptr;  // row 0, key 0
-  Keys rows{0, 0}, used{0, 0};                           // rows that are there, keys that some of them uses
-  int begin = 0, end = 0;                                // tiles of keys; both -1: no more tiles of rows
+  Keys rows{0, 0}, used{0, 0};                           // rows that exist; keys that some row uses
+  int begin = 0, end = 0;                                // key tiles; both -1: no more row tiles
 
   __device__ __forceinline__ void store(std::uint32_t address, const TilePlace& place) const {
     const auto low = [](const float* x) { return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(x)); };
@@ -100,7 +100,7 @@ struct Fp32Rows {
     store_shared(address + 48, {bits(used.lo), bits(used.hi), bits(begin), bits(end)});
   }
 
-  // The compiler is told that it is the same for all, so that it keeps it in registers that a warp has one of.
+  // The values are marked warp-uniform, so that the compiler keeps them in uniform registers.
   __device__ static __forceinline__ Fp32Rows load(std::uint32_t address) {
     const auto word = [&](std::uint32_t at) { return same_for_warp(load_shared(address + at)); };
     const auto number = [&](std::uint32_t at) { return static_cast<int>(word(at)); };
@@ -119,19 +119,19 @@ struct Fp32Rows {
   __device__ __forceinline__ bool has_keys() const { return begin < end; }
 };
 
-// Rows that are there, counted from `first` on.
+// Valid rows relative to `first`.
 __device__ __forceinline__ Keys moved(const Keys& there, int first) { return {there.lo - first, there.hi - first}; }
 
-// nothing: before the first. no_keys: a tile of rows without any, which has no items but this. end: no more tiles.
+// nothing: before the first item. no_keys: a row tile without keys, which has only this item. end: no more tiles.
 enum class ItemKind { nothing, no_keys, end, q, k, v };
 
-// A piece of a tile of Q, K or V on its way.
+// An item in flight: some rows of a tile of Q, K or V.
 struct Item {
   ItemKind kind = ItemKind::nothing;
-  int piece = 0;  // which
+  int piece = 0;  // index in the tile
   const float* from = nullptr;
   std::int64_t stride = 0;
-  Keys there{0, 0};  // rows that are; the others are to be zeros
+  Keys there{0, 0};  // valid rows; the others become zeros
   int columns = 0;
 };
 
@@ -147,7 +147,7 @@ class ItemStream {
     find_rows(0);
   }
 
-  // For all splitting threads together.
+  // Called by all splitter threads together.
   __device__ __forceinline__ Item next() {
     if (left_ == 0) begin_rows();
     if (left_ == find_at_) {
@@ -156,7 +156,7 @@ class ItemStream {
     }
     const int step = count_of(rows_) - left_--;
     if (!rows_.has_keys()) return {.kind = rows_.end < 0 ? ItemKind::end : ItemKind::no_keys};
-    // K, Q, V, K of the tile before, V of that, ...
+    // Order: K, Q, V, K of the previous tile, its V, ...
     const Fp32ForwardParams& p = args_.params;
     const bool is_q = step >= kPieces && step < kPieces + kQPieces;
     const int keys_step = step < kPieces ? step : step - kQPieces;
@@ -176,22 +176,23 @@ class ItemStream {
     const int first = (is_q ? 0 : tile * kKeys) + item.piece * Memory::kPieceRows;
     item.from += first * item.stride;
     item.there = moved(is_q ? rows_.rows : rows_.used, first);
-    if (!is_q && item.piece == 0 && tile - 2 >= rows_.begin) {  // the tile but one
+    if (!is_q && item.piece == 0 && tile - 2 >= rows_.begin) {  // prefetches two tiles ahead
       fetch<kKeys>(item.from - 2 * kKeys * item.stride, item.stride, moved(item.there, -2 * kKeys), item.columns);
     }
     return item;
   }
 
  private:
-  // Items left, a tile of keys, when a counter is asked for the next tile of rows: earlier, and a block with a long one
-  // would hold another that others have time for. Where they are taken in turn, the next is found at once.
+  // Items left, one key tile, when the block fetches the next row tile from the work counter. If it fetched earlier, a
+  // block with a long tile would hold another one that idle blocks could take. With static order it computes the next
+  // tile at once.
   static constexpr int kLate = 2 * kPieces;
 
   __device__ static __forceinline__ int count_of(const Fp32Rows& rows) {
     return rows.has_keys() ? kQPieces + 2 * kPieces * (rows.end - rows.begin) : 1;
   }
 
-  // The tile of rows after this one, which was found before.
+  // Starts the next row tile, which was found before.
   __device__ __forceinline__ void begin_rows() {
     ++turn_;
     rows_ = Fp32Rows::load(memory_.rows(turn_));
@@ -199,10 +200,10 @@ class ItemStream {
     find_at_ = rows_.end < 0 ? 0 : args_.order.next ? min(left_, kLate) : left_;
   }
 
-  // By one thread for all.
+  // One thread computes the row tile for all.
   __device__ __forceinline__ void find_rows(int turn) const {
     if (threadIdx.x == 0) store_rows(args_.order.index(static_cast<std::uint32_t>(turn)), turn);
-    barrier_sync(1, Memory::kThreads);  // of four tiles that are held, no one reads the one that is written next
+    barrier_sync(1, Memory::kThreads);  // four tiles are stored, and no thread reads the one that is written next
   }
 
   __device__ __forceinline__ void store_rows(std::uint32_t index, int turn) const {
@@ -225,7 +226,7 @@ class ItemStream {
     rows.store(memory_.rows(turn), place);
   }
 
-  // The first items of a tile of rows.
+  // Prefetches the first items of a row tile.
   __device__ __forceinline__ void fetch_rows(const Fp32Rows& rows) const {
     if (!rows.has_keys()) return;
     const Fp32ForwardParams& p = args_.params;
@@ -236,7 +237,7 @@ class ItemStream {
     fetch<2 * kKeys>(rows.v + first * p.v.row, p.v.row, there, p.dv_dim);
   }
 
-  // To the L2 cache: by a thread a row, or all at once where the rows lie side by side.
+  // Prefetches to the L2 cache: one row per thread, or everything at once if the rows are contiguous.
   template <int kCount>
   __device__ __forceinline__ void fetch(const float* from, std::int64_t stride, const Keys& there, int columns) const {
     static_assert(kCount <= Memory::kThreads);
@@ -254,9 +255,9 @@ class ItemStream {
 
   const Fp32ForwardArgs& args_;
   const Memory& memory_;
-  int turn_ = -1;    // of tiles of rows
-  int left_ = 0;     // items of this one
-  int find_at_ = 0;  // so many left, the next tile of rows is found; 0: there is none
+  int turn_ = -1;    // row tile counter
+  int left_ = 0;     // items left of this row tile
+  int find_at_ = 0;  // number of items left at which to find the next row tile; 0: there is none
   Fp32Rows rows_;
 };
 

@@ -1,7 +1,8 @@
-// fp32 forward on wgmma. Two warpgroups bring rows and split their elements into two fp16 parts (split.cuh), two
-// multiply, each with 64 rows of the block's tile. Three products of parts make one of elements. Tensor cores cut off
-// what does not fit an accumulator, always towards zero, so no sum stays in one for long: after two steps of 16, the
-// smallest products first, it is added with rounding. While one warpgroup weighs, the other multiplies.
+// fp32 forward on wgmma. Two splitter warpgroups load rows and split their elements into two fp16 parts (split.cuh).
+// Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile. Three MMAs of parts make one of
+// elements. Tensor cores truncate towards zero what does not fit an accumulator, so no sum may stay in one for long.
+// After two k-steps of 16, smallest terms first, the kernel adds the result with rounding. One warpgroup computes its
+// softmax while the other runs its matmuls.
 #pragma once
 
 #include <algorithm>
@@ -17,27 +18,27 @@
 
 namespace strobe::cuda::sm90 {
 
-// From products to weights in the Hopper forward for fp32, of a thread's two rows. Weights are relative to their own
-// tile's largest, which brings that to the top of fp16's range whatever came before: just below a power of two, where
-// two parts keep far more than elsewhere. So a row with one key, or with one that outweighs all, has that key's V.
+// Softmax of the Hopper forward for fp32 for a thread's two rows. Probabilities are relative to the largest in their
+// tile, which is scaled to the top of fp16's range regardless of earlier tiles. The top is just below a power of two,
+// where two parts keep far more bits than elsewhere. A row with one key, or with one dominant key, therefore gets that
+// key's V.
 
-inline constexpr float kTopPower = 15;  // the largest weight of a row in a tile is at most 2^15
+inline constexpr float kTopPower = 15;  // the largest probability of a row in a tile is at most 2^15
 inline constexpr float kFromTop = 0x1p-15f;
 
-// 2^power, of a power of at most 0; 0 for NaN, which a difference of infinities is.
+// 2^power for power <= 0; 0 for NaN, which is the difference of two infinities.
 __device__ __forceinline__ float power_of_two(float power) { return exp2_fast(fmaxf(power, -1000.f)); }
 
 struct Fp32TwoRows {
-  float base[2] = {kMinusInfinity, kMinusInfinity};  // log2; weights are relative to it
-  float sum[2] = {0, 0};                             // of this thread's columns
+  float base[2] = {kMinusInfinity, kMinusInfinity};  // log2; probabilities are relative to it
+  float sum[2] = {0, 0};                             // over this thread's columns
 
-  // What a tile's weights do to rows: what was summed before is multiplied with `shrink`, what the tile gives with
-  // `unit`.
+  // Effect of a tile on the rows: `shrink` multiplies the previous sums, `unit` multiplies the tile's contribution.
   struct Step {
     float shrink[2], unit[2];
   };
 
-  // Products become weights. factor: what makes products log2 of weights, by piece of the keys and by row.
+  // Turns MMA results into probabilities. `factor` turns them into log2 units, per item of the keys and per row.
   template <int kCount, int kPieces>
   __device__ __forceinline__ Step weigh(float (&s)[kCount], const float (&factor)[kPieces][2]) {
     constexpr int kInPiece = kCount / kPieces;
@@ -53,14 +54,15 @@ struct Fp32TwoRows {
         for (int i = piece * kInPiece + 2 * h; i < (piece + 1) * kInPiece; i += 4) {
           highest = fmaxf(highest, fmaxf(s[i], s[i + 1]));
         }
-        here = fmaxf(here, __fmaf_ru(highest, factor[piece][h], -kTopPower));  // up, so that no weight passes the top
+        here = fmaxf(here, __fmaf_ru(highest, factor[piece][h], -kTopPower));  // rounds up, so that no probability
+                                                                               // exceeds the top
       }
       here = quad_max(here);
       const float before = base[h];
       base[h] = fmaxf(before, here);
       step.shrink[h] = power_of_two(before - base[h]);
       step.unit[h] = power_of_two(here - base[h]);
-      minus_base[h] = here == kMinusInfinity ? 0 : -here;  // no key of this tile
+      minus_base[h] = here == kMinusInfinity ? 0 : -here;  // no key in this tile
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
@@ -73,7 +75,8 @@ struct Fp32TwoRows {
   }
 };
 
-// Columns n * 8 + 2 * (lane % 4) and the next of both rows of a piece, times the scales of their keys and a factor.
+// Multiplies columns n * 8 + 2 * (lane % 4) and the next of both rows of an item by the scales of their keys and a
+// factor.
 template <int kPiece, int kInPiece, int kCount>
 __device__ __forceinline__ void scale_keys(float (&s)[kCount], std::uint32_t scales, float factor) {
 #pragma unroll
@@ -84,9 +87,9 @@ __device__ __forceinline__ void scale_keys(float (&s)[kCount], std::uint32_t sca
   }
 }
 
-// Where rows of a piece of V have scales of their own, weights take them and are brought to the top of fp16's range
-// again: no other measure than the largest product of weight and scale would do, since the largest rows of V may have
-// the least weights. Units take what that took.
+// If rows of an item of V have separate scales, multiplies the probabilities by them and scales the result to the top
+// of fp16's range again. Only the largest value of probability * scale is a safe reference, since the largest rows of V
+// may have the smallest probabilities. `unit` compensates for the new scale.
 template <int kPiece, int kInPiece, int kCount>
 __device__ __forceinline__ void take_scales_of_v(float (&s)[kCount], float (&unit)[2], std::uint32_t scales) {
   scale_keys<kPiece, kInPiece>(s, scales, kFromTop);
@@ -127,8 +130,8 @@ __device__ __forceinline__ void multiply_scores(float (&s)[kKeys / 2], std::uint
   }
 }
 
-// o += unit * P V, with units by piece of the keys. While a share is multiplied, the one before is added and the
-// weights of the next are split. Nothing touches weights until the products that read them are done.
+// o += unit * P V, with units per item of the keys. While one chunk of MMAs runs, the previous result is added and the
+// probabilities of the next chunk are split. Nothing modifies probabilities before the MMAs that read them complete.
 template <int kKeys, int kD, int kPieces>
 __device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[kKeys / 2], std::uint32_t v,
                                            const float (&unit)[kPieces][2]) {
@@ -158,7 +161,7 @@ __device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[
   });
 }
 
-// Normalises and writes O and LSE of this thread's two rows, or what a split leaves of them.
+// Normalizes and writes O and LSE of this thread's two rows, or their partial results in a split.
 template <int kD, class Work>
 __device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const TilePlace& place, const Work& work,
                                             int row, const Fp32TwoRows& softmax, const float (&o)[kD / 2]) {
@@ -198,13 +201,13 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
                                             int consumer) {
   using Memory = Fp32Memory<kD, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
-  constexpr int kPieces = Memory::kPieces, kInPiece = kKeys / 2 / kPieces;  // of a thread's products
+  constexpr int kPieces = Memory::kPieces, kInPiece = kKeys / 2 / kPieces;  // per thread and item
   using Work = ForwardWork<kRows, kKeys, true, true>;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
-  const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and 8 below
+  const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and lane_row + 8
   RingPlace<Memory::kQStages> q_at;
   RingPlace<Memory::kStages> k_at, v_at;
-  // Every thread speaks for itself: it has read scales.
+  // Every thread arrives on the empty barriers, because every thread has read scales.
   const auto release_k = [&] {
     memory.k_free(k_at.stage).arrive();
     k_at.move();
@@ -227,7 +230,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
     const Sequence& sequence = work.sequence;
     const int row = work.first_row + lane_row;
     const int first = work.first_row + consumer * 64, last = min(first + 63, sequence.q_length - 1);
-    // Tiles of keys that the block's other rows alone use pass by.
+    // Skips key tiles that only other rows of the block use.
     const int used = max(0, first) > last ? 0 : (sequence.allowed(last).hi + kKeys - 1) / kKeys;
     int tile = work.end - 1;
 #pragma unroll 1
@@ -254,14 +257,15 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
     for (; tile >= work.begin; --tile) {
       memory.k_full(k_at.stage).wait(k_at.parity);
       float s[kKeys / 2];
-      // Addresses of operands in registers that a warp has one of, where products read them.
+      // Operand addresses are in uniform registers at the MMAs that read them.
       multiply_scores<kKeys, kD, kRows>(s, q_rows, same_for_warp(memory.k(k_at.stage)));
       float factor[kPieces][2];
       const auto scale_products = [&]<int kPiece>() {
         const float scale = bits_to_float(load_shared(memory.k_piece_scales(k_at.stage) + kPiece * 4));
         if (scale == 0) scale_keys<kPiece, kInPiece>(s, memory.k_scales(k_at.stage), 1);
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {  // neither 0 nor infinite, which would make NaN of scores that are
+        for (int h = 0; h < 2; ++h) {  // clamped to finite and nonzero values: 0 or infinity would turn finite scores
+                                       // into NaN
           factor[kPiece][h] = fminf(fmaxf(scale == 0 ? row_factor[h] : row_factor[h] * scale, 0x1p-126f), 0x1p126f);
         }
       };
@@ -297,7 +301,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
   }
 }
 
-// A kernel's name cannot have an Fp32Shape in it: nvcc 13.0 writes host code then that does not compile.
+// Fp32Shape cannot be a template argument of a kernel: nvcc 13.0 then generates host code that does not compile.
 template <int kSplitters, int kConsumers, int kKeys, int kStages, int kQStages, int kPieces>
 struct Fp32Tiles {
   static constexpr Fp32Shape kShape{kSplitters, kConsumers, kKeys, kStages, kQStages, kPieces};

@@ -15,16 +15,16 @@ struct Fp32ForwardParams : InputParams, OutputParams {
 
 struct Fp32ForwardArgs {
   Fp32ForwardParams params;
-  TileOrder order;  // of the tiles of rows of all query heads, times the splits of their keys
+  TileOrder order;  // schedules the row tiles of all query heads, times the splits of their keys
   Splits splits;
-  float factor = 1;   // products of q and k times this are logits in units of log2
-  float natural = 1;  // the unit of those: scale / factor, which is ln 2 up to the rounding of factor
+  float factor = 1;   // q.k * factor is in units of log2
+  float natural = 1;  // unit of those logits: scale / factor, which is ln 2 up to the rounding of factor
 };
 
 struct Fp32ForwardLaunch {
   Fp32Config config;
   bool uneven = false;    // as in ForwardFacts
-  std::int64_t rows = 0;  // all rows of all heads, as LSE counts them
+  std::int64_t rows = 0;  // all rows of all heads, counted as in LSE
   int multiprocessors = 1;
   void* stream = nullptr;
 };

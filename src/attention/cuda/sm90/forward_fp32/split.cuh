@@ -1,7 +1,7 @@
-// The threads that split in the Hopper forward for fp32: rows come from global memory into registers, are brought to
-// the top of fp16's range by a power of two, and go to shared memory as two fp16 parts. A row of Q has a scale of its
-// own. The rows of a piece of K or V share one where their sizes are alike, which spares those who multiply all work on
-// single scales; else each has its own.
+// Splitter threads of the Hopper forward for fp32. They load rows from global memory into registers and scale them to
+// the top of fp16's range by a power of two. They store the result to shared memory as two fp16 parts. Each row of Q
+// has its own scale. The rows of an item of K or V share one scale if their magnitudes are similar; otherwise each row
+// has its own. A shared scale saves the consumers all work on individual scales.
 #pragma once
 
 #include <utility>
@@ -12,8 +12,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Sizes are alike where any 8 neighbours, unless they are all zeros, have one that is at most so many powers of two
-// below the largest of the piece: parts then keep 2^-29 of every row's largest.
+// Magnitudes are similar if any 8 neighbours, unless all zeros, contain one that is at most this many powers of two
+// below the largest of the item. The parts then keep 2^-29 of every row's largest element.
 inline constexpr std::uint32_t kAlikePowers = 10;
 
 __device__ __forceinline__ float4 load_global(const float* from) {
@@ -33,7 +33,7 @@ class Splitter {
 
   __device__ __forceinline__ explicit Splitter(const Memory& memory) : memory_(memory) {}
 
-  // The item that was begun in registers kPiece goes to shared memory, and `after` is begun in them.
+  // Stores the item in registers kPiece to shared memory, and starts to load `after` into the same registers.
   template <int kPiece>
   __device__ __forceinline__ void finish(const Item& item, const Item& after) {
     Held& held = held_[kPiece];
@@ -46,7 +46,7 @@ class Splitter {
     pass_rows();
   }
 
-  // There are no more tiles.
+  // Signals that there are no more tiles.
   __device__ __forceinline__ void end() {
     wait_for_rows();
     pass_rows();
@@ -74,10 +74,10 @@ class Splitter {
     for (int i = 0; i < kCount; ++i) load(held, i, item);
   }
 
-  // Both parts of 8 elements to a tile of kTileRows rows; `tile`: row 0 of this item in it.
+  // Stores both parts of 8 elements to a tile of kTileRows rows; `tile`: row 0 of this item in it.
   template <int kTileRows>
   __device__ __forceinline__ void put(Held& held, int i, float up, std::uint32_t tile) {
-    warp_sync();  // not before the others have gone, for want of registers
+    warp_sync();  // keeps this put() behind the previous ones, to limit register use
     settle(held[i]);
     std::uint32_t parts[2][4];
 #pragma unroll
@@ -96,7 +96,7 @@ class Splitter {
     if (lane_ == 0) store_shared(scales + static_cast<std::uint32_t>(row(i) * 4), float_to_bits(scale.down));
   }
 
-  // The largest magnitude of 8 elements; those that are not finite, which spoil their own row, left out where kFinite.
+  // Largest magnitude of 8 elements. kFinite excludes non-finite elements, which spoil only their own row.
   template <bool kFinite>
   __device__ static __forceinline__ float largest_of(const Held& held, int i) {
     if constexpr (kFinite) {
@@ -117,8 +117,8 @@ class Splitter {
     return value;
   }
 
-  // Of the whole piece, as bits, which order as the magnitudes do: the largest of all, and of the largest of each 8
-  // that are not zeros the least.
+  // Magnitudes of the whole item as bits, which have the order of the magnitudes: the overall largest, and the smallest
+  // over the maxima of each 8 elements that are not all zeros.
   struct Sizes {
     std::uint32_t largest, least;
     __device__ __forceinline__ bool alike() const { return least + (kAlikePowers << 23) >= largest; }
@@ -136,7 +136,7 @@ class Splitter {
     }
     sizes.largest = warp_max(sizes.largest);
     sizes.least = warp_min(sizes.least);
-    // By turns: no one writes here again before all have met once more.
+    // Alternating buffers: no thread writes here again before all have synchronized once more.
     const std::uint32_t place = memory_.sizes((kFinite ? 2 : 0) + turn_);
     if (lane_index() == 0) {
       const auto warp = static_cast<std::uint32_t>(warp_index());
@@ -158,9 +158,9 @@ class Splitter {
   __device__ __forceinline__ void finish_keys(Held& held, const Item& item, const Item& after) {
     const bool is_v = item.kind == ItemKind::v;
     Sizes sizes = measure<false>(held);
-    if (sizes.largest >= 0x7f800000) sizes = measure<true>(held);  // an infinity is no measure for others
+    if (sizes.largest >= 0x7f800000) sizes = measure<true>(held);  // an infinity must not set the scale of other rows
     if (item.piece == 0) (is_v ? memory_.v_free(at_.stage) : memory_.k_free(at_.stage)).wait(at_.parity ^ 1);
-    const int stage = at_.stage + (is_v ? Memory::kStages : 0);  // those of V lie behind those of K
+    const int stage = at_.stage + (is_v ? Memory::kStages : 0);  // stages of V follow those of K
     const auto before = static_cast<std::uint32_t>(item.piece * Memory::kPieceRows);
     const std::uint32_t tile = memory_.k(stage) + before * 128;
     const auto tell = [&](float scale) {
@@ -213,7 +213,7 @@ class Splitter {
     memory_.q_free(q_stage()).wait((static_cast<std::uint32_t>(passed_ / Memory::kQStages) & 1) ^ 1);
   }
 
-  // A tile of rows to those who multiply.
+  // Publishes a row tile to the consumers.
   __device__ __forceinline__ void pass_rows() {
     if (threadIdx.x == 0) store_place(memory_.place(q_stage()), load_place(memory_.rows(passed_)));
     publish_stores();
@@ -222,20 +222,20 @@ class Splitter {
   }
 
   const Memory& memory_;
-  int turn_ = 0;                   // of measuring
-  int passed_ = 0;                 // tiles of rows
-  int lane_, first_;               // this thread's columns and first row, in chunks of 8 and in the item
-  RingPlace<Memory::kStages> at_;  // a tile of K, then its V
+  int turn_ = 0;                   // buffer index of measure()
+  int passed_ = 0;                 // row tiles published
+  int lane_, first_;               // this thread's column in chunks of 8, and its first row in the item
+  RingPlace<Memory::kStages> at_;  // stage of a tile of K, then of its V
   Held held_[kShape.pieces];
 };
 
 template <int kD, Fp32Shape kShape>
 __device__ __forceinline__ void split_items(const Fp32ForwardArgs& args, const Fp32Memory<kD, kShape>& memory) {
   constexpr int kPieces = kShape.pieces;
-  static_assert(kPieces + 2 <= 4);  // tiles of rows that are held: those of items on their way, this one and the next
+  static_assert(kPieces + 2 <= 4);  // row tiles that are stored: those of items in flight, this one and the next
   ItemStream<kD, kShape> stream(args, memory);
   Splitter<kD, kShape> splitter(memory);
-  Item items[kPieces];  // begun, in the registers of the same index
+  Item items[kPieces];  // in flight, in the registers of the same index
   const auto step = [&]<int kPiece>() {
     Item& item = items[kPiece];
     if (item.kind == ItemKind::end) return false;
