@@ -9,7 +9,7 @@ import zlib
 
 
 def read(path):
-    """The metadata, and each tensor's type, shape and bytes by name."""
+    """Returns the metadata, and each tensor's type, shape and bytes by name."""
     with open(path, "rb") as file:
         data = file.read()
     assert zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little"), "corrupt"
