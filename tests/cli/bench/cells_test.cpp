@@ -121,8 +121,7 @@ TEST(Cells, AFileThatIsNoTextIsQuotedWithoutItsControlBytes) {
 
 TEST(Cells, EndlessFilesAreNotReadToTheirEnd) {
   const Cells cells("");
-  std::filesystem::resize_file(cells.scratch.path() / "cells",
-                               std::uintmax_t{1} << 40);  // a sparse file without content
+  std::filesystem::resize_file(cells.scratch.path() / "cells", std::uintmax_t{1} << 40);  // a sparse file
   const Program program = cells.run(kCommand);
   EXPECT_EQ(program.code, 2);
   EXPECT_NE(program.errors.find("--cells cells: more than 1048576 bytes"), std::string::npos) << program.errors;

@@ -204,8 +204,7 @@ TEST(LmBench, RefusesWhatCannotRunBeforeAnythingDoes) {
     EXPECT_EQ(program.code, 2) << flags;
     EXPECT_NE(program.errors.find(" is there twice\n"), std::string::npos) << program.errors;
   }
-  EXPECT_EQ(run_program("lm bench --size tiny --attention hopper")
-                .errors,  // before a ceiling is measured, not by the library
+  EXPECT_EQ(run_program("lm bench --size tiny --attention hopper").errors,  // before ceilings are measured
             "strobe: --attention hopper: not on device cpu; valid: auto, flash2, frugal, standard, reference\n");
   EXPECT_EQ(run_program("lm nothing").code, 2);
   EXPECT_NE(run_program("lm").output.find("bench"), std::string::npos);

@@ -80,16 +80,15 @@ TEST(PlanSteps, EveryStrategyIsPredictedByItsCallsAndWhenTheyBegin) {
   const lm::ModelShape shape = small_case(1).shape;
   const auto embedding = 4 * static_cast<double>(shape.vocabulary * shape.d_model);
   const Scratch scratch;
-  put_json(
-      scratch, "ddp.json",
-      file_of({{"one process", 0, 1, 0, update},
-               {"naive", 39, 2, 39 * all_reduce(kGradients / 39), update},
-               {"flat", 1, 2, all_reduce(kGradients), update},
-               {"overlap", 39, 2, all_reduce(embedding), update},  // backward is long: only the last call is exposed
-               {"bucketed", 5, 2, all_reduce(bucket), update},
-               {"sharded", 1, 2, all_reduce(kGradients) + half_of_it(kGradients), update / 2},
-               {"sharded-overlap", 5, 2, all_reduce(bucket) + 5 * half_of_it(bucket), update / 2},
-               {"sharded-rs", 5, 2, 6 * half_of_it(bucket), update / 2}}));
+  put_json(scratch, "ddp.json",
+           file_of({{"one process", 0, 1, 0, update},
+                    {"naive", 39, 2, 39 * all_reduce(kGradients / 39), update},
+                    {"flat", 1, 2, all_reduce(kGradients), update},
+                    {"overlap", 39, 2, all_reduce(embedding), update},  // backward is long: only one is exposed
+                    {"bucketed", 5, 2, all_reduce(bucket), update},
+                    {"sharded", 1, 2, all_reduce(kGradients) + half_of_it(kGradients), update / 2},
+                    {"sharded-overlap", 5, 2, all_reduce(bucket) + 5 * half_of_it(bucket), update / 2},
+                    {"sharded-rs", 5, 2, 6 * half_of_it(bucket), update / 2}}));
   const Program program = run_program(std::string(kPlanCheck) + "ddp.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   for (const char* const says :

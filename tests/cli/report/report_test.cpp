@@ -213,8 +213,7 @@ TEST(ReportCommand, FilesOfOthersAreNotReplaced) {
   EXPECT_EQ(scratch.read("page.html"), "<title>my page</title>");
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out/report.html"));
   write(scratch, "page.html", "");
-  for (int i = 0; i < 2; ++i)
-    EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);  // replaces its own page too
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);  // also its own page
 }
 
 // Links under the names that the program chooses inside the folder are not followed.
