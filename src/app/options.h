@@ -22,8 +22,8 @@ struct Option {
   std::string placeholder{};  // placeholder of the value in the help: "N", "on|off|both"
   std::string help{};         // empty: internal flag, hidden from --help
   std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" if none was given
-  std::vector<std::string> words{};  // optional_value: what the next argument, or each item of it where it is a comma
-                                     // list, must be to count as the value
+  std::vector<std::string> words{};  // optional_value: the next argument, or each item of it if it is a comma
+                                     // list, must be one of these to count as the value
 };
 
 // Dash and underscore are equal, as are `--flag value` and `--flag=value`. -h and --help are always valid.

@@ -1,4 +1,4 @@
-"""The decoder of the language model in PyTorch, timed in a process of its own. tools/lm-grid and tools/lm-compile use it.
+"""The decoder of the language model in PyTorch, timed in a separate process. tools/lm-grid and tools/lm-compile use it.
 
 Started as a program it serves cells: one line of JSON in, one line of JSON out. `Peer` is the client.
 """

@@ -1,4 +1,4 @@
-"""Reads a checkpoint with nothing but the standard library, checks it, and says what is in it.
+"""Reads a checkpoint with only the standard library, checks it, and prints its contents.
 
     python3 read_checkpoint.py [--package] FILE      --package: compares with the package safetensors, which needs numpy
 """
