@@ -35,7 +35,7 @@ struct SweepOptions {
 void add_sweep_options(OptionTable& table, SweepOptions& options);
 
 struct SweepPlan {
-  std::vector<bench::Problem> problems;  // of this shard; one per launch
+  std::vector<bench::Problem> problems;  // problems of this shard; one per launch
   std::size_t cells_of_all = 0;          // cells of all shards
   std::vector<std::string> run_words;    // flags of bench for every problem
   RunFlags how;                          // run_words, parsed
