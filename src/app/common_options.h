@@ -16,11 +16,11 @@ Option make_seed_option(std::function<void(std::uint64_t seed)> apply);
 // Skips measuring the machine's rates and changes nothing else.
 Option make_quick_option(bool& target);
 
-// `help`: what the threads are for; the default follows.
+// `help` describes what the threads are for; the default is appended.
 Option make_threads_option(std::string help, std::optional<int>& target);
 
-// The flag, or else STROBE_THREADS, or else the cores. Throws Error(invalid_argument) if the variable is not a number,
-// so call it after all flags are parsed.
+// Returns the flag if it was given, else STROBE_THREADS, else the number of cores. Throws Error(invalid_argument) if
+// the variable is not a number, so call it after all flags are parsed.
 int threads_of(std::optional<int> flag);
 
 }  // namespace strobe

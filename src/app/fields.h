@@ -38,7 +38,7 @@ double checked(const NumberRange& range, double value, Source source = Source::f
 template <class Config>
 struct Field {
   std::string key{}, placeholder{}, help{};
-  std::vector<std::string> aliases{};  // of the flag
+  std::vector<std::string> aliases{};  // aliases of the flag
   bool is_switch = false;
   std::function<void(Config&, std::string_view flag, std::string_view value)> parse{};
   std::function<void(Config&, const Json&)> read{};  // throws Error(invalid_argument) for another type
@@ -48,7 +48,7 @@ struct Field {
   std::function<void(const Config&, Source)> check = [](const Config&, Source) {};
 };
 
-// The table of a configuration, in the order of its help; specialised next to the type.
+// The table of a configuration, in the order of its help. Specialised next to the configuration's type.
 template <class Config>
 std::span<const Field<Config>> fields();
 
@@ -116,7 +116,7 @@ Field<Config> word_field(std::string key, std::string placeholder, T Config::*me
   return field;
 }
 
-// The members that flags have given a value.
+// The members that flags have set.
 template <class Config>
 struct Given {
   Config values;

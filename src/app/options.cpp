@@ -33,7 +33,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// A limit of a range; a small one without an exponent: "0.000004".
+// Formats a limit of a range; a small limit has no exponent: "0.000004".
 std::string limit_text(double limit) {
   char text[32];
   if (limit < 1e-9 || limit >= 1) return fmt::format("{}", limit);

@@ -19,11 +19,11 @@ struct Option {
   std::string name;                    // without the two dashes, spelled as the help shows it: "batch_size"
   std::vector<std::string> aliases{};  // likewise; one of one letter is also a flag with one dash: -n
   Takes takes = Takes::value;
-  std::string placeholder{};  // of the value in the help: "N", "on|off|both"
+  std::string placeholder{};  // placeholder of the value in the help: "N", "on|off|both"
   std::string help{};         // empty: internal flag, hidden from --help
   std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" if none was given
-  std::vector<std::string> words{};  // optional_value: what the next argument, or each item of it where it is a comma
-                                     // list, must be to count as the value
+  std::vector<std::string> words{};  // optional_value: the next argument, or each item of it if it is a comma
+                                     // list, must be one of these to count as the value
 };
 
 // Dash and underscore are equal, as are `--flag value` and `--flag=value`. -h and --help are always valid.
@@ -43,7 +43,7 @@ class OptionTable {
   void take_words(std::function<void(std::string_view word)> apply) { take_word_ = std::move(apply); }
 
   enum class Outcome { run, help };
-  enum class Again { refused, replaces };  // a flag that was given before, under whichever of its names
+  enum class Again { refused, replaces };  // a flag that was already given, under any of its names
   // Throws Error(invalid_argument) for an unknown flag (with the nearest ones), a missing value or a stray word.
   Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;
 
@@ -53,7 +53,7 @@ class OptionTable {
   const Option* find(std::string_view flag) const;
   [[noreturn]] void refuse_unknown(std::string_view flag) const;
 
-  std::string subject_;  // for errors: "a configuration" whose flags these are
+  std::string subject_;  // subject of errors: "a configuration"
   std::vector<Option> options_;
   std::function<void(std::string_view word)> take_word_;
 };
@@ -64,20 +64,20 @@ Option make_switch(std::string name, std::string help, bool& target);
 // Candidates close to a misspelled word, nearest first; all candidates if none is close.
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-// Values. Each throws Error(invalid_argument) with the flag, the value and what is valid.
+// Parsers of values. Each throws Error(invalid_argument) with the flag, the value and the valid range.
 std::int64_t parse_integer(std::string_view flag, std::string_view value, std::int64_t least, std::int64_t most);
 double parse_number(std::string_view flag, std::string_view value, double least, double below);  // in [least, below)
 double parse_seconds(std::string_view flag, std::string_view value);
 
-// Any text that is not empty: an empty one is mostly an unset variable of a script.
+// Any text that is not empty: an empty one is usually an unset variable of a script.
 std::string parse_text(std::string_view flag, std::string_view value);
 std::int64_t parse_bytes(std::string_view flag, std::string_view value);  // "24G", "512M", "1000000"
 std::string parse_word(std::string_view flag, std::string_view value, const std::vector<std::string>& valid);
 [[noreturn]] void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item);
 std::vector<std::string> split(std::string_view text, char separator);
 
-// Apply of a flag whose value is stored in `target`, an object or an optional of one. The words are those of
-// parse_word; `of` turns one into a value.
+// Returns an `apply` that stores the flag's value in `target`, an object or an optional. The words are those of
+// parse_word; `of` converts a word to a value.
 template <class Target, class Parse>
 auto into(Target& target, Parse parse) {
   return [&target, parse](std::string_view flag, std::string_view value) { target = parse(flag, value); };
@@ -104,7 +104,7 @@ auto word_into(Target& target, std::vector<std::string> words, Of of = {}) {
       [&target, words = std::move(words), of](auto flag, auto value) { target = of(parse_word(flag, value, words)); };
 }
 
-// A comma list whose items parse(flag, item) parses. Throws Error(invalid_argument) if two items are equal.
+// Parses a comma list; parse(flag, item) parses each item. Throws Error(invalid_argument) if two items are equal.
 template <class Parse>
 auto parse_list(std::string_view flag, std::string_view value, Parse parse) {
   std::vector<decltype(parse(flag, value))> items;

@@ -25,10 +25,10 @@ int run_as_program(const char* name, int count, char** words, int (*run)(Argumen
 // writing to it fails with EBADF, as it does on a closed descriptor, so that lost results are still a failure.
 void secure_standard_descriptors() noexcept;
 
-// A command of a program, or of a command that has commands of its own.
+// A command of a program, or of a command that has subcommands.
 struct Command {
   const char* name;
-  const char* help;  // a line
+  const char* help;  // one line
   int (*run)(Arguments);
 };
 
@@ -40,7 +40,7 @@ const Command& find_command(std::span<const Command> commands, std::string_view 
 
 bool asks_for_help(std::string_view word);  // --help, -h
 
-// A word as a shell takes it, and "strobe NAME WORD ...", the command that repeats a row.
+// Quotes a word for a shell. quoted_command returns "strobe NAME WORD ...", the command that repeats a row.
 std::string quoted(std::string_view word);
 std::string quoted_command(std::string_view name, std::span<const std::string_view> words);
 

@@ -18,7 +18,7 @@ std::size_t terminal_width() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-constexpr double kSettled = 2;  // seconds of work, after which what the first calls load no longer counts
+constexpr double kSettled = 2;  // seconds of work after which the loading time of the first calls no longer counts
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// What long commands show while they work: a progress bar on a terminal, and once how much time is left.
+// Progress of long commands: a bar on a terminal, and one line with the time left.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,14 @@ std::string bar_text(std::size_t done, std::size_t total);
 // "2 min 5 s"
 std::string duration_text(double seconds);
 
-// show_progress, cut to the terminal's width.
+// show_progress, truncated to the terminal's width.
 void show_fitting_progress(std::string text);
 
-// Prints once on standard error how long a command will take, if that is more than a minute, by its rate so far.
+// Prints once on standard error how long a command will take, if that is more than a minute. Extrapolates the rate so
+// far.
 class Forecast {
  public:
-  explicit Forecast(const char* of = "") : of_(of) {}  // what ends then; "": the command
+  explicit Forecast(const char* of = "") : of_(of) {}  // name of the part that the forecast is for; "": the command
   void print_once(double seconds_left);
 
   static constexpr double kLong = 60;  // seconds
@@ -28,12 +29,12 @@ class Forecast {
   bool printed_ = false;
 };
 
-// The same for work whose amount is known, in any unit.
+// The same forecast for work whose amount is known, in any unit.
 class WorkForecast {
  public:
   explicit WorkForecast(double work) : left_(work) {}
 
-  // 0 seconds: this part was left out, or does not predict the others.
+  // Seconds 0 means that this part was skipped or does not predict the others.
   void done(double work, double seconds);
 
  private:

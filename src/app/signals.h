@@ -11,8 +11,8 @@ namespace strobe {
 // SIGBUS's line; both arguments must outlive the process's work.
 void end_cleanly_on_signals(const char* program, void (*signal_message)() noexcept = nullptr);
 
-// False if the parent process ignores the signal (nohup), so that this one does too. A terminal's Ctrl-C (SIGINT)
-// and SIGTERM always end the program.
+// False if the parent process ignores the signal (nohup); this process then ignores it too. A terminal's Ctrl-C
+// (SIGINT) and SIGTERM always end the program.
 bool is_handled(int number);
 
 // From now on the first of those signals is only stored: the program checks it between two steps, saves and ends.

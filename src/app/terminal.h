@@ -17,16 +17,16 @@ void note_lost_output(int error);
 // Throws Error(runtime) if text was dropped, unless the reader has closed the pipe (`| head`).
 void check_output();
 
-// Writes to standard error, for text next to data on standard output.
+// Writes to standard error: text that accompanies data on standard output.
 void print_aside(std::string_view text);
 
-// One line per note, with "note: " before it.
+// One line per note, prefixed with "note: ".
 std::string note_lines(const std::vector<std::string>& notes);
 
 // The name that begins the lines below; default "strobe".
 void set_program_name(std::string_view name);
 
-// Writes one line to standard error, with "strobe: " before it.
+// Writes one line to standard error, prefixed with "strobe: ".
 void complain(std::string_view text) noexcept;
 
 // Replaces the line that is written to standard error when a signal ends the program.

@@ -55,7 +55,7 @@ std::string program_help() {
 }
 
 int run_help(Arguments arguments) {
-  const bool of_group = !arguments.empty() && arguments[0] == "lm";  // "lm train" is the name of one
+  const bool of_group = !arguments.empty() && arguments[0] == "lm";  // "lm train" is the name of one command
   if (arguments.size() > (of_group ? 2 : 1)) {
     fail(ErrorCode::invalid_argument, "\"{}\": help takes the name of one command", printable(arguments.back()));
   }

@@ -1,4 +1,4 @@
-// The commands of strobe, one function each; returns the exit code. main.cpp calls.
+// The commands of strobe, one function each, called by main.cpp. Each returns the exit code.
 #pragma once
 
 #include <string_view>
@@ -34,8 +34,8 @@ int run_lm_train(Arguments arguments);
 int run_lm_sample(Arguments arguments);
 
 // On a rank of `strobe launch`, bad input goes to the launcher, which prints it once for all ranks. The first function
-// is called before anything else and takes the launcher's file out of the environment; the second returns false if
-// there is no launcher, so that the caller prints the line.
+// must be called first and removes the launcher's file from the environment. The second returns false if there is no
+// launcher, so that the caller prints the line.
 void take_launchers_file();
 bool report_to_launcher(std::string_view line);
 

@@ -57,7 +57,7 @@ LineReader::Heard LineReader::hear(std::string& line, double seconds) {
 Json request(int to, LineReader& from, const std::string& name, const Json& message, double timeout_seconds,
              const std::function<ChildEnd(double patience_seconds)>& end) {
   const auto crash = [&] { throw ChildError(ChildError::Kind::crashed, fmt::format("{} {}", name, end(2).text())); };
-  // Requests are far smaller than the buffer of a pipe or socket, so that this does not block.
+  // Requests are far smaller than the buffer of a pipe or socket, so this write does not block.
   if (write_all(to, message.dump() + "\n") != 0) crash();
   std::string answer;
   const LineReader::Heard heard = from.hear(answer, timeout_seconds);
@@ -102,7 +102,7 @@ int Child::wait_or_kill(double seconds) {
   const double deadline = now_seconds() + seconds;
   while (is_running()) {
     if (now_seconds() >= deadline) {
-      kill(-pid_, SIGKILL);  // its group: what it started too
+      kill(-pid_, SIGKILL);  // the process group, with every process that the child started
       kill(pid_, SIGKILL);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -147,7 +147,7 @@ Printed run_to_end(const std::vector<std::string>& command, double most_seconds)
       text += line + "\n";
     } else if (!running) {
       break;
-    } else if (heard == Child::Heard::end) {  // of its output
+    } else if (heard == Child::Heard::end) {  // end of the child's output
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     if (now_seconds() - begin > most_seconds) {

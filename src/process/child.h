@@ -1,4 +1,4 @@
-// A child process that writes lines, of its own accord or as answers to lines that it gets, and ends with its parent.
+// A child process that writes lines, unprompted or as answers to the parent's lines, and ends with its parent.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@
 
 namespace strobe {
 
-// A child that was asked gave no answer: it ended, or took too long and was ended.
+// A child gave no answer to a request: it ended, or it timed out and was ended.
 class ChildError : public Error {
  public:
   enum class Kind { timeout, crashed };
@@ -44,18 +44,18 @@ class LineReader {
   explicit LineReader(Descriptor descriptor, std::size_t longest_line = kLongestLine)
       : descriptor_(std::move(descriptor)), longest_line_(longest_line) {}
 
-  // Waits for the next line; one that has been written is read even if no time is left. A line that is too long counts
-  // as the end.
+  // Waits for the next line; a line that is already written is read even if no time is left. A line that is too long
+  // counts as the end.
   enum class Heard { line, nothing, end };
   Heard hear(std::string& line, double seconds);
-  const std::string& unended_line() const { return pending_; }  // after `end`: text behind the last line
+  const std::string& unended_line() const { return pending_; }  // after `end`: text after the last line
   int descriptor() const { return descriptor_.get(); }
 
  private:
   Descriptor descriptor_;
   std::size_t longest_line_;
   std::string pending_;       // read, but not yet handed out
-  std::size_t searched_ = 0;  // so much of it has no end of line
+  std::size_t searched_ = 0;  // length of the prefix that has no end of line
 };
 
 // Sends a line and returns the answer. Throws ChildError with kind timeout if none comes in time, else with kind
@@ -64,19 +64,19 @@ Json request(int to, LineReader& from, const std::string& name, const Json& mess
              const std::function<ChildEnd(double patience_seconds)>& end);
 
 struct ChildOptions {
-  std::vector<int> descriptors{};                       // the child finds them as 3, 4 and so on
-  std::string folder{};                                 // its working folder; empty: that of this process
-  std::size_t longest_line = LineReader::kLongestLine;  // a child that writes a longer one has failed
+  std::vector<int> descriptors{};                       // inherited by the child as descriptors 3, 4 and so on
+  std::string folder{};                                 // working folder of the child; empty: that of this process
+  std::size_t longest_line = LineReader::kLongestLine;  // a child that writes a longer line has failed
 };
 
 class Child {
  public:
   using Heard = LineReader::Heard;
 
-  // Starts the program, in a process group of its own: a terminal's Ctrl-C reaches the parent only.
+  // Starts the program in its own process group, so that a terminal's Ctrl-C reaches the parent only.
   // Throws Error(unsupported) if the program cannot be started.
   Child(const std::vector<std::string>& command, const ChildOptions& options);
-  ~Child();  // closes its input and, where that does not end it, kills it
+  ~Child();  // closes the child's input; kills the child if that does not end it
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
@@ -84,7 +84,7 @@ class Child {
   // that it wrote to its error output).
   Json request(const Json& message, double timeout_seconds);
 
-  void close_input() { input_.reset(); }  // a child that reads its input does not wait
+  void close_input() { input_.reset(); }  // a child that reads its input then sees its end
 
   // After `end` call end().
   Heard hear(std::string& line, double seconds) { return output_.hear(line, seconds); }
@@ -92,7 +92,7 @@ class Child {
   int input() const { return input_.get(); }
   LineReader& output() { return output_; }
 
-  // Gives the child so many seconds to end by itself, then kills it.
+  // Gives the child `patience_seconds` to end by itself, then kills it.
   ChildEnd end(double patience_seconds);
 
   bool is_running();
@@ -104,13 +104,13 @@ class Child {
 
   std::string name_;
   pid_t pid_ = -1;
-  std::optional<int> ended_;   // the wait status, until end() returns it
+  std::optional<int> ended_;   // wait status, until end() returns it
   Descriptor input_, errors_;  // errors_: an unnamed file that takes its error output
   LineReader output_;
 };
 
-// Output and end of a command without input. The end of the command counts, not that of its output: a helper that it
-// leaves behind may hold that open. Throws Error(runtime) if it takes longer, and ends it.
+// Output and end of a command without input. Waits for the end of the command, not of its output, which a helper that
+// it leaves behind may hold open. If the command takes longer, ends it and throws Error(runtime).
 struct Printed {
   std::string text;
   ChildEnd end;

@@ -18,7 +18,7 @@
 namespace strobe {
 namespace {
 
-constexpr int kCannotExecute = 127;  // exit code of a shell
+constexpr int kCannotExecute = 127;  // exit code that a shell uses
 
 std::vector<char*> words_of(const std::vector<std::string>& command) {
   std::vector<char*> words;
@@ -27,9 +27,9 @@ std::vector<char*> words_of(const std::vector<std::string>& command) {
   return words;
 }
 
-// Gives descriptor i of the list the number i, unless it is -1. Returns the descriptor `report` on a number above them.
+// Moves descriptor i of the list to number i, unless it is -1. Returns the descriptor `report`, moved above them.
 int arrange(std::span<int> descriptors, int report) {
-  // Lift all above the final numbers first, so that no dup2 overwrites one that is still needed.
+  // First move all of them above the final numbers, so that no dup2 overwrites a descriptor that is still needed.
   const int count = static_cast<int>(descriptors.size());
   for (int& descriptor : descriptors) descriptor = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, count);
   report = fcntl(report, F_DUPFD_CLOEXEC, count);
@@ -74,7 +74,7 @@ pid_t spawn(const std::vector<std::string>& command, const SpawnOptions& options
     const int error = errno;
     static_cast<void>(!write(report, &error, sizeof(error)));
   });
-  if (options.own_group) setpgid(child, child);  // whichever of the two comes first
+  if (options.own_group) setpgid(child, child);  // the parent or the child, whichever runs first
   failure.write.reset();
   int error = 0;
   ssize_t got;

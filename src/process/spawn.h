@@ -21,10 +21,10 @@ struct Pipe {
 
 struct SpawnOptions {
   int input = -1, output = -1, errors = -1;  // descriptors of the child's standard streams; -1: this process's own
-  std::vector<int> descriptors{};            // the child finds them as 3, 4 and so on
+  std::vector<int> descriptors{};            // inherited by the child as descriptors 3, 4 and so on
   enum class Others { closed, inherited } others = Others::closed;  // descriptors that are not close-on-exec
   std::string folder{};                                             // working folder; empty: this process's
-  bool own_group = true;                // a process group of its own: a terminal's Ctrl-C does not reach it
+  bool own_group = true;                // its own process group, which a terminal's Ctrl-C does not reach
   int death_signal = SIGKILL;           // sent to the child when this thread ends
   std::function<void()> before_exec{};  // runs in the child, last
 };
@@ -36,16 +36,16 @@ pid_t spawn(const std::vector<std::string>& command, const SpawnOptions& options
 // Forks a child that runs `body` and does not return from it.
 pid_t fork_child(int death_signal, const std::function<void()>& body);
 
-// Replaces this process by a program. Throws Error(unsupported) if it cannot be executed.
+// Replaces this process with a program. Throws Error(unsupported) if it cannot be executed.
 [[noreturn]] void become(const std::vector<std::string>& command);
 
-// Waits for the end of a child; the wait status.
+// Waits for the end of a child and returns the wait status.
 int wait_for(pid_t child);
 
-// The exit code of a shell for a wait status: 128 + signal for a child that a signal ended.
+// The exit code that a shell has for a wait status: 128 + signal if a signal ended the child.
 int exit_code_of(int status);
 
-// The path of this program. Throws Error(runtime) if /proc does not have it.
+// The path of this program. Throws Error(runtime) if /proc does not provide it.
 std::filesystem::path this_program();
 
 }  // namespace strobe

@@ -27,7 +27,7 @@
 namespace strobe {
 namespace {
 
-// A descendant's session holds descendants only. One signal to the group ends a group that keeps forking.
+// A descendant's session contains only descendants. One signal to the group ends a group that keeps forking.
 void kill_with_group(pid_t process) {
   if (getsid(process) > 0 && getsid(process) != getsid(0)) kill(-getpgid(process), SIGKILL);
   kill(process, SIGKILL);

@@ -1,4 +1,4 @@
-// Parents and children of processes, from /proc, and signals to them. `launch` and `cases judge` call.
+// Parents and children of processes, read from /proc, and signals to them. `launch` and `cases judge` use it.
 #pragma once
 
 #include <sys/types.h>
@@ -30,18 +30,19 @@ class ChildSubreaper {
   ChildSubreaper(const ChildSubreaper&) = delete;
   ChildSubreaper& operator=(const ChildSubreaper&) = delete;
 
-  // True for a child that this process had before: one of the shell that became this program by exec.
+  // True for a child that this process had before this object: one that the shell started before it became this program
+  // by exec.
   bool had(pid_t child) const;
 
-  // Kills and reaps all other children, with their process groups, until none is left: their orphans become children in
-  // turn. Only this process waits for them, so that no pid is reused before. Returns how many still run after 10 s.
+  // Kills and reaps all other children with their process groups until none is left: their orphans become children in
+  // turn. Only this process waits for them, so no pid is reused before. Returns how many still run after 10 s.
   std::size_t end_others() const;
 
  private:
   const std::vector<pid_t> earlier_;
 };
 
-// A process by its pidfd. On kernels without pidfds: by its pid, which is checked before each signal.
+// Identifies a process by its pidfd. On kernels without pidfds: by its pid, which is checked before each signal.
 class ProcessHandle {
  public:
   // The process that connected this Unix socket, according to the kernel.

@@ -1,4 +1,4 @@
-// Holds cells to limits: each value of each requirement, then what holds of all of them together.
+// Checks cells against limits: first each value of each requirement, then limits on all cells together.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -16,7 +16,7 @@ struct Value {
   Place at;
   double value = 0;
   double margin = 0;     // above 1: better than the limit
-  std::string reason{};  // there is no value
+  std::string reason{};  // why there is no value
   bool holds = false;
 };
 
@@ -25,7 +25,7 @@ bool holds(const Bound& bound, double value) {
   return is_at || (bound.is_least ? value > bound.limit : value < bound.limit);
 }
 
-// The value of the bound that is furthest beyond its limit, or nearest to it. None if nothing can be asked here.
+// The value of the bound that is furthest beyond its limit, or nearest to it. None if no bound applies here.
 std::optional<Value> value_at(const Requirement& requirement, const Place& at, const MeasuredValues& values) {
   Value found{.at = at};
   bool any = false, left_out = false;
@@ -53,7 +53,7 @@ bool is_of_whole_cell(const Requirement& requirement) {
   return measure == Measure::peak_mb || measure == Measure::memory;
 }
 
-// The passes that a requirement is about: those it names, else those that were timed.
+// The passes that a requirement applies to: those it names, else those that were timed.
 std::vector<Place> places_in(const Requirement& requirement, const Cell& cell) {
   if (is_of_whole_cell(requirement) || cell.status != "ok") return {{&cell, std::nullopt}};
   std::vector<Place> places;
@@ -143,7 +143,7 @@ struct Column {
   Bound bound;
 };
 
-// The measures of the limits, each once; those of every cell have columns of their own.
+// The measures of the limits, each once. Measures of every cell get their own columns.
 std::vector<Column> columns_of(const Limits& limits) {
   std::vector<Column> columns;
   std::set<std::string> known;
@@ -162,7 +162,7 @@ std::vector<Column> columns_of(const Limits& limits) {
   return columns;
 }
 
-// "ok", or "MISSED" with the reason if there is no value, for each place that a limit on each value is about.
+// "ok" or "MISSED" for each place that a limit on each value applies to; "MISSED" has the reason if there is no value.
 std::map<Place, std::string> place_verdicts(const std::vector<Finding>& findings) {
   std::map<Place, std::string> verdicts;
   for (const Finding& finding : findings) {

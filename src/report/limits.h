@@ -15,11 +15,11 @@
 namespace strobe::report {
 
 enum class Measure {
-  milliseconds,      // of the pass
-  speedup,           // time of the reference in the same run over the cell's own
-  share_of_product,  // FLOP/s over the matrix-product rate of the same run
+  milliseconds,      // time of the pass
+  speedup,           // time of the reference in the same run over that of the cell
+  share_of_product,  // FLOP/s over the matmul rate of the same run
   share_of_copy,     // bytes that a pass must move per second, over the copy rate of the same run
-  share_of_plain,    // rate over that of the same implementation and sizes without masks of its own or options
+  share_of_plain,    // rate over that of the same implementation and sizes without masks and options
   peak_mb,           // MB are 2^20 bytes
   memory,            // peak over that of the reference
   change_low,        // ends of the 95 % interval of the times' ratio, B over A
@@ -28,22 +28,22 @@ enum class Measure {
 
 struct Bound {
   Measure measure;
-  std::string reference;  // of speedup and memory: an implementation
-  bool is_least = true;   // the value is at least `limit`, else at most
+  std::string reference;  // reference implementation of speedup and memory
+  bool is_least = true;   // true: the value must be at least `limit`; false: at most
   bool is_strict = false;
   double limit = 0;
 };
 
 struct Requirement {
-  enum class Kind { each, mean, shown };  // of cells' values; mean: geometric; shown: no limit
+  enum class Kind { each, mean, shown };  // each cell's value, their geometric mean, or no limit (shown)
   Kind kind = Kind::each;
-  double share = 1;           // of the values that a limit must hold for
-  std::vector<Pass> passes;   // none: those that were timed
-  std::vector<Bound> bounds;  // one that holds is enough
-  std::string text;           // as the file has it
+  double share = 1;           // share of the values that must meet the limit
+  std::vector<Pass> passes;   // empty: the passes that were timed
+  std::vector<Bound> bounds;  // one bound must hold
+  std::string text;           // the requirement as written in the file
   std::vector<CaseWord> cells;
   std::string cells_text;
-  std::string implementation;  // "": all
+  std::string implementation;  // "": all implementations
 };
 
 struct Limits {
@@ -62,8 +62,8 @@ struct Judgement {
   std::size_t limits = 0, missed = 0;
 };
 
-// Holds B's cells to the limits. `comparison` is of A and B, for limits on a change; null: there are none of these.
-// Throws Error(invalid_argument) if no limit is about any of the cells.
+// Checks B's cells against the limits. `comparison` is of A and B, for limits on a change; null if no limit is on a
+// change. Throws Error(invalid_argument) if no limit applies to any of the cells.
 Judgement judge(const Limits& limits, std::span<const Cell> cells, const Comparison* comparison, Estimate estimate);
 
 bool needs_comparison(const Limits& limits);

@@ -7,13 +7,13 @@
 namespace strobe::report {
 namespace {
 
-// Keys of a config by which a cell differs from its plain one.
+// Keys of a config in which a cell may differ from its plain cell.
 constexpr std::string_view kFeatureKeys[] = {"window",        "align", "softcap", "alibi",   "bias",
                                              "bias_gradient", "sinks", "dropout", "lengths", "num_kv_heads"};
 
 bool is_feature(std::string_view name) { return std::ranges::find(kFeatureKeys, name) != std::end(kFeatureKeys); }
 
-// A value in a config as the text of a case has it: "on", "3:-1", "bf16", "64". Defaults are "off".
+// A config's value in the syntax of a case: "on", "3:-1", "bf16", "64". Defaults are "off".
 std::string option_text(const std::string& json) {
   if (json == "true") return "on";
   const bool is_default = json == "false" || json == "null" || json == "0" || json == "[]" || json == "[-1,-1]" ||
@@ -34,7 +34,7 @@ bool in_list(std::string_view list, std::string_view value) {
   }
 }
 
-// The members of a config that its plain cell has too.
+// The members of a config that its plain cell shares.
 std::string plain_identity(const Config& config) {
   std::string identity = "plain ";
   for (const auto& [name, value] : config.members) {
@@ -68,7 +68,7 @@ Measured share(std::optional<double> rate, const std::optional<double>& ceiling,
   return ceiling.value_or(0) > 0 ? quotient(rate, ceiling) : Measured{{}, reason};
 }
 
-// Why there is nothing to compare with.
+// Explains why there is no reference to compare with.
 Measured without_reference(const Cell* other, const std::string& name) {
   if (!other) return {{}, name + " is not there"};
   const std::string& reason = other->reason.empty() ? other->status : other->reason;

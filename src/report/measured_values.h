@@ -1,4 +1,4 @@
-// Values of the measures that limits name, in a pass of a cell.
+// Values of the measures that limits name, for one pass of a cell.
 #pragma once
 
 #include <map>
@@ -20,14 +20,14 @@ struct Place {
 
 struct Measured {
   std::optional<double> value;
-  std::string reason{};      // if there is no value
-  bool is_left_out = false;  // the reference ran out of memory, so there is no ratio to ask for
+  std::string reason{};      // why there is no value
+  bool is_left_out = false;  // the reference ran out of memory, so there is no ratio to check
 };
 
-// True if the requirement's implementation and cells are those of this one.
+// True if the requirement applies to this implementation and cell.
 bool is_selected(const Requirement& requirement, const Cell& cell);
 
-// Values of measures. Finds the other cells that a measure needs, so `cells` must outlive it.
+// Computes the values of measures. Looks up the other cells that a measure needs, so `cells` must outlive it.
 class MeasuredValues {
  public:
   MeasuredValues(std::span<const Cell> cells, const Comparison* comparison, Estimate estimate);

@@ -1,6 +1,6 @@
 // How the warpgroups and blocks of the Hopper backward share key tiles, on a GPU, against float64 and bit by bit. Up to
-// head dimension 128 two warpgroups alternate row tiles with few heads. With many heads, and with ordered accumulation of
-// dQ, each owns part of the keys. Above, blocks work in pairs.
+// head dimension 128 two warpgroups alternate row tiles with few heads. With many heads, and with ordered accumulation
+// of dQ, each owns part of the keys. Above, blocks work in pairs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

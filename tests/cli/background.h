@@ -1,4 +1,4 @@
-// The program in the background, to be disturbed while it runs.
+// Runs the program in the background, so that a test can disturb it.
 #pragma once
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ namespace strobe::test {
 
 inline void pause_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-// Looks until it is so, for as long as any machine may take.
+// Polls until the condition is true, for at most a minute.
 template <class Condition>
 bool becomes(Condition condition) {
   for (int i = 0; i < 60 * 50 && !condition(); ++i) pause_for(0.02);
@@ -34,7 +34,7 @@ inline std::vector<std::string> words_in(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-// After fork, in the child: becomes the program, in the scratch folder.
+// Called in the child after fork: executes the program in the scratch folder.
 [[noreturn]] inline void become_program(const std::string& arguments, const Scratch& scratch) {
   std::vector<std::string> words = words_in(arguments);
   std::vector<char*> pointers{const_cast<char*>(STROBE_PROGRAM)};
@@ -45,9 +45,9 @@ inline std::vector<std::string> words_in(const std::string& text) {
   _exit(127);
 }
 
-class Background {  // killed where nobody waited for its end
+class Background {  // the destructor kills the program if wait() was not called
  public:
-  // `errors`: the file in the scratch folder that its standard error goes to; empty: nowhere.
+  // `errors` names the file in the scratch folder that receives standard error; empty: /dev/null.
   Background(const std::string& arguments, const Scratch& scratch, const std::string& errors = "") : pid_(fork()) {
     if (pid_ != 0) return;
     const int nowhere = open("/dev/null", O_RDWR);
@@ -66,7 +66,8 @@ class Background {  // killed where nobody waited for its end
 
   void send(int signal) const { kill(pid_, signal); }
 
-  // Has a temporary file open: one without a name ("/tmp/#1234 (deleted)") or with one of temporary_file.h.
+  // True if the program has a temporary file open: an unnamed one ("/tmp/#1234 (deleted)") or a named one of
+  // temporary_file.h.
   bool has_temporary_file() const {
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(pid_) + "/fd", error)) {
@@ -81,7 +82,7 @@ class Background {  // killed where nobody waited for its end
     return waitid(P_PID, static_cast<id_t>(pid_), &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid != 0;
   }
 
-  // The exit code, or 128 and the signal that it died of.
+  // Returns the exit code, or 128 + the signal that ended the program.
   int wait() {
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
@@ -92,7 +93,7 @@ class Background {  // killed where nobody waited for its end
   pid_t pid_;
 };
 
-// All that the program writes to a terminal of 100 columns.
+// Returns everything that the program writes to a terminal of 100 columns.
 inline std::string run_on_terminal(const std::string& arguments, const Scratch& scratch) {
   int terminal = -1;
   winsize size{.ws_row = 25, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
@@ -106,7 +107,7 @@ inline std::string run_on_terminal(const std::string& arguments, const Scratch& 
   return text;
 }
 
-// Processes whose command line has the text in it.
+// Number of processes whose command line contains the text.
 inline int processes_with(const std::string& text) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -1,4 +1,4 @@
-// The launcher ./strobe and .ci/run, as far as they end before they build anything.
+// The launcher ./strobe and .ci/run, up to the point where they would build.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -8,7 +8,7 @@ namespace {
 
 TEST(Launcher, RefusesWhatItDoesNotKnowAndLeavesNothing) {
   const Scratch scratch;
-  // A root with the launcher and the presets alone, so that whatever it would leave is seen.
+  // A source root with only the launcher and the presets, so that every file left behind is seen.
   ASSERT_EQ(run_command("cp '" STROBE_SOURCE_DIR "/strobe' '" STROBE_SOURCE_DIR "/CMakePresets.json' .", scratch).code,
             0);
   const auto refused = [&](const std::string& variables, const std::string& says,
@@ -23,7 +23,7 @@ TEST(Launcher, RefusesWhatItDoesNotKnowAndLeavesNothing) {
   refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; it may be release, cuda, debug, asan, tsan");
   refused("STROBE_PRESET=base", "STROBE_PRESET is 'base'; it may be release, cuda, debug, asan, tsan");
   refused("STROBE_PRESET= STROBE_CUDA=perhaps", "STROBE_CUDA is 'perhaps'; it may be on, off or auto");
-  // What ctest knows gets as far as the preset.
+  // Valid ctest flags pass the check and fail at the preset.
   refused("", "test --foo: not a flag of ctest that is taken here; valid: -R -E ", "test --foo");
   refused("", "test -Z: not a flag of ctest", "test -R cli -j 2 -Z");
   refused("", "test -Z: not a flag of ctest", "test --repeat=until-pass:2 -Z");
@@ -39,8 +39,8 @@ TEST(Launcher, RefusesWhatItDoesNotKnowAndLeavesNothing) {
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
-// .ci/run looks for nvcc where the launcher does. Its stage `install` ends at once where nothing is built, and says of
-// which preset.
+// .ci/run looks for nvcc where the launcher does. If nothing is built, its stage `install` ends at once and names the
+// preset.
 TEST(CiRun, FindsNvccInCudaHome) {
   const Scratch scratch;
   const std::string setup =

@@ -1,4 +1,4 @@
-// Flags as a user gives them, and --seed, --quick and --threads, which many commands have.
+// Flags as users give them, and --seed, --quick and --threads, which many commands share.
 #include <gtest/gtest.h>
 #include <set>
 #include <string>
@@ -12,7 +12,7 @@ namespace {
 
 struct BadInput {
   const char* arguments;
-  const char* says;  // part of the one line
+  const char* says;  // part of the error line
 };
 
 class RefusesBadInput : public testing::TestWithParam<BadInput> {};
@@ -179,7 +179,7 @@ std::vector<std::string> commands_with(const std::string& flag) {
   return commands;
 }
 
-// The one help text and the one error for a bad value.
+// Checks that all commands have the same help text and the same error for a bad value.
 void expect_one_definition(const std::string& flag, const std::string& bad, const std::string& error) {
   std::set<std::string> texts;
   for (const std::string& command : commands_with(flag)) {

@@ -1,5 +1,4 @@
-// The program end to end: bench writes what the spec says, explain and env print what they promise, signals and
-// closed pipes leave nothing half-written.
+// The program end to end: output of bench, explain and env, signals, and closed pipes. No file may be half-written.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -73,7 +72,7 @@ TEST(Bench, DashIsTheStandardOutput) {
   const Program program = run_program(small("--output -"), scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_EQ(Json::parse(program.output).at("status").as_string(), "ok");
-  EXPECT_NE(program.errors.find("forward ms"), std::string::npos) << program.errors;  // the table, aside
+  EXPECT_NE(program.errors.find("forward ms"), std::string::npos) << program.errors;  // the table is here
   EXPECT_EQ(scratch.entries(), 0u);
 }
 
@@ -172,7 +171,7 @@ TEST(Bench, MissingPeerCostsItsRowOnly) {
   EXPECT_TRUE(json.as_array()[1].at("forward").at("time(s)").is_null());
   const Program alone = run_program(small("--impl torch-sdpa"), scratch, "STROBE_PYTHON=/nonexistent");
   EXPECT_EQ(alone.code, 2);
-  EXPECT_EQ(std::count(alone.errors.begin(), alone.errors.end(), '\n'), 1) << alone.errors;  // the reason, once
+  EXPECT_EQ(std::count(alone.errors.begin(), alone.errors.end(), '\n'), 1) << alone.errors;  // prints the reason once
   EXPECT_NE(alone.errors.find("cannot start /nonexistent"), std::string::npos) << alone.errors;
   EXPECT_EQ(alone.output.find("cannot start"), std::string::npos) << alone.output;
 }
@@ -214,10 +213,10 @@ TEST(Bench, FullStandardOutputIsExitCode3InOneLine) {
         std::string("explain --quick --seq_len 32"), small("--output - 2>/dev/null"), small("")}) {
     const Program program = run_command("{ '" STROBE_PROGRAM "' " + arguments + " >/dev/full; }", scratch);
     EXPECT_EQ(program.code, 3) << arguments;
-    if (arguments.find("2>") != std::string::npos) continue;  // the table went aside
+    if (arguments.find("2>") != std::string::npos) continue;  // the table went to standard error
     EXPECT_EQ(program.errors, "strobe: standard output: cannot be written: No space left on device\n") << arguments;
   }
-  EXPECT_TRUE(Json::parse(scratch.read("benchmark_result.json")).is_object());  // the file is not lost with it
+  EXPECT_TRUE(Json::parse(scratch.read("benchmark_result.json")).is_object());  // the file is written nevertheless
 }
 
 TEST(Bench, ArgumentsThatAreNotUtf8LeaveReadableJson) {
@@ -249,7 +248,7 @@ TEST(Bench, InterruptedItSaysThatNothingWasWritten) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-// A pipe that nobody reads, and that does not hold all that is to be written.
+// A pipe without a reader, too small for the whole output.
 TEST(Bench, InterruptedWhileItWritesItDoesNotSayThatNothingWas) {
   for (const std::string launches : {"", " --launches 2"}) {
     const Scratch scratch;
@@ -340,7 +339,7 @@ TEST(Env, TextAndJson) {
   ASSERT_EQ(json.code, 0) << json.errors;
   const Json parsed = Json::parse(json.output);
   EXPECT_TRUE(parsed.at("ceilings").at("matrix_product(FLOP/s)").at("fp32").is_null());
-  for (const char* key : {"current_mhz", "max_mhz"}) {  // a clock that the system tells, or null and "unknown"
+  for (const char* key : {"current_mhz", "max_mhz"}) {  // a clock from the system, or null and "unknown"
     const Json& mhz = parsed.at("cpu").at(key);
     EXPECT_TRUE(mhz.is_null() ? text.output.find("unknown") != std::string::npos : mhz.as_number() > 100) << key;
   }

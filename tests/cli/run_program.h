@@ -1,4 +1,4 @@
-// Runs the built program as a user would, through the shell, in a scratch folder.
+// Runs the built program in a scratch folder through the shell, as users do.
 #pragma once
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct Program {
   std::string errors;
 };
 
-// A command of the shell, in the scratch folder.
+// Runs a shell command in the scratch folder.
 inline Program run_command(const std::string& command, const Scratch& scratch) {
   const Scratch streams;
   const std::string whole = "cd '" + scratch.path().string() + "' && " + command + " >'" +
@@ -26,8 +26,8 @@ inline Program run_command(const std::string& command, const Scratch& scratch) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), streams.read("out"), streams.read("err")};
 }
 
-// `before` goes in front of the command: variables, or another program that runs it. The program sees no GPU, so that
-// defaults are the same on every machine.
+// `before` precedes the command: variables, or another program that runs it. The program sees no GPU, so defaults are
+// the same on every machine.
 inline Program run_program(const std::string& arguments, const Scratch& scratch, const std::string& before = "") {
   return run_command("CUDA_VISIBLE_DEVICES= " + before + " '" STROBE_PROGRAM "' " + arguments, scratch);
 }

@@ -1,12 +1,11 @@
-"""The Hopper backward in 16 bits up to head dimension 128, sm90/backward/kernel.cuh."""
+"""Models the Hopper backward in 16 bits up to head dimension 128, sm90/backward/kernel.cuh."""
 import random
 
 from protocol.world import Barrier, Broken, Ring, World
 
 
 class Sums:
-    """What blocks share where they round dQ too: additions to each tile of rows, by warps; tiles of keys that are
-    done."""
+    """State that blocks share if they also round dQ: additions to each row tile, by warp, and finished key tiles."""
 
     def __init__(self, row_tiles, version):
         self.additions, self.done, self.version = [0] * row_tiles, 0, version
@@ -14,17 +13,18 @@ class Sums:
 
 def backward(world, tickets, shape, counter=None, turns=None, name="", clears=False, one_ticket=False, sums=None,
              hasty=False):
-    """tickets: [(keys written, [row tiles])]; with a shared counter and turns several blocks play `deterministic`, with
-    shared Sums they round dQ too, a ticket for each tile of rows after those of keys. shape: as in shapes.cpp; with share
-    "tiles" and hasty K's place is given back before dK is read from it. With "keys" a reducer adds dQ from shared memory;
-    the loader posts the next row tile. hasty: the reducer frees dQ's buffer before it has read it."""
+    """tickets: [(keys written, [row tiles])]. With a shared counter and turns, several blocks model `deterministic`
+    (ordered accumulation). With shared Sums they also round dQ: one ticket per row tile after the key tickets. shape:
+    as in shapes.cpp. share "tiles" and hasty: K's stage is released before dK is read from it. share "keys": a reducer
+    warp adds dQ from shared memory, and the loader posts the next row tile. hasty: the reducer releases dQ's buffer
+    before it has read it."""
     share, consumers, stages, readers, bulk = (shape[key] for key in ("share", "consumers", "stages", "readers", "bulk"))
     alternates = share == "tiles"
     bars = {}
     for what in ("q", "d_o"):
         for stage in range(stages):
             bars[what, "full", stage] = Barrier(f"{name}{what}_full[{stage}]", 1)
-            each = 4 if what == "q" else 1  # warps of a warpgroup that give it back
+            each = 4 if what == "q" else 1  # warps per warpgroup that arrive on the empty barrier
             bars[what, "free", stage] = Barrier(f"{name}{what}_free[{stage}]", readers * each)
     for what in ("k", "v"):
         bars[what, "full"] = Barrier(f"{name}{what}_full", 1)
@@ -161,7 +161,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
             if warp == 0 or not one_ticket:
                 bars["ticket", "free", ticket_at.stage].arrive()
             ticket_at.move()
-            if rounds is not None:  # the tile of the ticket before, once this one is known
+            if rounds is not None:  # the row tile of the previous ticket, once the next ticket is known
                 if group == 0 and warp == 0 and sums.version != "hasty":
                     yield lambda: sums.done >= len(tickets), "keys that are done"
                 yield meet()
@@ -204,7 +204,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                     dv = start(d_o)
                     yield gradients
                     world.data[data("exchange", turn, group, warp)] = (ticket, tile)
-                    if bulk and i > 0:  # one fence publishes dS and dQ of the row tile before
+                    if bulk and i > 0:  # one fence publishes dS, and dQ of the previous row tile
                         bars["dq", "full", group].arrive()
                     yield meet_at_rows()
                     if not bulk and turns is not None and added is not None and leads:
@@ -212,7 +212,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                     added = turns and (tile, turn_of(tickets, ticket, tile))
                     groups = [group] if alternates else range(2)
                     exchange = {data("exchange", turn, g, w): (ticket, tile) for g in groups for w in range(4)}
-                    if alternates:  # dQ in two pieces
+                    if alternates:  # dQ in two matmuls
                         piece = start({**exchange, data("k"): ticket})
                         yield dv
                         yield piece
@@ -250,7 +250,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                 if alternates:
                     yield from add_up(ticket)
             if written:
-                yield world.pause()  # store
+                yield world.pause()  # stores dK and dV
             if bulk:
                 continue
             if not (sums and sums.version == "unmet"):

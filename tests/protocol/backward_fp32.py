@@ -1,16 +1,16 @@
-"""The Hopper backward in fp32, sm90/backward_fp32."""
+"""Models the Hopper backward in fp32, sm90/backward_fp32."""
 import random
 
 from protocol.world import Barrier, Broken, Ring, World
 
 
 def backward_fp32(world, shape, tickets, counter, turns, name, version):
-    """tickets: [[row tiles]], each for 128 keys of which a warpgroup has 64; several blocks take them by a counter, and
-    with turns add to dQ in their order. Warpgroups meet among themselves only."""
+    """tickets: [[row tiles]], one per 128 keys, of which a warpgroup has 64. Several blocks take tickets from a work
+    counter. With turns they add to dQ in order. Named barriers are per warpgroup."""
     stages, consumers = shape["stages"], shape["consumers"]
     bars = {"keys full": Barrier(f"{name}keys_full", 1), "keys free": Barrier(f"{name}keys_free", consumers * 4)}
     for stage in range(stages):
-        bars["rows full", stage] = Barrier(f"{name}rows_full[{stage}]", 2)  # the copies, and the warp's facts
+        bars["rows full", stage] = Barrier(f"{name}rows_full[{stage}]", 2)  # TMA and row facts
         bars["rows free", stage] = Barrier(f"{name}rows_free[{stage}]", consumers * 4)
         bars["ticket full", stage] = Barrier(f"{name}ticket_full[{stage}]", 1)
         bars["ticket free", stage] = Barrier(f"{name}ticket_free[{stage}]", consumers * 4)

@@ -1,11 +1,12 @@
-"""The Hopper forward in 16 bits, sm90/forward."""
+"""Models the Hopper forward in 16 bits, sm90/forward."""
 import random
 
 from protocol.world import Barrier, Broken, Ring, World
 
 
 def forward(world, shape, tiles, version):
-    """shape: (consumers, stages, stages of Q, whether the loop is rotated). tiles: [(tiles of keys, [used by each warpgroup], clears)]. version: a key
+    """shape: (consumers, stages, stages of Q, whether the loop is rotated). tiles: [(key tiles, [used by each warpgroup],
+    clears)]. version: a key
     of play-barriers' table."""
     consumers, stages, q_stages, rotates = shape
     passes, shares = version.startswith("passing"), version.startswith("shares")
@@ -60,18 +61,18 @@ def forward(world, shape, tiles, version):
             return world.wait(bars[name, "full", at[name].stage], at[name].round + 1)
 
         def release(name):
-            if warp == 0:  # one thread speaks
+            if warp == 0:  # one elected thread arrives for the warpgroup
                 bars[name, "free", at[name].stage].arrive()
             at[name].move(2 if version == "shares-one-ring" and name != "q" else 1)
 
         def skip(count):
-            """Tiles of keys that are the other's, where they have one ring."""
+            """Skips key tiles of the other warpgroup if both share one ring of stages."""
             if version == "shares-one-ring":
                 at["k"].move(count)
                 at["v"].move(count)
 
         def join(n):
-            """The second warpgroup leaves its O; the first adds it to its own."""
+            """The second warpgroup writes its O; the first adds it to its own O."""
             if group == 1:
                 yield from world.write(("o", warp), n)
             yield world.meet("given", 8)
@@ -87,7 +88,7 @@ def forward(world, shape, tiles, version):
             place = world.data["place", at["q"].stage]
             if place != (n if n < len(tiles) else "end"):
                 raise Broken(f"warp {group}.{warp} reads place {place}, not {n}")
-            if version != "untied":  # each warp tells that it has read it
+            if version != "untied":  # each warp arrives after it has read the place
                 bars["q", "free", at["q"].stage].arrive()
             if n == len(tiles):
                 return

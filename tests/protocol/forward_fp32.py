@@ -1,4 +1,4 @@
-"""The Hopper forward in fp32, sm90/forward_fp32."""
+"""Models the Hopper forward in fp32, sm90/forward_fp32."""
 import random
 
 from protocol.forward import forward_tiles
@@ -6,13 +6,12 @@ from protocol.world import Barrier, Ring, World
 
 
 def forward_fp32(world, shape, tiles, version):
-    """shape: as in shapes.cpp. Warps
-    that split write tiles themselves, and tell each other sizes and tiles of rows through shared memory. The oldest of
-    the pieces they hold is finished when the stream has said which comes next."""
+    """shape: as in shapes.cpp. Splitter warps write the tiles themselves and exchange scale sizes and row tiles through
+    shared memory. The oldest piece that they hold is finished once the stream has named the next one."""
     stages, q_stages, pieces, q_pieces = (shape[key] for key in ("stages", "q_stages", "pieces", "q_pieces"))
     held, consumers, warps = shape["held"], shape["consumers"], 3
-    late = world.rng.choice([2 * pieces, 1000])  # items before a tile's end the next is found: by a counter, in turn
-    # Where the pieces held are tiles without keys, each needs a place; so do the tile begun next and the one after.
+    late = world.rng.choice([2 * pieces, 1000])  # items left when the next tile is found: counter or static order
+    # If the held pieces are tiles without keys, each needs a place, and so do the next tile and the one after it.
     rows_held, sizes_held = (held + 1 if version == "few-rows" else 4), (1 if version == "one-size" else 2)
     held = 3 if version == "far-ahead" else held
     bars = {}
@@ -105,7 +104,7 @@ def forward_fp32(world, shape, tiles, version):
         def parts(name, count, tag):
             return {(name, at[name].stage, piece, w): tag for piece in range(count) for w in range(warps)}
 
-        def read_scales(name, tag):  # each thread by itself
+        def read_scales(name, tag):  # each thread reads by itself
             stage = at[name].stage
             for piece in range(pieces):
                 for _ in range(24 if version == "early" else 4):
@@ -154,6 +153,6 @@ def try_forward_fp32(seed, shape, version, lockstep):
     world = World(rng, lockstep)
     tiles = forward_tiles(rng, shape["consumers"], shape["stages"])
     at = rng.randint(0, len(tiles))
-    tiles[at:at] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])  # the stream is furthest ahead there
+    tiles[at:at] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])  # here the stream is furthest ahead
     forward_fp32(world, shape, tiles, version)
     world.run(2000000)

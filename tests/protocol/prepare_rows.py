@@ -1,16 +1,16 @@
-"""How the blocks of a Hopper backward find the facts of all rows before any goes on, sm90/backward/rows.cuh: two such
-kernels on a GPU that may not have room for all of their blocks."""
+"""Models how the blocks of a Hopper backward compute the facts of all rows before any block continues,
+sm90/backward/rows.cuh. Two such kernels run on a GPU that may not have room for all of their blocks."""
 import random
 
 from protocol.world import Broken, World
 
-WARPS = 3  # of a block
+WARPS = 3  # per block
 
 
 def kernel(world, name, blocks, pieces, room, version):
-    """version: "tickets"; "together", the blocks start at once and share the pieces evenly; "apart", they share them
-    evenly, but each starts when there is room for it; "hasty", by tickets, and pieces are counted before they are
-    written."""
+    """version: "tickets": pieces by a work counter. "together": the blocks start at once and share the pieces evenly.
+    "apart": they share them evenly, but each starts when there is room for it. "hasty": by tickets, but pieces are
+    counted before they are written."""
     ticket, done, rows, inside = [0], [0], [False] * pieces, [False]
     by_tickets = version in ("tickets", "hasty")
 
@@ -52,7 +52,7 @@ def kernel(world, name, blocks, pieces, room, version):
         yield (lambda: done[0] >= pieces), f"pieces of {name}"
         if not all(rows):
             raise Broken(f"{name}{block} reads facts of rows that are not written")
-        yield world.pause()  # tiles of keys
+        yield world.pause()  # iterates over key tiles
         room[0] += 1
 
     for block in range(blocks):

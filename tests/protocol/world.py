@@ -1,5 +1,5 @@
-"""The world of a protocol: barriers, places in shared memory with tags of their contents, and agents (warps, producers,
-TMA) as coroutines in a random order; and the shapes of the kernels."""
+"""The simulator of a protocol: barriers, shared memory with tags of its contents, and agents (warps, producers, TMA) as
+coroutines that run in a random order. Also reads the shapes of the kernels."""
 import json
 import os
 import pathlib
@@ -8,7 +8,8 @@ import tempfile
 
 
 def kernel_shapes(program=None):
-    """The shapes in the kernels' config headers, by kernel, each once. program: the built shapes.cpp; None: builds it."""
+    """Returns the shapes in the kernels' config headers, by kernel, without repetition. program: the built shapes.cpp;
+    None: builds it."""
     if program:
         return json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
     here = pathlib.Path(__file__).resolve().parent
@@ -44,14 +45,14 @@ class Barrier:
         self.settle()
 
     def passed(self, nth):
-        """The wait for the nth phase (0: none) by its parity."""
+        """True if a wait for phase n (0: none) returns, by the phase's parity."""
         if self.phase > nth:
             raise Broken(f"{self.name}: waits for phase {nth}, the barrier is {self.phase - nth} further")
         return self.phase % 2 == nth % 2
 
 
 class Ring:
-    """A place in a ring of stages, of which `first` is the first; `round` counts how often it went round."""
+    """Pipeline state: a position in a ring of stages that begins at `first`; `round` counts completed rounds."""
 
     def __init__(self, stages, first=0):
         self.stages, self.first, self.stage, self.round = stages, first, first, 0
@@ -62,7 +63,7 @@ class Ring:
 
 
 class Meeting:
-    """bar.sync among `count` warps, or the start of a product."""
+    """bar.sync among `count` warps, or the start of a matmul."""
 
     def __init__(self, count):
         self.count, self.here, self.met = count, 0, 0
@@ -76,7 +77,7 @@ class World:
     def spawn(self, name, agent):
         self.agents.append([name, agent, None, self.rng.choice([0.02, 0.2, 1, 5])])
 
-    # What agents wait for are functions that say whether it has come.
+    # A wait is a function that returns true once its event has happened, and a text.
     def wait(self, barrier, nth):
         return lambda: barrier.passed(nth), f"{barrier.name} phase {nth}"
 
@@ -98,7 +99,7 @@ class World:
         return lambda: meeting.met >= mine, f"meeting {key}"
 
     def load(self, place, tag, barrier):
-        """The copy engine: the bytes are wrong from now on until they have come."""
+        """A TMA load: the bytes are invalid from now until it completes."""
         self.data[place] = None
 
         def copy():
@@ -108,7 +109,7 @@ class World:
         self.spawn(f"copy {place}", copy())
 
     def write(self, place, tag):
-        """The same by a warp, which waits for it."""
+        """A write by a warp, which waits for its completion."""
         self.data[place] = None
         yield self.pause()
         self.data[place] = tag
@@ -118,7 +119,7 @@ class World:
             raise Broken(f"{who} reads {place}: {self.data.get(place)}, not {tag}")
 
     def product(self, group, warp, number, reads):
-        """Starts a product; returns what its wait_group waits for. reads: {place: tag}."""
+        """Starts a matmul and returns the wait of its wait_group. reads: {place: tag}."""
         key = ("product", group, number) if self.lockstep else ("product", group, number, warp)
         state = self.meetings.setdefault(key, {"here": 0, "done": False})
         state["here"] += 1

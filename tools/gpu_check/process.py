@@ -1,4 +1,4 @@
-"""Child processes of gpu-check: one with a time limit, several side by side."""
+"""Child processes of gpu-check: one with a time limit, or several in parallel."""
 import concurrent.futures
 import dataclasses
 import os
@@ -10,8 +10,8 @@ import time
 
 @dataclasses.dataclass
 class Ended:
-    code: int  # 124 after the time limit, 127 where it did not start
-    output: str  # of both streams
+    code: int  # 124 after the time limit, 127 if it did not start
+    output: str  # standard output and standard error
     seconds: float
 
 
@@ -20,13 +20,13 @@ def say(text):
 
 
 def stop(text, code):
-    """One line, and the exit code: 2 for bad input, 3 for what this machine lacks."""
+    """Prints one line and exits with the code: 2 for bad input, 3 if the machine lacks something."""
     print(f"gpu-check: {text}", file=sys.stderr, flush=True)
     sys.exit(code)
 
 
 def run(command, environment=None, timeout=600, cores=None):
-    """Runs it on these cores; whatever it started is ended with it."""
+    """Runs the command on these cores; ends all processes that it started."""
     words = [str(word) for word in command]
     if cores:
         words = ["taskset", "-c", ",".join(map(str, cores)), *words]
@@ -47,7 +47,7 @@ def run(command, environment=None, timeout=600, cores=None):
 
 
 def side_by_side(jobs):
-    """Results of functions without arguments, all running at once, in their order."""
+    """Runs functions without arguments in parallel; returns their results in order."""
     with concurrent.futures.ThreadPoolExecutor(max(1, len(jobs))) as pool:
         return [future.result() for future in [pool.submit(job) for job in jobs]]
 

@@ -1,5 +1,5 @@
-"""The four tools of compute-sanitizer over one small case of every family of kernels (gpu_families_test.cpp) and over
-the ladder (tests/lab). All run at once: a tool is busy with the host, preparing kernels, for most of its time."""
+"""Runs the four tools of compute-sanitizer on one small case of every kernel family (gpu_families_test.cpp) and on the
+ladder (tests/lab). All run in parallel: a tool spends most of its time on the host, preparing kernels."""
 import pathlib
 import re
 import shutil
@@ -7,9 +7,9 @@ import shutil
 from gpu_check.process import Ended, run, say, side_by_side
 
 FAMILIES = "*/GpuFamilies.*"
-CALLS = "GpuContract.NoRows*:GpuContract.Lengths*"  # what no family does
-# cuBLAS's kernels take most tools minutes to prepare. Races and barriers are looked for in ours alone; initcheck must
-# see every write, so it leaves out `standard` and `frugal`, which call cuBLAS.
+CALLS = "GpuContract.NoRows*:GpuContract.Lengths*"  # cases that no family covers
+# Most tools take minutes to prepare cuBLAS's kernels. Races and barriers are checked only in our kernels. initcheck
+# must see every write, so it leaves out `standard` and `frugal`, which call cuBLAS.
 OURS = ["--kernel-name", "kns=strobe"]
 WITHOUT_CUBLAS = "-*/standard_*:*/frugal_*"
 TOOLS = {
@@ -18,8 +18,8 @@ TOOLS = {
     "initcheck": ([], WITHOUT_CUBLAS),
     "synccheck": (OURS, ""),
 }
-SHARDS = 3  # processes of each tool
-LADDER = "*/GpuRungs.*"  # the small sizes of test_lab, LADDER_SHARDS processes more; larger ones would take minutes
+SHARDS = 3  # processes per tool
+LADDER = "*/GpuRungs.*"  # small sizes of test_lab, in LADDER_SHARDS processes; larger sizes would take minutes
 LADDER_SHARDS = 2
 
 
@@ -47,7 +47,7 @@ def run_shard(program, tool, folder, shard, suppressions, timeout):
 
 
 def judge(parts):
-    """One tool's shards: ok where every one ended well, found nothing and ran tests."""
+    """Result of one tool's shards: ok if every shard ended well, found nothing and ran tests."""
     summaries = [re.search(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", part.output) for part in parts]
     tests = [re.search(r"\[  PASSED  \] (\d+) test", part.output) for part in parts]
     fine = [part.code == 0 and found and found[1].startswith("0 ") and passed and int(passed[1]) > 0
@@ -75,7 +75,7 @@ def run_sanitizers(folder, suppressions, timeout):
 
 
 def self_test():
-    """judge() on made-up output. tests/cli/require_test.cpp has the speed tables."""
+    """Checks judge() on constructed output. tests/cli/require_test.cpp covers the speed tables."""
     clean, passed = "ERROR SUMMARY: 0 errors", "[  PASSED  ] 3 tests."
     cases = (("clean", 0, f"{passed}\n{clean}", True), ("no summary", 0, passed, False), ("nothing ran", 0, clean, False),
              ("ended badly", 9, f"{passed}\n{clean}", False),

@@ -1,5 +1,5 @@
-"""The GPU tests and examples of a build. The grid's float64 oracle keeps the host busy, so that its shards run side by
-side, a few cores each; tests that look at the GPU's free memory and at times run alone."""
+"""Runs the GPU tests and examples of a build. The grid's float64 oracle keeps the host busy, so its shards run in
+parallel on a few cores each. Tests that check the GPU's free memory or times run one at a time."""
 import json
 import pathlib
 import tempfile
@@ -25,7 +25,7 @@ def gtest(binary, pattern, environment, cores=None):
         suites = json.loads(report.read_text()).get("testsuites", [])
     for suite in suites:
         for test in suite["testsuite"]:
-            result["cases"] += int(test.get("cases", 0))  # of the grid, as the test records them
+            result["cases"] += int(test.get("cases", 0))  # cases of the grid, as the test records them
             if test.get("failures"):
                 result["failed"] += 1
                 texts = [failure["failure"] for failure in test["failures"]]
@@ -53,7 +53,7 @@ def run_example(program, environment):
 
 
 def run_tests(folder, environment, binaries="test_*"):
-    """Sums over all of these; ok where none failed and some ran."""
+    """Sums the results; ok if none failed and some ran."""
     started = time.monotonic()
     parts = run_grid(folder / "bin/test_attention", environment)
     grid_seconds = round(time.monotonic() - started, 1)
@@ -65,8 +65,8 @@ def run_tests(folder, environment, binaries="test_*"):
 
 
 def translate(folder):
-    """The environment of a build that has PTX alone, once its code is translated: the driver takes a module at a time
-    on one core, so that a process for each head dimension puts its modules into the cache that all later ones use."""
+    """Returns the environment for a build that has only PTX, after translating its code. The driver compiles one module
+    at a time on one core, so one process per head dimension fills the cache that all later processes use."""
     environment = {"CUDA_CACHE_PATH": str(folder.resolve() / "translated"), "CUDA_CACHE_MAXSIZE": str(4 << 30)}
     side_by_side([lambda dim=dim: run(
         [folder / "bin/strobe", "bench", "--device", "cuda", "--impl", "flash2", "--dtype", "bf16", "--batch_size", "1",

@@ -27,7 +27,7 @@ def cpu_threads():
 
 
 def measure(program, cell, folder):
-    """The row of `strobe lm bench` and its environment; a cell that does not fit is a row with status oom."""
+    """Returns the row of `strobe lm bench` and its environment; a cell that does not fit is a row with status oom."""
     file = folder / "lm-grid-own.json"
     command = [program, "lm", "bench", "--size", cell["size"], "--precision", cell["precision"], "--batch", cell["batch"],
                "--device", cell["device"], "--pass", cell["pass"], "--steps", cell["steps"], "--warmup", WARM_UP,

@@ -1,4 +1,4 @@
-"""The decoder of the language model in PyTorch, timed in a process of its own. tools/lm-grid and tools/lm-compile use it.
+"""The decoder of the language model in PyTorch, timed in a separate process. tools/lm-grid and tools/lm-compile use it.
 
 Started as a program it serves cells: one line of JSON in, one line of JSON out. `Peer` is the client.
 """
@@ -71,7 +71,7 @@ def decoder(torch, size, attention):
 
 
 def pass_of(torch, cell, model, called):
-    """A function that runs the cell's pass once: "forward" without autograd, or a whole "step" with AdamW."""
+    """Returns a function that runs the cell's pass once: "forward" without autograd, or a whole "step" with AdamW."""
     vocabulary, context = SIZES[cell["size"]][4:]
     low = cell["precision"] == "bf16"
     tokens, targets = (torch.randint(vocabulary, (cell["batch"], context), device=cell["device"]) for _ in range(2))
@@ -122,7 +122,7 @@ def measure(torch, cell):
 def serve():
     import torch
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # a library's own output must not mix with the answers
+    os.dup2(2, 1)  # keeps the output of libraries out of the answers
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         cell = json.loads(line)
@@ -131,7 +131,7 @@ def serve():
             answer = measure(torch, cell)
         except torch.OutOfMemoryError:
             answer = {"error": "out of memory"}
-        except Exception as error:  # goes into the table
+        except Exception as error:  # reported in the table
             answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0][:120] if str(error) else ''}"}
         print(json.dumps(answer), file=answers, flush=True)
 
@@ -149,7 +149,7 @@ class Peer:
             self.process = subprocess.Popen([python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         except OSError as error:
             raise PeerEnded(f"{python}: {error.strerror}; STROBE_PYTHON names an interpreter with torch")
-        self.receive()  # importing torch takes seconds of a core: nothing may be measured until it is done
+        self.receive()  # importing torch keeps a core busy for seconds, so measuring must wait
 
     def receive(self):
         line = self.process.stdout.readline()

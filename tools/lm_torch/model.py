@@ -9,20 +9,20 @@ from safetensors import safe_open
 
 
 def rope_table(context, dim):
-    """[context, dim / 2] cosines and sines of RoPE, theta 10000."""
+    """Cosines and sines [context, dim / 2] of RoPE with theta 10000."""
     power = torch.arange(0, dim, 2, dtype=torch.float64) / dim
     angle = torch.arange(context, dtype=torch.float64)[:, None] * 10000.0 ** -power
     return angle.cos().float(), angle.sin().float()
 
 
 def rotate(x, cosine, sine):
-    """Adjacent pairs of x [batch, heads, rows, dim]."""
+    """Rotates adjacent pairs of x [batch, heads, rows, dim]."""
     even, odd = x[..., 0::2], x[..., 1::2]
     return torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], -1).flatten(-2)
 
 
 class Model:
-    """tokens [batch, rows] to logits [batch, rows, vocabulary], in fp32 on the CPU."""
+    """Maps tokens [batch, rows] to logits [batch, rows, vocabulary], in fp32 on the CPU."""
 
     def __init__(self, path):
         with safe_open(path, framework="pt") as file:

@@ -1,4 +1,4 @@
-// A kernel of the Hopper forward for one shape; CMake writes a file for each line of candidates.txt, and their list.
+// A Hopper forward kernel of one shape. CMake writes one file per line of candidates.txt, and their list.
 #pragma once
 
 #include <span>

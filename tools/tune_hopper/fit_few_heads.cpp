@@ -1,6 +1,6 @@
-// Fits the estimate that chooses the Hopper forward's tiles for few heads (forward/estimate.h) to a table of what was
-// measured; tools/fit-few-heads compiles and starts it. Prints how much slower than the fastest tiles those are that
-// the library's constants choose, and those of constants that a random search finds.
+// Fits the estimate that chooses the Hopper forward's tiles for few heads (forward/estimate.h) to a table of measured
+// times. tools/fit-few-heads compiles and starts it. Prints how much slower than the fastest tiles the choices are:
+// with the library's constants, and with constants from a random search.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -19,10 +19,10 @@ namespace {
 
 using namespace strobe::cuda::sm90;
 
-constexpr double kClocksPerMicrosecond = 1755, kCallMicroseconds = 5.7;  // beside what is estimated
+constexpr double kClocksPerMicrosecond = 1755, kCallMicroseconds = 5.7;  // fixed cost in addition to the estimate
 
 struct Option {
-  int rows, splits;  // as forced_config() takes them
+  int rows, splits;  // arguments of forced_config()
 };
 constexpr std::array<Option, 6> kOptions = {{{0, 1}, {128, 1}, {64, 1}, {64, 2}, {64, 4}, {64, 8}}};
 
@@ -59,7 +59,7 @@ std::vector<Cell> read_cells(const char* path) {
   return cells;
 }
 
-// Of what was measured the nearest to what is chosen.
+// The measured option that is closest to the configuration chosen by the estimate.
 std::size_t chosen(const Cell& cell, const ForwardClocks& fitted) {
   const ForwardConfig config = forward_config(cell.facts, fitted);
   if (config.splits == 1 && config.shape == rule_config(cell.facts).shape) return 0;
@@ -69,7 +69,7 @@ std::size_t chosen(const Cell& cell, const ForwardClocks& fitted) {
 }
 
 struct Regret {
-  double mean = 0, worst = 0;  // as factors
+  double mean = 0, worst = 0;  // slowdown factors
   Cell worst_cell{};
 };
 Regret regret(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
@@ -83,7 +83,8 @@ Regret regret(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
   return result;
 }
 
-// What the search makes small: wrong choices, large ones most, and a little of how wrong the times are.
+// The objective of the search: wrong choices, with large ones weighted most, plus a small term for the error of the
+// times.
 double loss(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
   double sum = 0;
   for (const Cell& cell : cells) {
@@ -133,7 +134,7 @@ void show(const char* whose, const std::vector<Cell>& cells, const ForwardClocks
 
 }  // namespace
 
-// FILE [MOST]: fails where the library's constants are more than MOST times the fastest on the mean.
+// FILE [MOST]: fails if the library's constants are on average more than MOST times slower than the fastest tiles.
 int main(int count, char** words) {
   const std::vector<Cell> cells = count > 1 ? read_cells(words[1]) : std::vector<Cell>{};
   if (cells.empty()) {

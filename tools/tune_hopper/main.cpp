@@ -1,4 +1,4 @@
-// Times every candidate on every length, full and causal, in turns with a cold L2 cache, and prints a JSON line each.
+// Times every candidate on every length, full and causal, interleaved with a cold L2 cache; prints one JSON line each.
 // Called by tools/tune-hopper. Batch * length = 16384 and heads * D about 2048, as in the grid `paper`; bf16.
 #include <fmt/format.h>
 
@@ -25,14 +25,14 @@ using namespace cuda::sm90;
 
 constexpr std::int64_t kTokens = 16384, kHidden = 2048;
 constexpr int kRounds = 15;
-constexpr std::size_t kFlushBytes = 256 << 20;  // several times the L2 cache
-constexpr double kMostApart = 0.05;             // from flash2's result, in units of 1 / sqrt(keys of a row)
+constexpr std::size_t kFlushBytes = 256 << 20;  // several times the size of the L2 cache
+constexpr double kMostApart = 0.05;  // maximum difference from flash2's result, in units of 1 / sqrt(keys per row)
 
-// [B, S, H, D] of normal values.
+// Normally distributed values [B, S, H, D].
 GpuBuffer random_tensor(std::size_t count, unsigned seed) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal;
-  std::vector<std::uint16_t> values(1'000'003);  // a prime: no two rows, heads or batches are alike
+  std::vector<std::uint16_t> values(1'000'003);  // prime, so that no two rows, heads or batches are equal
   for (std::uint16_t& value : values) value = float_to_bf16(normal(rng));
   GpuBuffer buffer(count * 2);
   const GpuStream stream;

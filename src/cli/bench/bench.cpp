@@ -34,7 +34,7 @@ constexpr const char* kBenchIntroduction =
 
 std::string repeat_command(Arguments arguments) {
   std::vector<std::string_view> words(arguments.begin(), arguments.end());
-  std::erase_if(words, [](std::string_view word) {  // how it is told and who asks, not what is measured
+  std::erase_if(words, [](std::string_view word) {  // drops flags that do not affect what is measured
     return word == "--" + std::string(kEventsFlag) ||
            word.starts_with("--" + std::string(bench::kLentPythonFlag) + "=");
   });
@@ -60,7 +60,7 @@ bool any_measured(const std::vector<bench::Row>& rows) {
   return std::any_of(rows.begin(), rows.end(), [](const bench::Row& row) { return row.status == bench::Status::ok; });
 }
 
-// Of nothing measured, input is to blame only where all of it is unsupported.
+// If nothing was measured, the exit code is kBadInput only if all rows are unsupported.
 int exit_code(const std::vector<bench::Row>& rows) {
   if (any_measured(rows)) return kFine;
   const bool unsupported = std::all_of(rows.begin(), rows.end(),
@@ -68,7 +68,7 @@ int exit_code(const std::vector<bench::Row>& rows) {
   return unsupported ? kBadInput : kRuntimeFailure;
 }
 
-// The JSON of a run: to a file, or for "-" to the standard output, beside which all text goes to the standard error.
+// The JSON of a run. It goes to a file, or for "-" to standard output; all text then goes to standard error.
 class Output {
  public:
   explicit Output(const std::string& name) : name_(name) {
@@ -86,7 +86,7 @@ class Output {
   std::optional<AtomicFile> file_;
 };
 
-// Of the time that cases take by prediction, that of those after number `at` over its own.
+// Predicted time of the cases after number `at` over that of case `at`.
 double later_over_this(const std::vector<bench::Case>& cases, std::size_t at, const BenchOptions& options) {
   const auto predicted = [&](const bench::Case& one) {
     return bench::predicted_seconds({one, options.one.implementations, {}}, options.how.run.rule);
@@ -96,7 +96,7 @@ double later_over_this(const std::vector<bench::Case>& cases, std::size_t at, co
   return later / predicted(cases[at]);
 }
 
-// What is made once a run, after everything was found to be valid.
+// State created once per run, after all input was validated.
 struct Prepared {
   bench::Ceilings ceilings;
   bench::RunRecord record;
@@ -141,7 +141,7 @@ int run_bench(Arguments arguments) {
     options.launches = 1;
     options.output = "-";
   }
-  const Cases cases = cases_of(options);  // refuses bad problems before anything is started
+  const Cases cases = cases_of(options);  // refuses invalid problems before anything is started
   bench::RunOptions run = options.how.run;
   run.check = options.how.check ? bench::Check::on : bench::Check::off;
   if (events) {
@@ -153,7 +153,7 @@ int run_bench(Arguments arguments) {
   check_default(options.output, "benchmark_result.json", "\"forward\"");
   Output output(options.output);
   const auto write = [&](const Json& json) {
-    if (!launch) set_signal_message("bench: ended by a signal");  // with some or all of it written
+    if (!launch) set_signal_message("bench: ended by a signal");  // the output may be partly or completely written
     output.write(json.dump(1) + "\n");
   };
   if (options.launches > 1) {
@@ -186,7 +186,7 @@ int run_bench(Arguments arguments) {
     show_progress("");
     for (const bench::Row& row : rows) {
       if (row.status != bench::Status::wrong) continue;
-      complain(row.reason);  // a wrong result has no time and no row
+      complain(row.reason);  // a wrong result has neither time nor row
       return kFailedCheck;
     }
     output.print_text(heading(one, ceilings) + rows_table(rows, ceilings));

@@ -1,4 +1,5 @@
-// Defaults are those of the source reports (32, 1024, 32, 2048, fp16); on a CPU the ones not given are scaled down.
+// Defaults are those of the source reports (32, 1024, 32, 2048, fp16). On a CPU, values that are not given are scaled
+// down.
 #include "cli/bench/case_options.h"
 
 #include <algorithm>
@@ -28,7 +29,7 @@ Window parse_window(std::string_view flag, std::string_view value) {
   try {
     return {parse_integer(flag, sides[0], -1, kMost), parse_integer(flag, sides[1], -1, kMost)};
   } catch (const Error&) {
-    refuse();  // with the whole value
+    refuse();  // with the whole value in the message
   }
   return {};
 }
@@ -56,7 +57,7 @@ DType parse_dtype(std::string_view flag, std::string_view value) {
   return word == "fp32" ? DType::fp32 : word == "fp16" ? DType::fp16 : DType::bf16;
 }
 
-// apply of a flag whose value is a size of at least that.
+// Returns an `apply` for a size that must be at least `least`.
 auto size_into(std::optional<std::int64_t>& target, std::int64_t least) {
   return [&target, least](auto flag, auto value) { target = parse_integer(flag, value, least, kMostSize); };
 }
@@ -140,7 +141,7 @@ std::string place_of(const bench::Case& one) {
 
 namespace {
 
-// Where only one of the two was given, the message names the default that it met and how to get past it.
+// If only one of the two flags was given, the message names the other's default and suggests values that fit.
 void check_heads(const CaseOptions& options, std::int64_t heads, std::int64_t emb) {
   if (emb % heads == 0) return;
   if (!options.emb) {
@@ -158,7 +159,7 @@ void check_heads(const CaseOptions& options, std::int64_t heads, std::int64_t em
        heads, below, above);
 }
 
-// As the library would refuse it, in terms of the flags.
+// Refuses the case before the library does, in terms of the flags.
 void check_alignment(const CaseOptions& options, std::int64_t seq, std::int64_t seq_k) {
   const bool causal = std::find(options.causal.begin(), options.causal.end(), true) != options.causal.end();
   const bool window = options.window.left >= 0 || options.window.right >= 0;
@@ -171,7 +172,7 @@ void check_alignment(const CaseOptions& options, std::int64_t seq, std::int64_t 
        seq, seq_k);
 }
 
-// Flags that were given and change nothing here.
+// Notes on flags that were given but have no effect here.
 std::vector<std::string> notes_on_idle_flags(const CaseOptions& options, Device device) {
   std::vector<std::string> notes;
   const auto idle = [&](bool is_idle, const char* text) {

@@ -1,4 +1,4 @@
-// `strobe env`: what this machine is and what it was just measured to do.
+// `strobe env`: prints this machine's properties and measured rates.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -75,7 +75,7 @@ std::string cuda_text(const Json& gpu) {
   return text;
 }
 
-// What the harness shows for next to nothing.
+// Formats the time that the harness measures for the shortest possible work.
 std::string timed_text(const Json& seconds) {
   return seconds.is_null() ? "not measured" : fmt::format("timed as {:.3g} us", 1e6 * seconds.as_number());
 }
@@ -118,7 +118,7 @@ std::string sets_text(const Json& environment) {
   return text;
 }
 
-// "0.4 on 2 cores", and what follows from it.
+// Formats the load, such as "0.4 on 2 cores", with a warning if others use the machine.
 std::string load_text() {
   double load = 0;
   if (getloadavg(&load, 1) != 1) return "unknown";
@@ -127,7 +127,7 @@ std::string load_text() {
                      busy ? ": others use this machine, measured rates may be too low" : "");
 }
 
-// `load` as it was before anything was measured.
+// `load` is the text from before any measurement.
 std::string environment_text(const Json& environment, const std::string& load) {
   TextTable table;
   table.add_column("machine", TextTable::Align::left);

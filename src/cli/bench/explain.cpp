@@ -1,4 +1,4 @@
-// `strobe explain`: what would be run and why, without running it.
+// `strobe explain`: prints which kernels would run and why, without running them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr const char* kExplainIntroduction =
     "implementation item by item, and the best time that this machine allows. All flags of bench are taken, so that a\n"
     "command of it can be explained; these have an effect:\n\n";
 
-// Flags that describe what is explained, where, and --quick; the others of bench say how to measure.
+// Help of the flags that describe the case, the device, and --quick. The other flags of bench control measuring.
 std::string help_on_flags(const OptionTable& table) {
   CaseOptions unused;
   OptionTable shown;
@@ -62,7 +62,7 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
   return table.text();
 }
 
-// Bytes that must pass between memory and the processor at least once, each way.
+// Minimum bytes transferred between memory and the processor in both directions.
 std::int64_t least_traffic(const bench::Case& one, Pass pass) {
   const bench::TensorBytes bytes = bench::tensor_bytes(one);
   return pass == Pass::forward ? bytes.forward() : bytes.forward() + bytes.backward_extra();
@@ -139,8 +139,8 @@ int run_explain(Arguments arguments) {
     print(kExplainIntroduction + help_on_flags(table));
     return kFine;
   }
-  const Cases cases = cases_of(options);       // refuses bad problems before anything is measured or told
-  std::string text = note_lines(cases.notes);  // told as a whole: a size that is too large is found on the way
+  const Cases cases = cases_of(options);       // refuses invalid problems before any output or measurement
+  std::string text = note_lines(cases.notes);  // printed at the end: building it may find a bad size
   const bench::Depth depth = options.how.quick ? bench::Depth::none : bench::Depth::brief;
   const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
   for (const bench::Case& one : cases.cases) {

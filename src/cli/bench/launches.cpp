@@ -1,6 +1,6 @@
-// `strobe bench --launches N`: the same command in N processes of its own, one after the other, their rows in one list.
-// A process has its memory layout and its moment for all of its samples; what differs from one to the next is only seen
-// so, and `strobe compare` needs it.
+// `strobe bench --launches N`: runs the same command in N processes, one after the other, and joins their rows in one
+// list. All samples of a process share its memory layout and its moment. Only several processes show how these differ,
+// and `strobe compare` needs that.
 #include "cli/bench/launches.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ struct Ended {
   std::string output;
 };
 
-// Runs this program again; its error output is ours. It ends with us, whatever ends us.
+// Runs this program again with our error output. The child ends with this process.
 Ended run_self(const std::vector<std::string>& command) {
   Pipe output;
   const pid_t child = spawn(command, {.output = output.write.get(),
@@ -51,7 +51,7 @@ bench::Status status_of(ErrorCode code) {
   return code == ErrorCode::unsupported ? bench::Status::unsupported : bench::Status::crashed;
 }
 
-// Rows that nothing is known of but why there is none.
+// Rows without measurements: only a status and the reason.
 std::vector<bench::Row> rows_without(const bench::Case& one, const bench::Implementations& implementations,
                                      bench::Status status, const char* reason) {
   std::vector<bench::Row> rows(implementations.size());

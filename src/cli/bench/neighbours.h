@@ -1,4 +1,4 @@
-// What others on the machine did to a measurement, as notes for people. Used by bench and lm bench.
+// Notes for people on how other processes disturbed a measurement. Used by bench and lm bench.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,15 +12,15 @@
 
 namespace strobe::cli {
 
-// Where bench::Ceilings::disturbed().
+// Printed if bench::Ceilings::disturbed().
 inline constexpr const char* kSgemmNotAlone = "OpenBLAS sgemm was not left alone: shares of its rate are too high here";
 
-// What others did on this process's cores during its life.
+// Measures how much other processes used this process's cores during the lifetime of this object.
 class Neighbours {
  public:
   std::vector<std::string> notes() const {
-    constexpr double kShare = 0.2;   // of the cores: less than this is on every machine
-    constexpr double kLeast = 0.25;  // seconds: ticks are hundredths
+    constexpr double kShare = 0.2;   // share of the cores; every machine has a lower background load
+    constexpr double kLeast = 0.25;  // seconds; ticks are hundredths of a second
     const double seconds = now_seconds() - start_;
     const double others = cores_used_by_others(before_, core_time(cores_), seconds);
     const auto count = static_cast<double>(cores_.size());
@@ -30,7 +30,7 @@ class Neighbours {
   }
 
  private:
-  std::vector<int> cores_ = allowed_cores();  // before this process keeps to some of them
+  std::vector<int> cores_ = allowed_cores();  // recorded before this process pins itself to some of them
   CoreTime before_ = core_time(cores_);
   double start_ = now_seconds();
 };

@@ -1,4 +1,4 @@
-// bench's flags put together, and where its cases come from.
+// Combines bench's flags and determines its cases.
 #include "cli/bench/options.h"
 
 #include <algorithm>
@@ -16,14 +16,14 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // a device or a wrong file is not read to its end
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // limit for a device or a wrong file
 
 std::string read_text(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     fail(ErrorCode::invalid_argument, "--cells {}: is a folder; valid: a file with a configuration a line", path);
   }
-  // A pipe would be read by the first of several launches alone, or waited for.
+  // Only the first of several launches could read a pipe, and opening it may block.
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
     fail(ErrorCode::invalid_argument, "--cells {}: is not a regular file; valid: a file with a configuration a line",
          path);
@@ -42,7 +42,7 @@ std::string read_text(const std::string& path) {
 
 Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& defaults) {
   CaseOptions one = defaults;
-  one.emb.reset(), one.head_dim.reset();  // a line that has one of them replaces both
+  one.emb.reset(), one.head_dim.reset();  // a line that has one of the two replaces both
   OptionTable table("a configuration");
   add_configuration_options(table, one);
   const std::vector<std::string> flags = with_case_flags(words);

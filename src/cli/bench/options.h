@@ -1,4 +1,4 @@
-// All flags of `bench`, which are those of `explain` too, and the cases that they describe.
+// All flags of `bench`, which `explain` accepts too, and the cases that they describe.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace strobe::cli {
 
 // How a configuration is measured. `explain` takes these flags too; only --quick has an effect there.
 struct RunFlags {
-  bench::RunOptions run;  // all but its check and its callbacks
+  bench::RunOptions run;  // its check and callbacks are not set
   double peer_timeout = 600;
   bool check = true;
   bool quick = false;
@@ -24,19 +24,19 @@ struct BenchOptions {
   CaseOptions one;
   RunFlags how;
   std::string output = "benchmark_result.json";
-  std::string cells;  // file of configurations; empty: the one of the flags
+  std::string cells;  // file of configurations; empty: the configuration of the flags
   int launches = 1;
 };
 
 OptionTable make_table(BenchOptions& options);
 
-// The cases of the flags, or of the file `--cells`: each line of it is the text of a case (core/case_text.h), flags, or
-// both. The library has found each of them valid.
+// The cases of the flags, or of the file `--cells`: each line has the text of a case (core/case_text.h), flags, or
+// both. The library has validated each of them.
 Cases cases_of(const BenchOptions& options);
 
-// A file of configurations: on each line flags that describe one, beyond those of the command line. Lines that are
-// blank or begin with # are passed over. What holds for a whole run (--impl, --device, --threads and how it is
-// measured) is refused in a line. Throws Error(invalid_argument) with the file, and the line where there is one.
+// Reads a file of configurations. Each line has flags that describe one, in addition to those of the command line.
+// Blank lines and lines that begin with # are skipped. Flags that hold for a whole run (--impl, --device, --threads,
+// measuring) are refused in a line. Throws Error(invalid_argument) with the file and, if known, the line.
 Cases read_cells(const std::string& path, const CaseOptions& defaults);
 
 }  // namespace strobe::cli

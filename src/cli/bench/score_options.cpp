@@ -1,4 +1,4 @@
-// The flags of bench::ScoreOptions, part of the case options, and a case back to flags.
+// Parses the flags of bench::ScoreOptions, which belong to the case options, and converts a case back to flags.
 #include <fmt/format.h>
 
 #include <charconv>
@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int64_t kLongest = (std::int64_t{1} << 31) - 1;
 constexpr double kLeastFloat = std::numeric_limits<float>::min();
-constexpr double kMostBelowOne = 1 - 0x1p-24;  // the float before 1
+constexpr double kMostBelowOne = 1 - 0x1p-24;  // the largest float below 1
 
-// A number from `least` to `most`: bounds within which it is the same in the library's float, up to rounding.
+// Parses a number in [least, most]. Within these bounds the library's float has the same value, up to rounding.
 double parse_number(std::string_view flag, std::string_view value, double least, double most, const char* valid) {
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);

@@ -1,4 +1,4 @@
-// `strobe cases gen|check|judge`: the course's 30 problem files, their answers, and who answers them right.
+// `strobe cases gen|check|judge`: generates the course's 30 problem files, checks answers, and judges programs.
 #include "cli/verbs.h"
 
 #include <charconv>

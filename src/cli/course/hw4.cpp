@@ -10,7 +10,7 @@ namespace {
 
 int run_hw4(Arguments arguments) {
   for (const std::string_view word : arguments) {
-    if (word.starts_with("--"))  // `strobe solve --help` has the layout of both files
+    if (word.starts_with("--"))  // `strobe solve --help` describes the layout of both files
       fail(ErrorCode::invalid_argument,
            "{}: there are no flags here; valid: hw4 INPUT OUTPUT, or strobe solve, which has some",
            printable_value(word));

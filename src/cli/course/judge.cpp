@@ -53,7 +53,7 @@ class JudgedProcesses {
 
 // State that is prepared before the program runs.
 struct Judge {
-  std::string folder, program;  // the folder of the cases; an absolute path, or a name in PATH
+  std::string folder, program;  // folder of the cases; program: an absolute path or a name in PATH
   const JudgedProcesses& processes;
   CaseFilesWatch& files;
 };
@@ -62,8 +62,8 @@ struct Judged {
   solve::TestCase one;
   std::string verdict;  // AC, WA, TLE, RE
   double seconds = 0, limit = 0;
-  std::optional<double> error{};  // the largest, where an output could be compared
-  std::string detail{};           // what a verdict other than AC is about
+  std::optional<double> error{};  // largest error, if an output could be compared
+  std::string detail{};           // reason for a verdict other than AC
 };
 
 std::vector<double> parse_limits(std::string_view flag, std::string_view value) {
@@ -79,8 +79,8 @@ void check_is_there(const std::string& path) {
   fail(ErrorCode::invalid_argument, "{}: is missing; strobe cases gen makes it", printable_value(path));
 }
 
-// Cases whose problem is in the folder; one of `wanted` that is not there, and an answer that is missing or of
-// another size, are bad input.
+// Cases whose problem is in the folder. A case of `wanted` that is missing is bad input, as is an answer that is
+// missing or has another size.
 std::vector<solve::TestCase> cases_in(const std::string& folder, const std::string& subset) {
   const std::vector<solve::TestCase> wanted =
       subset.empty() ? solve::all_cases() : solve::select_cases(solve::all_cases(), subset);

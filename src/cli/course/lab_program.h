@@ -1,4 +1,4 @@
-// strobe-lab, the ladder's own program: where it lies, its rows as tables of launches, its counters by NVIDIA's ncu.
+// strobe-lab, the ladder's program: its path, its rows as tables of launches, and its counters from NVIDIA's ncu.
 #pragma once
 
 #include <functional>

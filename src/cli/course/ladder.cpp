@@ -1,4 +1,4 @@
-// `strobe ladder`: runs strobe-lab, the ladder's own program, as a child; prints its tables and draws its charts.
+// `strobe ladder`: runs strobe-lab, the ladder's program, as a child; prints its tables and draws its charts.
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -67,7 +67,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
     if (row.at("status").as_string() == "refused") {
       file.add_refused(line);
     } else {
-      // Before, since the row is in the file long before it is on the disk.
+      // Set before writing: the row is in the file long before it is on the disk.
       if (file.rows() == 0) set_signal_message("ladder: " + ended_with_rows(output));
       file.add(line);
     }

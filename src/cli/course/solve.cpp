@@ -1,4 +1,4 @@
-// `strobe solve INPUT OUTPUT`: a file of batches of Q, K, V in, a file of outputs out.
+// `strobe solve INPUT OUTPUT`: reads a file of batches of Q, K, V and writes a file of outputs.
 #include "solve/solve.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Lines of solve and hw4.
+// Output lines of solve and hw4.
 #include "cli/course/solve_lines.h"
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@ solve::Solved solve_with_signal_message(std::string_view command, const std::str
                                         const solve::SolveOptions& options) {
   set_signal_message(fmt::format("{}ended by a signal; nothing was written", command));
   solve::Solved solved = solve::solve_file(input, output, options);
-  set_signal_message(fmt::format("{}ended by a signal", command));  // with all of it written
+  set_signal_message(fmt::format("{}ended by a signal", command));  // the output may be completely written
   return solved;
 }
 

@@ -1,5 +1,5 @@
-// `strobe comm`: how fast ranks exchange data. Outside of a job it starts the jobs itself; each rank then comes here
-// again.
+// `strobe comm`: measures how fast ranks exchange data. Outside of a job it starts the jobs itself; each rank then runs
+// this code again.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -58,7 +58,7 @@ int print_results(const CommOptions& options, const std::vector<Json>& rows) {
   return std::any_of(rows.begin(), rows.end(), wrong) ? kFailedCheck : kFine;
 }
 
-// On every rank of a job; rank 0 writes and tells.
+// Runs on every rank of a job; rank 0 writes and prints.
 int measure(const CommOptions& options, const comm::World& world, const std::string& command) {
   const comm::Variable variable = [](const char* name) -> const char* { return getenv(name); };
   comm::Communicator communicator(world, {.engine = options.engines.front(),
@@ -73,7 +73,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
   comm::on_first_rank(communicator, [&] {
     file.emplace(options.output, kCommTitle, appends ? RowFile::Begin::at_the_end : RowFile::Begin::anew);
   });
-  const bool tells = first && options.rows_for == RowsFor::people;  // the launcher has words of its own
+  const bool tells = first && options.rows_for == RowsFor::people;  // otherwise the launcher sets the message
   if (tells) set_signal_message(fmt::format("comm: {}", kEndedWithoutRows));
   std::vector<Json> rows;
   for (const comm::Kind kind : options.operations) {
@@ -89,7 +89,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
       if (result.status == "refused") {
         file->add_refused(row.dump());
       } else {
-        // Before, since the row is in the file long before it is on the disk.
+        // Set before writing: the row is in the file long before it is on the disk.
         if (tells && file->rows() == 0) set_signal_message("comm: " + ended_with_rows(options.output));
         file->add(row.dump());
       }
@@ -105,11 +105,11 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
     complain(fmt::format("comm: nothing was measured on {}: {}", counted(communicator.size(), "rank"),
                          rows.back().at("reason").as_string()));
   }
-  if (options.rows_for != RowsFor::people) return kFine;  // the launcher looks for rows
+  if (options.rows_for != RowsFor::people) return kFine;  // the launcher checks the rows
   return none ? kRuntimeFailure : print_results(options, rows);
 }
 
-// One job after the other, whose rows come together in the output file.
+// Runs one job after the other; all append their rows to the output file.
 int start_jobs(const CommOptions& options, Arguments arguments) {
   check_before_jobs(options);
   int code = kFine;

@@ -1,4 +1,4 @@
-// Words to collectives, sizes and engines.
+// Parses words to collectives, sizes and engines.
 #include "cli/launch/comm_options.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr comm::Kind kKinds[] = {comm::Kind::all_reduce, comm::Kind::broadcast, 
                                  comm::Kind::all_gather};
 constexpr comm::EngineKind kEngines[] = {comm::EngineKind::mpi, comm::EngineKind::nccl};
 
-// The values of a comma list, each one of `valid` by its name.
+// Parses a comma list; each item must be the name of one of `valid`.
 template <class T, std::size_t N>
 std::vector<T> parse_names(std::string_view flag, std::string_view value, const T (&valid)[N]) {
   std::vector<std::string> names;

@@ -11,7 +11,7 @@
 
 namespace strobe::cli {
 
-// Whom rows are for: people, who see a table too, or the `strobe comm` that started the rank and tells all at its end.
+// Reader of the rows: people, who also get a table, or the `strobe comm` that started the rank and prints all results.
 enum class RowsFor { people, launcher, launcher_after_others };
 
 struct CommOptions {
@@ -27,19 +27,21 @@ struct CommOptions {
   RowsFor rows_for = RowsFor::people;
 };
 
-inline constexpr const char* kCommTitle = "Collectives";  // of the document beside the rows
+inline constexpr const char* kCommTitle = "Collectives";  // title of the document next to the rows
 
 OptionTable comm_option_table(CommOptions& options);
 
-// Of the ranks that `strobe comm` starts, in front of all other words: "anew" or "append", and the engine.
+// First flag of the ranks that `strobe comm` starts. Its value selects a new file or appended rows; the
+// next word is the engine.
 inline constexpr const char* kRowsFlag = "launcher-rows";
 
-// Throws Error(invalid_argument) for what does not go together, Error(unsupported) for an engine that is not built in.
+// Throws Error(invalid_argument) for flags that exclude each other, Error(unsupported) for an engine that is not built
+// in.
 void check_comm_options(const CommOptions& options);
 
-// What ranks would find out one after the other, before any is started. Throws Error(unsupported) where an engine needs
-// a GPU and there is none, Error(invalid_argument) where the output cannot be written, Error(out_of_memory) where not
-// even the least case fits.
+// Checks before any rank is started what each rank would otherwise refuse. Throws Error(unsupported) if an engine needs
+// a GPU and there is none, Error(invalid_argument) if the output cannot be written, Error(out_of_memory) if not even
+// the smallest case fits.
 void check_before_jobs(const CommOptions& options);
 
 }  // namespace strobe::cli

@@ -1,4 +1,4 @@
-// The launcher of one job: starts mpirun, passes signals on, notes the first failure, ends all ranks.
+// The launcher of one job: starts mpirun, forwards signals, records the first failure, ends all ranks.
 #include "cli/launch/job.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ constexpr double kStartLimit = 60;   // seconds for mpirun to start all ranks
 constexpr double kKillDelay = 2;     // from SIGTERM to SIGKILL of a rank, and then to SIGKILL of its supervisor
 constexpr int kPollPeriod = 100;     // milliseconds between two checks of the limits
 constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
-constexpr double kMpirunLimit = 10;  // for mpirun to end after all ranks
+constexpr double kMpirunLimit = 10;  // seconds for mpirun to end after all ranks
 constexpr double kBlameWindow = 1;   // a killed mpirun is blamed for ranks that failed within this time before
 
 int make_memory_file(const char* name) {
@@ -88,7 +88,7 @@ class RunningJob {
       if (lost_supervisors_) end_orphans();
       reap_orphans();
       if (mpirun_ < 0) {
-        while (handle_messages(0)) {  // the ranks that mpirun waited for have sent everything
+        while (handle_messages(0)) {  // ranks that mpirun waited for have sent all messages
         }
         if (ended_ < job_.ranks) note_failure(kRuntimeFailure, mpirun_failure(), false);
       }
@@ -132,7 +132,7 @@ class RunningJob {
     mpirun_group_ = mpirun_;
   }
 
-  // False if no message came in that time.
+  // Returns false if no message came in that time.
   bool handle_messages(int milliseconds) {
     const std::vector<Supervisors::Event> events = supervisors_.wait(signals_.descriptor(), milliseconds);
     for (const Supervisors::Event& event : events) handle(event);
@@ -147,7 +147,7 @@ class RunningJob {
       end_of(event.rank, SIGKILL);
     } else if (event.status->kind == RankStatus::Kind::started) {
       *runs = true;
-      if (end_.signal) supervisors_.signal_rank(event.rank, end_.signal);  // it came before the rank started
+      if (end_.signal) supervisors_.signal_rank(event.rank, end_.signal);  // the signal came before the rank started
     } else if (event.status->kind == RankStatus::Kind::lost_output) {
       if (end_.lost_output == 0) end_.lost_output = event.status->value;
     } else if (*runs) {

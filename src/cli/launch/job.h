@@ -1,5 +1,4 @@
-// Ranks as local processes: started through mpirun, supervised, ended together. `strobe launch` and `strobe comm`
-// call.
+// Ranks as local processes: started by mpirun, supervised, ended together. `strobe launch` and `strobe comm` use it.
 #pragma once
 
 #include <optional>
@@ -11,7 +10,7 @@
 
 namespace strobe::cli {
 
-enum class RankOutput { prefixed, plain };  // "[1] line", or the launcher's own streams as they are
+enum class RankOutput { prefixed, plain };  // "[1] line", or unchanged to the launcher's streams
 
 inline constexpr double kFailureGrace = 5, kSignalGrace = 60;  // seconds
 
@@ -22,14 +21,14 @@ struct Job {
   // Seconds that ranks have to end by themselves. Default: kFailureGrace after a failure, kSignalGrace after a signal,
   // since ranks may have a lot to save.
   std::optional<double> grace = std::nullopt;
-  std::string id = random_hex(8);  // the same in all starts; STROBE_JOB of the ranks
-  int restarts = 0;                // so far; STROBE_RESTARTS of the ranks
+  std::string id = random_hex(8);  // STROBE_JOB of the ranks; the same in all starts
+  int restarts = 0;                // STROBE_RESTARTS of the ranks: restarts so far
 };
 
 struct JobEnd {
-  int code = kFine;       // of the first rank that failed by itself; 128 + signal
-  std::string why;        // "rank 1 died of signal 9 (Killed)", "all 2 ranks: --steps x: ..."; empty where none failed,
-                          // or all ended by the signal that was passed on
+  int code = kFine;       // code of the first rank that failed by itself; 128 + signal
+  std::string why;        // "rank 1 died of signal 9 (Killed)", "all 2 ranks: --steps x: ..."; empty if none failed
+                          // or the forwarded signal ended all
   bool returned = false;  // the code is that rank's own exit code; it did not die of a signal
   int signal = 0;         // the signal that this process received, passed on, and ended by; 0: none
   int lost_output = 0;    // errno of the first line of a rank that could not be written; 0: none
@@ -40,10 +39,10 @@ struct JobEnd {
 // missing.
 JobEnd run_job(const Job& job);
 
-// The command line that runs a subcommand of strobe: the path of this program, then the words.
+// The command line that runs a subcommand of strobe: the path of this program, followed by the words.
 std::vector<std::string> own_command(const std::vector<std::string>& words);
 
-// True for 128 + signal: the exit code of a rank that ended in good order because a signal asked it to.
+// True for 128 + signal: the exit code of a rank that ended cleanly because of a signal.
 bool is_end_by_signal(int code);
 
 // Internal flag, hidden from --help: makes a child of mpirun the supervisor of a rank. Its value is the path of the

@@ -55,7 +55,7 @@ OptionTable make_table(LaunchOptions& options) {
   return table;
 }
 
-// Refuses a program that cannot run, once, before ranks are started.
+// Refuses a program that cannot run, once, before any rank is started.
 void check_program(const std::string& path) {
   const auto refuse = [&](const char* why) {
     fail(ErrorCode::invalid_argument, "launch: {}: {}; valid: a program, or a command of strobe (without a slash)",
@@ -67,7 +67,7 @@ void check_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) refuse("cannot be run: no permission");
 }
 
-// Refuses other commands: each rank would do the whole work and write the same files.
+// Refuses commands that do not share work: each rank would do all of it and write the same files.
 void check_shares_work(const std::vector<std::string>& words, int ranks) {
   const std::vector<std::string> valid = {"comm", "lm bench", "lm train"};
   const std::string name = words[0] == "lm" && words.size() > 1 ? "lm " + words[1] : words[0];
@@ -88,7 +88,7 @@ std::vector<std::string> command_of(const std::vector<std::string>& words, int r
   return own_command(words);
 }
 
-// False if input was bad or a signal asked a rank to end: another start would end in the same way.
+// False after bad input, or if a signal asked a rank to end: another start would end in the same way.
 bool is_worth_a_restart(const JobEnd& end) {
   return !end.returned || (end.code != kBadInput && !is_end_by_signal(end.code));
 }

@@ -1,4 +1,4 @@
-// The preloaded library is embedded in this program, so that a copy of the program needs no other file.
+// The preloaded library is embedded in this program, so a copy of the program needs no other file.
 #include "cli/launch/mpirun.h"
 
 #include <fcntl.h>
@@ -64,7 +64,7 @@ bool single_copy_works() {
 }
 
 constexpr std::string_view kPrefix = "strobe-launch-";
-constexpr std::size_t kRandomDigits = 6;                                     // of mkdtemp's template
+constexpr std::size_t kRandomDigits = 6;                                     // random suffix of mkdtemp's template
 constexpr std::size_t kSocketName = 1 + kPrefix.size() + kRandomDigits + 7;  // "/strobe-launch-XXXXXX/socket"
 
 // Returns the locked folder's descriptor, or -1 if it is gone, another user's, a link, or locked by another process.

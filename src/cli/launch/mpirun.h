@@ -1,4 +1,4 @@
-// One job's mpirun: its folders, preloaded library, command line and environment. job.cpp calls.
+// One job's mpirun: its folders, preloaded library, command line and environment. job.cpp uses it.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@ namespace strobe::cli {
 
 struct MpirunSettings {
   std::filesystem::path program;        // from find_mpirun()
-  std::filesystem::path socket;         // the launcher's
+  std::filesystem::path socket;         // socket of the launcher
   std::filesystem::path sessions;       // folder for Open MPI's session files
   std::filesystem::path shared_memory;  // folder for its shared-memory files
   std::string launch_token;             // authenticates supervisors to the launcher
@@ -65,7 +65,7 @@ class LoopbackLibrary {
   LoopbackLibrary(const LoopbackLibrary&) = delete;
   LoopbackLibrary& operator=(const LoopbackLibrary&) = delete;
 
-  std::string preload() const;  // value of LD_PRELOAD: this library before those that the user has set
+  std::string preload() const;  // value of LD_PRELOAD: this library, then the libraries that the user has set
 
  private:
   int descriptor_;

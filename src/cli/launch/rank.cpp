@@ -1,6 +1,6 @@
-// The supervisor of a rank. mpirun starts it, and it starts the rank. It forwards signals from the launcher and reports
-// the rank's end. With RankOutput::prefixed it also copies the rank's output, with the rank number before each line. It
-// always exits with 0, so that mpirun lets the other ranks finish.
+// The supervisor of a rank. mpirun starts the supervisor, which starts the rank. It forwards signals from the launcher
+// and reports the rank's end. With RankOutput::prefixed it also copies the rank's output and prefixes each line with
+// the rank number. It always exits with 0, so that mpirun lets the other ranks finish.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -30,7 +30,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::size_t kLongestLine = 1 << 16;  // longer ones are split
+constexpr std::size_t kLongestLine = 1 << 16;  // longer lines are split
 constexpr int kCannotExecute = 127;            // exit code of a rank whose program cannot be executed
 
 // Copies one stream of the rank to the launcher's stream and prefixes each line with the rank number.

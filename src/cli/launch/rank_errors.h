@@ -1,4 +1,4 @@
-// Errors of bad input from the ranks of a job, mostly the same on all. The launcher collects and reports them once.
+// Errors of bad input from the ranks of a job, usually the same on all. The launcher collects and reports them once.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace strobe::cli {
 
 class RankErrors {
  public:
-  RankErrors();  // names itself in the environment of the processes that are started from here on
+  RankErrors();  // sets the environment variable that names the file in processes started from here on
   ~RankErrors();
   RankErrors(const RankErrors&) = delete;
   RankErrors& operator=(const RankErrors&) = delete;
@@ -20,6 +20,6 @@ class RankErrors {
   int descriptor_;
 };
 
-void pass_launchers_file_on();  // to the rank that this process becomes by exec
+void pass_launchers_file_on();  // hands the file to the rank that this process becomes by exec
 
 }  // namespace strobe::cli

@@ -1,4 +1,4 @@
-// Connections from the launcher to the supervisors of its ranks. job.cpp calls.
+// Connections from the launcher to the supervisors of its ranks. job.cpp uses it.
 #pragma once
 
 #include <sys/types.h>
@@ -14,28 +14,28 @@ namespace strobe::cli {
 
 class Supervisors {
  public:
-  // `master_listener`: handed to rank 0; -1: none. Throws Error(runtime).
+  // `master_listener` is handed to rank 0; -1: none. Throws Error(runtime).
   Supervisors(const std::string& socket_path, std::string token, int ranks, int master_listener);
   ~Supervisors();
   Supervisors(const Supervisors&) = delete;
   Supervisors& operator=(const Supervisors&) = delete;
 
-  // Only descendants of this process are accepted.
+  // Accepts only descendants of this process.
   void set_mpirun(pid_t mpirun) { mpirun_ = mpirun; }
 
   struct Event {
     int rank;
-    std::optional<RankStatus> status;  // nothing: the supervisor is gone
+    std::optional<RankStatus> status;  // none: the supervisor is gone
   };
   // Waits until a supervisor has sent something, `other` is readable, or the time is over. Accepts supervisors and
   // closes other connections. Throws Error(runtime) if descriptors run out.
   std::vector<Event> wait(int other, int milliseconds);
 
-  int accepted() const { return accepted_; }  // so far
+  int accepted() const { return accepted_; }  // supervisors accepted so far
   bool any_connected() const { return !members_.empty(); }
   bool holds(pid_t process) const;
 
-  // A supervisor signals its rank's process group: as the parent it knows that the group id is not reused.
+  // A supervisor signals its rank's process group: as the parent it knows that the group id has not been reused.
   void signal_rank(int rank, int signal) const;
   void signal_ranks(int signal) const;
   void signal_supervisors(int signal) const;

@@ -1,4 +1,4 @@
-// `strobe lm bench`: flags to cells, each cell's times to a table and to the output file.
+// `strobe lm bench`: measures the cells that flags describe; prints a table and writes the output file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ constexpr const char* kLmBenchIntroduction =
 struct Row {
   const LmBenchCell* cell = nullptr;
   std::optional<lm::BenchTimes> times;
-  std::string error;  // where there are none
+  std::string error;  // why there are no times
 };
 
 double flops_of_all_passes(const LmBenchCell& cell) {
@@ -56,7 +56,7 @@ Row measured(const LmBenchCell& cell, WorkForecast& forecast) {
   return row;
 }
 
-// FLOP/s of a complete matrix product, in each precision that occurs.
+// FLOP/s of a large matmul, for each precision that occurs.
 using Ceilings = std::map<lm::Precision, double>;
 
 Ceilings measure_ceilings(const LmBenchOptions& options) {
@@ -89,7 +89,8 @@ double tokens_per_second(const Row& row) {
 
 double flop_rate(const Row& row) { return lm::flops_of(row.cell->one) / row.times->whole.seconds.mean; }
 
-// Over the fp32 row of the same size, context, batch, warm-up and recomputation; none where there is none.
+// Speedup over the fp32 row with the same size, context, batch, warm-up and recomputation; none if that was not
+// measured.
 std::optional<double> speedup(const Row& row, const std::vector<Row>& rows) {
   const auto key = [](const Row& of) {
     const lm::BenchCase& one = of.cell->one;
@@ -115,7 +116,7 @@ std::string line_of(const Row& row) {
                      row.times->skipped > 0 ? fmt::format(", {} skipped", counted(row.times->skipped, "step")) : "");
 }
 
-// Of fp16, "" where none was: what their times are mixed with.
+// Note on skipped fp16 steps, which the times include; "" if none was skipped.
 std::string skipped_note(const Row& row) {
   const lm::BenchTimes& times = *row.times;
   if (times.skipped == 0 && times.skipped_updates == 0) return "";
@@ -133,7 +134,7 @@ std::string peak_text(const lm::PhaseTimes& times) {
   return fmt::format("{:.0f}", static_cast<double>(times.peak_bytes) / (1 << 20));
 }
 
-// Of a table that has a row, or several, for each cell.
+// Adds the columns that identify a cell, for tables with one or more rows per cell.
 void add_cell_columns(TextTable& table) {
   table.add_column("size", TextTable::Align::left);
   for (const char* title : {"context", "batch", "warm-up"}) table.add_column(title);
@@ -147,7 +148,7 @@ std::vector<std::string> cell_columns(const LmBenchCell& cell) {
           name_of(one.precision),    name_of(one.recompute)};
 }
 
-// A row for each phase of each cell, and for the whole.
+// One row per phase of each cell, and one for the whole step.
 std::string phase_table(const std::vector<Row>& rows) {
   TextTable table;
   add_cell_columns(table);
@@ -267,7 +268,7 @@ void check_rank_options(const LmBenchOptions& options) {
     refuse_several_ranks("lm bench");
     if (!options.buckets.empty()) {
       exchange_from(
-          {.strategy = "", .bucket_bytes = options.buckets[0], .bucket_text = options.bucket_text});  // refuses
+          {.strategy = "", .bucket_bytes = options.buckets[0], .bucket_text = options.bucket_text});  // throws
     }
     if (options.engine != comm::EngineKind::automatic) {
       fail(ErrorCode::invalid_argument, "--engine: without --ddp nothing is exchanged; leave it out");
@@ -303,14 +304,14 @@ int run_lm_bench(Arguments arguments) {
   std::vector<Row> rows;
   for (const LmBenchCell& cell : cells) {
     rows.push_back(measured(cell, forecast));
-    print_aside(line_of(rows.back()));  // so that they are known should a later one fail
+    print_aside(line_of(rows.back()));  // printed now, in case a later cell fails
   }
   print(table_text(rows, ceilings));
   if (options.device == Device::cpu) print(note_lines(neighbours.notes()));
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
     return complain_that_none_fits("lm bench", options.output);
   }
-  set_signal_message("lm bench: ended by a signal");  // with some or all of it written
+  set_signal_message("lm bench: ended by a signal");  // the output may be partly or completely written
   file.commit(document(rows, ceilings));
   print(fmt::format("written: {}\n", options.output));
   return kFine;

@@ -48,7 +48,7 @@ std::vector<std::string> parse_strategies(std::string_view flag, std::string_vie
   return parse_list(flag, value, [&](auto of, auto name) { return parse_word(of, name, lm::strategy_names()); });
 }
 
-// As the library would refuse it, but before anything is measured.
+// Refuses the kernel as the library would, but before anything is measured.
 void check_attention(const std::string& kernel, Device device) {
   const std::vector<std::string> names = kernel_names(device);
   if (kernel.empty() || std::find(names.begin(), names.end(), kernel) != names.end()) return;

@@ -55,7 +55,7 @@ Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::Paral
 
 struct RanksBench {
   const LmBenchOptions& options;
-  Arguments arguments;  // this command's
+  Arguments arguments;  // words of this command
   std::vector<LmBenchCell> cells;
   std::vector<lm::ParallelOptions> exchanges;
 };

@@ -1,4 +1,4 @@
-// `strobe lm bench` on ranks: measures, rows for files, text for people. bench.cpp calls.
+// `strobe lm bench` on ranks: measures, writes rows for files and text for people. bench.cpp uses it.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +19,16 @@ namespace strobe::cli {
 struct ParallelRow {
   const LmBenchCell* cell = nullptr;
   std::optional<lm::ParallelOptions> exchange;  // none: one process on the whole batch
-  std::vector<lm::ParallelTimes> ranks;         // none where it does not fit
-  std::string error{};                          // why
+  std::vector<lm::ParallelTimes> ranks;         // one per rank; empty if the cell does not fit
+  std::string error{};                          // why it does not fit
 };
 
-// In seconds.
+// Both summaries are in seconds.
 Summary slowest_steps(const ParallelRow& row);  // each step on the rank that was slowest in it
 Summary part_of(const ParallelRow& row, double lm::ParallelStep::*part);  // all steps of all ranks
 double mean_of(const lm::ParallelTimes& rank, double lm::ParallelStep::*part);
 
-// The largest of all ranks.
+// The maximum over all ranks.
 std::size_t optimizer_bytes(const ParallelRow& row);
 lm::ParallelMemory memory_of(const ParallelRow& row);
 
@@ -43,17 +43,17 @@ std::optional<double> speedup_over_naive(const ParallelRow& row, const std::vect
 std::optional<double> communication_share(const ParallelRow& row);
 std::optional<double> reduction(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 
-// Called on every rank of the job that this process is in; rank 0 writes and prints. `arguments`: those of this
+// Called on every rank of the job that this process is in; rank 0 writes and prints. `arguments` are the words of this
 // command, which its child gets too. Returns the exit code.
 int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments);
 
 std::string title_of(const lm::ParallelOptions& exchange);  // "bucketed, 25 MB"
 std::string line_of(const ParallelRow& row);
 
-// Two tables per cell: times, then what was exchanged and held.
+// Two tables per cell: times, then exchanged bytes and memory.
 std::string parallel_tables(const std::vector<ParallelRow>& rows, int ranks);
 
-// rows: all rows. The row is compared with those of one process and of `naive` in the same cell.
+// `rows` are all rows. The row is compared with those of one process and of `naive` in the same cell.
 Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& rows, int ranks);
 
 }  // namespace strobe::cli

@@ -1,4 +1,4 @@
-// `strobe lm memory`: flags to cells, and the memory of each cell's two passes to tables, JSON and a picture.
+// `strobe lm memory`: measures the memory of each cell's two passes; writes tables, JSON and a picture.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,7 +118,7 @@ Json row_json(const MemoryRow& row) {
   return json.set("held_by_operation_and_category(B)", moments);
 }
 
-// Null where the pass did not fit.
+// Returns null if the pass did not fit.
 Json peak_json(const MemoryRow& row) { return row.figures ? Json(row.figures->timeline.peak()) : Json(); }
 
 Json table_json(const std::vector<MemoryCell>& cells) {
@@ -143,7 +143,7 @@ Json table_json(const std::vector<MemoryCell>& cells) {
 
 int run_lm_memory(Arguments arguments) {
   LmBenchOptions options = default_lm_bench_options();
-  options.warmups = {1};  // of the steps that are timed, as few as tell recomputations apart
+  options.warmups = {1};  // timed steps: the fewest that distinguish recomputation modes
   options.steps = 3;
   std::string output = "lm_memory_result.json", page = "lm_memory.html", svg;
   OptionTable table;
@@ -161,7 +161,7 @@ int run_lm_memory(Arguments arguments) {
   check_apart("--svg", svg, "--page", page);
   check_default(output, "lm_memory_result.json", "\"environment\"");
   check_default(page, "lm_memory.html", "<title>Strobe");
-  const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // refuse early what cannot be written
+  const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // refuse early
   std::optional<AtomicFile> svg_trial;
   if (!svg.empty()) svg_trial.emplace(svg, "--svg");
   set_signal_message("lm memory: ended by a signal; nothing was written");
@@ -177,7 +177,7 @@ int run_lm_memory(Arguments arguments) {
     return complain_that_none_fits("lm memory", output + " and " + page);
   }
   if (compares) print("\n" + recompute_table(measured_cells));
-  set_signal_message("lm memory: ended by a signal");  // with some or all of it written
+  set_signal_message("lm memory: ended by a signal");  // the output may be partly or completely written
   FileSet files("lm memory:");
   files.add(output, memory_document(measured_cells));
   files.add(page, page_of(measured_cells));

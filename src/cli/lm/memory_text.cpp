@@ -16,7 +16,7 @@ using lm::Category;
 
 constexpr std::size_t kLargest = 6;  // tensors listed for each pass
 
-// Short ones, for tables.
+// Short names for tables.
 constexpr const char* kCategoryTitles[lm::kCategories] = {"parameters", "gradients", "optimizer", "saved", "passing",
                                                           "scores",     "workspace", "data",      "idle"};
 
@@ -39,7 +39,7 @@ struct Group {
   int count = 0;
 };
 
-// Allocations, with the run replaced by the tensors in it; the largest first.
+// The largest allocations and tensors, grouped over layers. The run's tensors replace its allocation.
 std::vector<Group> largest(const lm::MemoryTimeline& timeline) {
   std::map<std::string, Group> groups;
   const auto add = [&](const lm::Life& life) {
@@ -77,7 +77,7 @@ std::string largest_text(const MemoryRow& row) {
 
 const auto kPasses = {&MemoryCell::forward, &MemoryCell::step};
 
-// The columns that name a cell; batch and recompute only where they differ.
+// The columns that identify a cell; batch and recompute only if they differ between cells.
 class CellColumns {
  public:
   explicit CellColumns(const std::vector<MemoryCell>& cells) {
@@ -136,7 +136,7 @@ std::string category_table(const std::vector<MemoryCell>& cells) {
          "MiB at the peak; idle: activations' memory without a live tensor; in use: most at any moment without idle\n";
 }
 
-// The step of the same model and precision that keeps everything; null where it was not measured.
+// The step of the same model and precision without recomputation; null if it was not measured.
 const MemoryRow* same_without_recompute(const MemoryCell& cell, const std::vector<MemoryCell>& cells) {
   const auto key = [](const MemoryRow& of) {
     const lm::BenchCase& one = of.cell.one;

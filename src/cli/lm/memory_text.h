@@ -17,9 +17,9 @@ struct MemoryRow {
   LmBenchCell cell;           // its pass: forward or step
   std::size_t predicted = 0;  // bytes
   std::optional<lm::MemoryFigures> figures{};
-  std::string error{};              // without figures: why it is out of memory
-  std::optional<double> seconds{};  // fastest step, where recomputations are compared
-  std::int64_t skipped = 0;         // fp16: timed steps that updated nothing
+  std::string error{};              // why it ran out of memory, if there are no figures
+  std::optional<double> seconds{};  // fastest step, if recomputation modes are compared
+  std::int64_t skipped = 0;         // fp16: timed steps that skipped the update
 };
 
 struct MemoryCell {
@@ -42,7 +42,7 @@ std::string title_of(const MemoryRow& row);  // "tiny, context 64, batch 4, bf16
 // Categories at the peak.
 const lm::ByCategory& at_peak(const lm::MemoryTimeline& timeline);
 
-// One row for each pass with every allocation, every tensor and every moment; and the table of peaks, one row per cell.
+// One row per pass with every allocation, tensor and time; then the table of peaks, one row per cell.
 std::string memory_document(const std::vector<MemoryCell>& cells);
 
 report::MemoryMap memory_map(const MemoryRow& row);  // the row must have figures

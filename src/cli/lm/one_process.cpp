@@ -1,4 +1,4 @@
-// The child prints a line of JSON after each step and one at the end: {"times": ...} or {"oom": "..."}.
+// The child prints one line of JSON after each step and one at the end: {"times": ...} or {"oom": "..."}.
 #include "cli/lm/one_process.h"
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ int run_as_one_process(const LmBenchOptions& options) {
   try {
     const lm::ParallelTimes times = lm::time_lone_step(one, [] { print_line(Json::object({{"step", true}})); });
     print_line(Json::object({{"times", lm::to_json(times)}}));
-  } catch (const Error& error) {  // the whole batch need not fit where shares of it do
+  } catch (const Error& error) {  // the whole batch may not fit even if its shares do
     if (error.code() != ErrorCode::out_of_memory) throw;
     print_line(Json::object({{"oom", error.what()}}));
   }
@@ -64,7 +64,7 @@ bool OneProcess::advance() {
       case Child::Heard::end: fail(ErrorCode::runtime, "lm bench: one process {}", child_->end(2).text());
     }
   }
-  if (done_) child_.reset();  // its memory is free again
+  if (done_) child_.reset();  // frees its memory
   if (!done_ && now_seconds() - heard_ > limit_) {
     fail(ErrorCode::runtime, "lm bench: one process took no step in {:g} s", limit_);
   }

@@ -22,15 +22,16 @@ int run_as_one_process(const LmBenchOptions& options);
 // Rank 0's side.
 class OneProcess {
  public:
-  // arguments: this command's. cell: its index in lm_bench_cells. The child may use all cores of the job.
+  // `arguments` are the words of this command; `cell` is the index in lm_bench_cells. The child may use all cores of
+  // the job.
   OneProcess(const comm::Communicator& ranks, Arguments arguments, std::size_t cell, int threads);
 
-  // Waits for some seconds. Returns true once the child has sent its times or reported out of memory. Throws
+  // Waits for a few seconds. Returns true once the child has sent its times or reported out of memory. Throws
   // Error(runtime) if it ends without either, or takes no step within the limit of an operation.
   bool advance();
 
   const std::optional<lm::ParallelTimes>& times() const { return times_; }
-  const std::string& error() const { return error_; }  // out of memory
+  const std::string& error() const { return error_; }  // out-of-memory message
 
  private:
   void take(const std::string& line);

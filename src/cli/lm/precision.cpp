@@ -1,4 +1,4 @@
-// `strobe precision`: what types do to sums, to LayerNorm and to the tensors of a model in mixed precision.
+// `strobe precision`: shows the effect of number types on sums, on LayerNorm and on a model in mixed precision.
 #include <fmt/format.h>
 
 #include <array>

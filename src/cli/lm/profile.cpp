@@ -1,4 +1,4 @@
-// `strobe lm profile`: flags to cells, each cell's profile to tables, to the output file and to a trace.
+// `strobe lm profile`: profiles the cells that flags describe; writes tables, the output file and a trace.
 #include <fmt/format.h>
 
 #include <vector>
@@ -33,7 +33,7 @@ constexpr const char* kLmProfileIntroduction =
     "  strobe lm profile --size tiny --attention standard\n"
     "  strobe lm profile --size small,xl --precision bf16 --device cuda\n\n";
 
-// Those of a list of warm-ups differ by that alone.
+// The title of a cell. Cells that differ only in warm-up need it in their names.
 std::string named(const LmBenchCell& cell, const LmBenchOptions& options) {
   const std::string name = title_of(cell);
   return options.warmups.size() > 1 ? fmt::format("{}, warm-up {}", name, cell.one.warmup) : name;
@@ -98,7 +98,7 @@ int run_lm_profile(Arguments arguments) {
   }
   if (profiles.size() > 1) print(matmul_summary(profiles) + "\n");
   if (profiles.empty()) return complain_that_none_fits("lm profile", options.output + " and " + trace);
-  set_signal_message("lm profile: ended by a signal");  // with some or all of it written
+  set_signal_message("lm profile: ended by a signal");  // the output may be partly or completely written
   FileSet files("lm profile:");
   files.add(options.output, Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");
   files.add(trace, lm::trace_json(profiles).dump() + "\n");

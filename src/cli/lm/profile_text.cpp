@@ -50,7 +50,7 @@ std::string table_of(const char* title, const std::vector<lm::OperationSum>& sum
   return table.text() + "\n";
 }
 
-// Kinds over phases, ms a step.
+// Kinds of operations by phase, in ms per step.
 std::string phase_table(const lm::Profile& profile) {
   TextTable table;
   table.add_column("ms a step", TextTable::Align::left);
@@ -66,7 +66,7 @@ std::string phase_table(const lm::Profile& profile) {
   return table.text() + "\n";
 }
 
-// Cumulative: of this row and those above it.
+// The column "cumulative" sums the shares of this row and those above it.
 std::string kernel_table(const lm::Profile& profile) {
   TextTable table;
   table.add_column("kernel", TextTable::Align::left);
@@ -102,7 +102,7 @@ std::string part_table(const lm::Profile& profile) {
   return parts.empty() ? "" : table_of("part of attention", parts, profile);
 }
 
-// "attention: softmax 50.0 %, score product 30.0 %": of the operation's time.
+// "attention: softmax 50.0 %, score product 30.0 %": shares of the operation's time.
 template <class Sum>
 std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& sums) {
   std::string shares;
@@ -113,7 +113,7 @@ std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& s
   return shares.empty() ? "" : fmt::format("{}: {}\n", whole.name, shares);
 }
 
-// Shares of attention's kernels (on the CPU, of its parts).
+// Shares of attention's kernels; on the CPU, of its parts.
 std::string attention_lines(const lm::Profile& profile) {
   std::string text;
   for (const lm::OperationSum& sum : attention_sums(profile)) {
@@ -179,7 +179,7 @@ Json parts_json(const std::vector<lm::OperationSum>& sums, double steps) {
   return list;
 }
 
-// Every kind's, by phase; ms a step.
+// Times of every kind by phase, in ms per step.
 Json phases_json(const lm::Profile& profile) {
   Json phases = Json::object();
   for (const Phase phase : kPhasesInOrder) {

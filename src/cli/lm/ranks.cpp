@@ -22,7 +22,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kLeastMegabytes = 4e-6, kMostMegabytes = 1e6;  // of a bucket: one fp32 or more
+constexpr double kLeastMegabytes = 4e-6, kMostMegabytes = 1e6;  // size of a bucket; at least one fp32
 
 }  // namespace
 
@@ -104,7 +104,7 @@ int end_together(comm::Communicator& ranks, const std::function<int()>& work) {
 
 void take_gpu(const comm::Communicator& ranks, Device device) {
   if (device != Device::cuda) return;
-  const int gpus = gpu_count();  // not the inventory, which would leave a context of every rank on the first
+  const int gpus = gpu_count();  // not the inventory, which would create a context of every rank on the first GPU
   if (gpus == 0) fail(ErrorCode::unsupported, "--device cuda: {}; valid: cpu", gpu_inventory().reason);
   use_gpu(comm::gpu_of(ranks.world(), gpus));
 }
@@ -121,7 +121,7 @@ void check_engine(Device device, comm::EngineKind engine) {
 
 void refuse_several_ranks(const std::string& command) {
   const comm::World world = comm::this_world();
-  if (world.rank == 0 && world.size <= 1) return;  // 0: not told
+  if (world.rank == 0 && world.size <= 1) return;  // size 0: unknown
   fail(ErrorCode::invalid_argument, "{}: {} without --ddp; valid: --ddp {}, or one rank", command,
        counted(std::max(world.size, world.rank + 1), "rank"), fmt::join(lm::strategy_names(), "|"));
 }

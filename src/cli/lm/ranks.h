@@ -1,4 +1,4 @@
-// What commands of `strobe lm` that run on several ranks share: how gradients are exchanged, and the ranks themselves.
+// Code for the commands of `strobe lm` that run on several ranks: gradient exchange flags, and the ranks themselves.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@
 
 namespace strobe::cli {
 
-// The buckets of --bucket-mb, in bytes.
+// Parses a bucket size of --bucket-mb; returns bytes.
 std::int64_t parse_bucket(std::string_view flag, std::string_view value);
 
 struct ExchangeFlags {
   std::string strategy;  // empty: one process
   std::optional<std::int64_t> bucket_bytes;
-  std::string bucket_text;  // --bucket-mb as it was given
+  std::string bucket_text;  // --bucket-mb as given
   comm::EngineKind engine = comm::EngineKind::automatic;
 };
 
@@ -34,27 +34,27 @@ void add_exchange_options(OptionTable& table, ExchangeFlags& flags);
 
 std::vector<std::string> strategies_with_buckets();
 
-// Throws Error(invalid_argument) for a --bucket-mb where there are no buckets.
+// Throws Error(invalid_argument) if --bucket-mb is given for a strategy without buckets.
 lm::ParallelOptions exchange_from(const ExchangeFlags& flags);
 
-// The ranks of the job that this process is in, which is one rank where it was started alone. command: "lm train", the
-// same on all.
+// Joins the ranks of the job that this process is in; outside of a job there is one rank. `command`, such as "lm
+// train", is the same on all ranks.
 std::unique_ptr<comm::Communicator> join_ranks(const std::string& command, comm::EngineKind engine);
 
-// Throws AgreedRefusal(invalid_argument) on all ranks if they do not divide the batch.
+// Throws AgreedRefusal(invalid_argument) on all ranks if the number of ranks does not divide the batch.
 void check_batch(comm::Communicator& ranks, std::int64_t batch);
 
-// Runs `work`, which returns the exit code. A refusal that all ranks agree on is printed once, by the launcher or by
-// rank 0, and all ranks leave in order.
+// Runs `work`, which returns the exit code. If all ranks agree on a refusal, the launcher or rank 0 prints it once and
+// all ranks exit cleanly.
 int end_together(comm::Communicator& ranks, const std::function<int()>& work);
 
-// Where the work is on a GPU: this thread's is from now on the one that is this rank's turn.
+// For work on a GPU: selects this rank's GPU for this thread.
 void take_gpu(const comm::Communicator& ranks, Device device);
 
-// Throws Error(unsupported) for an engine that is not built in or does not take the device's memory.
+// Throws Error(unsupported) for an engine that is not built in or does not support the device's memory.
 void check_engine(Device device, comm::EngineKind engine);
 
-// Throws Error(invalid_argument) where this process is one of several ranks: without --ddp each would do it all.
+// Throws Error(invalid_argument) if this process is one of several ranks: without --ddp each would do all the work.
 void refuse_several_ranks(const std::string& command);
 
 }  // namespace strobe::cli

@@ -93,7 +93,7 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
   return table.text() + notes + flat_note(*of_cell[0], rows);
 }
 
-// Of rows that were measured.
+// For rows that were measured.
 std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
   TextTable table;
   table.add_column("strategy", TextTable::Align::left);
@@ -122,14 +122,14 @@ Json summary_json(const Summary& s) {
                        {"confidence", s.confidence}});
 }
 
-// Of every step.
+// The time of a part in every step, in ms.
 Json steps_json(const lm::ParallelTimes& rank, double lm::ParallelStep::*part) {
   Json samples = Json::array();
   for (const lm::ParallelStep& step : rank.steps) samples.push_back(1e3 * step.*part);
   return samples;
 }
 
-// Each rank's means, and under "samples" its steps one by one.
+// Each rank's means, and under "samples" each step.
 Json ranks_json(const ParallelRow& row) {
   Json ranks = Json::array();
   for (const lm::ParallelTimes& times : row.ranks) {

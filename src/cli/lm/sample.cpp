@@ -1,4 +1,4 @@
-// `strobe lm sample`: text from a checkpoint.
+// `strobe lm sample`: generates text from a checkpoint.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -32,7 +32,7 @@ std::unique_ptr<lm::Checkpoint> open_any(const std::string& path) {
   if (!std::filesystem::is_directory(path)) return std::make_unique<lm::Checkpoint>(path, kWeights);
   std::unique_ptr<lm::Checkpoint> newest = lm::open_checkpoint(path, lm::kNewest, kWeights, [&](std::int64_t step) {
     const std::string file = lm::checkpoint_path(path, step);
-    return fmt::format("--checkpoint {} takes it", printable(file, std::string::npos));  // whole, to be given
+    return fmt::format("--checkpoint {} takes it", printable(file, std::string::npos));  // not shortened: to be copied
   });
   if (!newest) fail(ErrorCode::invalid_argument, "--checkpoint {}: has no checkpoint in it", printable_value(path));
   return newest;

@@ -1,4 +1,4 @@
-// Flags that say how large a model is.
+// Flags of a model's size.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ struct ShapeFlags {
   Given<lm::ModelShape> numbers;
 };
 
-// --arch; what it is where the flag is left out: "default: ...".
+// --arch. `otherwise` describes the default in the help: "default: ...".
 Option make_arch_option(std::optional<lm::Architecture>& target, const char* otherwise);
 
-// default_size: what the help says of a --size that is not given.
+// `default_size` is the default of --size that the help shows.
 void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size = "tiny");
 
-// Of these --d-model, --d-ff, --layers, --heads and --vocabulary. default_vocabulary: what the help says of the last.
+// Adds --d-model, --d-ff, --layers, --heads and --vocabulary. `default_vocabulary` describes the last one's default.
 void add_dimension_options(OptionTable& table, ShapeFlags& flags, const char* default_vocabulary);
 
-// A size as tables name it, with what is not the size's own but the context: "small", "small (gpt2, layers 2)".
+// A size as tables name it, with overrides except the context: "small", "small (gpt2, layers 2)".
 std::string model_text(const std::string& size, const lm::ModelShape& shape);
 
-// `base` with what the flags say; base itself is that of --size where it was given.
+// Applies the flags to `base`, which --size replaces if it is given.
 lm::ModelShape shape_from(const ShapeFlags& flags, lm::ModelShape base);
 
 }  // namespace strobe::cli

@@ -1,4 +1,4 @@
-// Tokens as people write and read them: text for a model of bytes, numbers for one of a token file.
+// Converts tokens from and to text: bytes for a byte-level model, numbers for a model of a token file.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// `strobe lm train`: flags to settings, then the steps with checkpoints and validation, and a sample at the end.
+// `strobe lm train`: converts flags to settings, takes the steps with checkpoints and validation, prints a sample.
 #include <fmt/format.h>
 
 #include <memory>
@@ -72,7 +72,7 @@ std::string settings_table(const TrainBegin& begin, const TrainFlags& flags, int
   return table.text();
 }
 
-// FLOP/s of the device's own matrix product, of which MFU is a share.
+// FLOP/s of a large matmul on this device: the reference of MFU.
 std::optional<double> ceiling_of(const lm::Settings& settings, int threads) {
   const DType types[] = {lm::dtype_of(settings.precision)};
   const bench::Ceilings ceilings =
@@ -109,7 +109,7 @@ void check_flags(const TrainFlags& flags) {
   }
   if (flags.exchange.strategy.empty()) {
     refuse_several_ranks("lm train");
-    if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // refuses
+    if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // throws
     if (flags.exchange.engine != comm::EngineKind::automatic) {
       fail(ErrorCode::invalid_argument, "--engine: without --ddp nothing is exchanged; leave it out");
     }
@@ -125,7 +125,7 @@ std::unique_ptr<lm::Learner> make_learner(const lm::Settings& settings, const Tr
   return std::make_unique<lm::ParallelLearner>(*ranks, settings, options, exchange_from(flags.exchange));
 }
 
-// ranks: null for one process.
+// `ranks` is null for one process.
 int train(const TrainFlags& flags, comm::Communicator* ranks) {
   const int threads = threads_of(flags.threads);
   const lm::TokenFile data(flags.data, lm::data_format(flags.data_format, flags.data), "--data");
@@ -150,16 +150,16 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
   } else {
     trainer.begin();
   }
-  lm::CheckpointFolder* const folder = begin.folder.get();  // null on ranks that follow
+  lm::CheckpointFolder* const folder = begin.folder.get();  // null on ranks other than 0
   if (folder) {
     const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
     if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
-    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from now on a restart resumes from the newest one left
+    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // a restart now resumes from the newest checkpoint
     print(settings_table(begin, flags, threads, ranks));
     print(note_lines(begin.notes));
   }
   std::optional<double> ceiling;
-  if (!flags.quick) ceiling = ceiling_of(settings, threads);  // of all ranks at a time
+  if (!flags.quick) ceiling = ceiling_of(settings, threads);  // measured on all ranks at the same time
   if (ceiling && ranks) *ceiling *= ranks->size();
   TrainRun run(trainer, folder, begin.upkeep, begin.validation.get(), ceiling);
   if (const int signal = run.go(); signal != 0) return 128 + signal;
@@ -182,7 +182,7 @@ int run_lm_train(Arguments arguments) {
   }
   check_flags(flags);
   if (flags.verify) return run_lm_verify(flags);
-  threads_of(flags.threads);  // refuses STROBE_THREADS before ranks meet
+  threads_of(flags.threads);  // refuses a bad STROBE_THREADS before the ranks connect
   if (flags.exchange.strategy.empty()) return train(flags, nullptr);
   const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm train", flags.exchange.engine);
   return end_together(*ranks, [&] { return train(flags, ranks.get()); });

@@ -1,4 +1,4 @@
-// The parts of `strobe lm train`: begin, run, verify. train.cpp calls.
+// The parts of `strobe lm train`: begin, run, verify. train.cpp uses them.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,15 @@ namespace strobe::cli {
 struct TrainBegin {
   lm::Settings settings;
   lm::Upkeep upkeep;
-  std::optional<lm::Progress> progress;       // of the checkpoint that it goes on from; none: step 0
-  std::unique_ptr<lm::TokenFile> validation;  // null: it is tested on nothing
-  // Rank 0's alone.
+  std::optional<lm::Progress> progress;       // progress of the checkpoint to resume from; none: step 0
+  std::unique_ptr<lm::TokenFile> validation;  // null: no validation
+  // Only on rank 0.
   std::unique_ptr<lm::CheckpointFolder> folder;
   std::unique_ptr<lm::Checkpoint> checkpoint;
   std::vector<std::string> notes;
 };
 
-// ranks: null for one process. Throws Error for whatever cannot begin, on every rank; nothing is left behind then.
+// `ranks` is null for one process. Throws Error on every rank if training cannot begin; no file is then left behind.
 TrainBegin begin_training(const TrainFlags& flags, const lm::TokenFile& data, comm::Communicator* ranks);
 
 // ", 3 skipped": steps of an fp16 run whose gradient overflowed; "" in other precisions.
@@ -39,8 +39,8 @@ std::string skipped_text(const lm::Trainer& trainer);
 // Trains from the current step to the last one, or until a signal.
 class TrainRun {
  public:
-  // The caller keeps ownership of everything. folder: null on ranks other than 0, which neither write nor print.
-  // validation: null for none. ceiling: FLOP/s at an MFU of 1.
+  // The caller keeps ownership of all arguments. `folder` is null on ranks other than 0, which neither write nor print.
+  // `validation` is null for none. `ceiling` is the FLOP/s at an MFU of 1.
   TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
            const lm::TokenFile* validation, std::optional<double> ceiling);
 
@@ -63,8 +63,8 @@ class TrainRun {
   const lm::Upkeep& upkeep_;
   const lm::TokenFile* validation_;
   std::optional<double> ceiling_;
-  std::optional<lm::StepLog> log_;  // where there is a folder
-  std::int64_t first_;              // step from which this process started
+  std::optional<lm::StepLog> log_;  // none if there is no folder
+  std::int64_t first_;              // first step of this process
   std::int64_t saved_;              // step of the newest checkpoint
   // The last step with a finite loss and gradient. Checkpoints of earlier steps are known to be good: this step, or
   // one before it, was computed from their parameters.

@@ -18,18 +18,18 @@ std::string environment_word(const char* name) {
   return value ? value : "";
 }
 
-// Of `strobe launch`, the same in all its starts; empty: started otherwise.
+// The id of the job of `strobe launch`, the same in all its starts; empty outside of a job.
 std::string own_job() { return environment_word("STROBE_JOB"); }
 
-// `strobe launch --max-restarts` has started this process again, and an earlier start of the same job trained in the
-// folder. Another's run there is none of its business: flags alone say what is to be done with it.
+// True if `strobe launch --max-restarts` has restarted this process and an earlier start of the same job trained in the
+// folder. For a run of another job only the flags decide.
 bool is_restart_in(const std::string& folder) {
   const std::string restarts = environment_word("STROBE_RESTARTS");
   if (own_job().empty() || restarts.empty() || restarts == "0") return false;
   return lm::read_upkeep(lm::upkeep_path(folder)).job == own_job();
 }
 
-// Known before the first step and not after hours: whether the folder takes a checkpoint.
+// Checks before the first step that the folder has room for a checkpoint.
 void check_folder(const lm::CheckpointFolder& folder, const lm::Settings& settings) {
   AtomicFile(folder.file(settings.steps), "--out").check_room(lm::checkpoint_bytes(settings.shape));
 }
@@ -39,7 +39,7 @@ void check_data(const lm::TokenFile& file, const lm::Settings& settings) {
   file.check_vocabulary(settings.shape.vocabulary);
 }
 
-// What the run is tested on; null: nothing.
+// The validation data of the run; null: none.
 std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm::Upkeep& upkeep,
                                                const lm::Settings& settings) {
   const std::string& path = upkeep.validation;
@@ -55,18 +55,19 @@ std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm
   return file;
 }
 
-// Nobody asked for fewer steps than are taken already.
+// Refuses a number of steps below those already taken.
 void check_steps(const lm::Settings& settings, const lm::Progress& progress) {
   if (settings.steps >= progress.step) return;
   fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint is that of step {}; valid: that many or more",
        settings.steps, progress.step);
 }
 
-// Nobody is there to choose another one: damaged ones are passed over, and told of. Null where there is none at all;
-// where none can be read, which may pass, the run is not begun anew over them.
+// Returns the newest checkpoint that can be read, or null if there is none. A restart cannot ask the user, so damaged
+// checkpoints are skipped with a note. Throws if none can be read: the cause may be temporary, so the run must not
+// start over.
 std::unique_ptr<lm::Checkpoint> newest_whole(const std::string& folder, std::vector<std::string>& notes) {
   std::vector<std::int64_t> steps = lm::checkpoint_steps(folder);
-  std::string newest;  // why it cannot be read
+  std::string newest;  // why the newest cannot be read
   for (; !steps.empty(); steps.pop_back()) {
     try {
       return std::make_unique<lm::Checkpoint>(lm::checkpoint_path(folder, steps.back()));
@@ -80,7 +81,7 @@ std::unique_ptr<lm::Checkpoint> newest_whole(const std::string& folder, std::vec
        printable_value(folder), newest, "--resume goes on once one can, another folder begins anew");
 }
 
-// On one process, or on rank 0.
+// Called on one process, or on rank 0.
 TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
   TrainBegin begin;
   const bool restart = is_restart_in(flags.out);
@@ -132,7 +133,7 @@ TrainBegin told_begin(const TrainFlags& flags, const lm::TokenFile& data, const 
   return begin;
 }
 
-// A file that is not the same on all hosts would give ranks different batches.
+// A file that differs between hosts would give ranks different batches.
 void check_validation(const TrainBegin& begin, comm::Communicator& ranks) {
   const lm::DataIdentity identity = begin.validation ? lm::identity_of(*begin.validation) : lm::DataIdentity{};
   comm::check_same_facts(ranks, Json::object({{"tokens of --val-data", identity.tokens},

@@ -17,12 +17,12 @@ namespace strobe::cli {
 namespace {
 
 constexpr IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
-constexpr double kFall = 10;  // from the highest rate to that of the last step
+constexpr double kFall = 10;  // ratio of the peak learning rate to that of the last step
 constexpr std::int64_t kMostWarmup = 100;
 
 void add_settings(OptionTable& table, TrainFlags& flags) {
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
-    if (field.key == "device") {  // checks that there is one
+    if (field.key == "device") {  // checks that the device exists
       table.add("device", field.placeholder, field.help, into(flags.device, parse_device));
     } else {
       add_field(table, field, flags.settings);
@@ -40,8 +40,8 @@ void expect_same(std::string_view key, const std::string& given, const std::stri
 
 bool is_rate(std::string_view key) { return key == "lr" || key == "lr_min" || key == "clip"; }
 
-// --resume repeats the run bit for bit and refuses changes, except of steps. --resume=STEP branches off at a
-// checkpoint, where change_rates() applies --lr, --lr-min and --clip.
+// --resume repeats the run bit for bit and refuses changes except of steps. --resume=STEP branches off at a checkpoint,
+// where change_rates() applies --lr, --lr-min and --clip.
 void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
     if (!flags.settings.has(field.key) || field.key == "steps") continue;
@@ -72,7 +72,7 @@ void expect_same_data(const std::string& path, const lm::DataIdentity& data, con
        lm::name_of(kept.format), kept.checksum);
 }
 
-// --size says four numbers and the architecture at once, but neither vocabulary nor context.
+// --size sets four dimensions and the architecture, but neither vocabulary nor context.
 void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
   if (flags.architecture) expect_same("arch", lm::name_of(*flags.architecture), lm::name_of(kept.architecture));
   for (const Field<lm::ModelShape>& field : fields<lm::ModelShape>()) {
@@ -143,7 +143,7 @@ Device device_of(const TrainFlags& flags) {
 
 namespace {
 
-// What flags say, with defaults, before anything is checked.
+// Settings from the flags and their defaults, not yet checked.
 lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
   lm::Settings settings;
   lm::ModelShape base = lm::shape_of(flags.shape.size.value_or("tiny"));

@@ -1,5 +1,5 @@
-// Flags of `strobe lm train`: what decides the bits of a run (lm::Settings), what it leaves on its way (lm::Upkeep),
-// and the rest.
+// Flags of `strobe lm train`: those that determine the bits of a run (lm::Settings), run options (lm::Upkeep), and the
+// rest.
 #pragma once
 
 #include <cstdint>
@@ -17,18 +17,18 @@
 
 namespace strobe::cli {
 
-inline constexpr const char* kNoTests = "none";  // as --val-data
+inline constexpr const char* kNoTests = "none";  // value of --val-data
 
 struct TrainFlags {
   ShapeFlags shape;
-  Given<lm::Settings> settings;  // all but shape, device and data
+  Given<lm::Settings> settings;  // without shape, device and data
   std::optional<Device> device;
 
   std::string data, out;
-  std::string validation;            // empty: as it was; kNoTests
+  std::string validation;            // empty: as in the run; or kNoTests
   std::string data_format = "auto";  // auto, text, tokens or tokens32
   bool resume = false;
-  std::int64_t resume_step;                                                                 // lm::kNewest by default
+  std::int64_t resume_step;                                                                 // default lm::kNewest
   std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_tokens;  // lm::Upkeep
   std::int64_t sample_tokens = 128;
   std::optional<int> threads;
@@ -42,10 +42,10 @@ struct TrainFlags {
 
 void add_train_options(OptionTable& table, TrainFlags& flags);
 
-// Of a new run: a GPU where there is one, unless flags say otherwise.
+// The device of a new run: a GPU if there is one, unless flags name another.
 Device device_of(const TrainFlags& flags);
 
-// What all ranks of a run must be told alike: settings, data and how they exchange gradients.
+// Facts that must be equal on all ranks of a run: settings, data and gradient exchange.
 Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data);
 
 // Settings of a new run. Flags that are not given have their defaults.
@@ -57,8 +57,8 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data, const lm::Settings& kept,
                            std::vector<std::string>& notes);
 
-// What flags leave open is as the run had it. Throws Error(invalid_argument) where tests are told of and there are
-// none.
+// The flags, with the run's earlier values for those not given. Throws Error(invalid_argument) if validation is
+// configured without validation data.
 lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept);
 
 }  // namespace strobe::cli

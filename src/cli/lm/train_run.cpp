@@ -114,7 +114,7 @@ void TrainRun::remove_old_checkpoints() {
 
 // "; run/step-00000100.safetensors is the newest checkpoint known to be good: ..."
 std::string TrainRun::way_back() const {
-  if (!folder_) return "";  // rank 0 names it
+  if (!folder_) return "";  // rank 0 prints it
   const std::optional<std::int64_t> good = folder_->newest_good(finite_step_);
   if (!good) {
     return "; no checkpoint is known to be good: train in another folder with a lower --lr or --clip";
@@ -123,7 +123,7 @@ std::string TrainRun::way_back() const {
   try {
     const std::vector<std::int64_t> later = folder_->set_aside_after(*good);
     if (!later.empty()) aside = fmt::format(", {} set aside as .abandoned", counted(later.size(), "later one"));
-  } catch (const Error& error) {  // must not replace the reason why the run ended
+  } catch (const Error& error) {  // must not hide why the run ended
     aside = fmt::format(", later ones stay ({})", error.what());
   }
   return fmt::format("; {} is the newest checkpoint known to be good{}: --resume={} --lr {} continues there",

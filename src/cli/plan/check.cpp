@@ -21,7 +21,7 @@ namespace strobe::cli {
 namespace {
 
 struct Checked {
-  std::string of, figure;  // "small, context 512, batch 4, fp32", "backward ms"
+  std::string of, figure;  // for example "small, context 512, batch 4, fp32" and "backward ms"
   double measured = 0, predicted = 0;
 
   double error() const { return predicted / measured - 1; }
@@ -45,12 +45,12 @@ void take_row(const Json& row, Measured& measured) {
     if (const std::optional<lm::LinkSample> sample = link_sample(row)) measured.calls.push_back(*sample);
   } else if (is_step(row)) {
     measured.steps.push_back(measured_step(row));
-  } else if (!row.is_object() || !row.find("error")) {  // that is of a cell that did not fit
+  } else if (!row.is_object() || !row.find("error")) {  // a row with "error" is of a cell that did not fit
     fail(ErrorCode::invalid_argument, "a row that is neither of strobe lm bench nor of strobe comm");
   }
 }
 
-// Seconds by the formulas; what begins after backward hides behind nothing.
+// Predicts seconds by the formulas. An exchange that begins after backward does not overlap with it.
 lm::StepTime predicted_time(const MeasuredStep& step, const lm::Machine& machine) {
   lm::StepTime time = lm::step_time(step.shared, machine, step.bucket_bytes);
   if (step.start == lm::Start::after_backward) time.exposed = time.backward_exchange;
@@ -62,7 +62,7 @@ void check_step(const MeasuredStep& step, const lm::Machine& machine, std::vecto
   const auto add = [&](const char* figure, const std::optional<double>& seconds, double predicted) {
     if (seconds) checked.push_back({step.title, figure, 1e3 * *seconds, 1e3 * predicted});
   };
-  const bool again = step.shared.one.recompute != lm::Recompute::none;  // computed twice, which no plan counts
+  const bool again = step.shared.one.recompute != lm::Recompute::none;  // forward partly runs twice; plans ignore that
   add("forward ms", step.phases.forward, time.forward);
   if (!again) add("backward ms", step.phases.backward, time.backward);
   add("update ms", step.phases.update, time.update);

@@ -18,7 +18,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kShareReached = 0.4;  // without --mfu
+constexpr double kShareReached = 0.4;  // default of --mfu
 
 std::string rate_text(double flops) {
   return flops >= 1e12 ? short_number(1e-12 * flops) + " TFLOP/s" : short_number(1e-9 * flops) + " GFLOP/s";
@@ -29,7 +29,7 @@ struct Peak {
   std::string from;
 };
 
-// Null for `here`.
+// Returns null for `here`.
 const lm::KnownMachine* known_machine(const std::string& name) {
   const auto known = lm::known_machines();
   const auto found =
@@ -37,13 +37,13 @@ const lm::KnownMachine* known_machine(const std::string& name) {
   return found == known.end() ? nullptr : &*found;
 }
 
-// Of the device that `lm bench` would use.
+// Memory in bytes of the device that `lm bench` would use.
 double memory_here() {
   if (!current_gpu().reason.empty()) return static_cast<double>(cpu_info().memory_bytes);
   return static_cast<double>(current_gpu_info().memory_bytes);
 }
 
-// Rates of the same device.
+// Measures the rates of the same device.
 Peak measure_here(const MachineFlags& flags, lm::Precision precision, lm::Machine& machine) {
   const bool on_gpu = current_gpu().reason.empty();
   const DType types[] = {dtype_of(precision)};
@@ -114,7 +114,7 @@ void take_links(const MachineFlags& flags, std::int64_t devices, PlanMachine& pl
   if (!flags.comm.empty()) {
     const auto from_bytes = static_cast<double>(flags.comm_from.value_or(0));
     std::vector<lm::LinkSample> samples = link_samples(flags.comm, flags.ranks);
-    double most = 0;  // bytes
+    double most = 0;  // largest message in bytes
     for (const lm::LinkSample& one : samples) most = std::max(most, one.bytes);
     if (from_bytes > most) {
       fail(ErrorCode::invalid_argument, "--comm-from {}: --comm {} has rows of up to {} bytes; valid: up to that",
@@ -131,7 +131,7 @@ void take_links(const MachineFlags& flags, std::int64_t devices, PlanMachine& pl
   give(machine.inside, flags.bandwidth, flags.latency);
   give(machine.between, flags.node_bandwidth, flags.node_latency);
   machine.node = flags.node.value_or(machine.node);
-  if (machine.node >= devices) machine.node = 0;  // all are in one
+  if (machine.node >= devices) machine.node = 0;  // all devices are in one node
   if (devices == 1) return;
   if (machine.inside.bandwidth <= 0) {
     fail(ErrorCode::invalid_argument,

@@ -12,22 +12,22 @@ namespace strobe::cli {
 struct PlanMachine {
   lm::Machine machine;
   std::string name;            // "h100"
-  std::string compute, links;  // where the figures are from, for people
+  std::string compute, links;  // sources of the figures, for people
 
-  // A line for charts: "h100: 396 TFLOP/s a device; links 450 GB/s in nodes of 8, 50.0 between".
+  // One line for charts: "h100: 396 TFLOP/s a device; links 450 GB/s in nodes of 8, 50.0 between".
   std::string text() const;
 };
 
-// Its links and memory alone, of so many devices: one needs no links, and those of one node none between nodes.
-// Measures nothing. Throws Error(invalid_argument) for files that do not serve and for figures that are missing.
+// Sets only links and memory, for `devices` devices. One device needs no links; devices of one node need no links
+// between nodes. Measures nothing. Throws Error(invalid_argument) for unusable files and missing figures.
 PlanMachine plan_links(const MachineFlags& flags, std::int64_t devices);
 
-// All of it, links first: measures where --machine here leaves something open. Throws likewise.
+// Sets everything, links first. Measures what --machine here leaves open. Throws like plan_links.
 PlanMachine plan_machine(const MachineFlags& flags, lm::Precision precision, std::int64_t devices);
 
-// `strobe plan --check`: measured rows, each with what the formulas of a plan give for it.
-// Prints the table and the errors' median; the exit code. A step is held against the machine in its own precision.
-// Throws Error(invalid_argument) for rows that nothing is said of.
+// `strobe plan --check`: compares measured rows with the formulas of a plan. Prints the table and the median error and
+// returns the exit code. Each step is compared with the machine in the step's precision. Throws Error(invalid_argument)
+// for rows that the formulas do not cover.
 int check_plan(const PlanOptions& options);
 
 }  // namespace strobe::cli

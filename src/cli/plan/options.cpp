@@ -1,4 +1,4 @@
-// Words to meshes: what a flag leaves out follows from the number of devices.
+// Parses flags to meshes. The number of devices determines the dimensions that a flag leaves out.
 #include "cli/plan/options.h"
 
 #include <fmt/format.h>
@@ -89,7 +89,7 @@ void add_machine_options(OptionTable& table, MachineFlags& flags) {
 
 std::vector<std::int64_t> devices_of(const PlanOptions& options) {
   const MeshFlag& mesh = options.mesh;
-  std::int64_t product = 1;  // of what was named
+  std::int64_t product = 1;  // devices in the named dimensions
   for (const std::optional<std::int64_t>& part : {mesh.data, mesh.shard, mesh.tensor, mesh.pipeline}) {
     product *= part.value_or(1);
     if (product > kMostDevices) {

@@ -1,4 +1,5 @@
-// `strobe plan`: flags to steps on meshes, each step's memory and time to tables, to the output file and to charts.
+// `strobe plan`: converts flags to steps on meshes; writes each step's memory and time to tables, the output file and
+// charts.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -33,7 +34,8 @@ constexpr const char* kPlanIntroduction =
     "  strobe plan --size xl --machine h200 --mesh tensor=5 --devices 40,80,160\n"
     "  strobe plan --machine here --comm comm.jsonl --check lm_bench_result.json,comm.jsonl\n\n";
 
-// Of a device that is here all that one operation takes; of one that is not, what products take on any GPU.
+// On a device of this machine: the predicted workspace of one operation. On any other device: the workspace of matmuls
+// on any GPU.
 std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
   if (options.machine.name != "here" || options.network != lm::Network::decoder) return ops::kWorkspaceBytes;
   one.place = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu,
@@ -157,7 +159,7 @@ Json machine_json(const PlanMachine& machine) {
                        {"between", link(figures.between)}});
 }
 
-// Writes the rows to `output` and documents next to it, as a set: plan.md, plan-time.svg, plan-memory.svg.
+// Writes the rows to `output` and documents next to it as a set: plan.md, plan-time.svg, plan-memory.svg.
 void write_plan(const std::string& output, const std::vector<Json>& rows, const lm::SharedStep& first,
                 const PlanMachine& machine) {
   std::vector<report::NamedTable> tables = report::plan_tables(rows);
@@ -198,7 +200,7 @@ int run_plan(Arguments arguments) {
   const std::vector<lm::SharedStep> steps = planned_steps(options);
   check_default(output, "plan.json", "\"environment\"");
   check_documents(output, kPlanTitle);
-  { const AtomicFile trial(output, "--output"); }  // an output that cannot be written is refused before measuring
+  { const AtomicFile trial(output, "--output"); }  // refuses an output that cannot be written before measuring
   const PlanMachine machine = plan_machine(options.machine, steps[0].one.precision, steps.back().mesh.devices());
   std::vector<Json> rows;
   for (const lm::SharedStep& step : steps) rows.push_back(row_json(options, step, machine));

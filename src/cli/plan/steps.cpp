@@ -15,7 +15,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::string_view kAlone = "one process";  // the row of --ddp that exchanges nothing
+constexpr std::string_view kAlone = "one process";  // the row of --ddp without an exchange
 constexpr report::Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
 
 bool is_parallel_step(const Json& row) { return says(row, "kind", "data parallel step"); }
@@ -28,7 +28,7 @@ std::int64_t whole_number(const Json& row, const char* key, std::int64_t most) {
   return value;
 }
 
-// What rows with and without --ddp both have.
+// Parses the fields that rows with and without --ddp share.
 LmBenchCell cell_of(const Json& row, const char* threads) {
   const std::string& size = row.at("size").as_string();
   lm::BenchCase one{.shape = lm::shape_of(size),
@@ -45,7 +45,7 @@ LmBenchCell cell_of(const Json& row, const char* threads) {
   return {size, one};
 }
 
-bool on_cpu(const Json& row) { return says(row, "device", "cpu"); }  // a GPU's workspace is known on that GPU alone
+bool on_cpu(const Json& row) { return says(row, "device", "cpu"); }  // a GPU's workspace is known only on that GPU
 
 PhaseSeconds phases_of(const Json& row) {
   if (is_parallel_step(row)) {
@@ -54,7 +54,7 @@ PhaseSeconds phases_of(const Json& row) {
   return {seconds_of(row, "forward"), seconds_of(row, "backward"), seconds_of(row, "update")};
 }
 
-// Of forward and backward.
+// FLOPs of forward and backward.
 double flops_in(const Json& row) {
   return is_parallel_step(row) ? lm::flops_of(cell_of(row, "threads of a rank").one)
                                : figure_in(row, "FLOP", kStepFlops);
@@ -74,7 +74,7 @@ MeasuredStep lone_step(const Json& row) {
   return step;
 }
 
-// Ranks are devices that have a batch each. A sharded strategy splits over all of them.
+// Treats each rank as a device with its share of the batch. A sharded strategy splits over all ranks.
 void take_exchange(const Json& row, MeasuredStep& step) {
   const std::int64_t ranks = whole_number(row, "ranks", 1 << 20);
   const lm::Strategy& strategy = lm::strategy_of(row.at("strategy").as_string());
@@ -95,10 +95,10 @@ void take_exchange(const Json& row, MeasuredStep& step) {
   }
   step.title += ", " + counted(ranks, "rank");
   if (ranks == 1) return;
-  // As many calls as there were; a little more, so that rounding makes none of its own.
+  // Reproduces the row's number of buckets. The small increase keeps rounding from adding a bucket.
   const auto calls = static_cast<double>(whole_number(row, "buckets", 1 << 20));
   step.bucket_bytes = (1 + 1e-9) * sizeof(float) * static_cast<double>(lm::parameter_count(one.shape)) / calls;
-  // Where all of it hid there is nothing to compare with.
+  // If the whole exchange was overlapped, there is no exposed time to compare.
   if (row.at("part exposed").at("median(ms)").as_number() != 0) step.exposed = seconds_of(row, "part exposed");
 }
 
@@ -112,7 +112,7 @@ MeasuredStep parallel_step(const Json& row) {
   } else {
     take_exchange(row, step);
   }
-  // sharded-rs keeps gradients whole beside its share, which no plan does.
+  // sharded-rs keeps complete gradients in addition to its share, which plans do not model.
   if (on_cpu(row) && step.shared.sharding <= lm::Sharding::optimizer) {
     step.bytes = figure_in(row.at("memory"), "after_step(B)", report::kBytesRange);
   }

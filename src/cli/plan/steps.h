@@ -1,4 +1,4 @@
-// Training steps that were measured, as a plan describes them: rows of `strobe lm bench`, with --ddp and without.
+// Measured training steps in the terms of a plan: rows of `strobe lm bench`, with and without --ddp.
 #pragma once
 
 #include <cstdint>
@@ -21,52 +21,52 @@ struct PhaseSeconds {
 };
 
 struct MeasuredStep {
-  std::string title;          // "small, context 512, batch 4, fp32", with --ddp ", bucketed of 25 MB, 2 ranks" after it
-  lm::SharedStep shared;      // every rank a device, with its share of the batch
-  std::size_t workspace = 0;  // of an operation, by the formulas, where it is in bytes
+  std::string title;      // "small, context 512, batch 4, fp32", followed with --ddp by ", bucketed of 25 MB, 2 ranks"
+  lm::SharedStep shared;  // each rank is a device with its share of the batch
+  std::size_t workspace = 0;  // predicted workspace of an operation, if `bytes` is set
   PhaseSeconds phases{};
-  std::optional<double> whole{};            // seconds of a step
-  std::optional<double> exposed{};          // seconds of calls after backward
-  std::optional<double> bytes{};            // that a process held on a CPU: without --ddp at most, with it after a step
-  lm::Start start = lm::Start::when_ready;  // of the exchange
-  std::optional<double> bucket_bytes{};     // of gradients that a call took; none: nothing was exchanged
+  std::optional<double> whole{};    // seconds of a step
+  std::optional<double> exposed{};  // seconds of calls after backward
+  std::optional<double> bytes{};    // memory of a process on a CPU: without --ddp the peak, with --ddp after a step
+  lm::Start start = lm::Start::when_ready;  // when the exchange starts
+  std::optional<double> bucket_bytes{};     // bytes of gradients per call; none: nothing was exchanged
 };
 
-// Whether measured_step is for this row.
+// True if measured_step accepts this row.
 bool is_step(const Json& row);
 
-// Throws Error(invalid_argument) for a row that is none that the program wrote.
+// Throws Error(invalid_argument) for a row that this program did not write.
 MeasuredStep measured_step(const Json& row);
 
-// Of each row in a precision that has them. Of rows with --ddp that of one process alone: the rate of a rank's cores
-// with all the memory to themselves.
+// Rates from each row in the given precision. With --ddp only the row `one process` counts: it has the cores of a rank
+// and all memory bandwidth.
 struct StepRates {
-  std::vector<double> flops;   // FLOP/s of forward and backward together, where nothing is recomputed
-  std::vector<double> update;  // bytes a second, by lm::update_bytes
+  std::vector<double> flops;   // FLOP/s of forward plus backward in rows without recomputation
+  std::vector<double> update;  // bytes per second, by lm::update_bytes
 };
 
-// Throws Error(invalid_argument) where no row has a forward and a backward that recompute nothing.
+// Throws Error(invalid_argument) if no row without recomputation has times of forward and backward.
 StepRates step_rates(const std::string& path, lm::Precision precision);
 
-// Gives `take` each row of the files of `strobe comm` (rows) and of `strobe lm bench` (one object that has them). What
-// it throws becomes Error(invalid_argument) with file, line and row.
+// Passes each row of a file of `strobe comm` (rows) or `strobe lm bench` (one object with rows) to `take`. Converts
+// errors that `take` throws to Error(invalid_argument) with file, line and row.
 void each_result(const std::string& path, const report::TakeRow& take);
 
 // Throws Error(invalid_argument) if the row's figure is not a number in the range.
 double figure_in(const Json& row, const char* key, const report::Range& range);
 
-bool says(const Json& row, const char* key, std::string_view value);  // an object that says so
+bool says(const Json& row, const char* key, std::string_view value);  // false if the row is not an object
 
-// The median of "forward", "whole" and so on of a row of `strobe lm bench`; none where it was not timed.
+// Median seconds of "forward", "whole" and so on in a row of `strobe lm bench`; none if the phase was not timed.
 std::optional<double> seconds_of(const Json& row, const char* phase);
 
 bool is_collective(const Json& row);
 
-// Of a row of `strobe comm` with times of an operation that a plan has; none of others.
+// The sample of a row of `strobe comm` with times of an operation that plans use; none for other rows.
 std::optional<lm::LinkSample> link_sample(const Json& row);
 
-// Those of a file of so many ranks, or of the most that there are. Throws Error(invalid_argument) where there are none,
-// or of more than one engine and memory.
+// The samples of a file for `ranks` ranks, or for the largest number in the file. Throws Error(invalid_argument) if
+// there are none, or if they mix engines or memories.
 std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<std::int64_t> ranks);
 
 }  // namespace strobe::cli

@@ -1,4 +1,4 @@
-// `strobe compare A B`: two result files, cell by cell; the exit code is for CI.
+// `strobe compare A B`: compares two result files cell by cell; CI uses the exit code.
 #include <charconv>
 #include <optional>
 

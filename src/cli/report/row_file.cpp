@@ -1,4 +1,4 @@
-// Plain writes, each synced: a row takes seconds to measure.
+// Uses plain writes and syncs each row: a row takes seconds to measure.
 #include "cli/report/row_file.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ constexpr std::size_t kLongestStem = 220;  // bytes; leaves 35 for a chart's suf
 
 std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
 
-// The document's text; empty if it does not begin with the title. The rest is then not read.
+// The document's text; empty if it does not begin with the title, in which case the rest is not read.
 std::string text_of(const std::string& document, const std::string& title) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(document, error))) return "";
@@ -87,7 +87,7 @@ std::vector<WrittenFile> charts_in(const std::string& stem, std::string_view tex
   return charts;
 }
 
-// A document without a list was written by an older version if it shows a chart next to it.
+// A document without a list comes from an older version if it shows a chart next to it.
 bool is_written_here(const std::string& stem, const std::string& text) {
   return has_list(text) || text.find("](" + report::markdown_target(stem)) != std::string::npos ||
          text.find("](" + stem) != std::string::npos;

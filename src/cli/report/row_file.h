@@ -26,10 +26,10 @@ class RowFile {
   // which show other rows. With Begin::at_the_end the earlier rows stay.
   RowFile(std::string path, std::string title, Begin begin = Begin::anew);
 
-  // Both without the end of line; throw Error(runtime) where the disk refuses.
+  // `row` has no end of line. Both throw Error(runtime) if the write fails.
   void add(std::string_view row);
-  void add_refused(std::string_view row);  // waits for the first that was measured
-  int rows() const { return rows_; }       // that this one has written
+  void add_refused(std::string_view row);  // kept until the first measured row
+  int rows() const { return rows_; }       // rows that this object has written
 
  private:
   void write(std::string_view lines);
@@ -37,7 +37,7 @@ class RowFile {
   std::string path_, title_;
   Begin begin_;
   bool is_device_ = false;
-  Descriptor file_;      // open from the first row on
+  Descriptor file_;      // open after the first row
   std::string waiting_;  // refused rows, each with its end of line
   int waiting_rows_ = 0, rows_ = 0;
 };
@@ -46,11 +46,11 @@ class RowFile {
 inline constexpr const char* kEndedWithoutRows = "ended by a signal; nothing was measured, no file was changed";
 std::string ended_with_rows(const std::string& file);
 
-// Files under names that the program chooses. Only those that an earlier run wrote may be replaced, and only unchanged
-// ones removed. `strobe report` and documents keep a list of them.
+// Files whose names the program chooses. Only files of an earlier run may be replaced, and only unchanged ones removed.
+// `strobe report` and documents keep a list of them.
 struct WrittenFile {
-  std::string name;         // without a folder
-  std::uint32_t crc32 = 0;  // of its contents
+  std::string name;         // without folder
+  std::uint32_t crc32 = 0;  // CRC of the contents
 };
 
 WrittenFile written_file(std::string name, std::string_view contents);
@@ -63,7 +63,7 @@ inline constexpr const char* kChartMark = "font-family=\"system-ui, 'Segoe UI', 
 // such as "a report of strobe", is part of the error.
 void check_replaced(const std::string& path, std::string_view mark, std::string_view writer);
 
-// The same for a name that the user did not give: links, FIFOs and devices are refused too.
+// The same for a name that the program chose: links, FIFOs and devices are refused too.
 void check_chosen(const std::string& path, std::string_view mark, std::string_view writer);
 
 // The same for an output if it is the flag's default.
@@ -97,7 +97,7 @@ void remove_documents(const std::string& rows_file, const std::string& title);
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
                                          std::span<const Chart> charts, std::span<const report::NamedTable> tables);
 
-// The parts of write_documents, for a set that has further files: before commit(), ...
+// The parts of write_documents, for a set with further files. Call this one before commit(), ...
 std::vector<WrittenFile> charts_of_document(const std::string& rows_file, const std::string& title);
 std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
                                        std::span<const Chart> charts, std::span<const report::NamedTable> tables);

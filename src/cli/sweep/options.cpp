@@ -1,4 +1,4 @@
-// Flags are kept as text and multiplied out as text; bench's own parser reads every combination.
+// Keeps flags as text and expands them as text; bench's parser reads every combination.
 #include "cli/sweep/options.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ void set_flag(GivenFlags& flags, const std::string& name, std::string_view value
   flags.emplace_back(name, value);
 }
 
-// Bench's flags of a case, each taking a list.
+// Adds bench's flags of a case; each takes a list.
 void add_axes(OptionTable& table, std::vector<bench::Axis>& axes) {
   CaseOptions unused;
   OptionTable of_bench;
@@ -33,7 +33,7 @@ void add_axes(OptionTable& table, std::vector<bench::Axis>& axes) {
   }
 }
 
-// Bench's flags of a run, kept as they are.
+// Adds bench's flags of a run, kept as given.
 void add_run_flags(OptionTable& table, GivenFlags& flags) {
   RunFlags unused;
   OptionTable of_bench;
@@ -44,7 +44,7 @@ void add_run_flags(OptionTable& table, GivenFlags& flags) {
   }
 }
 
-// Words of a grid may replace earlier ones of it.
+// Words of a grid may override earlier ones of it.
 void parse_words(const OptionTable& table, const std::vector<std::string>& words) {
   const std::vector<std::string_view> views(words.begin(), words.end());
   table.parse(views, OptionTable::Again::replaces);
@@ -66,7 +66,7 @@ void parse_shard(SweepOptions& options, std::string_view flag, std::string_view 
   options.shard = static_cast<int>(parse_integer(flag, parts[0], 1, options.shards));
 }
 
-// Why a combination is none of a grid's cells; empty where it is one.
+// Why a combination is not a cell of a grid; empty if it is.
 std::string reason_to_skip(const CaseOptions& one) {
   if (one.emb && one.heads && *one.emb % *one.heads != 0) {
     return fmt::format("--emb_dim {}: not a multiple of --num_heads {}", *one.emb, *one.heads);
@@ -99,7 +99,7 @@ class Gatherer {
     return notes;
   }
 
-  // Where nothing is left, the reason is an error.
+  // Throws the reason as an error if no cell is left.
   void check() const {
     if (problems().empty()) {
       fail(ErrorCode::invalid_argument, "{}; no cell is left", skipped_.empty() ? "sweep" : skipped_.begin()->first);
@@ -119,14 +119,14 @@ class Gatherer {
     }
     const Cases found = cases_of(one);
     if (!notes_) notes_ = found.notes;
-    std::erase_if(*notes_, [&](const std::string& note) {  // those that hold for all cells
+    std::erase_if(*notes_, [&](const std::string& note) {  // keep only notes that hold for all cells
       return std::find(found.notes.begin(), found.notes.end(), note) == found.notes.end();
     });
     for (const bench::Case& each : found.cases) {
       bench::Problem problem = bench::make_problem(each, one.implementations, shrink_);
       try {
         explain(bench::attention_of(problem.one), Pass::forward, bench::execution_of(problem.one));
-      } catch (const Error& error) {  // such as a head dimension that is too large
+      } catch (const Error& error) {  // for example, a head dimension that is too large
         skipped_[error.what()] += one.implementations.size();
         continue;
       }
@@ -160,7 +160,8 @@ void add_implementations(std::vector<bench::Axis>& axes, const std::vector<std::
   }
 }
 
-// Adds the blocks of a grid. Its peers count unless --impl is given; without PyTorch they are left out with a note.
+// Adds the blocks of a grid. Includes the grid's peers unless --impl is given; without PyTorch they are skipped with a
+// note.
 void gather_grid(const bench::Grid& grid, const SweepOptions& options, Gatherer& gatherer, SweepPlan& plan) {
   std::vector<std::string> peers;
   if (!has_axis(options.axes, "impl")) peers = grid.peers;
@@ -236,7 +237,7 @@ SweepPlan make_plan(const SweepOptions& options, const std::string& this_program
   }
   gatherer.check();
   for (const auto& [name, value] : options.run) set_flag(run, name, value);
-  std::sort(run.begin(), run.end());  // the order of the flags makes no difference
+  std::sort(run.begin(), run.end());  // the order of the flags has no effect
   plan.run_words = words_of_flags(run);
   OptionTable run_table;
   add_run_options(run_table, plan.how);

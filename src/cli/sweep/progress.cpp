@@ -1,4 +1,4 @@
-// Bar, lines and the time left.
+// Progress bar, lines and the time left.
 #include "cli/sweep/progress.h"
 
 #include <fmt/format.h>
@@ -19,16 +19,16 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kRedraw = 0.1;       // seconds between two pictures of the bar
-constexpr double kPriorShare = 0.05;  // a twentieth of the sweep says as much as its prediction
+constexpr double kRedraw = 0.1;       // seconds between two updates of the bar
+constexpr double kPriorShare = 0.05;  // share of the sweep whose measured time weighs as much as the prediction
 
-// The median, as in every table; the rows' time(s) is the mean.
+// The median, as in all tables; the row's time(s) is the mean.
 std::string milliseconds(const Json& row, const char* region) {
   const Json& series = row.at("statistics").at(region);
   return series.is_null() ? "-" : fmt::format("{:.4g} ms", 1e3 * series.at("median(s)").as_number());
 }
 
-// Product rate of each type of the plan; the one that is assumed where it was not measured.
+// Matmul rate of each type of the plan; an assumed rate if it was not measured.
 class ProductRates {
  public:
   explicit ProductRates(bool quick) : depth_(quick ? bench::Depth::none : bench::Depth::brief) {}

@@ -1,4 +1,4 @@
-// What a person sees of a sweep while it runs: a bar with the time left on a terminal, a line a row otherwise.
+// Progress of a running sweep for people: a bar with the time left on a terminal, otherwise one line per row.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@ namespace strobe::cli {
 
 class SweepProgress {
  public:
-  // `left` are the cells that have no row yet, of `total`.
+  // `left` are the cells without a row; `total` counts all cells.
   SweepProgress(std::size_t total, const std::vector<bench::Problem>& left, const StoppingRule& rule);
 
-  void problem(const bench::Problem& problem);  // that begins
+  void problem(const bench::Problem& problem);  // called when the problem begins
   void step(const std::string& step, const std::string& implementation);
   void row(const Json& row);
 
-  // Seconds that the problems without all of their rows will take: by prediction, set right by what the others took.
+  // Predicted seconds for the problems whose rows are incomplete, corrected by the measured times of the others.
   double seconds_left() const;
 
  private:
@@ -28,20 +28,21 @@ class SweepProgress {
 
   std::size_t total_, done_;
   StoppingRule rule_;
-  // Seconds. Rows of a problem come together at its end, so that problems count and not rows.
-  double predicted_left_ = 0, predicted_current_ = 0, predicted_done_ = 0;  // of the three kinds of problems
-  double prior_;  // how much of a sweep the prediction outweighs
+  // Predicted seconds of the problems not begun, of the current one, and of those done. All rows of a problem arrive at
+  // its end, so the unit is the problem.
+  double predicted_left_ = 0, predicted_current_ = 0, predicted_done_ = 0;
+  double prior_;  // seconds of measured work that weigh as much as the prediction
   double start_, problem_start_;
-  double drawn_ = 0;           // when
-  std::size_t rows_left_ = 0;  // of the problem
+  double drawn_ = 0;           // time of the last update
+  std::size_t rows_left_ = 0;  // rows of the current problem that are missing
   const bench::Problem* problem_ = nullptr;
 };
 
 // "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MiB"
 std::string row_text(const Json& row, const bench::Problem& problem);
 
-// `is_known` tells which cells have a row already. Measures the machine's ceilings (half a second a type) unless the
-// plan says --quick.
+// `is_known` returns which cells have a row already. Measures the machine's ceilings (half a second per type) unless
+// the plan has --quick.
 std::string dry_run_text(const SweepPlan& plan,
                          const std::function<bool(const bench::Problem&, const std::string& name)>& is_known);
 

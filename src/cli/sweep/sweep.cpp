@@ -1,4 +1,4 @@
-// `strobe sweep`: a grid of problems, each in a child process, rows to a file that a later sweep goes on with.
+// `strobe sweep`: runs a grid of problems, each in a child process; a later sweep resumes from its file of rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,17 +44,17 @@ std::string grids_text(const std::string& program) {
   return text;
 }
 
-// A bare first word is the grid.
+// A first word that is not a flag is the grid.
 std::vector<std::string_view> with_grid_flag(Arguments arguments) {
   std::vector<std::string_view> words(arguments.begin(), arguments.end());
   if (!words.empty() && !words[0].starts_with('-')) words.insert(words.begin(), "--grid");
   return words;
 }
 
-// A row of which a second try may say more: what does not fit or is not supported stays so.
+// A row whose measurement may succeed if repeated; oom and unsupported are final.
 bool is_failure(const std::string& status) { return status != "ok" && status != "oom" && status != "unsupported"; }
 
-// A mistyped STROBE_CPU_ISA would leave flash2 rows that say so, which every later sweep keeps.
+// With a mistyped STROBE_CPU_ISA, flash2 rows would be errors that every later sweep keeps.
 void check_instruction_set(const SweepPlan& plan) {
   const std::string reason = instruction_set_refusal(forced_instruction_set());
   if (reason.empty()) return;
@@ -64,7 +64,7 @@ void check_instruction_set(const SweepPlan& plan) {
   }
 }
 
-// What the result file has already, as it is read: only rows of this sweep may be in it, and each once.
+// The rows of the result file, checked while they are read: each must be of this sweep and occur once.
 class KnownRows {
  public:
   enum class Failures { keep, retry };
@@ -83,7 +83,7 @@ class KnownRows {
       key = bench::cell_key(row);
       settings = row.at("sweep").at("settings").as_string();
       status = row.at("status").as_string();
-      const Json* strobe = row.at("environment").find("strobe");  // absent where a GPU child was lost at once
+      const Json* strobe = row.at("environment").find("strobe");  // absent if a GPU child was lost at once
       revision = strobe ? strobe->at("revision").as_string() : "";
     } catch (const Error& error) {
       refuse(line, fmt::format("is not a row of a sweep: {}", error.what()));
@@ -112,7 +112,7 @@ class KnownRows {
   bool is_retried(const Json& row) const { return retried_.contains(bench::cell_key(row)); }
   void count(const std::string& status) { ++statuses_[status]; }
   std::size_t size() const { return keys_.size(); }
-  std::size_t retried() const { return retried_.size(); }  // rows that the file has, and that count as missing
+  std::size_t retried() const { return retried_.size(); }  // rows in the file that count as missing
   const std::map<std::string, int>& statuses() const { return statuses_; }
   const std::string& other_revision() const { return other_revision_; }
 
@@ -135,11 +135,11 @@ class KnownRows {
   std::string output_, settings_, other_revision_;
   Failures failures_;
   std::unordered_set<std::string> cells_, keys_, retried_;
-  std::unordered_set<std::string> absent_;  // cells of peers that cannot run: their rows are kept
+  std::unordered_set<std::string> absent_;  // cells of peers that cannot run; their rows are kept
   std::map<std::string, int> statuses_;
 };
 
-// The problems with the implementations that have no row yet.
+// The problems, reduced to the implementations that have no row.
 std::vector<bench::Problem> without_rows(const std::vector<bench::Problem>& problems, const KnownRows& known) {
   std::vector<bench::Problem> left;
   for (const bench::Problem& problem : problems) {
@@ -190,7 +190,7 @@ std::vector<std::string> notes_on_file(const std::string& name, const bench::Res
   return notes;
 }
 
-// The whole path: a bare name is not to be searched for.
+// Returns an absolute path: a name without a folder must not be searched in PATH.
 std::string checked_program(const std::string& program) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(program, error)) {
@@ -238,7 +238,7 @@ int run_sweep(Arguments arguments) {
   if (!options.json_dir.empty()) folder = std::make_unique<bench::JsonFolder>(options.json_dir, plan.problems);
   bench::ResultFile file(plan.output, accept);
   if (known.retried() > 0) file.drop([&](const Json& row) { return known.is_retried(row); });
-  if (folder) {  // with the files of rows after which the last sweep was killed
+  if (folder) {  // creates also the files of rows after which the last sweep was killed
     folder->create();
     bench::read_rows(plan.output, [&](const Json& row, int) { folder->write_if_missing(row); });
   }

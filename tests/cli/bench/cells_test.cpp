@@ -1,4 +1,4 @@
-// cli/cells: files of configurations through the program.
+// cli/cells: runs the program on files of configurations.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -47,7 +47,7 @@ TEST(Cells, MayBeTheTextOfACaseBeforeFlags) {
   EXPECT_EQ(first.at("align").as_string(), "bottom_right");
   EXPECT_EQ(first.at("window").dump(), "[3,0]");
   EXPECT_TRUE(first.at("sinks").as_bool());
-  EXPECT_EQ(json.as_array()[2].at("config").at("emb_dim").as_integer(), 32);  // the command line's
+  EXPECT_EQ(json.as_array()[2].at("config").at("emb_dim").as_integer(), 32);  // from the command line
 }
 
 TEST(Cells, EachSaysWhetherItWasScaled) {
@@ -121,7 +121,7 @@ TEST(Cells, AFileThatIsNoTextIsQuotedWithoutItsControlBytes) {
 
 TEST(Cells, EndlessFilesAreNotReadToTheirEnd) {
   const Cells cells("");
-  std::filesystem::resize_file(cells.scratch.path() / "cells", std::uintmax_t{1} << 40);  // it holds nothing
+  std::filesystem::resize_file(cells.scratch.path() / "cells", std::uintmax_t{1} << 40);  // a sparse file
   const Program program = cells.run(kCommand);
   EXPECT_EQ(program.code, 2);
   EXPECT_NE(program.errors.find("--cells cells: more than 1048576 bytes"), std::string::npos) << program.errors;

@@ -1,4 +1,4 @@
-// cli/forecast: what bench and lm bench say of the time that they will take.
+// cli/forecast: forecasts of bench and lm bench for their run time.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -8,7 +8,7 @@
 namespace strobe::test {
 namespace {
 
-// Of a command that is ended once it has said something.
+// Runs a command, ends it after its forecast, and returns its standard error.
 std::string forecast_of(const std::string& arguments, const Scratch& scratch) {
   const Background program(arguments, scratch, "errors");
   const auto said = [&] { return scratch.read("errors"); };

@@ -85,7 +85,7 @@ TEST(LadderCommand, ChartsOfAnEarlierRunGo) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-// Documents of an earlier run, which are removed before the first new row is written.
+// Writes documents of an earlier run. A run removes them before it writes its first row.
 void put_earlier_ladder(const Scratch& scratch) {
   std::ofstream(scratch.path() / "out.jsonl") << "{\"kind\":\"earlier\"}\n";
   std::ofstream(scratch.path() / "out.md") << fmt::format(
@@ -96,7 +96,7 @@ void put_earlier_ladder(const Scratch& scratch) {
 TEST(LadderCommand, InterruptedBeforeARowItLeavesEarlierFiles) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
-  // Long, and nobody else's on this machine.
+  // A long case whose name no other test on this machine uses.
   const std::string one = "3," + std::to_string(16000 + getpid() % 1000) + ",64";
   Background program("ladder --case " + one + " --limit 1000 --rungs sequential --output out.jsonl", scratch, "errors");
   ASSERT_TRUE(becomes([&] { return processes_with("--json\0--case\0"s + one) >= 1; }));
@@ -110,7 +110,7 @@ TEST(LadderCommand, InterruptedBeforeARowItLeavesEarlierFiles) {
 TEST(LadderCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
-  // One rung soon, the other long after.
+  // One rung ends soon, the other much later.
   Background program(
       "ladder --case 1,2048,64 --limit 1000 --repeats 40 --rungs cpu-library,sequential --output out.jsonl", scratch,
       "errors");
@@ -142,8 +142,8 @@ TEST(LadderCommand, RemovesOnlyChartsThatItWroteItself) {
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out-old.svg"));
 }
 
-// A running program cannot be written. Bytes 8 to 15 of an ELF file are padding; the test puts the beginning of a row
-// there.
+// A running program cannot be written, so its file cannot be opened as output. Bytes 8 to 15 of an ELF file are
+// padding; the test puts the beginning of a row there.
 TEST(LadderCommand, WhereTheFileCannotBeOpenedEarlierDocumentsStay) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
@@ -173,7 +173,7 @@ TEST(LadderCommand, WhereNothingCanBeRunEarlierFilesStay) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-// Another strobe-lab beside the program.
+// Puts another strobe-lab next to the program.
 TEST(LadderCommand, TellsThatThereAreNoRows) {
   const Scratch scratch;
   const Program program = run_command(
@@ -237,7 +237,7 @@ Program run_lab(const std::string& arguments, const Scratch& scratch) {
 
 TEST(LabProgram, SolvesAFileByARung) {
   const Scratch scratch;
-  // B 2, N 3, d 1; all keys of a batch alike, so that every output is the mean of its values.
+  // B 2, N 3, d 1. All keys of a batch are equal, so every output is the mean of its values.
   const std::int32_t sizes[] = {2, 3, 1};
   const float values[] = {1, 2, 3, 5, 5, 5, 1, 2, 6, /* batch 2 */ 1, 2, 3, 0, 0, 0, 10, 20, 60};
   std::ofstream file(scratch.path() / "in", std::ios::binary);

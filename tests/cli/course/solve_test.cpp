@@ -1,5 +1,5 @@
-// `strobe solve` and `hw4` as their users run them: right answers, exit codes, one line for what is wrong, and no
-// output left behind by anything that fails.
+// `strobe solve` and `hw4` as users run them: correct answers, exit codes, one-line errors, and no output left behind
+// by a failure.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ std::vector<float> floats_in(const std::string& bytes) {
   return values;
 }
 
-// A problem with its header, and as many floats of 0.5 as said.
+// Writes a problem: a header, then the given number of floats of 0.5.
 void write_problem(const Scratch& scratch, const std::string& name, std::vector<std::int32_t> header,
                    std::size_t floats) {
   std::ofstream file(scratch.path() / name, std::ios::binary);
@@ -46,7 +46,7 @@ Program run_hw4(const std::string& arguments, const Scratch& scratch) {
   return run_command("CUDA_VISIBLE_DEVICES= '" STROBE_HW4 "' " + arguments, scratch);
 }
 
-// Bad input or a failure: the exit code, one line, and of the folder only what was there before.
+// Checks the exit code, that there is one error line, and that the folder has no new files.
 void expect_refused(const Program& program, int code, const std::string& part) {
   EXPECT_EQ(program.code, code) << program.errors;
   EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
@@ -54,10 +54,10 @@ void expect_refused(const Program& program, int code, const std::string& part) {
   EXPECT_EQ(program.output, "");
 }
 
-// Files that tests/data/solve/make_files.py wrote, which shares nothing with this program.
+// Files written by tests/data/solve/make_files.py, which shares no code with this program.
 //   plain.in   03 00 00 00 | 13 00 00 00 | 08 00 00 00   B = 3, N = 19, d = 8
 //              then Q, K, V of batch 0, of batch 1, of batch 2: 19 rows of 8 float32 each
-//   plain.out  O of batch 0, 1, 2, likewise; no header
+//   plain.out  O of batch 0, 1, 2 in the same layout; no header
 TEST(Solve, AnswersFilesOfAnIndependentScript) {
   const std::string plain = read_file(STROBE_TEST_DATA "/solve/plain.in");
   ASSERT_EQ(plain.size(), 12u + 3 * 3 * 19 * 8 * 4);
@@ -152,7 +152,7 @@ TEST(Solve, RefusesBadInputAndLeavesNothing) {
   expect_refused(run_hw4("good out third", scratch), 2, "3 given");
   expect_refused(run_hw4("good --timing", scratch), 2, "hw4: --timing: there are no flags here");
   expect_refused(run_program("solve good '' --rung sequential", scratch), 2, "output \"\": a file name is needed");
-  // Lines that are printed would be in the answer.
+  // Printed lines would end up in the answer.
   expect_refused(run_program("solve good /dev/stdout --device cpu", scratch), 2, "is the standard output");
   const Program piped = run_command("('" STROBE_PROGRAM "' solve good /dev/stdout --device cpu | cat)", scratch);
   EXPECT_NE(piped.errors.find("output /dev/stdout: is the standard output"), std::string::npos) << piped.errors;
@@ -164,7 +164,7 @@ TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
   const Scratch scratch;
   write_problem(scratch, "in", {20, 512, 64}, 3 * 20 * 512 * 64);
   expect_refused(run_program("solve in /dev/full --device cpu", scratch), 3, "No space left on device");
-  // A file that may not grow beyond 100 KB, of the 2.6 MB of the answer.
+  // Limits files to 100 KB; the answer has 2.6 MB.
   const Program limited =
       run_command("(ulimit -f 100; CUDA_VISIBLE_DEVICES= '" STROBE_PROGRAM "' solve in out --device cpu)", scratch);
   expect_refused(limited, 3, "File too large");
@@ -173,7 +173,7 @@ TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
 
 TEST(Solve, SignalsInTheMiddleLeaveNothing) {
   const Scratch scratch;
-  write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // a minute and more of `reference`
+  write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // over a minute of `reference`
   // Reading a mapped file that became shorter raises SIGBUS.
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3},
                                      std::pair{SIGUSR1, 128 + SIGUSR1}, std::pair{SIGALRM, 128 + SIGALRM}}) {
@@ -202,7 +202,7 @@ TEST(Solve, SigkillLeavesNothing) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-// On a file system without O_TMPFILE.
+// Simulates a file system without O_TMPFILE.
 TEST(Solve, TheNextRunRemovesTheNamedFileThatSigkillLeft) {
   if (kSanitized) GTEST_SKIP() << "its runtime must be the first library";
   const Scratch scratch;
@@ -236,7 +236,7 @@ TEST(Solve, OutputNamesOf255CharactersWork) {
   const Scratch scratch;
   for (const std::size_t length : {249u, 255u}) {
     const std::string name(length, 'o');
-    for (int i = 0; i < 2; ++i) {  // created, then replaced
+    for (int i = 0; i < 2; ++i) {  // create, then replace
       const Program solve =
           run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' " + name + " --device cpu", scratch);
       EXPECT_EQ(solve.code, 0) << solve.errors;
@@ -248,7 +248,7 @@ TEST(Solve, OutputNamesOf255CharactersWork) {
                  "File name too long");
 }
 
-// hw4 and the ladder's program are programs of their own.
+// hw4 and the ladder's program are separate executables.
 TEST(Solve, OtherProgramsSayTheirLastWordsToo) {
   const Scratch scratch;
   write_problem(scratch, "in", {1, 65536, 64}, 3 * 65536 * 64);
@@ -277,7 +277,7 @@ TEST(Cases, MadeCheckedAndJudged) {
   const Program right = run_program("cases check out dir/t01.out", scratch);
   EXPECT_EQ(right.code, 0) << right.output;
   EXPECT_EQ(right.output.find("AC: 3072 elements, largest error "), 0u) << right.output;
-  const Program wrong = run_program("cases check out dir/t02.out", scratch);  // as many elements
+  const Program wrong = run_program("cases check out dir/t02.out", scratch);  // the same number of elements
   EXPECT_EQ(wrong.code, 1);
   EXPECT_EQ(wrong.output.find("WA: 3072 elements"), 0u) << wrong.output;
   EXPECT_NE(wrong.output.find("element 0: "), std::string::npos) << wrong.output;
@@ -359,7 +359,7 @@ TEST(Cases, FilesOfOthersStay) {
 TEST(Cases, InterruptedTheySayHowManyAreMade) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch.path() / "dir");
-  Background making("cases gen dir --subset t01,t30", scratch, "errors");  // the second takes half a minute
+  Background making("cases gen dir --subset t01,t30", scratch, "errors");  // the second case takes half a minute
   ASSERT_TRUE(becomes([&] { return scratch.read("dir/cases.json").find("t01") != std::string::npos; }));
   pause_for(0.3);
   making.send(SIGINT);
@@ -375,7 +375,7 @@ std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// The path of a judged program's folder, which the program wrote to a file in the scratch folder.
+// Returns the path of the judged program's folder, which that program wrote to a file in the scratch folder.
 std::string folder_noted_in(const Scratch& scratch, const std::string& name) {
   std::string folder = scratch.read(name);
   folder.erase(folder.find_last_not_of('\n') + 1);
@@ -403,7 +403,8 @@ TEST(Cases, InterruptedTheJudgeLeavesNothing) {
   }
 }
 
-// Each script tries to be accepted without computing an answer. The second and third of a kind know where the case is.
+// Each script tries to be accepted without computing an answer. The second and third of a kind know the path of the
+// case.
 TEST(Cases, CheatingIsNotAccepted) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
@@ -433,7 +434,7 @@ TEST(Cases, CheatingIsNotAccepted) {
   }
 }
 
-// A run that changes the answer of a later case is not accepted, and neither is that case.
+// A run that changes the answer of a later case is rejected, as is that case.
 TEST(Cases, AnswersThatAProgramOverwritesAreNotUsed) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);

@@ -1,5 +1,5 @@
-// Strangers at the launcher's socket: another user, and this user without the job's token. Meanwhile a job of two ranks
-// runs to its end. Strangers receive nothing, no process is killed, no output is lost.
+// Attackers at the launcher's socket: another user, and this user without the job's token. Meanwhile a job of two ranks
+// runs to its end. Attackers receive nothing, no process is killed, no output is lost.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -25,7 +25,7 @@ std::vector<std::string> sockets_with(const std::vector<std::string>& texts) {
   return names;
 }
 
-// -1 if it is refused.
+// Returns -1 if the connection is refused.
 int connect_to(const std::string& name) {
   const int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
@@ -50,7 +50,7 @@ bool receives_anything(int descriptor) {
   message.msg_controllen = sizeof(room);
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
   if (poll(&entry, 1, 2000) <= 0) return false;
-  const ssize_t got = recvmsg(descriptor, &message, 0);  // -1: reset, with the hostile message unread
+  const ssize_t got = recvmsg(descriptor, &message, 0);  // -1: reset by the peer, with the hostile message unread
   return got > 0 || (got == 0 && CMSG_FIRSTHDR(&message));
 }
 
@@ -87,7 +87,7 @@ struct Job {
     for (;;) pause();
   }
 
-  // Two ranks that end once the file `done` is there. An mpirun in `programs` is found first.
+  // Starts two ranks that end once the file `done` exists. An mpirun in `programs` is found first.
   void start(const std::string& programs = "") {
     std::ofstream(scratch.path() / "rank.sh") << "#!/bin/sh\necho > ready$OMPI_COMM_WORLD_RANK\n"
                                                  "until [ -e done ]; do sleep 0.02; done\necho rank ends\n";
@@ -108,12 +108,12 @@ struct Job {
     });
   }
 
-  // Counts sockets of this launcher only, with abstract names (@strobe-launch-PID) too.
+  // Counts only sockets of this launcher, including those with abstract names (@strobe-launch-PID).
   std::vector<std::string> sockets() const {
     return sockets_with({scratch.path().string(), "strobe-launch-" + std::to_string(launcher) + "-"});
   }
 
-  // The job ends as if there had been no attack.
+  // Checks that the job ends as it would without an attack.
   void expect_unharmed() const {
     std::ofstream(scratch.path() / "done") << "";
     int status = 0;
@@ -128,7 +128,7 @@ struct Job {
   }
 };
 
-// Sends {started, rank, process group}, a message of an earlier protocol, and introductions with false tokens.
+// {started, rank, process group}, a message of an earlier protocol, and introductions with wrong tokens.
 std::vector<std::string> hostile_messages(pid_t victim) {
   const auto bytes = [](const auto& value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
@@ -139,7 +139,7 @@ std::vector<std::string> hostile_messages(pid_t victim) {
   return {bytes(started), introduction, std::string(36, '\0'), "x", std::string(100000, 'y'), ""};
 }
 
-// 0 if everything was refused.
+// Returns 0 if every attempt was refused.
 int attack(const Job& job) {
   for (const std::string& name : job.sockets()) {
     for (const std::string& message : hostile_messages(job.victim)) {
@@ -159,7 +159,7 @@ class LaunchAttack : public testing::Test {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   }
 
-  // Runs the action in a child process as another user. Returns its result.
+  // Runs the action in a child process as another user and returns its result.
   template <class Action>
   static int as_another_user(Action action) {
     const pid_t child = fork();
@@ -186,7 +186,7 @@ TEST_F(LaunchAttack, AnotherUserIsRefused) {
   job.expect_unharmed();
 }
 
-// The user id is checked too: here the folder's mode lets the stranger connect.
+// The user id is checked too: here the mode of the folder lets the attacker connect.
 TEST_F(LaunchAttack, AnotherUserIsRefusedByItsUserId) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   Job job;
@@ -211,7 +211,7 @@ TEST_F(LaunchAttack, TheSameUserWithoutTheTokenIsRefused) {
   job.expect_unharmed();
 }
 
-// Another process of this user steals the token before any rank connects: only mpirun's descendants are accepted.
+// Another process of this user steals the token before any rank connects. Only descendants of mpirun are accepted.
 TEST_F(LaunchAttack, AProcessOfAnotherParentIsRefusedInSpiteOfTheToken) {
   Job job;
   job.scratch.program("mpirun",
@@ -235,7 +235,7 @@ TEST_F(LaunchAttack, AProcessOfAnotherParentIsRefusedInSpiteOfTheToken) {
   job.expect_unharmed();
 }
 
-// A supervisor that mpirun starts, but with another token.
+// A supervisor that mpirun starts, but with the wrong token.
 TEST_F(LaunchAttack, ADescendantOfMpirunWithoutTheTokenIsRefused) {
   Job job;
   job.scratch.program("mpirun",
@@ -251,7 +251,7 @@ TEST_F(LaunchAttack, ADescendantOfMpirunWithoutTheTokenIsRefused) {
   job.expect_unharmed();
 }
 
-// Strangers connect while mpirun starts the ranks: the launcher still accepts the supervisors.
+// Attackers connect while mpirun starts the ranks; the launcher still accepts the supervisors.
 TEST_F(LaunchAttack, SilentConnectionsDelayNothing) {
   Job job;
   job.start();

@@ -1,4 +1,4 @@
-// `strobe comm` as a user runs it, on two real ranks that it starts itself.
+// `strobe comm` as users run it, on two real ranks that it starts itself.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
@@ -56,7 +56,7 @@ TEST(CommCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
       "# Collectives\n\n![broadcast, all](out-broadcast.svg)\n\n<!-- strobe charts: -broadcast.svg {:08x}; -->\n",
       crc32("<svg/>"));
   std::ofstream(scratch.path() / "out-broadcast.svg") << "<svg/>";
-  // A row soon, the other in a minute.
+  // The first row takes moments, the second a minute.
   Background program("comm --ranks 2 --operations broadcast --sizes 1K,100M --repeats 1000 --output out.jsonl", scratch,
                      "errors");
   ASSERT_TRUE(becomes([&] { return scratch.read("out.jsonl").find("ok") != std::string::npos; }));
@@ -82,7 +82,7 @@ TEST(CommCommand, RefusesBadFlags) {
   refused("--device cuda", "--device cuda: ");
 }
 
-// No mpirun is found here, so that a rank would have been another complaint.
+// PATH has no mpirun here, so starting a rank would give another error.
 TEST(CommCommand, RefusesBeforeRanksAreStarted) {
   if (comm::why_no_mpi()) GTEST_SKIP() << "no MPI in this build";
   const auto refused = [](const std::string& flags, const std::string& says, int code = 2) {
@@ -99,7 +99,7 @@ TEST(CommCommand, RefusesBeforeRanksAreStarted) {
           3);
 }
 
-// Rank 0 alone opens the file.
+// Only rank 0 opens the file.
 TEST(CommCommand, TellsOnceWhatRankZeroRefuses) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Program program = run_program("launch -n 2 -- comm --sizes 1K --output /nowhere/out.jsonl");

@@ -1,4 +1,4 @@
-// A job's listening sockets, MASTER_PORT, and leftover files of Open MPI.
+// A job's listening sockets, MASTER_PORT, and files that Open MPI leaves behind.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -114,7 +114,7 @@ class LaunchExposure : public testing::Test {
     if (comm::why_no_mpi()) GTEST_SKIP() << "no MPI in this build";
   }
 
-  // Uses the scratch folder as TMPDIR, so that all leftovers are this job's.
+  // Uses the scratch folder as TMPDIR, so that all files left there are this job's.
   pid_t start(const std::string& arguments) {
     const pid_t child = fork();
     if (child != 0) return child;
@@ -190,7 +190,7 @@ TEST_F(LaunchExposure, LeavesNoFileWhenMpirunIsKilled) {
   EXPECT_LE(count_with("/dev/shm", "vader_segment"), before);
 }
 
-// A killed launcher cannot clean up. The next launcher of this user does.
+// A killed launcher cannot clean up; the user's next launcher does.
 TEST_F(LaunchExposure, RemovesTheFoldersOfAKilledLauncher) {
   const pid_t launcher = start_collectives(2);
   const std::vector<int> processes = descendants_of(launcher);
@@ -198,7 +198,7 @@ TEST_F(LaunchExposure, RemovesTheFoldersOfAKilledLauncher) {
   EXPECT_TRUE(std::filesystem::exists(shared)) << shared;
   kill(launcher, SIGKILL);
   EXPECT_EQ(wait(launcher), 128 + SIGKILL);
-  for (const int process : processes) {  // mpirun removes some of its files when it ends
+  for (const int process : processes) {  // mpirun removes some of its files when it exits
     EXPECT_TRUE(becomes([&] { return !std::filesystem::exists("/proc/" + std::to_string(process)); }));
   }
   EXPECT_EQ(count_with(scratch_.path(), "strobe-launch-"), 1);
@@ -225,7 +225,7 @@ TEST_F(LaunchExposure, HasAPrivateFolder) {
   EXPECT_EQ(wait(sleeper), 128 + SIGTERM);
 }
 
-// Rank 0 inherits the socket of MASTER_PORT: at no time could another process take the port.
+// Rank 0 inherits the socket of MASTER_PORT, so no other process can ever take the port.
 TEST_F(LaunchExposure, HoldsMasterPortFromTheStart) {
   std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 0\n"
                                                 "readlink /proc/self/fd/$STROBE_LISTENER > socket\n"

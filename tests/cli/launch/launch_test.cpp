@@ -1,4 +1,4 @@
-// `strobe launch` around programs that know nothing of ranks: output, exit codes, signals, nothing left behind.
+// `strobe launch` with programs that are not rank-aware: output, exit codes, signals, no files left behind.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
@@ -12,7 +12,7 @@ class Launch : public testing::Test {
   void SetUp() override {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   }
-  // A script as the program of all ranks.
+  // Writes a script that all ranks run.
   std::string script(const std::string& text) {
     std::ofstream(scratch_.path() / "ranks.sh") << "#!/bin/sh\n" << text << "\n";
     std::filesystem::permissions(scratch_.path() / "ranks.sh", std::filesystem::perms::owner_all);
@@ -72,7 +72,7 @@ TEST_F(Launch, EndsStoppedRanksToo) {
   EXPECT_EQ(program.code, 4);
 }
 
-// The process around a rank, stopped by the rank itself.
+// The rank stops its own supervisor.
 TEST_F(Launch, WakesTheProcessAroundARank) {
   const Program fine = run_program("launch -n 2 -- " + script("kill -STOP $PPID; echo a line"), scratch_, "timeout 60");
   EXPECT_EQ(fine.code, 0) << fine.errors;
@@ -83,7 +83,7 @@ TEST_F(Launch, WakesTheProcessAroundARank) {
   EXPECT_EQ(run_program("launch -n 2 --grace 0.1 -- " + failing, scratch_, "timeout 60").code, 4);
 }
 
-// Nobody reads what the launcher's ranks write, so that the process around rank 0 hangs in its write.
+// No process reads the output of the ranks, so the supervisor of rank 0 blocks in a write.
 TEST_F(Launch, EndsThoughNobodyReads) {
   const std::string command =
       script("[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 4; head -c 1000000 /dev/zero | tr '\\0' '\\n'; sleep 100");
@@ -102,11 +102,11 @@ TEST_F(Launch, PassesSignalsOn) {
   program.send(SIGTERM);
   EXPECT_EQ(program.wait(), 128 + SIGTERM);
   EXPECT_TRUE(appears("ended0") && appears("ended1"));
-  const std::string errors = scratch_.read("errors");  // the shells of the ranks may have had words too
+  const std::string errors = scratch_.read("errors");  // the ranks' shells may have printed lines too
   EXPECT_TRUE(errors.ends_with("strobe: launch: ended by signal 15 (Terminated), passed on to the ranks\n")) << errors;
 }
 
-// Signals of batch systems: ranks that save and end on such a signal end the job, which is not restarted.
+// Signals of batch systems: ranks that save and exit on such a signal end the job, which is not restarted.
 TEST_F(Launch, EndsByTheSignalsOfBatchSystems) {
   std::string traps;
   for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM})
@@ -204,7 +204,7 @@ TEST_F(Launch, ReportsTooFewDescriptors) {
             "strobe: launch: 2 ranks need 42 file descriptors and the limit is 41; raise it with ulimit -n\n");
 }
 
-// An mpirun that sends the launcher a signal before it starts the ranks.
+// This mpirun sends the launcher a signal before it starts the ranks.
 TEST_F(Launch, PassesOnASignalThatCameBeforeTheRanks) {
   const std::string command = script("sleep 15; echo > whole$OMPI_COMM_WORLD_RANK");
   const Program program = run_command(
@@ -216,8 +216,8 @@ TEST_F(Launch, PassesOnASignalThatCameBeforeTheRanks) {
   for (const char* file : {"whole0", "whole1"}) EXPECT_FALSE(std::filesystem::exists(scratch_.path() / file)) << file;
 }
 
-// Without --grace they have longer after a signal than after a failure, since they may have much to save: a rank that
-// needs more than that is not asked again, though the other one has ended long before it.
+// Without --grace ranks have more time after a signal than after a failure, since they may have much to save. A rank
+// that takes longer than the failure grace gets no second signal, even if the other rank ended long before.
 TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
   const std::string command = script(
       "save() { trap 'echo > asked-again' TERM; sleep 6; echo > saved; exit 143; }\n"
@@ -231,7 +231,7 @@ TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked-again"));
 }
 
-// Somebody has told a rank alone, which ends at once; the other one needs more time than after a failure.
+// Only one rank gets the signal and ends at once. The other one needs more time than a failure would leave it.
 TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
   const Program program =
       run_program("launch -n 2 --max-restarts 2 -- " +
@@ -300,7 +300,7 @@ TEST_F(Launch, RefusesBadInput) {
           "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
 }
 
-// Found by each rank, told once; a script's own words and its code are told as they are.
+// Each rank finds the error and the launcher prints it once. Output and exit code of a script are passed through.
 TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
   const auto refused = [&](const std::string& arguments, const std::string& says) {
     const Program program = run_program("launch " + arguments, scratch_);
@@ -310,7 +310,7 @@ TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
   const std::string unknown = "\"env\": version takes no arguments\n";
   refused("-n 3 -- comm --sizes 3", "all 3 ranks: --sizes 3: valid: 4 bytes, one fp32, or more\n");
   refused("-n 1 -- version env", "rank 0: " + unknown);
-  for (const char* command : {"lm train --data x --out y", "lm bench"}) {  // of which none says its number
+  for (const char* command : {"lm train --data x --out y", "lm bench"}) {  // neither command takes a number of ranks
     const Program program = run_program(std::string("launch -n 2 -- ") + command, scratch_);
     EXPECT_EQ(program.code, 2) << program.errors;
     EXPECT_TRUE(program.errors.starts_with("strobe: launch: all 2 ranks: lm ")) << program.errors;
@@ -321,8 +321,8 @@ TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
     EXPECT_NE(other.errors.find(rank + (" strobe: " + unknown)), std::string::npos) << other.errors;
 }
 
-// A rank, `ladder`, is refused by its strobe-lab, which has the launcher stopped and told to end until the rank has
-// ended: the launcher hears of both at once.
+// The rank `ladder` gets an error from its strobe-lab. Meanwhile strobe-lab stops the launcher and sends it SIGTERM,
+// and the launcher continues after the rank has ended. It then sees both events at once.
 TEST_F(Launch, TellsARefusalBesideASignal) {
   script(R"(read launcher < launcher
 kill -STOP $launcher
@@ -341,7 +341,7 @@ exit 2)");
             "strobe: launch: rank 0: ladder: no such case\n");
 }
 
-// On two cores, whatever the machine has: ranks find their own by counting, and the word for threads where they share.
+// Uses two cores on any machine. Ranks count the cores that they may use; STROBE_THREADS is set where they share cores.
 TEST_F(Launch, SharesOutTheCores) {
   const std::string two = "env -u STROBE_THREADS -u OMP_NUM_THREADS taskset -c 0,1";
   if (run_command(two + " true", scratch_).code != 0) GTEST_SKIP() << "no taskset, or no cores 0 and 1";

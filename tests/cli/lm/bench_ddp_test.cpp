@@ -1,4 +1,4 @@
-// `strobe lm bench --ddp` as a user runs it, on two real ranks: a row for each strategy, and a trace.
+// `strobe lm bench --ddp` as users run it, on two real ranks: one row per strategy, and a trace.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -78,14 +78,14 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
   }
   EXPECT_NE(program.output.find("flat over naive: "), std::string::npos) << program.output;
 
-  // A plan takes what was written: every row but that of one process has an exchange.
+  // A plan accepts the written rows: every row has an exchange, except that of one process.
   const Program plan =
       run_program("plan --machine here --bench out.json --bandwidth 2 --latency 10 --check out.json", scratch_);
   EXPECT_EQ(plan.code, 0) << plan.errors;
   EXPECT_NE(plan.output.find("tiny, context 8, batch 2, fp32, sharded-rs of 1000 MB, 2 ranks"), std::string::npos)
       << plan.output;
 
-  // In the trace of each step: phases, and as many calls as the row tells.
+  // The trace of each step has its phases and as many calls as the row.
   std::map<std::string, double> calls;
   double backward_ended = 0;
   std::string step;
@@ -107,7 +107,7 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
   EXPECT_EQ(calls["tiny, context 8, batch 2, fp32, sharded"], 2);
 }
 
-// What does not fit is a row, on all ranks alike, and nothing hangs; a cell beside it is measured.
+// A cell that runs out of memory is a row, on all ranks; no rank hangs, and the other cell is measured.
 TEST_F(LmBenchDdp, WhatDoesNotFitIsARow) {
   const Program program = run_program(
       "launch -n 2 --grace 60 -- lm bench --ddp flat --size tiny --context 64 --batch 2,1000000 --threads 1 "
@@ -135,7 +135,7 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   refused("--ddp flat --pass forward", "--pass: with --ddp whole steps are measured");
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--engine mpi", "--engine: without --ddp");
-  refused("--ddp flat --as-one-process=1,1", "--as-one-process 1: ");  // there is one cell, number 0
+  refused("--ddp flat --as-one-process=1,1", "--as-one-process 1: ");  // the only cell has number 0
   refused("--trace trace.json", "--trace: of ranks alone; valid with --ddp");
   const Program odd = bench(3, "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
@@ -146,7 +146,7 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   const std::size_t line = plain.errors.find("strobe: a batch of 2 sequences on 3 ranks");
   EXPECT_NE(line, std::string::npos) << plain.errors;
   EXPECT_EQ(plain.errors.find("strobe: ", line + 1), std::string::npos) << "only rank 0 prints: " << plain.errors;
-  EXPECT_EQ(bench(2, "--ddp flat --trace /nowhere/trace.json").errors,  // by rank 0 alone, and told once
+  EXPECT_EQ(bench(2, "--ddp flat --trace /nowhere/trace.json").errors,  // refused by rank 0, printed once
             "strobe: launch: all 2 ranks: --trace /nowhere/trace.json: cannot be written: No such file or directory\n");
 }
 

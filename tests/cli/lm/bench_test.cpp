@@ -1,4 +1,4 @@
-// `strobe lm bench` as a user runs it, on the CPU.
+// `strobe lm bench` as users run it, on the CPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kLmBench = "lm bench --size tiny --context 8 --batch 1 --threads 1 --quick --warmup 1 --steps 3 ";
 
-// Below the cells, each phase with the figures of the file; no line is wider than a terminal may be.
+// Below the cells, each phase has the figures of the file; no line is wider than the terminal.
 void expect_phase_rows(const std::string& output, const std::vector<Json>& rows) {
   for (const Json& row : rows) {
     for (const char* const phase : {"forward", "backward", "update", "whole"}) {
@@ -110,7 +110,7 @@ TEST(LmBench, EveryRecomputationIsARowWithTheSameLoss) {
   EXPECT_EQ(rows[2].at("recompute").as_string(), "block");
 }
 
-// Any hyperparameters, of each size alike; a plan takes the row as the shape that ran.
+// Flags override any hyperparameter in every size; a plan reads the row as the shape that ran.
 TEST(LmBench, FlagsChangeTheSizeAndTheRowsSaySo) {
   const Scratch scratch;
   const std::string changed = " --d-model 16 --d-ff 24 --layers 1 --heads 2 --vocabulary 11 --context 8 --batch 1";
@@ -204,13 +204,13 @@ TEST(LmBench, RefusesWhatCannotRunBeforeAnythingDoes) {
     EXPECT_EQ(program.code, 2) << flags;
     EXPECT_NE(program.errors.find(" is there twice\n"), std::string::npos) << program.errors;
   }
-  EXPECT_EQ(run_program("lm bench --size tiny --attention hopper").errors,  // and not the library's, after a ceiling
+  EXPECT_EQ(run_program("lm bench --size tiny --attention hopper").errors,  // before ceilings are measured
             "strobe: --attention hopper: not on device cpu; valid: auto, flash2, frugal, standard, reference\n");
   EXPECT_EQ(run_program("lm nothing").code, 2);
   EXPECT_NE(run_program("lm").output.find("bench"), std::string::npos);
 }
 
-// No machine holds the larger one, and none begins to fill its memory with it.
+// No machine has memory for the larger cell, so it must be refused before it is allocated.
 TEST(LmBench, WhatDoesNotFitIsARowWithItsBytes) {
   const Scratch scratch;
   const std::string flags =
@@ -243,7 +243,7 @@ TEST(LmBench, InterruptedLmCommandsSayThatNothingWasWritten) {
   for (const std::string command : {"lm bench", "lm profile", "lm memory"}) {
     const Scratch scratch;
     Background program(command + " --size tiny --context 512 --threads 1 --batch 20,21,22,23,24,25,26,27,28,29,30",
-                       scratch, "errors");  // a minute and more
+                       scratch, "errors");  // over a minute
     ASSERT_TRUE(becomes([&] { return program.has_temporary_file(); })) << command;
     pause_for(0.1);
     program.send(SIGTERM);

@@ -1,4 +1,4 @@
-// `strobe lm train --ddp` with ranks that differ, are killed, stopped or told to stop, and with files that are torn.
+// `strobe lm train --ddp` with ranks that differ, are killed, stopped or signalled, and with torn files.
 #include <unistd.h>
 
 #include <regex>
@@ -23,7 +23,7 @@ class LmDdpDiffering : public LmDdp {
     return fmt::format("{} is {} on {} and {} on {}", key, on_rank_1, named(1), on_rank_0, named(0));
   }
 
-  // One line with the reason per job, or per rank if the ranks have not found each other. The job ends with code 2 and
+  // Expects one line with the reason per job, or per rank if the ranks have not connected. The job ends with code 2 and
   // is not restarted; no folder is made.
   void expect_refused(const std::string& flags, const std::string& says, std::size_t lines = 1,
                       const std::string& before = "", const std::string& train = kSmall) const {
@@ -53,14 +53,13 @@ TEST_F(LmDdpDiffering, SizesOfTheModelAreRefusedInOneLine) {
 
 TEST_F(LmDdpDiffering, SeedsAndDataAreRefusedInOneLine) {
   expect_refused("--seed $((7 - rank))", differs("seed", 6, 7));
-  // As on two hosts.
+  // As on two hosts with different files.
   expect_refused("--val-data own.txt", differs("tokens of --val-data", 901, 900), 1,
                  "mkdir host$rank && cd host$rank && head -c $((900 + rank)) " + kText + " > own.txt");
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "host0" / "run"));
 }
 
-// What the launcher's variables tell a rank is not what they tell the other one. Rank 0 as one of one would otherwise
-// train alone.
+// The launcher's variables differ between the ranks. Without the check a rank 0 of 1 would train by itself.
 TEST_F(LmDdpDiffering, SizesOfTheWorldAreRefusedByEveryRank) {
   const auto told = [](int rank, int size) {
     return fmt::format("[ $rank = {} ] && export OMPI_COMM_WORLD_SIZE={}", rank, size);
@@ -72,22 +71,22 @@ TEST_F(LmDdpDiffering, SizesOfTheWorldAreRefusedByEveryRank) {
   }
 }
 
-// The rate does not depend on the number of steps, so that a run may be cut off anywhere and go on to a nearer end.
+// The learning rate does not depend on the number of steps, so a run may be interrupted anywhere and resumed with fewer
+// steps.
 const std::string kConstantRate = "--lr-min 0.003 --lr-warmup 0 --sample-tokens 0 --ddp sharded ";
-// More than are taken before somebody looks, and not so many that ranks left behind would train for hours.
+// More steps than are taken before the signal, but few enough that ranks left behind do not train for hours.
 const std::string kManySteps = "--steps 20000 ";
 
 struct Disturbance {
-  std::string act;                   // commands of the shell
-  std::string flags = "--grace 60";  // of launch
-  std::string before{};              // in each rank
+  std::string act;                   // shell commands
+  std::string flags = "--grace 60";  // flags of launch
+  std::string before{};              // shell commands in each rank
 };
 
 class LmDdpDisturbed : public LmDdp {
  protected:
-  // Ranks that would train for minutes, each with its process in rankN.pid; once some steps were taken, the shell does
-  // what it is told and waits for their end. It lets nobody train on where the test itself is gone. The scratch folder
-  // is in every process's command line.
+  // Starts ranks that would train for minutes; each writes its pid to rankN.pid. After a few steps the shell runs `act`
+  // and waits for the ranks. It ends the ranks if the test itself ends. The scratch folder is in every command line.
   Program disturbed(const Disturbance& disturbance) const {
     const std::string folder = scratch_.path().string();
     script("echo $$ > rank$rank.pid\n" + disturbance.before,
@@ -102,8 +101,8 @@ class LmDdpDisturbed : public LmDdp {
                        scratch_);
   }
 
-  // Rank `stopped` is stopped for good. The other one alone has a short limit, so that nobody else is ever lost. Where
-  // a busy machine kept the rank from a sign of life before it was stopped, once more, with a longer limit.
+  // Stops rank `stopped` permanently. Only the other rank has a short limit, so no other rank is reported as lost. If a
+  // busy machine delayed a rank's heartbeat before the stop, tries again with a longer limit.
   void expect_lost(int stopped) const {
     const int left = 1 - stopped;
     const std::string act = fmt::format(
@@ -133,7 +132,7 @@ class LmDdpDisturbed : public LmDdp {
     expect_goes_on();
   }
 
-  // Two more steps than the newest checkpoint has, beside a run that nobody disturbed.
+  // Trains two steps beyond the newest checkpoint and compares the result with an undisturbed run.
   void expect_goes_on() const {
     const std::int64_t last = lm::checkpoint_steps((scratch_.path() / "run").string()).back() + 2;
     const std::string steps = "--steps " + std::to_string(last);
@@ -159,7 +158,7 @@ TEST_F(LmDdpDisturbed, ASignalSavesAfterTheSameStepOnAllRanks) {
   expect_goes_on();
 }
 
-// One of the ranks alone is told, not the launcher.
+// Only one rank gets the signal, not the launcher.
 TEST_F(LmDdpDisturbed, ASignalToOneRankStopsAll) {
   const Program program =
       disturbed({.act = "kill -TERM $(cat rank1.pid)", .flags = "--grace 60 --max-restarts 2 --restart-delay 0"});
@@ -182,8 +181,7 @@ TEST_F(LmDdpDisturbed, AStoppedRankIsNamedAndEndedAndTheLastCheckpointGoesOn) { 
 
 TEST_F(LmDdpDisturbed, AStoppedRank0IsNamedAndEndedAndTheLastCheckpointGoesOn) { expect_lost(0); }
 
-// Rank 1 is killed in each but the last start, once a checkpoint more than before is there; the last one has only to go
-// on for some steps.
+// Each start except the last kills rank 1 after one more checkpoint. The last start only trains a few more steps.
 TEST_F(LmDdpDisturbed, StartsAgainFromTheLastCheckpoint) {
   const std::string flags = kConstantRate + "--checkpoint-every 20 --keep 0 --out run ";
   const std::string killed =
@@ -219,7 +217,7 @@ TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
   EXPECT_NE(refused.errors.find("that of step 4: --resume=4 continues from there\n"), std::string::npos)
       << refused.errors;
   EXPECT_TRUE(refused.errors.starts_with("strobe: launch: all 2 ranks: checkpoint run/")) << refused.errors;
-  // As the launcher does it for a rank that it starts again.
+  // Environment of a rank that the launcher restarts.
   const Program again = launch(2, script("export STROBE_JOB=one STROBE_RESTARTS=1", flags));
   EXPECT_EQ(again.code, 0) << again.errors;
   EXPECT_NE(again.output.find("[0] note: passed over: checkpoint run/" + checkpoint(8)), std::string::npos)
@@ -227,7 +225,7 @@ TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
   EXPECT_TRUE(bytes("run", 8) == whole);
 }
 
-// Larger than what MPI itself makes, and than the file that rank 0 may write: 20 or 10 MB.
+// The checkpoint is larger than the files that MPI makes and than rank 0's file size limit of 20 or 10 MB.
 TEST_F(LmDdp, FullDiskOfRank0EndsAllAndLosesNothing) {
   const std::string flags = "--vocabulary 60000 --steps 2 --checkpoint-every 1 --sample-tokens 0 --ddp sharded --out ";
   const Program full = launch(2, script("[ $rank = 0 ] && ulimit -f 20000", flags + "run"));

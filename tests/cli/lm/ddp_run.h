@@ -1,4 +1,4 @@
-// What tests of `strobe lm train --ddp` share: jobs of real ranks, a script as their program, and runs compared.
+// Shared by tests of `strobe lm train --ddp`: jobs of real ranks, a script as their program, and comparison of runs.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,13 +25,13 @@ class LmDdp : public testing::Test {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   }
 
-  // grace: long, so that on a busy machine too each rank ends by itself.
+  // The grace period is long, so that each rank ends by itself even on a busy machine.
   Program launch(int ranks, const std::string& command, const std::string& flags = "") const {
     return run_program(fmt::format("launch -n {} --grace 60 {} -- {}", ranks, flags, command), scratch_);
   }
   Program train(int ranks, const std::string& flags) const { return launch(ranks, kSmall + kSteps8 + flags); }
 
-  // A program of all ranks that ends as `strobe lm train` with these flags; `before` runs first. Both know their $rank.
+  // Writes a program for all ranks that runs `before` and then `strobe lm train` with these flags. Both can use $rank.
   std::string script(const std::string& before, const std::string& flags, const std::string& train = kSmall) const {
     std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\nrank=$OMPI_COMM_WORLD_RANK\n"
                                                << before << "\nexec '" STROBE_PROGRAM "' " << train << flags << "\n";
@@ -39,7 +39,7 @@ class LmDdp : public testing::Test {
     return "./rank.sh";
   }
 
-  // A copy of the run `from` as it was after 4 of its 8 steps.
+  // Copies the run `from` in its state after 4 of its 8 steps.
   void copy_half(const std::string& from, const std::string& to) const {
     std::filesystem::copy(scratch_.path() / from, scratch_.path() / to);
     std::filesystem::remove(scratch_.path() / to / checkpoint(8));
@@ -59,7 +59,7 @@ class LmDdp : public testing::Test {
     return scratch_.read(folder + "/" + checkpoint(step));
   }
 
-  // Losses and every state of the 8th step, each tensor by its norm.
+  // Compares losses and every state after step 8; tensors by the norm of their difference.
   void expect_close(const std::string& found, const std::string& wanted, double most) const {
     for (const char* key : {"loss", "gradient_norm", "validation_loss"}) {
       const std::vector<double> one = column(found, key), other = column(wanted, key);

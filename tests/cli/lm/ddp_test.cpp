@@ -1,5 +1,5 @@
-// `strobe lm train --ddp` as a user runs it: on real ranks, beside one process on the whole batch, with checkpoints
-// that any number of ranks goes on from. Ranks that fail: lm_ddp_faults_test.cpp.
+// `strobe lm train --ddp` as users run it: on real ranks, compared with one process on the whole batch, with
+// checkpoints that any number of ranks can resume. Failing ranks: lm_ddp_faults_test.cpp.
 #include "cli/lm/ddp_run.h"
 
 namespace strobe::test {
@@ -40,7 +40,7 @@ TEST_F(LmDdp, GoesOnBitForBitOnTheSameRanksAndCloselyOnOthers) {
   goes_on(1, "", "one");
   expect_close("one", "whole", 1e-5);
 
-  // What one process has left, ranks go on with.
+  // Ranks resume a run of one process.
   copy_half("one", "again");
   const Program program = train(2, "--resume --out again --ddp sharded");
   EXPECT_EQ(program.code, 0) << program.errors;
@@ -76,7 +76,7 @@ TEST_F(LmDdp, LogsWhatEachStepWasSpentOn) {
     EXPECT_EQ(split.at("bytes").as_integer(), bytes);
     EXPECT_EQ(split.at("hidden").as_number(), 0);
   }
-  for (const Json& split : shared) {  // all fits into one bucket: a sum and a gathering
+  for (const Json& split : shared) {  // everything fits into one bucket: one reduction, one all-gather
     EXPECT_EQ(split.at("calls").as_integer(), 2);
     EXPECT_EQ(split.at("bytes").as_integer(), 2 * bytes);
   }
@@ -92,7 +92,7 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   refused("--ddp flat --bucket-mb 0.0000045",
           "--bucket-mb 0.0000045: --ddp flat has no buckets; valid with bucketed, ");
   refused("--ddp bucketed --bucket-mb 0", "--bucket-mb 0: not a number in the valid range, 0.000004 to below 1000000");
-  refused("--ddp flat --device cuda", "--device cuda: ");  // there is none to be seen
+  refused("--ddp flat --device cuda", "--device cuda: ");  // no GPU is visible
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--ddp flat --engine ring", "--engine ring: valid: auto, mpi, nccl");
   refused("--engine mpi", "--engine: without --ddp");
@@ -106,7 +106,7 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
             "strobe: launch: all 3 ranks: a batch of 4 sequences on 3 ranks; valid: a multiple of the ranks\n");
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "run"));
   std::filesystem::create_directories(scratch_.path() / "run" / "another's");
-  const Program taken = launch(2, flags + "--ddp flat");  // which rank 0 alone looks at
+  const Program taken = launch(2, flags + "--ddp flat");  // only rank 0 checks the folder
   EXPECT_EQ(taken.code, 2);
   EXPECT_TRUE(taken.errors.starts_with("strobe: launch: all 2 ranks: --out run: is not empty; ")) << taken.errors;
 }

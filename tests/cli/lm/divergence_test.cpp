@@ -51,7 +51,7 @@ TEST(LmDivergence, LeavesTheLastGoodCheckpoint) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run/step-00000020.safetensors"));
 }
 
-// The checkpoint was saved on a signal or by an older version. The first step of this process fails.
+// The checkpoint was saved on a signal or by an older version. The first step of this process diverges.
 TEST(LmDivergence, ResumedFromABadCheckpointNamesAnOlderOne) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kDiverging + "--steps 20", scratch).code, 3);
@@ -61,7 +61,7 @@ TEST(LmDivergence, ResumedFromABadCheckpointNamesAnOlderOne) {
   EXPECT_EQ(checkpoints_in(scratch), (Names{"step-00000001.safetensors", "step-00000002.abandoned"}));
 }
 
-// No step follows the last one: one forward pass checks its parameters before they are saved.
+// No step follows the last one, so one forward pass checks its parameters before they are saved.
 TEST(LmDivergence, LastStepIsNotSavedWhereItsParametersAreBad) {
   const Scratch scratch;
   expect_refusal(run_program(kDiverging + "--steps 2 --lr-warmup 1", scratch), 3,

@@ -1,4 +1,4 @@
-// The second architecture as a user asks for it: --arch gpt2, or the size that is its own.
+// The second architecture as users select it: --arch gpt2, or a size that implies it.
 #include <gtest/gtest.h>
 
 #include "cli/lm/run.h"
@@ -38,7 +38,7 @@ TEST(LmGpt2, IsWhatItsOwnSizeMeans) {
   expect_refusal(run_program(kSmall + "--arch bert --out none", scratch), 2, "--arch bert");
 }
 
-// Memory to the byte, as counted and as planned, and FLOPs that a plan checks.
+// Compares memory byte by byte, measured and planned, and checks FLOPs with a plan.
 TEST(LmGpt2, IsMeasuredAndPlanned) {
   const Scratch scratch;
   const std::string cell = " --arch gpt2 --size tiny --context 16 --batch 2 --threads 1 ";

@@ -1,4 +1,4 @@
-// `strobe lm memory` as a user runs it, on the CPU.
+// `strobe lm memory` as users run it, on the CPU.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -53,7 +53,8 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
   EXPECT_NE(scratch.read("a.svg").find("gradient of layers.3.attention.q.weight"), std::string::npos);
 }
 
-// The source's table: one row per context and precision, the forward's peak below the step's, both as predicted.
+// The source's table: one row per context and precision; the forward's peak is below the step's, and both are as
+// predicted.
 TEST(LmMemory, TheTableHasOneRowPerCell) {
   const Scratch scratch;
   const Program program =

@@ -1,4 +1,4 @@
-// `strobe lm profile` as a user runs it.
+// `strobe lm profile` as users run it.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"

@@ -1,4 +1,4 @@
-"""Reads a checkpoint with nothing but the standard library, checks it, and says what is in it.
+"""Reads a checkpoint with only the standard library, checks it, and prints its contents.
 
     python3 read_checkpoint.py [--package] FILE      --package: compares with the package safetensors, which needs numpy
 """
@@ -9,7 +9,7 @@ import zlib
 
 
 def read(path):
-    """The metadata, and each tensor's type, shape and bytes by name."""
+    """Returns the metadata, and each tensor's type, shape and bytes by name."""
     with open(path, "rb") as file:
         data = file.read()
     assert zlib.crc32(data[:-4]) == int.from_bytes(data[-4:], "little"), "corrupt"

@@ -1,5 +1,4 @@
-// What `strobe lm train` does where `strobe launch` has started it again: it goes on with its own job's run, and with
-// no other.
+// `strobe lm train` after a restart by `strobe launch`: it resumes its own job's run, and no other run.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,7 +11,7 @@ namespace {
 
 class LmRestart : public testing::Test {
  protected:
-  // As a rank of the job finds it after so many restarts.
+  // Environment of a rank after `restarts` restarts of the job.
   Program train(const std::string& job, int restarts, const std::string& flags) const {
     return run_program(kSmall + "--checkpoint-every 4 --keep 0 --sample-tokens 0 --out run " + flags, scratch_,
                        "STROBE_JOB=" + job + " STROBE_RESTARTS=" + std::to_string(restarts));
@@ -41,7 +40,7 @@ TEST_F(LmRestart, DoesNotTakeOverAnotherRun) {
   EXPECT_FALSE(std::filesystem::exists(file(kStep8)));
 }
 
-// The launcher's own variables: the first start ends before it has looked at the folder.
+// With the launcher's real variables: the first start ends before it has opened the folder.
 TEST_F(LmRestart, OfTheLauncherDoesNotTakeOverAnotherRun) {
   if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   ASSERT_EQ(run_program("launch -n 1 -- " + kSmall + "--sample-tokens 0 --steps 4 --out run", scratch_).code, 0);
@@ -58,7 +57,7 @@ TEST_F(LmRestart, OfTheLauncherDoesNotTakeOverAnotherRun) {
 TEST_F(LmRestart, BeginsWhereNothingWasBegun) {
   ASSERT_EQ(train("mine", 1, "--steps 4").code, 0);
   const std::string whole = scratch_.read("run/" + kStep4);
-  // Killed while it made its first file.
+  // Killed while it wrote its first file.
   std::filesystem::remove_all(scratch_.path() / "run");
   std::filesystem::create_directory(scratch_.path() / "run");
   std::ofstream(file("run.json.strobe-tmp-AbCdEf")) << "{";
@@ -74,10 +73,10 @@ TEST_F(LmRestart, BeginsWhereNothingWasBegun) {
   EXPECT_EQ(scratch_.read("run/" + kStep4), whole);
 }
 
-// --resume=STEP says where the job begins, not where each of its starts does.
+// --resume=STEP sets the start of the job, not that of each restart.
 TEST_F(LmRestart, GoesOnFromTheNewestWhateverResumeSays) {
   ASSERT_EQ(train("older", 0, "--steps 8").code, 0);
-  // An earlier start did not come so far as to begin.
+  // The earlier start ended before training began.
   const Program begun = train("mine", 1, "--steps 8 --resume=4");
   ASSERT_EQ(begun.code, 0) << begun.errors;
   EXPECT_NE(begun.output.find("note: goes on after step 4\n"), std::string::npos) << begun.output;

@@ -1,4 +1,4 @@
-// `strobe lm train --resume` as a user runs it: what it keeps, what it refuses, which checkpoint it takes.
+// `strobe lm train --resume` as users run it: what it keeps, what it refuses, which checkpoint it uses.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST(LmResume, CorruptCheckpointIsNamedAndThePreviousTaken) {
   EXPECT_EQ(scratch.read("run/step-00000006.safetensors"), whole);
 }
 
-// What the first run was told counts for those that go on with it, until a flag says otherwise.
+// Run options of the first run also hold for resumed runs, until a flag changes them.
 TEST(LmResume, KeepsWritesAndTestsAsBefore) {
   const Scratch scratch;
   std::filesystem::copy(kText, scratch.path() / "other.txt");
@@ -116,7 +116,7 @@ TEST(LmResume, OfAnEarlierStepSetsLaterOnesAside) {
   EXPECT_EQ(std::count(names.begin(), names.end(), checkpoint(6) + ".abandoned.2"), 1) << "nor overwritten";
 }
 
-// As a user finds it: the newest is damaged, an older one is taken, and that run ends early too.
+// A typical case: the newest checkpoint is damaged, the user resumes from an older one, and that run ends early too.
 TEST(LmResume, AfterDamageGoesOnFromWhatWasTaken) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 8 --checkpoint-every 2 --keep 0", scratch).code, 0);
@@ -128,7 +128,7 @@ TEST(LmResume, AfterDamageGoesOnFromWhatWasTaken) {
   EXPECT_NE(rest.output.find("note: goes on after step 5\n"), std::string::npos) << rest.output;
 }
 
-// Checkpoints hold the state alone: what a run leaves on its way is beside them.
+// Checkpoints contain only the training state; run options are stored in run.json.
 TEST(LmResume, BytesOfACheckpointDoNotDependOnUpkeep) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out one --steps 4", scratch).code, 0);
@@ -157,7 +157,7 @@ TEST(LmResume, WithoutRunJsonHasTheDefaultsAndDamageIsRefused) {
             (std::vector<std::string>{"run.json", checkpoint(5), checkpoint(6), checkpoint(8), "steps.jsonl"}));
 }
 
-// Killed after run.json and before a first checkpoint: it begins anew, but as it was told.
+// Killed after run.json and before the first checkpoint: training starts over with the same run options.
 TEST(LmResume, BeforeTheFirstCheckpointKeepsWhatWasTold) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 4 --checkpoint-every 1 --keep 0", scratch).code, 0);

@@ -1,4 +1,4 @@
-// `strobe lm train` and `strobe lm sample` as a user runs them.
+// `strobe lm train` and `strobe lm sample` as users run them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,8 +13,8 @@
 namespace strobe::test {
 namespace {
 
-// The bound of the issue: bytes of English below 1.2 nats after 300 steps, where guessing is 5.5 and single letters
-// are about 2.8.
+// The bound of the issue: below 1.2 nats per byte of English after 300 steps. Guessing has 5.5, single letters about
+// 2.8.
 TEST(LmTrain, LossFallsBelowItsBound) {
   if (kSanitized) GTEST_SKIP() << "300 steps are about values; other tests train a few";
   const Scratch scratch;
@@ -69,7 +69,7 @@ TEST(LmTrain, RefusesTokensOfAnotherWidth) {
   EXPECT_NE(program.output.find(" bits per token  199 of 199 tokens\n"), std::string::npos) << program.output;
 }
 
-// The prompt is printed as the sampled text is.
+// The prompt is escaped like the sampled text.
 TEST(LmTrain, SampledTextKeepsTabsAndEscapesOtherControls) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 1", scratch).code, 0);
@@ -95,7 +95,7 @@ TEST(LmTrain, KeepsTheNewestAndTheLast) {
                                              "steps.jsonl"}));
 }
 
-// Returns false if the last step was taken before the signal came. Otherwise checks everything.
+// Returns false if the last step was taken before the signal arrived. Otherwise checks everything.
 bool goes_on_after(int signal, int code, std::size_t steps) {
   const Scratch scratch;
   const std::string train = fmt::format("{}--steps {} --seed 3 --out ", kSmall, steps);
@@ -185,7 +185,7 @@ TEST(LmTrain, FullDiskLosesNothing) {
   EXPECT_EQ(losses_in(scratch, "run"), losses_in(scratch, "whole"));
 }
 
-// Too large for any machine's memory, which is known only after the folder was looked at.
+// Too large for any machine's memory. Training refuses it after it has checked the folder.
 TEST(LmTrain, RefusedRunLeavesNoFolder) {
   const Scratch scratch;
   const std::string large = "lm train --quick --device cpu --data " + kText + " --batch 100000000 --out ";
@@ -235,7 +235,7 @@ TEST(LmTrain, SkippedStepsAreCountedToTheEnd) {
   }
 }
 
-// The superuser may write everywhere; what refuses it is a file system that is mounted read-only.
+// The superuser may write everywhere, so the test needs a file system that is mounted read-only.
 TEST(LmTrain, ReadOnlyFolderIsRefusedAtOnce) {
   const Scratch scratch;
   const auto folder = scratch.path() / "run";
@@ -276,7 +276,8 @@ TEST(LmTrain, TokenFilesGiveNumbers) {
   expect_refusal(run_program("lm sample --checkpoint run --prompt 0,1000", scratch), 2, "--prompt 1000");
 }
 
-// Whatever the folder is called: braces are no places for values, and a control character is not sent to a terminal.
+// The folder's name has braces, which must not be replaced by values, and a control character, which must not reach a
+// terminal.
 TEST(LmCheckpoint, DamagedOneInAnOddFolderIsNamedAndThePreviousOffered) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out made --steps 4 --checkpoint-every 2 --sample-tokens 0", scratch).code, 0);

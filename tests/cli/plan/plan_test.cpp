@@ -1,4 +1,4 @@
-// `strobe plan` as a user runs it: the whole text of a plan from given figures, files, checks against rows, bad input.
+// `strobe plan` as users run it: the complete text of a plan from given figures, files, checks against rows, bad input.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -75,13 +75,13 @@ TEST(PlanCommand, TellsAndWritesThePlan) {
   EXPECT_NE(scratch.read("plan-memory.svg").find("device memory 80.0 GiB"), std::string::npos);
   EXPECT_NE(scratch.read("plan.md").find("| machine | a100 |"), std::string::npos);
   EXPECT_EQ(scratch.entries(), 4u);
-  // One number of devices has no charts, and those of before would be taken for its.
+  // A plan of one number of devices has no charts, so charts of the earlier plan must be removed.
   const Program one = run_program("plan --devices 8", scratch);
   ASSERT_EQ(one.code, 0) << one.errors;
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
-// 5 layers in 2 stages: the first has 3. 4 micro-batches: 5 slots, of which one is the bubble.
+// 5 layers in 2 stages: the first stage has 3. 4 micro-batches take 5 slots; one is the bubble.
 TEST(PlanCommand, APipelineSpellsOutItsStagesAndWaitsForThem) {
   const Scratch scratch;
   const Program program = run_program(
@@ -112,7 +112,7 @@ TEST(PlanCommand, WithoutDevicesItBeginsWhereTheMeshDivides) {
   EXPECT_EQ(rows.back().at("devices").as_integer(), 10240);
 }
 
-// Nothing is asked of links that nobody uses, and nothing told of them.
+// Links that are not used need no figures and are not printed.
 TEST(PlanCommand, DevicesOfOneNodeNeedNoLinksBetweenNodes) {
   const Scratch scratch;
   const std::string here = "plan --size tiny --machine here --flops 1 --memory-bandwidth 10 --devices-per-node 8 ";
@@ -127,7 +127,7 @@ TEST(PlanCommand, DevicesOfOneNodeNeedNoLinksBetweenNodes) {
   EXPECT_EQ(document.at("rows").as_array()[0].at("machine").as_string(), "here: 400 GFLOP/s a device");
 }
 
-// The bucket of the time is the memory's too.
+// The bucket size determines both time and memory.
 TEST(PlanCommand, ALargerBucketTakesMoreMemoryOfSplitGradients) {
   const Scratch scratch;
   const auto gradients = [&](const char* bucket) {
@@ -153,7 +153,7 @@ TEST(PlanCommand, TheDefaultIsEveryWayFrom8To16384Devices) {
   EXPECT_EQ(rows.back().at("devices").as_integer(), 16384);
 }
 
-// One device here is the model that `lm memory` measures: the same bytes.
+// A plan of one device has the same model as `lm memory`, so the bytes are equal.
 TEST(PlanCommand, OneDeviceHoldsWhatLmMemoryCounts) {
   const Scratch scratch;
   ASSERT_EQ(run_program("lm memory --size tiny --context 16 --batch 2 --threads 1", scratch).code, 0);
@@ -181,10 +181,10 @@ std::string comm_row(const char* operation, int ranks, int bytes, double seconds
          "\n";
 }
 
-// Two ranks at 2 GB/s and 10 us a round; what four take is half of what it should be.
+// Two ranks at 2 GB/s and 10 us per round. Rows of four ranks have half of the time that they should have.
 const std::string kComm = comm_row("all-reduce", 2, 1000000, 0.00052) + comm_row("all-gather", 2, 100000000, 0.02501) +
                           comm_row("broadcast", 2, 1000, 1) + comm_row("reduce-scatter", 4, 1000000, 0.0001975);
-// One step of lm bench on a CPU; `changed` replaces what it names.
+// One row of lm bench on a CPU; `changed` replaces the fields that it has.
 Json step_row(const Json& changed) {
   const auto phase = [](double ms) { return Json::object({{"median(ms)", ms}, {"peak(B)", 1 << 20}}); };
   Json row = Json::object({{"size", "tiny"},
@@ -254,7 +254,7 @@ TEST(PlanCommand, RowsThatRecomputeHaveAForwardAnUpdateAndMemory) {
           .dump());
   const Program program = run_program("plan --machine here --bench bench.json --check bench.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
-  // 3 GFLOP in 1 + 2 ms: the row that computes twice does not count.
+  // 3 GFLOP in 1 + 2 ms; the row with recomputation does not count.
   EXPECT_NE(program.output.find("device in fp32: 1.00 TFLOP/s, the median of 1 row of lm bench"), std::string::npos)
       << program.output;
   EXPECT_NE(program.output.find("tiny, context 16, batch 1, fp32, recompute block"), std::string::npos);

@@ -1,4 +1,5 @@
-// `strobe plan --bench` and `--check` with rows of `strobe lm bench --ddp`: made-up ones of round rates, by hand.
+// `strobe plan --bench` and `--check` with rows of `strobe lm bench --ddp`. The rows are constructed by hand from round
+// rates.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +14,8 @@
 namespace strobe::test {
 namespace {
 
-constexpr double kBytes = 2e9, kRound = 1e-5;   // of a link: bytes a second, seconds of a round of messages
-constexpr double kFlops = 4e9, kMemory = 1e10;  // of a device
+constexpr double kBytes = 2e9, kRound = 1e-5;   // bytes per second of a link; seconds per round of messages
+constexpr double kFlops = 4e9, kMemory = 1e10;  // FLOP/s and bytes per second of a device
 constexpr const char* kPlanCheck =
     "plan --machine here --flops 0.004 --mfu 1 --memory-bandwidth 10 --bandwidth 2 --latency 10 --check ";
 
@@ -34,7 +35,7 @@ struct Exchange {
   double exposed, update;  // seconds
 };
 
-// Of batch 4 together; forward and backward are what the rate makes of a rank's share.
+// A row with batch 4 over all ranks. Forward and backward follow from the FLOP rate and a rank's share.
 Json parallel_row(const Exchange& exchange) {
   const double flops = lm::flops_of(small_case(4 / exchange.ranks)), compute = flops / kFlops;
   Json row = Json::object({{"kind", "data parallel step"},
@@ -70,7 +71,7 @@ void put_json(const Scratch& scratch, const char* name, const Json& json) {
   std::ofstream(scratch.path() / name) << json.dump();
 }
 
-// On two ranks an all-reduce sends its vector once in two rounds, the other two half of it in one.
+// On two ranks an all-reduce sends the vector once, in two rounds. The other collectives send half of it in one round.
 double all_reduce(double bytes) { return 2 * kRound + bytes / kBytes; }
 double half_of_it(double bytes) { return kRound + 0.5 * bytes / kBytes; }
 
@@ -83,7 +84,7 @@ TEST(PlanSteps, EveryStrategyIsPredictedByItsCallsAndWhenTheyBegin) {
            file_of({{"one process", 0, 1, 0, update},
                     {"naive", 39, 2, 39 * all_reduce(kGradients / 39), update},
                     {"flat", 1, 2, all_reduce(kGradients), update},
-                    {"overlap", 39, 2, all_reduce(embedding), update},  // backward is long: all hide but the last
+                    {"overlap", 39, 2, all_reduce(embedding), update},  // backward is long: only one is exposed
                     {"bucketed", 5, 2, all_reduce(bucket), update},
                     {"sharded", 1, 2, all_reduce(kGradients) + half_of_it(kGradients), update / 2},
                     {"sharded-overlap", 5, 2, all_reduce(bucket) + 5 * half_of_it(bucket), update / 2},
@@ -103,7 +104,7 @@ TEST(PlanSteps, EveryStrategyIsPredictedByItsCallsAndWhenTheyBegin) {
   EXPECT_EQ(program.output.find("memory MiB"), std::string::npos) << "of a GPU nothing is known here";
 }
 
-// What a rank holds with its share of the averages; sharded-rs has gradients twice, which no plan does.
+// Memory of a rank with its share of the optimizer state. sharded-rs holds gradients twice, which plans do not model.
 TEST(PlanSteps, MemoryOfARankIsThatOfItsShare) {
   const auto held = [](const char* strategy, double averages) {
     Json row = parallel_row({strategy, 1, 2, 1, 1});
@@ -126,7 +127,7 @@ TEST(PlanSteps, MemoryOfARankIsThatOfItsShare) {
   EXPECT_NEAR(predicted("flat, 2 ranks") - predicted("sharded, 2 ranks"), kGradients / (1 << 20), 0.1);
 }
 
-// The rate is that of the process that was alone; what ranks took says nothing of a device.
+// The rate is that of the row `one process`; times of ranks say nothing about a device.
 TEST(PlanSteps, RatesAreThoseOfOneProcess) {
   const Scratch scratch;
   put_json(scratch, "ddp.json", file_of({{"one process", 0, 1, 0, 7 * kGradients / kMemory}, {"naive", 39, 2, 1, 1}}));

@@ -1,4 +1,4 @@
-// `strobe compare`, `strobe report` and `strobe bench --launches`, as a user runs them.
+// `strobe compare`, `strobe report` and `strobe bench --launches` as users run them.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -106,7 +106,7 @@ TEST(ReportCommand, ChartsOfAnEarlierReportGoAndNothingElse) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/cells.csv"));
 }
 
-// An old report without a list, or a list that strobe did not write: nothing is removed.
+// An old report without a list, or a list that strobe did not write: no file is removed.
 TEST(ReportCommand, RemovesOnlyChartsThatItWroteItself) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
@@ -168,7 +168,7 @@ TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
   EXPECT_EQ(snapshot(), with_folder);
 }
 
-// Values for which an axis could get endless ticks.
+// Values that could give an axis endless ticks.
 TEST(ReportCommand, HugeAndTinyTimesAreRefusedAtOnce) {
   const Scratch scratch;
   const std::string limit = kSanitized ? "" : "ulimit -v 2000000; ";  // AddressSanitizer needs more address space
@@ -213,10 +213,10 @@ TEST(ReportCommand, FilesOfOthersAreNotReplaced) {
   EXPECT_EQ(scratch.read("page.html"), "<title>my page</title>");
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out/report.html"));
   write(scratch, "page.html", "");
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);  // over its own too
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);  // also its own page
 }
 
-// Names that the program chooses inside the folder are not followed.
+// Links under the names that the program chooses inside the folder are not followed.
 TEST(ReportCommand, LinksInsideTheFolderAreRefused) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;

@@ -1,4 +1,4 @@
-// `strobe compare --require` with the limits of sweeps/ on made-up rows, and the tools that are thin around it.
+// `strobe compare --require` with the limits of sweeps/ on constructed rows, and the tools that wrap it.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -13,8 +13,8 @@ namespace {
 
 struct MadeUp {
   std::string implementation;
-  std::string text;                              // of the case
-  std::map<std::string, double> milliseconds{};  // by pass; none: out of memory
+  std::string text;                              // text of the case
+  std::map<std::string, double> milliseconds{};  // by pass; empty: out of memory
   double megabytes = 1;
 };
 
@@ -32,7 +32,7 @@ Json config_of(const std::string& text) {
   return config;
 }
 
-// 1e12 FLOP, and ceilings of 1e15 FLOP/s and 4e12 bytes/s.
+// A row with 1e12 FLOP, and ceilings of 1e15 FLOP/s and 4e12 bytes/s.
 Json row_of(const MadeUp& row) {
   const Json config = config_of(row.text);
   const Json rates = Json::object({{config.at("dtype").as_string(), 1e15}});
@@ -55,7 +55,7 @@ Program held(const std::vector<MadeUp>& rows, const std::string& limits, const S
   return run_program("compare rows.jsonl --require " + limits, scratch);
 }
 
-// The number of limits that were missed, as the last line has it.
+// The number of missed limits, from the last line.
 int missed(const std::vector<MadeUp>& rows, const std::string& limits) {
   const Scratch scratch;
   const Program program = held(rows, limits, scratch);
@@ -77,7 +77,7 @@ std::vector<MadeUp> gpu_speed(double ratio, double decode_ms, double megabytes) 
   const std::string decode = "b64 h32/4 s1x8192 d128 bf16";
   rows.push_back({"flash2", decode, {{"forward", decode_ms}}});
   rows.push_back({"torch-sdpa", decode, {{"forward", 1}}});
-  rows.push_back({"flash2", "b1 h32/4 s1x8192 d128 bf16", {{"forward", 1}}});  // too small to fill the card
+  rows.push_back({"flash2", "b1 h32/4 s1x8192 d128 bf16", {{"forward", 1}}});  // too small to fill the GPU
   return rows;
 }
 
@@ -87,7 +87,7 @@ TEST(Require, GpuSpeed) {
   EXPECT_EQ(missed(gpu_speed(1, 0.3, 644), "gpu-speed"), 2);  // fp32, forward and backward
 }
 
-// hopper takes so long, and its peers `ratio` times as long.
+// hopper takes `ms`; the other implementations take `ratio` times as long.
 std::vector<MadeUp> hopper(double ratio, double ms) {
   std::vector<MadeUp> rows;
   for (const char* text :
@@ -111,7 +111,7 @@ TEST(Require, CpuSpeedIsThePeersOrTheProducts) {
   };
   EXPECT_EQ(missed(rows(2, 3), "cpu-speed"), 0);
   EXPECT_EQ(missed(rows(2, 2.9), "cpu-speed"), 1);
-  EXPECT_EQ(missed(rows(1.1, 1.2), "cpu-speed"), 0);  // 1e12 FLOP in 1.1 ms are 91 % of the product's rate
+  EXPECT_EQ(missed(rows(1.1, 1.2), "cpu-speed"), 0);  // 1e12 FLOP in 1.1 ms are 91 % of the matmul rate
   EXPECT_EQ(missed(rows(1.2, 1.2), "cpu-speed"), 1);
 }
 
@@ -161,7 +161,7 @@ TEST(Require, BadInputIsOneLine) {
   }
 }
 
-// A row of tools/lm-grid: both of strobe's runs take so long, and the peer.
+// A row of tools/lm-grid: both runs of strobe, and the peer.
 std::string lm_row(const std::string& size, const std::string& precision, const std::string& own,
                    const std::string& peer, const std::string& device = "cuda") {
   return fmt::format(R"({{"size":"{}","precision":"{}","batch":4,"device":"{}","own":[{},{}],"peer":{}}})", size,
@@ -192,7 +192,7 @@ TEST(Require, LmGridHoldsTheTrainingStepToItsLimits) {
   EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(131), lm_peer(100))), 0);
   EXPECT_EQ(lm_grid_code(lm_row("2.7B", "bf16", lm_own(129), lm_peer(100))), 1);
   EXPECT_EQ(lm_grid_code(lm_row("xl", "tf32", lm_own(129), lm_peer(100))), 1);
-  EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(200, 3), lm_peer(100))), 1);  // holds more memory
+  EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(200, 3), lm_peer(100))), 1);  // uses more memory
   EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", R"({"status":"oom","error":"why"})", lm_peer(100))), 1);
   EXPECT_EQ(lm_grid_code(lm_row("2.7B", "bf16", lm_own(5), R"({"error":"out of memory"})")), 0);
   EXPECT_EQ(lm_grid_code(lm_row("tiny", "fp32", lm_own(101), lm_peer(100, 512), "cpu")), 0);

@@ -1,4 +1,5 @@
-// A sweep that is killed at random moments, or asked to end: no row is lost, repeated or torn, and no child stays.
+// A sweep that is killed at random times, or asked to end: no row is lost, repeated or torn, and no child process
+// remains.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// `strobe sweep` end to end: cells and rows, going on with a file, cells that fail, and what is refused.
+// `strobe sweep` end to end: cells and rows, resuming from a file, failing cells, and refused input.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -61,7 +61,7 @@ TEST(Sweep, ARowACellWithEverythingThatBenchTells) {
   }
 }
 
-// The command of a row describes its case wholly: bench makes the same configuration of it.
+// The command of a row describes its case completely: bench makes the same configuration from it.
 TEST(Sweep, TheCommandOfARowRepeatsIt) {
   const Scratch scratch;
   const Program program = run_program(
@@ -189,7 +189,7 @@ TEST(Sweep, JsonFolderHasTheSourceScriptsNames) {
     EXPECT_GT(json.at("forward").at("time(s)").as_number(), 0) << name;
     EXPECT_EQ(json.at("config").at("shrink").as_integer(), 2);
   }
-  // A file that was not written because the sweep was killed before is made good.
+  // A file is missing because the sweep was killed before it wrote it; the next sweep writes it.
   std::filesystem::remove(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json");
   ASSERT_EQ(run_program(command, scratch).code, 0);
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json"));
@@ -246,7 +246,7 @@ TEST(Sweep, OutOfMemoryIsARow) {
   EXPECT_GT(row_of(rows, 512, "flash2").at("asked").as_integer(), 200 * 1024);
 }
 
-// A program that misbehaves in some cells and is the real one in all others.
+// Writes a program that fails in some cells and runs the real program in all others.
 void write_faulty_program(const Scratch& scratch, const std::string& cases) {
   const std::filesystem::path path = scratch.path() / "faulty";
   std::ofstream(path) << "#!/bin/sh\ncase \"$*\" in\n" << cases << "\nesac\nexec '" STROBE_PROGRAM "' \"$@\"\n";
@@ -308,11 +308,11 @@ TEST(Sweep, RetryMeasuresWhatFailedAndNothingElse) {
   EXPECT_EQ(again.output.find("--retry"), std::string::npos) << again.output;
   EXPECT_EQ(cells_in(scratch, "sweep.jsonl"),
             (std::multiset<std::string>{"16 flash2 ok", "20 flash2 ok", "512 flash2 oom"}));
-  const std::string kept = before.substr(before.find('\n') + 1);  // all but the row that failed, byte by byte
+  const std::string kept = before.substr(before.find('\n') + 1);  // every row except the failed one, byte by byte
   EXPECT_EQ(scratch.read("sweep.jsonl").substr(0, kept.size()), kept);
 }
 
-// --retry drops a row to measure its cell again, which cannot be done without PyTorch.
+// --retry drops rows to measure their cells again, which it cannot do for peers without PyTorch.
 TEST(Sweep, RetryKeepsRowsOfPeersWithoutPyTorch) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "mine.grid") << "run --repeats 1 --time-limit 0.01 --quick --check=off\n"
@@ -336,7 +336,7 @@ TEST(Sweep, RetryKeepsRowsOfPeersWithoutPyTorch) {
 TEST(Sweep, NoCellThatIsOkIsExitCode3) {
   const Scratch scratch;
   const std::string command = tiny("--seq_len 16,20 --program /bin/false");
-  for (int i = 0; i < 2; ++i) {  // measured, and read from the file
+  for (int i = 0; i < 2; ++i) {  // measured first, then read from the file
     const Program program = run_program(command, scratch);
     EXPECT_EQ(program.code, 3);
     EXPECT_EQ(program.errors, "strobe: sweep: no cell is ok; the rows of sweep.jsonl have the reasons\n");
@@ -393,7 +393,7 @@ TEST(Sweep, OnePythonServesThePeersOfAllProblems) {
   EXPECT_EQ(python.starts(), 1);
 }
 
-// The first launch is that of a sweep without the flag, which goes on with it.
+// The first launch measures what a sweep without the flag would, and that sweep can resume from it.
 TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
   const Scratch scratch;
   const std::string command = tiny("--seq_len 16,24 --impl Flash2,Pytorch ");
@@ -441,7 +441,8 @@ TEST(Sweep, SomebodyElsesProcessIsNoLentPython) {
   EXPECT_NE(program.errors.find("--lent-python 1: descriptor 3 is not a socket"), std::string::npos) << program.errors;
 }
 
-// It dies in the second problem, whose other peer gets one of its own; the third problem gets a new one of the sweep's.
+// Python fails in the second problem, whose other peer gets a separate process. The third problem gets a new process of
+// the sweep.
 TEST(Sweep, PythonIsStartedAnewAfterItHasFailed) {
   const FakePython python(R"(*\"seq_q\":17*torch-math*) echo 'last words' >&2; kill -SEGV $$ ;;)");
   const Scratch scratch;
@@ -485,7 +486,7 @@ TEST(Sweep, CeilingsAreInEveryRow) {
   EXPECT_NE(rows[1].at("command").as_string().find("--quick"), std::string::npos);
 }
 
-// 7 KB are enough for one row; of the next, what was written is taken back.
+// 7 KB hold one row; the partly written second row is removed.
 TEST(Sweep, ADiskThatIsFullIsExitCode3AndLeavesWholeRows) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer does not start where files may not grow";
@@ -511,7 +512,7 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
   EXPECT_NE(text.find("2 cells: "), std::string::npos) << text;
 }
 
-// The part of the source report's grid that CI runs and reports: batch 1, one embedding.
+// The part of the source report's grid that CI runs: batch 1, one embedding.
 TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
   const Scratch scratch;
   const Program program = run_program(
