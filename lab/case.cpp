@@ -25,7 +25,7 @@ std::string comma_text(std::string_view text) {
   for (const CaseWord& word : case_words(text)) {
     const std::size_t place = word.name == "batch_size" ? 0 : word.name == "seq_len" ? 1 : 2;
     const bool is_size = place < 2 || word.name == "head_dim";
-    // What is no size, or there twice, leaves a text that is refused.
+    // An invalid or repeated size stays in the text, which is then refused.
     sizes[place] += (sizes[place].empty() ? "" : ",") + (is_size ? word.value : word.name);
   }
   return sizes[0] + "," + sizes[1] + "," + sizes[2];

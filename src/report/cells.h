@@ -29,7 +29,7 @@ constexpr const char* name_of(Pass pass) {
   return "unknown";
 }
 
-// What stands for a launch's samples. least: for machines that others use too.
+// The statistic that stands for a launch's samples; `least` suits machines that others use too.
 enum class Estimate { median, least };
 
 struct Cell {

@@ -22,7 +22,7 @@ std::string contents(int descriptor) {
   return text;
 }
 
-// What a shell script prints.
+// Returns the output of a shell script.
 std::string output_of(const std::string& script, SpawnOptions options = {}) {
   Pipe output;
   options.output = output.write.get();

@@ -37,14 +37,13 @@ struct BackwardConsumer {
   const int consumer;
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const int score_key = kShape.share == Share::keys ? consumer * 64 : 0;
-  const bool speaks = thread == 0;  // for the warpgroup, at barriers of the producer
+  const bool speaks = thread == 0;  // the elected thread: arrives at the producer's barriers for its warpgroup
   RingPlace<2> ticket_at{};
   RingPlace<kStages> at{};  // of Q and of dO
   std::uint32_t keys_parity = 0;
   int turn = kAlternates ? 2 * consumer : 0;  // of the two places for gradients of scores
 
-  // Tiles of rows come after all tiles of keys: in a loop of their own, so that nothing of it takes registers in
-  // theirs.
+  // Row tiles follow all key tiles, in a separate loop, which keeps their registers out of the loop over key tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned ticket = next_ticket();

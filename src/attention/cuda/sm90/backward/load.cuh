@@ -55,7 +55,7 @@ struct BackwardLoader {
     ticket_at.move();
   }
 
-  // What is needed first comes first; Q and dO of a block's next keys come while it is at its last ones.
+  // Loads in the order of use. Prefetches Q and dO of the next key tile while the block works on the last row tiles.
   __device__ __forceinline__ void load(const Work& work) {
     const int first_head = work.head * args.params.group;
     int head = first_head, tile = work.begin;

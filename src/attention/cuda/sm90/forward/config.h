@@ -118,7 +118,7 @@ constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const Forwar
   return best;
 }
 
-// Whether the kernel's loop is rotated: the shapes where it was measured to be faster (docs/kernels-cuda.md).
+// True for the shapes whose rotated loop is faster (docs/kernels-cuda.md has the figures).
 constexpr bool rotates(HeadDims dims, const ForwardShape& shape) {
   return (dims == HeadDims{128, 128} || dims == HeadDims{256, 256}) && !shape.shares && !shape.splits;
 }

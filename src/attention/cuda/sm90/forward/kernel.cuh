@@ -269,7 +269,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       } else {
         release_q();
       }
-    } else {  // the same steps written out: through lambdas ptxas orders the other shapes' code otherwise
+    } else {  // the same steps without lambdas: with them ptxas schedules these shapes differently
       for (tile -= kStep; tile >= work.begin; tile -= kStep) {
         start_scores();
         start_output(accumulate);
