@@ -466,8 +466,15 @@ struct PairConsumer {
   }
 };
 
+// Older architectures compile an empty body and have no clusters: ptxas rejects the attribute for them.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define STROBE_CLUSTER_OF_TWO __cluster_dims__(2, 1, 1)
+#else
+#define STROBE_CLUSTER_OF_TWO
+#endif
+
 template <class T>
-__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kBackwardThreads, 1)
+__global__ void STROBE_CLUSTER_OF_TWO __launch_bounds__(kBackwardThreads, 1)
     pair_kernel(const __grid_constant__ BackwardArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   const PairMemory memory;
@@ -492,5 +499,7 @@ __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(kBackwardThreads, 1)
   cluster_sync();  // no block exits while the other may still access its shared memory
 #endif
 }
+
+#undef STROBE_CLUSTER_OF_TWO
 
 }  // namespace strobe::cuda::sm90
