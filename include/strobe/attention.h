@@ -15,6 +15,10 @@
 // Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv that of V.
 #pragma once
 
+#if __cplusplus <= 201703L
+#error "strobe/attention.h needs C++20: compile with -std=c++20 or later. C and older C++: include strobe/strobe.h."
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -5,6 +5,10 @@
 //   View view = view_bhsd<void>(q.data(), DType::fp32, {B, H, S, D});
 #pragma once
 
+#if __cplusplus <= 201703L
+#error "strobe/view.h needs C++20: compile with -std=c++20 or later. C and older C++: include strobe/strobe.h."
+#endif
+
 #include <array>
 #include <cstdint>
 #include <type_traits>
