@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "app/flag_names.h"
+#include "app/terminal.h"
 #include "core/fail.h"
 #include "core/printable.h"
 
@@ -38,6 +40,18 @@ std::string limit_text(double limit) {
   char text[32];
   if (limit < 1e-9 || limit >= 1) return fmt::format("{}", limit);
   return {text, std::to_chars(text, text + sizeof(text), limit, std::chars_format::fixed).ptr};
+}
+
+// "; did you mean on?" for "yes", if "on" is valid.
+std::string probably_meant(std::string_view value, const std::vector<std::string>& valid) {
+  static constexpr std::pair<std::string_view, std::string_view> kMeanings[] = {
+      {"yes", "on"}, {"true", "on"}, {"1", "on"}, {"no", "off"}, {"false", "off"}, {"0", "off"},
+  };
+  for (const auto& [word, meaning] : kMeanings) {
+    const bool is_valid = std::find(valid.begin(), valid.end(), meaning) != valid.end();
+    if (normal(value) == word && is_valid) return fmt::format("; did you mean {}?", meaning);
+  }
+  return "";
 }
 
 }  // namespace
@@ -74,13 +88,22 @@ void OptionTable::add_alone(std::string name, std::string help, bool& target) {
        }});
 }
 
-const Option* OptionTable::find(std::string_view flag) const {
-  const std::string wanted = normal(flag);
+const Option* OptionTable::find_exactly(std::string_view wanted) const {
   for (const Option& option : options_) {
     if (normal(option.name) == wanted) return &option;
     for (const std::string& alias : option.aliases) {
       if (normal(alias) == wanted) return &option;
     }
+  }
+  return nullptr;
+}
+
+const Option* OptionTable::find(std::string_view flag) const {
+  const std::string wanted = normal(flag);
+  if (const Option* option = find_exactly(wanted)) return option;
+  for (const std::string_view synonym : flag_synonyms(wanted)) {
+    const Option* option = find_exactly(synonym);
+    if (option && option->takes == Takes::value) return option;
   }
   return nullptr;
 }
@@ -93,9 +116,14 @@ void OptionTable::refuse_unknown(std::string_view flag) const {
   if (names.empty()) names.emplace_back("--help");
   const std::string word = "--" + std::string(flag);
   const std::vector<std::string> near = nearest(word, names);
-  fail(ErrorCode::invalid_argument, "{}: {}; {}: {}", printable(word),
-       subject_.empty() ? "unknown flag" : "not a flag of " + subject_,
-       near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
+  const bool is_near = near.size() < names.size();
+  if (!subject_.empty()) {
+    fail(ErrorCode::invalid_argument, "{}: not a flag of {}; {}: {}", printable(word), subject_,
+         is_near ? "nearest" : "valid", fmt::join(near, ", "));
+  }
+  const std::string list = current_command().empty() ? "--help" : current_command() + " --help";
+  fail(ErrorCode::invalid_argument, "{}: unknown flag; {}all flags: {}", printable(word),
+       is_near ? fmt::format("nearest: {}; ", fmt::join(near, ", ")) : "", list);
 }
 
 OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> arguments, Again again) const {
@@ -126,6 +154,9 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
       continue;
     }
     if (!is_short && (!word.starts_with("--") || word.size() == 2)) {
+      if (!given.empty() && given.back().option->takes == Takes::optional_value && given.back().value.empty()) {
+        given.back().option->apply(given.back().shown, word);  // fails with the valid values, or is one of them
+      }
       fail(ErrorCode::invalid_argument, "\"{}\": not a flag; one is --NAME (see --help)", printable(word));
     }
     const std::size_t equals = word.find('=');
@@ -177,6 +208,7 @@ std::string OptionTable::help() const {
     if (!told[i]->aliases.empty()) text += fmt::format(" (also --{})", fmt::join(told[i]->aliases, ", --"));
     text += '\n';
   }
+  if (!told.empty()) text += "\nIn flags - and _ are equal, as are --flag value and --flag=value.\n";
   return text;
 }
 
@@ -251,7 +283,8 @@ std::string parse_word(std::string_view flag, std::string_view value, const std:
   for (const std::string& word : valid) {
     if (normal(word) == normal(value)) return word;
   }
-  fail(ErrorCode::invalid_argument, "{} {}: valid: {}", flag, printable_value(value), fmt::join(valid, ", "));
+  fail(ErrorCode::invalid_argument, "{} {}: valid: {}{}", flag, printable_value(value), fmt::join(valid, ", "),
+       probably_meant(value, valid));
 }
 
 void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item) {

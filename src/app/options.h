@@ -26,7 +26,8 @@ struct Option {
                                      // list, must be one of these to count as the value
 };
 
-// Dash and underscore are equal, as are `--flag value` and `--flag=value`. -h and --help are always valid.
+// Synonyms of flag_names.h are accepted. Dash and underscore are equal, as are `--flag value` and `--flag=value`. -h
+// and --help are always valid.
 class OptionTable {
  public:
   explicit OptionTable(std::string subject = {}) : subject_(std::move(subject)) {}
@@ -50,7 +51,8 @@ class OptionTable {
   std::string help() const;  // one line per flag
 
  private:
-  const Option* find(std::string_view flag) const;
+  const Option* find(std::string_view flag) const;  // also by a synonym
+  const Option* find_exactly(std::string_view wanted) const;
   [[noreturn]] void refuse_unknown(std::string_view flag) const;
 
   std::string subject_;  // subject of errors: "a configuration"

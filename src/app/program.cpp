@@ -76,6 +76,12 @@ const Command& find_command(std::span<const Command> commands, std::string_view 
        near.size() < names.size() ? "nearest" : "valid", fmt::join(near, ", "));
 }
 
+int run_command(std::span<const Command> commands, std::string_view before, Arguments arguments) {
+  const Command& command = find_command(commands, before, arguments[0]);
+  set_command(fmt::format("strobe {}{}", before, command.name));
+  return command.run(arguments.subspan(1));
+}
+
 bool asks_for_help(std::string_view word) { return word == "--help" || word == "-h"; }
 
 std::string quoted(std::string_view word) {

@@ -38,6 +38,9 @@ std::string lines_of(std::span<const Command> commands);
 // `before` is what a person types before the name: "lm ", or nothing. Throws Error(invalid_argument) for another name.
 const Command& find_command(std::span<const Command> commands, std::string_view before, std::string_view name);
 
+// Runs the command that the first argument names, with the other arguments.
+int run_command(std::span<const Command> commands, std::string_view before, Arguments arguments);
+
 bool asks_for_help(std::string_view word);  // --help, -h
 
 // Quotes a word for a shell. quoted_command returns "strobe NAME WORD ...", the command that repeats a row.

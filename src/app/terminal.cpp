@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "app/terminal.h"
 #include "core/fail.h"
@@ -18,6 +19,7 @@ namespace {
 int output_error = 0;  // errno of the first write to the standard output that failed
 std::string progress_shown;
 std::string line_prefix = "strobe";  // name of the program
+std::string command_words;
 
 // Two buffers, used alternately: the signal handler, which must not allocate or wait, never reads half a line.
 struct SignalMessage {
@@ -54,6 +56,10 @@ std::string note_lines(const std::vector<std::string>& notes) {
 }
 
 void set_program_name(std::string_view name) { line_prefix = name; }
+
+void set_command(std::string command) { command_words = std::move(command); }
+
+const std::string& current_command() { return command_words; }
 
 // Out of memory: prints a constant line instead.
 void complain(std::string_view text) noexcept {

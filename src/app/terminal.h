@@ -26,6 +26,10 @@ std::string note_lines(const std::vector<std::string>& notes);
 // The name that begins the lines below; default "strobe".
 void set_program_name(std::string_view name);
 
+// The command as a user types it, such as "strobe lm train", for hints in errors. Empty if there are no commands.
+void set_command(std::string command);
+const std::string& current_command();
+
 // Writes one line to standard error, prefixed with "strobe: ".
 void complain(std::string_view text) noexcept;
 

@@ -74,7 +74,7 @@ int dispatch(Arguments arguments) {
   if (arguments.empty()) return run_help({});
   if (asks_for_help(arguments[0])) return run_help(arguments.subspan(1));
   if (arguments[0] == "--version") return run_version(arguments.subspan(1));
-  return find_command(kCommands, "", arguments[0]).run(arguments.subspan(1));
+  return run_command(kCommands, "", arguments);
 }
 
 }  // namespace

@@ -31,7 +31,16 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"frobnicate",
                  "valid: bench, sweep, compare, report, explain, solve, cases, ladder, lm, precision, comm, launch, "
                  "plan, env, version, help"},
-        BadInput{"bench --batch_sise 3", "--batch_sise: unknown flag; nearest: --batch_size"},
+        BadInput{"bench --batch_sise 3",
+                 "--batch_sise: unknown flag; nearest: --batch_size; all flags: strobe bench --help"},
+        BadInput{"lm train --zzz 3", "--zzz: unknown flag; all flags: strobe lm train --help"},
+        BadInput{"bench --causal yes", "--causal yes: valid: off, on, both; did you mean on?"},
+        BadInput{"bench --check False", "--check False: valid: on, off; did you mean off?"},
+        BadInput{"bench --memory-limit 24", "--memory-limit 24: 24 bytes; did you mean 24G?"},
+        BadInput{"bench --seq_len 128,256",
+                 "--seq_len 128,256: not one whole number; for several sizes: strobe sweep --seq_len 128,256"},
+        BadInput{"bench --context 0x", "--context 0x: not a whole number"},
+        BadInput{"bench --sequence-length 8 --seq-len 9", "--seq-len: given twice, the same as --sequence-length"},
         BadInput{"bench stray", "\"stray\": not a flag"}, BadInput{"bench --", "\"--\": not a flag; one is --NAME"},
         BadInput{"-x", "\"-x\": unknown command; valid: bench, sweep"},
         BadInput{"bench --cells ''", "--cells: the value is empty"},
@@ -110,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"help bench extra", "\"extra\": help takes the name of one command"},
         BadInput{"--help bnech", "\"bnech\": unknown command; nearest: bench"},
         BadInput{"env --json=1", "--json: takes no value"},
-        BadInput{"explain --quick=1", "--quick 1: valid: on, off"}));
+        BadInput{"explain --quick=1", "--quick 1: valid: on, off; did you mean on?"}));
 
 TEST(Cli, HelpEverywhere) {
   for (const char* arguments : {"", "help", "--help", "-h", "bench --help", "bench -h", "explain --help", "env --help",
@@ -202,7 +211,7 @@ TEST(CommonOptions, SeedIsTheSameEverywhere) {
 TEST(CommonOptions, QuickIsTheSameEverywhere) {
   EXPECT_EQ(commands_with("--quick"),
             (std::vector<std::string>{"bench", "sweep", "explain", "env", "lm bench", "lm train"}));
-  expect_one_definition("--quick", "1", "valid: on, off");
+  expect_one_definition("--quick", "1", "valid: on, off; did you mean on?");
 }
 
 }  // namespace

@@ -59,7 +59,13 @@ DType parse_dtype(std::string_view flag, std::string_view value) {
 
 // Returns an `apply` for a size that must be at least `least`.
 auto size_into(std::optional<std::int64_t>& target, std::int64_t least) {
-  return [&target, least](auto flag, auto value) { target = parse_integer(flag, value, least, kMostSize); };
+  return [&target, least](auto flag, auto value) {
+    if (value.find(',') != value.npos) {
+      fail(ErrorCode::invalid_argument, "{} {}: not one whole number; for several sizes: strobe sweep {} {}", flag,
+           printable_value(value), flag, printable_value(value));
+    }
+    target = parse_integer(flag, value, least, kMostSize);
+  };
 }
 
 void parse_causal(CaseOptions& options, std::string_view flag, std::string_view value) {

@@ -58,6 +58,16 @@ Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& de
 
 }  // namespace
 
+// No problem fits into less than kLeastMemory: a unit was forgotten.
+std::int64_t parse_memory_limit(std::string_view flag, std::string_view value) {
+  constexpr std::int64_t kLeastMemory = 4096;
+  const std::int64_t bytes = parse_bytes(flag, value);
+  if (bytes < kLeastMemory) {
+    fail(ErrorCode::invalid_argument, "{} {}: {} bytes; did you mean {}G?", flag, value, bytes, value);
+  }
+  return bytes;
+}
+
 OptionTable make_table(BenchOptions& options) {
   OptionTable table;
   add_case_options(table, options.one);
@@ -85,7 +95,7 @@ void add_run_options(OptionTable& table, RunFlags& options) {
             integer_into(run.rule.repeats, 1, 1000000), {"repeat"});
   table.add(make_switch("check", "compare with float64 before timing; default on", options.check));
   table.add("memory-limit", "SIZE", "imitate a machine with that much memory, such as 24G",
-            into(run.memory_limit, parse_bytes));
+            into(run.memory_limit, parse_memory_limit));
   table.add("time-limit", "SECONDS",
             "of sampling a configuration, a quarter of it at most for warming up a pass; default 20",
             into(run.rule.time_limit, parse_seconds));

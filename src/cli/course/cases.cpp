@@ -123,7 +123,7 @@ int run_cases(Arguments arguments) {
   }
   constexpr Command kParts[] = {
       {"gen", "", run_cases_gen}, {"check", "", run_cases_check}, {"judge", "", run_cases_judge}};
-  return find_command(kParts, "cases ", arguments[0]).run(arguments.subspan(1));
+  return run_command(kParts, "cases ", arguments);
 }
 
 }  // namespace strobe::cli

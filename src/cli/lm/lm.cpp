@@ -29,7 +29,7 @@ int run_lm(Arguments arguments) {
     print(lm_help());
     return kFine;
   }
-  return find_command(kLmCommands, "lm ", arguments[0]).run(arguments.subspan(1));
+  return run_command(kLmCommands, "lm ", arguments);
 }
 
 }  // namespace strobe::cli

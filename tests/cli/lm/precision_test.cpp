@@ -17,7 +17,7 @@ TEST(Precision, PrintsItsTables) {
     ++place;
   }
   EXPECT_EQ(run_program("precision now").code, 2);
-  EXPECT_EQ(run_program("precision --x").errors, "strobe: --x: unknown flag; valid: --help\n");
+  EXPECT_EQ(run_program("precision --x").errors, "strobe: --x: unknown flag; all flags: strobe precision --help\n");
   EXPECT_EQ(run_program("precision --help").code, 0);
 }
 
