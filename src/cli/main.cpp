@@ -40,6 +40,7 @@ constexpr Command kCommands[] = {
      [](Arguments arguments) { return run_launch(arguments, check_command); }},
     {"plan", "memory and time of training on 8 to 16,384 devices, from measured or given figures", run_plan},
     {"env", "this machine: processor, libraries, measured ceilings", run_env},
+    {"completion", "print a completion script for bash or zsh", run_completion},
     {"version", "version and revision of this build", run_version},
     {"help", "this text, or that of a command", run_help},
 };

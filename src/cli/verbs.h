@@ -33,6 +33,8 @@ int run_lm_profile(Arguments arguments);
 int run_lm_train(Arguments arguments);
 int run_lm_sample(Arguments arguments);
 
+int run_completion(Arguments arguments);
+
 // On a rank of `strobe launch`, bad input goes to the launcher, which prints it once for all ranks. The first function
 // must be called first and removes the launcher's file from the environment. The second returns false if there is no
 // launcher, so that the caller prints the line.
