@@ -6,7 +6,9 @@
 // Ownership: the caller owns every tensor, array, workspace and stream. No function keeps a pointer after it returns,
 // except that work queued on a CUDA stream uses the memory until the stream reaches the end of that work.
 // Threads: every function may be called concurrently, if no call writes memory that another call uses. A call on the
-// CPU uses the worker threads of the process; it returns when the outputs are complete.
+// CPU uses the worker threads of the process, which concurrent calls share: together they use about one thread per
+// core. It returns when the outputs are complete. Workers start at the first call, block all signals, and end with the
+// process. A child of fork() may call every function and gets workers of its own; a fork() during a call is safe.
 // Errors: every function throws strobe::Error, or std::bad_alloc. If the code is invalid_argument or unsupported,
 // nothing was written. No function prints or ends the process.
 // Floating point: the CPU computes in the IEEE default mode (round to nearest, subnormals kept, no traps). The calling
@@ -28,6 +30,7 @@
 
 #include "strobe/dtype.h"
 #include "strobe/error.h"
+#include "strobe/executor.h"
 #include "strobe/view.h"
 
 namespace strobe {
@@ -125,6 +128,8 @@ struct Execution {
   void* workspace = nullptr;  // at least workspace_bytes() long, aligned to 64 bytes (CUDA: 256). Null on the CPU: the
                               // library allocates. Null on CUDA: valid only if workspace_bytes() is 0
   std::size_t workspace_bytes = 0;  // size of workspace in bytes
+  Executor executor{};              // CPU: runs the tasks of the call; default: the process's worker threads
+  Allocator allocator{};            // CPU: provides the workspace if `workspace` is null; default: operator new
 };
 
 // Computes O, and LSE if requested. Fully masked rows get O = 0 and LSE = -inf.

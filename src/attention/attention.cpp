@@ -12,6 +12,7 @@
 #include "device/gpu_work.h"
 #include "device/host/allocator.h"
 #include "device/host/float_mode.h"
+#include "device/host/thread_pool.h"
 
 namespace strobe {
 
@@ -41,14 +42,49 @@ void launch(const Choice& choice, const Problem& problem, void* workspace) {
   }
 }
 
+// Memory of the caller's allocator for the duration of a call.
+class CallersMemory {
+ public:
+  CallersMemory(const Allocator& allocator, std::size_t bytes) : allocator_(allocator), bytes_(bytes) {
+    if (!allocator.deallocate) {
+      fail(ErrorCode::invalid_argument, "attention: allocator.deallocate is null, but allocator.allocate is not");
+    }
+    if (bytes == 0) return;
+    data_ = allocator.allocate(allocator.context, bytes);
+    if (!data_) fail(ErrorCode::out_of_memory, "attention: the caller's allocator has no {} bytes", bytes);
+  }
+  ~CallersMemory() {
+    if (data_) allocator_.deallocate(allocator_.context, data_, bytes_);
+  }
+  CallersMemory(const CallersMemory&) = delete;
+  CallersMemory& operator=(const CallersMemory&) = delete;
+
+  void* data() const { return data_; }
+
+ private:
+  const Allocator& allocator_;
+  std::size_t bytes_;
+  void* data_ = nullptr;
+};
+
+void check_aligned(const void* workspace, std::size_t alignment, const char* source) {
+  if (reinterpret_cast<std::uintptr_t>(workspace) % alignment == 0) return;
+  fail(ErrorCode::invalid_argument, "attention: {} at {} is not aligned to {} bytes", source, workspace, alignment);
+}
+
 // Allocates a workspace on the CPU if the caller gave none.
-void run_on_own(const Choice& choice, const Problem& problem, std::size_t needed) {
+void run_on_own(const Choice& choice, const Problem& problem, std::size_t needed, const Allocator& allocator) {
   if (problem.device == Device::cuda && needed != 0) {
     fail(
         ErrorCode::invalid_argument,
         "attention: kernel '{}' needs a workspace of {} bytes on the GPU and none was given; ask workspace_bytes() and "
         "pass that much in Execution::workspace",
         choice.kernel->name, needed);
+  }
+  if (allocator && problem.device == Device::cpu) {
+    const CallersMemory memory(allocator, needed);
+    check_aligned(memory.data(), kHostAlignment, "memory of the caller's allocator");
+    return launch(choice, problem, memory.data());
   }
   const Buffer own(problem.device == Device::cuda ? 0 : needed, "attention workspace");
   launch(choice, problem, own.data());
@@ -61,17 +97,13 @@ void run(const Choice& choice, const Problem& problem, const Execution& executio
       fail(ErrorCode::invalid_argument, "attention: workspace is null but workspace_bytes is {}",
            execution.workspace_bytes);
     }
-    return run_on_own(choice, problem, needed);
+    return run_on_own(choice, problem, needed, execution.allocator);
   }
   if (execution.workspace_bytes < needed) {
     fail(ErrorCode::invalid_argument, "attention: workspace has {} bytes; kernel '{}' needs {}",
          execution.workspace_bytes, choice.kernel->name, needed);
   }
-  const std::size_t alignment = problem.device == Device::cuda ? kGpuAlignment : kHostAlignment;
-  if (reinterpret_cast<std::uintptr_t>(execution.workspace) % alignment != 0) {
-    fail(ErrorCode::invalid_argument, "attention: workspace at {} is not aligned to {} bytes", execution.workspace,
-         alignment);
-  }
+  check_aligned(execution.workspace, problem.device == Device::cuda ? kGpuAlignment : kHostAlignment, "workspace");
   check_workspace_apart(problem, execution.workspace, needed);
   launch(choice, problem, execution.workspace);
 }
@@ -109,6 +141,7 @@ void fill_with_zeros(const Problem& problem) {
 
 void forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution) {
   const DefaultFloatMode mode;
+  const ExecutorScope threads(execution.executor);
   const Problem problem = validate_forward(attention, outputs, execution);
   const Choice choice = choose(problem, execution.kernel);
   if (problem.device == Device::cuda) begin_gpu_work();
@@ -118,6 +151,7 @@ void forward(const Attention& attention, const ForwardOutputs& outputs, const Ex
 void backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
               const Execution& execution) {
   const DefaultFloatMode mode;
+  const ExecutorScope threads(execution.executor);
   const Problem problem = validate_backward(attention, inputs, gradients, execution);
   const Choice choice = choose(problem, execution.kernel);
   if (problem.device == Device::cuda) begin_gpu_work();

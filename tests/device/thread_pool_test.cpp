@@ -1,11 +1,15 @@
-// The thread pool: every body once, task order, exceptions, nesting, concurrent callers, and a child after fork().
+// The thread pool: every body once, task order, exceptions, nesting, concurrent callers, the caller's executor, and a
+// child after fork().
 #include "device/host/thread_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -142,6 +146,110 @@ TEST(ThreadPool, SeveralCallersAtOnce) {
   }
   for (auto& caller : callers) caller.join();
   EXPECT_EQ(wrong.load(), 0);
+}
+
+int threads_of_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<int>(std::distance(begin(tasks), end(tasks)));
+}
+
+TEST(ThreadPool, ConcurrentCallsShareTheWorkers) {
+  constexpr int kCallers = 4;
+  parallel(3, [](int) {});
+  const int before = threads_of_process();
+  std::atomic<int> most{0}, wrong{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < kCallers; ++caller) {
+    callers.emplace_back([&] {
+      for (int call = 0; call < 50; ++call) {
+        int runs[3] = {};
+        parallel(3, [&](int thread) {
+          ++runs[thread];
+          const int now = threads_of_process();
+          for (int seen = most; now > seen && !most.compare_exchange_weak(seen, now);) {
+          }
+        });
+        for (const int count : runs) wrong += count != 1;
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_LE(most, std::max(before, available_cores() + 1) + kCallers);
+}
+
+// Bodies may wait for bodies of a lower index, also if there are fewer workers than bodies.
+TEST(ThreadPool, ConcurrentCallsWhoseBodiesWaitForEarlierOnesEnd) {
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 3; ++caller) {
+    callers.emplace_back([] {
+      for (int call = 0; call < 50; ++call) {
+        std::atomic<int> next{0};
+        parallel(5, [&](int thread) {
+          while (next.load() != thread) std::this_thread::yield();
+          ++next;
+        });
+        ASSERT_EQ(next, 5);
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+}
+
+// Runs tasks on a new thread each, or in order on the caller.
+struct TestExecutor {
+  bool concurrent;
+  int calls = 0, dropped = 0;
+
+  static void run(void* context, int count, Executor::Task task, void* task_context) {
+    TestExecutor& self = *static_cast<TestExecutor*>(context);
+    ++self.calls;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < count - self.dropped; ++i) {
+      if (self.concurrent) {
+        threads.emplace_back(task, task_context, i);
+      } else {
+        task(task_context, i);
+      }
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+};
+
+TEST(ExecutorScope, RunsEveryBodyOnTheCallersExecutorWhileItLives) {
+  for (const bool concurrent : {false, true}) {
+    TestExecutor own{concurrent};
+    {
+      const Executor executor{TestExecutor::run, &own};
+      const ExecutorScope scope(executor);
+      int runs[4] = {};
+      parallel(4, [&](int thread) { ++runs[thread]; });
+      for (const int count : runs) EXPECT_EQ(count, 1);
+      std::atomic<int> tasks{0};
+      parallel_for(4, 100, [&](int, std::int64_t) { ++tasks; });
+      EXPECT_EQ(tasks, 100);
+      EXPECT_EQ(own.calls, 2);
+      EXPECT_THROW(parallel(2,
+                            [](int thread) {
+                              if (thread == 1) throw std::runtime_error("body");
+                            }),
+                   std::runtime_error);
+    }
+    parallel(4, [](int) {});
+    EXPECT_EQ(own.calls, 3);
+  }
+}
+
+TEST(ExecutorScope, ReportsAnExecutorThatDropsTasks) {
+  TestExecutor own{.concurrent = false, .dropped = 1};
+  const Executor executor{TestExecutor::run, &own};
+  const ExecutorScope scope(executor);
+  try {
+    parallel(4, [](int) {});
+    FAIL() << "no error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "executor: ran 3 of 4 tasks");
+  }
 }
 
 // ThreadSanitizer does not support threads that start after a fork of a multithreaded process.

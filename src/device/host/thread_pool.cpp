@@ -1,5 +1,5 @@
-// The worker threads behind parallel(). One job at a time. A worker spins briefly after each job, because the next call
-// is often close, and then sleeps. The pool is built at the first use and again after fork().
+// The worker threads behind parallel(), shared by concurrent calls. A worker spins briefly after each job, because the
+// next call is often close, and then sleeps. The pool is built at the first use and again after fork().
 #include "device/host/thread_pool.h"
 
 #include <pthread.h>
@@ -22,6 +22,7 @@ namespace strobe {
 namespace {
 
 thread_local bool inside_parallel = false;
+thread_local const Executor* current_executor = nullptr;
 
 struct Inside {
   Inside() { inside_parallel = true; }
@@ -71,7 +72,7 @@ void wait_for(bool spin, Done done, Sleep sleep) {
 
 // Starts a thread with all signals blocked: signals belong to the program's threads.
 template <class F>
-std::thread start_thread(int index, int threads, F&& body) {
+std::thread start_thread(int index, F&& body) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -81,7 +82,7 @@ std::thread start_thread(int index, int threads, F&& body) {
     return thread;
   } catch (const std::system_error& error) {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    fail(ErrorCode::runtime, "threads: cannot start thread {} of {}: {}", index, threads, error.what());
+    fail(ErrorCode::runtime, "threads: cannot start worker {}: {}", index, error.what());
   }
 }
 
@@ -95,29 +96,106 @@ class ThreadPool {
     for (auto& worker : workers_) worker->thread.join();
   }
 
-  std::mutex& busy() { return busy_; }
+  bool is_idle() {
+    const std::lock_guard lock(mutex_);
+    return calls_ == 0;
+  }
 
-  // The caller holds busy().
+  // Runs the bodies on the caller and on idle workers. Concurrent calls share the workers: the bodies for which there
+  // is no worker run on the caller after body 0, in order of their index.
   void run(int threads, detail::Late late, Job& job) {
-    grow(threads);
-    const bool spin = threads <= cores_;
-    spin_.store(spin, std::memory_order_relaxed);
-    pending_.store(threads - 1, std::memory_order_relaxed);
-    for (int i = 1; i < threads; ++i) wake(*workers_[static_cast<std::size_t>(i - 1)], &job);
+    const Claim claim(*this, threads);
+    Team& team = claim.team();
+    const int helped = static_cast<int>(team.workers.size());
+    team.pending.store(helped, std::memory_order_relaxed);
+    for (Worker* worker : team.workers) wake(*worker, &job);
     job.run(0);
-    if (late == detail::Late::dismissed) dismiss(threads);
+    if (late == detail::Late::dismissed) {
+      dismiss(team);
+    } else {
+      for (int i = helped + 1; i < threads; ++i) job.run(i);
+    }
     int left = 0;
     wait_for(
-        spin, [&] { return (left = pending_.load(std::memory_order_acquire)) == 0; },
-        [&] { pending_.wait(left, std::memory_order_acquire); });
+        spin_.load(std::memory_order_relaxed),
+        [&] { return (left = team.pending.load(std::memory_order_acquire)) == 0; },
+        [&] { team.pending.wait(left, std::memory_order_acquire); });
   }
 
  private:
+  struct Team;
   struct alignas(64) Worker {
     std::atomic<std::uint32_t> turn{0};  // incremented for each job
     std::atomic<Job*> job{nullptr};      // taken by the worker or, to dismiss it, by the caller
+    int index = 0;                       // of its body; written before `job`
+    Team* team = nullptr;                // likewise
     std::thread thread;
   };
+
+  // The workers of one call. It outlives the call: the last worker notifies `pending` when the job may be gone.
+  struct alignas(64) Team {
+    std::atomic<int> pending{0};
+    std::vector<Worker*> workers;
+  };
+
+  // Takes idle workers for a call of `threads` and returns them at its end.
+  class Claim {
+   public:
+    Claim(ThreadPool& pool, int threads) : pool_(pool), team_(pool.claim(threads)) {}
+    ~Claim() { pool_.release(team_); }
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+    Team& team() const { return team_; }
+
+   private:
+    ThreadPool& pool_;
+    Team& team_;
+  };
+
+  Team& claim(int threads) {
+    const std::lock_guard lock(mutex_);
+    const auto wanted = static_cast<std::size_t>(threads - 1);
+    // One call may have more threads than there are cores. Several calls together have at most one per core.
+    while (idle_.size() < wanted && (calls_ == 0 || static_cast<int>(workers_.size()) + calls_ + 1 < cores_)) grow();
+    if (free_teams_.empty()) {
+      teams_.push_back(std::make_unique<Team>());
+      free_teams_.reserve(teams_.size());  // release() must not allocate
+      free_teams_.push_back(teams_.back().get());
+    }
+    Team& team = *free_teams_.back();
+    team.workers.reserve(wanted);
+    free_teams_.pop_back();
+    while (team.workers.size() < wanted && !idle_.empty()) {
+      Worker& worker = *idle_.back();
+      idle_.pop_back();
+      team.workers.push_back(&worker);
+      worker.index = static_cast<int>(team.workers.size());
+      worker.team = &team;
+    }
+    ++calls_;
+    busy_ += static_cast<int>(team.workers.size()) + 1;
+    spin_.store(busy_ <= cores_, std::memory_order_relaxed);
+    return team;
+  }
+
+  void release(Team& team) {
+    const std::lock_guard lock(mutex_);
+    --calls_;
+    busy_ -= static_cast<int>(team.workers.size()) + 1;
+    // In reverse order, so that the next call gets the same workers, whose caches have its data.
+    idle_.insert(idle_.end(), team.workers.rbegin(), team.workers.rend());
+    team.workers.clear();
+    free_teams_.push_back(&team);
+  }
+
+  void grow() {
+    workers_.reserve(workers_.size() + 1);  // push_back must not throw after the thread has started
+    idle_.reserve(workers_.size() + 1);
+    auto worker = std::make_unique<Worker>();
+    worker->thread = start_thread(static_cast<int>(workers_.size()) + 1, [this, self = worker.get()] { serve(*self); });
+    idle_.insert(idle_.begin(), worker.get());
+    workers_.push_back(std::move(worker));
+  }
 
   static void wake(Worker& worker, Job* job) {
     worker.job.store(job, std::memory_order_release);
@@ -126,24 +204,14 @@ class ThreadPool {
   }
 
   // Withdraws the job from workers that have not started it.
-  void dismiss(int threads) {
-    for (int i = 1; i < threads; ++i) {
-      Worker& worker = *workers_[static_cast<std::size_t>(i - 1)];
-      if (worker.job.exchange(nullptr, std::memory_order_relaxed)) pending_.fetch_sub(1, std::memory_order_relaxed);
+  static void dismiss(Team& team) {
+    for (Worker* worker : team.workers) {
+      if (worker->job.exchange(nullptr, std::memory_order_relaxed))
+        team.pending.fetch_sub(1, std::memory_order_relaxed);
     }
   }
 
-  void grow(int threads) {
-    workers_.reserve(static_cast<std::size_t>(threads - 1));  // push_back must not throw after a thread has started
-    while (static_cast<int>(workers_.size()) < threads - 1) {
-      auto worker = std::make_unique<Worker>();
-      const int index = static_cast<int>(workers_.size()) + 1;
-      worker->thread = start_thread(index, threads, [this, index, self = worker.get()] { serve(*self, index); });
-      workers_.push_back(std::move(worker));
-    }
-  }
-
-  void serve(Worker& worker, int index) {
+  void serve(Worker& worker) {
     for (std::uint32_t seen = 0;; ++seen) {
       wait_for(
           spin_.load(std::memory_order_relaxed), [&] { return worker.turn.load(std::memory_order_acquire) != seen; },
@@ -151,16 +219,21 @@ class ThreadPool {
       if (ending_.load(std::memory_order_relaxed)) return;
       Job* const job = worker.job.exchange(nullptr, std::memory_order_acquire);
       if (!job) continue;  // dismissed
-      job->run(index);
-      // The job may be destroyed from here on: `pending_` belongs to the pool.
-      if (pending_.fetch_sub(1, std::memory_order_acq_rel) == 1) pending_.notify_one();
+      Team& team = *worker.team;
+      job->run(worker.index);
+      // The job may be destroyed and the worker claimed again from here on.
+      if (team.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) team.pending.notify_one();
     }
   }
 
   const int cores_;
-  std::mutex busy_;
+  std::mutex mutex_;  // guards the members up to the next comment
   std::vector<std::unique_ptr<Worker>> workers_;
-  alignas(64) std::atomic<int> pending_{0};
+  std::vector<Worker*> idle_;  // the next to be claimed is the last
+  std::vector<std::unique_ptr<Team>> teams_;
+  std::vector<Team*> free_teams_;
+  int calls_ = 0, busy_ = 0;  // active calls; their threads, callers included
+  // Read without the mutex.
   std::atomic<bool> spin_{true}, ending_{false};
 };
 
@@ -186,40 +259,31 @@ ThreadPool& pool() {
 struct AtExit {
   ~AtExit() {
     ThreadPool* const last = the_pool.exchange(nullptr);
-    if (!last || !last->busy().try_lock()) return;
-    last->busy().unlock();
-    delete last;
+    if (last && last->is_idle()) delete last;
   }
 } at_exit;
 
-// Runs a call on its own threads while the pool serves another thread. No body starts before all threads exist, so that
-// a thread which fails to start leaves no body waiting.
-void run_on_own_threads(int threads, Job& job) {
-  enum : int { kWait, kRun, kLeave };
-  std::atomic<int> signal{kWait};
-  std::vector<std::thread> own;
-  own.reserve(static_cast<std::size_t>(threads - 1));
-  const auto end = [&](int value) {
-    signal.store(value, std::memory_order_release);
-    signal.notify_all();
-    if (value == kRun) job.run(0);
-    for (auto& thread : own) thread.join();
+void run_on(const Executor& executor, int threads, Job& job) {
+  struct Tasks {
+    Job& job;
+    std::atomic<int> ended{0};
+  } tasks{job};
+  const auto task = [](void* context, int index) {
+    Tasks& all = *static_cast<Tasks*>(context);
+    all.job.run(index);
+    all.ended.fetch_add(1, std::memory_order_release);
   };
-  try {
-    for (int i = 1; i < threads; ++i) {
-      own.push_back(start_thread(i, threads, [&job, &signal, i] {
-        signal.wait(kWait, std::memory_order_acquire);
-        if (signal.load(std::memory_order_acquire) == kRun) job.run(i);
-      }));
-    }
-  } catch (...) {
-    end(kLeave);
-    throw;
-  }
-  end(kRun);
+  executor.run(executor.context, threads, task, &tasks);
+  const int ended = tasks.ended.load(std::memory_order_acquire);
+  if (ended != threads) fail(ErrorCode::runtime, "executor: ran {} of {} tasks", ended, threads);
 }
 
 }  // namespace
+
+ExecutorScope::ExecutorScope(const Executor& executor) : before_(current_executor) {
+  if (executor) current_executor = &executor;
+}
+ExecutorScope::~ExecutorScope() { current_executor = before_; }
 
 int available_cores() {
   // The mask may be larger than cpu_set_t; the kernel then returns EINVAL.
@@ -240,14 +304,10 @@ void detail::run_parallel(int threads, Late late, ParallelBody body, void* conte
     return;
   }
   Job job{body, context};
-  {
-    ThreadPool& shared = pool();
-    const std::unique_lock lock(shared.busy(), std::try_to_lock);
-    if (lock) {
-      shared.run(threads, late, job);
-    } else {
-      run_on_own_threads(threads, job);
-    }
+  if (current_executor) {
+    run_on(*current_executor, threads, job);
+  } else {
+    pool().run(threads, late, job);
   }
   if (job.error) std::rethrow_exception(std::move(job.error));
 }

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "device/host/float_mode.h"
+#include "strobe/executor.h"
 
 namespace strobe {
 
@@ -40,11 +41,23 @@ void parallel(int threads, Late late, F& body) {
 // Maximum threads per call.
 inline constexpr int kMaxThreads = 1024;
 
-// Runs body(0) on the caller and body(1) .. body(threads - 1) on workers; returns when all have ended. Then rethrows
-// the first exception.
+// Sends the parallel calls of this thread to `executor` while the scope lives; an empty executor changes nothing.
+class ExecutorScope {
+ public:
+  explicit ExecutorScope(const Executor& executor);
+  ~ExecutorScope();
+  ExecutorScope(const ExecutorScope&) = delete;
+  ExecutorScope& operator=(const ExecutorScope&) = delete;
+
+ private:
+  const Executor* before_;
+};
+
+// Runs body(0) on the caller and body(1) .. body(threads - 1) on idle workers; returns when all have ended. Then
+// rethrows the first exception.
 // A nested call runs its bodies on the caller in order of their index. A body may therefore wait for a body of a lower
 // index, never for one of a higher index.
-// Thread-safe: if the pool is busy, the call gets its own threads.
+// Thread-safe. Concurrent calls share the workers: bodies for which no worker is idle run on the caller, after body 0.
 template <class F>
 void parallel(int threads, F&& body) {
   detail::parallel(threads, detail::Late::awaited, body);
