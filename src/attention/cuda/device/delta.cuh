@@ -1,4 +1,4 @@
-// delta = sum of dO * O over the columns of a row, for 16-bit types.
+// delta = sum of dO * O over the columns of a row, for 16-bit types. Used by the backward passes of sm80 and sm90.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"

@@ -33,8 +33,8 @@ constexpr const char* text_of(Parts parts) {
   switch (parts) {
     case Parts::whole: return "";
     case Parts::rounded: return ", elements rounded to the 11 bits of tf32";
-    case Parts::scaled: return ", two scaled fp16 parts an element";
-    case Parts::full: return ", three bf16 parts an element";
+    case Parts::scaled: return ", two scaled fp16 parts per element";
+    case Parts::full: return ", three bf16 parts per element";
   }
   return "";
 }

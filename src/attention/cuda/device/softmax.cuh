@@ -9,8 +9,8 @@ namespace strobe::cuda {
 
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
-// From this |LSE| on, the rounding of scores as two parts would show in probabilities near 1, and the sum of
-// probabilities would show the rounding of three parts.
+// From this |LSE| on, probabilities near 1 show the rounding of scores from two split floats, and the sum of a row's
+// probabilities shows that from three.
 __device__ __forceinline__ bool is_large_lse(float lse) { return fabsf(lse) >= 16 && fabsf(lse) < -kMinusInfinity; }
 
 __device__ __forceinline__ float quad_max(float value) {

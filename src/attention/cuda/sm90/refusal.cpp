@@ -1,3 +1,4 @@
+// Checks of the four Hopper plans, and the texts of their refusals.
 #include "attention/cuda/sm90/refusal.h"
 
 #include <fmt/format.h>
@@ -99,7 +100,7 @@ std::string output_refusal(const Problem& p) {
 std::string shared_refusal(const Problem& problem, std::size_t needed) {
   const std::size_t had = problem.gpu.shared_bytes_per_block;
   if (needed <= had) return {};
-  return fmt::format("it needs {} bytes of shared memory a block; the GPU has {}", needed, had);
+  return fmt::format("it needs {} bytes of shared memory per block; the GPU has {}", needed, had);
 }
 
 // In a packed batch max_q and max_k may be far above the actual sizes. A backward counts row and key tiles together.
