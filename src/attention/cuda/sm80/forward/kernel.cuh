@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Scales scales(s_v + kKeyBytes, kShape.rows, kKeys);  // if the type has scales; then there is one stage
 
   const int warp_row = warp_index() * kWarpRows;
-  const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 rows below
+  const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 rows further down
   const bool warp_works = kKind != ForwardKind::small || first_row + warp_row < rows;
 
   float o[kMt][kD / 8][4];

@@ -29,7 +29,8 @@ constexpr BackwardShape fp32_backward_shape(int d) { return {d <= 64 ? 64 : 32, 
 // Both parts of one row or key.
 constexpr std::size_t fp32_part_bytes(int d) { return static_cast<std::size_t>(4 * d); }
 
-// Score gradients of a warpgroup's keys: a part is [64 keys][64 rows], of which 32 may be used.
+// Score gradients of a warpgroup's keys: each split float is [64 keys][64 rows], of which 32 are used at head dimension
+// 128.
 inline constexpr std::size_t kFp32GradientBytes = 64 * 128;
 
 // LSE, delta and scales of a stage's rows.

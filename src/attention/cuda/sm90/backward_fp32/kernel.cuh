@@ -270,7 +270,7 @@ struct Fp32BackwardConsumer {
     memory.keys_free().arrive();
   }
 
-  // Keys past the length get zeros.
+  // Stores dK or dV; keys past the sequence's length get zeros.
   __device__ __forceinline__ void store(const Work& work, const Tensor& tensor, int columns,
                                         const float (&c)[kD / 2]) const {
     float* const to = static_cast<float*>(tensor.data) +

@@ -39,7 +39,7 @@ std::string by_name_only(const Problem& problem) {
   const std::int64_t d = std::max(problem.d, problem.dv);
   const bool many = problem.max_k >= kManyFp32BackwardKeys && d > kFewestFp32BackwardDims;
   if (d > kFewFp32BackwardDims || many) return {};
-  return fmt::format("by name only: up to head dimension {} flash2 serves, but for {} keys and more above {}",
+  return fmt::format("by name only: flash2 serves head dimensions up to {}, except with {} keys or more above {}",
                      kFewFp32BackwardDims, kManyFp32BackwardKeys, kFewestFp32BackwardDims);
 }
 
@@ -95,7 +95,7 @@ struct Fp32BackwardPlan : BackwardLaunch {
 
   std::string text(const Problem& problem) const {
     std::string text = text_of(*this) +
-                       ", two scaled fp16 parts an element, or three bf16 ones where rows differ too much in size "
+                       ", two scaled fp16 parts per element, or three bf16 ones if rows differ too much in size "
                        "or LSE is large";
     if (const std::string reason = by_name_only(problem); !reason.empty()) text += fmt::format(" ({})", reason);
     return text;

@@ -97,8 +97,7 @@ struct Fp32BackwardMemory {
 // one read of the inputs anyway.
 
 inline constexpr int kSplitThreads = 256;
-inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // powers of two by which magnitudes in a tile may
-                                                                // differ
+inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // most powers of two between magnitudes of a tile
 
 // Index of a key tile of a KV head among all key tiles, analogous to row_tile_index().
 __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& args, const Sequence& sequence, int b,
@@ -280,14 +279,13 @@ struct Fp32BackwardLoader {
   // is free.
   __device__ static __forceinline__ std::uint32_t parity(std::uint32_t round) { return (round & 1) ^ 1; }
 
-  // Loads the rows of a block's next key tile while the block computes its last ones.
+  // Loads in the order of use. Prefetches rows of the next key tile while the block processes the last row tiles.
   __device__ __forceinline__ void load(const Work& work) {
     const SequenceParams& p = args.params;
     const int first_head = work.head * p.group, begin = work.begin, end = work.end, length = work.sequence.q_length;
     auto index = static_cast<int>(row_tile_index(args, work.sequence, work.b, first_head, begin, kRows));
     const auto key_index = static_cast<int>(key_tile_index(args, work.sequence, work.b, work.head, work.tile));
-    const sm80::RowFacts* facts = args.facts + lse_index(p, work.sequence, work.b, first_head, 0);  // first row of the
-                                                                                                    // head
+    const sm80::RowFacts* facts = args.facts + lse_index(p, work.sequence, work.b, first_head, 0);  // row 0
 #pragma unroll 1
     for (int head = 0; head < p.group; ++head) {
 #pragma unroll 1

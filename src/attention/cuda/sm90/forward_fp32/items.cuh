@@ -203,7 +203,8 @@ class ItemStream {
   // One thread computes the row tile for all.
   __device__ __forceinline__ void find_rows(int turn) const {
     if (threadIdx.x == 0) store_rows(args_.order.index(static_cast<std::uint32_t>(turn)), turn);
-    barrier_sync(1, Memory::kThreads);  // four tiles are stored, and no thread reads the one that is written next
+    // four row tiles are stored; no thread still reads the slot that is written next
+    barrier_sync(1, Memory::kThreads);
   }
 
   __device__ __forceinline__ void store_rows(std::uint32_t index, int turn) const {

@@ -54,8 +54,8 @@ struct Fp32TwoRows {
         for (int i = piece * kInPiece + 2 * h; i < (piece + 1) * kInPiece; i += 4) {
           highest = fmaxf(highest, fmaxf(s[i], s[i + 1]));
         }
-        here = fmaxf(here, __fmaf_ru(highest, factor[piece][h], -kTopPower));  // rounds up, so that no probability
-                                                                               // exceeds the top
+        // rounded up: no probability exceeds the top
+        here = fmaxf(here, __fmaf_ru(highest, factor[piece][h], -kTopPower));
       }
       here = quad_max(here);
       const float before = base[h];
@@ -75,8 +75,8 @@ struct Fp32TwoRows {
   }
 };
 
-// Multiplies columns n * 8 + 2 * (lane % 4) and the next of both rows of an item by the scales of their keys and a
-// factor.
+// Multiplies the columns n * 8 + 2 * (lane % 4) and the next, of both rows and one item, by the scales of their keys
+// and by `factor`.
 template <int kPiece, int kInPiece, int kCount>
 __device__ __forceinline__ void scale_keys(float (&s)[kCount], std::uint32_t scales, float factor) {
 #pragma unroll
@@ -264,8 +264,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
         const float scale = bits_to_float(load_shared(memory.k_piece_scales(k_at.stage) + kPiece * 4));
         if (scale == 0) scale_keys<kPiece, kInPiece>(s, memory.k_scales(k_at.stage), 1);
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {  // clamped to finite and nonzero values: 0 or infinity would turn finite scores
-                                       // into NaN
+        for (int h = 0; h < 2; ++h) {  // finite and nonzero: no finite score becomes NaN
           factor[kPiece][h] = fminf(fmaxf(scale == 0 ? row_factor[h] : row_factor[h] * scale, 0x1p-126f), 0x1p126f);
         }
       };
@@ -351,8 +350,7 @@ void Fp32ForwardKernels<kD>::launch(const Fp32ForwardLaunch& launch, const Fp32F
   }
   (std::make_index_sequence<std::size(kFp32Rules)>());
   if (!started) {
-    throw Error(ErrorCode::unsupported,
-                "cuda: hopper forward, fp32: no kernel of this build has the tiles that were chosen");
+    throw Error(ErrorCode::unsupported, "cuda: hopper forward, fp32: this build has no kernel for the chosen tiles");
   }
 }
 
