@@ -1,6 +1,6 @@
-// Matmuls with cuBLASLt. The heuristic runs once per shape, and its answer is cached with the descriptors. If the place
-// searches tiles, the heuristic's proposals and others are timed once, and the fastest is kept. The fastest may change
-// from run to run, and the order of sums with it.
+// Matmuls with cuBLASLt. The heuristic runs once per shape, and its answer is cached with the descriptors. With
+// Place::searches_tiles the heuristic's proposals and other tiles are timed once, and the fastest is kept. The fastest
+// may change from run to run, and the order of sums with it.
 //
 // Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
 // kernels transpose them tile by tile and reach half the rate (docs/training.md). This file copies them transposed
