@@ -1,4 +1,4 @@
-// Chooses a smaller case instead of one that would take too long. The driver (measure.cpp) calls.
+// Chooses a smaller case instead of one that would take too long. Used by measure.cpp.
 #pragma once
 
 #include <functional>
