@@ -1,5 +1,5 @@
-// The chooser for cards that this machine need not have: the problem contains everything it needs from a GPU. Runs in
-// every build with CUDA, with a GPU and without.
+// The chooser for GPUs that this machine need not have: the problem contains everything that the chooser needs from a
+// GPU. Runs in every build with CUDA, with a GPU and without.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ class ChooseOnCuda : public testing::Test {
   }
 };
 
-// Ada and consumer Blackwell have 99 KB, Ampere's A100 163, Hopper 227.
+// Ada and consumer Blackwell have 99 KB of shared memory per block, Ampere's A100 163, Hopper 227.
 constexpr GpuFacts kHopper{90, 227 << 10, 132};
 constexpr GpuFacts kCards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
 

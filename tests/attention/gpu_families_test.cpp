@@ -1,7 +1,7 @@
-// One small case per family of GPU kernels: each tile kind and head dimension, split keys, every option and both orders
-// of dQ. Also fp32's planes and fallbacks, and the kernels of `standard`. tools/gpu-check runs it under
+// One small case per family of GPU kernels: each tile kind and head dimension, split keys, every option, both orders of
+// dQ, split floats of fp32 and their fallbacks, and the kernels of `standard`. tools/gpu-check runs it under
 // compute-sanitizer, which needs too long for anything larger. Each case has several tiles and a partial one. A kernel
-// that releases a stage incorrectly may still pass if each stage is filled only once; hopper has a separate case for
+// that releases a stage incorrectly may still pass if each stage is filled only once; `hopper` has a separate case for
 // that.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

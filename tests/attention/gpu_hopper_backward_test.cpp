@@ -1,6 +1,6 @@
-// How the warpgroups and blocks of the Hopper backward share key tiles, on a GPU, against float64 and bit by bit. Up to
+// Work division of the Hopper backward between warpgroups and blocks, on a GPU, against float64 and bit by bit. Up to
 // head dimension 128 two warpgroups alternate row tiles with few heads. With many heads, and with ordered accumulation
-// of dQ, each owns part of the keys. Above, blocks work in pairs.
+// of dQ, each owns part of the keys. Above 128, blocks work in clusters of two.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
