@@ -49,8 +49,8 @@ inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
   return splits;
 }
 
-// Combines the partial results to O and LSE; does nothing if rows are not split. waits: Waits::in_kernel only if the
-// build's machine code for this GPU is for sm_90, because older code does not wait in the kernel.
+// Combines the partial results to O and LSE; does nothing if rows are not split. waits: in_kernel requires machine code
+// for sm_90; older code does not wait in the kernel.
 void combine_splits(const OutputParams& params, const Splits& splits, DType dtype, void* stream, Waits waits);
 
 }  // namespace strobe::cuda

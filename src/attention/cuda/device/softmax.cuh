@@ -41,10 +41,10 @@ struct OnlineSoftmax {
     }
   }
 
-  // Replaces scores by probabilities relative to the running maximum and rescales the accumulated output to it.
-  // kCareful subtracts the maximum before it applies the factor, and sums each tile separately. Scores as low as
-  // -FLT_MAX need this because the factor would overflow them, and so does fp32, where the probability of the maximum
-  // must be exactly 1.
+  // Replaces scores by probabilities relative to the running maximum, and rescales the accumulated output to it. With
+  // kCareful it subtracts the maximum before it applies the factor, and sums each tile separately. Scores as low as
+  // -FLT_MAX need this, because the factor would overflow them. So does fp32, where the probability of the maximum must
+  // be exactly 1.
   template <bool kCareful, int kNt, int kOt, class Factors>
   __device__ __forceinline__ void weigh(float (&s)[kMt][kNt][4], float (&o)[kMt][kOt][4], const Factors& factors) {
 #pragma unroll

@@ -57,8 +57,8 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, P
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
 }
 
-// Follows those if parts have scales: one power of two per 16 rows of Q, dO, K and V, and per 16 rows and the keys of a
-// warp for probabilities and score gradients.
+// If parts have scales, they follow: one power of two per 16 rows of Q, dO, K and V. Probabilities and score gradients
+// have one per 16 rows and the keys of a warp.
 constexpr std::size_t backward_scale_bytes(const BackwardShape& shape) {
   const int pieces = shape.warps / shape.score_warps;
   return sizeof(float) * static_cast<std::size_t>((2 * shape.rows + 2 * shape.keys + 2 * shape.rows * pieces) / 16);

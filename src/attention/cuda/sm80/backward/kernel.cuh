@@ -1,6 +1,6 @@
-// Backward with mma.sync and cp.async. A block owns a key tile of one KV head and loops over the row tiles that use
-// those keys, for every query head of the group. dK and dV stay in registers; dQ is accumulated in global memory in
-// fp32. Scores and probabilities are recomputed from LSE.
+// flash2's backward with mma.sync and cp.async. A block owns a key tile of one KV head and loops over the row tiles
+// that see it, for every query head of the group. The block keeps dK and dV in registers and accumulates dQ in global
+// memory in fp32. It recomputes scores and probabilities from LSE.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -11,7 +11,7 @@
 
 namespace strobe::cuda::sm80 {
 
-// Key tile of a block. With `deterministic` a work counter assigns the tiles, so that blocks of a head start in the
+// Key tile of a block. With `deterministic` a work counter assigns the tiles: the blocks of a head then start in the
 // order of their dQ additions, whatever the hardware's block order. With a bound on the right (causal) the last key
 // tile starts first: only the last rows see it.
 struct BackwardPlace {

@@ -1,5 +1,5 @@
-// Arguments and launches of the sm80 backward, which flash2 runs on every card: row kernels (sm80/rows.cu), key tiles,
-// rounding of dQ, then the gradients of bias and sinks.
+// Arguments and launches of the sm80 backward, which flash2 runs on every GPU. Order: row kernels (sm80/rows.cu), key
+// tiles, rounding of dQ, then the gradients of bias and sinks.
 #pragma once
 
 #include "attention/cuda/params.h"

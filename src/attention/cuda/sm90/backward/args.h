@@ -19,7 +19,7 @@ struct RowTilesArgs {
   // [row tiles][2][rows of a tile]: LSE * log2(e), +inf for rows without keys and past the end; delta
   float* row_facts = nullptr;
   std::uint32_t* ticket = nullptr;     // work counter: the next tile
-  std::uint32_t* keys_done = nullptr;  // [batch * heads_kv]: key tiles whose additions to dQ are complete
+  std::uint32_t* keys_done = nullptr;  // [batch * heads_kv]: key tiles (of single blocks) whose dQ is added
   std::uint32_t* turns = nullptr;  // [row tiles]: semaphore, additions to the tile so far; null: not `deterministic`
 };
 

@@ -70,8 +70,8 @@ constexpr int score_places(const BackwardShape& shape) {
   return shape.share == Share::keys ? 2 : shape.share == Share::tiles ? 4 : 6;
 }
 
-// True if dQ of a row tile leaves the consumers through shared memory, and one thread of the producer warpgroup adds it
-// to global memory by bulk reduction. Otherwise the consumers add it by vector reductions: shared memory is full, or
+// True if dQ of a row tile leaves the consumers through shared memory. One thread of the producer warpgroup then adds
+// it to global memory by bulk reduction. Otherwise the consumers add it by vector reductions: shared memory is full, or
 // each warpgroup has its own row tiles.
 constexpr bool reduces_in_bulk(const BackwardShape& shape) { return shape.share == Share::keys; }
 
@@ -123,12 +123,12 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
   return config;
 }
 
-// Largest grid of a cooperative launch, which needs no cleared counters. It leaves a quarter of the GPU free, so that
-// the blocks fit next to another kernel, such as a gradient all-reduce, without waiting for its end.
+// Largest grid of a cooperative launch, which needs no cleared counters. It leaves a quarter of the GPU free: the
+// blocks fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
 constexpr std::int64_t most_together(int multiprocessors) { return std::int64_t{multiprocessors} * 3 / 4; }
 
-// Blocks of the grid: whole clusters, at most as many as run at the same time, and no more than have work. units:
-// number of work items for single blocks.
+// Number of blocks: whole clusters, no more than can run at the same time and no more than have work. `units` counts
+// work items for single blocks.
 constexpr std::int64_t backward_blocks(std::int64_t units, int cluster, int multiprocessors) {
   return std::min<std::int64_t>(ceil_div(units, cluster), std::max(multiprocessors / cluster, 1)) * cluster;
 }

@@ -1,5 +1,5 @@
-// dQ of a row tile in the registers of the Hopper backward's consumers, and its fp32 sum in global memory in the same
-// order: [consumer][group of four accumulators][thread of the warpgroup][4]. Used by kernel.cuh and rows.cuh.
+// dQ of a row tile in the registers of the Hopper backward's consumers, and its fp32 sum in global memory. Both have
+// the order [consumer][group of four accumulators][thread of the warpgroup][4]. Used by kernel.cuh and rows.cuh.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"

@@ -1,9 +1,10 @@
-// Backward on wgmma and TMA, head dimensions up to 128; pairs.cuh has the kernel for 256. A block takes key tiles of a
-// KV head one after another and iterates over the row tiles that use them, for every query head of the group. dK and dV
-// stay in registers. dQ goes through shared memory and is added to global memory in fp32 by one thread of the producer
-// warpgroup (reduce.cuh); shapes without room for that add it from registers. Scores are computed transposed,
-// [keys][rows], so that P and dS are the register A operands of dV and dK. Only dS goes through shared memory, for dQ.
-// Each matmul is issued before the previous one's result is awaited, so that exponentials run under matmuls.
+// Hopper backward kernel on wgmma and TMA for head dimensions up to 128; pairs.cuh has the kernel for 256. A block
+// takes key tiles from the work counter. For each it iterates over the row tiles that see it, for every query head of
+// the group. The consumers keep dK and dV in registers. They write dQ to shared memory, and one thread of the producer
+// warpgroup adds it to global memory in fp32 (reduce.cuh). Shapes without room for that add it from registers. Scores
+// are computed transposed, [keys][rows], so P and dS are the register A operands of dV and dK. Only the matmul of dQ
+// reads dS from shared memory. Each matmul is issued before the previous one's result is awaited: exponentials overlap
+// with matmuls.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"

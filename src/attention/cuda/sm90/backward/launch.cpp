@@ -21,7 +21,7 @@ namespace sm90 {
 
 namespace {
 
-constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // of the fp32 dQ sum, of Q and of dO
+constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // fp32 dQ sum, Q, dO
 
 constexpr std::size_t kRowCounters = 2;  // the only counters that must be zero before the kernel starts
 // Pieces of rows per warp of a full GPU: enough to balance the blocks, few enough that the work counter costs nothing.

@@ -1,6 +1,6 @@
-// Reducer of the Hopper backward: one thread of the producer warpgroup adds both consumers' halves of each row tile's
-// dQ from shared memory to global memory by bulk reduction (cp.reduce.async.bulk). So the consumers neither issue
-// global reductions nor wait for them. `deterministic` orders the additions here.
+// Reducer of the Hopper backward: one thread of the producer warpgroup adds dQ of each row tile to global memory. It
+// adds both consumers' halves from shared memory by bulk reduction (cp.reduce.async.bulk). So the consumers neither
+// issue global reductions nor wait for them. `deterministic` orders the additions here.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"

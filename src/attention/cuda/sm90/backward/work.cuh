@@ -40,8 +40,8 @@ struct BackwardWork {
 
  private:
   // Order within an L2 swizzle group: tile by tile, all heads for each. It starts at the first keys, which have the
-  // most rows under a causal mask. With `deterministic` and a bound on the right it starts at the last keys, the order
-  // of the additions to dQ: a key tile then begins with row tiles whose turn it is.
+  // most rows under a causal mask. With `deterministic` and a bound on the right it starts at the last keys, because dQ
+  // is accumulated in that order. A key tile then begins with row tiles whose turn it is.
   __device__ __forceinline__ void place(const KeyTilesArgs& args, unsigned ticket) {
     const auto tiles = static_cast<unsigned>(args.key_tiles), heads = static_cast<unsigned>(args.params.heads_kv),
                section = static_cast<unsigned>(args.section_heads);

@@ -1,11 +1,11 @@
-// fp32 backward on wgmma. Elements are split floats, two fp16 parts from the workspace (load.cuh). A persistent block
-// takes key tiles of a KV head one after another and loops over the row tiles that use them, for every query head of
-// the group. Each of two warpgroups owns 64 of the keys and works independently: dK and dV stay in its registers, dQ is
-// accumulated in global memory.
+// Hopper backward kernel for fp32 on wgmma. Elements are split floats, two fp16 floats from the workspace (load.cuh). A
+// persistent block takes key tiles of a KV head from the work counter. For each it iterates over the row tiles that see
+// it, for every query head of the group. Each of two warpgroups owns 64 of the keys and works independently. It keeps
+// dK and dV in registers and accumulates dQ in global memory.
 //
-// Scores are computed transposed, [keys][rows], so that the split probabilities and their gradients have the register
-// layout of the left operand. The gradients also go through shared memory, for dQ. One warpgroup computes its softmax
-// while the other runs its matmuls.
+// Scores are computed transposed, [keys][rows], so that split probabilities and score gradients are register A
+// operands. The gradients also go through shared memory, for dQ. One warpgroup computes its softmax while the other
+// runs its matmuls.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Arguments and launch of the Hopper backward for fp32. flash2's kernel computes the row statistics, then tiles are
-// split into parts, then the key-tile and dQ kernels run. Last, flash2's kernels with three parts compute everything if
+// Arguments and launch of the Hopper backward for fp32. First flash2's kernel computes the row statistics. Then tiles
+// are split, and the key-tile and dQ kernels run. Last, flash2's kernels with three split floats compute everything if
 // element magnitudes differ too much; otherwise they return at once.
 #pragma once
 

@@ -91,10 +91,10 @@ struct Fp32BackwardMemory {
   }
 };
 
-// Prologue of the Hopper backward for fp32: splits tiles of Q, dO, K and V into two fp16 parts per element, in the
-// shared-memory layout of the MMA operands. A tile has one scale. If its magnitudes differ too much for one scale, or
-// scores are large, the kernel sets a flag and flash2's kernel with three parts computes the problem. This check needs
-// one read of the inputs anyway.
+// Prologue of the Hopper backward for fp32: splits tiles of Q, dO, K and V into two fp16 floats per element. It stores
+// them in the shared-memory layout of the MMA operands. A tile has one scale. If its magnitudes differ too much for one
+// scale, or scores are large, the kernel sets a flag. flash2's kernel with three split floats then computes the
+// problem. The check needs a pass over the inputs anyway.
 
 inline constexpr int kSplitThreads = 256;
 inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // most powers of two between magnitudes of a tile

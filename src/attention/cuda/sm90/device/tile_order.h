@@ -1,5 +1,5 @@
-// Persistent tile scheduler: order in which the blocks process the tiles of all heads. If all tiles take equally long
-// each block takes every gridDim-th tile; otherwise a free block takes the next one from a work counter, longest first.
+// Persistent tile scheduler: order in which the blocks process the tiles of all heads. If all tiles take equally long,
+// each block takes every gridDim-th tile. Otherwise a free block takes the next one from a work counter, longest first.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace strobe::cuda::sm90 {
 inline constexpr std::int64_t kForwardSectionBytes = 32 << 20, kBackwardSectionBytes = 24 << 20;
 
 // Heads per L2 swizzle group: as many as fit `section_bytes`, in groups of equal size. A group has up to a quarter
-// fewer heads if the last group would otherwise be smaller than half of the others: tiles of a small last group, long
-// ones included, start when most blocks are already idle.
+// fewer heads if the last group would otherwise be smaller than half of the others. Tiles of such a group, long ones
+// included, would start when most blocks are already idle.
 constexpr std::int64_t section_heads(std::int64_t heads, std::int64_t bytes_a_head, std::int64_t section_bytes) {
   if (heads < 1) return 1;
   const std::int64_t most = std::clamp<std::int64_t>(section_bytes / std::max<std::int64_t>(1, bytes_a_head), 1, heads);

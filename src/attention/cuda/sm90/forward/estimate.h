@@ -10,8 +10,9 @@
 namespace strobe::cuda::sm90 {
 
 // Model of the clocks, fitted to measurements on an H200 (docs/kernels-cuda.md, "Few heads") by tools/fit-few-heads.
-// With several warpgroups most exponentials overlap with matmuls; fewer do if two warpgroups share rows, and none with
-// one warpgroup. Row tiles have a fixed cost, and so has the kernel that combines splits.
+// Exponentials that no matmul hides are exposed: in proportion to exponentials^2 / matmuls, in clocks. Several
+// warpgroups expose few, two that share rows more, and one warpgroup all. Row tiles have a fixed cost, and so has the
+// kernel that combines splits.
 struct ForwardClocks {
   double several = 0.86, several_rows = 3.4;  // factor of exposed exponentials; row tile: factor of matmuls
   double sharing = 1.25, sharing_rows = 2500,

@@ -95,7 +95,7 @@ __device__ __forceinline__ void take_rows(const Memory& memory, int thread, floa
   }
 }
 
-// kRotates: the loop ends with the softmax of a tile instead of its output matmul, so that probabilities are ready
+// kRotates: the loop ends with the softmax of a tile instead of its output matmul. The probabilities are then ready
 // before the wait for that matmul (rotates() in config.h).
 template <class T, bool kRotates, int kD, int kDv, ForwardShape kShape, class Args>
 __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemory<kD, kDv, kShape>& memory,
@@ -113,9 +113,9 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int first_lane_row = kShares ? 0 : consumer * 64;
   const int lane_row = first_lane_row + thread / 32 * 16 + lane / 4;  // and lane_row + 8
-  // One elected thread per warpgroup arrives on the producer's empty barriers. wgmma needs all four warps, so once it
-  // has completed, every warp has waited for the stages that it read. Stages without a wgmma need meet() first. Each
-  // warp arrives by itself after it has read the TilePlace.
+  // One elected thread per warpgroup arrives on the producer's empty barriers. wgmma needs all four warps: once it has
+  // completed, every warp has waited for the stages that it read. Stages without a wgmma need meet() first. Each warp
+  // arrives by itself after it has read the TilePlace.
   const bool speaks = thread == 0;
   const auto meet = [&] { barrier_sync(1 + consumer, 128); };
   RingPlace<Memory::kQStages> q_at;
@@ -329,7 +329,7 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1) forward_kernel(c
   }
   block_sync();
   int warpgroup = static_cast<int>(threadIdx.x) / 128;
-  // Its trip counts then depend on the warpgroup: make them warp-uniform.
+  // The consumers' trip counts then depend on it: keep it warp-uniform.
   if constexpr (Tiles::kShape.passes || Tiles::kShape.shares) warpgroup = same_for_warp(warpgroup);
   if (warpgroup == 0) {
     if constexpr (Memory::kMovesRegisters) give_registers<Memory::kProducerRegisters>();

@@ -117,8 +117,8 @@ class Splitter {
     return value;
   }
 
-  // Magnitudes of the whole item as bits, which have the order of the magnitudes: the overall largest, and the smallest
-  // over the maxima of each 8 elements that are not all zeros.
+  // Magnitudes of the item as bits, which have the order of the magnitudes: the largest, and the smallest maximum of 8
+  // elements that are not all zeros.
   struct Sizes {
     std::uint32_t largest, least;
     __device__ __forceinline__ bool alike() const { return least + (kAlikePowers << 23) >= largest; }
