@@ -315,7 +315,7 @@ void Fp32BackwardKernels<kD>::launch(const BackwardLaunch& launch, const Fp32Spl
   const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
   const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
   launch_kernel(fp32_split_kernel<kD>,
-                {"hopper backward, fp32, parts", row_tiles + key_tiles, kSplitThreads,
+                {"hopper backward, fp32, split", row_tiles + key_tiles, kSplitThreads,
                  2 * kSplitThreads / kWarpLanes * sizeof(std::uint32_t), launch.stream},
                 args);
   launch_kernel<Fp32BackwardArgs>(fp32_backward_kernel<kD>,

@@ -25,7 +25,7 @@ constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 12
 
 std::string refusal(const Problem& problem) {
   const char* option = option_refused(problem, "dropout in the backward pass");
-  if (problem.tf32) option = "tf32: it computes fp32 in full";
+  if (problem.tf32) option = "tf32; it computes full fp32";
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
   std::string reason = problem_refusal(problem, option, kMostFp32BackwardDim);

@@ -10,9 +10,9 @@
 namespace strobe::cuda::sm90 {
 
 // Model of the clocks, fitted to measurements on an H200 (docs/kernels-cuda.md, "Few heads") by tools/fit-few-heads.
-// Exponentials that no matmul hides are exposed: in proportion to exponentials^2 / matmuls, in clocks. Several
-// warpgroups expose few, two that share rows more, and one warpgroup all. Row tiles have a fixed cost, and so has the
-// kernel that combines splits.
+// Exponentials that no matmul hides are exposed. Their clocks are proportional to exponentials^2 / matmuls, by a factor
+// that is larger if two warpgroups share rows. One warpgroup exposes them all. Row tiles have a fixed cost, and so has
+// the kernel that combines splits.
 struct ForwardClocks {
   double several = 0.86, several_rows = 3.4;  // factor of exposed exponentials; row tile: factor of matmuls
   double sharing = 1.25, sharing_rows = 2500,
