@@ -44,7 +44,7 @@ class ChooseOnCuda : public testing::Test {
 constexpr GpuFacts kHopper{90, 227 << 10, 132};
 constexpr GpuFacts kCards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
 
-// The portable kernel takes every type and head dimension on every card; the chooser selects it or a better one.
+// The portable kernel takes every type and head dimension on every GPU; the chooser selects it or a better one.
 TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
   for (const GpuFacts& card : kCards) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
@@ -76,7 +76,7 @@ std::string hopper_refusal(const Problem& problem) {
   return "not in the list";
 }
 
-// The Hopper kernels need rows of 16-byte vectors and all of the card's shared memory.
+// The Hopper kernels need rows of 16-byte vectors and all of the GPU's shared memory.
 TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   const auto& refusal = hopper_refusal;
   if (refusal(problem_of(128, DType::bf16, Pass::forward, kHopper)).find("sm_90a") != std::string::npos) {

@@ -22,10 +22,10 @@ namespace {
 struct Family {
   std::string name;
   Case c;
-  std::string forward{}, backward{};  // part of explain()'s text for the passes on a card with 227 KB; empty: not
+  std::string forward{}, backward{};  // part of explain()'s text for the passes on a GPU with 227 KB; empty: not
                                       // checked
   bool deterministic = true;
-  const char* shared_kb = nullptr;  // shared memory of the simulated card
+  const char* shared_kb = nullptr;  // shared memory of the simulated GPU
   std::string kernel = "flash2";
   bool tf32 = false;
   bool spread = false;  // adjacent rows of very different magnitudes
@@ -145,7 +145,7 @@ std::vector<Family> families() {
     family.kernel = "hopper";
     all.push_back(family);
   }
-  // So many rows of so many heads that the forward uses the tiles of a full card.
+  // So many rows of so many heads that the forward uses the tiles of a full GPU.
   struct FullCard {
     std::int64_t d, dv, heads, sq, sk;
     bool causal;
@@ -220,7 +220,7 @@ std::vector<Family> families() {
   return all;
 }
 
-// Simulates a card with this much shared memory until the end of the scope, if a value is given.
+// Simulates a GPU with this much shared memory until the end of the scope, if a value is given.
 class CardScope {
  public:
   explicit CardScope(const char* kilobytes) {

@@ -138,7 +138,7 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
   });
 }
 
-// One simulated card has more multiprocessors than the GPU, like a context that owns part of a card: more blocks than
+// One simulated GPU has more multiprocessors than the real one, like a context that owns part of a GPU: not all blocks
 // can be resident at a time. The other has one multiprocessor: one block does everything, in chunks of which the last
 // is short. The results are bitwise identical.
 TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {

@@ -130,7 +130,7 @@ TEST(HopperConfig, AWindowHasFewKeysToSplit) {
   EXPECT_GT(forward_config(facts).splits, 1);
 }
 
-// Few rows and many keys: every block gets work, and the card is full but not overfull.
+// Few rows and many keys: every block gets work, and the GPU is full but not overfull.
 TEST(HopperConfig, SplitsFillTheCard) {
   for (const int d : {64, 96, 128, 192, 256}) {
     for (const bool uneven : {false, true}) {

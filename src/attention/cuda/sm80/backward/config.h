@@ -1,4 +1,5 @@
-// Tile sizes and plan of a backward launch. Pure functions of the problem and the card, for kernel, launch and tests.
+// Tile configuration of flash2's backward: constexpr functions of the problem and the GPU, used by kernels, launch and
+// tests.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace strobe::cuda::sm80 {
 // plain: rows of 16-byte vectors, no score options.
 // options: the same tiles with score options. 16-bit types only; a bias must have that type and rows of vectors.
 // general: everything. It needs at most 99 KB of shared memory in 16 bits. fp32 needs more beyond head dimension 64,
-// and runs on CUDA cores (fp32/) if the card has less.
+// and runs on CUDA cores (fp32/) if the GPU has less.
 enum class BackwardKind { plain, options, general };
 
 // A block owns `keys` keys and loops over tiles of `rows` rows. Each of the three matmuls has its own grid of warps;

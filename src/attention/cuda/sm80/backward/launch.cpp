@@ -42,7 +42,7 @@ DbiasBy dbias_by(const DbiasShape& shape, const Problem& problem) {
   return problem.deterministic || one_row ? DbiasBy::summed : DbiasBy::added;
 }
 
-// Plans dbias. If a separate kernel sums it, selects enough parts to fill the card.
+// Plans dbias. If a separate kernel sums it, selects enough parts to fill the GPU.
 void plan_dbias(const BackwardConfig& config, const Problem& problem, BackwardTiles& tiles) {
   const auto size = [&](std::size_t i) { return static_cast<std::int32_t>(problem.dbias.shape[i]); };
   const DbiasShape shape{size(0), size(1), size(2), size(3)};

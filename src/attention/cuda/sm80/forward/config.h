@@ -1,4 +1,5 @@
-// Tile sizes and plan of a forward launch. Pure functions of the problem and the card, for kernel, launch and tests.
+// Tile configuration of flash2's forward: a function of the problem and the GPU, used by the kernel, its launch and
+// tests.
 #pragma once
 
 #include <cstddef>

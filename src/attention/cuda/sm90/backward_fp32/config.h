@@ -1,5 +1,5 @@
-// Tiles of the Hopper backward for fp32: pure functions of the problem, for kernels, launch, explain and tests. An
-// element is split into two fp16 parts times a power of two (device/parts.h).
+// Tile configuration of the Hopper backward for fp32: constexpr functions of the problem, used by the kernels, their
+// launch, `strobe explain` and tests. An element is split into two fp16 floats times a power of two (device/parts.h).
 #pragma once
 
 #include <cstddef>

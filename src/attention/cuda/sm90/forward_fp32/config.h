@@ -1,5 +1,6 @@
-// Tiles of the Hopper forward for fp32: pure functions of the problem and the card, for kernel, launch, explain and
-// tests. An element is split into two fp16 parts times a power of two (device/parts.h).
+// Tile configuration of the Hopper forward for fp32: constexpr functions of the problem and the GPU, used by the
+// kernel, its launch, `strobe explain` and tests. An element is split into two fp16 floats times a power of two
+// (device/parts.h).
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,7 @@
-// fp32 forward on wgmma. Two splitter warpgroups load rows and split their elements into two fp16 parts (split.cuh).
-// Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile. Three MMAs of parts make one of
-// elements. Tensor cores truncate towards zero what does not fit an accumulator, so no sum may stay in one for long.
-// After two k-steps of 16, smallest terms first, the kernel adds the result with rounding. One warpgroup computes its
-// softmax while the other runs its matmuls.
+// Hopper forward kernel for fp32 on wgmma. Two splitter warpgroups load rows and split their elements into two fp16
+// floats (split.cuh). Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile.
+// sm90/device/parts.cuh has the matmuls of split floats. One consumer warpgroup computes its softmax while the other
+// runs its matmuls.
 #pragma once
 
 #include <algorithm>
