@@ -1,6 +1,6 @@
-// Forward with mma.sync and cp.async. A block owns a row tile of one head. Each warp owns 16 or 32 of the rows and
-// keeps their scores, probabilities and output in registers. The loop visits keys from the right, so that masked tiles
-// come first.
+// flash2's forward with mma.sync and cp.async. A block owns a row tile of one head. Each warp owns 16 or 32 of the rows
+// and keeps their scores, probabilities and output in registers. The loop visits keys from the right, so that masked
+// tiles come first.
 #pragma once
 
 #include "attention/cuda/device/bias_tile.cuh"
