@@ -113,7 +113,7 @@ constexpr BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& 
   return config;
 }
 
-// Configuration with three parts per element. It replaces fp32 kernels with scales where those would lose bits
+// Configuration with three split floats per element. It replaces fp32 kernels with scales where those would lose bits
 // (sm80/rows.cu).
 constexpr BackwardConfig exact_config(int d) {
   return planned(BackwardKind::general, padded_dim(kBackwardGeneralFp32Dims, d), {.fp32 = true});

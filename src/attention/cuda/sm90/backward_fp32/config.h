@@ -26,7 +26,7 @@ static_assert(kBackwardConsumers * kFp32ConsumerRegisters + kFp32LoaderRegisters
 inline constexpr int kFp32BackwardKeys = 128;
 constexpr BackwardShape fp32_backward_shape(int d) { return {d <= 64 ? 64 : 32, kFp32BackwardKeys}; }
 
-// Both parts of one row or key.
+// Both split floats of one row or key.
 constexpr std::size_t fp32_part_bytes(int d) { return static_cast<std::size_t>(4 * d); }
 
 // Score gradients of a warpgroup's keys: each split float is [64 keys][64 rows], of which 32 are used at head dimension

@@ -102,7 +102,7 @@ struct Fp32BackwardConsumer {
     collect_share.template operator()<2 * kShares - 1, 0>();
   }
 
-  // Starts this tile's contribution to a slab of dV or dK: sums of left parts times rows.
+  // Starts this tile's contribution to a slab of dV or dK: probabilities or score gradients times rows of dO or Q.
   template <int kSlab>
   __device__ static __forceinline__ void start_gradient(Sums& sums, const LeftParts (&parts)[kGroups],
                                                         std::uint32_t rows) {

@@ -20,17 +20,17 @@ template <int kD>
 struct Fp32BackwardMemory {
   static constexpr BackwardShape kShape = fp32_backward_shape(kD);
   static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = kBackwardStages;
-  // Both parts of a tile.
+  // Both split floats of a tile.
   static constexpr std::uint32_t kKeyBytes = kKeys * fp32_part_bytes(kD), kRowBytes = kRows * fp32_part_bytes(kD),
                                  kFactBytes = fp32_fact_bytes(kShape);
   std::uint32_t base = shared_base();
 
-  __device__ __forceinline__ std::uint32_t k() const { return base; }              // [2 parts][keys][kD]
-  __device__ __forceinline__ std::uint32_t v() const { return base + kKeyBytes; }  // [2 parts][keys][kD]
-  // [2 parts][rows][kD]
+  __device__ __forceinline__ std::uint32_t k() const { return base; }              // [2 split floats][keys][kD]
+  __device__ __forceinline__ std::uint32_t v() const { return base + kKeyBytes; }  // [2 split floats][keys][kD]
+  // [2 split floats][rows][kD]
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + at_stage(stage, kRowBytes); }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
-  // Score gradients of a warpgroup's keys, [2 parts][64 keys][rows].
+  // Score gradients of a warpgroup's keys, [2 split floats][64 keys][rows].
   __device__ __forceinline__ std::uint32_t gradients(int consumer) const {
     return base + kGradientsAt + at_stage(consumer, 2 * kFp32GradientBytes);
   }
@@ -146,8 +146,9 @@ class TileSplitter {
     }
   }
 
-  // Called by all threads of the block. sizes: one word per warp, not reused. Returns true if this thread has 8
-  // neighbours, not all zeros, that are too small compared with the tile's largest element: the parts would lose bits.
+  // Called by all threads of the block. sizes: one word per warp, not reused. Returns true if the split floats would
+  // lose bits: this thread has 8 neighbours, not all zeros, that are too small compared with the tile's largest
+  // element.
   __device__ __forceinline__ bool split(unsigned char* to, float* scale, std::uint32_t sizes) const {
     LargestFinite largest;
     int smallest = INT_MAX;

@@ -21,7 +21,7 @@ struct Fp32Memory {
   static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // per tile of K or V
   static constexpr int kQPieces = kRows / kPieceRows;
   static_assert(kKeys % kPieceRows == 0 && kRows % kPieceRows == 0 && kPieces <= 4 && kPieceRows % 32 == 0);
-  // Bytes of one part. The second part of a tile follows the first.
+  // Bytes of the first split floats of a tile; the second ones follow.
   static constexpr std::uint32_t kQPart = kSlabsBytes<kRows, kD>, kKeyPart = kSlabsBytes<kKeys, kD>;
   static constexpr std::uint32_t kScales = fp32_tile_bytes(kD, kShape);
   static constexpr std::uint32_t kPieceScales = kScales + 4 * (kQStages * kRows + 2 * kStages * kKeys);

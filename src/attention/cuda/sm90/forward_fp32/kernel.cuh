@@ -19,8 +19,8 @@ namespace strobe::cuda::sm90 {
 
 // Softmax of the Hopper forward for fp32 for a thread's two rows. Probabilities are relative to the largest in their
 // tile, which is scaled to the top of fp16's range regardless of earlier tiles. The top is just below a power of two,
-// where two parts keep far more bits than elsewhere. A row with one key, or with one dominant key, therefore gets that
-// key's V.
+// where two split floats keep far more bits than elsewhere. A row with one key, or with one dominant key, therefore
+// gets that key's V.
 
 inline constexpr float kTopPower = 15;  // the largest probability of a row in a tile is at most 2^15
 inline constexpr float kFromTop = 0x1p-15f;
