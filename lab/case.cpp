@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kMostElements = std::int64_t{1} << 36;
 constexpr std::uint64_t kSeed = 28;
 
-// "b4 s16384 d64" as "4,16384,64"; other texts as they are.
+// Converts "b4 s16384 d64" to "4,16384,64"; returns other texts unchanged.
 std::string comma_text(std::string_view text) {
   if (!text.starts_with('b')) return std::string(text);
   std::string sizes[3];

@@ -1,4 +1,4 @@
-// The cases of the course and their inputs. The driver and its tests call.
+// The cases of the course and their inputs. Used by the driver and its tests.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The command line of strobe-lab. main.cpp calls.
+// The command line of strobe-lab. Used by main.cpp.
 #pragma once
 
 #include <optional>

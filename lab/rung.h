@@ -26,7 +26,7 @@ struct Launches {
   std::size_t shared_bytes = 0;  // dynamic shared memory of a block
 };
 
-// Times of one run, in seconds. If copies and kernels overlap, the parts of `total` add up to more than it. On the CPU
+// Times of one run, in seconds. If copies and kernels overlap, the last three add up to more than `total`. On the CPU
 // `kernel` equals `total`.
 struct Split {
   double total = 0;  // from the first copy to the last; without the next three

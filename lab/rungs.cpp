@@ -1,4 +1,4 @@
-// The list of rungs in the order of the ladder, and the reasons to refuse one. The driver calls.
+// The list of rungs in the order of the ladder, and the reasons to refuse one. Used by the driver.
 #include <fmt/format.h>
 
 #include <vector>
@@ -47,8 +47,7 @@ const Rung& find_rung(std::string_view name) {
     if (rung.name == name) return rung;
     names.push_back(rung.name);
   }
-  fail(ErrorCode::invalid_argument, "rung {}: there is none of that name; valid: {}", printable_value(name),
-       fmt::join(names, ", "));
+  fail(ErrorCode::invalid_argument, "rung {}: unknown name; valid: {}", printable_value(name), fmt::join(names, ", "));
 }
 
 std::string refusal_of(const Rung& rung, const Problem& problem) {

@@ -1,4 +1,4 @@
-// Runs one rung on a problem file, for `strobe solve --rung`. main.cpp calls.
+// Runs one rung on a problem file, for `strobe solve --rung`. Used by main.cpp.
 #pragma once
 
 #include <string>

@@ -2,8 +2,8 @@
 // inside.
 //
 // A tile of K and V is loaded once and used with every tile of Q. So the running maximum m, sum l and output O of a row
-// are in memory; they are loaded, updated and stored once per tile of keys. O is always normalised: after each tile it
-// is the attention over the keys so far. The five steps are functions, which the next GPU rung launches as kernels.
+// are in memory: each tile of keys loads, updates and stores them. O is always normalised: after each tile it is the
+// attention over the keys so far. The five steps are functions, which the next GPU rung launches as kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,8 +1,8 @@
 // Rung `five-kernels`: the five steps of the sequential program as five kernels, on tensors in the GPU's memory.
 //
-// As in the source, each kernel is launched as <<<1, 1>>>: one GPU thread computes a step of a tile, and a tile costs
-// five launches. Nothing is gained; the rung shows how slow a single GPU thread is. S and the tile's maxima and sums
-// are in global memory between the steps.
+// As in the source report, each kernel is launched as <<<1, 1>>>: one GPU thread computes a step of a tile, and a tile
+// costs five launches. Nothing is gained; the rung shows how slow a single GPU thread is. S and the tile's maxima and
+// sums are in global memory between the steps.
 #include "lab/cuda/host.h"
 #include "lab/cuda/runs.h"
 

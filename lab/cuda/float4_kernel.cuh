@@ -2,7 +2,7 @@
 // shared memory. Nothing else differs from `q-stationary`.
 //
 // A load of 16 bytes costs one instruction, as a load of 4 bytes does. For S a thread now issues 2 loads per 4
-// multiplications instead of 8. Tiles are [32][dim + 4]: rows stay aligned to 16 bytes, and the 8 threads that are
+// multiplications instead of 8. Tiles are [32][dim + 4], so rows stay aligned to 16 bytes. The 8 threads that are
 // served together start in 8 different groups of 4 banks. Shared memory at dim 64: 30,720 bytes. In an unnamed
 // namespace: float4.cu and fast_math.cu compile it with different flags.
 #pragma once

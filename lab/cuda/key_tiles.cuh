@@ -1,4 +1,4 @@
-// The host loop of the rungs from `shared` to `registers`, as the source has it: one launch per batch and tile of keys.
+// The host loop of the rungs from `shared` to `registers`, as in the source report: one launch per batch and key tile.
 #pragma once
 
 #include "lab/cuda/host.h"

@@ -1,4 +1,4 @@
-// GPU memory of one run, freed with this object. in_turn.cpp and streams.cpp call.
+// GPU memory of one run, freed with this object. Used by in_turn.cpp and streams.cpp.
 #pragma once
 
 #include <memory>

@@ -1,10 +1,10 @@
 // Rung `padded`: rows of a square are 33 floats apart instead of 32. Nothing else differs from `shared`.
 //
 // Shared memory has 32 banks; float i is in bank i % 32. When a warp reads K for S, thread x reads row x. With rows 32
-// floats apart all 32 addresses are in one bank and are read one after the other; 33 apart each is in a bank of its
-// own. The same holds for the writes that fill a tile. Padding costs one float per row: ten squares of 32 x 33 floats
-// are 42,240 bytes at dim 64, the figure of the source's report. An SM of a GTX 1080 has 96 KB: two such blocks, which
-// are also all the threads that it can hold.
+// floats apart all 32 addresses are in one bank, and the reads are serialised. With rows 33 floats apart they are in 32
+// banks. The same holds for the writes that fill a tile. Padding costs one float per row: ten squares of 32 x 33 floats
+// are 42,240 bytes at dim 64, the figure in the source report. An SM of a GTX 1080 has 96 KB, which holds two such
+// blocks. These are also all the threads that it can hold.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 

@@ -1,8 +1,8 @@
 // Rung `registers`: a row's maximum, sum and output are kept in the registers of the warp that computes the row.
 //
-// Warp y computes row y of a tile: each thread has one score, and shuffles give all of them the row's maximum and sum
-// without reading shared memory. O needs no tile: thread x keeps columns x, x + 32. Between launches m, l and O are
-// still in global memory. Shared memory: tiles of Q, K, V and a square of P, at dim 64 seven squares, 29,568 bytes.
+// Warp y computes row y of a tile, one score per thread. Shuffles give all threads the row's maximum and sum without
+// reading shared memory. O needs no tile: thread x keeps columns x, x + 32. Between launches m, l and O are still in
+// global memory. Shared memory: tiles of Q, K, V and a square of P, at dim 64 seven squares, 29,568 bytes.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 #include "lab/cuda/warp.cuh"

@@ -7,8 +7,8 @@
 // A tile [32, dim] is stored as dim / 32 squares of [32][kWidth] floats. A block has four tiles (Q, K, V, O) and two
 // squares (S, P): at dim 64 ten squares of 4,096 bytes, 40,960 bytes. When a warp reads K for S, its 32 threads read
 // addresses 32 floats apart. They are all in one bank, so the reads are serialised; the next rung removes this.
-// `unroll 1` keeps the loops rolled: unrolling is a rung of its own. The launch bounds of every rung ask for at most 32
-// registers, so that an SM holds two blocks and occupancy does not change from rung to rung by accident.
+// `unroll 1` keeps the loops rolled: unrolling is a rung of its own. The launch bounds of every rung limit a thread to
+// 32 registers. So an SM holds two blocks, and occupancy does not change from rung to rung by accident.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 

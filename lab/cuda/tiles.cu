@@ -1,9 +1,9 @@
 // Sweep over tile sizes: the kernel of rung `float4` with Br rows and Bc keys per tile and 16 warps per block. Unlike
 // the rungs it divides O by l once, after the last key.
 //
-// A warp computes Br / 16 rows, and a thread Bc / 32 keys of each: every float of K that is read serves Br / 16 rows,
-// and every float of Q serves Bc / 32 keys. Larger tiles read less, but need more registers and more shared memory, so
-// that fewer blocks fit on an SM.
+// A warp computes Br / 16 rows, and a thread Bc / 32 keys of each. Every float of K that is read serves Br / 16 rows;
+// every float of Q serves Bc / 32 keys. Larger tiles read less, but need more registers and shared memory, so that
+// fewer blocks fit on an SM.
 #include "lab/cuda/host.h"
 #include "lab/cuda/warp.cuh"
 #include "lab/experiments.h"

@@ -1,5 +1,5 @@
-// The chooser for cards that this machine need not have: the problem contains everything it needs from a GPU. Runs in
-// every build with CUDA, with a GPU and without.
+// The chooser for GPUs that this machine need not have: the problem contains everything that the chooser needs from a
+// GPU. Runs in every build with CUDA, with a GPU and without.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -40,11 +40,11 @@ class ChooseOnCuda : public testing::Test {
   }
 };
 
-// Ada and consumer Blackwell have 99 KB, Ampere's A100 163, Hopper 227.
+// Ada and consumer Blackwell have 99 KB of shared memory per block, Ampere's A100 163, Hopper 227.
 constexpr GpuFacts kHopper{90, 227 << 10, 132};
 constexpr GpuFacts kCards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
 
-// The portable kernel takes every type and head dimension on every card; the chooser selects it or a better one.
+// The portable kernel takes every type and head dimension on every GPU; the chooser selects it or a better one.
 TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
   for (const GpuFacts& card : kCards) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
@@ -76,7 +76,7 @@ std::string hopper_refusal(const Problem& problem) {
   return "not in the list";
 }
 
-// The Hopper kernels need rows of 16-byte vectors and all of the card's shared memory.
+// The Hopper kernels need rows of 16-byte vectors and all of the GPU's shared memory.
 TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   const auto& refusal = hopper_refusal;
   if (refusal(problem_of(128, DType::bf16, Pass::forward, kHopper)).find("sm_90a") != std::string::npos) {
@@ -165,7 +165,7 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
   };
   const std::pair<const char*, const char*> cases[] = {{"table", "tiles of 256 rows x 64 keys"},
                                                        {"128", "tiles of 128 rows x 128 keys"},
-                                                       {"64", "2 warpgroups in turns"},
+                                                       {"64", "2 warpgroups alternating"},
                                                        {"64x4", "keys split 4 ways"},
                                                        {"64x128", "keys split 7 ways"}};
   for (const auto& [tiles, words] : cases) EXPECT_NE(said(tiles).find(words), std::string::npos) << said(tiles);

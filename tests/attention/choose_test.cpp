@@ -91,7 +91,7 @@ TEST(Choose, UnknownNameListsTheValidOnes) {
   }
 }
 
-// A card that is too old for every kernel, or a build without CUDA: the chooser itself refuses.
+// A GPU that is too old for every kernel, or a build without CUDA: the chooser itself refuses.
 TEST(Choose, NoKernelOfADevice) {
   SmallProblem s;
   Problem problem = validate_query(s.attention, Pass::forward, {});

@@ -174,7 +174,7 @@ class CpuFlow : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
     isa_ = find_isa("amx", GetParam());
-    if (!isa_ || !isa_->forward_flow) GTEST_SKIP() << "no instruction set of this machine has steps that flow";
+    if (!isa_ || !isa_->forward_flow) GTEST_SKIP() << "no instruction set of this machine pipelines steps";
     options_.scale = options_.unit = 0.125f;
     options_.plain = true;
   }

@@ -435,7 +435,7 @@ TEST_P(CpuIsa, MultipliesRealNumbers) {
 // float64, with all bits of the values random. It has enough steps to reveal a sum that began with C, or a missing
 // part.
 TEST_P(CpuIsa, MultipliesPartsAsFp32) {
-  if (isa_->parts == 1) GTEST_SKIP() << "its elements are of one part";
+  if (isa_->parts == 1) GTEST_SKIP() << "its elements are not split";
   Random random(9);
   const int steps = rounded_up(128, isa_->k), m = isa_->m, n = isa_->n;
   Matrix rows(DType::fp32, m, steps), lanes(DType::fp32, n, steps);
@@ -468,7 +468,7 @@ TEST_P(CpuIsa, MultipliesPartsAsFp32) {
 // Panels of split floats report values that they cannot represent: the largest value of the rows is then tiny or huge.
 // They can represent zeros.
 TEST_P(CpuIsa, PartsTellOfValuesThatTheyCannotHold) {
-  if (isa_->parts == 1) GTEST_SKIP() << "its elements are of one part";
+  if (isa_->parts == 1) GTEST_SKIP() << "its elements are not split";
   Random random(10);
   for (const auto& [size, told] : {std::pair{0x1p-60f, true},
                                    {0x1p-42f, true},

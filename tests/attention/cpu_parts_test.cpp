@@ -82,7 +82,7 @@ TEST_F(CpuParts, KeepTheRuleWhereRowsDifferInSize) {
   }
 }
 
-// Inputs all large, all small, and small where the products of three matter: V, dO and K, or V, dO and Q.
+// Inputs all large, all small, and small in the three factors of dQ (V, dO and K) or of dK (V, dO and Q).
 TEST_F(CpuParts, KeepTheRuleWhateverTheSizeOfInputs) {
   struct Sizes {
     int q, k, v, d_o;
@@ -108,8 +108,8 @@ TEST_F(CpuParts, KeepTheRuleWhateverTheSizeOfInputs) {
   }
 }
 
-// One value anywhere that parts cannot represent makes the call equal, bit by bit, to that of the next lower set.
-// Without such a value the bits differ.
+// One value anywhere that split floats cannot represent makes the call equal, bit by bit, to that of the next lower
+// instruction set. Without such a value the bits differ.
 TEST_F(CpuParts, WhatTheyCannotHoldIsDoneWithoutThem) {
   const Case c = cases().back();
   EXPECT_NE(first_difference(run_on(kSet, Data(c)), run_on("avx512", Data(c))), "");

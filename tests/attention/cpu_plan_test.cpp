@@ -73,7 +73,7 @@ std::string lanes_of(int wide, int narrow, int rows) {
   }
   EXPECT_EQ(panels.lanes(), next) << rows;
   EXPECT_GE(next, rows);
-  EXPECT_LE(next, panels.count() * wide) << "more than there is room for";
+  EXPECT_LE(next, panels.count() * wide) << "more lanes than the panels have";
   return all;
 }
 

@@ -1,4 +1,5 @@
-// The linker does not check names of functions that are resolved at run time. Needs the toolkit, not a GPU.
+// The functions of cuBLAS that are resolved at run time exist: the linker does not check their names. Needs the
+// toolkit, not a GPU.
 #include "attention/standard/cuda/cublas_library.h"
 
 #include <gtest/gtest.h>

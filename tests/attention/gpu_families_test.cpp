@@ -1,7 +1,7 @@
-// One small case per family of GPU kernels: each tile kind and head dimension, split keys, every option and both orders
-// of dQ. Also fp32's planes and fallbacks, and the kernels of `standard`. tools/gpu-check runs it under
+// One small case per family of GPU kernels: each tile kind and head dimension, split keys, every option, both orders of
+// dQ, split floats of fp32 and their fallbacks, and the kernels of `standard`. tools/gpu-check runs it under
 // compute-sanitizer, which needs too long for anything larger. Each case has several tiles and a partial one. A kernel
-// that releases a stage incorrectly may still pass if each stage is filled only once; hopper has a separate case for
+// that releases a stage incorrectly may still pass if each stage is filled only once; `hopper` has a separate case for
 // that.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -22,10 +22,10 @@ namespace {
 struct Family {
   std::string name;
   Case c;
-  std::string forward{}, backward{};  // part of explain()'s text for the passes on a card with 227 KB; empty: not
+  std::string forward{}, backward{};  // part of explain()'s text for the passes on a GPU with 227 KB; empty: not
                                       // checked
   bool deterministic = true;
-  const char* shared_kb = nullptr;  // shared memory of the simulated card
+  const char* shared_kb = nullptr;  // shared memory of the simulated GPU
   std::string kernel = "flash2";
   bool tf32 = false;
   bool spread = false;  // adjacent rows of very different magnitudes
@@ -145,7 +145,7 @@ std::vector<Family> families() {
     family.kernel = "hopper";
     all.push_back(family);
   }
-  // So many rows of so many heads that the forward uses the tiles of a full card.
+  // So many rows of so many heads that the forward uses the tiles of a full GPU.
   struct FullCard {
     std::int64_t d, dv, heads, sq, sk;
     bool causal;
@@ -220,7 +220,7 @@ std::vector<Family> families() {
   return all;
 }
 
-// Simulates a card with this much shared memory until the end of the scope, if a value is given.
+// Simulates a GPU with this much shared memory until the end of the scope, if a value is given.
 class CardScope {
  public:
   explicit CardScope(const char* kilobytes) {

@@ -1,6 +1,6 @@
-// How the warpgroups and blocks of the Hopper backward share key tiles, on a GPU, against float64 and bit by bit. Up to
+// Work division of the Hopper backward between warpgroups and blocks, on a GPU, against float64 and bit by bit. Up to
 // head dimension 128 two warpgroups alternate row tiles with few heads. With many heads, and with ordered accumulation
-// of dQ, each owns part of the keys. Above, blocks work in pairs.
+// of dQ, each owns part of the keys. Above 128, blocks work in clusters of two.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -113,7 +113,7 @@ TEST_F(GpuHopperBackward, ExplainTellsTheTiles) {
         const bool in_turns = share_of(c) == Share::tiles && !deterministic;
         const char* const words = share_of(c) == Share::columns
                                       ? "x 128 keys, 2 warpgroups per block, clusters of 2 blocks, 2 stages"
-                                  : in_turns ? "x 64 keys, 2 warpgroups in turns, 4 stages"
+                                  : in_turns ? "x 64 keys, 2 warpgroups alternating on row tiles, 4 stages"
                                              : "x 128 keys, 2 warpgroups, 2 stages";
         EXPECT_NE(verdict.configuration.find(words), std::string::npos) << name << ": " << verdict.configuration;
       }
@@ -138,7 +138,7 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
   });
 }
 
-// One simulated card has more multiprocessors than the GPU, like a context that owns part of a card: more blocks than
+// One simulated GPU has more multiprocessors than the real one, like a context that owns part of a GPU: not all blocks
 // can be resident at a time. The other has one multiprocessor: one block does everything, in chunks of which the last
 // is short. The results are bitwise identical.
 TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {

@@ -1,6 +1,6 @@
-// Every tile shape of the Hopper forward on a GPU, both passes against float64. First the lines of its table, for which
-// the grid's cases are too short and have too few heads, then the small shapes, then keys that blocks share. Scores are
-// so large that a row depends on few keys: an extra or missing tile changes it by its own magnitude.
+// Every tile shape of the Hopper forward on a GPU, both passes against float64. First the rules of its table, for which
+// the grid's cases are too short and have too few heads, then the small shapes, then split keys. Scores are so large
+// that a row depends on few keys: an extra or missing tile changes it by its own magnitude.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -36,8 +36,8 @@ struct Tiles {
 
 std::ostream& operator<<(std::ostream& stream, const Tiles& tiles) { return stream << tiles.name; }
 
-// Two row tiles, the second partial. The test determines how many heads a line's shape needs. The seed is even, so that
-// bounds of packed sequences are given.
+// Two row tiles, the second partial. The test determines how many heads a rule needs. The seed is even, so that bounds
+// of packed sequences are given.
 Case two_tiles(const ForwardRule& rule, DType dtype) {
   Case c = case_from("h2 d{}/{} {} seed=30", rule.dims.d, rule.dims.dv, name_of(dtype));
   // Tiles of 192 rows that are not nearly full lose to smaller ones; 77 limits the oracle's time.

@@ -41,8 +41,8 @@ TEST(HopperConfig, EveryProblemHasTiles) {
         const ForwardConfig config = forward_config(facts_of(d, d, 1000, 1000, keys, uneven));
         EXPECT_GT(config.shape.consumers, 0) << d << ' ' << keys;
         EXPECT_LE(d, config.dims.d);
-        EXPECT_LE(config.dims.d, d < 64 ? 64 : d + 63) << "padded further than to the next kernel";
-        EXPECT_EQ(config.splits, 1) << "a full card splits nothing";
+        EXPECT_LE(config.dims.d, d < 64 ? 64 : d + 63) << "padded beyond the next head dimension";
+        EXPECT_EQ(config.splits, 1) << "keys are not split on a full GPU";
       }
     }
   }
@@ -102,7 +102,8 @@ TEST(HopperConfig, FewHeadsGetSmallTiles) {
     for (const bool uneven : {false, true}) {
       const ForwardConfig config = forward_config(facts_of(dims.d, dims.dv, 1, 4096, 4096, uneven));
       EXPECT_EQ(config.shape, small_shape(dims, 64)) << dims.d;
-      EXPECT_EQ(config.splits, uneven ? 4 : 2) << dims.d << ": 64 tiles of rows, a triangle half as long on the mean";
+      EXPECT_EQ(config.splits, uneven ? 4 : 2)
+          << dims.d << ": 64 row tiles; half as many key tiles on average under a causal mask";
     }
   }
   EXPECT_EQ(forward_config(facts_of(64, 64, 4, 4096, 4096, false)).shape, small_shape({64, 64}, 128)) << "128 tiles";
@@ -113,7 +114,7 @@ TEST(HopperConfig, FewHeadsGetSmallTiles) {
 TEST(HopperConfig, TilesCanBeForced) {
   const ForwardFacts facts = facts_of(128, 128, 2, 1024, 1000, true);
   EXPECT_EQ(forced_config(facts, 0, 1).shape, rule_of(facts));
-  EXPECT_EQ(forced_config(facts, 0, 8).splits, 1) << "the table's do not split";
+  EXPECT_EQ(forced_config(facts, 0, 8).splits, 1) << "shapes of the rules do not split keys";
   EXPECT_EQ(forced_config(facts, 128, 1).shape, small_shape({128, 128}, 128));
   EXPECT_EQ(forced_config(facts, 64, 8).shape, small_shape({128, 128}, 64));
   EXPECT_EQ(forced_config(facts, 64, 8).splits, 8);
@@ -129,7 +130,7 @@ TEST(HopperConfig, AWindowHasFewKeysToSplit) {
   EXPECT_GT(forward_config(facts).splits, 1);
 }
 
-// Few rows and many keys: every block gets work, and the card is full but not overfull.
+// Few rows and many keys: every block gets work, and the GPU is full but not overfull.
 TEST(HopperConfig, SplitsFillTheCard) {
   for (const int d : {64, 96, 128, 192, 256}) {
     for (const bool uneven : {false, true}) {
@@ -153,8 +154,8 @@ TEST(HopperConfig, ACounterHandsOutMoreTilesThanBlocks) {
   p.batch = 2, p.heads_q = 33, p.max_q = 300;
   EXPECT_TRUE(by_counter(forward_order(p, 128, 1), true, 132));
   EXPECT_FALSE(by_counter(forward_order(p, 192, 1), true, 132)) << "132 tiles";
-  EXPECT_TRUE(by_counter(forward_order(p, 192, 2), true, 132)) << "of split keys there are twice as many";
-  EXPECT_FALSE(by_counter(forward_order(p, 128, 1), false, 132)) << "all take as long";
+  EXPECT_TRUE(by_counter(forward_order(p, 192, 2), true, 132)) << "split keys double the tiles";
+  EXPECT_FALSE(by_counter(forward_order(p, 128, 1), false, 132)) << "all tiles take equally long";
 }
 
 TEST(HopperConfig, TheBackwardFitsTheCard) {
@@ -163,7 +164,7 @@ TEST(HopperConfig, TheBackwardFitsTheCard) {
       const BackwardConfig config = backward_config({d, heads, 1024, 132});
       EXPECT_LE(d, config.d);
       EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
-      EXPECT_EQ(config.shape.rows, backward_rows(config.d)) << "the workspace is by tiles of rows";
+      EXPECT_EQ(config.shape.rows, backward_rows(config.d)) << "row tiles determine the workspace";
     }
   }
 }
@@ -185,7 +186,8 @@ TEST(HopperConfig, TheBackwardTakesShortTilesWhereTheyLeaveTheCardEmpty) {
       EXPECT_EQ(shape(d - 8, 1, 1024), few);
     }
     const BackwardFacts in_order{64, 1, 1024, 132, uneven, true};
-    EXPECT_EQ(backward_config(in_order).shape, backward_shape(64, Share::keys)) << "tiles that wait for each other";
+    EXPECT_EQ(backward_config(in_order).shape, backward_shape(64, Share::keys))
+        << "ordered accumulation makes tiles wait for each other";
     EXPECT_EQ(shape(256, 1, 64).share, Share::columns);
     EXPECT_EQ(shape(256, 1000, 4096).share, Share::columns);
   }
@@ -213,7 +215,7 @@ TEST(HopperConfig, TheBackwardsGridHasWholeClusters) {
   EXPECT_EQ(backward_blocks(1, 2, 132), 2);
   EXPECT_EQ(backward_blocks(7, 2, 132), 8);
   EXPECT_EQ(backward_blocks(1000, 2, 132), 132);
-  EXPECT_EQ(backward_blocks(1000, 2, 131), 130) << "a block without another would never start";
+  EXPECT_EQ(backward_blocks(1000, 2, 131), 130) << "whole clusters only";
   EXPECT_EQ(backward_blocks(1000, 2, 1), 2);
 }
 
@@ -247,13 +249,13 @@ TEST(HopperConfig, TheBackwardHasATileMoreForEverySequenceOfAPackedHead) {
 
 TEST(HopperConfig, SectionsAreAsManyHeadsAsFitAndAlike) {
   EXPECT_EQ(section_heads(0, 100, 1000), 1);
-  EXPECT_EQ(section_heads(7, 0, 1000), 7) << "nothing to be kept";
-  EXPECT_EQ(section_heads(7, 5000, 1000), 1) << "not even one fits";
+  EXPECT_EQ(section_heads(7, 0, 1000), 7) << "no bytes to cache";
+  EXPECT_EQ(section_heads(7, 5000, 1000), 1) << "one head exceeds the budget";
   EXPECT_EQ(section_heads(10, 100, 1000), 10);
-  EXPECT_EQ(section_heads(11, 100, 1000), 6) << "10 and 1 would leave blocks idle";
-  EXPECT_EQ(section_heads(15, 100, 1000), 8) << "and 7";
-  EXPECT_EQ(section_heads(7, 100, 300), 3) << "and 3 and 1: 2 would be a third fewer";
-  EXPECT_EQ(section_heads(101, 100, 1000), 8) << "ten of 10, and 1 at the end";
+  EXPECT_EQ(section_heads(11, 100, 1000), 6) << "groups of 10 and 1 would leave blocks idle";
+  EXPECT_EQ(section_heads(15, 100, 1000), 8) << "groups of 8 and 7";
+  EXPECT_EQ(section_heads(7, 100, 300), 3) << "groups of 3, 3 and 1: 2 would be a third fewer";
+  EXPECT_EQ(section_heads(101, 100, 1000), 8) << "groups of 10 would leave a last group of 1";
   for (std::int64_t heads = 1; heads < 200; ++heads) {
     const std::int64_t section = section_heads(heads, 10, 1000), last = heads - (heads - 1) / section * section;
     EXPECT_LE(section, 100);
@@ -285,7 +287,7 @@ TEST(HopperConfig, EveryFp32ProblemHasTiles) {
       const Fp32Config config = fp32_config(facts_of(d, dv, 1000, 1000, 1000, false));
       EXPECT_GT(config.shape.consumers, 0) << d;
       EXPECT_EQ(config.d, std::max(d, dv) <= 64 ? 64 : 128);
-      EXPECT_EQ(config.splits, 1) << "a full card splits nothing";
+      EXPECT_EQ(config.splits, 1) << "keys are not split on a full GPU";
     }
   }
   EXPECT_GT(fp32_config(facts_of(64, 64, 8, 128, 65536, false)).splits, 1);

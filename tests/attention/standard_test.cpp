@@ -160,7 +160,7 @@ class CountingSink : public ProfileSink {
   ~CountingSink() override { profile_sink = nullptr; }
   void begin_scope(const char* name, ScopeKind kind) override {
     ++(kind == ScopeKind::matmul ? products : others)[name];
-    EXPECT_EQ(open++, 0) << name << " begins inside of another part";
+    EXPECT_EQ(open++, 0) << name << " begins inside another scope";
   }
   void end_scope() override { --open; }
 

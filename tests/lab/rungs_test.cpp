@@ -137,7 +137,7 @@ TEST_F(GpuLaunches, AreOnePerBatchAndTileOfKeysUntilQStationary) {
   EXPECT_EQ(launches_of("library", size).count, 0);
 }
 
-// The figure of the source's report: ten squares of 32 x 33 floats.
+// The figure in the source report: ten squares of 32 x 33 floats.
 TEST_F(GpuLaunches, Have42240BytesOfSharedMemoryIfPadded) {
   const Case size{"", 1, 32, 64};
   EXPECT_EQ(launches_of("shared", size).shared_bytes, 40960u);

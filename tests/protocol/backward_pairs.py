@@ -1,4 +1,4 @@
-"""The Hopper backward at head dimension 256 in 16 bits, by pairs of blocks: sm90/backward/pairs.cuh."""
+"""Models the Hopper backward at head dimension 256 in 16 bits, by clusters of two blocks: sm90/backward/pairs.cuh."""
 import random
 
 from protocol.backward import Sums, turn_of
@@ -25,8 +25,8 @@ class Block:
 
 
 def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
-    """shape: as in shapes.cpp. tickets: [(keys written, [row tiles])]. Both blocks work on each; after them come the row
-    tiles of `sums`, each taken by one block."""
+    """shape: as in shapes.cpp. tickets: [(keys written, [row tiles])]. Both blocks work on each. The row tiles
+    of `sums` follow; one block takes each."""
     groups, q_stages, d_o_stages = shape["consumers"], shape["stages"], shape["d_o_stages"]
     blocks = [Block(f"{name}.{rank} ", shape, version) for rank in range(shape["blocks"])]
     last = len(tickets) + len(sums.additions)

@@ -5,9 +5,8 @@ from protocol.world import Barrier, Broken, Ring, World
 
 
 def forward(world, shape, tiles, version):
-    """shape: (consumers, stages, stages of Q, whether the loop is rotated). tiles: [(key tiles, [used by each warpgroup],
-    clears)]. version: a key
-    of play-barriers' table."""
+    """shape: (consumers, stages, stages of Q, True if the loop is rotated). tiles: [(key tiles, [used by each warpgroup],
+    True if V's rows are cleared)]. version: a key of play-barriers' table."""
     consumers, stages, q_stages, rotates = shape
     passes, shares = version.startswith("passing"), version.startswith("shares")
     step, readers = (2, 1) if shares else (1, consumers)

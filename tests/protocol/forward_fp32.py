@@ -7,11 +7,11 @@ from protocol.world import Barrier, Ring, World
 
 def forward_fp32(world, shape, tiles, version):
     """shape: as in shapes.cpp. Splitter warps write the tiles themselves and exchange scale sizes and row tiles through
-    shared memory. The oldest piece that they hold is finished once the stream has named the next one."""
+    shared memory. Before it starts the next item, a splitter with all registers in use finishes its oldest one."""
     stages, q_stages, pieces, q_pieces = (shape[key] for key in ("stages", "q_stages", "pieces", "q_pieces"))
     held, consumers, warps = shape["held"], shape["consumers"], 3
     late = world.rng.choice([2 * pieces, 1000])  # items left when the next tile is found: counter or static order
-    # If the held pieces are tiles without keys, each needs a place, and so do the next tile and the one after it.
+    # Items in flight may be row tiles without keys. Each needs a slot, and so do the current and the next row tile.
     rows_held, sizes_held = (held + 1 if version == "few-rows" else 4), (1 if version == "one-size" else 2)
     held = 3 if version == "far-ahead" else held
     bars = {}
@@ -153,6 +153,6 @@ def try_forward_fp32(seed, shape, version, lockstep):
     world = World(rng, lockstep)
     tiles = forward_tiles(rng, shape["consumers"], shape["stages"])
     at = rng.randint(0, len(tiles))
-    tiles[at:at] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])  # here the stream is furthest ahead
+    tiles[at:at] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])  # with these the item stream is furthest ahead
     forward_fp32(world, shape, tiles, version)
     world.run(2000000)

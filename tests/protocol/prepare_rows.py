@@ -1,5 +1,5 @@
-"""Models how the blocks of a Hopper backward compute the facts of all rows before any block continues,
-sm90/backward/rows.cuh. Two such kernels run on a GPU that may not have room for all of their blocks."""
+"""Models the row preparation of the Hopper backward, sm90/backward/rows.cuh: no block continues before LSE and delta of
+all rows are stored. Two such kernels run on a GPU that may not have room for all of their blocks."""
 import random
 
 from protocol.world import Broken, World

@@ -1,5 +1,5 @@
-"""The simulator of a protocol: barriers, shared memory with tags of its contents, and agents (warps, producers, TMA) as
-coroutines that run in a random order. Also reads the shapes of the kernels."""
+"""Simulator of a barrier protocol: barriers, shared memory with tags of its contents, and agents (warps, producers, TMA)
+as coroutines that run in a random order. Also reads the shapes of the kernels."""
 import json
 import os
 import pathlib

@@ -39,7 +39,7 @@ inline bool outputs_are_known(const Problem& problem) {
   return problem.pass == Pass::forward ? problem.o.data != nullptr : problem.dq.data != nullptr;
 }
 
-// Reason why no CUDA kernel of this build takes the problem: the card is too old, or sizes exceed 32 bits. Empty if
+// Reason why no CUDA kernel of this build takes the problem: the GPU is too old, or sizes exceed 32 bits. Empty if
 // some kernel may take it.
 std::string common_refusal(const Problem& problem);
 

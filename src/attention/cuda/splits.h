@@ -20,7 +20,7 @@ constexpr int splits_with_tiles(std::int64_t key_tiles, std::int64_t most) {
   return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));
 }
 
-// Number of splits that fills the card's `slots`, with at least four key tiles each. Returns 1 unless `tiles` unsplit
+// Number of splits that fills the GPU's `slots`, with at least four key tiles each. Returns 1 unless `tiles` unsplit
 // row tiles leave at least half of the slots empty.
 constexpr int filling_splits(std::int64_t tiles, std::int64_t key_tiles, std::int64_t slots) {
   if (tiles == 0 || tiles * 2 > slots || key_tiles < 8) return 1;
@@ -49,8 +49,8 @@ inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
   return splits;
 }
 
-// Combines the partial results to O and LSE; does nothing if rows are not split. waits: in the kernel if its code is
-// Hopper's.
+// Combines the partial results to O and LSE; does nothing if rows are not split. waits: in_kernel requires machine code
+// for sm_90; older code does not wait in the kernel.
 void combine_splits(const OutputParams& params, const Splits& splits, DType dtype, void* stream, Waits waits);
 
 }  // namespace strobe::cuda

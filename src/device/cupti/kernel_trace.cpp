@@ -237,7 +237,7 @@ void KernelTrace::enter(std::uint64_t launcher) const {
 
 void KernelTrace::leave() const noexcept {
   std::uint64_t launcher = 0;
-  library().pop_id(kLauncher, &launcher);  // fails if nothing was entered; then nothing is to be left
+  library().pop_id(kLauncher, &launcher);  // fails, harmlessly, if nothing was entered
 }
 
 std::vector<GpuRecord> KernelTrace::finish() {

@@ -1,4 +1,4 @@
-// One vector per thread.
+// GELU and SwiGLU on CUDA, forward and backward: one vector per thread.
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_grid.h"

@@ -133,7 +133,7 @@ Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& s, const Plan& pl
                                                       s.timed ? kTimed : 1, results.data(), &found);
   cublas_lt().preference_destroy(preference);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
-    fail(ErrorCode::unsupported, "cuda: cuBLASLt has no product [{} x {}] [{} x {}] of {} to {}{}", s.n, s.k, s.k, s.m,
+    fail(ErrorCode::unsupported, "cuda: cuBLASLt has no matmul [{} x {}] [{} x {}] of {} to {}{}", s.n, s.k, s.k, s.m,
          name_of(s.in), name_of(s.out), s.bias_alignment > 0 ? " with a bias" : "");
   }
   check(status, "cublasLtMatmulAlgoGetHeuristic");
@@ -148,8 +148,8 @@ Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& s, const Plan& pl
 }
 
 Algorithms vary_tiles(cublasLtHandle_t handle, const Shape& s, const Plan& plan, const cublasLtMatmulAlgo_t& proposal) {
-  constexpr double kWorthIt = 1e9;    // operations: microseconds
-  constexpr std::size_t kTried = 14;  // tiles: xl's fastest tiles were among the first 13
+  constexpr double kWorthIt = 1e9;    // FLOPs; smaller matmuls take microseconds
+  constexpr std::size_t kTried = 14;  // tiles to time; the fastest for `xl` ranked among the first 13
   if (2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) < kWorthIt) return {};
   const std::uint32_t last_option = last_option_of(proposal);
   Algorithms found;

@@ -1,5 +1,5 @@
-// A block sums one strip of columns over every gridDim.y-th group of rows. If several blocks share a strip, a second
-// kernel adds their partial sums in a fixed order.
+// Column sums on CUDA. A block sums one strip of columns over every gridDim.y-th group of rows. If several blocks share
+// a strip, a second kernel adds their partial sums in a fixed order.
 #include <algorithm>
 #include <string>
 

@@ -1,4 +1,5 @@
-// One block per row: reads the logits once, keeps them in shared memory if they fit, and writes their gradient once.
+// Cross-entropy on CUDA, one block per row: reads the logits once, keeps them in shared memory if they fit, and writes
+// their gradient once.
 #include <cmath>
 
 #include "ops/cuda/element.cuh"

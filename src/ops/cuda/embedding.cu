@@ -1,5 +1,5 @@
-// One block per token. In the backward pass, the first occurrence of a token owns its table row and adds the gradients
-// of all occurrences in order. Without determinism, every token adds its gradient with atomics.
+// Embedding on CUDA, one block per token. In the backward pass, the first occurrence of a token owns its table row and
+// adds the gradients of all occurrences in order. Without determinism, every token adds its gradient with atomics.
 #include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"

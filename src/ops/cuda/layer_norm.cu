@@ -1,5 +1,5 @@
-// Forward: one block per row. Backward: blocks loop over rows with a grid stride and keep partial sums of the parameter
-// gradients, which a second kernel adds in a fixed order.
+// LayerNorm on CUDA. Forward: one block per row. Backward: blocks loop over rows with a grid stride and keep partial
+// sums of the parameter gradients, which a second kernel adds in a fixed order.
 #include <algorithm>
 
 #include "ops/cuda/element.cuh"

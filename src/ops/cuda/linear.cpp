@@ -1,6 +1,6 @@
-// Matmuls with cuBLASLt. The heuristic runs once per shape, and its answer is cached with the descriptors. If the place
-// searches tiles, the heuristic's proposals and others are timed once, and the fastest is kept. The fastest may change
-// from run to run, and the order of sums with it.
+// Matmuls with cuBLASLt. The heuristic runs once per shape, and its answer is cached with the descriptors. With
+// Place::searches_tiles the heuristic's proposals and other tiles are timed once, and the fastest is kept. The fastest
+// may change from run to run, and the order of sums with it.
 //
 // Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
 // kernels transpose them tile by tile and reach half the rate (docs/training.md). This file copies them transposed
@@ -42,7 +42,7 @@ unsigned alignment_of(const void* pointer, DType dtype, std::int64_t row_stride,
 
 void check_inner_sizes(const Product& p) {
   const std::int64_t a = p.a.transposed ? p.a.rows : p.a.cols, b = p.b.transposed ? p.b.cols : p.b.rows;
-  if (a != b) fail(ErrorCode::invalid_argument, "ops: a product of inner sizes {} and {}", a, b);
+  if (a != b) fail(ErrorCode::invalid_argument, "ops: matmul of inner sizes {} and {}; valid: equal sizes", a, b);
 }
 
 Shape shape_of(const Place& place, const Product& p) {
@@ -276,7 +276,7 @@ void multiply(const Place& place, const Product& product) {
   const Product p = along_k(place, product);
   const Shape shape = shape_of(place, p);
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
-    fail(ErrorCode::invalid_argument, "ops: a product [{} x {}] [{} x {}] on CUDA; valid: at least 1 each", shape.n,
+    fail(ErrorCode::invalid_argument, "ops: matmul [{} x {}] [{} x {}] on CUDA; valid: at least 1 each", shape.n,
          shape.k, shape.k, shape.m);
   }
   const auto [handle, plan] = prepare(place, p, shape);

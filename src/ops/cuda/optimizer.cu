@@ -1,4 +1,5 @@
-// AdamW in one pass over memory: 28 bytes per parameter, plus the copy. Norms in two stages, in a fixed order.
+// AdamW on CUDA in one pass over memory: 28 bytes per parameter, plus the copy. Gradient norms in two stages, in a
+// fixed order.
 #include <algorithm>
 
 #include "device/cuda/check.h"

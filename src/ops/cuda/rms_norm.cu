@@ -1,5 +1,6 @@
-// A block keeps several rows at a time in registers, one vector per thread, or processes wider rows one by one. In the
-// backward pass blocks keep partial sums of the weight gradient, which a second kernel adds in a fixed order.
+// RMSNorm on CUDA. A block keeps several rows at a time in registers, one vector per thread, or processes wider rows
+// one by one. In the backward pass blocks keep partial sums of the weight gradient, which a second kernel adds in a
+// fixed order.
 #include <algorithm>
 
 #include "device/gpu_facts.h"

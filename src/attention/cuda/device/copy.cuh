@@ -29,10 +29,10 @@ __device__ __forceinline__ Rows<T> rows_at(const Tensor& tensor, std::int64_t of
 template <int kColumns>
 inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 
-// Copies eight elements to one chunk. take() sends 16-bit elements with cp.async if the rows take vectors, otherwise
-// through registers. It loads fp32 elements into registers; put() splits and stores those later, so that other work can
-// run in between. The data is visible after the next block_sync(). Elements past `valid` become zeros. kAnyRows: rows
-// may not take vectors.
+// Copies eight elements to one chunk. take() sends 16-bit elements with cp.async if the rows allow 16-byte vectors,
+// otherwise through registers. It loads fp32 elements into registers; put() splits and stores those later, so that
+// other work can run in between. The data is visible after the next block_sync(). Elements past `valid` become zeros.
+// kAnyRows: rows may not allow vectors.
 template <class T, bool kAnyRows, int kPlaneBytes>
 struct ChunkCopy {
   float held[kIsFp32<T> ? 8 : 1];

@@ -5,9 +5,9 @@
 
 namespace strobe::cuda {
 
-// First word of Philox4x32-10 for the counter (b, h, i, j); identical to core/philox.h. The rounds that depend only on
-// the row or only on the key are computed once per row or key; the other seven rounds run per pair. The parameters
-// contain the precomputed round keys.
+// First word of Philox4x32-10 for the counter (b, h, i, j); identical to core/philox.h. Rounds that depend only on the
+// row or only on the key are computed once per row or key. The other seven rounds run per pair. The parameters contain
+// the precomputed round keys.
 struct Philox {
   static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
 

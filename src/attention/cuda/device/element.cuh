@@ -1,5 +1,5 @@
-// Element types of tensors in kernels (parts.h). Shared memory stores 16-bit elements unchanged; fp32 elements are
-// split floats with one plane per part.
+// Element types of tensors in kernels (parts.h). Shared memory stores 16-bit elements unchanged. fp32 elements are
+// split floats: a plane is the tile of all first floats, the next plane that of all second ones.
 #pragma once
 
 #include "attention/cuda/device/parts.h"

@@ -51,9 +51,10 @@ __device__ __forceinline__ RowScale group_scale(EachValue&& each_value) {
 // Factor that undoes the scales of two groups in their matmul. It is finite, so that zeros stay zeros.
 __device__ __forceinline__ float product_scale(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
 
-// Loads two tiles of fp32 rows (Q and dO, or K and V) to shared memory. A warp loads whole groups; rows take vectors.
-// `first` is the first row of the tiles, `used` the range of rows that matter. The others become zeros, so that they do
-// not affect any scale. `scales` is the address of the first tile's group scales, followed by the second's.
+// Loads two tiles of fp32 rows (Q and dO, or K and V) to shared memory. A warp loads whole groups; rows allow 16-byte
+// vectors. `first` is the first row of the tiles, `used` the range of rows that matter. The others become zeros, so
+// that they do not affect any scale. `scales` is the address of the first tile's group scales, followed by the
+// second's.
 template <class T, int kRows, int kColumns, int kWarps>
 __device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>& from_b, int first, Keys used,
                                             std::uint32_t tile_a, std::uint32_t tile_b, std::uint32_t scales) {

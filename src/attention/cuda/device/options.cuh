@@ -165,7 +165,7 @@ struct ScoreOptions {
 };
 
 // Destination of the softcap derivatives: none in the forward pass, registers in the backward pass. They are between 0
-// and 1 and multiply values that are then rounded to 16 bits, so two of them share a register, except in fp32.
+// and 1 and multiply values that are then rounded to 16 bits. So two of them share a register, except in fp32.
 struct NoSlopes {
   __device__ __forceinline__ void set(int, int, int, float) {}
 };

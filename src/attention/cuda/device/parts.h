@@ -7,10 +7,10 @@ namespace strobe::cuda {
 
 // Representations of an element:
 // whole: 16-bit elements, unchanged. The others represent an fp32 element by split floats.
-// full: three bf16 parts (3xBF16). Six of the nine MMAs give 24 bits; the other three are below the last of them.
-// scaled: two fp16 parts (2xFP16) of the element times a power of two. It scales the largest magnitude of a row, or of
-// a group of rows, to the top of fp16's range. Three of the four MMAs give 22 to 23 bits for half of the work. rounded:
-// only the first of these two parts, which has the 11 significant bits of TF32.
+// full: three bf16 floats (3xBF16). Six of the nine MMAs give 24 bits; the other three are below the last of them.
+// scaled: two fp16 floats (2xFP16) of the element times a power of two. It scales the largest magnitude of a row, or of
+// a group of rows, to the top of fp16's range. Three of the four MMAs give 22 to 23 bits for half of the work.
+// rounded: only the first of these two floats, which has the 11 significant bits of TF32.
 enum class Parts : std::uint8_t { whole, rounded, scaled, full };
 
 // Number of 16-bit planes in shared memory.
@@ -19,8 +19,9 @@ constexpr int planes_of(Parts parts) { return parts == Parts::full ? 3 : parts =
 // True if powers of two accompany the elements.
 constexpr bool has_scales(Parts parts) { return parts == Parts::scaled || parts == Parts::rounded; }
 
-// Number of powers of two below the largest element of a shared scale in which an element keeps all bits of its parts.
-// fp16 has 14 below 1 before it loses bits, and the largest is at least 2^14. The second part begins 12 further down.
+// Powers of two by which an element may be smaller than the largest element of its scale and keep all bits. The largest
+// is at least 2^14, and fp16 keeps all bits down to 2^-14: 28 powers for one float. The second float begins 12 powers
+// further down, which leaves 16.
 constexpr int kept_powers(Parts parts) { return parts == Parts::scaled ? 16 : 28; }
 
 // Representation for an fp32 problem: plain kernels, without score options, use the cheaper ones.
@@ -33,8 +34,8 @@ constexpr const char* text_of(Parts parts) {
   switch (parts) {
     case Parts::whole: return "";
     case Parts::rounded: return ", elements rounded to the 11 bits of tf32";
-    case Parts::scaled: return ", two scaled fp16 parts an element";
-    case Parts::full: return ", three bf16 parts an element";
+    case Parts::scaled: return ", two scaled fp16 parts per element";
+    case Parts::full: return ", three bf16 parts per element";
   }
   return "";
 }

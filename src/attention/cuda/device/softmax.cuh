@@ -9,8 +9,8 @@ namespace strobe::cuda {
 
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
-// From this |LSE| on, the rounding of scores as two parts would show in probabilities near 1, and the sum of
-// probabilities would show the rounding of three parts.
+// From this |LSE| on, probabilities near 1 show the rounding of scores from two split floats, and the sum of a row's
+// probabilities shows that from three.
 __device__ __forceinline__ bool is_large_lse(float lse) { return fabsf(lse) >= 16 && fabsf(lse) < -kMinusInfinity; }
 
 __device__ __forceinline__ float quad_max(float value) {
@@ -41,10 +41,10 @@ struct OnlineSoftmax {
     }
   }
 
-  // Replaces scores by probabilities relative to the running maximum and rescales the accumulated output to it.
-  // kCareful subtracts the maximum before it applies the factor, and sums each tile separately. Scores as low as
-  // -FLT_MAX need this because the factor would overflow them, and so does fp32, where the probability of the maximum
-  // must be exactly 1.
+  // Replaces scores by probabilities relative to the running maximum, and rescales the accumulated output to it. With
+  // kCareful it subtracts the maximum before it applies the factor, and sums each tile separately. Scores as low as
+  // -FLT_MAX need this, because the factor would overflow them. So does fp32, where the probability of the maximum must
+  // be exactly 1.
   template <bool kCareful, int kNt, int kOt, class Factors>
   __device__ __forceinline__ void weigh(float (&s)[kMt][kNt][4], float (&o)[kMt][kOt][4], const Factors& factors) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// fp32 on CUDA cores, one warp per row: no tensor cores, no shared memory, every feature. Fallback for cards on which
+// fp32 on CUDA cores, one warp per row: no tensor cores, no shared memory, every feature. Fallback for GPUs on which
 // the tiles of the tensor-core kernels do not fit, and an oracle for those kernels.
 #pragma once
 
@@ -20,7 +20,7 @@ void launch_forward(const Params& params, void* stream);
 std::size_t backward_bytes(std::size_t rows);
 void launch_backward(const BackwardParams& params, const DbiasSizes& dbias, void* workspace, void* stream);
 
-// flash2's plan for fp32 problems whose tiles do not fit the card.
+// flash2's plan for fp32 problems whose tiles do not fit the GPU.
 Plan plan(const Problem& problem);
 
 }  // namespace strobe::cuda::fp32

@@ -30,8 +30,8 @@ std::string map_refusal(const char* name, const ConstView& view);
 std::string input_refusal(const Problem& problem);
 std::string output_refusal(const Problem& problem);
 
-// Refuses a card with too little shared memory. No tile needs more than a Hopper has, so this is a simulated card in a
-// test or with STROBE_CUDA_SHARED_KB.
+// Refuses a GPU with too little shared memory: one simulated by a test or by STROBE_CUDA_SHARED_KB. No tile needs more
+// than a Hopper GPU has.
 std::string shared_refusal(const Problem& problem, std::size_t needed);
 
 // Refuses more than 31 bits of tiles of at least `least` rows or keys.

@@ -14,7 +14,7 @@ struct TensorSizes {
   std::int64_t batch, heads, rows, columns;
 };
 
-// Allocates and caches nothing.
+// Encodes a map on the host; allocates and caches nothing.
 CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_rows);
 
 inline TensorSizes q_sizes(const SequenceParams& p) { return {p.packed ? 1 : p.batch, p.heads_q, p.total_q, p.d}; }

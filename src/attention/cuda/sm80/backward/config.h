@@ -1,4 +1,5 @@
-// Tile sizes and plan of a backward launch. Pure functions of the problem and the card, for kernel, launch and tests.
+// Tile configuration of flash2's backward: constexpr functions of the problem and the GPU, used by kernels, launch and
+// tests.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace strobe::cuda::sm80 {
 // plain: rows of 16-byte vectors, no score options.
 // options: the same tiles with score options. 16-bit types only; a bias must have that type and rows of vectors.
 // general: everything. It needs at most 99 KB of shared memory in 16 bits. fp32 needs more beyond head dimension 64,
-// and runs on CUDA cores (fp32/) if the card has less.
+// and runs on CUDA cores (fp32/) if the GPU has less.
 enum class BackwardKind { plain, options, general };
 
 // A block owns `keys` keys and loops over tiles of `rows` rows. Each of the three matmuls has its own grid of warps;
@@ -57,8 +58,8 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, P
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
 }
 
-// Follows those if parts have scales: one power of two per 16 rows of Q, dO, K and V, and per 16 rows and the keys of a
-// warp for probabilities and score gradients.
+// If parts have scales, they follow: one power of two per 16 rows of Q, dO, K and V. Probabilities and score gradients
+// have one per 16 rows and the keys of a warp.
 constexpr std::size_t backward_scale_bytes(const BackwardShape& shape) {
   const int pieces = shape.warps / shape.score_warps;
   return sizeof(float) * static_cast<std::size_t>((2 * shape.rows + 2 * shape.keys + 2 * shape.rows * pieces) / 16);
@@ -112,7 +113,7 @@ constexpr BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& 
   return config;
 }
 
-// Configuration with three parts per element. It replaces fp32 kernels with scales where those would lose bits
+// Configuration with three split floats per element. It replaces fp32 kernels with scales where those would lose bits
 // (sm80/rows.cu).
 constexpr BackwardConfig exact_config(int d) {
   return planned(BackwardKind::general, padded_dim(kBackwardGeneralFp32Dims, d), {.fp32 = true});

@@ -1,6 +1,6 @@
-// Backward with mma.sync and cp.async. A block owns a key tile of one KV head and loops over the row tiles that use
-// those keys, for every query head of the group. dK and dV stay in registers; dQ is accumulated in global memory in
-// fp32. Scores and probabilities are recomputed from LSE.
+// flash2's backward with mma.sync and cp.async. A block owns a key tile of one KV head and loops over the row tiles
+// that see it, for every query head of the group. The block keeps dK and dV in registers and accumulates dQ in global
+// memory in fp32. It recomputes scores and probabilities from LSE.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -11,9 +11,9 @@
 
 namespace strobe::cuda::sm80 {
 
-// Key tile of a block. With `deterministic`, blocks of a head start in the order of their dQ additions, regardless of
-// the hardware's block order. With a lower-triangular mask the last keys start first, since they have the fewest rows,
-// the last ones.
+// Key tile of a block. With `deterministic` a work counter assigns the tiles: the blocks of a head then start in the
+// order of their dQ additions, whatever the hardware's block order. With a bound on the right (causal) the last key
+// tile starts first: only the last rows see it.
 struct BackwardPlace {
   int b, head, tile;  // head of K and V
 
@@ -90,8 +90,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   const std::uint32_t s_do = s_q + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [stages][rows][kD]
   const std::uint32_t s_p = s_do + static_cast<std::uint32_t>(args.stages) * kRowBytes;  // [rows][keys]
   const std::uint32_t s_ds = s_p + kTileBytes<T, kRows, kKeys>;                          // [rows][keys]
-  const std::uint32_t s_bias = s_ds + kTileBytes<T, kRows, kKeys>;                       // [warps][score tile of a
-                                                                                         // warp]
+  const std::uint32_t s_bias = s_ds + kTileBytes<T, kRows, kKeys>;                       // [warps][score tile]
   constexpr int kPieces = kShape.warps / kShape.score_warps;
   const GroupScales<kRows, kKeys, kPieces> scales(s_bias);  // shares the memory of the bias
 
@@ -219,8 +218,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
       block_sync();
       if (args.deterministic && added && threadIdx.x == 0)
-        release(added, added_turn + 1);  // all warps have issued its
-                                         // additions
+        release(added, added_turn + 1);  // all warps have issued its additions
       const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
       std::uint32_t seen = 0;
       if (args.deterministic) {  // loaded early; needed after three matmuls
@@ -268,7 +266,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     if (args.deterministic && threadIdx.x == 0) release(added, added_turn + 1);
   }
 
-  // Keys past the length get zeros.
+  // Stores dK and dV; keys past the sequence's length get zeros.
 #pragma unroll
   for (int m = 0; m < kGradKeys / 16; ++m) {
 #pragma unroll

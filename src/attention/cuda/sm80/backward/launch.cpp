@@ -42,7 +42,7 @@ DbiasBy dbias_by(const DbiasShape& shape, const Problem& problem) {
   return problem.deterministic || one_row ? DbiasBy::summed : DbiasBy::added;
 }
 
-// Plans dbias. If a separate kernel sums it, selects enough parts to fill the card.
+// Plans dbias. If a separate kernel sums it, selects enough parts to fill the GPU.
 void plan_dbias(const BackwardConfig& config, const Problem& problem, BackwardTiles& tiles) {
   const auto size = [&](std::size_t i) { return static_cast<std::int32_t>(problem.dbias.shape[i]); };
   const DbiasShape shape{size(0), size(1), size(2), size(3)};
@@ -116,7 +116,7 @@ struct BackwardPlan {
     return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}{}{}",
                        kind, config.d, config.shape.rows, config.shape.keys, config.shape.warps, config.stages,
                        tiles.deterministic ? "added in order" : "added in any order", text_of(config.parts),
-                       has_scales(config.parts) ? ", or three bf16 ones where rows differ too much in size" : "");
+                       has_scales(config.parts) ? ", or three bf16 ones if rows differ too much in size" : "");
   }
 
   void run(const Problem& problem, void* workspace) const {

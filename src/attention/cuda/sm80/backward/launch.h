@@ -1,5 +1,5 @@
-// Arguments and launches of the sm80 backward, which flash2 runs on every card: row kernels (sm80/rows.cu), key tiles,
-// rounding of dQ, then the gradients of bias and sinks.
+// Arguments and launches of the sm80 backward, which flash2 runs on every GPU. Order: row kernels (sm80/rows.cu), key
+// tiles, rounding of dQ, then the gradients of bias and sinks.
 #pragma once
 
 #include "attention/cuda/params.h"
@@ -38,8 +38,7 @@ struct BackwardTiles {
   bool exact_delta = false;   // with dropout or few keys: computes delta from the probabilities instead of the rounded
                               // O, in rows where the difference shows (sums.cuh)
   DbiasBy dbias_by = DbiasBy::nothing;
-  std::int64_t tiles_per_head = 0;  // packed batch: row tiles of all sequences, plus one per sequence for a partial
-                                    // tile
+  std::int64_t tiles_per_head = 0;  // packed batch: row tiles per head, plus one per sequence
   DbiasShape dbias;                 // if it is wanted
   std::int32_t dbias_parts = 1;     // parts that separate blocks sum; added in a fixed order
 };

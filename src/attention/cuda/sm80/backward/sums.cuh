@@ -198,8 +198,8 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
 }
 
 // Gradient of a bias that several batches, heads or rows share. A block owns a tile of dbias and recomputes the score
-// gradients of all that share it. If dbias has too few tiles to fill the card, a block has only a part of them. The
-// order is fixed.
+// gradients of all that share it. If dbias has too few tiles to fill the GPU, a block sums only one part of them. The
+// order of the sums is fixed.
 
 struct DbiasArgs {
   BackwardArgs backward;

@@ -1,4 +1,4 @@
-// Plans a forward launch from the problem and the card.
+// Chooses kernel kind, tile shape, stages and splits of flash2's forward.
 #include "attention/cuda/sm80/forward/config.h"
 
 #include <algorithm>

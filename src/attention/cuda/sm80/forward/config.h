@@ -1,4 +1,5 @@
-// Tile sizes and plan of a forward launch. Pure functions of the problem and the card, for kernel, launch and tests.
+// Tile configuration of flash2's forward: a function of the problem and the GPU, used by the kernel, its launch and
+// tests.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +47,8 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, Parts parts) {
   return {64, 64, 4, 2, false};
 }
 
-// Shared memory: the Q tile, then `stages` tiles of K and of V. If parts have scales, one for each of their rows
-// follows; with `options`, the bias of a tile of scores, if any.
+// Shared memory: the Q tile, then `stages` tiles of K and of V, then one scale per row of these if the type has scales.
+// With `options` the bias of a tile of scores follows, if any.
 constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, Parts parts, int stages) {
   return static_cast<std::size_t>(2 * planes_of(parts) * d + (has_scales(parts) ? 4 : 0)) *
          (shape.rows + 2 * stages * shape.keys);

@@ -1,6 +1,6 @@
-// Forward with mma.sync and cp.async. A block owns a row tile of one head. Each warp owns 16 or 32 of the rows and
-// keeps their scores, probabilities and output in registers. The loop visits keys from the right, so that masked tiles
-// come first.
+// flash2's forward with mma.sync and cp.async. A block owns a row tile of one head. Each warp owns 16 or 32 of the rows
+// and keeps their scores, probabilities and output in registers. The loop visits keys from the right, so that masked
+// tiles come first.
 #pragma once
 
 #include "attention/cuda/device/bias_tile.cuh"
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Scales scales(s_v + kKeyBytes, kShape.rows, kKeys);  // if the type has scales; then there is one stage
 
   const int warp_row = warp_index() * kWarpRows;
-  const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 rows below
+  const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 rows further down
   const bool warp_works = kKind != ForwardKind::small || first_row + warp_row < rows;
 
   float o[kMt][kD / 8][4];

@@ -1,4 +1,4 @@
-// Arguments and launch of the sm80 forward, which flash2 runs on every card.
+// Arguments and launch of the sm80 forward, which flash2 runs on every GPU.
 #pragma once
 
 #include "attention/cuda/params.h"

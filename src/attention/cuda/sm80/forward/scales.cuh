@@ -71,10 +71,9 @@ __device__ __forceinline__ void scale_columns(float (&s)[kMt][kNt][4], std::uint
   }
 }
 
-// Multiplies probabilities by the scales of V, then scales each row to the top of fp16's range. Two parts keep 2^-39 of
-// the largest value. Only the largest value of probability * scale in the row is a safe reference: rows of V may have
-// any magnitude, and the largest of them may have the smallest probabilities. `units` receives the factors for the
-// matmul of each row with V.
+// Multiplies probabilities by the scales of V, then scales each row to the top of fp16's range. Two split floats keep
+// 2^-39 of the largest value. Only the largest value of probability * scale in the row is a safe reference. The largest
+// rows of V may have the smallest probabilities. `units` receives the factors for the matmul of each row with V.
 template <int kMt, int kNt>
 __device__ __forceinline__ void take_scales_of_v(float (&weights)[kMt][kNt][4], float (&units)[kMt][2],
                                                  std::uint32_t scales) {

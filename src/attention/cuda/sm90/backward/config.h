@@ -1,4 +1,5 @@
-// Tiles of the Hopper backward: pure functions of the problem, for kernel, launch, explain and tests.
+// Tile configuration of the Hopper backward: constexpr functions of the problem, used by the kernels, their launch,
+// `strobe explain` and tests.
 #pragma once
 
 #include <algorithm>
@@ -9,15 +10,16 @@
 
 namespace strobe::cuda::sm90 {
 
-// What the two warpgroups that multiply divide among them.
-// keys: of 128 each has 64. Weights and their gradients are left operands as they lie in its registers.
-// columns: of dK and dV, of which registers hold no more than half. Each computes the scores of half the rows, and they
-// exchange them through shared memory. Two blocks form a cluster; each has keys of its own and half the columns of dQ.
-// tiles: of rows, in turns, all with the same 64 keys, so that a walk takes half the time. Each has dK and dV of its
-// own; they are added at the end.
+// How the two consumer warpgroups divide the work.
+// keys: each owns 64 of 128 keys. P and dS are A operands directly from its registers.
+// columns: each owns half of the columns of dK and dV; its registers hold no more. Each computes the scores of half of
+// the rows, and they exchange P and dS through shared memory. Two blocks form a cluster; each has its own keys and half
+// of the columns of dQ.
+// tiles: both own the same 64 keys and alternate on row tiles, which halves the time of a walk. Each accumulates dK and
+// dV of its own; the sums are added at the end.
 enum class Share { keys, columns, tiles };
 
-// A block owns `keys` keys and walks tiles of `rows` rows. One warp more loads for both warpgroups.
+// A block owns `keys` keys and walks tiles of `rows` rows. A producer warpgroup loads for both consumers.
 struct BackwardShape {
   int rows, keys;
   Share share = Share::keys;
@@ -28,14 +30,14 @@ struct BackwardShape {
 // Blocks per cluster. They walk the same row tiles, each with keys of its own.
 constexpr int cluster_blocks(const BackwardShape& shape) { return shape.share == Share::columns ? 2 : 1; }
 
-// Keys of a cluster: a tile of keys as tickets count them.
+// Keys of a cluster: one key tile of the work counter.
 constexpr int cluster_keys(const BackwardShape& shape) { return cluster_blocks(shape) * shape.keys; }
 
-// Stages: tiles of Q, and of dO, in flight for each tile of rows that is worked on.
+// Stages: pipeline stages of Q, and of dO, per row tile in progress. With Share::tiles two row tiles are in progress.
 inline constexpr int kBackwardConsumers = 2, kBackwardStages = 2;
 inline constexpr int kBackwardThreads = 128 * (kBackwardConsumers + 1);
-// Registers of a thread that multiplies, and of one that loads: together no more than what the block starts with, 168 a
-// thread, or a warpgroup would wait for them without end.
+// setmaxnreg targets per thread of consumers and producer. Together they must not exceed the 168 per thread that the
+// block starts with, or a warpgroup would wait forever.
 inline constexpr int kBackwardConsumerRegisters = 240, kBackwardProducerRegisters = 24;
 inline constexpr int kPairConsumerRegisters = 232, kPairProducerRegisters = 40;  // Share::columns
 constexpr bool backward_registers_suffice(int consumer, int producer) {
@@ -44,17 +46,17 @@ constexpr bool backward_registers_suffice(int consumer, int producer) {
 static_assert(backward_registers_suffice(kBackwardConsumerRegisters, kBackwardProducerRegisters) &&
               backward_registers_suffice(kPairConsumerRegisters, kPairProducerRegisters));
 
-// Head dimensions that have a kernel; smaller ones are padded to the next by the copy engine, with zeros.
+// Padded head dimensions with a kernel. TMA fills missing columns with zeros.
 inline constexpr int kBackwardDims[] = {64, 128, 256};
 
-// Of a tile, whatever the warpgroups share: sums of dQ lie by it.
+// Rows per tile, the same for every Share: the layout of the dQ sums depends on it.
 constexpr int backward_rows(int d) { return d <= 64 ? 128 : 64; }
 
 constexpr BackwardShape backward_shape(int d, Share share) {
   return {backward_rows(d), share == Share::keys ? 128 : 64, share};
 }
 
-// Warpgroups that work on the same tile of rows.
+// Consumer warpgroups that work on the same row tile.
 constexpr int sharers_of(const BackwardShape& shape) { return shape.share == Share::tiles ? 1 : kBackwardConsumers; }
 
 constexpr int stages_of(const BackwardShape& shape) { return kBackwardStages * kBackwardConsumers / sharers_of(shape); }
@@ -68,9 +70,9 @@ constexpr int score_places(const BackwardShape& shape) {
   return shape.share == Share::keys ? 2 : shape.share == Share::tiles ? 4 : 6;
 }
 
-// dQ of a row tile leaves the consumers through shared memory, and one thread of the producer warpgroup adds it to
-// global memory by bulk reduction. Otherwise the consumers add it by vector reductions: there is no shared memory left,
-// or each warpgroup has row tiles of its own.
+// True if dQ of a row tile leaves the consumers through shared memory. One thread of the producer warpgroup then adds
+// it to global memory by bulk reduction. Otherwise the consumers add it by vector reductions: shared memory is full, or
+// each warpgroup has its own row tiles.
 constexpr bool reduces_in_bulk(const BackwardShape& shape) { return shape.share == Share::keys; }
 
 inline constexpr int kBackwardBarrierBytes = 256, kPairBarrierBytes = 512;
@@ -87,22 +89,22 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape) {
 }
 
 struct BackwardConfig {
-  int d = 0;  // padded, of Q and K as of V
+  int d = 0;  // padded; the same for Q, K and V
   BackwardShape shape{};
   std::size_t shared_bytes = 0;
 };
 
 struct BackwardFacts {
   int d = 0;               // the larger head dimension, at most 256
-  std::int64_t heads = 0;  // of K and V, of all sequences
+  std::int64_t heads = 0;  // KV heads of all sequences
   std::int64_t max_k = 0;
   int multiprocessors = 1;
   bool uneven = false;         // rows see different numbers of keys: a mask, or lengths
-  bool deterministic = false;  // parts of dQ are added in order
+  bool deterministic = false;  // dQ is accumulated in a fixed order
 };
 
-// So few tiles of 64 keys that the longest walk is what a call takes, which 64 keys halve. Measured on an H200: one to
-// a multiprocessor, or two where walks differ.
+// True if there are so few tiles of 64 keys that the longest walk over row tiles determines the time. Alternating
+// warpgroups halve it. Measured on an H200: one tile per multiprocessor, or two if walks differ in length.
 constexpr bool leaves_card_empty(const BackwardFacts& facts) {
   return facts.heads * ceil_div(facts.max_k, 64) <= std::int64_t{facts.uneven ? 2 : 1} * facts.multiprocessors;
 }
@@ -113,7 +115,7 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
     config.d = dim;
     if (facts.d <= dim) break;
   }
-  // In order, each tile of keys waits for the one before it: fewer, larger ones take less, however few there are.
+  // Ordered accumulation makes each key tile wait for the previous one: fewer, larger tiles are then faster.
   const bool alternates = leaves_card_empty(facts) && !facts.deterministic;
   const Share share = config.d > 128 ? Share::columns : alternates ? Share::tiles : Share::keys;
   config.shape = backward_shape(config.d, share);
@@ -121,12 +123,12 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
   return config;
 }
 
-// So many blocks at most are started together, so that no counter must be zero before. They find room beside another
-// kernel, such as one that sends gradients, instead of waiting for its end.
+// Largest grid of a cooperative launch, which needs no cleared counters. It leaves a quarter of the GPU free: the
+// blocks fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
 constexpr std::int64_t most_together(int multiprocessors) { return std::int64_t{multiprocessors} * 3 / 4; }
 
-// Blocks of the grid: whole clusters, as many as the card holds at a time, no more than there is work for. units: what
-// single blocks can work on at the same time.
+// Number of blocks: whole clusters, no more than can run at the same time and no more than have work. `units` counts
+// work items for single blocks.
 constexpr std::int64_t backward_blocks(std::int64_t units, int cluster, int multiprocessors) {
   return std::min<std::int64_t>(ceil_div(units, cluster), std::max(multiprocessors / cluster, 1)) * cluster;
 }

@@ -1,3 +1,4 @@
+// Hopper backward kernels for head dimension 128; launch.cpp calls them.
 #include "attention/cuda/sm90/backward/launch_kernels.cuh"
 
 namespace strobe::cuda::sm90 {

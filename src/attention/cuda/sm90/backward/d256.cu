@@ -1,3 +1,4 @@
+// Hopper backward kernel for head dimension 256, in clusters of two blocks; launch.cpp calls it.
 #include "attention/cuda/sm90/backward/launch_kernels.cuh"
 
 namespace strobe::cuda::sm90 {

@@ -1,5 +1,5 @@
-// dQ of a tile of rows as the consumers of the Hopper backward hold it, and its fp32 sum in global memory, which lies
-// in the order of their registers: [consumer][group of four accumulators][thread of the warpgroup][4].
+// dQ of a row tile in the registers of the Hopper backward's consumers, and its fp32 sum in global memory. Both have
+// the order [consumer][group of four accumulators][thread of the warpgroup][4]. Used by kernel.cuh and rows.cuh.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -8,25 +8,25 @@
 
 namespace strobe::cuda::sm90 {
 
-// One of two: 64 rows of the tile, or all 64 rows and half of the columns. Each warpgroup has one, or, where they share
-// tiles of rows, both.
+// Half of a row tile's dQ: 64 of 128 rows, or half of the columns of 64 rows. Each consumer warpgroup has one half,
+// with Share::tiles both.
 template <int kD>
 struct DqPiece {
   static constexpr int kThreads = kBackwardConsumers * 128;
-  static constexpr int kRows = backward_rows(kD);  // of the tile
+  static constexpr int kRows = backward_rows(kD);  // per row tile
   static constexpr bool kSplitsRows = kRows == 128;
   static constexpr int kColumns = kSplitsRows ? kD : kD / 2, kCount = kColumns / 2;
 
   __device__ static __forceinline__ int first_row(int piece) { return kSplitsRows ? piece * 64 : 0; }
   __device__ static __forceinline__ int first_column(int piece) { return kSplitsRows ? 0 : piece * kColumns; }
 
-  // thread: of the warpgroup.
+  // thread: index in the warpgroup.
   __device__ static __forceinline__ int offset(int piece, int group, int thread) {
     return piece * (kRows * kD / 2) + (group * 128 + thread) * 4;
   }
 
   __device__ static __forceinline__ void add(float* sum, const float (&dq)[kCount], int piece, int thread) {
-    float* const first = sum + offset(piece, 0, thread);  // one address register, and immediate offsets from it
+    float* const first = sum + offset(piece, 0, thread);  // one address register with immediate offsets
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
       const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
@@ -35,7 +35,7 @@ struct DqPiece {
   }
 };
 
-// The sum of a tile of rows that the sequence reaches into.
+// fp32 dQ sum of a row tile that begins before the end of its sequence.
 template <int kD>
 __device__ __forceinline__ float* dq_sum_of(const RowTilesArgs& args, const Sequence& sequence, const RowTile& place) {
   constexpr int kRows = DqPiece<kD>::kRows;

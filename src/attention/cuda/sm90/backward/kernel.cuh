@@ -1,9 +1,10 @@
-// Backward on wgmma and TMA, head dimensions up to 128; pairs.cuh has the kernel for 256. A block takes key tiles of a
-// KV head one after another and iterates over the row tiles that use them, for every query head of the group. dK and dV
-// stay in registers. dQ goes through shared memory and is added to global memory in fp32 by one thread of the producer
-// warpgroup (reduce.cuh); shapes without room for that add it from registers. Scores are computed transposed,
-// [keys][rows], so that P and dS are the register A operands of dV and dK. Only dS goes through shared memory, for dQ.
-// Each matmul is issued before the previous one's result is awaited, so that exponentials run under matmuls.
+// Hopper backward kernel on wgmma and TMA for head dimensions up to 128; pairs.cuh has the kernel for 256. A block
+// takes key tiles from the work counter. For each it iterates over the row tiles that see it, for every query head of
+// the group. The consumers keep dK and dV in registers. They write dQ to shared memory, and one thread of the producer
+// warpgroup adds it to global memory in fp32 (reduce.cuh). Shapes without room for that add it from registers. Scores
+// are computed transposed, [keys][rows], so P and dS are the register A operands of dV and dK. Only the matmul of dQ
+// reads dS from shared memory. Each matmul is issued before the previous one's result is awaited: exponentials overlap
+// with matmuls.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
@@ -16,7 +17,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// One of the two warpgroups that multiply.
+// One of the two consumer warpgroups.
 template <class T, int kD, BackwardShape kShape>
 struct BackwardConsumer {
   using Memory = BackwardMemory<kD, kShape>;
@@ -27,9 +28,9 @@ struct BackwardConsumer {
   // Its part of the scores, [64 keys][kScoreRows], and of dK and dV, [64 keys][kColumns].
   static constexpr int kScoreRows = kRows, kColumns = kD;
   using Work = BackwardWork<kRows, kKeys>;
-  // Whether registers do not suffice for scores, their gradients and rounded weights at a time, so that dV must wait.
+  // True if registers cannot hold S, dP and rounded P at the same time, so that the matmul of dV has to wait.
   static constexpr bool kRoundsLate = kScoreRows > 64;
-  // `deterministic` is ordered here, and not by the reducer.
+  // `deterministic`: without a reducer the consumers order the additions to dQ.
   static constexpr bool kOrders = !Memory::kReducesInBulk;
 
   const BackwardArgs& args;
@@ -39,9 +40,9 @@ struct BackwardConsumer {
   const int score_key = kShape.share == Share::keys ? consumer * 64 : 0;
   const bool speaks = thread == 0;  // the elected thread: arrives at the producer's barriers for its warpgroup
   RingPlace<2> ticket_at{};
-  RingPlace<kStages> at{};  // of Q and of dO
+  RingPlace<kStages> at{};  // stage of Q and of dO
   std::uint32_t keys_parity = 0;
-  int turn = kAlternates ? 2 * consumer : 0;  // of the two places for gradients of scores
+  int turn = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
 
   // Row tiles follow all key tiles, in a separate loop, which keeps their registers out of the loop over key tiles.
   __device__ __forceinline__ void run() {
@@ -68,7 +69,7 @@ struct BackwardConsumer {
   __device__ __forceinline__ void meet() const { barrier_sync(1, kBackwardConsumers * 128); }
   __device__ __forceinline__ int consumer_thread() const { return consumer * 128 + thread; }
 
-  // Those that work on the same tile of rows.
+  // Synchronizes the warpgroups that work on the same row tile.
   __device__ __forceinline__ int rows_barrier() const { return kAlternates ? 2 + consumer : 1; }
   __device__ __forceinline__ void meet_at_rows() const { barrier_sync(rows_barrier(), Memory::kReaders * 128); }
   __device__ __forceinline__ int rows_thread() const { return kAlternates ? thread : consumer_thread(); }
@@ -90,8 +91,8 @@ struct BackwardConsumer {
     }
   }
 
-  // Waited for here, where nothing else is left to do: a wait in the warp that loads, beside consumers that still had
-  // keys to add, hung one call in hundreds.
+  // Rounds dQ of a row tile once all key tiles of its KV head are added. Consumers wait for that here, with no key tile
+  // left to process. With the wait in the producer warp one call in hundreds hung.
   __device__ __forceinline__ void round(const RowTile& place) const {
     if (consumer_thread() == 0) {
       await_count(keys_done_of(args, place.b, place.head / args.params.group),
@@ -108,7 +109,8 @@ struct BackwardConsumer {
     wgmma_commit();
   }
 
-  // dQ takes the registers of the scores where it has as many: the compiler does not find this by itself.
+  // Registers for dQ: those of the scores if the counts match, otherwise `more`. The compiler does not reuse them by
+  // itself.
   template <int kCount>
   __device__ static __forceinline__ float (&dq_registers(float (&s)[kCount], float (&)[1]))[kCount] {
     return s;
@@ -136,13 +138,13 @@ struct BackwardConsumer {
       clear_rows_from<kKeys, kD, kBackwardConsumers>(memory.k(), keys_left, consumer_thread());
       clear_rows_from<kKeys, kD, kBackwardConsumers>(memory.v(), keys_left, consumer_thread());
     }
-    const bool rows_end = p.packed || p.lengths_q.data;  // where the tensors do not
+    const bool rows_end = p.packed || p.lengths_q.data;  // sequences may end before the tensors do
     const std::uint32_t own_keys = static_cast<std::uint32_t>(score_key) * 128;
 
-    std::uint32_t* added = nullptr;  // the tile of rows before, whose addition is to be told
+    std::uint32_t* added = nullptr;  // semaphore of the previous row tile, to be released
     std::uint32_t added_turn = 0;
-    std::uint32_t gradients[kScoreRows / 4];  // left operand of dK
-    int before = -1;                          // stage of its tile before, which dK is reading
+    std::uint32_t gradients[kScoreRows / 4];  // A operand of dK
+    int before = -1;                          // stage of the previous row tile, which the matmul of dK reads
     int head = work.head * p.group, tile = work.begin;
     const auto next_tile = [&] {
       if (++tile == work.end) {
@@ -152,7 +154,7 @@ struct BackwardConsumer {
     };
     const int row_tiles = p.group * (work.end - work.begin);
     for (int left = row_tiles; left > 0; --left) {
-      if (kAlternates && left % 2 == consumer) {  // the other's
+      if (kAlternates && left % 2 == consumer) {  // the other warpgroup's row tile
         at.move();
         next_tile();
         continue;
@@ -168,7 +170,7 @@ struct BackwardConsumer {
       wgmma_begin();
       multiply_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k() + own_keys, memory.q(stage), false);
       wgmma_commit();
-      wgmma_wait<1>(dk, gradients);  // of the tile before
+      wgmma_wait<1>(dk, gradients);  // dK of the previous row tile
       if (before >= 0) memory.q_free(before).arrive();
       before = stage;
       memory.d_o_full(stage).wait(at.parity);
@@ -195,7 +197,7 @@ struct BackwardConsumer {
       take_delta<kScoreRows>(d, s, memory.delta(stage));
       round_to_operand<T>(gradients, d);
       if constexpr (kRoundsLate) {
-        settle(gradients);  // before the weights
+        settle(gradients);  // dS before P
         settle(s);
         round_to_operand<T>(weights, s);
         add_to_dv(dv, weights, stage);
@@ -203,13 +205,13 @@ struct BackwardConsumer {
       store_operand<kKeys>(memory.gradients(turn), gradients, score_key, 0, thread);
       publish_stores();
       if constexpr (Memory::kReducesInBulk) {
-        // The fence covers dS and dQ of the previous row tile: a fence of its own for dQ costs 5 % at D 128.
+        // The fence also covers dQ of the previous row tile: a fence of its own for dQ costs 5 % at D 128.
         if (left < row_tiles) memory.dq_full(consumer).arrive();
       }
       meet_at_rows();
       if (kOrders && args.turns && added && rows_thread() == 0) release(added, added_turn + 1);
       const std::int64_t tile_index = row_tile_index(args, sequence, work.b, head, tile, kRows);
-      // Never with kAlternates (backward_config). The branches stay: without them ptxas spills at D 64.
+      // Never true with kAlternates (backward_config). The branches stay: without them ptxas spills at D 64.
       std::uint32_t seen = 0;
       if (kOrders && args.turns) {
         added = args.turns + tile_index;
@@ -226,7 +228,7 @@ struct BackwardConsumer {
       float more[Dq::kCount == kScoreRows / 2 ? 1 : Dq::kCount];
       float(&dq)[Dq::kCount] = dq_registers(s, more);
       float* const sum = args.dq_sum + tile_index * (kRows * kD);
-      if constexpr (kAlternates) {  // there are registers for one piece at a time
+      if constexpr (kAlternates) {  // registers suffice for one half of dQ at a time
         wgmma_begin();
         multiply_dq(dq, 0);
         wgmma_commit();
@@ -266,8 +268,8 @@ struct BackwardConsumer {
     }
   }
 
-  // Share::tiles: the first warpgroup gets the sum of dK, through the place of K and V, the second that of dV, through
-  // that of gradients of scores.
+  // Share::tiles: adds the two warpgroups' dK and dV. The first warpgroup gets dK, through the memory of K and V; the
+  // second gets dV, through the dS buffers.
   __device__ __forceinline__ void add_up(float (&dk)[kD / 2], float (&dv)[kD / 2]) const {
     static_assert(2 * Memory::kKeyBytes >= kD * 256 && 4 * Memory::kScoreBytes >= kD * 256);
     const auto give = [&](const float(&c)[kD / 2], std::uint32_t place) {
@@ -283,14 +285,14 @@ struct BackwardConsumer {
         for (int e = 0; e < 4; ++e) c[4 * i + e] += four[e];
       }
     };
-    meet();  // no product reads either place any more
+    meet();  // no MMA reads these buffers any more
     if (consumer == 0) {
       give(dv, memory.gradients(0));
     } else {
       give(dk, memory.k());
     }
     memory.exchanged().arrive();
-    memory.exchanged().wait(keys_parity ^ 1);  // walk() has turned it
+    memory.exchanged().wait(keys_parity ^ 1);  // walk() has flipped it
     if (consumer == 0) {
       take(dk, memory.k());
     } else {
@@ -300,10 +302,10 @@ struct BackwardConsumer {
     memory.keys_free().arrive();
   }
 
-  // Keys past the length get zeros.
+  // Stores dK and dV; keys past the sequence's length get zeros.
   __device__ __forceinline__ void store(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) const {
     const SequenceParams& p = args.params;
-    const int row = score_key + thread / 32 * 16 + lane_index() / 4;  // and 8 below
+    const int row = score_key + thread / 32 * 16 + lane_index() / 4;  // and row + 8
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {
       const bool valid = work.first_key + row + i / 2 % 2 * 8 < work.sequence.k_length;
@@ -323,7 +325,7 @@ struct BackwardConsumer {
   }
 };
 
-// nvcc takes no struct as a template argument of a kernel, and calls no function of the host's in one.
+// A kernel's template argument cannot be a struct in nvcc, and its code cannot call backward_shape(), a host function.
 template <int kD, Share kShare>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kShare);
 
@@ -339,7 +341,7 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
     prefetch_map(args.v_map);
     memory.begin_barriers();
   }
-  prepare_rows<T, kD>(args);  // its last barrier shows every thread those of begin_barriers() too
+  prepare_rows<T, kD>(args);  // its last barrier also publishes begin_barriers() to all threads
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
     give_registers<kBackwardProducerRegisters>();

@@ -1,5 +1,5 @@
-// Starts the Hopper backward, one kernel: rows first, then tiles of keys, then dQ rounded (d64.cu, d128.cu, d256.cu by
-// padded head dimension).
+// Launch of the Hopper backward: one kernel prepares the rows, processes the key tiles and rounds dQ. d64.cu, d128.cu
+// and d256.cu instantiate it by padded head dimension.
 #pragma once
 
 #include <cstddef>
@@ -25,10 +25,10 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
 
 void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace);
 
-std::string text_of(const BackwardLaunch& launch);  // for explain
+std::string text_of(const BackwardLaunch& launch);  // for `strobe explain`
 
-// Starts the kernel, all blocks together where rows have no tickets. False, and nothing has happened: they find no
-// room.
+// Launches the kernel, cooperatively if args.rows.ticket is null. Returns false without any effect if the blocks of a
+// cooperative launch do not fit on the GPU together.
 template <int kD>
 bool launch_backward_kernel(const BackwardLaunch& launch, const BackwardArgs& args, std::int64_t blocks);
 

@@ -1,4 +1,4 @@
-// The launch of one padded head dimension; each d<d>.cu instantiates it, so that they compile side by side.
+// Launches the kernels of one padded head dimension. Each d<d>.cu instantiates it, so that they compile in parallel.
 #pragma once
 
 #include "attention/cuda/launch_kernel.cuh"

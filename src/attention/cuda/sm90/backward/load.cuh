@@ -1,6 +1,6 @@
-// The warp that loads in the Hopper backward: it takes tickets and brings K, V and the tiles of Q and dO. One lane
-// speaks to the copy engine; LSE and delta go through the registers of all, so that racecheck, which does not see what
-// a bulk copy's barrier orders, can follow them.
+// Producer warp of the Hopper backward: takes tickets and loads K, V and the tiles of Q and dO by TMA, from one lane.
+// LSE and delta go through the registers of all lanes: racecheck does not follow the order that a bulk copy's mbarrier
+// establishes.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -38,7 +38,7 @@ struct BackwardLoader {
         count_up(keys_done_of(args, work.b, work.head));
       }
     }
-    for (; ticket < backward_tickets(args); ticket = take()) hand_on(ticket);  // for dQ the consumers load themselves
+    for (; ticket < backward_tickets(args); ticket = take()) hand_on(ticket);  // consumers load the dQ sums themselves
     hand_on(ticket);
     if constexpr (Memory::kReducesInBulk) note({.tile = RowTileNote::kEnd});
   }
@@ -90,7 +90,7 @@ struct BackwardLoader {
   }
 
   __device__ __forceinline__ void load_q(const Work& work, int head, int tile) {
-    constexpr int kPieces = Memory::kFactBytes / 16 / 32;  // of 16 bytes, to a lane
+    constexpr int kPieces = Memory::kFactBytes / 16 / 32;  // 16-byte chunks per lane
     const Barrier full = memory.q_full(q_at.stage);
     memory.q_free(q_at.stage).wait(q_at.parity ^ 1);
     const std::int64_t index = row_tile_index(args, work.sequence, work.b, head, tile, kRows);

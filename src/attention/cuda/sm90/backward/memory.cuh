@@ -1,4 +1,4 @@
-// Where things lie in a block's shared memory in the Hopper backward.
+// Shared-memory layout of the Hopper backward up to head dimension 128. Used by producer, consumers and reducer.
 #pragma once
 
 #include "attention/cuda/sm90/backward/config.h"
@@ -10,11 +10,11 @@ namespace strobe::cuda::sm90 {
 template <int kD, BackwardShape kShape>
 struct BackwardMemory {
   static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = stages_of(kShape);
-  static constexpr int kReaders = sharers_of(kShape);  // of a stage: warpgroups
+  static constexpr int kReaders = sharers_of(kShape);  // warpgroups that read a stage
   static constexpr std::uint32_t kKeyBytes = kSlabsBytes<kKeys, kD>, kRowBytes = kSlabsBytes<kRows, kD>,
                                  kScoreBytes = kSlabsBytes<kKeys, kRows>, kFactBytes = kRows * 8;
   static constexpr bool kReducesInBulk = reduces_in_bulk(kShape);
-  static constexpr std::uint32_t kDqBytes = kReducesInBulk ? kRows * kD * 4 / kBackwardConsumers : 0;  // of a consumer
+  static constexpr std::uint32_t kDqBytes = kReducesInBulk ? kRows * kD * 4 / kBackwardConsumers : 0;  // per consumer
   std::uint32_t base = shared_base();
 
   __device__ __forceinline__ std::uint32_t k() const { return base; }              // [keys][kD]
@@ -22,9 +22,9 @@ struct BackwardMemory {
   // [rows][kD]
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + stage * kRowBytes; }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
-  // Of scores, [keys][rows]; written in turns. Share::tiles: 2 and 3 are the second warpgroup's.
+  // dS, [keys][rows], two buffers in alternation. Share::tiles: 2 and 3 are the second warpgroup's.
   __device__ __forceinline__ std::uint32_t gradients(int turn) const { return base + kScoresAt + turn * kScoreBytes; }
-  // dQ of the row tile, a consumer's part, in register order.
+  // A consumer's half of dQ of the row tile, in register order.
   __device__ __forceinline__ std::uint32_t dq(int consumer) const {
     return base + kDqAt + static_cast<std::uint32_t>(consumer) * kDqBytes;
   }
@@ -32,7 +32,7 @@ struct BackwardMemory {
   __device__ __forceinline__ std::uint32_t delta(int stage) const { return lse(stage) + kRows * 4; }
   __device__ __forceinline__ std::uint32_t ticket(int stage) const { return base + kBarriersAt + 192 + stage * 4; }
 
-  // "full": bytes have come. "free": all readers have read.
+  // "full": the data has arrived. "free" (empty): all readers have read it.
   __device__ __forceinline__ Barrier k_full() const { return barrier(0); }
   __device__ __forceinline__ Barrier v_full() const { return barrier(1); }
   __device__ __forceinline__ Barrier keys_free() const { return barrier(2); }
@@ -43,8 +43,8 @@ struct BackwardMemory {
   __device__ __forceinline__ Barrier ticket_full(int stage) const { return barrier(3 + 4 * kStages + stage); }
   __device__ __forceinline__ Barrier ticket_free(int stage) const { return barrier(5 + 4 * kStages + stage); }
 
-  // Share::tiles: every thread has left the other warpgroup its sums. Not a barrier by number: after one racecheck
-  // reported some of the reads, in packed batches alone, while it follows every thread's arrival here.
+  // Share::tiles: every thread has stored its sums for the other warpgroup. An mbarrier at which every thread arrives,
+  // because with a named barrier racecheck reported some of the reads in packed batches.
   __device__ __forceinline__ Barrier exchanged() const { return barrier(7 + 4 * kStages); }
 
   // kReducesInBulk: a consumer has written its part of dQ; the bulk reduction has read it.
@@ -59,11 +59,11 @@ struct BackwardMemory {
   __device__ __forceinline__ void begin_barriers() const {
     k_full().begin(1);
     v_full().begin(1);
-    // Share::tiles exchanges sums there: every thread, as at q_free.
+    // Share::tiles: every thread arrives after the exchange of sums, as at q_free.
     keys_free().begin(kBackwardConsumers * (kShape.share == Share::tiles ? 128 : 1));
     for (int stage = 0; stage < kStages; ++stage) {
-      q_full(stage).begin(33);              // the copy, and a warp's ordinary stores
-      q_free(stage).begin(kReaders * 128);  // every thread, for racecheck: it follows no arrival for others
+      q_full(stage).begin(33);              // TMA, and the ordinary stores of a warp
+      q_free(stage).begin(kReaders * 128);  // every thread: racecheck does not follow one arrival on behalf of others
       d_o_full(stage).begin(1);
       d_o_free(stage).begin(kReaders);
     }

@@ -32,7 +32,7 @@ struct PairMemory {
   static constexpr int kD = kPairDim, kRows = kPairShape.rows, kKeys = kPairShape.keys, kStages = 2;  // stages of Q
   static constexpr std::uint32_t kTileBytes = kSlabsBytes<kKeys, kD>, kScoreBytes = kSlabsBytes<kKeys, kRows>,
                                  kFactBytes = kRows * 8;
-  static_assert(kRows == 64 && kKeys == 64);  // a tile of rows is as large as one of keys
+  static_assert(kRows == 64 && kKeys == 64);  // row tiles and key tiles have the same size
   std::uint32_t base = shared_base();
 
   __device__ __forceinline__ std::uint32_t k() const { return base; }
@@ -96,7 +96,7 @@ struct PairMemory {
   }
 };
 
-// The warp that loads.
+// The producer warp.
 struct PairLoader {
   using Memory = PairMemory;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kD = Memory::kD;
@@ -233,8 +233,8 @@ struct PairConsumer {
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const unsigned rank = cluster_rank();
   const int score_row = consumer * kScoreRows, column = consumer * kColumns;
-  const bool elected = thread == 0;            // arrives for the warpgroup
-  Count tickets{}, tiles_done{}, keys_done{};  // tiles_done: row tiles, the double buffers of Q, P and dS
+  const bool elected = thread == 0;            // arrives for its warpgroup
+  Count tickets{}, tiles_done{}, keys_done{};  // tiles_done: row tiles; selects the buffers of Q, P and dS
 
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
@@ -296,7 +296,7 @@ struct PairConsumer {
     if (others_left < kKeys) clear_rows_from<kKeys, kD / 2, 2>(memory.k_other(), others_left, consumer_thread());
   }
 
-  // dQ of the previous row tile.
+  // Issues the dQ matmuls of the previous row tile.
   __device__ __forceinline__ void start_dq(float (&dq)[kDqColumns / 2]) const {
     const Count before{tiles_done.n - 1};
     const int turn = before.stage();
@@ -310,7 +310,7 @@ struct PairConsumer {
     wgmma_commit();
   }
 
-  // dQ of a row tile is computed: releases both blocks' dS and adds dQ to global memory.
+  // After the dQ matmuls of a row tile: releases both blocks' dS and adds dQ to global memory.
   __device__ __forceinline__ void finish_dq(const float (&dq)[kDqColumns / 2], int turn,
                                             std::uint32_t tile_index) const {
     if (elected) {
@@ -344,9 +344,9 @@ struct PairConsumer {
     const std::uint32_t own_columns = static_cast<std::uint32_t>(column / 64) * kSlabBytes<kRows>;
     const int own_key = first_key(work);
 
-    std::uint32_t* added = nullptr;  // `deterministic`: the semaphore of the row tile that was added, to be counted up
+    std::uint32_t* added = nullptr;  // `deterministic`: semaphore of the row tile added last, not yet incremented
     constexpr std::uint32_t kNone = ~0u;
-    std::uint32_t index_before = kNone;  // of the row tile whose dQ is still to be added
+    std::uint32_t index_before = kNone;  // row tile whose dQ is not yet added
     std::uint32_t turn_before = 0;
     float dq[kDqColumns / 2];
 #pragma unroll
@@ -378,7 +378,7 @@ struct PairConsumer {
         start_dq(dq);
       } else {
         wgmma_begin();
-        wgmma_commit();  // an empty group, so that the waits below count alike
+        wgmma_commit();  // an empty group, so that the waits below count the same groups
       }
       memory.d_o_full().wait(d_o_parity);
       wgmma_begin();
@@ -446,10 +446,10 @@ struct PairConsumer {
     }
   }
 
-  // Keys past the length get zeros.
+  // Stores dK and dV; keys past the sequence's length get zeros.
   __device__ __forceinline__ void store(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) const {
     const SequenceParams& p = args.params;
-    const int row = thread / 32 * 16 + lane_index() / 4;  // and 8 below
+    const int row = thread / 32 * 16 + lane_index() / 4;  // and row + 8
     const int own_key = first_key(work), written = work.keys_written - static_cast<int>(rank) * kKeys;
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {

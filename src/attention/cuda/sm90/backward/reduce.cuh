@@ -1,6 +1,6 @@
-// The thread that adds dQ to global memory in the Hopper backward: for each row tile it adds both consumers' parts from
-// shared memory by bulk reduction (cp.reduce.async.bulk), so that the consumers issue no global reductions and wait for
-// none. `deterministic` orders the additions here.
+// Reducer of the Hopper backward: one thread of the producer warpgroup adds dQ of each row tile to global memory. It
+// adds both consumers' halves from shared memory by bulk reduction (cp.reduce.async.bulk). So the consumers neither
+// issue global reductions nor wait for them. `deterministic` orders the additions here.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -9,12 +9,12 @@
 
 namespace strobe::cuda::sm90 {
 
-// A row tile, from the producer to the reducer.
+// A row tile, from the producer warp to the reducer.
 struct RowTileNote {
   static constexpr std::uint32_t kEnd = ~0u;  // no more row tiles
-  std::uint32_t tile = 0;                     // its index among all, row_tile_index()
-  std::uint32_t turn = 0;                     // `deterministic`: additions to the tile before this one
-  std::int32_t unit = -1;                     // the last row tile of a key tile: that of batch and KV head, else -1
+  std::uint32_t tile = 0;                     // row_tile_index()
+  std::uint32_t turn = 0;                     // `deterministic`: number of additions to the tile before this one
+  std::int32_t unit = -1;                     // at the last row tile of a key tile: index of batch and KV head; else -1
 };
 
 template <int kD, BackwardShape kShape>
@@ -25,7 +25,7 @@ struct BackwardReducer {
   const BackwardArgs& args;
   const Memory& memory;
   RingPlace<2> note_at{};
-  std::uint32_t parity = 0;  // of dQ
+  std::uint32_t parity = 0;  // phase of dq_full
 
   __device__ __forceinline__ void run() {
     for (RowTileNote note; (note = next_note()).tile != RowTileNote::kEnd;) {

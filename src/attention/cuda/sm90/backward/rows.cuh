@@ -1,4 +1,5 @@
-// What the Hopper backward does row by row: before the tiles, LSE and delta as they take them; after them, dQ rounded.
+// Row phases of the Hopper backward: LSE and delta before the key tiles, rounding of dQ after them. kernel.cuh and
+// pairs.cuh call them.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -13,7 +14,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// 16 rows of a tile, by a warp. Sums and counters begin at zero here.
+// One warp prepares 16 rows of a tile: stores LSE and delta, clears the dQ sum. It also clears the counters.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int64_t strip) {
   constexpr int kRows = DqPiece<kD>::kRows, kStrips = kRows / 16;
@@ -21,7 +22,7 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   const int lane = lane_index();
   if (lane == 0) {
     if (strip == 0) *args.ticket = 0;
-    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // there is a strip for each of them
+    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // there is at least one strip for each
   }
   const RowTile place(args, static_cast<unsigned>(strip / kStrips));
   const int of_tile = static_cast<int>(strip % kStrips), first = of_tile * 16;
@@ -29,7 +30,7 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   if (place.tile * kRows >= sequence.q_length) return;
   const std::int64_t index = row_tile_index(args, sequence, place.b, place.head, place.tile, kRows);
   if (args.turns && lane == 0 && of_tile == 0) args.turns[index] = 0;
-  float lse[2];  // of rows lane / 4 and 8 below, as delta; on its way while that is computed
+  float lse[2];  // rows lane / 4 and lane / 4 + 8, as delta; the loads overlap with it
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = place.tile * kRows + first + lane / 4 + 8 * h;
@@ -46,25 +47,25 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   float* facts = args.row_facts + index * (2 * kRows) + first;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    facts[row + 8 * h] = lse[h] == kMinusInfinity ? -kMinusInfinity : lse[h] * kLog2E;  // weights become 0
+    facts[row + 8 * h] = lse[h] == kMinusInfinity ? -kMinusInfinity : lse[h] * kLog2E;  // +inf makes P 0
     facts[kRows + row + 8 * h] = delta[h];
   }
 }
 
-// All rows, by all warps of all blocks; no block goes on before all is done. Where the blocks are on the GPU together,
-// warps share the pieces evenly. Else tickets do, and the pieces are counted: whoever has one works on it and waits for
-// nobody, so that this ends however few of the blocks there is room for at a time.
+// Prepares all rows with all warps of the grid; no block returns before all rows are done. In a cooperative launch
+// warps divide the pieces evenly. Otherwise they take pieces from a work counter and count the completed ones. A warp
+// that holds a piece never waits, so this ends however few blocks are resident.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   const RowFactsArgs& rows = args.rows;
   const bool together = !rows.ticket;
-  // Tells the first lane. A warp asks once after the last piece.
+  // Lane 0 gets the result. A warp asks once more after the last piece.
   const auto ask = [&] { return lane_index() == 0 ? ask_for_ticket(rows.ticket, rows.pieces | 1u << 31) : 0u; };
   const unsigned warps = gridDim.x * (kBackwardThreads / 32);
   unsigned done = 0;
   for (unsigned piece = together ? blockIdx.x * (kBackwardThreads / 32) + warp_index() : same_for_warp(ask());
        piece < rows.pieces;) {
-    const unsigned next = together ? piece + warps : ask();  // on its way while this one is worked on
+    const unsigned next = together ? piece + warps : ask();  // requested while this piece is processed
     const std::int64_t first = std::int64_t{piece} * rows.strips_of_piece;
     const std::int64_t end = min(first + rows.strips_of_piece, rows.strips);
     for (std::int64_t strip = first; strip < end; ++strip) prepare_strip<T, kD>(args, strip);
@@ -74,12 +75,12 @@ __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   if (together) return cooperative_groups::this_grid().sync();
   warp_sync();
   if (lane_index() == 0) count_up(rows.ticket + 1, done);
-  block_sync();  // a thread that asks without pause beside others that count hung calls before
+  block_sync();  // keeps the polling thread away from warps that still count; without this barrier calls hung
   if (threadIdx.x == 0) await_count(rows.ticket + 1, rows.pieces);
   block_sync();
 }
 
-// A tile's sum on its way to the L2 cache, a line a thread at a time; more may be added to it meanwhile.
+// Prefetches a row tile's dQ sum to the L2 cache, one line per thread and step. Other blocks may still add to it.
 template <int kD>
 __device__ __forceinline__ void fetch_dq_sum(const RowTilesArgs& args, const RowTile& place, int thread) {
   using Dq = DqPiece<kD>;
@@ -93,8 +94,8 @@ __device__ __forceinline__ void fetch_dq_sum(const RowTilesArgs& args, const Row
   }
 }
 
-// By DqPiece<kD>::kThreads threads. Sums were made in the L2 cache, so that is where they are read from. Rows past the
-// length get zeros.
+// Rounds and stores dQ of a row tile, by DqPiece<kD>::kThreads threads. Loads bypass L1: reductions update the sums in
+// L2. Rows past the sequence's length get zeros.
 template <class T, int kD>
 __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, int thread) {
   using Dq = DqPiece<kD>;

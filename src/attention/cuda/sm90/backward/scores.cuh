@@ -1,5 +1,5 @@
-// Weights and gradients of scores in the Hopper backward, both transposed: [64 keys][kRows rows] of a warpgroup as
-// products leave them. So what belongs to a row of the problem belongs to a column here.
+// P and dS of the Hopper backward, both transposed: accumulators [64 keys][kRows rows] of a warpgroup. LSE and delta of
+// a row therefore apply to a column. Called by kernel.cuh and pairs.cuh.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -7,7 +7,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// Scores to weights. lse: of the first row, in shared memory, in powers of two.
+// Replaces scores by probabilities. lse: shared-memory address of the first row's LSE * log2(e).
 template <int kRows>
 __device__ __forceinline__ void weigh(float (&s)[kRows / 2], std::uint32_t lse, float factor) {
   const std::uint32_t mine = lse + static_cast<std::uint32_t>(lane_index() % 4 * 8);
@@ -22,7 +22,8 @@ __device__ __forceinline__ void weigh(float (&s)[kRows / 2], std::uint32_t lse, 
   }
 }
 
-// Weights that are not there become 0. key: this thread's first, the other is 8 below; first_row: of these columns.
+// Sets masked probabilities to 0. key: this thread's first key, the other is key + 8; first_row: row of the first
+// column.
 template <int kRows>
 __device__ __forceinline__ void mask_weights(float (&s)[kRows / 2], const Sequence& sequence, int key, int first_row) {
   const int row = first_row + lane_index() % 4 * 2;
@@ -42,7 +43,7 @@ __device__ __forceinline__ void mask_weights(float (&s)[kRows / 2], const Sequen
   }
 }
 
-// d: gradients of weights, become those of scores.
+// Replaces dP in `d` by dS = P (dP - delta). delta: shared-memory address of the first row's value.
 template <int kRows>
 __device__ __forceinline__ void take_delta(float (&d)[kRows / 2], const float (&weights)[kRows / 2],
                                            std::uint32_t delta) {

@@ -1,4 +1,4 @@
-// Tiles of a backward call as its kernels and its workspace count them, whatever their elements are.
+// Number of tiles of a backward call, for kernels and workspace of all element types.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace strobe::cuda::sm90 {
 
-// Of rows, or of keys. A packed batch has one more for every sequence of a head: it may begin within a tile. `p` is
-// SequenceParams or, before there are any, the Problem.
+// Row tiles or key tiles. Sequences of a packed batch may begin within a tile, so each head has an extra tile per
+// sequence. `p` is SequenceParams or, before they exist, the Problem.
 struct TileCount {
-  std::int64_t of_sequence;  // the longest
-  std::int64_t of_head;      // all sequences of a packed batch
-  std::int64_t all;          // places in the workspace
+  std::int64_t of_sequence;  // longest sequence
+  std::int64_t of_head;      // packed batch: all sequences
+  std::int64_t all;          // tiles in the workspace
 
   template <class Sizes>
   TileCount(const Sizes& p, int tile, std::int64_t heads, std::int64_t longest, std::int64_t total)

@@ -1,6 +1,6 @@
-// What a block of the Hopper backward does next: tiles of keys are taken by tickets, so that blocks that are done
-// early take more, and so that with `deterministic` a tile only ever waits for tiles that were taken before it. In 16
-// bits tiles of rows, whose dQ is rounded, come after all tiles of keys, and wait for them likewise.
+// Work items of the Hopper backward. Blocks take key tiles from a work counter, so blocks that finish early take more.
+// With `deterministic` a tile waits only for tiles taken before it. For 16 bits the row tiles whose dQ is rounded
+// follow all key tiles and wait for them.
 #pragma once
 
 #include "attention/cuda/device/dq_tiles.cuh"
@@ -16,7 +16,7 @@ __device__ __forceinline__ unsigned backward_tickets(const KeyTilesArgs& args) {
   return backward_tiles(args) + args.dq_tickets;
 }
 
-// The index-th tile of rows of all query heads.
+// The index-th row tile of all query heads.
 struct RowTile {
   int tile, head, b;
 
@@ -28,20 +28,20 @@ struct RowTile {
   }
 };
 
-// Where the tiles of keys that a query head uses are counted.
+// Counts the completed key tiles of a KV head.
 __device__ __forceinline__ std::uint32_t* keys_done_of(const RowTilesArgs& args, int b, int head_kv) {
   return args.keys_done + static_cast<std::int64_t>(b) * args.params.heads_kv + head_kv;
 }
 
-// A tile of keys of one KV head, and the tiles of rows [begin, end) that use them.
+// A key tile of one KV head, and the row tiles [begin, end) that see it.
 template <int kRows, int kKeys>
 struct BackwardWork {
   int b, head, tile;  // head: of K and V
 
  private:
-  // Within a section of heads those of all heads go side by side, from the first keys on: under a causal mask these
-  // have the most rows. With `deterministic` from the last, which is the order in which they add to dQ: under a causal
-  // mask a tile of keys then starts with the rows whose turn it is.
+  // Order within an L2 swizzle group: tile by tile, all heads for each. It starts at the first keys, which have the
+  // most rows under a causal mask. With `deterministic` and a bound on the right it starts at the last keys, because dQ
+  // is accumulated in that order. A key tile then begins with row tiles whose turn it is.
   __device__ __forceinline__ void place(const KeyTilesArgs& args, unsigned ticket) {
     const auto tiles = static_cast<unsigned>(args.key_tiles), heads = static_cast<unsigned>(args.params.heads_kv),
                section = static_cast<unsigned>(args.section_heads);
@@ -62,7 +62,7 @@ struct BackwardWork {
 
  public:
   Sequence sequence;
-  int first_key, keys_written;  // of this tile
+  int first_key, keys_written;  // this tile
   int begin = 0, end = 0;
 
   __device__ __forceinline__ BackwardWork(const KeyTilesArgs& args, unsigned ticket)

@@ -1,5 +1,5 @@
-// Tiles of the Hopper backward for fp32: pure functions of the problem, for kernels, launch, explain and tests. An
-// element is split into two fp16 parts times a power of two (device/parts.h).
+// Tile configuration of the Hopper backward for fp32: constexpr functions of the problem, used by the kernels, their
+// launch, `strobe explain` and tests. An element is split into two fp16 floats times a power of two (device/parts.h).
 #pragma once
 
 #include <cstddef>
@@ -26,10 +26,11 @@ static_assert(kBackwardConsumers * kFp32ConsumerRegisters + kFp32LoaderRegisters
 inline constexpr int kFp32BackwardKeys = 128;
 constexpr BackwardShape fp32_backward_shape(int d) { return {d <= 64 ? 64 : 32, kFp32BackwardKeys}; }
 
-// Both parts of one row or key.
+// Both split floats of one row or key.
 constexpr std::size_t fp32_part_bytes(int d) { return static_cast<std::size_t>(4 * d); }
 
-// Score gradients of a warpgroup's keys: a part is [64 keys][64 rows], of which 32 may be used.
+// Score gradients of a warpgroup's keys: each split float is [64 keys][64 rows], of which 32 are used at head dimension
+// 128.
 inline constexpr std::size_t kFp32GradientBytes = 64 * 128;
 
 // LSE, delta and scales of a stage's rows.

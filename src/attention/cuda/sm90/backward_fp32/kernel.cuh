@@ -1,11 +1,11 @@
-// fp32 backward on wgmma. Elements are split floats, two fp16 parts from the workspace (load.cuh). A persistent block
-// takes key tiles of a KV head one after another and loops over the row tiles that use them, for every query head of
-// the group. Each of two warpgroups owns 64 of the keys and works independently: dK and dV stay in its registers, dQ is
-// accumulated in global memory.
+// Hopper backward kernel for fp32 on wgmma. Elements are split floats, two fp16 floats from the workspace (load.cuh). A
+// persistent block takes key tiles of a KV head from the work counter. For each it iterates over the row tiles that see
+// it, for every query head of the group. Each of two warpgroups owns 64 of the keys and works independently. It keeps
+// dK and dV in registers and accumulates dQ in global memory.
 //
-// Scores are computed transposed, [keys][rows], so that the split probabilities and their gradients have the register
-// layout of the left operand. The gradients also go through shared memory, for dQ. One warpgroup computes its softmax
-// while the other runs its matmuls.
+// Scores are computed transposed, [keys][rows], so that split probabilities and score gradients are register A
+// operands. The gradients also go through shared memory, for dQ. One warpgroup computes its softmax while the other
+// runs its matmuls.
 #pragma once
 
 #include <algorithm>
@@ -102,7 +102,7 @@ struct Fp32BackwardConsumer {
     collect_share.template operator()<2 * kShares - 1, 0>();
   }
 
-  // Starts this tile's contribution to a slab of dV or dK: sums of left parts times rows.
+  // Starts this tile's contribution to a slab of dV or dK: probabilities or score gradients times rows of dO or Q.
   template <int kSlab>
   __device__ static __forceinline__ void start_gradient(Sums& sums, const LeftParts (&parts)[kGroups],
                                                         std::uint32_t rows) {
@@ -270,7 +270,7 @@ struct Fp32BackwardConsumer {
     memory.keys_free().arrive();
   }
 
-  // Keys past the length get zeros.
+  // Stores dK or dV; keys past the sequence's length get zeros.
   __device__ __forceinline__ void store(const Work& work, const Tensor& tensor, int columns,
                                         const float (&c)[kD / 2]) const {
     float* const to = static_cast<float*>(tensor.data) +
@@ -315,7 +315,7 @@ void Fp32BackwardKernels<kD>::launch(const BackwardLaunch& launch, const Fp32Spl
   const std::int64_t row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
   const std::int64_t key_tiles = std::int64_t{p.batch} * p.heads_kv * args.key_tiles;
   launch_kernel(fp32_split_kernel<kD>,
-                {"hopper backward, fp32, parts", row_tiles + key_tiles, kSplitThreads,
+                {"hopper backward, fp32, split", row_tiles + key_tiles, kSplitThreads,
                  2 * kSplitThreads / kWarpLanes * sizeof(std::uint32_t), launch.stream},
                 args);
   launch_kernel<Fp32BackwardArgs>(fp32_backward_kernel<kD>,

@@ -19,13 +19,13 @@ namespace sm90 {
 
 namespace {
 
-constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // the sum of dQ, and the parts of Q and dO
+constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // fp32 dQ sum; two split floats of Q and of dO
 
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 std::string refusal(const Problem& problem) {
   const char* option = option_refused(problem, "dropout in the backward pass");
-  if (problem.tf32) option = "tf32: it computes fp32 in full";
+  if (problem.tf32) option = "tf32; it computes full fp32";
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
   std::string reason = problem_refusal(problem, option, kMostFp32BackwardDim);
@@ -39,12 +39,12 @@ std::string by_name_only(const Problem& problem) {
   const std::int64_t d = std::max(problem.d, problem.dv);
   const bool many = problem.max_k >= kManyFp32BackwardKeys && d > kFewestFp32BackwardDims;
   if (d > kFewFp32BackwardDims || many) return {};
-  return fmt::format("by name only: up to head dimension {} flash2 serves, but for {} keys and more above {}",
+  return fmt::format("by name only: flash2 serves head dimensions up to {}, except with {} keys or more above {}",
                      kFewFp32BackwardDims, kManyFp32BackwardKeys, kFewestFp32BackwardDims);
 }
 
-// flash2's backward with three parts. It computes the row statistics, and replaces this kernel if one scale per tile is
-// not enough.
+// flash2's backward with three split floats. It computes the row statistics, and replaces this kernel if one scale per
+// tile is not enough.
 struct Exact {
   sm80::BackwardConfig config;
   sm80::BackwardTiles tiles;
@@ -60,7 +60,7 @@ struct Exact {
 struct Workspace {
   std::size_t dq_sum, counters, spread;
   std::size_t row_facts, delta, log2_sums;
-  std::size_t of_rows, of_keys;  // split parts; two tensors of each
+  std::size_t of_rows, of_keys;  // split floats; two tensors of each
   std::size_t row_scales, key_scales;
 
   std::size_t zeros() const { return dq_sum + counters + spread; }
@@ -78,7 +78,7 @@ Workspace workspace_of(const BackwardConfig& config, const Exact& exact, const P
   Workspace w{};
   w.of_rows = rows * static_cast<std::size_t>(shape.rows) * fp32_part_bytes(config.d);
   w.of_keys = keys * static_cast<std::size_t>(shape.keys) * fp32_part_bytes(config.d);
-  w.dq_sum = whole(std::max(other.dq_sum, w.of_rows));  // a sum has as many bytes as two parts
+  w.dq_sum = whole(std::max(other.dq_sum, w.of_rows));  // an fp32 sum is as large as two fp16 floats
   w.counters = whole(std::max(other.turns, (1 + (problem.deterministic ? rows : 0)) * sizeof(std::uint32_t)));
   w.spread = whole(sizeof(std::uint32_t));
   w.row_facts = whole(other.row_facts), w.delta = whole(other.delta), w.log2_sums = whole(other.log2_sums);
@@ -95,7 +95,7 @@ struct Fp32BackwardPlan : BackwardLaunch {
 
   std::string text(const Problem& problem) const {
     std::string text = text_of(*this) +
-                       ", two scaled fp16 parts an element, or three bf16 ones where rows differ too much in size "
+                       ", two scaled fp16 parts per element, or three bf16 ones if rows differ too much in size "
                        "or LSE is large";
     if (const std::string reason = by_name_only(problem); !reason.empty()) text += fmt::format(" ({})", reason);
     return text;

@@ -1,5 +1,5 @@
-// Arguments and launch of the Hopper backward for fp32. flash2's kernel computes the row statistics, then tiles are
-// split into parts, then the key-tile and dQ kernels run. Last, flash2's kernels with three parts compute everything if
+// Arguments and launch of the Hopper backward for fp32. First flash2's kernel computes the row statistics. Then tiles
+// are split, and the key-tile and dQ kernels run. Last, flash2's kernels with three split floats compute everything if
 // element magnitudes differ too much; otherwise they return at once.
 #pragma once
 
@@ -12,16 +12,16 @@
 
 namespace strobe::cuda::sm90 {
 
-// Tiles of Q, dO, K and V as two parts in the workspace, in their shared-memory layout; unused rows are zeros. Row
-// tiles are indexed like those of dQ; key tiles likewise.
+// Tiles of Q, dO, K and V as two split floats in the workspace, in their shared-memory layout; unused rows are zeros.
+// Row tiles are indexed like those of dQ, key tiles by key_tile_index() (load.cuh).
 struct Fp32PartTiles {
-  unsigned char *q = nullptr, *d_o = nullptr;  // [row tiles][2 parts][rows][padded head dimension]
-  unsigned char *k = nullptr, *v = nullptr;    // [key tiles][2 parts][keys][padded head dimension]
+  unsigned char *q = nullptr, *d_o = nullptr;  // [row tiles][2 split floats][rows][padded head dimension]
+  unsigned char *k = nullptr, *v = nullptr;    // [key tiles][2 split floats][keys][padded head dimension]
   float* row_scales = nullptr;                 // [row tiles][2]: factors that undo the scales of Q and dO
   float* key_scales = nullptr;                 // [key tiles][2]: K and V
   std::int64_t key_tiles_per_head = 0;         // packed batch: tiles of all sequences, plus one per sequence for a
                                                // partial tile
-  std::uint32_t* spread = nullptr;             // nonzero if two parts are not enough; see split.cuh
+  std::uint32_t* spread = nullptr;             // nonzero if two split floats are not enough; set by load.cuh
 };
 
 struct Fp32BackwardArgs : KeyTilesArgs {

@@ -20,17 +20,17 @@ template <int kD>
 struct Fp32BackwardMemory {
   static constexpr BackwardShape kShape = fp32_backward_shape(kD);
   static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = kBackwardStages;
-  // Both parts of a tile.
+  // Both split floats of a tile.
   static constexpr std::uint32_t kKeyBytes = kKeys * fp32_part_bytes(kD), kRowBytes = kRows * fp32_part_bytes(kD),
                                  kFactBytes = fp32_fact_bytes(kShape);
   std::uint32_t base = shared_base();
 
-  __device__ __forceinline__ std::uint32_t k() const { return base; }              // [2 parts][keys][kD]
-  __device__ __forceinline__ std::uint32_t v() const { return base + kKeyBytes; }  // [2 parts][keys][kD]
-  // [2 parts][rows][kD]
+  __device__ __forceinline__ std::uint32_t k() const { return base; }              // [2 split floats][keys][kD]
+  __device__ __forceinline__ std::uint32_t v() const { return base + kKeyBytes; }  // [2 split floats][keys][kD]
+  // [2 split floats][rows][kD]
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + at_stage(stage, kRowBytes); }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
-  // Score gradients of a warpgroup's keys, [2 parts][64 keys][rows].
+  // Score gradients of a warpgroup's keys, [2 split floats][64 keys][rows].
   __device__ __forceinline__ std::uint32_t gradients(int consumer) const {
     return base + kGradientsAt + at_stage(consumer, 2 * kFp32GradientBytes);
   }
@@ -91,14 +91,13 @@ struct Fp32BackwardMemory {
   }
 };
 
-// Prologue of the Hopper backward for fp32: splits tiles of Q, dO, K and V into two fp16 parts per element, in the
-// shared-memory layout of the MMA operands. A tile has one scale. If its magnitudes differ too much for one scale, or
-// scores are large, the kernel sets a flag and flash2's kernel with three parts computes the problem. This check needs
-// one read of the inputs anyway.
+// Prologue of the Hopper backward for fp32: splits tiles of Q, dO, K and V into two fp16 floats per element. It stores
+// them in the shared-memory layout of the MMA operands. A tile has one scale. If its magnitudes differ too much for one
+// scale, or scores are large, the kernel sets a flag. flash2's kernel with three split floats then computes the
+// problem. The check needs a pass over the inputs anyway.
 
 inline constexpr int kSplitThreads = 256;
-inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // powers of two by which magnitudes in a tile may
-                                                                // differ
+inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // most powers of two between magnitudes of a tile
 
 // Index of a key tile of a KV head among all key tiles, analogous to row_tile_index().
 __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& args, const Sequence& sequence, int b,
@@ -147,8 +146,9 @@ class TileSplitter {
     }
   }
 
-  // Called by all threads of the block. sizes: one word per warp, not reused. Returns true if this thread has 8
-  // neighbours, not all zeros, that are too small compared with the tile's largest element: the parts would lose bits.
+  // Called by all threads of the block. sizes: one word per warp, not reused. Returns true if the split floats would
+  // lose bits: this thread has 8 neighbours, not all zeros, that are too small compared with the tile's largest
+  // element.
   __device__ __forceinline__ bool split(unsigned char* to, float* scale, std::uint32_t sizes) const {
     LargestFinite largest;
     int smallest = INT_MAX;
@@ -280,14 +280,13 @@ struct Fp32BackwardLoader {
   // is free.
   __device__ static __forceinline__ std::uint32_t parity(std::uint32_t round) { return (round & 1) ^ 1; }
 
-  // Loads the rows of a block's next key tile while the block computes its last ones.
+  // Loads in the order of use. Prefetches rows of the next key tile while the block processes the last row tiles.
   __device__ __forceinline__ void load(const Work& work) {
     const SequenceParams& p = args.params;
     const int first_head = work.head * p.group, begin = work.begin, end = work.end, length = work.sequence.q_length;
     auto index = static_cast<int>(row_tile_index(args, work.sequence, work.b, first_head, begin, kRows));
     const auto key_index = static_cast<int>(key_tile_index(args, work.sequence, work.b, work.head, work.tile));
-    const sm80::RowFacts* facts = args.facts + lse_index(p, work.sequence, work.b, first_head, 0);  // first row of the
-                                                                                                    // head
+    const sm80::RowFacts* facts = args.facts + lse_index(p, work.sequence, work.b, first_head, 0);  // row 0
 #pragma unroll 1
     for (int head = 0; head < p.group; ++head) {
 #pragma unroll 1

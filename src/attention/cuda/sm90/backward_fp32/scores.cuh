@@ -67,8 +67,8 @@ __device__ __forceinline__ std::uint32_t warp_largest(const float (&values)[kCou
   return warp_max(float_to_bits(largest));
 }
 
-// c[64][kRows] = contribution of 32 keys, from key 32 kGroup, to 64 columns (slab kSlab) of K^T dS^T, which is dQ
-// transposed. k: this warpgroup's 64 keys in a tile of kKeys; gradients: both parts, [64 keys][64 rows] each.
+// c[64][kRows] = partial sum over 32 keys, from key 32 * kGroup, for 64 columns (slab kSlab) of K^T dS^T, which is dQ
+// transposed. k: this warpgroup's 64 keys in a tile of kKeys. gradients: both split floats, [64 keys][64 rows] each.
 template <int kRows, int kD, int kKeys, int kGroup, int kSlab>
 __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k, std::uint32_t gradients) {
   const Operand left(k), right(gradients);

@@ -58,8 +58,8 @@ __device__ __forceinline__ void barrier_arrive(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// Counter for other blocks. A thread that sees the new value also sees what the counting thread wrote and added before
-// it, and the writes of threads that it synchronized with before.
+// Release-increment of a counter in global memory that other blocks wait for. A thread that acquires the new value also
+// sees all earlier writes and atomics of this thread, and those of threads that synchronized with it before.
 __device__ __forceinline__ void count_up(std::uint32_t* counter, std::uint32_t by = 1) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counter), "r"(by) : "memory");
 }
@@ -70,19 +70,20 @@ __device__ __forceinline__ void await_count(const std::uint32_t* counter, std::u
   } while (seen < count);
 }
 
-// Fetches a ticket from a work counter asynchronously. `never` is a value that the counter does not reach, passed at
-// run time. With an addition, or a limit known at compile time, ptxas issues one atomic per warp, and the lanes
-// exchange the result and so wait for it.
+// Increments a work counter and returns its old value; the caller overlaps the latency of the atomic. `never` is a
+// value that the counter does not reach, passed at run time. With atomicAdd, or a limit known at compile time, ptxas
+// aggregates the atomics of a warp, and its lanes wait for the result to exchange it.
 __device__ __forceinline__ std::uint32_t ask_for_ticket(std::uint32_t* counter, std::uint32_t never) {
   std::uint32_t ticket;
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(ticket) : "l"(counter), "r"(never) : "memory");
   return ticket;
 }
 
-// Makes ordinary stores to shared memory visible to MMAs and TMA after this and a barrier.
+// Makes earlier ordinary stores to shared memory visible to the async proxy (wgmma, TMA) after the next barrier.
 __device__ __forceinline__ void publish_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// Changes the number of registers per thread of a warpgroup.
+// setmaxnreg: sets the registers per thread of the calling warpgroup. give_ lowers the number; take_ raises it and
+// waits until enough registers are free.
 template <int kCount>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -92,15 +93,13 @@ __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// Marks a value as uniform across the warp, so that the compiler can keep values derived from it in uniform registers,
-// one per warp.
+// Broadcasts lane 0's value, so that the compiler can keep it and values derived from it in uniform registers.
 template <class Value>
 __device__ __forceinline__ Value same_for_warp(Value value) {
   return __shfl_sync(0xffffffffu, value, 0);
 }
 
-// Reads threadIdx.x again at each call: otherwise the compiler would keep derived values in registers, and none are
-// free.
+// Reads threadIdx.x again at each call. Otherwise the compiler keeps derived values in registers, and none are free.
 __device__ __forceinline__ int thread_anew() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -124,15 +123,15 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
       : "memory");
 }
 
-// The same for contiguous bytes, a multiple of 16.
+// TMA bulk copy of contiguous bytes, a multiple of 16, to shared memory; they arrive at `barrier`.
 __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes, Barrier barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier.address)
                : "memory");
 }
 
-// Adds `bytes` bytes of fp32 in shared memory to global memory as one bulk group; a multiple of 16. The caller orders
-// preceding ordinary stores by publish_stores() and a barrier.
+// TMA reduction: adds `bytes` bytes of fp32 in shared memory to global memory as one bulk group; a multiple of 16.
+// After ordinary stores to this memory the caller needs publish_stores() and a barrier.
 __device__ __forceinline__ void bulk_reduce_add(float* to, std::uint32_t from, std::uint32_t bytes) {
   asm volatile(
       "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
@@ -145,7 +144,7 @@ template <int kLeft>
 __device__ __forceinline__ void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLeft) : "memory");
 }
-// Waits until this thread's bulk groups are complete: a later release by this thread includes them.
+// Waits until this thread's bulk groups are complete. A later release by this thread then covers them.
 __device__ __forceinline__ void bulk_wait() {
   asm volatile("cp.async.bulk.wait_group 0;\nfence.proxy.async;" ::: "memory");
 }

@@ -1,4 +1,4 @@
-// Clears rows past the sequence end in a tile loaded by TMA.
+// Clears rows past the sequence end in a tile loaded by TMA; called by the consumers of Hopper kernels.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// Rows past the sequence end belong to another sequence or to the caller's padding. They may contain NaN, so a factor
-// of 0 does not remove them. Called by all consumers together, or by those that use the named barrier `barrier`.
+// Zeroes the rows [first, kRows) of a tile [kRows][kColumns]. They belong to another sequence or to the caller's
+// padding and may contain NaN, which a probability of 0 does not remove. Called by all threads of kConsumers
+// warpgroups, which synchronize at the named barrier `barrier`.
 template <int kRows, int kColumns, int kConsumers>
 __device__ __forceinline__ void clear_rows_from(std::uint32_t tile, int first, int thread, int barrier = 8) {
   constexpr int kPieces = (kColumns + 63) / 64 * 8;  // 16-byte chunks per row

@@ -1,6 +1,6 @@
-// Matmuls of fp32 elements as split floats, two fp16 parts (device/parts.h), for the Hopper fp32 kernels. Three MMAs of
-// parts make one of elements. Tensor cores truncate towards zero what does not fit an accumulator, so no sum may stay
-// in one for long. After two k-steps of 16, smallest terms first, the caller adds the result with rounding.
+// Matmuls of fp32 elements as split floats, two fp16 floats each (device/parts.h), for the Hopper fp32 kernels. One
+// matmul takes three MMAs. Tensor cores truncate sums towards zero, so accumulators hold short sums only: two k-steps
+// of 16, smallest terms first. The caller adds each result with rounding.
 #pragma once
 
 #include <utility>
@@ -17,7 +17,7 @@ __device__ __forceinline__ void for_each(Body&& body) {
   (std::make_integer_sequence<int, kCount>());
 }
 
-// k-steps of 16 per rounded addition. With four, sums of one sign violate the exactness rule.
+// k-steps of 16 per rounded addition. With four, sums of one sign violate the exactness rule (tests/support/compare.h).
 inline constexpr int kChained = 2;
 
 template <int kCount>
@@ -26,10 +26,10 @@ __device__ __forceinline__ void add(float (&to)[kCount], const float (&from)[kCo
   for (int i = 0; i < kCount; ++i) to[i] += from[i];
 }
 
-// A tile stores its two parts consecutively, [kTileRows][kD] each.
+// A tile stores its two split floats consecutively, [kTileRows][kD] each.
 
-// c[64][kN] = contribution of kSteps k-steps, from step kSteps kGroup, to A B^T, which sums over the kD columns of
-// both. a: the first of this warpgroup's 64 rows in a tile of kARows; b: a tile of kN rows.
+// c[64][kN] = partial sum of A B^T over kSteps k-steps of 16 columns, from step kSteps * kGroup; A and B have kD
+// columns. a: the first of this warpgroup's 64 rows in a tile of kARows rows; b: a tile of kN rows.
 template <int kN, int kD, int kARows, int kGroup, int kSteps = kChained>
 __device__ __forceinline__ void start_scores(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b) {
   const Operand left(a), right(b);
@@ -45,7 +45,7 @@ __device__ __forceinline__ void start_scores(float (&c)[kN / 2], std::uint32_t a
   wgmma_commit();
 }
 
-// Both parts of 32 columns of an MMA result, as left operands of the next MMA.
+// Both split floats of 32 columns of an MMA result, as A operands of the next MMA.
 struct LeftParts {
   std::uint32_t part[2][kChained * 4];
 
@@ -64,8 +64,8 @@ __device__ __forceinline__ void settle(LeftParts& parts) {
   settle(parts.part[1]);
 }
 
-// c[64][64] = contribution of 32 k values, from 32 kGroup, to 64 columns (slab kSlab) of A B. b: a tile of kSteps rows,
-// one per k value.
+// c[64][64] = partial sum of A B over 32 k values, from 32 * kGroup, for the 64 columns of slab kSlab. b: a tile of
+// kSteps rows, one per k value.
 template <int kSteps, int kD, int kGroup, int kSlab>
 __device__ __forceinline__ void start_output(float (&c)[32], const LeftParts& parts, std::uint32_t b) {
   const Operand right(b);

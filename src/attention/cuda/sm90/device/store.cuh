@@ -1,4 +1,5 @@
-// Stores MMA accumulators to rows in global memory, or rounded to a tile in shared memory.
+// Stores MMA accumulators of Hopper kernels: rounded to rows in global memory, as fp32 to shared memory for another
+// warpgroup, or rounded to an operand tile in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Stores the rows `row` and `row` + 8 of a thread's accumulators, rounded to T, 16 bytes at a time. It skips rows below
-// 0 and from `rows` on, and columns from `columns` on (a multiple of 8).
+// Stores rows `row` and `row` + 8 of a thread's accumulators, rounded to T, 16 bytes at a time. Skips rows outside [0,
+// rows) and columns from `columns` on (a multiple of 8).
 template <class T, int kN>
 __device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::uint16_t* to, std::int64_t stride,
                                                int columns, int row, int rows) {
@@ -34,7 +35,7 @@ __device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::ui
   }
 }
 
-// Address of the i-th four accumulators of each thread of a warpgroup in shared memory, 2 KB per four.
+// Address of the i-th group of four accumulators of each thread of a warpgroup in shared memory, 2 KB per group.
 __device__ __forceinline__ std::uint32_t four_at(std::uint32_t place, int i, int thread) {
   return place + static_cast<std::uint32_t>(i * 128 + thread) * 16;
 }

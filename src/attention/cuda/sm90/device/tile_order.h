@@ -1,5 +1,5 @@
-// Persistent tile scheduler: order in which the blocks process the tiles of all heads. If all tiles take equally long
-// each block takes every gridDim-th tile; otherwise a free block takes the next one from a work counter, longest first.
+// Persistent tile scheduler: order in which the blocks process the tiles of all heads. If all tiles take equally long,
+// each block takes every gridDim-th tile. Otherwise a free block takes the next one from a work counter, longest first.
 #pragma once
 
 #include <algorithm>
@@ -7,13 +7,13 @@
 
 namespace strobe::cuda::sm90 {
 
-// L2 swizzle groups: heads whose tiles share data in the L2 cache. For row tiles of a forward this is K and V; for key
-// tiles of a backward, the sum of dQ, Q and dO. Bytes out of 50 MB, in addition to streamed data.
+// L2 swizzle group: heads whose tiles share data in the L2 cache. Row tiles of a forward share K and V; key tiles of a
+// backward share the fp32 dQ, Q and dO. Budget in bytes out of 50 MB; the rest is for streamed data.
 inline constexpr std::int64_t kForwardSectionBytes = 32 << 20, kBackwardSectionBytes = 24 << 20;
 
-// Heads per L2 swizzle group: as many as fit `section_bytes`, in groups of equal size. Up to a quarter fewer if the
-// last group would be smaller than half of the others. Its tiles, including long ones, would then start when most
-// blocks have no work left.
+// Heads per L2 swizzle group: as many as fit `section_bytes`, in groups of equal size. A group has up to a quarter
+// fewer heads if the last group would otherwise be smaller than half of the others. Tiles of such a group, long ones
+// included, would start when most blocks are already idle.
 constexpr std::int64_t section_heads(std::int64_t heads, std::int64_t bytes_a_head, std::int64_t section_bytes) {
   if (heads < 1) return 1;
   const std::int64_t most = std::clamp<std::int64_t>(section_bytes / std::max<std::int64_t>(1, bytes_a_head), 1, heads);
@@ -30,16 +30,16 @@ struct TilePlace {
 };
 
 struct TileOrder {
-  std::uint32_t heads = 1, tiles = 0;  // per sequence, per head
+  std::uint32_t heads = 1, tiles = 0;  // heads per sequence, row or key tiles per head
   std::uint32_t units = 0;             // batch * heads; units * tiles fits 31 bits
-  // Units per L2 swizzle group: their tiles are processed together, all last tiles first. The L2 cache can keep the
-  // keys of this many units.
+  // Units per L2 swizzle group. Tiles of a group are processed together, the last tile of every unit first. The L2
+  // cache can hold the shared data of this many units.
   std::uint32_t section = 1;
-  // Work counter: tiles taken after each block's first; starts at zero. Null: static order.
+  // Work counter, starts at zero; counts tiles taken after each block's first. Null: static order.
   std::uint32_t* next = nullptr;
 
 #if defined(__CUDACC__)
-  // Index of this block's n-th tile; called by one thread. May access global memory.
+  // Returns the index of this block's n-th tile. Called by one thread; may issue an atomic on global memory.
   __device__ __forceinline__ std::uint32_t index(std::uint32_t n) const {
     if (n == 0 || !next) return n * gridDim.x + blockIdx.x;
     return gridDim.x + atomicAdd(next, 1u);

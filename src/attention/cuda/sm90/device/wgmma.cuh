@@ -22,7 +22,7 @@ namespace strobe::cuda::sm90 {
 struct Operand {
   std::uint64_t bits;
 
-  // `slab` matters only if one instruction reads columns of a slab and the next: B stored by k-steps.
+  // `slab` matters only if one instruction reads columns of two slabs: MN-major B with more than 64 columns.
   __device__ __forceinline__ explicit Operand(std::uint32_t address, std::uint32_t slab = 16) {
     constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62, kGroup = std::uint64_t{1024 >> 4} << 32;
     bits = ((address & 0x3ffff) >> 4) | (std::uint64_t{slab >> 4} << 16) | kGroup | kSwizzle128;
@@ -62,7 +62,7 @@ __device__ __forceinline__ void wgmma_wait(Registers&... registers) {
 enum class RowsAre { columns, steps };
 
 template <class T, int kN, RowsAre kRows>
-struct Multiply;  // run(c, a, b, accumulate), a an Operand or four registers; run_transposed: A is stored by k-steps
+struct Multiply;  // run(c, a, b, accumulate): a is an Operand or four registers; run_transposed: A is MN-major
 
 #define STROBE_C8(i)                                                                                          \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \

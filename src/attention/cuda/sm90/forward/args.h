@@ -1,4 +1,4 @@
-// Arguments of the Hopper forward kernel: what it reads and no more.
+// Arguments of the Hopper forward kernel: only the fields that it reads. launch.cpp fills them.
 #pragma once
 
 #include <cuda.h>
@@ -17,14 +17,14 @@ struct ForwardParams : OutputParams {
 };
 
 struct ForwardArgs {
-  CUtensorMap q, k, v;  // boxes of 64 columns x the rows of a tile
+  CUtensorMap q, k, v;  // boxes of 64 columns x the rows of one tile
   ForwardParams params;
-  TileOrder order;  // of the tiles of rows of all query heads, times the splits of their keys
+  TileOrder order;  // scheduler of row tiles of all query heads, times key splits
   Splits splits;
 };
-static_assert(sizeof(ForwardArgs) <= 640, "the host pays for every byte of a kernel's arguments");
+static_assert(sizeof(ForwardArgs) <= 640, "ForwardArgs exceeds 640 bytes: each byte of arguments costs launch time");
 
-// With dropout: as in Params.
+// With dropout; fields as in Params.
 struct DroppingForwardArgs : ForwardArgs {
   std::uint32_t threshold = 0;
   float scale = 1;

@@ -1,4 +1,5 @@
-// Tiles of the Hopper forward: pure functions of the problem and the card, for kernel, launch, explain and tests.
+// Tile configuration of the Hopper forward: constexpr functions of the problem and the GPU, used by the kernel, its
+// launch, `strobe explain` and tests.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +15,15 @@ namespace strobe::cuda::sm90 {
 
 constexpr int threads_of(const ForwardShape& shape) { return 128 * (shape.consumers + 1); }
 
-// Registers of a thread that multiplies, and of one that loads: 64 K in all. A single warpgroup starts with all that a
-// thread can have.
+// setmaxnreg targets: registers per thread of consumers and of the producer warpgroup, 64 K per block in all. With one
+// consumer warpgroup the launch already gives each thread the maximum, and setmaxnreg is not used.
 constexpr bool moves_registers(const ForwardShape& shape) { return shape.consumers > 1; }
 constexpr int consumer_registers(const ForwardShape& shape) {
   return shape.consumers == 4 ? 112 : shape.consumers == 3 ? 160 : 240;
 }
 constexpr int producer_registers(const ForwardShape& shape) { return shape.consumers == 3 ? 32 : 24; }
 
-// Whether a block starts with as many, or a warpgroup would wait for them without end.
+// True if the block starts with the registers that setmaxnreg distributes. Otherwise a warpgroup would wait forever.
 constexpr bool registers_suffice(const ForwardShape& shape) {
   const int started_with = 65536 / threads_of(shape) / 8 * 8 * (shape.consumers + 1);
   return shape.consumers * consumer_registers(shape) + producer_registers(shape) <= started_with;
@@ -30,13 +31,13 @@ constexpr bool registers_suffice(const ForwardShape& shape) {
 static_assert(std::all_of(std::begin(kForwardRules), std::end(kForwardRules),
                           [](const ForwardRule& rule) { return registers_suffice(rule.shape); }));
 
-// In shared memory: of a stage, one for "full" and one for "free".
+// mbarriers in shared memory: "full" and "free" (empty) per stage of Q, of K and of V.
 constexpr int forward_barriers(const ForwardShape& shape) { return 2 * shape.q_stages + 4 * shape.stages; }
 
-// Head dimensions that have a kernel; smaller ones are padded to the next, by the copy engine.
+// Padded head dimensions with a kernel. A problem uses the next larger pair; TMA fills missing columns with zeros.
 inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
 
-// With dropout one shape each: what it draws is most of the work, whatever the tiles.
+// One shape per head dimension with dropout: random numbers dominate its time, for any tile shape.
 inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}};
 constexpr ForwardShape dropping_shape(HeadDims dims) {
   return dims.d == 64 ? ForwardShape{3, 64, 4, 2, true, false, true} : ForwardShape{2, 128, 2, 2, false, false, true};
@@ -44,8 +45,9 @@ constexpr ForwardShape dropping_shape(HeadDims dims) {
 static_assert(registers_suffice(dropping_shape({64, 64})) && registers_suffice(dropping_shape({128, 128})));
 inline constexpr int kMostDroppingDim = std::rbegin(kDroppingDims)->d;
 
-// With 64 rows or 128, for problems that leave much of the card empty: the fewer rows a tile has, the sooner the last
-// one is done. As many keys and stages as fit. Above 128 columns of O a warpgroup has no registers to add another's.
+// Shapes of 64 or 128 rows for problems that leave much of the GPU idle: with fewer rows per tile the last tile
+// finishes sooner. Keys and stages fill the shared memory. Above 128 columns of O a warpgroup lacks the registers to
+// merge the accumulators of another one, so one consumer owns the 64 rows.
 constexpr ForwardShape small_shape(HeadDims dims, int rows) {
   const bool few = rows == 64;
   if (dims.d == 64) return few ? ForwardShape{2, 128, 6, 2, false, true, true} : ForwardShape{2, 128, 5, 2, false};
@@ -58,12 +60,12 @@ static_assert(std::all_of(std::begin(kForwardDims), std::end(kForwardDims), [](H
   return registers_suffice(small_shape(dims, 64)) && registers_suffice(small_shape(dims, 128));
 }));
 
-// What one warpgroup leaves the other of shared rows: O in fp32, and maximum and sum of a thread's two rows.
+// Exchange buffer of two warpgroups that share rows: O in fp32, and maximum and sum of each thread's two rows.
 constexpr std::size_t shared_rows_bytes(HeadDims dims, const ForwardShape& shape) {
   return shape.shares ? static_cast<std::size_t>(64 * 4 * dims.dv + 128 * 16) : 0;
 }
 
-// The stages of Q, those of K, of V, the barriers, 16 bytes for each tile of Q, then what shared rows need.
+// Layout: stages of Q, of K, of V, barriers, a 16-byte TilePlace per stage of Q, exchange buffer of shared rows.
 constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& shape) {
   const auto slabs = [](int columns) { return static_cast<std::size_t>((columns + 63) / 64 * 128); };
   return slabs(dims.d) * (shape.q_stages * rows_of(shape) + shape.stages * shape.keys) +
@@ -71,7 +73,7 @@ constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& sh
          shared_rows_bytes(dims, shape);
 }
 
-// Whether every problem has a rule.
+// True if both even and uneven problems have a rule without a minimum of keys, for all head dimensions.
 constexpr bool forward_rules_are_whole() {
   for (const HeadDims dims : kForwardDims) {
     for (const bool uneven : {false, true}) {
@@ -86,8 +88,8 @@ constexpr bool forward_rules_are_whole() {
 }
 static_assert(forward_rules_are_whole());
 
-// Small tiles where they are faster by what the estimate can tell, and keys split likewise; not where the rule's
-// tiles, full of rows, fill the card more than a few times, as they did when the rules were measured.
+// Replaces the rule's tiles by small ones, or by small ones with split keys, if the estimate predicts less time. Full
+// tiles in more than kRuleRounds rounds per multiprocessor keep the rule, which was measured on such problems.
 inline constexpr std::int64_t kRuleRounds = 4;
 
 constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const ForwardConfig& rule,
@@ -105,7 +107,7 @@ constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const Forwar
   one.shape = small_shape(rule.dims, 64);
   consider(two);
   consider(one);
-  // Splits that fill the card, or half of it, and so on.
+  // Split counts: first as many as fill the GPU, then half of that, and so on.
   least /= fitted.gain;
   const std::int64_t tiles = tiles_of(facts, one);
   const std::int64_t key_tiles = ceil_div(facts.max_k, one.shape.keys);
@@ -123,7 +125,8 @@ constexpr bool rotates(HeadDims dims, const ForwardShape& shape) {
   return (dims == HeadDims{128, 128} || dims == HeadDims{256, 256}) && !shape.shares && !shape.splits;
 }
 
-// Those of the table. Head dimensions of at most 256, or kMostDroppingDim.
+// Config of kForwardRules, or of dropping_shape() with dropout. d and dv are at most 256, with dropout
+// kMostDroppingDim.
 constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   ForwardConfig config;
   const auto pad = [&](const auto& all) {
@@ -153,7 +156,8 @@ constexpr ForwardConfig forward_config(const ForwardFacts& facts, const ForwardC
   return config;
 }
 
-// For measurements: tiles of 128 or 64 rows, or with rows 0 the table's; keys split as often as they fill tiles.
+// For measurements: tiles of 128 or 64 rows, or those of the rules if rows is 0. Splits the keys `splits` ways, at most
+// once per full key tile.
 constexpr ForwardConfig forced_config(const ForwardFacts& facts, int rows, int splits) {
   ForwardConfig config = rule_config(facts);
   if (rows > 0) config.shape = small_shape(config.dims, rows);

@@ -1,3 +1,4 @@
+// Hopper forward kernels for head dimension 192 with dv 128 and dv 192; launch.cpp calls them.
 #include "attention/cuda/sm90/forward/launch_tiles.cuh"
 
 namespace strobe::cuda::sm90 {

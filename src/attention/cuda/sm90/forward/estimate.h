@@ -1,4 +1,4 @@
-// How long tiles of the Hopper forward take, by an estimate that tells which are best for few heads.
+// Estimated clocks of a Hopper forward call. config.h minimises them to choose tiles and splits for few heads.
 #pragma once
 
 #include <algorithm>
@@ -9,30 +9,31 @@
 
 namespace strobe::cuda::sm90 {
 
-// Fitted to measurements on an H200 (docs/kernels-cuda.md, "Few heads") by tools/fit-few-heads. Of the
-// exponentials of a tile of keys several warpgroups hide most, two that share rows less, one alone nothing; a tile of
-// rows takes something beside, and so do splits that are added up.
+// Model of the clocks, fitted to measurements on an H200 (docs/kernels-cuda.md, "Few heads") by tools/fit-few-heads.
+// Exponentials that no matmul hides are exposed. Their clocks are proportional to exponentials^2 / matmuls, by a factor
+// that is larger if two warpgroups share rows. One warpgroup exposes them all. Row tiles have a fixed cost, and so has
+// the kernel that combines splits.
 struct ForwardClocks {
-  double several = 0.86, several_rows = 3.4;  // of shown exponentials, of products
+  double several = 0.86, several_rows = 3.4;  // factor of exposed exponentials; row tile: factor of matmuls
   double sharing = 1.25, sharing_rows = 2500,
-         sharing_column = 30;                 // of shown exponentials, clocks, clocks a column of O
-  double alone = 2.9, alone_rows = 12;        // of exponentials
-  double adding = 3400, added_a_clock = 330;  // clocks, elements
-  double gain = 1.045;                        // by which small tiles or splits must be faster
+         sharing_column = 30;           // factor of exposed exponentials; row tile: clocks, clocks per column of O
+  double alone = 2.9, alone_rows = 12;  // factor of exponentials; row tile: factor of exponentials
+  double adding = 3400, added_a_clock = 330;  // combining splits: clocks, elements per clock
+  double gain = 1.045;                        // factor by which small tiles or splits must be faster
 };
 
-// Of rows, whole ones.
+// Number of row tiles of all heads, rounded up per head.
 constexpr std::int64_t tiles_of(const ForwardFacts& facts, const ForwardConfig& config) {
   return facts.heads * ceil_div(facts.max_q, rows_of(config.shape));
 }
 
-// Of a tile of keys, and beside them of a tile of rows.
+// Clocks per key tile, and fixed clocks per row tile.
 struct TileClocks {
   double keys, rows;
 };
 constexpr TileClocks tile_clocks(HeadDims dims, const ForwardShape& shape, const ForwardClocks& fitted) {
   const double scores = rows_of(shape) * shape.keys;
-  // What the tensor cores and the exp2 unit of a multiprocessor need.
+  // Clocks of a key tile on the tensor cores and on the exp2 unit of one multiprocessor.
   const double products = scores * 2 * (dims.d + dims.dv) / 4096, exponentials = scores / 16;
   if (shape.consumers == 1) {
     return {products + fitted.alone * exponentials, products + fitted.alone_rows * exponentials};
@@ -44,8 +45,8 @@ constexpr TileClocks tile_clocks(HeadDims dims, const ForwardShape& shape, const
   return {products + fitted.several * shown, fitted.several_rows * products};
 }
 
-// From the first block's first product to the last one's end. Where rows see different numbers of keys but no window,
-// they have half of them on the mean.
+// Clocks from the first block's first matmul to the last block's end. If rows see different numbers of keys and there
+// is no window, a row sees half of the keys on average.
 constexpr double forward_clocks(const ForwardFacts& facts, const ForwardConfig& config, const ForwardClocks& fitted) {
   const ForwardShape& shape = config.shape;
   const TileClocks tile = tile_clocks(config.dims, shape, fitted);

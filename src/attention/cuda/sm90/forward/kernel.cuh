@@ -1,7 +1,7 @@
-// Forward on wgmma and the copy engine. One warp loads tiles of Q, K and V; one to four warpgroups multiply, each with
-// 64 rows of the block's tile, or two with the same 64 and tiles of keys in turns. A warpgroup starts the scores of the
-// next tile of keys before the output product of the last one, so that its exponentials run under that product. Keys
-// are visited from the right, so that masked tiles come first.
+// Hopper forward kernel on wgmma and TMA for fp16 and bf16; launch_tiles.cuh launches it. One producer thread loads
+// tiles of Q, K and V. One to four consumer warpgroups compute 64 rows of the block's tile each; or two share the same
+// 64 rows and alternate on key tiles. A consumer issues the scores of the next key tile before the output matmul of the
+// current one, which overlaps with the softmax. Key tiles are visited from the right, so masked tiles come first.
 #pragma once
 
 #include <type_traits>
@@ -14,7 +14,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// What a split leaves of row i: O in fp32 and LSE. o: of this thread's two rows; h: which of them.
+// Stores one row of a split's result: O in fp32 and LSE. row: its index in `splits`; o: accumulators of this thread's
+// two rows; h: which of the two.
 template <int kDv>
 __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t row, const float (&o)[kDv / 2], int h,
                                               float lse) {
@@ -26,7 +27,7 @@ __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t
   }
 }
 
-// Normalises and writes O and LSE of this thread's two rows, or what a split leaves of them.
+// Normalises and stores O and LSE of this thread's two rows, or the partial result of a split.
 template <class T, int kDv, bool kSplits, class Work>
 __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TilePlace& place, const Work& work, int row,
                                             const TwoRows& softmax, float unit, float dropout_scale,
@@ -61,7 +62,8 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TileP
   store_two_rows<T, kDv>(o, to, p.o.row, p.dv_dim, row, work.rows_written);
 }
 
-// Of rows that two warpgroups share: the second leaves what it has of them, the first adds it to its own.
+// Merge of two warpgroups that share rows: the second stores its softmax state and O to shared memory (give_rows), the
+// first rescales both and adds (take_rows).
 template <int kDv, class Memory>
 __device__ __forceinline__ void give_rows(const Memory& memory, int thread, const TwoRows& softmax,
                                           const float (&o)[kDv / 2]) {
@@ -93,34 +95,34 @@ __device__ __forceinline__ void take_rows(const Memory& memory, int thread, floa
   }
 }
 
-// kRotates: the loop ends with the softmax of a tile instead of its output matmul, so that probabilities are ready
+// kRotates: the loop ends with the softmax of a tile instead of its output matmul. The probabilities are then ready
 // before the wait for that matmul (rotates() in config.h).
 template <class T, bool kRotates, int kD, int kDv, ForwardShape kShape, class Args>
 __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemory<kD, kDv, kShape>& memory,
                                              int consumer) {
   constexpr bool kDrops = std::is_same_v<Args, DroppingForwardArgs>, kShares = kShape.shares;
-  constexpr int kStep = kShares ? 2 : 1;  // from one of this warpgroup's tiles of keys to the next
+  constexpr int kStep = kShares ? 2 : 1;  // distance between consecutive key tiles of this warpgroup
   using Memory = ForwardMemory<kD, kDv, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
   using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
   const ForwardParams& p = args.params;
-  // Scores, capped or not, times this are logits.
+  // logits = unit * scores, or unit * tanh of capped scores
   const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
   float dropout_scale = 1;
   if constexpr (kDrops) dropout_scale = args.scale;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int first_lane_row = kShares ? 0 : consumer * 64;
-  const int lane_row = first_lane_row + thread / 32 * 16 + lane / 4;  // and 8 below
-  // One thread speaks for its warpgroup at the producer's barriers: a product runs when all four warps have started it,
-  // so once it is done none of them has yet to see the stages that it read come. Where there is no product, they meet,
-  // and each warp tells by itself that it has read a tile's place.
+  const int lane_row = first_lane_row + thread / 32 * 16 + lane / 4;  // and lane_row + 8
+  // One elected thread per warpgroup arrives on the producer's empty barriers. wgmma needs all four warps: once it has
+  // completed, every warp has waited for the stages that it read. Stages without a wgmma need meet() first. Each warp
+  // arrives by itself after it has read the TilePlace.
   const bool speaks = thread == 0;
   const auto meet = [&] { barrier_sync(1 + consumer, 128); };
   RingPlace<Memory::kQStages> q_at;
   RingPlace<Memory::kRingStages> k_at, v_at;
-  const int ring = kShares ? consumer * Memory::kRingStages : 0;  // its first stage
+  const int ring = kShares ? consumer * Memory::kRingStages : 0;  // first stage of this warpgroup's pipeline
 
-  // Uniform over the warp where the loop is rotated, so that the descriptor of Q is too.
+  // Warp-uniform if the loop is rotated, so that the matrix descriptor of Q is in uniform registers.
   const int q_row = kRotates ? same_for_warp(first_lane_row) : first_lane_row;
   float s[kKeys / 2], o[kDv / 2];
   std::uint32_t weights[kKeys / 4];
@@ -155,7 +157,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     TilePlace place{};
     if (lane == 0) place = load_place(memory.place(q_at.stage));
     place = {same_for_warp(place.b), same_for_warp(place.head), same_for_warp(place.tile)};
-    if (lane == 0) memory.q_free(q_at.stage).arrive();  // all its lanes have waited, or they would not be here
+    if (lane == 0) memory.q_free(q_at.stage).arrive();  // same_for_warp() needs all lanes, so all have waited
     if (place.b < 0) return;
     const Work work(args, place);
     const Sequence& sequence = work.sequence;
@@ -163,11 +165,13 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     const int first = work.first_row + first_lane_row, last = min(first + 63, sequence.q_length - 1);
     TwoRows softmax;
     const int keys_left = sequence.k_length - (work.end - 1) * kKeys;
+    // Only the last key tile of a sequence can have rows past its end: clear them in V.
     if (work.begin < work.end && keys_left < kKeys && (p.packed || p.lengths_k.data) && !(kShares && consumer > 0)) {
       memory.v_full(v_at.stage).wait(v_at.parity);
       clear_rows_from<kKeys, kDv, kShares ? 1 : kConsumers>(memory.v(v_at.stage), keys_left, consumer * 128 + thread);
     }
     int end = work.end;
+    // Releases key tiles that no row of this warpgroup sees, without reading them.
     if constexpr (kShape.passes) {
       const int used = max(0, first) > last ? 0 : (sequence.allowed(last).hi + kKeys - 1) / kKeys;
 #pragma unroll 1
@@ -180,7 +184,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       }
     }
     const int key_tiles = end - work.begin;
-    if (kShares && consumer == 1 && key_tiles < 2) {  // the first is the other's
+    if (kShares && consumer == 1 && key_tiles < 2) {  // the first key tile belongs to the other warpgroup
       release_q();
       continue;
     }
@@ -189,7 +193,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, dropout_scale, o);
       continue;
     }
-    // Drawn while products run.
+    // Dropout masks are drawn while MMAs run.
     constexpr int kParts = kDrops ? kKeys / 64 : 0;
     static_assert(!kDrops || kKeys % 64 == 0);
     Kept<1, 8> kept[kParts + 1];
@@ -214,7 +218,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       }
       round_to_operand<T>(weights, s);
     };
-    const Keys unmasked = sequence.all(first, last);  // keys that all of this warpgroup's rows may use
+    const Keys unmasked = sequence.all(first, last);  // keys that all rows of this warpgroup see
     float shrink[2];
     const auto weigh = [&](int tile) {
       if (p.softcap != 0) {
@@ -269,7 +273,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       } else {
         release_q();
       }
-    } else {  // the same steps without lambdas: with them ptxas schedules these shapes differently
+    } else {  // same steps without lambdas: with lambdas ptxas schedules these shapes worse
       for (tile -= kStep; tile >= work.begin; tile -= kStep) {
         start_scores();
         start_output(accumulate);
@@ -290,7 +294,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     wgmma_wait<0>(o, weights);
     release_v();
     if constexpr (kShares) {
-      if (key_tiles > 1) {  // both meet at the same instructions, as synccheck wants it
+      if (key_tiles > 1) {  // both warpgroups execute the same barrier instructions, as synccheck requires
         if (consumer == 1) give_rows<kDv>(memory, thread, softmax, o);
         barrier_sync(6, 256);
         if (consumer == 0) take_rows<kDv>(memory, thread, factor, softmax, o);
@@ -302,7 +306,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   }
 }
 
-// A kernel's name cannot have a ForwardShape in it: nvcc 13.0 writes host code then that does not compile.
+// Carries a ForwardShape as a type. With a ForwardShape in the kernel's name nvcc 13.0 emits invalid host code.
 template <int kConsumers, int kKeys, int kStages, int kQStages, bool kPasses, bool kShares = false,
           bool kSplits = false>
 struct ForwardTiles {
@@ -325,7 +329,7 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1) forward_kernel(c
   }
   block_sync();
   int warpgroup = static_cast<int>(threadIdx.x) / 128;
-  // The number of its steps follows from it there.
+  // The consumers' trip counts then depend on it: keep it warp-uniform.
   if constexpr (Tiles::kShape.passes || Tiles::kShape.shares) warpgroup = same_for_warp(warpgroup);
   if (warpgroup == 0) {
     if constexpr (Memory::kMovesRegisters) give_registers<Memory::kProducerRegisters>();

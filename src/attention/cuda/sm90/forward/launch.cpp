@@ -1,4 +1,4 @@
-// Plan and launch of the Hopper forward in fp16 and bf16.
+// Plan and launch of the Hopper forward for fp16 and bf16.
 #include "attention/cuda/sm90/forward/launch.h"
 
 #include <fmt/format.h>
@@ -81,7 +81,7 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
 
 namespace {
 
-static_assert(kMostDroppingDim == 128);  // as the refusal says
+static_assert(kMostDroppingDim == 128);  // named in forward_refusal()
 
 std::string forward_refusal(const Problem& problem) {
   const bool wide = std::max(problem.d, problem.dv) > kMostDroppingDim;
@@ -95,14 +95,14 @@ std::string forward_refusal(const Problem& problem) {
   return reason;
 }
 
-// Keys that a row sees at most; 0: as many as there are.
+// The most keys that a row sees; 0: no window.
 std::int64_t window_of(const Problem& problem) {
   const std::int64_t left = problem.window.left, right = problem.causal ? 0 : problem.window.right;
   const bool ends = left >= 0 && right >= 0 && left < problem.max_k && right < problem.max_k;
   return ends && left + right + 1 < problem.max_k ? left + right + 1 : 0;
 }
 
-// As chosen, or as STROBE_HOPPER_TILES demands.
+// Chosen config, or the one that STROBE_HOPPER_TILES forces.
 ForwardConfig config_of(const ForwardFacts& facts) {
   const char* const tiles = std::getenv("STROBE_HOPPER_TILES");
   if (!tiles || !*tiles || facts.drops) return forward_config(facts);
@@ -126,8 +126,8 @@ struct ForwardPlan : ForwardLaunch {
     std::string text =
         fmt::format("wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroup{}, {} stages, {} of Q",
                     config.dims.d, config.dims.dv, rows_of(shape), shape.keys, shape.consumers,
-                    shape.shares           ? "s in turns"
-                    : shape.passes         ? "s that pass tiles they do not use"
+                    shape.shares           ? "s alternating on key tiles"
+                    : shape.passes         ? "s that skip key tiles they do not use"
                     : shape.consumers == 1 ? ""
                                            : "s",
                     shape.stages, shape.q_stages);

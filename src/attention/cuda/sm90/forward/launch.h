@@ -1,4 +1,4 @@
-// Starts the Hopper forward.
+// Launch of the Hopper forward: its parameters and the functions that launch.cpp and d<d>.cu define.
 #pragma once
 
 #include "attention/cuda/params.h"
@@ -12,19 +12,19 @@ struct ForwardLaunch {
   ForwardConfig config;
   DType dtype = DType::fp16;
   bool uneven = false;    // as in ForwardFacts
-  std::int64_t rows = 0;  // all rows of all heads, as LSE counts them
+  std::int64_t rows = 0;  // rows of all heads, as in LSE
   int multiprocessors = 1;
   void* stream = nullptr;
 };
 
 std::size_t forward_workspace_bytes(const ForwardLaunch& launch);
 
-// What the kernel is started with; the counter is reset on the stream.
+// Returns the kernel's arguments, tensor maps included. Clears the work counter on the stream.
 ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, void* workspace);
 
 void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace);
 
-// One pair of head dimensions each, in d<d>.cu.
+// One pair of head dimensions each, defined in d<d>.cu.
 template <int kD, int kDv>
 void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args);
 template <int kD>

@@ -1,4 +1,4 @@
-// The launch of one pair of head dimensions; each d<d>.cu instantiates it, so that they compile side by side.
+// Launches the kernels of one pair of head dimensions. Each d<d>.cu instantiates it, so that they compile in parallel.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// nvcc takes no ForwardShape for a template's argument in host code, but a type that has one.
+// nvcc rejects a ForwardShape as template argument in host code, so these types carry one.
 template <int kD, int kDv, int kRows>
 struct Small {
   static constexpr ForwardShape kShape = small_shape({kD, kDv}, kRows);
@@ -47,7 +47,7 @@ void launch_forward_shape(const Launch& how, const ForwardShape& shape, const Fo
     return false;
   };
   if (!(starts.template operator()<kRule>() || ...)) {
-    throw Error(ErrorCode::unsupported, "cuda: hopper forward: no kernel of this build has the tiles that were chosen");
+    throw Error(ErrorCode::unsupported, "cuda: hopper forward: this build has no kernel for the chosen tiles");
   }
 }
 

@@ -1,4 +1,4 @@
-// The thread that loads in the Hopper forward: it takes tiles of rows and brings Q, K and V.
+// Producer of the Hopper forward: one thread takes row tiles from the scheduler and loads Q, K and V by TMA.
 #pragma once
 
 #include "attention/cuda/sm90/device/load.cuh"
@@ -50,7 +50,7 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
       copy_tile<kKeys, kDv>(memory.v(stage), args.v, k_row + tile * kKeys, head_kv, batch, memory.v_full(stage));
       v_at[kRing].move();
     };
-    // The first tile of keys, the last of the sequence, is the first ring's; then in turns.
+    // The sequence's last key tile goes to the first pipeline; then they alternate.
     constexpr int kOther = Memory::kRings - 1;
     const auto is_other = [&](int tile) { return kOther > 0 && (work.end - 1 - tile) % 2 > 0; };
     load_k.template operator()<0>(work.end - 1);
@@ -66,8 +66,8 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
         load_v.template operator()<kOther>(tile + 1);
       }
     }
-    // As late as this, or a block with a long tile would hold the next one that another has time for. The number comes
-    // while the last copy waits for room.
+    // Takes the next tile this late: otherwise a block with a long tile would hold one that an idle block could
+    // process. The atomic's latency overlaps with the wait for the last stage.
     index = args.order.index(n);
     if (is_other(work.begin)) {
       load_v.template operator()<kOther>(work.begin);

@@ -1,4 +1,4 @@
-// Where things lie in a block's shared memory in the Hopper forward.
+// Shared-memory layout of the Hopper forward: stages, barriers and exchange buffer. Used by producer and consumers.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"
@@ -16,7 +16,7 @@ struct ForwardMemory {
   static constexpr std::uint32_t kQBytes = kSlabsBytes<kRows, kD>, kKBytes = kSlabsBytes<kKeys, kD>,
                                  kVBytes = kSlabsBytes<kKeys, kDv>;
   static constexpr std::uint32_t kBarrierBytes = forward_barriers(kShape) * 8;
-  // Of K and of V: warpgroups that share rows have one each, of half the stages.
+  // Pipelines of K and of V. Warpgroups that share rows have one each, with half of the stages.
   static constexpr int kRings = kShape.shares ? 2 : 1, kRingStages = kStages / kRings;
   static_assert(!kShape.shares || (kShape.consumers == 2 && kStages % 2 == 0 && !kShape.passes));
   std::uint32_t base = shared_base();
@@ -24,25 +24,26 @@ struct ForwardMemory {
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + stage * kQBytes; }
   __device__ __forceinline__ std::uint32_t k(int stage) const { return q(kQStages) + stage * kKBytes; }
   __device__ __forceinline__ std::uint32_t v(int stage) const { return k(kStages) + stage * kVBytes; }
-  // "full": bytes have come. "free": all consumers of the ring have read.
+  // "full": the TMA load is complete. "free" (empty): all consumers of the pipeline have read the stage.
   __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(stage); }
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(kQStages + stage); }
   __device__ __forceinline__ Barrier k_full(int stage) const { return barrier(2 * kQStages + stage); }
   __device__ __forceinline__ Barrier k_free(int stage) const { return barrier(2 * kQStages + kStages + stage); }
   __device__ __forceinline__ Barrier v_full(int stage) const { return barrier(2 * kQStages + 2 * kStages + stage); }
   __device__ __forceinline__ Barrier v_free(int stage) const { return barrier(2 * kQStages + 3 * kStages + stage); }
-  // The tile whose Q a stage holds.
+  // TilePlace of the row tile whose Q the stage holds, 16 bytes.
   __device__ __forceinline__ std::uint32_t place(int stage) const {
     return v(kStages) + kBarrierBytes + static_cast<std::uint32_t>(stage) * 16;
   }
 
-  // For shared rows, in fours: maxima and sums, then O.
+  // Exchange buffer of shared rows, in groups of four floats per thread: maxima and sums, then O.
   __device__ __forceinline__ std::uint32_t shared_rows() const { return place(kQStages); }
 
   __device__ __forceinline__ void begin_barriers() const {
     for (int stage = 0; stage < kQStages; ++stage) {
       q_full(stage).begin(1);
-      q_free(stage).begin(kShape.consumers * 5);  // its four warps have read the place, its products Q
+      // per consumer: four warps that read the place, one thread after the last MMA with Q
+      q_free(stage).begin(kShape.consumers * 5);
     }
     for (int stage = 0; stage < kStages; ++stage) {
       k_full(stage).begin(1);

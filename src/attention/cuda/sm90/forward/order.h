@@ -1,4 +1,4 @@
-// How the tiles of a forward call are handed out, whatever their elements are.
+// Tile scheduling of a forward call, for all element types. Used by the launches of forward/ and forward_fp32/.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace strobe::cuda::sm90 {
 
-inline constexpr std::size_t kForwardCounterBytes = 256;  // tiles that take different times are handed out by a counter
+inline constexpr std::size_t kForwardCounterBytes = 256;  // for the work counter
 
-// In turn; with a counter in `next`, by that.
+// Static order; the caller sets `next` and `section` to use a work counter.
 inline TileOrder forward_order(const SequenceParams& p, int tile_rows, int splits) {
   TileOrder order;
   order.heads = static_cast<std::uint32_t>(p.heads_q);
@@ -20,12 +20,12 @@ inline TileOrder forward_order(const SequenceParams& p, int tile_rows, int split
   return order;
 }
 
-// Whether tiles are handed out by a counter, which a call must clear first: not where every block has one at most.
+// True if tiles come from a work counter, which the call clears first. Not needed if each block has at most one tile.
 inline bool by_counter(const TileOrder& order, bool uneven, int multiprocessors) {
   return uneven && std::int64_t{order.units} * order.tiles > multiprocessors;
 }
 
-// Query heads whose K and V the cache holds.
+// Query heads per L2 swizzle group: those whose K and V fit kForwardSectionBytes.
 inline std::uint32_t forward_section(const SequenceParams& p, int element_bytes) {
   const std::int64_t bytes = std::int64_t{p.max_k} * (p.d + p.dv_dim) * element_bytes;
   return static_cast<std::uint32_t>(section_heads(std::int64_t{p.batch} * p.heads_kv, bytes, kForwardSectionBytes) *

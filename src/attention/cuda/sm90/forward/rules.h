@@ -1,5 +1,5 @@
-// Which tiles a problem gets in the Hopper forward. Written by tools/tune-hopper --write, which says how it chooses:
-// NVIDIA H200, 580.159.04, 2026-11-15; behind each line TFLOP/s at lengths that it is for.
+// Tile rules of the Hopper forward, read by config.h. Written by tools/tune-hopper --write, which documents the choice:
+// NVIDIA H200, 580.159.04, 2026-11-15; after each rule TFLOP/s at the lengths it covers.
 #pragma once
 
 #include "attention/cuda/sm90/forward/shape.h"

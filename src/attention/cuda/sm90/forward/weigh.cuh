@@ -1,4 +1,4 @@
-// From scores to weights in the Hopper forward: the mask, and the running softmax of a thread's two rows.
+// Mask and online softmax of the Hopper forward; kernel.cuh calls them.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -6,7 +6,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// Scores that are not there become -infinity. keys: what this thread's two rows may use; column: its first key.
+// Sets masked scores to -infinity. keys: those that this thread's two rows see; column: key of its first score.
 template <int kKeys>
 __device__ __forceinline__ void mask_scores(float (&s)[kKeys / 2], const Keys (&keys)[2], int column) {
 #pragma unroll
@@ -19,12 +19,12 @@ __device__ __forceinline__ void mask_scores(float (&s)[kKeys / 2], const Keys (&
   }
 }
 
-// Running maximum (in units of the scores) and sum (of this thread's columns) of a thread's two rows.
+// Online softmax state of a thread's two rows: maximum in units of the scores, sum over this thread's columns.
 struct TwoRows {
   float maximum[2] = {kMinusInfinity, kMinusInfinity}, sum[2] = {0, 0};
 
-  // Scores become weights relative to the new maximum; what was accumulated before must be multiplied with `shrink`.
-  // Both rows at a time: one after the other, additions would wait for each other.
+  // Replaces scores by probabilities relative to the new maximum, and adds them to the sum. The caller multiplies
+  // earlier accumulators by `shrink`. The two rows are interleaved, so their additions do not wait for each other.
   template <int kCount>
   __device__ __forceinline__ void weigh(float (&s)[kCount], float factor, float (&shrink)[2]) {
     float highest[2] = {s[0], s[2]}, scaled_base[2], total[2] = {0, 0};
@@ -33,7 +33,7 @@ struct TwoRows {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       highest[h] = quad_max(fmaxf(maximum[h], highest[h]));
-      const float base = highest[h] == kMinusInfinity ? 0 : highest[h];  // a row without a key so far
+      const float base = highest[h] == kMinusInfinity ? 0 : highest[h];  // no visible key so far
       shrink[h] = exp2_fast((maximum[h] - base) * factor);
       maximum[h] = highest[h];
       scaled_base[h] = base * factor;

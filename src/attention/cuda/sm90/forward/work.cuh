@@ -1,4 +1,4 @@
-// What a tile of rows is made of.
+// Work of one row tile of the Hopper forward; producer and consumers compute it from the TilePlace.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -6,9 +6,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// A tile's sequence, rows, keys that some row uses and tiles of them [begin, end): its share where they are split.
-// Where warpgroups pass tiles of keys, tiles end with the rows: the one that is not full is then the first, whose rows
-// have the fewest keys under a causal mask. It begins with rows below 0, which are not there.
+// Sequence, rows and key tiles [begin, end) of a row tile, or its split's share of them. With kPasses tiles are aligned
+// to the last row: the partial tile is then the first, whose rows see the fewest keys under a causal mask. It starts at
+// a negative row; rows below 0 do not exist.
 template <int kRows, int kKeys, bool kPasses, bool kSplits>
 struct ForwardWork {
   Sequence sequence;

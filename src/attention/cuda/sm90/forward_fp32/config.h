@@ -1,5 +1,6 @@
-// Tiles of the Hopper forward for fp32: pure functions of the problem and the card, for kernel, launch, explain and
-// tests. An element is split into two fp16 parts times a power of two (device/parts.h).
+// Tile configuration of the Hopper forward for fp32: constexpr functions of the problem and the GPU, used by the
+// kernel, its launch, `strobe explain` and tests. An element is split into two fp16 floats times a power of two
+// (device/parts.h).
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// Splitter warpgroups split elements into parts; consumer warpgroups run the matmuls, 64 rows each.
+// Splitter warpgroups split elements into two fp16 floats; consumer warpgroups run the matmuls, 64 rows each.
 struct Fp32Shape {
   int splitters, consumers;  // warpgroups
   int keys;                  // per tile
@@ -45,7 +46,7 @@ constexpr int consumer_registers(const Fp32Shape& shape) {
   return (512 - shape.splitters * splitter_registers(shape)) / shape.consumers / 8 * 8;
 }
 
-// Shared memory: both parts of the stages of Q, K and V, then the buffers that memory.cuh lists.
+// Shared memory: both split floats of the stages of Q, K and V, then the buffers of Fp32Memory (items.cuh).
 constexpr std::size_t fp32_tile_bytes(int d, const Fp32Shape& shape) {
   return static_cast<std::size_t>(4 * d) * (shape.q_stages * rows_of(shape) + 2 * shape.stages * shape.keys);
 }

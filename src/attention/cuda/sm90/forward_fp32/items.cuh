@@ -21,7 +21,7 @@ struct Fp32Memory {
   static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // per tile of K or V
   static constexpr int kQPieces = kRows / kPieceRows;
   static_assert(kKeys % kPieceRows == 0 && kRows % kPieceRows == 0 && kPieces <= 4 && kPieceRows % 32 == 0);
-  // Bytes of one part. The second part of a tile follows the first.
+  // Bytes of the first split floats of a tile; the second ones follow.
   static constexpr std::uint32_t kQPart = kSlabsBytes<kRows, kD>, kKeyPart = kSlabsBytes<kKeys, kD>;
   static constexpr std::uint32_t kScales = fp32_tile_bytes(kD, kShape);
   static constexpr std::uint32_t kPieceScales = kScales + 4 * (kQStages * kRows + 2 * kStages * kKeys);
@@ -203,7 +203,8 @@ class ItemStream {
   // One thread computes the row tile for all.
   __device__ __forceinline__ void find_rows(int turn) const {
     if (threadIdx.x == 0) store_rows(args_.order.index(static_cast<std::uint32_t>(turn)), turn);
-    barrier_sync(1, Memory::kThreads);  // four tiles are stored, and no thread reads the one that is written next
+    // four row tiles are stored; no thread still reads the slot that is written next
+    barrier_sync(1, Memory::kThreads);
   }
 
   __device__ __forceinline__ void store_rows(std::uint32_t index, int turn) const {

@@ -1,8 +1,7 @@
-// fp32 forward on wgmma. Two splitter warpgroups load rows and split their elements into two fp16 parts (split.cuh).
-// Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile. Three MMAs of parts make one of
-// elements. Tensor cores truncate towards zero what does not fit an accumulator, so no sum may stay in one for long.
-// After two k-steps of 16, smallest terms first, the kernel adds the result with rounding. One warpgroup computes its
-// softmax while the other runs its matmuls.
+// Hopper forward kernel for fp32 on wgmma. Two splitter warpgroups load rows and split their elements into two fp16
+// floats (split.cuh). Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile.
+// sm90/device/parts.cuh has the matmuls of split floats. One consumer warpgroup computes its softmax while the other
+// runs its matmuls.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +19,8 @@ namespace strobe::cuda::sm90 {
 
 // Softmax of the Hopper forward for fp32 for a thread's two rows. Probabilities are relative to the largest in their
 // tile, which is scaled to the top of fp16's range regardless of earlier tiles. The top is just below a power of two,
-// where two parts keep far more bits than elsewhere. A row with one key, or with one dominant key, therefore gets that
-// key's V.
+// where two split floats keep far more bits than elsewhere. A row with one key, or with one dominant key, therefore
+// gets that key's V.
 
 inline constexpr float kTopPower = 15;  // the largest probability of a row in a tile is at most 2^15
 inline constexpr float kFromTop = 0x1p-15f;
@@ -54,8 +53,8 @@ struct Fp32TwoRows {
         for (int i = piece * kInPiece + 2 * h; i < (piece + 1) * kInPiece; i += 4) {
           highest = fmaxf(highest, fmaxf(s[i], s[i + 1]));
         }
-        here = fmaxf(here, __fmaf_ru(highest, factor[piece][h], -kTopPower));  // rounds up, so that no probability
-                                                                               // exceeds the top
+        // rounded up: no probability exceeds the top
+        here = fmaxf(here, __fmaf_ru(highest, factor[piece][h], -kTopPower));
       }
       here = quad_max(here);
       const float before = base[h];
@@ -75,8 +74,8 @@ struct Fp32TwoRows {
   }
 };
 
-// Multiplies columns n * 8 + 2 * (lane % 4) and the next of both rows of an item by the scales of their keys and a
-// factor.
+// Multiplies the columns n * 8 + 2 * (lane % 4) and the next, of both rows and one item, by the scales of their keys
+// and by `factor`.
 template <int kPiece, int kInPiece, int kCount>
 __device__ __forceinline__ void scale_keys(float (&s)[kCount], std::uint32_t scales, float factor) {
 #pragma unroll
@@ -264,8 +263,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
         const float scale = bits_to_float(load_shared(memory.k_piece_scales(k_at.stage) + kPiece * 4));
         if (scale == 0) scale_keys<kPiece, kInPiece>(s, memory.k_scales(k_at.stage), 1);
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {  // clamped to finite and nonzero values: 0 or infinity would turn finite scores
-                                       // into NaN
+        for (int h = 0; h < 2; ++h) {  // finite and nonzero: no finite score becomes NaN
           factor[kPiece][h] = fminf(fmaxf(scale == 0 ? row_factor[h] : row_factor[h] * scale, 0x1p-126f), 0x1p126f);
         }
       };
@@ -351,8 +349,7 @@ void Fp32ForwardKernels<kD>::launch(const Fp32ForwardLaunch& launch, const Fp32F
   }
   (std::make_index_sequence<std::size(kFp32Rules)>());
   if (!started) {
-    throw Error(ErrorCode::unsupported,
-                "cuda: hopper forward, fp32: no kernel of this build has the tiles that were chosen");
+    throw Error(ErrorCode::unsupported, "cuda: hopper forward, fp32: this build has no kernel for the chosen tiles");
   }
 }
 

@@ -1,5 +1,5 @@
 // Splitter threads of the Hopper forward for fp32. They load rows from global memory into registers and scale them to
-// the top of fp16's range by a power of two. They store the result to shared memory as two fp16 parts. Each row of Q
+// the top of fp16's range by a power of two. They store the result to shared memory as two fp16 floats. Each row of Q
 // has its own scale. The rows of an item of K or V share one scale if their magnitudes are similar; otherwise each row
 // has its own. A shared scale saves the consumers all work on individual scales.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Magnitudes are similar if any 8 neighbours, unless all zeros, contain one that is at most this many powers of two
-// below the largest of the item. The parts then keep 2^-29 of every row's largest element.
+// Magnitudes are similar if every 8 neighbours, unless all zeros, contain one near the largest of the item: at most
+// this many powers of two below it. The split floats then keep 2^-29 of every row's largest element.
 inline constexpr std::uint32_t kAlikePowers = 10;
 
 __device__ __forceinline__ float4 load_global(const float* from) {
@@ -74,7 +74,7 @@ class Splitter {
     for (int i = 0; i < kCount; ++i) load(held, i, item);
   }
 
-  // Stores both parts of 8 elements to a tile of kTileRows rows; `tile`: row 0 of this item in it.
+  // Stores both split floats of 8 elements to a tile of kTileRows rows; `tile`: row 0 of this item in it.
   template <int kTileRows>
   __device__ __forceinline__ void put(Held& held, int i, float up, std::uint32_t tile) {
     warp_sync();  // keeps this put() behind the previous ones, to limit register use
@@ -117,8 +117,8 @@ class Splitter {
     return value;
   }
 
-  // Magnitudes of the whole item as bits, which have the order of the magnitudes: the overall largest, and the smallest
-  // over the maxima of each 8 elements that are not all zeros.
+  // Magnitudes of the item as bits, which have the order of the magnitudes: the largest, and the smallest maximum of 8
+  // elements that are not all zeros.
   struct Sizes {
     std::uint32_t largest, least;
     __device__ __forceinline__ bool alike() const { return least + (kAlikePowers << 23) >= largest; }
