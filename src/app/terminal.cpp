@@ -1,4 +1,4 @@
-// Writes without iostreams, so that there is no buffered state and no SIGPIPE.
+// Writes to the standard streams without iostreams, so there is no buffered state and no SIGPIPE.
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ int output_error = 0;  // errno of the first write to the standard output that f
 std::string progress_shown;
 std::string line_prefix = "strobe";  // name of the program
 
-// Two buffers, used alternately: the signal handler, which must not allocate or wait, never reads half a line.
+// Two buffers, used alternately. The signal handler must not allocate or wait, and never reads a half-written line.
 struct SignalMessage {
   char text[4608];  // room for a path
   std::size_t size = 0;
@@ -55,7 +55,7 @@ std::string note_lines(const std::vector<std::string>& notes) {
 
 void set_program_name(std::string_view name) { line_prefix = name; }
 
-// Out of memory: prints a constant line instead.
+// If memory runs out, prints a constant line instead.
 void complain(std::string_view text) noexcept {
   try {
     show_progress("");
