@@ -21,7 +21,7 @@ struct Group {
 };
 
 struct Groups {
-  std::vector<std::string> order;  // of first appearance
+  std::vector<std::string> order;  // keys in order of first appearance
   std::map<std::string, Group> by_identity;
 
   std::vector<const Result*> first_rows() const {

@@ -35,13 +35,13 @@ struct Unmatched {
 };
 
 struct Comparison {
-  std::string name_a, name_b;  // of the files
+  std::string name_a, name_b;  // names of the two files
   double threshold = 0.05;
   std::vector<CellComparison> cells;
   Unmatched only_a, only_b;
   std::vector<std::string> notes;  // reasons why the comparison is weak
 
-  std::size_t count(Verdict verdict) const;  // of passes
+  std::size_t count(Verdict verdict) const;  // number of passes with this verdict
 };
 
 struct Side {

@@ -35,8 +35,8 @@ class CheckpointFolder {
   std::string file(std::int64_t step) const;
   std::string step_log() const;  // steps.jsonl
   std::string upkeep() const { return upkeep_path(path_); }
-  // Removes the checkpoints up to `step` except the newest `count` and the newest known good one. A checkpoint is known
-  // to be good if its step is below `finite_step`, the last step whose loss was finite. By default all are.
+  // Removes checkpoints up to `step`, except the newest `count` and the newest one known to be good. A checkpoint is
+  // known to be good if its step is below `finite_step`, the last step with a finite loss. By default all are good.
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
   std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; empty: none
 
@@ -61,7 +61,7 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
 // Opens the newest checkpoint, or that of a step. Returns null if the newest is requested and there is none. Throws
 // Error(invalid_argument) if the step has no checkpoint; the error lists the steps that have one. Also throws if the
-// file is damaged; the error then names the newest intact one before it and `how` to select it.
+// file is damaged. The error then names the newest intact checkpoint before it, and `how` to select that.
 using HowToTake = std::function<std::string(std::int64_t step)>;
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, CheckpointParts parts,
                                             const HowToTake& how);
