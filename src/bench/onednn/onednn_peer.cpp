@@ -30,7 +30,7 @@ memory::data_type type_of(DType dtype) {
                                 : memory::data_type::f16;
 }
 
-// The primitives of a case and their scratchpad size.
+// The primitives of a case and the size of their scratchpad.
 struct Plan {
   Plan(const Case& one, const dnnl::engine& engine) : one(one) {
     const std::int64_t b = one.batch * one.kv_heads, r = one.heads / one.kv_heads * one.seq_q;

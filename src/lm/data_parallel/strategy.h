@@ -18,7 +18,6 @@ enum class Updates {
   share,           // gradients are all-reduced; a rank updates its share of each group; then values are all-gathered
                    // (ZeRO-1)
   scattered_share  // like share, but gradients are reduce-scattered: a rank receives only the sums of its share
-                   //
 };
 
 struct Strategy {
