@@ -177,8 +177,7 @@ Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dr
 }
 
 Attention attention_of(const Case& one) {
-  static constexpr float kPlaceholder = 0;  // valid address for queries about a problem, which do not read slopes and
-                                            // sinks
+  static constexpr float kPlaceholder = 0;  // valid pointer for queries, which do not read slopes and sinks
   Tensors tensors;
   if (one.options.alibi) tensors.slopes = &kPlaceholder;
   if (one.options.sinks) tensors.sinks = &kPlaceholder;

@@ -16,14 +16,12 @@
 namespace strobe::bench {
 namespace {
 
-constexpr double kTurn = 0.03;  // seconds of samples that an implementation takes per region and round, if its calls
-                                // are short
+constexpr double kTurn = 0.03;  // seconds of samples per region in an implementation's turn, for short calls
 constexpr double kTurnShare =
     0.05;  // fraction of the slowest contender's call, if longer, since that determines the round's length
 constexpr int kMaxSamplesPerTurn = 8;
 constexpr double kLoadingLimit = 2;  // seconds of first calls; if they take longer, library loading is negligible
-constexpr double kRewarm = 0.05;     // after rounds of shorter calls than this, an implementation begins with an
-                                     // untimed call
+constexpr double kRewarm = 0.05;     // an implementation with shorter calls begins its turn with an untimed one
 
 struct Contender {
   Implementation* implementation;

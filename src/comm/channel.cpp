@@ -104,8 +104,7 @@ Channel::~Channel() {
 
 bool Channel::send(const Json& message) {
   const std::string line = message.dump() + "\n";
-  const double until = now_seconds() + 2;  // a peer that does not read is detected later, by the lack of messages from
-                                           // it
+  const double until = now_seconds() + 2;  // a peer that does not read is later detected by its silence
   for (std::string_view left = line; !left.empty();) {
     const ssize_t sent = ::send(descriptor_, left.data(), left.size(), MSG_NOSIGNAL);
     if (sent > 0) left.remove_prefix(static_cast<std::size_t>(sent));

@@ -77,8 +77,7 @@ const char* name_of(EngineKind kind) {
 
 EngineKind engine_for(EngineKind asked, const World& world) {
   if (asked != EngineKind::automatic) return asked;
-  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // MPI determines the size if
-                                                                                        // the environment does not
+  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // MPI may know the size
 }
 
 Limits limits_from(const Variable& variable) {

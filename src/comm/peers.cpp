@@ -17,8 +17,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kFailureLinger = 0.5;  // seconds that rank 0 stays connected after a failure, so the others receive
-                                        // the reason
+constexpr double kFailureLinger = 0.5;  // seconds that rank 0 stays connected after a failure, to send the reason
 constexpr std::size_t kExcerpt = 400;   // characters of a fact in a message
 constexpr const char* kSilentEnd = "ended without a word";
 constexpr const char* kMalformed = "sent a malformed message";
@@ -98,8 +97,7 @@ void Peers::greet(Listener& listener) {
       members_.push_back({.rank = guest.presentation.rank, .channel = std::move(guest.channel)});
     }
     if (!refusal.empty())
-      until = std::min(until, now_seconds() + limits_.silence);  // lets ranks that connect later receive the refusal
-                                                                 // too
+      until = std::min(until, now_seconds() + limits_.silence);  // ranks that connect later receive it too
   }
   if (!refusal.empty()) refuse_all({.reason = refusal, .is_bad_input = true});
   for (int rank = 1; rank < world_.size; ++rank) {

@@ -74,8 +74,7 @@ World world_from(const Variable& variable) {
     world.local_rank = number(variable, launcher.local_rank).value_or(world.rank);
     world.local_size = number(variable, launcher.local_size).value_or(0);
     world.started = number(variable, "STROBE_RANKS").value_or(0);
-    if (launcher.size && world.rank >= std::max(world.size, world.started))  // otherwise the engine reports the
-                                                                             // contradiction
+    if (launcher.size && world.rank >= std::max(world.size, world.started))  // else the engine reports it
       fail(ErrorCode::invalid_argument, "{} is {} and {} is {}: valid ranks are 0 to {} of at least 1", launcher.rank,
            world.rank, launcher.size, world.size, world.size - 1);
     return world;

@@ -56,7 +56,7 @@ STROBE_INLINE void store(float* to, F32 v) { store_vector<F32>(to, v); }
 STROBE_INLINE void store(std::uint16_t* to, U16 v) { store_vector<U16>(to, v); }
 STROBE_INLINE F32 broadcast(float x) {
   return x - F32{};
-}  // minus, not plus: -0 + 0 is +0, so the compiler could not
+}  // minus: the compiler cannot drop + 0 (-0 + 0 is +0)  // minus, not plus: -0 + 0 is +0, so the compiler could not
    // drop the addition
 STROBE_INLINE I32 broadcast(std::int32_t x) { return I32{} + x; }
 STROBE_INLINE U32 broadcast(std::uint32_t x) { return U32{} + x; }

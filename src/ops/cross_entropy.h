@@ -12,8 +12,7 @@ struct CrossEntropy {
   std::int64_t rows = 0, vocabulary = 0;
   DType dtype = DType::fp32;          // type of the logits
   float gradient_scale = 1;           // factor of the gradient in addition to 1 / rows, for partial batches
-  const float* loss_scale = nullptr;  // another factor, in memory of the tensors' device, so it may change between
-                                      // launches of a graph
+  const float* loss_scale = nullptr;  // another factor, in device memory: it may change between launches of a graph
 };
 
 // Computes losses [rows]: log(sum exp(logit)) - logit[target]. Stable for any finite logits.

@@ -30,8 +30,7 @@ struct CellComparison {
 // Cells of one side without a partner on the other.
 struct Unmatched {
   std::vector<std::string> cells;  // described
-  std::string difference;          // how the first cell differs from the nearest one of the other side: "threads 1
-                                   // instead of 2"
+  std::string difference;          // of the first cell from the nearest on the other side: "threads 1 instead of 2"
 };
 
 struct Comparison {

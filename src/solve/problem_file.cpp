@@ -100,8 +100,7 @@ void ProblemFile::load(std::int64_t begin, std::int64_t end) const {
 
 void ProblemFile::unload(std::int64_t begin, std::int64_t end) const {
   const auto [first, bytes] = pages(q(begin), q(end));
-  madvise(first, bytes, MADV_DONTNEED);  // the outer pages may belong to another thread's part, which then faults them
-                                         // in again
+  madvise(first, bytes, MADV_DONTNEED);  // another thread may have to fault the outer pages in again
 }
 
 void ProblemFile::read(std::int64_t batch, std::int64_t offset, std::int64_t count, float* to) const {

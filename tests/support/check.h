@@ -14,11 +14,9 @@ namespace strobe::test {
 // exactly where the oracle's are.
 void expect_near(const Case& c, const Results& reference, const Results& results, double limit, const std::string& who);
 
-enum class Kernels {
-  all,
-  isolating
-};  // isolating: kernels in which a value that is not finite affects only the rows
-    // that use it
+// isolating: kernels in which a value that is not finite affects only the rows that use it
+enum class Kernels { all, isolating };
+// that use it
 
 // Returns the instruction sets of this machine that have separate kernels for a type. The other sets use the kernels of
 // a lesser set; for fp16 these are all sets above avx512. The grid runs on those too.

@@ -26,8 +26,8 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
 
 // The rule's verdict on the results of one kernel.
 struct Judgement {
-  std::vector<std::string> broken;  // one per output, in the order of kOutputs: lines that describe what breaks the
-                                    // rule; empty if nothing does
+  std::vector<std::string> broken;  // one per output, in the order of kOutputs: lines that describe the faults; or
+                                    // empty
   // Faults that other random values cannot excuse: errors far beyond the rule, and values that are finite on one side
   // only.
   std::string gross;
@@ -38,8 +38,7 @@ struct Judgement {
 // The rule for one case. Measures the errors of `standard` once, for any number of kernels.
 class Rule {
  public:
-  Rule(const Case& c, const Results& reference, const Results& standard);  // case and reference must outlive this
-                                                                           // object
+  Rule(const Case& c, const Results& reference, const Results& standard);  // the arguments must outlive this object
   Judgement judge(const Results& candidate) const;
 
  private:

@@ -255,8 +255,7 @@ Outcome GpuCase::run(const GpuRunOptions& options) {
     out.complain("gradients", gradient->buffer->stray_write());
     out.results.*member = gradient->gather();
   }
-  for (const Tensor* made : {&o, &lse, &dq, &dk, &dv, &dbias, &dsinks}) {  // later tensors may be allocated at the same
-                                                                           // addresses
+  for (const Tensor* made : {&o, &lse, &dq, &dk, &dv, &dbias, &dsinks}) {  // later tensors may reuse the addresses
     if (made->buffer) places_.erase(made->buffer.get());
   }
   return out;

@@ -61,9 +61,7 @@ std::string HopperFp32::examine(const Case& c, GpuLane& lane) const {
       if (!exactness(c, expected, beside, outcome.results).empty()) broken.push_back(options);
     }
   }
-  for (const GpuRunOptions& options : broken)
-    text += exactness_of_many(c, options, lane);  // each creates its own
-                                                  // GpuCase
+  for (const GpuRunOptions& options : broken) text += exactness_of_many(c, options, lane);
   return text.empty() ? text : describe(c) + "\n" + text;
 }
 

@@ -16,8 +16,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // largest file of configurations; protects against devices
-                                                          // and wrong files
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // largest file of configurations
 
 std::string read_text(const std::string& path) {
   std::error_code error;

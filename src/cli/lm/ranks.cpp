@@ -105,8 +105,7 @@ int end_together(comm::Communicator& ranks, const std::function<int()>& work) {
 
 void take_gpu(const comm::Communicator& ranks, Device device) {
   if (device != Device::cuda) return;
-  const int gpus = gpu_count();  // gpu_count() creates no context; the full inventory would create one per rank on the
-                                 // first GPU
+  const int gpus = gpu_count();  // the full inventory would create one context per rank on the first GPU
   if (gpus == 0) fail(ErrorCode::unsupported, "--device cuda: {}; valid: cpu", gpu_inventory().reason);
   use_gpu(comm::gpu_of(ranks.world(), gpus));
 }

@@ -118,8 +118,7 @@ const TokenFile::Scan& TokenFile::scan() const {
 // near 0 because the vocabulary is small.
 void TokenFile::check_width(std::int64_t vocabulary) const {
   constexpr std::int64_t kFewest = 16;         // words; fewer are no evidence
-  constexpr std::uint32_t kTimesLarger = 256;  // ratio of the largest even word to the largest odd word that uint16
-                                               // tokens do not reach
+  constexpr std::uint32_t kTimesLarger = 256;  // largest even word / largest odd word; smaller for uint16 tokens
   if (format_ != DataFormat::tokens) return;
   if (vocabulary > kUint16Tokens) {
     fail(

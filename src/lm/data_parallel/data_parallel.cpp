@@ -155,9 +155,7 @@ bool DataParallel::exchanged(std::size_t bucket) const {
 }
 
 ParallelUpdate DataParallel::finish(const ops::AdamW& adamw, double clip, Overflow overflow) {
-  if (replica_.stream)
-    replica_.stream->synchronize();  // backward is over when the GPU has finished it, not when it is
-                                     // queued
+  if (replica_.stream) replica_.stream->synchronize();  // backward ends when the GPU has finished it
   const double backward_ended = now_seconds();
   for (std::size_t b = 0; b < groups_.size(); ++b) {
     if (groups_[b].left == 0) continue;

@@ -15,8 +15,7 @@ enum class Grouping { each, all, buckets };  // one call per parameter, one in t
 enum class Start { after_backward, when_ready };
 enum class Updates {
   all,             // every rank updates every parameter
-  share,           // gradients are all-reduced; a rank updates its share of each group; then values are all-gathered
-                   // (ZeRO-1)
+  share,           // ZeRO-1: all-reduces gradients, updates a share of each group, all-gathers values
   scattered_share  // like share, but gradients are reduce-scattered: a rank receives only the sums of its share
 };
 

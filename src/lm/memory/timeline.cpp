@@ -15,8 +15,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::size_t kManyEvents = 1 << 16;  // reserved in advance, since the observer must not allocate under the
-                                              // allocator's lock
+constexpr std::size_t kManyEvents = 1 << 16;  // reserved in advance: the observer runs under the allocator's lock
 
 std::size_t& of(ByCategory& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
 
@@ -107,8 +106,7 @@ MemoryRecorder::MemoryRecorder(AllocationCounter& counter) : counter_(counter) {
 void MemoryRecorder::watch(Model& model) {
   model_ = &model;
   model.record(this);
-  for (const Copies& copies : model.plan().copies) {  // copies are live from the step's start to the last matmul that
-                                                      // reads them
+  for (const Copies& copies : model.plan().copies) {  // live from the step's start to their last matmul
     Life life = life_of(copies.tensor);
     life.category = Category::parameters;
     life.from = -1;
@@ -122,8 +120,7 @@ void MemoryRecorder::on(const AllocationEvent& event) {
   if (event.kind == AllocationEvent::Kind::free) {
     std::size_t end = pointers_.size();  // search backwards: the last allocation is usually freed first
     while (end > 0 && pointers_[end - 1] != event.pointer) --end;
-    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two entries if attention has a share of a
-                                                                     // workspace
+    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two if attention has a share of a workspace
       Life& life = timeline_.allocations[end - 1];
       pointers_[end - 1] = nullptr;
       life.to = now;

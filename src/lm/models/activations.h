@@ -43,8 +43,7 @@ struct BlockActivations {
   std::size_t feed_forward_normed = kNoTensor;  // [T, d]
   std::size_t hidden = kNoTensor;               // [T, hidden_parts, d_ff], from w1 and w3 or w1, then gradients
   std::size_t activated = kNoTensor;            // [T, d_ff]
-  std::size_t end = 0;                          // byte offset in the run of the end of these and all earlier blocks'
-                                                // tensors
+  std::size_t end = 0;                          // byte offset in the run, after the tensors of this and earlier blocks
 };
 
 // Copies of parameters in the matmuls' type: those of one block, or those after the blocks. The entry covers the

@@ -26,9 +26,7 @@ TransformerOptions transformer_options(const BenchCase& one) {
 
 double flops_of(const BenchCase& one) {
   const ModelShape& shape = one.shape;
-  const auto scores = static_cast<double>(2 * shape.layers * shape.context * shape.d_model);  // causal half of 2
-                                                                                              // matmuls of 2 S d FLOPs
-                                                                                              // per token
+  const auto scores = static_cast<double>(2 * shape.layers * shape.context * shape.d_model);  // half of 2 x 2 S d
   const double forward = static_cast<double>(one.batch * shape.context) *
                          (2 * static_cast<double>(matmul_parameter_count(shape)) + scores);
   return one.pass == BenchPass::forward ? forward : 3 * forward;

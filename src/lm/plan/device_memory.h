@@ -11,8 +11,7 @@
 namespace strobe::lm {
 
 struct DeviceMemory {
-  std::size_t weights = 0;      // fp32 values, separate copies in the matmuls' type, and parameters gathered from other
-                                // devices
+  std::size_t weights = 0;      // fp32 values, copies in the matmuls' type with separate memory, gathered parameters
   std::size_t gradients = 0;    // fp32
   std::size_t optimizer = 0;    // AdamW's two moments, fp32
   std::size_t activations = 0;  // bytes of the run outside the gradients placed in it, also with over_copies

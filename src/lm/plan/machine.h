@@ -12,8 +12,7 @@
 namespace strobe::lm {
 
 struct Link {
-  double bandwidth = 0;  // bus bandwidth in bytes per second: a device sends at this rate while it receives at the same
-                         // rate
+  double bandwidth = 0;  // bus bandwidth in bytes per second, sending and receiving at the same time
   double latency = 0;    // seconds per round of messages
 };
 

@@ -47,8 +47,7 @@ struct Profile {
   Device device = Device::cpu;
   std::vector<TimedStep> steps;            // recorded steps, on the wall clock
   std::vector<TimedOperation> operations;  // all recorded steps, in order
-  std::vector<TimedPart> parts;            // in order of operations; empty if attention is fused and has no separate
-                                           // matmuls and softmax
+  std::vector<TimedPart> parts;            // in order of operations; empty if attention is fused
   double plain_seconds = 0;                // mean of as many unrecorded steps; on CUDA such a step is a graph
   // The fields below are set on CUDA only.
   double direct_seconds = 0;       // mean of steps that are launched kernel by kernel, like the recorded ones

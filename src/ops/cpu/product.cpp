@@ -14,12 +14,10 @@ namespace strobe::ops {
 namespace {
 
 constexpr std::int64_t kFewestRows = 16;   // minimum to amortize packing a panel
-constexpr std::int64_t kPromptRows = 512;  // most rows; up to here OpenBLAS loses more by packing a weight than its
-                                           // faster kernel gains
+constexpr std::int64_t kPromptRows = 512;  // most rows; for these, packing costs OpenBLAS more than its kernel gains
 constexpr double kMostWork = 1 << 28;      // multiplications; OpenBLAS is faster above
 constexpr double kSmall = 1 << 18;         // multiplications; a second thread does not pay off below
-constexpr std::int64_t kBlock = 264;       // rows per task, a multiple of every kernel's tile height; 64 to 256 KB of a
-                                           // block of a
+constexpr std::int64_t kBlock = 264;       // rows per task, a multiple of every tile height; 64 to 256 KB of a
 constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // range of OpenBLAS's integers
 
 void multiply_in_panels(const Isa& isa, int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend,
