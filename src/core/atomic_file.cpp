@@ -164,7 +164,6 @@ void AtomicFile::commit() {
 void AtomicFile::check_room(std::uint64_t bytes) const {
   struct statvfs disk {};
   if (is_device_ || fstatvfs(file_.get(), &disk) != 0 || disk.f_blocks == 0) return;  // not reported
-                                                                                      // space
   const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
   if (free >= bytes) return;
   fail(ErrorCode::runtime, "{}: needs {} bytes, of which the disk has {} free", shown_, bytes, free);

@@ -16,7 +16,6 @@ void expect_near(const Case& c, const Results& reference, const Results& results
 
 // isolating: kernels in which a value that is not finite affects only the rows that use it
 enum class Kernels { all, isolating };
-// that use it
 
 // Returns the instruction sets of this machine that have separate kernels for a type. The other sets use the kernels of
 // a lesser set; for fp16 these are all sets above avx512. The grid runs on those too.
