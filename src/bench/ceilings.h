@@ -31,10 +31,10 @@ struct CallCost {
 CallCost gpu_call_cost();
 
 // Measured rates of a device. The result key "matrix-product rate" is the rate of a complete matmul C = A B of
-// row-major matrices. In fp32 it is OpenBLAS's sgemm at 2048^3. Debian's OpenBLAS has no bf16 or fp16 GEMM, so for
-// these it is flash2's inner matmul on packed panels in cache. fp32 does not use the inner matmul as the rate: it
-// reaches 98 % of the FMA peak, and kernels must reach 90 % of the rate, but the goal of the best cells is 75 % of that
-// peak. On a GPU it is cuBLAS's GEMM of the type.
+// row-major matrices. fp32: OpenBLAS's sgemm at 2048^3. bf16 and fp16: flash2's inner matmul on packed panels in cache,
+// because Debian's OpenBLAS has no GEMM for them. GPU: cuBLAS's GEMM of the type. fp32 does not use the inner matmul:
+// it reaches 98 % of the FMA peak. Kernels must reach 90 % of the rate, which would then exceed the goal of the best
+// cells, 75 % of the peak.
 struct Ceilings {
   Device device = Device::cpu;  // the measured device; rates of the other device are absent
   int threads = 1;
@@ -57,7 +57,7 @@ struct Ceilings {
   // inner matmul may exceed that peak.
   bool disturbed() const;
 
-  // The best rate of any measured matmul, complete or not: an upper bound for kernels.
+  // The best rate of any measured matmul, complete or packed: an upper bound for kernels.
   std::optional<double> fastest(DType dtype) const;
 };
 

@@ -28,8 +28,8 @@
 namespace strobe {
 namespace {
 
-// Kills a process. If it is in another session than this process, its whole group consists of descendants and is killed
-// too: one signal to the group also ends a group that keeps forking.
+// Kills a process. If it is in another session than this process, its process group has only descendants and is killed
+// too. One signal to the group also ends a group that keeps forking.
 void kill_with_group(pid_t process) {
   if (getsid(process) > 0 && getsid(process) != getsid(0)) kill(-getpgid(process), SIGKILL);
   kill(process, SIGKILL);

@@ -18,7 +18,7 @@ struct ChartInput {
 // Time, rate and memory against sequence length, batch, heads and embedding; memory saved for backward against
 // sequence length.
 void add_line_charts(const ChartInput& input, std::vector<Figure>& figures);
-// Time by implementation, over the cells that all completed; causal against non-causal.
+// Time by implementation, over the cells that every implementation completed; causal against non-causal.
 void add_bar_charts(const ChartInput& input, std::vector<Figure>& figures);
 // Speedup, memory ratio, and status of each cell.
 void add_maps(const ChartInput& input, std::vector<Figure>& figures);

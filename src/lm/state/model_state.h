@@ -1,5 +1,5 @@
-// Persistent state of a model: parameters, AdamW's moments, the copies that matmuls read, and the run, the allocation
-// that activations and gradients share.
+// Persistent state of a model: parameters, AdamW's moments, and the copies that matmuls read. Also the run: the
+// allocation that activations and gradients share.
 #pragma once
 
 #include <cstdint>
@@ -46,8 +46,8 @@ class ModelState {
   GradientMemory gradient_memory() const { return model_.options().gradients; }
   OptimizerMemory optimizer_memory() const { return optimizer_memory_; }
 
-  // Parameters as ranges for the optimizer: [begin, end) of the table, all of them, or all in parts whose copies are
-  // contiguous, in the order in which they must be updated.
+  // Parameters as ranges for the optimizer. First: [begin, end) of the table. Second: all. Third: all, in parts whose
+  // copies are contiguous, in the order in which they must be updated.
   ops::Trained trained(std::size_t begin, std::size_t end) const;
   const ops::Trained& whole() const { return whole_; }
   std::span<const ops::Trained> trained() const { return trained_; }

@@ -21,11 +21,12 @@ class CheckpointFolder {
  public:
   static constexpr std::int64_t kAllGood = std::numeric_limits<std::int64_t>::max();
   enum class Use { fresh, resume };
-  // Creates the folder if it does not exist (fresh). Throws Error(invalid_argument) with `path`
+  // With Use::fresh, creates the folder if it does not exist. Throws Error(invalid_argument) with `path`
   // - fresh: if it contains anything except temporary files of a killed process (temporary_file.h);
-  // - resume: if it does not exist, contains other files than a run's, or has a damaged steps.jsonl (step_log.h);
-  // - if it cannot be written to, or another process trains in it.
-  // Removes temporary files of checkpoints and of run.json that no process holds, and no other file.
+  // - resume: if it does not exist, contains files that no run writes, or has a damaged steps.jsonl (step_log.h);
+  // - both: if it cannot be written to, or another process trains in it.
+  //
+  // Removes temporary files of checkpoints and of run.json that no process has locked, and no other file.
   CheckpointFolder(std::string path, Use use);
   ~CheckpointFolder();  // removes the folder if it created it and it is still empty
   CheckpointFolder(const CheckpointFolder&) = delete;
