@@ -29,7 +29,7 @@ function(strobe_folder name)
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
-  # These folders are not time-critical: -Og compiles in half the time, -O1 in two thirds.
+  # These folders are not time-critical. -Og compiles in half the time of -O2, -O1 in two thirds.
   if(name STREQUAL "report")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
   elseif(name MATCHES "^(app|process|bench|lm|comm|solve)$")
@@ -59,8 +59,8 @@ endfunction()
 
 # strobe_sanitized_briefly(<target> <scope>)
 #
-# AddressSanitizer checks memory by calls instead of inline code in these targets (PRIVATE) or in targets that link them
-# (INTERFACE). Compile time drops by a sixth, and it finds the same errors. The flag exists in g++ only.
+# Lets AddressSanitizer check memory by calls instead of inline code, in the target (PRIVATE) or in targets that link it
+# (INTERFACE). Compile time drops by a sixth, and it finds the same errors. Only g++ has the flag.
 function(strobe_sanitized_briefly target scope)
   if(STROBE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} ${scope} --param=asan-instrumentation-with-call-threshold=0)
@@ -70,7 +70,7 @@ endfunction()
 # strobe_cuda_in_batches(<target>)
 #
 # Compiles .cu files in batches of five: CMake's unity builds exclude them, and nvcc reads the headers of each file four
-# times. The instances of the large kernels (d64.cu, strobe_cuda_instances) stay separate.
+# times. Instances of the large kernels (d64.cu, strobe_cuda_instances) are compiled separately.
 function(strobe_cuda_in_batches target)
   if(NOT STROBE_HAS_CUDA OR NOT STROBE_BATCHES)
     return()
@@ -97,8 +97,8 @@ endfunction()
 
 # strobe_cuda_instances(<target> <folder> <template> <arguments>...)
 #
-# Compiles <folder>/kernel.cuh once for each of the arguments, side by side: a file in the build tree instantiates
-# strobe::cuda::<template><argument>. Two template arguments are written "192,128".
+# Compiles <folder>/kernel.cuh once per argument. For each one, a file in the build tree instantiates
+# strobe::cuda::<template><argument>. Write two template arguments as "192,128".
 function(strobe_cuda_instances target folder template)
   foreach(arguments IN LISTS ARGN)
     string(REPLACE "," "x" suffix ${arguments})

@@ -1,8 +1,9 @@
 # strobe_instruction_sets(<target>)
 #
-# Adds cpu/isa/<name>.cpp of the current folder to the target, one file per instruction set. Other code is built for the
-# baseline architecture; cpu/isa.cpp chooses an instruction set at run time. These files are optimised in every build
-# type, because unoptimised kernels are too slow to test. Sanitizer builds use -Og: -O3 would compile for minutes.
+# Adds cpu/isa/<name>.cpp of the current folder to the target, one file per instruction set, with the set's compiler
+# flags. Other code is built for the baseline architecture; cpu/isa.cpp selects an instruction set at run time. These
+# files are optimised in every build type, because unoptimised kernels are too slow to test. Sanitizer builds use -Og:
+# -O3 would compile for minutes.
 set(isa_optimised -O3)
 if(STROBE_SANITIZE)
   set(isa_optimised -Og)

@@ -1,5 +1,5 @@
-# Script: writes OUTPUT, a header with the version and the git revision of SOURCE_DIR ("+changes" where the tree has
-# any), and touches it only where it differs. Run at every build by src/measure/CMakeLists.txt.
+# Script, run at every build by src/measure/CMakeLists.txt. Writes OUTPUT, a header with the version and the git
+# revision of SOURCE_DIR, followed by "+changes" if the tree is modified. Leaves an identical file untouched.
 set(revision unknown)
 find_package(Git QUIET)
 if(GIT_FOUND)

@@ -17,7 +17,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 # src/attention and src/measure set -O3, where it is faster.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-# Sanitizer builds: fast enough to run the suite, with line numbers and assertions. -O1 compiles 1.5 times as long.
+# Sanitizer builds: fast enough to run the suite, with line numbers and assertions. -O1 would compile 1.5 times as long.
 foreach(language C CXX)
   set(CMAKE_${language}_FLAGS_SANITIZE "-Og -g1 -fno-omit-frame-pointer")
 endforeach()
@@ -55,7 +55,7 @@ if(CMAKE_CUDA_COMPILER)
   endif()
 endif()
 
-# Warnings and sanitizers for our own targets, not for included libraries.
+# Warnings and sanitizers for Strobe's own targets, not for included libraries.
 add_library(strobe_options INTERFACE)
 target_compile_options(strobe_options INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra>

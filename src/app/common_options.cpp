@@ -1,3 +1,4 @@
+// --seed, --quick and --threads.
 #include "app/common_options.h"
 
 #include <stdlib.h>

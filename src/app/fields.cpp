@@ -1,3 +1,4 @@
+// Range checks of configuration fields, and their names in errors.
 #include "app/fields.h"
 
 #include <algorithm>

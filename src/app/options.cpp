@@ -1,4 +1,4 @@
-// Parsing of flags and of their values.
+// Parses flags and their values, and formats the help.
 #include "app/options.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// Formats a limit of a range; a small limit has no exponent: "0.000004".
+// Formats a limit of a range. A small limit is written without an exponent: "0.000004".
 std::string limit_text(double limit) {
   char text[32];
   if (limit < 1e-9 || limit >= 1) return fmt::format("{}", limit);
@@ -62,8 +62,8 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
   for (const std::string& candidate : candidates) {
     const std::string spelled = normal(candidate);
     std::size_t distance = edit_distance(wanted, spelled);
-    if (wanted.size() >= 3 && spelled.starts_with(wanted)) distance = 1;     // cut short
-    const bool shares = distance < std::max(wanted.size(), spelled.size());  // a letter
+    if (wanted.size() >= 3 && spelled.starts_with(wanted)) distance = 1;     // a prefix of a valid name
+    const bool shares = distance < std::max(wanted.size(), spelled.size());  // at least one letter in common
     if (shares && distance <= std::max<std::size_t>(2, wanted.size() / 3)) ranked.emplace_back(distance, candidate);
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -1,4 +1,4 @@
-// Signals, exceptions, exit codes; commands by name.
+// Runs a program's command, and converts signals and exceptions to exit codes.
 #include "app/program.h"
 
 #include <fcntl.h>

@@ -20,9 +20,8 @@ int run_as_program(const char* name, int count, char** words, int (*run)(Argumen
                    bool (*refuse)(std::string_view line) = nullptr);
 
 // Opens a substitute for each closed descriptor of 0 to 2. Otherwise a file of the program could get such a number, and
-// progress text would overwrite it. Children inherit the substitutes.
-// A substitute for standard input is empty. One for standard output or standard error is opened for reading only:
-// writing to it fails with EBADF, as it does on a closed descriptor, so that lost results are still a failure.
+// Substitute for standard input: an empty file. Substitute for standard output or standard error: opened read-only, so
+// writing fails with EBADF as on a closed descriptor, and lost results are still reported.
 void secure_standard_descriptors() noexcept;
 
 // A command of a program, or of a command that has subcommands.

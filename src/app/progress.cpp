@@ -1,3 +1,4 @@
+// Progress bars, durations and forecasts.
 #include "app/progress.h"
 
 #include <fmt/format.h>

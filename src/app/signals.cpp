@@ -1,4 +1,4 @@
-// Every function that a handler calls is safe inside a signal handler.
+// Signal handling. Every function that a handler calls is async-signal-safe.
 #include "app/signals.h"
 
 #include <signal.h>

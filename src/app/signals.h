@@ -5,19 +5,19 @@
 
 namespace strobe {
 
-// On SIGINT and SIGTERM the program calls signal_message() and ends with 128 + number. So it does on SIGHUP, SIGUSR1,
-// SIGUSR2, SIGXCPU and SIGALRM unless the parent process ignores them. On SIGBUS (a mapped file became shorter or its
-// disk failed) it ends with 3. SIGPIPE and SIGXFSZ are ignored, so write() reports them. `program` is the prefix of
-// SIGBUS's line; both arguments must outlive the process's work.
+// On SIGINT and SIGTERM the program calls signal_message() and ends with 128 + number. SIGHUP, SIGUSR1, SIGUSR2,
+// SIGXCPU and SIGALRM do the same unless the parent process ignores them. On SIGBUS (a mapped file became shorter or
+// its disk failed) it ends with 3. SIGPIPE and SIGXFSZ are ignored, so write() reports the error. `program` is the
+// prefix of the line for SIGBUS. Both arguments must stay valid until the process ends.
 void end_cleanly_on_signals(const char* program, void (*signal_message)() noexcept = nullptr);
 
 // False if the parent process ignores the signal (nohup); this process then ignores it too. A terminal's Ctrl-C
 // (SIGINT) and SIGTERM always end the program.
 bool is_handled(int number);
 
-// From now on the first of those signals is only stored: the program checks it between two steps, saves and ends.
-// SIGINT, SIGTERM or SIGHUP more than a second after the first of these three ends the program as above. The others are
-// warnings that batch systems and the kernel repeat; they never end it.
+// From now on the first of those signals is only stored. The program checks for it between two steps, saves and ends. A
+// second SIGINT, SIGTERM or SIGHUP, more than a second after the first of these three, ends the program as above. The
+// other signals are warnings that batch systems and the kernel repeat; they never end it.
 void remember_first_signal();
 int remembered_signal();  // its number; 0: none came
 

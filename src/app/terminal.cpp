@@ -1,4 +1,4 @@
-// Writes without iostreams, so that there is no buffered state and no SIGPIPE.
+// Writes to the standard streams without iostreams, so there is no buffered state and no SIGPIPE.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ std::string progress_shown;
 std::string line_prefix = "strobe";  // name of the program
 std::string command_words;
 
-// Two buffers, used alternately: the signal handler, which must not allocate or wait, never reads half a line.
+// Two buffers, used alternately. The signal handler must not allocate or wait, and never reads a half-written line.
 struct SignalMessage {
   char text[4608];  // room for a path
   std::size_t size = 0;
@@ -61,7 +61,7 @@ void set_command(std::string command) { command_words = std::move(command); }
 
 const std::string& current_command() { return command_words; }
 
-// Out of memory: prints a constant line instead.
+// If memory runs out, prints a constant line instead.
 void complain(std::string_view text) noexcept {
   try {
     show_progress("");

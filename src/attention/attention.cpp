@@ -33,7 +33,7 @@ std::string shape_of(const Problem& problem) {
                      problem.max_q, problem.max_k, problem.d, problem.dv, name_of(problem.dtype));
 }
 
-// Adds the kernel and the shape to an error of the kernel.
+// Runs the chosen kernel. An error gets the kernel's name and the problem's shape as a prefix.
 void launch(const Choice& choice, const Problem& problem, void* workspace) {
   try {
     choice.plan.run(problem, workspace);
@@ -121,7 +121,7 @@ void fill_with_zeros(const View& view) {
   }
 }
 
-// Clears the gradients, which are sums over no rows.
+// Zeroes the gradients that sum over rows of Q. Called when Q has no rows.
 void fill_with_zeros(const Problem& problem) {
   const auto fill = [&](const View& view) {
     if (problem.device == Device::cpu) return fill_with_zeros(view);
@@ -183,7 +183,7 @@ std::vector<Verdict> explain(const Attention& attention, Pass pass, const Execut
   try {
     choice = choose(problem, execution.kernel);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::unsupported) throw;  // the verdicts have the reasons
+    if (error.code() != ErrorCode::unsupported) throw;  // not an error here: the verdicts contain the reasons
   }
   std::vector<Verdict> verdicts;
   for (const Kernel& kernel : kernels()) {

@@ -128,7 +128,7 @@ Attention attention_from(const strobe_attention* given) {
   return attention;
 }
 
-// The kernel's name points to the caller's memory, which outlives the call.
+// The kernel name still points to the caller's memory, which must stay valid during the call.
 Execution execution_from(const strobe_execution* given) {
   Execution execution;
   if (!given) return execution;

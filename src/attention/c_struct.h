@@ -17,7 +17,7 @@ struct StructAge {
   std::size_t oldest;
 };
 
-inline constexpr std::size_t kMaxStruct = 1 << 16;  // larger sizes are garbage
+inline constexpr std::size_t kMaxStruct = 1 << 16;  // bytes; a larger size is an uninitialised field
 
 // Returns the caller's struct as this version defines it. An older caller's struct is shorter: missing fields are zero,
 // the default. A newer caller's struct is longer: bytes past this version's size must be zero.

@@ -1,5 +1,5 @@
-// Lengths and offsets come from outside, like sizes: each must be within the tensors. On CUDA they are in GPU memory
-// and not read here; kernels clamp them to the tensors.
+// Checks sequence lengths and cumulative offsets. On the CPU every value must be within its tensor. On CUDA they are in
+// GPU memory and are not read here; kernels clamp them.
 #include "attention/checks.h"
 
 #include "core/fail.h"
@@ -36,7 +36,7 @@ void check_padded(const IndexView& lengths, const char* name, const Problem& pro
   }
 }
 
-// One side of a packed batch.
+// One side, queries or keys, of a packed batch.
 struct Packed {
   const IndexView& offsets;  // [sequences + 1]
   const char* name;
@@ -56,7 +56,7 @@ std::int64_t longest_of(const Packed& side) {
     if (end < begin) {
       fail(kInvalid, "attention: {}[{}] is {} after {}; offsets must not decrease", name, b + 1, end, begin);
     }
-    if (bound != 0 && end - begin > bound) {  // both are in [0, 2^63): no overflow
+    if (bound != 0 && end - begin > bound) {  // both are in [0, 2^63), so the difference does not overflow
       fail(kInvalid, "attention: {} is {} but sequence {} of {} has {}", bound_name, bound, b, name, end - begin);
     }
     longest = std::max(longest, end - begin);

@@ -1,5 +1,6 @@
-// Two strided tensors overlap if the difference of two of their offsets falls into a small interval. The search goes
-// through the strides from largest to smallest and follows only differences that the smaller strides can still correct.
+// Decides whether two strided tensors share memory. They do if the difference of two element offsets is in a small
+// interval. The search visits strides from largest to smallest and prunes differences that smaller strides cannot
+// correct.
 #include "attention/checks.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace strobe {
 
 namespace {
 
-// Search steps before two tensors count as overlapping. Nested dimensions need a few dozen.
+// Search steps after which two tensors count as overlapping. Nested dimensions need a few dozen.
 constexpr int kMostSteps = 20000;
 
 // A stride times any integer in [low, high].

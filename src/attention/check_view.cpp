@@ -1,4 +1,4 @@
-// Checks of one view. Every multiplication detects overflow: the numbers come from outside.
+// Checks one tensor view. Sizes and strides are untrusted, so every multiplication detects overflow.
 #include "attention/checks.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::array<const char*, 4> kDimensions{"batch", "heads", "sequence", "last dimension"};
 
-// Bytes per view: no address space is larger. Arm ignores the top bits of an address, so a wild pointer beyond this
-// would seem to work.
+// Largest span of a view in bytes; no user address space is larger. Arm ignores the top bits of an address, so a
+// pointer past this limit might not fault.
 constexpr std::int64_t kMaxSpan = std::int64_t{1} << 56;
 
 // Offsets of a view's elements from its pointer, in bytes: [low, high).
@@ -62,9 +62,9 @@ void check_pointer(const ConstView& view, const Span& span, const ViewRule& rule
   }
 }
 
-// Checks a sufficient condition for distinct elements: ordered by stride, each dimension steps over all elements that
-// the smaller ones reach. Every transposed, sliced or padded tensor meets it. span_of() has shown that nothing here
-// overflows.
+// Throws unless all elements have distinct addresses. Sufficient condition: with dimensions sorted by stride, each
+// stride exceeds the span of all smaller dimensions. Transposed, sliced and padded tensors satisfy it. span_of() has
+// already excluded overflow.
 void check_distinct(const ConstView& view, const char* name) {
   std::array<std::size_t, 4> order{0, 1, 2, 3};
   const auto step = [&](std::size_t i) { return view.shape[i] == 1 ? 0 : std::abs(view.stride[i]); };
@@ -106,7 +106,7 @@ void check_sizes(const ConstView& view, const char* name) {
       fail(ErrorCode::invalid_argument, "attention: {} has {} {} in its shape {}; sizes are 0 or more", name,
            kDimensions[i], view.shape[i], text_of(view.shape));
     }
-    // An empty dimension counts as 1: kernels multiply the others, which must not overflow either.
+    // An empty dimension counts as 1. Kernels multiply the other sizes, whose product must not overflow either.
     fits = fits && !__builtin_mul_overflow(elements, std::max<std::int64_t>(1, view.shape[i]), &elements);
   }
   if (!fits || elements > kMaxElements) {

@@ -15,9 +15,11 @@ namespace strobe {
 
 // Checks of a single tensor's view: type, sizes, strides, the bytes it spans, its pointer.
 
-// Kernels use 32 bits for indices within a sequence, sequences and heads, with room for one more block.
+// Largest sequence length, head count and number of sequences. Kernels index them with 32 bits and may exceed them by
+// one block.
 inline constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1 - 64;
-// Per tensor, including expanded ones: kernels multiply it by padding and element sizes in 63 bits.
+// Largest number of elements of a tensor, expanded ones included. Kernels multiply it by padding and element size in 63
+// bits.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
 enum class Use {
@@ -43,14 +45,14 @@ inline bool has_elements(const std::array<std::int64_t, 4>& shape) {
   return shape[0] != 0 && shape[1] != 0 && shape[2] != 0 && shape[3] != 0;
 }
 
-// Checks that the type is known and sizes are neither negative nor absurd. The sequence dimension of a packed batch is
-// bounded only by the number of elements; check_size() bounds its sequences.
+// Throws unless the dtype is known and every size is in its range. The sequence dimension of a packed batch is limited
+// by kMaxElements only; check_size() limits each of its sequences.
 void check_sizes(const ConstView& view, const char* name);
 void check_size(const char* what, std::int64_t size);
 
-// Checks strides, span and pointer. Returns the strides for kernels. Strides that the caller may leave undefined get
-// harmless values: 0, 0, 0, 1 for a tensor without elements; for a dimension of size 1 the head dimension, or 1 if it
-// is the last.
+// Checks strides, span and pointer, and returns the strides for kernels. The caller may leave some strides undefined;
+// they get valid values. A tensor without elements gets 0, 0, 0, 1. A dimension of size 1 gets the head dimension, or 1
+// if it is the last.
 std::array<std::int64_t, 4> check_memory(const ConstView& view, const ViewRule& rule);
 
 // A pointer to `count` plain values of `bytes` each: [Hq] slopes, LSE, lengths.
@@ -73,7 +75,7 @@ std::string unequal_lengths(const Attention& attention);
 
 // Checks that outputs share no memory with each other or with inputs.
 
-// The bytes of a tensor or an array: runs of `run` bytes, repeated along up to four dimensions.
+// Memory of a tensor or an array: runs of `run` bytes, repeated along up to four dimensions.
 struct Memory {
   struct Dimension {
     std::int64_t size, stride;  // stride in bytes, positive
@@ -93,7 +95,7 @@ struct Memory {
 };
 
 // True if both share a byte. Exact for views whose dimensions nest, such as slices, transposes and interleaved tensors.
-// For other views the search is bounded; they count as overlapping if it reaches its limit.
+// For other views the search is limited; reaching the limit counts as overlap.
 bool overlap(const Memory& a, const Memory& b);
 
 // Throws Error(invalid_argument) if an output overlaps another output or an input.

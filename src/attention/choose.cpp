@@ -28,8 +28,8 @@ std::string names_on(Device device) {
 
 }  // namespace
 
-// An unknown instruction set is an error unless the caller names a kernel. If only flash2 refused it, a misspelt name
-// would silently move all work to a slower kernel.
+// An unknown STROBE_CPU_ISA is an error unless the caller names a kernel. If it only made flash2 refuse, a misspelt
+// name would silently select a slower kernel.
 Choice choose(const Problem& problem, std::string_view name) {
   if (const std::string refusal = instruction_set_refusal(problem.cpu_isa.c_str()); name.empty() && !refusal.empty()) {
     fail(ErrorCode::unsupported, "attention: {}", refusal);

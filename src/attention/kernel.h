@@ -35,8 +35,8 @@ class Plan {
   }
 
   std::string refusal;              // empty if the kernel takes the problem
-  std::string by_name_only;         // why choose() takes the kernel only by name; empty: it always does
-  std::size_t workspace_bytes = 0;  // for a query without outputs: enough for any outputs
+  std::string by_name_only;         // why choose() runs the kernel only if the caller names it; empty: no restriction
+  std::size_t workspace_bytes = 0;  // a query without outputs returns enough for any output strides
 
   // Both require the problem that the plan was made for.
   std::string text(const Problem& problem) const { return text_(*this, problem); }
@@ -55,7 +55,7 @@ class Plan {
 
 enum class Types : std::uint8_t { all, fp32, fp16_and_bf16 };
 
-// Rows with one name form a family. A family has exactly one row for each pass and type on its device.
+// Rows with the same name form a family. A family has exactly one row per pass and dtype on its device.
 struct Kernel {
   const char* name;  // the same in tests, benchmarks and --impl
   Device device;

@@ -13,7 +13,7 @@ namespace strobe {
 // Largest head dimension of the tiled kernels, flash2 and hopper. Kernels that materialise scores take any.
 inline constexpr std::int64_t kMostTiledDim = 256;
 
-// One sequence of the batch: the start (packed batches) and number of its rows and keys.
+// One sequence of the batch: its first row and key (packed batches) and its numbers of rows and keys.
 struct Extent {
   std::int64_t q_begin, q_length;
   std::int64_t k_begin, k_length;
@@ -39,15 +39,15 @@ struct Problem {
   std::string cpu_isa;  // STROBE_CPU_ISA, read once at the start of the call; empty: the best instruction set
   bool deterministic = true;
   bool tf32 = false;       // fp32 on CUDA only
-  GpuFacts gpu;            // CUDA: the current GPU; tests may set any card
+  GpuFacts gpu;            // CUDA: the current GPU; tests may substitute another
   void* stream = nullptr;  // CUDA: the caller's cudaStream_t
 
   std::int64_t batch = 0;  // sequences: B, or the number of packed sequences
   std::int64_t heads_q = 0;
   std::int64_t heads_kv = 0;
   std::int64_t group = 1;  // heads_q / heads_kv
-  // Longest sequence on either side; Sq and Sk in a padded batch. On CUDA, where the offsets of a packed batch are not
-  // read, the caller's max_seqlen, or the total.
+  // Longest sequence on either side: Sq and Sk in a padded batch. On CUDA the offsets of a packed batch are not read,
+  // so these are the caller's max_seqlen, or the total.
   std::int64_t max_q = 0;
   std::int64_t max_k = 0;
   std::int64_t d = 0;   // head dimension of q and k
@@ -73,8 +73,8 @@ struct Problem {
   View dq, dk, dv_out;
   View dbias;  // strides of broadcast dimensions are 0 here
   float* dsinks = nullptr;
-  // A kernel's workspace may depend on these. In a workspace query data pointers are null, and the extra gradients
-  // count as wanted if the problem has the input.
+  // The caller requests the optional gradients. A kernel's workspace may depend on these. In a workspace query, where
+  // data pointers are null, they are true if the problem has the input.
   bool wants_dbias = false;
   bool wants_dsinks = false;
 
@@ -83,7 +83,7 @@ struct Problem {
 
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
 
-  // CPU only: a CUDA problem has its lengths and offsets in GPU memory.
+  // CPU only: on CUDA lengths and offsets are in GPU memory.
   Extent extent(std::int64_t b) const {
     if (packed) {
       return {cu_seqlens_q[b], cu_seqlens_q[b + 1] - cu_seqlens_q[b], cu_seqlens_k[b],

@@ -1,4 +1,5 @@
-// The rules of the problem table, one function per row or two. Order: execution, sizes, options, lengths, memory.
+// Validates the arguments of a call, about one function per group of fields. Order: execution, sizes, options, lengths,
+// memory.
 #include "attention/validate.h"
 
 #include <array>
@@ -39,7 +40,7 @@ void check_execution(const Execution& execution, Problem& problem) {
   problem.device = execution.device;
   if (execution.threads != 0) {
     problem.threads = execution.threads;
-  } else if (execution.device == Device::cpu) {  // a system call that a call on a GPU does not need
+  } else if (execution.device == Device::cpu) {  // a system call; calls on a GPU skip it
     problem.threads = std::min(available_cores(), kMaxThreads);
   }
   problem.deterministic = execution.deterministic;
@@ -148,7 +149,8 @@ void check_options(const Attention& attention, Problem& problem) {
   problem.sinks = attention.sinks;
 }
 
-// Causal masks, windows and ALiBi measure distance from a diagonal. If rows and keys differ in number there are two.
+// Causal masks, windows and ALiBi measure distance from a diagonal. If Sq != Sk there are two possible diagonals, so
+// the caller must choose one.
 void check_alignment(const Attention& attention, Problem& problem) {
   const bool causal = attention.causal;
   const bool window = attention.window.left >= 0 || attention.window.right >= 0;
@@ -183,7 +185,7 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
   }
-  // Without lengths that are read or given the shape is unknown, unless there are no rows or keys at all.
+  // The bias shape is unknown if lengths are neither read nor given, except when there are no rows or no keys.
   const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
   const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
   if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
@@ -278,7 +280,7 @@ View contiguous(const std::array<std::int64_t, 4>& shape, DType dtype) {
   return view_bhsd(static_cast<void*>(nullptr), dtype, shape);
 }
 
-// Tensors of the other pass are null, so they have no bytes.
+// Tensors of the other pass are null and count as zero bytes.
 std::array<Memory, 13> inputs_of(const Problem& problem) {
   return {{{"Q", problem.q},
            {"K", problem.k},

@@ -1,4 +1,4 @@
-// Shapes, masks and counts of a case, and its random data.
+// Shapes, masks and nominal counts of a case, and its random data.
 #include "bench/case.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
   return product;
 }
 
-// Element i of a normal random stream depends only on (seed, stream, i), not on the number of threads.
+// Normal random numbers. Element i of a stream depends only on (seed, stream, i), not on the number of threads.
 struct Normal {
   DType dtype;
   std::uint64_t seed;
@@ -79,7 +79,7 @@ std::string describe(const Case& one) {
   return text + describe_options(one.options);
 }
 
-// Sequences with lengths have as many queries as keys: both alignments are the same.
+// A padded batch has as many rows as keys in each sequence, so both alignments are the same.
 std::int64_t diagonal_offset(const Case& one) {
   return one.alignment == Alignment::bottom_right ? one.seq_k - one.seq_q : 0;
 }
@@ -177,7 +177,7 @@ Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dr
 }
 
 Attention attention_of(const Case& one) {
-  static constexpr float kPlaceholder = 0;  // placeholder: queries about a problem do not read slopes and sinks
+  static constexpr float kPlaceholder = 0;  // valid pointer for queries, which do not read slopes and sinks
   Tensors tensors;
   if (one.options.alibi) tensors.slopes = &kPlaceholder;
   if (one.options.sinks) tensors.sinks = &kPlaceholder;

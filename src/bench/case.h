@@ -31,7 +31,7 @@ struct Case {
   bool causal = false;
   Alignment alignment = Alignment::unsaid;
   Window window{};
-  Passes passes = Passes::both;  // that are timed
+  Passes passes = Passes::both;  // passes to time
   int threads = 1;
   Device device = Device::cpu;
   Cache cache = Cache::cold;
@@ -63,11 +63,11 @@ std::int64_t score_bytes(const Case& one);
 // Scores per head that no mask and no length removes, summed over the batch. Throws as score_bytes does.
 std::int64_t unmasked_scores(const Case& one);
 
-// The diagonal of row i is at key i + diagonal_offset().
+// Returns the offset of the diagonal: row i is aligned with key i + diagonal_offset().
 std::int64_t diagonal_offset(const Case& one);
 
-// The nominal count: 4 B H Sq Sk D forward, halved if causal; 4 D per unmasked score if Sq != Sk, with a window or with
-// lengths. Backward is 2.5 times that. The same for every implementation.
+// Returns the nominal FLOPs of forward: 4 B H Sq Sk D, halved if causal. If Sq != Sk, with a window or with lengths: 4
+// D per unmasked score. Backward counts 2.5 times as much. The same for every implementation.
 double forward_flops(const Case& one);
 inline double backward_flops(const Case& one) { return 2.5 * forward_flops(one); }
 
@@ -93,7 +93,8 @@ struct Tensors {
   const std::int32_t* lengths = nullptr;  // [batch]
 };
 
-// The problem for the library: contiguous [B, H, S, D] views. Refers to `one`.
+// Returns the problem for the library: contiguous [B, H, S, D] views. The result refers to `one`, which must outlive
+// it.
 Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dropout_seed);
 Attention attention_of(const Case& one);  // without data
 
@@ -108,7 +109,7 @@ inline Execution execution_of(const Case& one) {
 
 constexpr const char* name_of(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
 
-// Random normal Q, K, V and, for a backward pass, dO, in host memory, rounded to the dtype; also bias and sinks.
+// Random data in host memory, rounded to the dtype: normal Q, K, V and, for a backward pass, dO; also bias and sinks.
 // Dropout uses the same seed.
 struct Inputs {
   Buffer q, k, v, d_o;

@@ -1,4 +1,4 @@
-// Combines the rates of measure/ and attention's packed matmul.
+// Measures the ceilings: combines the rates of measure/ with attention's packed matmul.
 #include "bench/ceilings.h"
 
 #include <algorithm>

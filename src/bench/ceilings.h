@@ -12,9 +12,9 @@
 
 namespace strobe::bench {
 
-// Host cost of a library call that launches on a GPU: validation, kernel choice, tensor maps, launch.
-// Seconds per call, over a thousand batches of ten calls without synchronisation: of the fastest batch, which other
-// processes did not disturb, and of the median.
+// Host cost of a library call that launches on a GPU: validation, kernel choice, tensor maps, launch. Seconds per call,
+// over a thousand batches of ten calls without synchronisation. `least` is that of the fastest batch, which other
+// processes did not disturb.
 struct CallTime {
   double least, median;
 };
@@ -26,14 +26,15 @@ struct CallCost {
   CallTime large_backward;
 };
 
-// Causal problems with workspace: 2 heads of 256 rows, and 512 of 512, in bf16; the first call of all in fp16. Throws
-// Error without a GPU.
+// Measures causal problems with workspace: 2 heads of 256 rows, and 512 heads of 512 rows, in bf16. The first call of
+// all is in fp16. Throws Error without a GPU.
 CallCost gpu_call_cost();
 
-// "matrix-product rate": the rate of a complete matmul C = A B of row-major matrices. In fp32 it is OpenBLAS's sgemm at
-// 2048^3. Debian's OpenBLAS has no bf16 or fp16 GEMM: there it is flash2's inner matmul on packed panels in cache. fp32
-// does not use the inner matmul: it reaches 98 % of the FMA peak, and the required 90 % of it would exceed the goal of
-// the best cells, 75 % of that peak. On a GPU it is cuBLAS's GEMM of the type.
+// Measured rates of a device. The result key "matrix-product rate" is the rate of a complete matmul C = A B of
+// row-major matrices. fp32: OpenBLAS's sgemm at 2048^3. bf16 and fp16: flash2's inner matmul on packed panels in cache,
+// because Debian's OpenBLAS has no GEMM for them. GPU: cuBLAS's GEMM of the type. fp32 does not use the inner matmul:
+// it reaches 98 % of the FMA peak. Kernels must reach 90 % of the rate, which would then exceed the goal of the best
+// cells, 75 % of the peak.
 struct Ceilings {
   Device device = Device::cpu;  // the measured device; rates of the other device are absent
   int threads = 1;
@@ -56,7 +57,7 @@ struct Ceilings {
   // inner matmul may exceed that peak.
   bool disturbed() const;
 
-  // The best rate of any measured matmul, complete or not: an upper bound for kernels.
+  // The best rate of any measured matmul, complete or packed: an upper bound for kernels.
   std::optional<double> fastest(DType dtype) const;
 };
 

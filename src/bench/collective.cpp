@@ -1,4 +1,4 @@
-// Fills, checks, warms up and samples a collective. Rank 0 decides when to stop and sends its decision to all ranks.
+// Fills, checks, warms up and times a collective. Rank 0 decides when to stop and sends its decision to all ranks.
 #include "bench/collective.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using comm::Communicator;
 using comm::Elements;
 using comm::Kind;
 
-// Integer values: every sum is exact in any order.
+// The values are integers, so every sum is exact in any order.
 float value_at(int rank, std::int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 97 + 1); }
 
 float sum_at(int ranks, std::int64_t i) {
@@ -125,7 +125,7 @@ bool agree(Communicator& communicator, bool decision) {
   return word != 0;
 }
 
-// Gathers all ranks' samples on every rank. Every rank must have equally many.
+// Gathers all ranks' samples on every rank. Every rank must have the same number of samples.
 std::vector<std::vector<double>> gather(Communicator& communicator, std::vector<double>& own) {
   const std::size_t samples = own.size(), ranks = static_cast<std::size_t>(communicator.size());
   std::vector<double> all(samples * ranks);
@@ -155,7 +155,7 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Ratio per pair of adjacent samples, ours over theirs: a disturbance of the machine affects both.
+// Ratio per pair of adjacent samples, Strobe over MPI: a disturbance of the machine affects both.
 Json ratio(const std::vector<double>& ours, const std::vector<double>& theirs) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);

@@ -19,7 +19,7 @@ struct CollectiveCase {
   std::int64_t elements() const { return bytes / 4; }
 };
 
-enum class Plain { measured, left_out };  // MPI_Allreduce, interleaved with ours
+enum class Plain { measured, left_out };  // MPI_Allreduce, interleaved with Strobe's call
 
 struct CollectiveResult {
   CollectiveCase one;
@@ -34,7 +34,7 @@ struct CollectiveResult {
 // Why a case does not fit on `ranks` ranks of this host: too little free memory. Empty if it fits.
 std::string memory_shortage(const CollectiveCase& one, int ranks);
 
-// Returns the same on every rank. Throws what the communicator throws.
+// Measures a collective. Returns the same on every rank. Throws the communicator's errors.
 CollectiveResult measure_collective(comm::Communicator& communicator, const CollectiveCase& one,
                                     const StoppingRule& rule, Plain plain);
 

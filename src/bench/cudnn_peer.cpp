@@ -1,4 +1,4 @@
-// Plans a case once, outside the timed region, and runs the plans on the bench's tensors.
+// Runs cuDNN on the bench's tensors. Plans a case once, outside the timed region.
 #include "bench/cudnn_peer.h"
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ void check_supported(const Case& one) {
   }
 }
 
-// With as many keys as queries both alignments are the same; cuDNN supports top_left for more problems.
+// With as many keys as queries both alignments are the same. cuDNN supports top_left for more problems.
 CudnnMask mask_of(const Case& one) {
   if (!one.causal) return CudnnMask::none;
   return diagonal_offset(one) == 0 ? CudnnMask::causal_top_left : CudnnMask::causal_bottom_right;

@@ -1,5 +1,5 @@
-// Float64 reference on row blocks: dgemm computes scores and dP over all keys; then softmax, O and dQ of the sampled
-// rows, and each row's contribution to dK and dV of the sampled keys.
+// Computes the float64 reference on row blocks. dgemm computes scores and dP over all keys. Then come softmax, O and dQ
+// of the sampled rows, and each row's contribution to dK and dV of the sampled keys.
 #include "bench/gate.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ namespace {
 
 constexpr std::int64_t kBlockRows = 64;
 
-// Positions in [0, count): both ends, their neighbours, and some between, not aligned to powers of two.
+// Returns sample positions in [0, count): both ends, their neighbours, and some between that are not aligned to powers
+// of two.
 std::vector<std::int64_t> sample_positions(std::int64_t count, std::int64_t most) {
   std::set<std::int64_t> positions;
   for (const std::int64_t position : {std::int64_t{0}, std::int64_t{1}, count - 2, count - 1}) {

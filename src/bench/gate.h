@@ -26,15 +26,16 @@ struct GateResult {
   std::string fault;  // empty: correct
 };
 
-// Float64 values of a sample of a case, computed once and compared with every implementation. Samples rows of O, LSE
-// and dQ and keys of dK and dV, of the first and the last KV head with all its query heads: the first and last
-// positions and some between. Mask and score options are implemented here, independent of the library. Gradients of a
-// bias and of sinks sum over unsampled rows: they are only checked for NaN.
+// Float64 values of a sample of a case, computed once and compared with every implementation. The sample has rows of O,
+// LSE and dQ and keys of dK and dV, of the first and the last KV head with all query heads of each. It includes the
+// first and last positions and some between. Mask and score options are implemented here, independently of the library.
+// Gradients of a bias and of sinks sum over unsampled rows, so they are only checked for NaN.
 class Gate {
  public:
   Gate(const Case& one, const Inputs& inputs);
 
-  // Also rejects a NaN in any output tensor (outputs are poisoned before the run).
+  // Compares an implementation's outputs with the sample. Also rejects a NaN in any output, since outputs are poisoned
+  // with NaN before the run.
   GateResult check(const Results& results) const;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
@@ -59,8 +60,9 @@ class Gate {
   std::vector<Key> keys_;
 };
 
-// Accepted error relative to the largest reference value. Passes rounding of scores, probabilities and sums in that
-// type; fails a wrong mask, scale, head or missing block. TF32 has the tolerance of fp16, which rounds inputs equally.
+// Returns the accepted error relative to the largest reference value. It accepts rounding of scores, probabilities and
+// sums to that type, but not a wrong mask, scale or head, or a missing block. TF32 has the tolerance of fp16, which has
+// the same mantissa width.
 double gate_tolerance(DType dtype, bool tf32);
 
 }  // namespace strobe::bench

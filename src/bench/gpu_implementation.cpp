@@ -1,4 +1,4 @@
-// Enqueues calls behind an L2 flush, so that the GPU never waits for the host within a timed call and finds no tensor
+// Enqueues timed calls behind an L2 flush, so the GPU never waits for the host within a timed call and finds no tensor
 // in a cache. With Cache::hot an untimed call follows the flush.
 #include "bench/gpu_implementation.h"
 

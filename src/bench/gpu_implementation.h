@@ -1,5 +1,5 @@
-// Base of all GPU implementations: tensors from the counting allocator, event times on a separate stream, L2 flush
-// stream of its own, caches flushed before every call. The classes below and in cudnn_peer.h say what is called.
+// Base class of all GPU implementations: tensors from the counting allocator, a stream, event times, and an L2 flush
+// before every call. Derived classes here and in cudnn_peer.h define the timed call.
 #pragma once
 
 #include <memory>
@@ -21,12 +21,12 @@ class GpuImplementation : public Implementation {
   void settle() override {}  // no threads spin between calls
 
  protected:
-  // Returns the workspace bytes of the pass that needs more. Does all slow work of a case, such as planning.
+  // Does all slow work of a case, such as planning. Returns the larger workspace of the passes, in bytes.
   virtual std::size_t plan(const Case& one) = 0;
   virtual bool writes_lse(const Case&) const { return true; }  // after forward
-  virtual void prepared() {}                                   // called when all tensors below exist
+  virtual void prepared() {}                                   // called when all tensors exist
 
-  // Enqueue their work on the stream and return.
+  // Both enqueue work on the stream and return.
   virtual void run_forward() = 0;
   virtual void run_backward() = 0;
 

@@ -28,12 +28,12 @@ constexpr const char* name_of(Status status) {
   return "unknown";
 }
 
-// Requested and free bytes when memory ran out; empty if unknown.
+// Requested and free bytes of a failed allocation; empty if unknown.
 struct MemoryShortage {
   std::optional<std::int64_t> asked{}, free{};
 };
 
-// A failure of one implementation. It fails the implementation's row, not the run.
+// A failure of one implementation: it fails the implementation's row, not the whole run.
 class ImplementationError : public Error {
  public:
   ImplementationError(Status status, const std::string& what, MemoryShortage memory = {})
@@ -79,10 +79,11 @@ class Implementation {
   // Throws Error(unsupported) with the reason if the case is not supported.
   virtual std::optional<std::int64_t> predicted_bytes(const Case& one) = 0;
 
-  // Bytes that must be free before the run: predicted_bytes() or a lower bound. Throws likewise.
+  // Bytes that must be free before the run: predicted_bytes() or a lower bound. Throws as predicted_bytes() does.
   virtual std::int64_t needed_bytes(const Case& one) { return predicted_bytes(one).value_or(0); }
 
-  // Allocates everything for the case, outputs poisoned with NaN; release() frees it. The caller keeps `inputs`.
+  // Allocates everything for the case, with outputs poisoned with NaN; release() frees it. `inputs` must outlive
+  // release().
   virtual void prepare(const Case& one, const Inputs& inputs) = 0;
   virtual void release() = 0;
 
@@ -91,14 +92,14 @@ class Implementation {
 
   virtual Results results() = 0;
 
-  // Peak bytes since prepare(), inputs included; empty without a memory meter.
+  // Peak bytes since prepare(), inputs included; empty if the implementation cannot measure memory.
   virtual std::optional<std::int64_t> metered_bytes() = 0;
 
-  // Bytes saved for backward: the inputs and the tensors that forward keeps. Frees everything else, so that release()
-  // must be the next call. Empty without a memory meter.
+  // Bytes saved for backward: the inputs and the tensors that forward keeps. Frees everything else, so release() must
+  // be the next call. Empty if the implementation cannot measure memory.
   virtual std::optional<std::int64_t> saved_bytes() { return std::nullopt; }
 
-  // Waits until its threads stop spinning, so that the next measurement is undisturbed.
+  // Waits until the implementation's threads stop spinning, so they do not disturb the next measurement.
   virtual void settle() = 0;
 };
 

@@ -1,4 +1,4 @@
-// The timed region allocates nothing: prepare() allocates workspace and outputs.
+// Runs a CPU kernel of the library. prepare() allocates workspace and outputs; the timed region allocates nothing.
 #include "bench/kernel_implementation.h"
 
 #include <unistd.h>

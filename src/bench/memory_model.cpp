@@ -1,4 +1,4 @@
-// Sums of tensor sizes; nothing is allocated.
+// Predicts memory as sums of tensor sizes, without allocating.
 #include "bench/memory_model.h"
 
 #include <algorithm>

@@ -30,8 +30,8 @@ MemoryModel predict_kernel(const Case& one, const std::string& kernel);
 // Plain attention in a framework with autograd: materialises the scores of all heads.
 MemoryModel predict_plain(const Case& one);
 
-// `torch-naive`: plain attention in PyTorch, from its measured peaks. With P bytes of scores and T bytes per tensor: 3
-// P + 6 T on a CPU, 4 P + 6 T and cuBLAS's workspaces on a GPU, and 3 T more if a GEMM copies Q, K and V.
+// `torch-naive`: plain attention in PyTorch. Formulas from its measured peaks, with P bytes of scores and T bytes per
+// tensor: 3 P + 6 T on a CPU, 4 P + 6 T plus cuBLAS's workspaces on a GPU, and 3 T more if a GEMM copies Q, K and V.
 MemoryModel predict_torch_naive(const Case& one);
 
 // Free bytes of a device; INT64_MAX if unknown.

@@ -1,4 +1,4 @@
-// One binary search per axis.
+// Finds smaller cases by one binary search per axis.
 #include "bench/nearest.h"
 
 #include <fmt/format.h>

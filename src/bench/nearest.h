@@ -1,4 +1,4 @@
-// Finds the nearest smaller cases that fit in memory, for the out-of-memory message. runner.cpp calls.
+// Finds the nearest smaller cases that fit in memory, for the out-of-memory message. runner.cpp calls it.
 #pragma once
 
 #include <functional>
@@ -11,18 +11,18 @@ namespace strobe::bench {
 
 struct SmallerCase {
   Case one;
-  double work;  // share of the original's nominal FLOPs; distance is 1 - work
+  double work;  // nominal FLOPs as a share of the original's; distance is 1 - work
 };
 
 using Fits = std::function<bool(const Case&)>;
 
-// For each axis (batch, heads, sequence): the largest smaller size that fits, with the other axes unchanged. Nearest
-// first; on equal work the earlier axis first. If no single axis suffices, sets the batch to 1, then also the heads to
-// the fewest. Keeps the head dimension, the heads per KV head and the ratio of queries to keys. Requires that a larger
-// size never fits if a smaller one does not.
+// Returns, for each axis (batch, heads, sequence), the largest smaller size that fits with the other axes unchanged.
+// Nearest first; on equal work the earlier axis first. If no single axis suffices, sets the batch to 1, then also the
+// heads to their minimum. Keeps the head dimension, the heads per KV head and the ratio of queries to keys. Requires
+// that a larger size never fits if a smaller one does not.
 std::vector<SmallerCase> nearest_that_fit(const Case& one, const Fits& fits);
 
-// The flags that turn `from` into `to`: "--num_heads 8 --emb_dim 512".
+// Returns the flags that change `from` to `to`: "--num_heads 8 --emb_dim 512".
 std::string flags_between(const Case& from, const Case& to);
 
 // "fits: --seq_len 981 (92 % of the work), --batch_size 28 (88 %)", nearest first.

@@ -1,5 +1,5 @@
-// oneDNN's matmul and softmax as a CPU peer without Python: attention with all scores in memory (Debian's oneDNN 2.6
-// has no fused attention). no_onednn.cpp replaces it in a build without oneDNN and throws the reason.
+// oneDNN's matmul and softmax as a CPU peer without Python. Attention keeps all scores in memory, since Debian's oneDNN
+// 2.6 has no fused attention. In a build without oneDNN, no_onednn.cpp replaces it and throws the reason.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Starts, queries and ends python/torch_peer.py.
+// Starts torch_peer.py, exchanges messages with it, and ends it.
 #include "bench/python_child.h"
 
 #include <fcntl.h>
@@ -136,7 +136,7 @@ bool PythonRelay::finish() {
 
 void PythonRelay::run() {
   constexpr double kForever = 1e9;
-  sigset_t pipes;  // a child or a Python that has ended is a failed write, not a signal
+  sigset_t pipes;  // makes a write to an ended child or Python fail with EPIPE instead of raising SIGPIPE
   sigemptyset(&pipes);
   sigaddset(&pipes, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &pipes, nullptr);
@@ -163,7 +163,7 @@ bool PythonRelay::pass_on(const std::string& question) {
       return write_all(questions_->descriptor(), line + "\n") == 0 && answered;
     }
   }
-  python.end(0);  // the child has stopped waiting
+  python.end(0);  // Python is no longer needed: the child does not wait for an answer
   return false;
 }
 
@@ -198,7 +198,7 @@ void PythonChild::start(int threads) {
   versions_ = fmt::format("torch {}, python {}", hello.at("torch").as_string(), hello.at("python").as_string());
 }
 
-// Ends Python: its next answer may belong to an earlier question.
+// Ends Python, because its next answer may belong to an earlier request.
 void PythonChild::give_up() {
   process_->end();
   process_.reset();

@@ -1,5 +1,5 @@
-// The Python process of all torch-* peers of a run. The first question starts it; the next question after a failure
-// restarts it. A sweep keeps one for all its problems and relays questions from each problem's child process.
+// The Python process of all torch-* peers of a run. The first request starts it; the next request after a failure
+// restarts it. A sweep has one for all its problems and relays requests from the child process of each problem.
 // STROBE_PYTHON sets the interpreter (default python3).
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace strobe::bench {
 
-// Internal flag of `strobe bench`: a sweep passes the pid of its Python process. The child inherits a socket to the
-// relay as descriptor 3 and the shared memory as descriptor 4.
+// Internal flag of `strobe bench`, hidden from --help. A sweep passes the pid of its Python process. The child inherits
+// a socket to the relay as descriptor 3 and the shared memory as descriptor 4.
 inline constexpr const char* kLentPythonFlag = "lent-python";
 
 const char* torch_peer_script();  // python/torch_peer.py
@@ -63,8 +63,8 @@ class PythonProcess {
   pid_t lent_ = -1;
 };
 
-// Relays the questions of one child of a sweep to the sweep's Python process, in a thread. Both directions are lines of
-// JSON over a socketpair. The line "end" kills Python. When Python ends, the answer is {"ended": {signal, code,
+// Relays the requests of one child of a sweep to the sweep's Python process, in a thread. Both directions are lines of
+// JSON over a socketpair. The line "end" kills Python. If Python ends, the relay answers {"ended": {signal, code,
 // last_error}}.
 class PythonRelay {
  public:
@@ -97,8 +97,9 @@ class PythonChild {
   // Starts Python unless it runs. Throws Error(unsupported) if the interpreter or PyTorch is missing.
   void start(int threads);
 
-  // Throws Error(unsupported) with the reason if Python rejects the message, ImplementationError if it fails. Python
-  // survives an exception that it reports, unless it marks itself unusable; else it is ended.
+  // Sends a request and returns the answer. Throws Error(unsupported) with the reason if Python rejects it,
+  // ImplementationError if it fails. Python survives an exception that it reports, unless it marks itself unusable;
+  // otherwise it is ended.
   Json ask(const Json& message);
 
   // Number of processes started or lent so far; 0 if none runs. A new process has no state of earlier ones.
@@ -112,7 +113,7 @@ class PythonChild {
   void give_up();
 
   double timeout_;
-  std::optional<pid_t> lent_;  // until it is used
+  std::optional<pid_t> lent_;  // set until it is used
   std::unique_ptr<PythonProcess> process_;
   int generation_ = 0;
   std::string versions_;

@@ -1,4 +1,4 @@
-// Rows to JSON and to tables.
+// Converts rows to JSON and to tables.
 #include "bench/row.h"
 
 #include <fmt/format.h>

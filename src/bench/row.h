@@ -1,4 +1,4 @@
-// One row of results: an implementation on a case. As JSON for `--output` and sweeps, as a table for people.
+// One row of results: an implementation on a case. Written as JSON for `--output` and sweeps, as a table for people.
 #pragma once
 
 #include <optional>
@@ -49,7 +49,8 @@ struct RunRecord {
   std::string command;  // reproduces the run
 };
 
-// The schema of the source reports (forward, backward, forward_backward, peak_memory_usage(MB)) plus further keys.
+// Returns a row in the schema of the source reports (forward, backward, forward_backward, peak_memory_usage(MB)) with
+// further keys.
 Json row_json(const Row& row, const RunRecord& record);
 
 // Mean seconds of a region; forward_backward is the sum of the two. Empty if not timed.

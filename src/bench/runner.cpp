@@ -1,8 +1,8 @@
-// The order of a run:
-// 1. Each implementation in isolation: predicts memory, checks outputs by the gate, measures peak memory.
-// 2. All that passed: prepared together and warmed up.
-// 3. Rounds: every implementation takes a turn with a few samples of each region, until the stopping rule holds for
-// every series. Interleaving spreads disturbances of the machine evenly, so that ratios survive.
+// Measures all implementations of a case, in this order:
+//   1. Each implementation in isolation: predict memory, check outputs by the gate, measure peak memory.
+//   2. Prepare all that passed together, and warm them up.
+//   3. Rounds: each implementation takes a few samples of each region, until the stopping rule holds for every series.
+// Interleaving distributes disturbances of the machine evenly, so ratios stay correct.
 #include "bench/runner.h"
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 namespace strobe::bench {
 namespace {
 
-constexpr double kTurn = 0.03;  // seconds of samples per region and turn, for short calls
+constexpr double kTurn = 0.03;  // seconds of samples per region in an implementation's turn, for short calls
 constexpr double kTurnShare =
     0.05;  // fraction of the slowest contender's call, if longer, since that determines the round's length
 constexpr int kMaxSamplesPerTurn = 8;
-constexpr double kLoadingLimit = 2;  // seconds of first calls; if longer, loading a library is negligible
-constexpr double kRewarm = 0.05;     // a turn of shorter calls begins with an untimed call
+constexpr double kLoadingLimit = 2;  // seconds of first calls; if they take longer, library loading is negligible
+constexpr double kRewarm = 0.05;     // an implementation with shorter calls begins its turn with an untimed one
 
 struct Contender {
   Implementation* implementation;
@@ -65,7 +65,8 @@ std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MiB", st
 void check_fits(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
   row.predicted_bytes = implementation.predicted_bytes(one);
   const std::int64_t free = options.memory_limit.value_or(free_bytes(one.device));
-  // A limit imitates a smaller GPU: a prediction excludes the bench's buffers. Other needs include them.
+  // If --memory imitates a smaller GPU, compare the prediction, which excludes the bench's buffers. Other needs include
+  // them.
   const auto asked_by = [&](const Case& some) {
     const std::optional<std::int64_t> predicted = implementation.predicted_bytes(some);
     return options.memory_limit && predicted ? *predicted : implementation.needed_bytes(some);
@@ -80,7 +81,7 @@ std::int64_t driver_free_bytes(const Case& one) {
   return one.device == Device::cuda ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes) : 0;
 }
 
-// Step 1 for one implementation.
+// Step 1 for one implementation: memory, gate, peak.
 void examine(const Case& one, const Inputs& inputs, const Gate* gate, const RunOptions& options, Contender& contender) {
   Implementation& implementation = *contender.implementation;
   Row& row = *contender.row;
@@ -113,7 +114,7 @@ void warm_up(const Case& one, Contender& contender, double limit) {
   for (const Region region : {Region::forward, Region::backward}) {
     if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
     double& estimate = contender.estimate[static_cast<int>(region)];
-    // The gate's call may have loaded a library, so its time does not count.
+    // the gate's call may have loaded a library, so the first time does not count
     estimate = std::min(estimate, region == Region::forward ? forward : implementation.time(region));
     if (estimate > limit) continue;  // already warm after two calls
     std::vector<double> calls;
@@ -140,7 +141,7 @@ std::vector<Region> open_regions(const Case& one, std::span<Contender> contender
     }
     if (!all_done) open.push_back(region);
   }
-  // The combined region is only sampled while the others are.
+  // The combined region is only sampled while the single passes are.
   if (one.passes == Passes::both) {
     bool enough = open.empty();
     for (Contender& contender : contenders) {

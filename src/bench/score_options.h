@@ -40,7 +40,7 @@ std::string describe_options(const ScoreOptions& options);
 // Appends the keys "softcap" to "lengths" of a config.
 void add_options(Json& config, const ScoreOptions& options);
 
-// Truncates the lengths after the batch or sequence was made smaller.
+// Truncates the list of lengths and each length after the batch or the sequence was made smaller.
 void fit_lengths(Case& one);
 
 }  // namespace strobe::bench

@@ -1,4 +1,4 @@
-// The parent's side of python/torch_peer.py.
+// The C++ side of python/torch_peer.py.
 #include "bench/torch_peer.h"
 
 #include <algorithm>
@@ -74,7 +74,8 @@ std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
   return model.forward_bytes() + model.backward_bytes();
 }
 
-// On a CPU every tensor exists twice, in the shared memory and in the child; on a GPU the L2 flush buffer is added.
+// Returns the bytes that must be free. On a CPU every tensor exists twice, in the shared memory and in the child. On a
+// GPU the L2 flush buffer is added.
 std::int64_t TorchPeer::needed_bytes(const Case& one) {
   const std::optional<std::int64_t> predicted = predicted_bytes(one);  // throws if unsupported
   const TensorBytes bytes = tensor_bytes(one);
@@ -85,7 +86,8 @@ std::int64_t TorchPeer::needed_bytes(const Case& one) {
   return needed;
 }
 
-// All peers of a case share this layout: memory holds tensors only from a request until its answer is read.
+// Computes the layout of the shared memory, which all peers of a case share. Tensors are in it only from a request
+// until its answer is read.
 void TorchPeer::lay_out() {
   bytes_ = 0;
   q_ = place(case_.heads, case_.seq_q);

@@ -1,4 +1,4 @@
-// The program `strobe`: finds the subcommand.
+// The program `strobe`: finds the subcommand and runs it.
 #include <fmt/format.h>
 
 #include <vector>

@@ -1,3 +1,4 @@
+// Exchanges texts and makes decisions that all ranks share.
 #include "comm/agreement.h"
 
 #include <span>

@@ -1,5 +1,5 @@
-// Exchange of texts between ranks, and decisions that all ranks share: equal settings, errors, waiting for rank 0. Data
-// parallel commands use it.
+// Exchange of texts between ranks, and decisions that all ranks share: equal settings, errors, waiting for rank 0. Used
+// by data-parallel commands.
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ std::string broadcast_text(Communicator& communicator, std::string text, int roo
 // Returns the text of every rank on all ranks.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);
 
-// Calls `advance` on rank 0 until it returns true. The other ranks sleep meanwhile and use no core. Each call must end
-// within the time limit of an operation.
+// Calls `advance` on rank 0 until it returns true. Meanwhile the other ranks sleep and use no core. Each call must
+// return within the time limit of an operation.
 void while_others_sleep(Communicator& communicator, const std::function<bool()>& advance);
 
 // An error that all ranks throw with the same text and code, so that one of them can print it for all.
@@ -28,8 +28,8 @@ class AgreedRefusal : public Error {
   using Error::Error;
 };
 
-// facts: an object with the same keys on all ranks. If a rank's value differs from rank 0's, throws
-// AgreedRefusal(invalid_argument) with the key, both values, both ranks and their hosts.
+// Checks settings that must be equal. `facts` is an object with the same keys on all ranks. If a rank's value differs
+// from rank 0's, throws AgreedRefusal(invalid_argument) with the key, both values, both ranks and their hosts.
 void check_same_facts(Communicator& communicator, const Json& facts);
 
 // Runs `work` on rank 0 only. If it throws Error(invalid_argument) or Error(unsupported), every rank throws the same as

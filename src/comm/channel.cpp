@@ -1,4 +1,4 @@
-// Sockets with a time limit for every wait.
+// TCP sockets with a time limit for every wait.
 #include "comm/channel.h"
 
 #include <arpa/inet.h>
@@ -104,7 +104,7 @@ Channel::~Channel() {
 
 bool Channel::send(const Json& message) {
   const std::string line = message.dump() + "\n";
-  const double until = now_seconds() + 2;  // a peer that does not read is detected by its silence
+  const double until = now_seconds() + 2;  // a peer that does not read is later detected by its silence
   for (std::string_view left = line; !left.empty();) {
     const ssize_t sent = ::send(descriptor_, left.data(), left.size(), MSG_NOSIGNAL);
     if (sent > 0) left.remove_prefix(static_cast<std::size_t>(sent));

@@ -74,9 +74,9 @@ class Listener {
   int descriptor_ = -1, port_ = 0;
 };
 
-// Returns IPv4 addresses, "192.0.2.7 10.0.0.1", that reach this host's socket that listens on `address`. For this host,
-// loopback comes first, but only if the socket listens on all interfaces: otherwise another user may listen on loopback
-// at its port.
+// Returns the IPv4 addresses, "192.0.2.7 10.0.0.1", at which others reach this host's socket that listens on `address`.
+// For this host, loopback comes first, but only if the socket listens on all interfaces. Otherwise another user might
+// listen on loopback at the same port.
 enum class From { this_host, other_hosts };
 std::string addresses_of_listener(const std::string& address, From from);
 

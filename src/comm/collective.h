@@ -12,7 +12,7 @@ class GpuEvent;
 
 namespace strobe::comm {
 
-enum class Element { byte, fp32, fp64, int64 };  // bytes are copied, never summed
+enum class Element { byte, fp32, fp64, int64 };  // `byte` is copied, never summed
 
 constexpr std::int64_t size_of(Element element) {
   switch (element) {
@@ -28,7 +28,7 @@ const char* name_of(Element element);
 
 enum class Memory { host, gpu };
 
-// A non-owning range of elements.
+// Non-owning view of contiguous elements in host or GPU memory.
 struct Elements {
   void* data = nullptr;
   std::int64_t count = 0;
@@ -55,8 +55,8 @@ inline Elements elements(std::span<std::byte> values) {
   return {values.data(), static_cast<std::int64_t>(values.size()), Element::byte};
 }
 
-// The range of `total` elements that a rank holds after an even split. Sizes differ by at most one element; the first
-// ranks have the larger ones.
+// The range of `total` elements that a rank holds after an even split. Sizes differ by at most one element; larger
+// ranges come first.
 struct Share {
   std::int64_t first, count;
 };
@@ -76,7 +76,7 @@ const char* name_of(Kind kind);  // "all-reduce"
 // all-gather, 1 for a broadcast.
 double bus_factor(Kind kind, std::int64_t ranks);
 
-// State of the other ranks in a barrier until rank 0 has entered it.
+// How the other ranks wait in a barrier until rank 0 has entered it.
 enum class Waiting {
   polling,  // inside the engine
   asleep,   // blocked on the control connection to rank 0, without using a core

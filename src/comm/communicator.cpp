@@ -1,4 +1,4 @@
-// The caller's side: checks, queue, waiting.
+// The caller's side of the communicator: argument checks, the queue of calls, and waiting.
 #include "comm/communicator.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kPatience = 5;  // seconds beyond a limit for the communicator's thread to react
+constexpr double kPatience = 5;  // seconds beyond a limit that the communicator's thread has to react
 
 [[noreturn]] void fail_of(const Communicator::State& state, const std::string& operation, const std::string& why) {
   fail(state.code, "{}: {}: {}", state.place(), operation, why);
@@ -30,7 +30,7 @@ double seconds_from(const Variable& variable, const char* name, double otherwise
   const char* text = variable(name);
   if (!text) return otherwise;
   const std::string_view value = text;
-  constexpr double kMost = 1e9;  // condition variables count nanoseconds in 63 bits
+  constexpr double kMost = 1e9;  // condition variables count nanoseconds in 63 bits, so larger limits would overflow
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (code != std::errc() || end != value.data() + value.size() || !(number > 0) || !(number <= kMost))
@@ -77,7 +77,7 @@ const char* name_of(EngineKind kind) {
 
 EngineKind engine_for(EngineKind asked, const World& world) {
   if (asked != EngineKind::automatic) return asked;
-  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // MPI knows the correct size
+  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // MPI may know the size
 }
 
 Limits limits_from(const Variable& variable) {
@@ -105,7 +105,7 @@ void Pending::wait() const {
     if (state->peers && state->peers->failed() && failed_at == 0) failed_at = now;
     const bool over =
         call_->stage == Call::Stage::running && now > call_->times.began + state->options.limits.operation + kPatience;
-    if (over || (failed_at > 0 && now > failed_at + kPatience)) {  // the underlying library does not return
+    if (over || (failed_at > 0 && now > failed_at + kPatience)) {  // the engine's library does not return
       state->fail_call(failed_at > 0 ? state->peers->failure()
                                      : fmt::format("not complete in {:g} s", state->options.limits.operation));
       call_->stage = Call::Stage::failed;

@@ -1,7 +1,7 @@
 // Collective communication between ranks: broadcast, all-reduce, reduce-scatter, all-gather, barrier, each also
-// asynchronous. The communicator's thread runs all calls in the order in which they were started; the order must be the
-// same on all ranks. Every wait has a time limit and ends early if a rank is lost: it then throws, on every rank, one
-// line with rank, host and operation. Data parallel training uses it.
+// asynchronous. The communicator's thread runs all calls in the order in which they were started. That order must be
+// the same on all ranks. Every wait has a time limit and ends early if a rank is lost. It then throws, on every rank,
+// one line with rank, host and operation. Data-parallel training uses it.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct CallTimes {
   double queued = 0, began = 0, ended = 0;
 };
 
-// A pending call. Its memory must stay valid until it has been waited for or has failed.
+// A call that was started. Its memory must stay valid until wait() or done() reports its end or failure.
 class Pending {
  public:
   Pending() = default;  // no call: done
@@ -58,9 +58,9 @@ Limits limits_from(const Variable& variable);
 
 class Communicator {
  public:
-  // Collective: every rank of the world constructs one, with the same facts. Throws Error on every rank if facts differ
+  // Collective: every rank of the world constructs one, with equal facts. Throws Error on every rank if facts differ
   // (invalid_argument), the engine is not built in (unsupported) or a rank does not connect (runtime). With nccl, the
-  // GPU with the rank's local index on its host becomes the calling thread's current GPU.
+  // calling thread's current GPU becomes the one with the rank's local index on its host.
   explicit Communicator(const World& world, const CommunicatorOptions& options = {});
   // Waits for pending calls, then leaves together with the other ranks. During stack unwinding it aborts instead, which
   // notifies the others at once.
@@ -75,8 +75,8 @@ class Communicator {
   const Limits& limits() const;
   Share share(std::int64_t total) const { return share_of(total, rank(), size()); }  // share of this rank
 
-  // Each starts a call on memory of the calling thread's current GPU or of the host, and returns at once. `after`: GPU
-  // memory is ready after this event. Invalid sizes throw Error(invalid_argument).
+  // Each function starts a call on host memory, or on memory of the calling thread's current GPU, and returns at once.
+  // `after`: GPU memory is ready after this event. Throw Error(invalid_argument) for invalid sizes.
   Pending start(const Collective& collective);
   Pending start_broadcast(const Elements& data, int root = 0);
   Pending start_all_reduce(const Elements& in, const Elements& out);      // sums; `in` may be `out`

@@ -1,5 +1,5 @@
-// Transport of collectives. Only the communicator's thread calls an engine: one collective at a time, in the same order
-// on all ranks.
+// Interface of an engine, the transport of collectives. Only the communicator's thread calls an engine: one collective
+// at a time, in the same order on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -21,25 +21,25 @@ class Engine {
 
   virtual bool takes_gpu_memory() const { return false; }
 
-  // Broadcasts rank 0's bytes before any collective, so that ranks can connect if no environment variable has the
+  // Broadcasts rank 0's text before any collective, so that ranks can connect if no environment variable has the
   // address.
   virtual std::string share_text(const std::string& text) { return text; }
 
-  // Returns when `out` is complete, or at once if `stopped` returns true; in both cases `in` and `out` are not accessed
-  // afterwards. Sizes are already checked. Throws Error(runtime) if the underlying library fails.
+  // Returns when `out` is complete, or soon after `stopped` returns true. In both cases the engine no longer accesses
+  // `in` and `out`. Sizes are already checked. Throws Error(runtime) if the underlying library fails.
   virtual void run(const Collective& collective, const Stopped& stopped) = 0;
 
-  // Orderly shutdown; collective. Without it the engine does not shut down.
+  // Shuts down in order; collective. The destructor does not shut down the library.
   virtual void finish() {}
 };
 
-// Maximum elements per call of the library under the engines below, whose counts are 32-bit. Tests use a small value.
+// Maximum elements per library call of the engines below, whose counts are 32-bit. Tests use a small value.
 inline constexpr std::int64_t kChunk = std::int64_t{1} << 28;
 
 std::unique_ptr<Engine> make_single_engine();
 
-// Sets the world's rank and size from MPI. From now on only the calling thread may call MPI. Throws Error(unsupported)
-// if this build has no MPI. So does every other function of an engine that is not built in.
+// Sets the world's rank and size from MPI. From then on only the calling thread may call MPI. Throws Error(unsupported)
+// if this build has no MPI. The other functions of an engine that is not built in throw the same.
 std::unique_ptr<Engine> make_mpi_engine(World& world, std::int64_t chunk);
 const char* why_no_mpi();  // null: MPI is built in
 
@@ -50,8 +50,8 @@ const char* why_no_nccl();
 
 // --- plain MPI without Strobe ----------------------------------------------------------------------------------------
 
-// Baseline of `strobe comm`.
-// MPI_Allreduce on the world of the mpi engine, while no other call is pending. Fewer than 2^31 elements.
+// Baseline that `strobe comm` compares with.
+// Calls MPI_Allreduce on the world of the mpi engine. No other call may be pending. `count` must be below 2^31.
 void plain_mpi_all_reduce(const float* in, float* out, std::int64_t count);
 
 std::string mpi_version();  // "Open MPI v4.1.4"; "none" if MPI is not built in

@@ -1,3 +1,4 @@
+// Both sides of the handshake between ranks: proofs of the token, time limits, retries.
 #include "comm/handshake.h"
 
 #include <poll.h>
@@ -14,12 +15,12 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kStrangerLimit = 10;  // seconds for a connection to authenticate
+constexpr double kStrangerLimit = 10;  // seconds that an unauthenticated connection has to authenticate
 constexpr std::size_t kSpareStrangers = 64;
 
 enum class Answer { none, false_proof };
 
-// Sends the greeting, checks rank 0's proof, sends the presentation.
+// The connecting side of a handshake: sends the greeting, checks rank 0's proof, sends the presentation.
 bool prove(Channel& channel, const World& world, Presentation& presentation, const Meeting& meeting, Answer& answer) {
   const std::string nonce = random_hex();
   channel.send(json_of(Greeting{nonce}));
@@ -52,7 +53,7 @@ void Reception::accept_all() {
   }
 }
 
-// Reads the stranger's next messages. Refuses its channel at the first invalid one.
+// Reads the next messages of an unauthenticated connection. Refuses the channel at the first invalid message.
 std::optional<Guest> Reception::hear(Stranger& stranger) {
   while (const std::optional<Json> message = stranger.channel.next()) {
     const bool is_first = stranger.own_nonce.empty();

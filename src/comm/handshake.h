@@ -18,8 +18,8 @@ struct Guest {
   Channel channel;
 };
 
-// Rank 0's side. Handles all connections concurrently. It closes connections that are silent, malformed or lack the
-// token; they delay no rank. At most one unauthenticated connection per rank plus 64 more are open.
+// Rank 0's side. Serves all connections concurrently. Closes connections that are silent, malformed or lack the token,
+// so they delay no rank. At most one unauthenticated connection per rank plus 64 more are open.
 class Reception {
  public:
   Reception(Listener& listener, const World& world);
@@ -45,8 +45,8 @@ class Reception {
 };
 
 // The other ranks' side: connects, checks that rank 0 knows the token, and presents this rank. Cycles through the
-// addresses (separated by spaces) until `until`. `patience`: seconds to wait for an answer, and to retry after a wrong
-// one. Throws Error(runtime).
+// addresses (separated by spaces) until `until`. `patience` is the number of seconds to wait for an answer, and to
+// retry after a wrong one. Throws Error(runtime).
 struct Meeting {
   std::string addresses;
   int port = 0;

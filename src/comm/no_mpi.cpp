@@ -1,4 +1,4 @@
-// Replaces mpi/ in a build without MPI: the same functions report why MPI is missing.
+// Stubs for a build without MPI: every function throws the reason why MPI is missing.
 #include "comm/engine.h"
 #include "core/fail.h"
 

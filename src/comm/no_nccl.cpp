@@ -1,4 +1,4 @@
-// Replaces nccl/ in a build without NCCL or CUDA.
+// Stubs for a build without NCCL or CUDA.
 #include "comm/engine.h"
 #include "core/fail.h"
 

@@ -1,3 +1,4 @@
+// Parses and writes the messages between ranks.
 #include "comm/peer_messages.h"
 
 #include <fmt/format.h>

@@ -1,9 +1,9 @@
 // Messages between rank 0 and the other ranks, as JSON. Each parser is a pure function that checks every field. It
 // returns nullopt if a field is missing, has the wrong type, is too long or is out of range. handshake.cpp and
-// peers.cpp call.
+// peers.cpp use them.
 //
 //   rank r -> rank 0   Greeting
-//   rank 0 -> rank r   Challenge     rank 0 proves first that it knows the token
+//   rank 0 -> rank r   Challenge     with rank 0's proof that it knows the token
 //   rank r -> rank 0   Presentation  with the proof of rank r
 //   rank 0 -> rank r   Welcome or Refusal
 //   both, afterwards   Status
@@ -45,14 +45,14 @@ struct Welcome {
 };
 struct Refusal {
   std::string reason;
-  bool is_bad_input = false;  // the ranks differ; otherwise a rank is missing
+  bool is_bad_input = false;  // true if the ranks' settings differ; false if a rank is missing
 };
 
 struct Failed {
   std::string reason;
 };
 struct Closed {};
-// Latest call that each rank has entered. Rank 0 sends those of all ranks, another rank only its latest call.
+// Heartbeat: the latest call that each rank has entered. Rank 0 sends those of all ranks, another rank only its own.
 struct Beat {
   std::vector<std::int64_t> calls;
   bool left = false;

@@ -1,4 +1,4 @@
-// Connections in a star around rank 0, with one thread per process.
+// Failure detection: connections in a star around rank 0, served by one thread per process.
 #include "comm/peers.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kFailureLinger = 0.5;  // seconds that a failed rank 0 stays so that the others receive the reason
+constexpr double kFailureLinger = 0.5;  // seconds that rank 0 stays connected after a failure, to send the reason
 constexpr std::size_t kExcerpt = 400;   // characters of a fact in a message
 constexpr const char* kSilentEnd = "ended without a word";
 constexpr const char* kMalformed = "sent a malformed message";
@@ -27,7 +27,7 @@ double beat_period(const Limits& limits) { return std::min(1.0, limits.silence /
 std::string host_text(const std::string& host) { return host.empty() ? "unknown-host" : printable(host, kLongestHost); }
 
 Presentation presentation_of(const World& world, const Facts& facts) {
-  const std::string size = std::to_string(facts.build.size());  // the length separates the two texts
+  const std::string size = std::to_string(facts.build.size());  // the length prevents ambiguity between the two texts
   return {.proof = "",
           .rank = world.rank,
           .size = world.size,
@@ -162,7 +162,7 @@ void Peers::attend_until_closed() {
       announced = true;
       const std::lock_guard lock(mutex_);
       left_[static_cast<std::size_t>(world_.rank)] = true;
-      next_beat = 0;  // the beat announces it
+      next_beat = 0;  // the next heartbeat announces it
     }
     if (beat_now_.exchange(false)) next_beat = 0;
     if (now_seconds() >= next_beat) {
@@ -227,7 +227,7 @@ void Peers::beat() {
 
 // Detects members that have disconnected or are silent.
 void Peers::check_members() {
-  if (failed()) {  // rank 0 stays until all others have disconnected
+  if (failed()) {  // rank 0 stays until all others have disconnected, so that they receive the reason
     const bool is_last = std::all_of(members_.begin(), members_.end(),
                                      [&](const Member& m) { return m.channel.ended() || m.rank == lost_; });
     if (world_.rank == 0 && is_last) closed_ = true;
@@ -242,7 +242,7 @@ void Peers::check_members() {
   if (world_.rank == 0) check_leaving();
 }
 
-// On rank 0: closes once all ranks have left. A rank that has left while others need it counts as lost.
+// On rank 0: ends once all ranks have left. A rank that leaves while others still work counts as lost.
 void Peers::check_leaving() {
   int early = -1;
   bool all = true;
@@ -271,7 +271,7 @@ void Peers::lose(int rank, const std::string& why) {
   if (failed()) return;
   lost_ = rank;
   const std::string text = name_of_rank(rank) + " " + why;
-  send_all(json_of(Failed{text}));  // before a caller here sees the failure and ends
+  send_all(json_of(Failed{text}));  // sent first, since the caller may end the process as soon as it sees the failure
   set_failure(text);
 }
 

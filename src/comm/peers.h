@@ -1,6 +1,5 @@
-// Failure detection between ranks: the handshake at the start, then messages about ranks that die, hang, abort or
-// leave. Ranks send to rank 0 and rank 0 to all, independently of the engine, so that no rank waits forever for a dead
-// peer.
+// Failure detection between ranks: a handshake at the start, then messages about ranks that die, hang, abort or leave.
+// Ranks send to rank 0 and rank 0 sends to all, independently of the engine, so no rank waits forever for a dead peer.
 #pragma once
 
 #include <atomic>
@@ -23,7 +22,7 @@ struct Limits {
   double operation = 600;  // seconds for one call, including the entry of all other ranks
 };
 
-// Must be equal on all ranks, as must the size of the world.
+// Facts that must be equal on all ranks, as must the size of the world.
 struct Facts {
   std::string build;        // revision of the program
   std::string fingerprint;  // set by the caller: model and options
@@ -35,7 +34,8 @@ class Peers {
   Peers(const World& world, const Facts& facts, const Limits& limits, Listener& listener, std::string shared);
   // The other ranks. `addresses` and `port` are those of rank 0.
   Peers(const World& world, const Facts& facts, const Limits& limits, const std::string& addresses, int port);
-  // Both throw on every rank: Error(invalid_argument) if ranks differ, Error(runtime) if a rank is missing.
+  // Both constructors throw on every rank: Error(invalid_argument) if ranks differ, Error(runtime) if a rank is
+  // missing.
   ~Peers();
   Peers(const Peers&) = delete;
   Peers& operator=(const Peers&) = delete;
@@ -46,7 +46,7 @@ class Peers {
   std::string failure() const;  // "rank 2 on HOST ended without a word"
 
   void entered(std::int64_t call) { calls_.store(call, std::memory_order_relaxed); }
-  // Blocks until rank 0 has entered this call, a rank is lost or the time `until` is reached. Rank 0 reports its call
+  // Blocks until rank 0 has entered this call, a rank is lost, or the clock reaches `until`. Rank 0 announces its entry
   // at once.
   void await_rank_0(std::int64_t call, double until);
   // Returns the ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty if all have.
@@ -54,7 +54,7 @@ class Peers {
 
   void give_up(const std::string& reason);  // reports this rank as lost to all
 
-  // Announces that this rank is done and waits for all others. Returns false if a rank was lost.
+  // Announces that this rank is done, and waits until all others are. Returns false if a rank was lost.
   bool leave();
 
  private:
@@ -90,7 +90,7 @@ class Peers {
   std::string shared_;
   std::vector<std::string> hosts_;  // per rank
   std::vector<Member> members_;     // only the thread uses it, once it runs
-  int lost_ = -1;                   // rank that this rank found lost; used only by the thread
+  int lost_ = -1;                   // rank that this process found lost; used only by the thread
   int wake_ = -1;                   // an eventfd
   std::thread thread_;
 
@@ -100,7 +100,7 @@ class Peers {
   mutable std::mutex mutex_;       // guards the members below
   std::condition_variable heard_;  // notified when calls_of_ or failure_ has changed
   std::string failure_;
-  std::string reason_;                  // to give up, not sent yet
+  std::string reason_;                  // reason of give_up() that was not sent yet
   std::vector<std::int64_t> calls_of_;  // the last call that each rank is known to have entered
   std::vector<bool> left_;
 };

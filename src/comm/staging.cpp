@@ -1,4 +1,4 @@
-// Two slots of pinned memory alternate: the engine processes chunk i while chunk i + 1 is copied from the GPU.
+// Staging through two slots of pinned memory: the engine processes chunk i while chunk i + 1 is copied from the GPU.
 #include "comm/staging.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct StagedEngine::Stage {
     stream.copy(to.data, from.data, static_cast<std::size_t>(from.bytes()));
   }
 
-  // load(i, slot) and store(i, slot) put copies on the stream; work(i, slot) runs the engine.
+  // load(i, slot) and store(i, slot) enqueue copies on the stream; work(i, slot) runs the engine on the slot.
   template <class Load, class Work, class Store>
   void pipeline(std::int64_t pieces, const Stopped& stopped, Load load, Work work, Store store) {
     const auto begin = [&](std::int64_t i) {
@@ -40,7 +40,7 @@ struct StagedEngine::Stage {
       slot.loaded.synchronize();
       work(i, slot);
       store(i, slot);
-      begin(i + 2);  // follows the copy out of this slot on the same stream
+      begin(i + 2);  // stream order makes this copy wait for the copy out of the same slot
     }
     stream.synchronize();
   }
@@ -82,8 +82,8 @@ void StagedEngine::run_whole(const Collective& collective, const Stopped& stoppe
       [&](std::int64_t i, Stage::Slot& slot) { stage_->copy(out.part(i * most, count(i)), slot_part(i, slot.in)); });
 }
 
-// A chunk has the same columns of every rank's share. Shares may differ by one element; they do so in the last chunk,
-// as an even split of that chunk does.
+// Splits a collective on shares into chunks. A chunk has the same columns of every rank's share. Shares may differ by
+// one element; only the last chunk has that difference, and it follows the even split of the chunk.
 void StagedEngine::run_shares(const Collective& collective, const Stopped& stopped) {
   const bool scatters = collective.kind == Kind::reduce_scatter;
   const Elements& whole = scatters ? collective.in : collective.out;

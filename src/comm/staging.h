@@ -1,5 +1,5 @@
-// GPU memory for an engine that accepts host memory only. Chunks pass through pinned memory on a separate stream: one
-// chunk is copied while the engine processes the previous one.
+// Adds GPU memory to an engine that accepts only host memory. Chunks pass through pinned memory on a separate stream:
+// one chunk is copied while the engine processes the previous one.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace strobe::comm {
 
 class StagedEngine final : public Engine {
  public:
-  // `piece_bytes`: pinned memory per chunk.
+  // `piece_bytes`: bytes of pinned memory per chunk.
   StagedEngine(std::unique_ptr<Engine> host, const World& world, std::int64_t piece_bytes = 8 << 20);
   ~StagedEngine() override;
 

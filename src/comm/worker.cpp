@@ -1,4 +1,4 @@
-// The thread that runs calls.
+// The communicator's thread: connects the ranks, runs queued calls on the engine and records failures.
 #include "comm/worker.h"
 
 #include "comm/staging.h"
@@ -18,7 +18,7 @@ std::string listening_address(const World& world) {
   return world.is_on_one_host() ? kLoopback : kAllInterfaces;
 }
 
-// The other ranks wait for rank 0's broadcast. On failure it sends them the error.
+// Listens on rank 0. If that fails, sends the error to the other ranks, which wait for rank 0's broadcast.
 Listener listen_for_others(Engine& engine, const World& world) {
   try {
     return Listener(listening_address(world));
@@ -28,8 +28,8 @@ Listener listen_for_others(Engine& engine, const World& world) {
   }
 }
 
-// Rank 0 listens on any free port and broadcasts address and port by MPI. It also broadcasts a token, unless the
-// launcher has set one on each rank.
+// Connects the ranks with MPI's help: rank 0 listens on any free port and broadcasts address and port. It also
+// broadcasts a token unless the launcher has set one on each rank.
 std::unique_ptr<Peers> meet_others(Engine& engine, World& world, const CommunicatorOptions& options) {
   Listener listener = listen_for_others(engine, world);
   const std::string address = listening_address(world);
@@ -64,7 +64,7 @@ Listener listener_at_master(const World& world) {
   return Listener(address, world.master_port);
 }
 
-// Ranks connect at MASTER_ADDR and MASTER_PORT. `shared` is rank 0's text for all ranks.
+// Connects the ranks through MASTER_ADDR and MASTER_PORT. `shared` is rank 0's text for all ranks.
 std::unique_ptr<Peers> meet_at_master(const World& world, const CommunicatorOptions& options, std::string shared) {
   if (world.master_address.empty() || world.master_port == 0)
     fail(ErrorCode::invalid_argument,
@@ -119,7 +119,8 @@ void Communicator::State::fail_call(std::string why) {
   if (failure.empty()) failure = std::move(why);
 }
 
-// The time limit of a call starts after this: a caller may be far ahead of its GPU.
+// Waits until GPU memory is ready. The time limit of the call starts afterwards, since the caller may have queued work
+// far ahead of its GPU.
 void Communicator::State::await_memory(Pending::Call& call) {
   if (call.what.out.memory != Memory::gpu) return;
   use_gpu(call.gpu);

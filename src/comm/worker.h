@@ -21,7 +21,7 @@ struct Pending::Call {
   std::shared_ptr<Communicator::State> owner;
 };
 
-// Shared with the thread, which may outlive the communicator if an underlying library does not return.
+// State shared with the thread. The thread may outlive the communicator if the engine's library does not return.
 struct Communicator::State {
   World world;
   EngineKind kind;

@@ -11,7 +11,7 @@ namespace strobe::comm {
 inline constexpr const char* kTokenVariable = "STROBE_TOKEN";        // the job's secret; `strobe launch` sets it
 inline constexpr const char* kListenerVariable = "STROBE_LISTENER";  // rank 0's inherited listening socket
 inline constexpr const char* kInterfaceVariable = "STROBE_INTERFACE";
-inline constexpr const char* kTorchrun = "RANK and WORLD_SIZE";          // World::launcher, from torchrun's variables
+inline constexpr const char* kTorchrun = "RANK and WORLD_SIZE";          // World::launcher for torchrun's variables
 inline constexpr std::size_t kShortestToken = 16, kLongestToken = 1024;  // characters
 
 struct World {
@@ -41,7 +41,7 @@ using Variable = std::function<const char*(const char* name)>;
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 
-// GPU of this rank, and number of ranks that share it. Ranks of a host take its GPUs round-robin.
+// Returns the GPU of this rank, and the number of ranks that share it. Ranks of a host take its GPUs round-robin.
 int gpu_of(const World& world, int gpus);
 int ranks_on_gpu_of(const World& world, int gpus);
 

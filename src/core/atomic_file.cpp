@@ -1,4 +1,5 @@
-// POSIX: O_TMPFILE and linkat if the file system supports them, else a named temporary file; fsync, rename.
+// Writes a temporary file, then fsync and rename. The file is unnamed (O_TMPFILE and linkat) if the file system
+// supports that, else it has a temporary name.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -26,7 +27,7 @@ std::string file_name_of(const std::string& path) { return path.substr(path.rfin
 
 std::string name_in_proc(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
 
-// Gives an unnamed file a name. Never replaces a file: fails with EEXIST.
+// Gives an unnamed file a name. Never replaces a file: fails with EEXIST instead.
 bool link_unnamed(int descriptor, const std::string& to) {
   if (linkat(descriptor, "", AT_FDCWD, to.c_str(), AT_EMPTY_PATH) == 0) return true;
   if (errno != ENOENT && errno != EPERM && errno != EINVAL) return false;  // else: AT_EMPTY_PATH is not permitted
@@ -40,7 +41,8 @@ Descriptor open_unnamed(const std::string& folder) {
   return file;
 }
 
-// Locks the file to mark that a running process uses it. On file systems without locks, stale files stay.
+// Locks the file to mark it as used by a running process. On file systems without locks, files of killed processes
+// remain.
 void hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
   }
@@ -92,7 +94,7 @@ void AtomicFile::open_temporary() {
 void AtomicFile::create_named() {
   const std::string folder = folder_of(path_);
   do {
-    // Listed before the file exists, so that a signal at any time removes it.
+    // Added to the removal list before the file exists, so a signal at any time removes it.
     temporary_ = folder + "/" + temporary_name(file_name_of(path_));
     removal_.set(temporary_);
     file_.reset(open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));

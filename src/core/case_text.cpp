@@ -1,3 +1,4 @@
+// Parses the text of a case to names and values.
 #include "core/case_text.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace {
 
 struct SizeWord {
   char letter;
-  char separator;  // before the second size; none: 0
+  char separator;  // separator before the second size; 0: there is none
   const char* first;
   const char* second;
 };

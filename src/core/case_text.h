@@ -11,8 +11,8 @@
 namespace strobe {
 
 struct CaseWord {
-  std::string name;   // as bench's flags and the "config" of a row have it: "num_kv_heads"
-  std::string value;  // "on" for a name without one; a comma list stays one text
+  std::string name;   // as in bench's flags and the "config" of a row: "num_kv_heads"
+  std::string value;  // "on" for a name without a value; a comma list stays one text
 };
 
 // Words, separated by spaces:
@@ -29,8 +29,8 @@ struct CaseWord {
 // word.
 std::vector<CaseWord> case_words(std::string_view text);
 
-// The words of a line that holds flags, or begins with the text of a case: a size or a type, then words up to the first
-// flag. Those become flags too.
+// Expands a line that holds flags, or begins with the text of a case: words from a size or a type to the first flag.
+// The words of the text become flags too.
 std::vector<std::string> with_case_flags(std::span<const std::string> words);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Eight bytes per step: table[k][b] is the remainder of byte b followed by k zero bytes.
+// CRC-32 with eight bytes per step. table[k][b] is the remainder of byte b followed by k zero bytes.
 #include "core/crc32.h"
 
 #include <array>
@@ -57,9 +57,9 @@ std::uint32_t crc32(std::string_view bytes, std::uint32_t before) {
   return ~rest;
 }
 
-// Appending bytes multiplies the checksum by x^(8 bytes).
+// Appending n bytes multiplies the checksum by x^(8 n).
 std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes) {
-  std::uint32_t power = 1u << 23;  // x^8, then its squares
+  std::uint32_t power = 1u << 23;  // x^8, then its repeated squares
   for (; second_bytes != 0; second_bytes >>= 1) {
     if (second_bytes & 1) first = multiply(first, power);
     power = multiply(power, power);

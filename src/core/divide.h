@@ -1,4 +1,4 @@
-// Integer division and rounding, upwards.
+// Integer division and rounding up.
 #pragma once
 
 #include <cstdint>

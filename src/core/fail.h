@@ -1,4 +1,4 @@
-// Throws strobe::Error with a formatted, single-line message.
+// fail(): throws strobe::Error with a formatted, single-line message. All code that reports errors calls it.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// POSIX: mkdtemp, flock, write, fsync, link, rename.
+// Replaces files together, with mkdtemp, flock, fsync, link and rename.
 #include "core/file_set.h"
 
 #include <fcntl.h>
@@ -77,7 +77,7 @@ void remove_stale_staging(const std::string& folder) {
     for (const std::string& file : file_names(path, error)) {
       if (is_staged_name(file)) unlink((path + "/" + file).c_str());
     }
-    rmdir(path.c_str());  // fails if another process put a file into it
+    rmdir(path.c_str());  // rmdir fails if another process has put a file into the folder
     close(descriptor);
   }
 }

@@ -1,6 +1,6 @@
-// Compiles {fmt}'s implementation. Every other file sees only its declarations, which halves their compile time.
-// src/core/CMakeLists.txt puts it into a private inline namespace, so that a program which links libstrobe.a may use
-// any {fmt}. Empty where {fmt} is header-only (versions other than 9).
+// Compiles {fmt}'s implementation once. Every other file sees only declarations, which halves its compile time.
+// src/core/CMakeLists.txt puts it into a private inline namespace, so a program that links libstrobe.a may use any
+// {fmt}. This file is empty where {fmt} is header-only (versions other than 9).
 #ifndef FMT_HEADER_ONLY
 #include <fmt/format-inl.h>
 

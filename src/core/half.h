@@ -1,4 +1,4 @@
-// Scalar conversions between fp32 and the two 16-bit formats, round to nearest even. Vector code uses simd.h.
+// Scalar conversions between fp32 and the two 16-bit formats, rounding to nearest even. Vector code uses simd.h.
 #pragma once
 
 #include <bit>
@@ -31,7 +31,7 @@ inline std::uint16_t float_to_fp16(float value) {
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return static_cast<std::uint16_t>(sign | 0x7e00u);   // NaN
   if (magnitude >= 0x477ff000u) return static_cast<std::uint16_t>(sign | 0x7c00u);  // rounds to Inf
-  if (magnitude < 0x38800000u) {  // subnormal half: adding 0.5 aligns the last place to 2^-24, rounding to even
+  if (magnitude < 0x38800000u) {  // subnormal half: adding 0.5 aligns its last bit to 2^-24 and rounds to even
     const float aligned = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(aligned) - 0x3f000000u));
   }

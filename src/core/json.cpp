@@ -11,7 +11,7 @@
 namespace strobe {
 namespace {
 
-// Replaces each byte that is not part of valid UTF-8 by U+FFFD: strict readers refuse such text.
+// Replaces each byte that is not part of valid UTF-8 by U+FFFD, because strict readers reject such text.
 void append_string(std::string& out, std::string_view text) {
   out += '"';
   for (std::size_t i = 0; i < text.size();) {

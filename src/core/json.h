@@ -18,7 +18,7 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;
 
-  // Limits of one parsed text. They bound memory: a value takes at most 96 bytes plus its characters.
+  // Limits of one parsed text, which bound its memory: a value takes at most 96 bytes plus its characters.
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
   static constexpr std::size_t kMaxValues = std::size_t{1} << 22;
   static constexpr int kMaxDepth = 200;

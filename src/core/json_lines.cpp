@@ -1,4 +1,4 @@
-// Splits text into complete lines and a torn one.
+// Separates complete lines from a torn last line.
 #include "core/json_lines.h"
 
 #include "core/fail.h"

@@ -1,4 +1,4 @@
-// JSON-lines files whose last line a killed process may have left incomplete.
+// JSON-lines files whose last line may be incomplete because a process was killed.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 namespace strobe {
 
 // Calls `take` for each line that ends in a newline, with its number from 1. Returns the size of these lines in bytes.
-// The rest is a torn line if it follows a line or begins with `row_begin` or a prefix of it. Otherwise throws
-// Error(invalid_argument), prefixed with `shown`: strobe did not write the file and must not change it.
+// The rest is a torn line if it follows a line, or begins with `row_begin` or a prefix of it. Any other rest means that
+// strobe did not write the file and must not change it: throws Error(invalid_argument), prefixed with `shown`.
 std::size_t for_each_whole_line(std::string_view text, std::string_view row_begin, const std::string& shown,
                                 const std::function<void(std::string_view line, int number)>& take);
 

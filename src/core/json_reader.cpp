@@ -15,9 +15,9 @@ constexpr std::string_view kSpace = " \t\r\n";
   fail(ErrorCode::invalid_argument, "json: a document of {} bytes or more; valid: up to {}", bytes, Json::kMaxBytes);
 }
 
-// Returns the number of items of each container in the value at the beginning of `text`, in the order in which
-// containers open. The parser then allocates each container once. Rejects a document over the limits before anything is
-// allocated. For invalid JSON the counts are arbitrary, and the parser rejects the text.
+// Counts the items of each container in the value at the beginning of `text`, in the order in which containers open.
+// The parser then allocates each container once. Rejects a document over the limits before any allocation. For invalid
+// JSON the counts are arbitrary, and the parser rejects the text later.
 std::vector<std::uint32_t> count_items(std::string_view text) {
   std::vector<std::uint32_t> counts;
   std::vector<std::size_t> open;  // indices of counts

@@ -1,4 +1,4 @@
-// POSIX: open, fstat, mmap.
+// Maps a file with open, fstat and mmap.
 #include "core/mapped_file.h"
 
 #include <fcntl.h>

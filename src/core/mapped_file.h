@@ -1,4 +1,4 @@
-// A regular file mapped into memory. Reads problem files, token files, checkpoints and logs.
+// A regular file mapped into memory. Used for problem files, token files, checkpoints and logs.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Philox4x32-10 (Salmon et al., 2011) as dropout uses it: key = seed, counter = (b, hq, i, j), first output word.
+// Philox4x32-10 (Salmon et al., 2011) for dropout: key = seed, counter = (b, hq, i, j), output = the first word.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-// Dropout drops a probability if its random word is below p * 2^32.
+// Returns the threshold: dropout drops a probability if its random word is below p * 2^32.
 inline std::uint32_t dropout_threshold(float p) { return static_cast<std::uint32_t>(static_cast<double>(p) * 0x1p32); }
 
 inline bool dropout_keeps(std::uint64_t seed, std::uint32_t threshold, std::int64_t b, std::int64_t hq, std::int64_t i,

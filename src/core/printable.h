@@ -1,4 +1,4 @@
-// Makes text from files and arguments safe for one line on a terminal. Every error that quotes user data calls this.
+// Escapes text from files and arguments for one line on a terminal. Every error that quotes user data calls this.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ inline constexpr std::size_t kMaxQuoteBytes = 80;  // bytes; enough to locate th
 // after about `most` bytes and appends "...".
 std::string printable(std::string_view text, std::size_t most = kMaxQuoteBytes);
 
-// The same, and "" with its quotes for text without visible characters.
+// The same, but an empty text becomes two quotes.
 std::string printable_value(std::string_view text);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// POSIX: open with O_NOFOLLOW and O_NONBLOCK, then fstat.
+// Opens regular files with O_NOFOLLOW and O_NONBLOCK, then checks them by fstat.
 #include "core/regular_file.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Prints only as many decimals as three significant digits need.
+// Formats numbers with as many decimals as three significant digits need.
 #include "core/short_number.h"
 
 #include <fmt/format.h>

@@ -38,7 +38,7 @@ typedef std::uint16_t U16 __attribute__((vector_size(2 * kLanes)));
 #define STROBE_INLINE inline __attribute__((always_inline))
 #define STROBE_INLINE_LAMBDA __attribute__((always_inline))
 
-// Unaligned loads and stores. GCC 12 compiles memcpy of 32 bytes through the stack for AVX2.
+// Unaligned loads and stores. They avoid memcpy, which GCC 12 compiles through the stack for 32 bytes with AVX2.
 template <class Vector, class Element>
 STROBE_INLINE Vector load_vector(const Element* from) {
   typedef Vector Unaligned __attribute__((aligned(alignof(Element)), may_alias));
@@ -54,14 +54,14 @@ STROBE_INLINE I32 load(const std::int32_t* from) { return load_vector<I32>(from)
 STROBE_INLINE U16 load(const std::uint16_t* from) { return load_vector<U16>(from); }
 STROBE_INLINE void store(float* to, F32 v) { store_vector<F32>(to, v); }
 STROBE_INLINE void store(std::uint16_t* to, U16 v) { store_vector<U16>(to, v); }
-STROBE_INLINE F32 broadcast(float x) { return x - F32{}; }  // not plus: -0 + 0 is +0, which costs an addition
+STROBE_INLINE F32 broadcast(float x) { return x - F32{}; }  // minus: adding 0 costs an addition, since -0 + 0 is +0
 STROBE_INLINE I32 broadcast(std::int32_t x) { return I32{} + x; }
 STROBE_INLINE U32 broadcast(std::uint32_t x) { return U32{} + x; }
 STROBE_INLINE F32 as_float(U32 v) { return reinterpret_cast<F32>(v); }
 STROBE_INLINE F32 as_float(I32 v) { return reinterpret_cast<F32>(v); }
 STROBE_INLINE U32 as_bits(F32 v) { return reinterpret_cast<U32>(v); }
 
-// The larger lane. Unspecified for NaN (the sum of exponentials propagates it).
+// The larger lane. Unspecified for NaN: NaN reaches results through the sum of exponentials.
 STROBE_INLINE F32 max(F32 a, F32 b) {
 #if defined(__AVX512F__)
   return (F32)_mm512_max_ps((__m512)a, (__m512)b);
@@ -74,7 +74,7 @@ STROBE_INLINE F32 max(F32 a, F32 b) {
 #endif
 }
 
-// The larger lane, or x if x is NaN: keeps a NaN in x.
+// The larger lane. If x is NaN, returns x.
 STROBE_INLINE F32 max_keep_nan(F32 bound, F32 x) {
 #if defined(__AVX2__)
   return max(bound, x);  // returns its second operand if one is NaN
@@ -85,7 +85,7 @@ STROBE_INLINE F32 max_keep_nan(F32 bound, F32 x) {
 #endif
 }
 
-// The smaller lane, or x if x is NaN.
+// The smaller lane. If x is NaN, returns x.
 STROBE_INLINE F32 min_keep_nan(F32 bound, F32 x) {
 #if defined(__AVX512F__)
   return (F32)_mm512_min_ps((__m512)bound, (__m512)x);
@@ -113,7 +113,7 @@ STROBE_INLINE F32 quotient(F32 a, F32 b) {
 #endif
 }
 
-// Fused multiply-add: rounds once if the instruction set has FMA, else twice (kFused).
+// Multiply-add. With FMA instructions (kFused) it rounds once, else twice.
 #if defined(__AVX2__) || defined(__ARM_NEON)
 inline constexpr bool kFused = true;
 #else
@@ -132,11 +132,11 @@ STROBE_INLINE F32 fma(F32 a, F32 b, F32 c) {
 }
 
 #if defined(__AVX2__)
-// sum += a * b in sum's register. Given a choice of FMA forms, GCC overwrites a factor instead, copies and spills.
+// sum += a * b in sum's register. GCC may select an FMA form that overwrites a factor, which costs copies and spills.
 STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); }
 #endif
 
-// sum += a * b in float64. By reference: returning so wide a vector has no stable ABI.
+// sum += a * b in float64. Takes a reference, since returning so wide a vector has no stable ABI.
 STROBE_INLINE void add_product(F64& sum, F32 a, F32 b) {
   sum += __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
 }
@@ -173,8 +173,8 @@ inline constexpr const Coefficient* kExp2 = Degree == 6   ? kExp2Degree6
                                             : Degree == 5 ? kExp2Degree5
                                                           : kExp2Degree3;
 
-// a * b + c with c in memory. NEON's fmla overwrites its addend: reloading it is cheaper than copying it from another
-// register, which takes a slot of the compute pipes. Volatile, to keep the order of exp2_rows.h.
+// a * b + c with c in memory. NEON's fmla overwrites its addend. Reloading c is cheaper than copying it from another
+// register, which would occupy a compute pipe. Volatile, to keep the order of exp2_rows.h.
 STROBE_INLINE F32 fma_memory(F32 a, F32 b, const F32& c) {
 #if defined(__ARM_NEON)
   F32 sum;
@@ -192,9 +192,9 @@ STROBE_INLINE F32 horner(F32 y, F32 f, const Coefficient& c) {
 #endif
 }
 
-// 2^x for x <= ~127. Exactly 0 below -126.5; keeps NaN; exact at integers. Relative error of degree 6: 8e-8, of 5:
-// 1.6e-7, of 3: 1e-4. rest(x, floor) returns x minus its integer part, for callers that know x to more than fp32
-// precision.
+// 2^x for x <= ~127. Exactly 0 below -126.5; keeps NaN; exact at integers. Relative error: 8e-8 for degree 6, 1.6e-7
+// for degree 5, 1e-4 for degree 3. rest(x, floor) returns x minus its integer part; callers that know x beyond fp32
+// precision pass their own.
 template <int Degree, class Rest>
 STROBE_INLINE F32 exp2(F32 x, Rest rest) {
   x = max_keep_nan(broadcast(-127.0f), x);
@@ -219,7 +219,7 @@ STROBE_INLINE F32 exp_accurate(F32 x) {
   const F32 magic = broadcast(0x1.8p23f + 127);
   const F32 shifted = fma(x, broadcast(0x1.715476p0f), magic);
   const F32 n = shifted - magic;
-  // x - n ln 2 with ln 2 split into two floats. The first has few bits, so that n times it is exact.
+  // x - n ln 2, with ln 2 split into two floats. The first has few bits, so its product with n is exact.
   const F32 f = fma(n, broadcast(0x1.05c610p-29f), fma(n, broadcast(-0x1.62e430p-1f), x));
   F32 y = broadcast(1.0f / 5040);
   y = fma(y, f, broadcast(1.0f / 720));

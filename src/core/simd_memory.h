@@ -1,5 +1,5 @@
-// Loads and stores of vectors with conversion to any element type, and a square transpose. Leaf code per instruction
-// set, as simd.h.
+// Loads and stores of vectors with conversion to any element type, and a square transpose. Compiled once per
+// instruction set, like simd.h.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 namespace strobe::cpu {
 namespace {
 
-// Converts kLanes consecutive elements of `dtype`.
+// Loads kLanes consecutive elements of `dtype` as fp32.
 STROBE_INLINE F32 load_as(const void* from, DType dtype, int at) {
   if (dtype == DType::fp32) return load(static_cast<const float*>(from) + at);
   const U16 bits = load(static_cast<const std::uint16_t*>(from) + at);
@@ -20,7 +20,7 @@ STROBE_INLINE void store_as(void* to, DType dtype, int at, F32 v) {
   if (dtype == DType::fp32) return store(static_cast<float*>(to) + at, v);
   store(static_cast<std::uint16_t*>(to) + at, dtype == DType::fp16 ? to_fp16(v) : to_bf16(v));
 }
-// The first `count` lanes only.
+// The same for the first `count` lanes only.
 inline F32 load_some(const void* from, DType dtype, int at, int count) {
   alignas(64) char copy[sizeof(F32)] = {};
   const int size = dtype == DType::fp32 ? 4 : 2;

@@ -1,5 +1,5 @@
-// Interval of the median by order statistics. The number of samples below the median is binomial(n, 1/2) for any
-// distribution, so [x(r), x(n + 1 - r)] covers it with probability 1 - 2 P(binomial < r).
+// Statistics of samples. The interval of the median uses order statistics: the number of samples below the median is
+// binomial(n, 1/2) for any distribution, so [x(r), x(n + 1 - r)] covers it with probability 1 - 2 P(binomial < r).
 #include "core/statistics.h"
 
 #include <algorithm>

@@ -14,7 +14,7 @@ struct Summary {
   double max = 0;
   double stddev = 0;  // sample standard deviation (n - 1); 0 for n = 1
   double spread = 0;  // interquartile range / median
-  double low = 0;     // interval of the median, two order statistics
+  double low = 0;     // ends of the median's interval: two order statistics
   double high = 0;
   double confidence = 0;  // coverage of that interval: at least 0.95 if n >= 6, else that of min..max
 
@@ -22,10 +22,11 @@ struct Summary {
   double relative_half_width() const { return median > 0 ? (high - low) / (2 * median) : 0; }
 };
 
-// Samples need not be sorted. An empty span gives n = 0.
+// Summarizes samples in any order. An empty span gives n = 0.
 Summary summarize(std::span<const double> samples);
 
-// Linear interpolation between order statistics (type 7); fraction in [0, 1]. `sorted` must not be empty.
+// Returns a quantile by linear interpolation between order statistics (type 7). `fraction` is in [0, 1]; `sorted` must
+// not be empty.
 double quantile(std::span<const double> sorted, double fraction);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// POSIX: fsync of folders.
+// Syncs folders by fsync.
 #include "core/sync_folder.h"
 
 #include <fcntl.h>

@@ -40,7 +40,7 @@ void remove_unless_held(const std::string& path) {
   }, named{};
   if (!file || fstat(file.get(), &opened) != 0 || !S_ISREG(opened.st_mode)) return;
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return;
-  // Its owner may have renamed it before it released the lock.
+  // The owner may have renamed the file before it released the lock, so compare again.
   if (lstat(path.c_str(), &named) == 0 && is_same_file(opened, named)) unlink(path.c_str());
 }
 

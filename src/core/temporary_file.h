@@ -14,7 +14,7 @@ namespace strobe {
 std::string temporary_name(std::string_view target);
 std::string temporary_stem(std::string_view target);
 
-// Returns the stem of a name of exactly that form; none for any other name. Decides which files may be removed.
+// Returns the stem of a name with exactly that form; none for any other name. Only files with such names are removed.
 std::optional<std::string_view> stem_of_temporary(std::string_view name);
 
 // Removes the regular files in `folder` that have such a name, whose stem `is_known` accepts, and that no running

@@ -1,4 +1,4 @@
-// Widths count characters, not bytes (UTF-8 continuation bytes have no width).
+// Formats text tables. Widths count characters, not bytes (UTF-8 continuation bytes have no width).
 #include "core/text_table.h"
 
 #include <algorithm>

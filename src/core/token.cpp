@@ -1,4 +1,4 @@
-// Linux: random bytes from getrandom.
+// Random tokens from getrandom on Linux.
 #include "core/token.h"
 
 #include <sys/random.h>

@@ -1,4 +1,4 @@
-// Units of bytes.
+// Units of bytes for messages and tables.
 #pragma once
 
 namespace strobe {

@@ -1,4 +1,4 @@
-// POSIX: write, repeated.
+// Repeats write() until all bytes are written.
 #include "core/write_all.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// POSIX: stat, access, readlink.
+// Finds write targets with stat, access and readlink.
 #include "core/write_target.h"
 
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ std::string resolve_links(std::string path, const std::string& shown) {
   refuse_write(shown, ELOOP);
 }
 
-// True for a path that names a descriptor. Replacing such a file would not reach the descriptor's reader.
+// Returns whether a path names an open descriptor. Replacing such a file would not reach the descriptor's reader.
 bool names_descriptor(const std::string& path) {
   return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }

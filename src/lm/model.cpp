@@ -1,4 +1,4 @@
-// The calls of a model: tokens, forward, backward, update, losses.
+// The calls of Model: tokens in, forward, backward, update, losses out.
 #include "lm/model.h"
 
 #include <algorithm>
@@ -29,7 +29,8 @@ TransformerOptions checked(const ModelShape& shape, std::int64_t batch, DType dt
           .recompute = options.recompute};
 }
 
-// Bytes above kWorkspaceBytes belong to transposed operands of matmuls if there are any, otherwise to attention.
+// Tag of the workspace bytes above kWorkspaceBytes: transposed operands of matmuls need them if there are any,
+// otherwise attention does.
 const char* workspace_tag(const TransformerOptions& options, const ops::Place& place) {
   return matmul_workspace_bytes(options, place) > ops::kWorkspaceBytes ? kMatmulsTag : kWorkspaceTag;
 }
@@ -125,7 +126,7 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
   state_.check_optimizer("step");
   take(tokens, targets);
   optimizer_.begin_step(options);
-  // Recorded operations run sequentially, so the update follows all others.
+  // A recorder sees operations one after the other, so with a recorder the update runs last.
   const auto overlaps = [&] { return optimizer_.may_overlap() && replay_stream() && !transformer_.is_recorded(); };
   const auto update_beside = [&](std::size_t first, std::size_t last) { optimizer_.update_beside(first, last); };
   try {
@@ -193,7 +194,8 @@ void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
   std::copy_n(targets, transformer_.tokens(), transfer_.host().targets());
 }
 
-// A graph cannot call callbacks or launch kernels that could be observed one by one.
+// Returns the stream for graph replay, or null. A graph can neither run callbacks nor launch kernels that an observer
+// sees one by one.
 const GpuStream* Model::replay_stream() const {
   return transformer_.reports_gradients() || launches_ == Launches::direct ? nullptr : stream();
 }

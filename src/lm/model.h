@@ -1,5 +1,5 @@
-// A language model that computes losses and gradients and takes training steps. models/NAME.cpp defines the network,
-// state/ its memory, step/ the update.
+// A language model: losses, gradients and training steps. models/NAME.cpp defines the network, state/ the memory, step/
+// the update.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@
 
 namespace strobe::lm {
 
-// How a call submits its work to a GPU: as one graph from its second time on, or kernel by kernel every time. No effect
-// on the CPU.
+// How a call submits its work to a GPU. replayed: from the second time on as one CUDA graph. direct: kernel by kernel.
+// No effect on the CPU.
 enum class Launches { replayed, direct };
 
 struct ModelOptions {
   std::string attention{};                         // kernel name; empty: the library chooses. standard: ops/attention.h
-  GradientMemory gradients = GradientMemory::own;  // none: loss() only, and no optimizer state
+  GradientMemory gradients = GradientMemory::own;  // none: only loss() is available, and no optimizer state exists
   OptimizerMemory optimizer = OptimizerMemory::own;
   Recompute recompute = Recompute::none;
 };
 
 class Model {
  public:
-  // batch: sequences of shape.context tokens per step. dtype: of activations and matmuls; parameters and their
-  // gradients are fp32, with a copy in dtype for matmuls. On CUDA the model has its own streams and workspace, and only
-  // begin() uses place.threads.
+  // `batch` is the number of sequences of shape.context tokens per step. `dtype` is that of activations and matmuls.
+  // Parameters and their gradients are fp32, with a copy in dtype for matmuls. On CUDA the model has its own streams
+  // and workspace, and only begin() uses place.threads.
   Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place,
         const ModelOptions& options = {});
   Model(const Model&) = delete;  // its members refer to one another
@@ -45,24 +45,25 @@ class Model {
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
   // Returns the mean loss of the first `counted` tokens.
   double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted);
-  // Also adds gradient_scale times the parameter gradients to earlier ones. GradientMemory::own only.
+  // Returns the mean loss, and adds gradient_scale times the parameter gradients to the stored ones. Requires
+  // GradientMemory::own.
   double loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
-  // The gradients replace earlier ones. Not for GradientMemory::over_copies.
+  // Returns the mean loss, and overwrites the stored gradients. Not available with GradientMemory::over_copies.
   double loss_and_lone_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale = 1);
 
-  // One training step: gradients of these tokens only, clipped, and the update. In fp16 the loss is scaled. On CUDA
-  // updates may overlap with the backward (step/optimizer.h); a step that throws may then have updated some parameters.
+  // Takes one training step: gradients of these tokens, clipping, update. In fp16 the loss is scaled. On CUDA updates
+  // may overlap with the backward (step/optimizer.h), so a step that throws may have updated some parameters.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
-  // Every backward calls the function with the table index of a parameter as soon as its gradient is final: once per
-  // parameter, from the last to the first. An empty function removes it. On CUDA, final means final for later work on
-  // the stream. While a function is set, no call uses a graph.
+  // Sets a callback. Every backward calls it once per parameter, from the last to the first, as soon as the parameter's
+  // gradient is final, with the parameter's table index. An empty function removes the callback. On CUDA, final means
+  // final for later work on the stream. While a callback is set, no call uses a graph.
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready) {
     transformer_.on_gradient_ready(std::move(ready));
   }
 
-  // Copies elements from `first` on, of parameter_count(shape) floats, to and from host memory. Writing values also
-  // updates the matmuls' copies.
+  // Copy elements from `first` on, of parameter_count(shape) floats, to and from host memory. Writing values also
+  // updates the copies that matmuls read.
   void read_state(State which, std::span<float> out, std::int64_t first = 0) const { state_.read(which, out, first); }
   void write_state(State which, std::span<const float> in, std::int64_t first = 0) {
     state_.write(place_, which, in, first);
@@ -74,16 +75,17 @@ class Model {
   double gradient_norm(double scale = 1) const;
   void update(const ops::AdamW& options);
 
-  // Runs one phase of the step on the tokens of the last call above, without waiting on CUDA. Phases run in the order
-  // of Phase. With GradientMemory::over_copies no forward may run between a backward and its update.
+  // Runs one phase of the step on the tokens of the last call of a function above. On CUDA it does not wait. Phases
+  // must run in the order of Phase. With GradientMemory::over_copies no forward may run between a backward and its
+  // update.
   void run_phase(Phase phase);
   // fp16: true if the last update, of a step or a phase, was skipped because its gradient overflowed. Waits for the
   // GPU.
   bool update_skipped() const;
   const GpuStream* stream() const { return stream_ ? &*stream_ : nullptr; }  // null on the CPU
 
-  // Records every operation from now on; null: none. On CUDA a call is recorded when it is launched: once in its first
-  // run and once in its capture; with Launches::direct every time.
+  // Records every operation from now on; null stops recording. On CUDA a call is recorded when it is launched: in its
+  // first run and in its capture; with Launches::direct every time.
   void record(Recorder* recorder) { transformer_.record(recorder); }
   void set_launches(Launches launches) { launches_ = launches; }
 
@@ -98,7 +100,7 @@ class Model {
   // On the CPU only.
   std::span<float> values() const { return on_host(placed_values()); }
   std::span<float> gradients() const { return on_host(placed_gradients()); }
-  // In memory of the device.
+  // Parameters in memory of the device.
   float* placed_values() const { return state_.values(); }
   float* placed_gradients() const;
   void copy_values() { state_.round_copies(place_); }  // call after other code wrote values

@@ -1,3 +1,4 @@
+// Draws tokens from logits, and samples text with a sliding context window.
 #include "lm/sampler.h"
 
 #include <algorithm>
@@ -39,8 +40,8 @@ std::vector<std::int32_t> all_of(std::span<const float> logits) {
   return tokens;
 }
 
-// Returns the position of the first token in the decoder's window after `tokens` of the text. When the context is full,
-// its later half becomes the new window.
+// Returns the position in the text of the first token of the decoder's window, after `tokens` tokens. When the context
+// is full, its later half becomes the new window.
 std::size_t window_begin(std::size_t tokens, std::int64_t context) {
   const auto full = static_cast<std::size_t>(context);
   if (tokens <= full) return 0;

@@ -1,4 +1,4 @@
-// Linux: /proc/stat for each core, /proc/PID/stat for each process, both in ticks.
+// Reads processor time on Linux: /proc/stat per core, /proc/PID/stat per process, both in clock ticks.
 #include "measure/core_time.h"
 
 #include <unistd.h>

@@ -7,7 +7,7 @@
 
 namespace strobe {
 
-// Without measured rates; bench/ceilings.h adds those.
+// Returns the environment without measured rates, which bench/ceilings.h adds.
 Json environment_json();
 
 // Git revision of this build, with "+changes" if the tree was modified; "unknown" outside a checkout.

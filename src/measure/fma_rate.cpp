@@ -1,5 +1,5 @@
-// A register-only FMA loop per instruction set, with enough independent accumulators to hide the FMA latency (4 cycles
-// on up to 4 units).
+// Measures the FMA rate of an instruction set with a loop on registers. Enough independent accumulators hide the FMA
+// latency (4 cycles on up to 4 units).
 #include <algorithm>
 #include <vector>
 
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kRounds = 2000;
 
-// A call performs `flops` operations and returns a value that depends on all of them.
+// A benchmark loop. A call performs `flops` operations and returns a value that depends on all of them.
 struct Loop {
   const char* name;
   double flops;
@@ -29,8 +29,8 @@ struct Loop {
 
 constexpr int kAccumulators = 24;
 
-// Reloads one operand for every eight FMAs. With operands that were written long ago, Neoverse V1 runs at half its
-// rate, which no real kernel does.
+// Reloads one operand for every eight FMAs. With operands that were written long before, Neoverse V1 runs at half its
+// rate. Real kernels keep loading operands.
 float run_neon(float x, float y) {
   const float operand[4] = {x, x, x, x};
   const float* from = operand;

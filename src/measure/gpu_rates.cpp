@@ -1,4 +1,5 @@
-// The copy rate of the current GPU and the overhead of timing on it. In a build without CUDA the device layer throws.
+// Measures the copy rate of the current GPU, and the overhead of timing on it. In a build without CUDA the device layer
+// throws.
 #include <algorithm>
 #include <cstdint>
 

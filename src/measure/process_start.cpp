@@ -1,4 +1,4 @@
-// Linux: field 22 of /proc/self/stat is the start time, in clock ticks since boot.
+// Reads the start time of this process on Linux: field 22 of /proc/self/stat, in clock ticks since boot.
 #include "measure/process_start.h"
 
 #include <time.h>

@@ -1,4 +1,4 @@
-// Linux: affinity masks, and thread states from /proc.
+// Isolates measurements on Linux, through affinity masks and the thread states in /proc.
 #include "measure/quiet.h"
 
 #include <sched.h>
@@ -19,8 +19,8 @@ namespace {
 constexpr double kPoll = 1e-3;
 constexpr double kMaxWaitSeconds = 0.25;  // Intel's OpenMP spins for 0.2 s
 
-// True if a thread of a process, except the caller, is running or runnable. Thread run times cannot answer this: the
-// scheduler updates them only at its ticks, up to 10 ms apart.
+// Returns whether a thread of the process, except the caller, is running or runnable. Reads thread states, because the
+// scheduler updates run times only at its ticks, up to 10 ms apart.
 bool any_runs(pid_t process) {
   std::error_code error;
   const std::string own = std::to_string(gettid());
@@ -68,7 +68,7 @@ std::vector<int> pin_to_cores(int count) {
   cpu_set_t chosen;
   CPU_ZERO(&chosen);
   std::vector<int> cores;
-  // Starts at the core that the scheduler chose. Two programs that pin one core each then rarely collide.
+  // Starts at the core that the scheduler chose, so two programs that each pin one core rarely choose the same one.
   const int first = std::max(0, sched_getcpu());
   for (int i = 0; i < CPU_SETSIZE && static_cast<int>(cores.size()) < count; ++i) {
     const int core = (first + i) % CPU_SETSIZE;

@@ -15,8 +15,8 @@ std::vector<int> pin_to_cores(int count);
 // Returns the cores that this process may use, in order.
 std::vector<int> allowed_cores();
 
-// For its lifetime, the calling thread and the children that it starts may use the cores of the parent process, because
-// a launcher restricts a rank to some of its cores. Does nothing if the system refuses.
+// While it exists, the calling thread and the children that it starts may use all cores of the parent process. A
+// launcher restricts a rank to some of its cores. Does nothing if the system refuses.
 class CoresOfParent {
  public:
   CoresOfParent();
@@ -29,8 +29,9 @@ class CoresOfParent {
   bool changed_ = false;
 };
 
-// Waits until no thread of a process except the caller's is runnable. OpenMP and BLAS workers spin after a call, mostly
-// for milliseconds, and would slow down the next measurement. Returns false if one still runs after 0.25 s.
+// Waits until no thread of the process except the caller's is runnable. OpenMP and BLAS workers spin after a call,
+// usually for milliseconds, and would slow down the next measurement. Returns false if one is still runnable after 0.25
+// s.
 bool wait_until_quiet(pid_t process);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Rates that libraries reach: OpenBLAS's sgemm and memcpy.
+// Measures the rates of OpenBLAS's sgemm and of memcpy.
 #include "measure/rates.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace strobe {
 namespace {
 
-// Returns the best amount / time over calls that together take about `seconds`, at least kLeast of them, after a
-// warm-up call. On a shared machine a long call is rarely undisturbed.
+// Returns the best rate (amount / time) of several calls that together take about `seconds`, at least kLeast of them,
+// after a warm-up call. Calls are short, because on a shared machine long calls are rarely undisturbed.
 template <class Call>
 double best_rate(double amount, double seconds, Call&& call) {
   constexpr int kLeast = 4;

@@ -25,11 +25,11 @@ constexpr const char* name_of(Stop stop) {
   return "unknown";
 }
 
-// Decides if a series of samples is long enough, `elapsed` seconds after the first sample of any series.
+// Decides whether a series has enough samples, `elapsed` seconds after the first sample of any series.
 Stop decide(const StoppingRule& rule, std::span<const double> samples, double elapsed);
 
-// Warm-up: at least 3 calls and 200 ms, then until the last three calls agree within 10 %; at most 1 s longer, and
-// never beyond `limit` seconds after the first call.
+// Decides whether the warm-up is over: after at least 3 calls and 200 ms, as soon as the last three calls agree within
+// 10 %. Ends at the latest 1 s later, and never runs beyond `limit` seconds after the first call.
 bool warmed_up(std::span<const double> calls, double elapsed, double limit);
 
 }  // namespace strobe

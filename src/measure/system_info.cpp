@@ -1,4 +1,4 @@
-// Reads /proc, /sys and /etc/os-release. Missing values stay 0 or empty; nothing throws.
+// Reads /proc, /sys and /etc/os-release. Values that are missing stay 0 or empty; nothing throws.
 #include "measure/system_info.h"
 
 #include <gnu/libc-version.h>

@@ -1,3 +1,4 @@
+// GELU and SwiGLU on the CPU, and dispatch to CUDA.
 #include "ops/activation.h"
 
 #include "ops/cpu/each_row.h"

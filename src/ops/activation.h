@@ -8,7 +8,7 @@
 
 namespace strobe::ops {
 
-// y = x P(X < x), X a standard normal number: the exact GELU with erf, not the tanh approximation.
+// Exact GELU with erf, not the tanh approximation: y = x P(X < x), where X is a standard normal variable.
 struct Gelu {
   std::int64_t rows = 0, width = 0;
   DType dtype = DType::fp32;
@@ -17,7 +17,7 @@ struct Gelu {
 // x, y: [rows, width].
 void gelu(const Place& place, const Gelu& shape, const void* x, void* y);
 
-// dx may be x.
+// Computes dx from dy. dx may be x.
 void gelu_backward(const Place& place, const Gelu& shape, const void* x, const void* dy, void* dx);
 
 // --- SwiGLU ----------------------------------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ struct Swiglu {
 // ab: [rows, 2, width]; y: [rows, width].
 void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y);
 
-// dab may be ab.
+// Computes dab from dy. dab may be ab.
 void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab);
 
 }  // namespace strobe::ops

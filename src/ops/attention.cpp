@@ -1,3 +1,4 @@
+// Attention over materialised scores, from batched matmuls and softmax.
 #include "ops/attention.h"
 
 #include <algorithm>
@@ -154,8 +155,9 @@ void attention_backward(const Place& place, const Shape& shape, const AttentionG
   multiply(place, "dK product", matmul_of(shape, transposed(d_scores), input(Qkv::q), gradient(Qkv::k), scale));
 }
 
-// Every matmul has the sizes of one of these two: dP has those of the scores, the others those of dV. The output may be
-// written in place. A gradient never is, since its rows are packed with those of two other tensors.
+// Returns the largest workspace of the matmuls. They have two shapes: dP has that of the scores, all others that of dV.
+// The output may be written in place. A gradient is not, since its rows are interleaved with those of two other
+// tensors.
 std::size_t attention_workspace_bytes(const Shape& shape) {
   const BatchedMatmul dv = matmul_of(shape, transposed(scores_operand(shape, nullptr)), output_operand(shape, nullptr),
                                      {nullptr, packed_rows(shape, 3)});

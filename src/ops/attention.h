@@ -1,5 +1,5 @@
 // Causal self-attention as a tensor library computes it: matmul, softmax, matmul over materialised scores. The forward
-// leaves the probabilities in memory and the backward reads them. `--attention standard` of the language model.
+// stores the probabilities and the backward reads them. The language model uses it with `--attention standard`.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct AttentionGradients {
   void* d_qkv;
 };
 
-// A tensor that is written must not overlap another.
+// Computes the gradients of qkv. A tensor that is written must not overlap another.
 void attention_backward(const Place& place, const MaterialisedAttention& shape, const AttentionGradients& tensors);
 
 // Peak bytes that either function allocates on the CPU.

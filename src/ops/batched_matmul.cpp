@@ -1,4 +1,4 @@
-// CPU: head by head, each matmul on all threads. CUDA: one strided batched matmul per sequence.
+// Batched matmuls. CPU: head by head, each matmul on all threads. CUDA: one strided batched matmul per sequence.
 #include "ops/batched_matmul.h"
 
 #include "device/host/allocator.h"

@@ -9,8 +9,8 @@
 
 namespace strobe::ops {
 
-// A matrix of each head, its rows contiguous; strides in elements. [batch, context, heads, head_dim] and
-// [batch, heads, rows, cols] both fit.
+// A matrix per head, with contiguous rows; strides in elements. Describes heads of [batch, context, heads, head_dim]
+// and of [batch, heads, rows, cols].
 struct HeadMatrices {
   std::int64_t rows = 0, cols = 0;
   std::int64_t row_stride = 0, head_stride = 0, batch_stride = 0;
@@ -34,8 +34,8 @@ struct BatchedMatmul {
 
 void batched_matmul(const Place& place, const BatchedMatmul& matmul);
 
-// Bytes that batched_matmul() allocates on the CPU: one head's operands and result in fp32, unless it can use them in
-// place.
+// Returns the bytes that batched_matmul() allocates on the CPU: fp32 copies of one head's operands and result, unless
+// it can use them in place.
 std::size_t batched_matmul_workspace_bytes(const BatchedMatmul& matmul);
 
 }  // namespace strobe::ops

@@ -1,3 +1,4 @@
+// Cross-entropy on the CPU, and dispatch to CUDA.
 #include "ops/cross_entropy.h"
 
 #include "ops/cpu/each_row.h"

@@ -1,3 +1,4 @@
+// Embedding lookup and its gradient on the CPU, and dispatch to CUDA.
 #include "ops/embedding.h"
 
 #include <algorithm>
@@ -34,7 +35,7 @@ void embedding(const Place& place, const Embedding& shape, const std::int32_t* t
   });
 }
 
-// Tasks own columns instead of tokens, so that each sum has the same order for any number of threads.
+// Each task owns columns, not tokens, so every sum has the same order for any number of threads.
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
                         float* dtable, Into into) {
   if (place.device == Device::cuda) return cuda::embedding_backward(place, shape, token, dy, dtable, into);

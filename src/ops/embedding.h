@@ -13,20 +13,20 @@ struct Embedding {
   DType dtype = DType::fp32;  // type of y and dy
 };
 
-// Positional rows added to those of tokens: token t gets row t % context.
+// Positional embeddings added to those of tokens: token t gets row t % context.
 struct Positions {
   const float* table = nullptr;  // [context, width]; null: none
   std::int64_t context = 1;
 };
 
-// y[t] = table[token[t]] + positions, rounded once. token: [tokens], each in [0, vocabulary), checked by the data
-// readers. table: [vocabulary, width], fp32. The gradient of positions is column_sums of dy [sequences, context *
-// width].
+// Computes y[t] = table[token[t]] + positions, rounded once. token: [tokens], each in [0, vocabulary), which data
+// readers check. table: [vocabulary, width], fp32. The gradient of positions is column_sums of dy viewed as [sequences,
+// context * width].
 void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
                const Positions& positions = {});
 
-// dtable[token[t]] += dy[t], starting from zeros or the old values. If the place is deterministic, additions to a row
-// are in the order of t.
+// Computes dtable[token[t]] += dy[t], starting from zeros or from the old values. If the place is deterministic, each
+// row is summed in the order of t.
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
                         float* dtable, Into into = Into::sum);
 

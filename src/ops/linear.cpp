@@ -1,4 +1,5 @@
-// Matmuls compute in fp32. 16-bit operands are widened first, which is exact, and results are rounded once.
+// Linear layers on the CPU, and dispatch to CUDA. Matmuls compute in fp32: 16-bit operands are widened, which is exact,
+// and results are rounded once.
 #include "ops/linear.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ constexpr std::int64_t kElements = 16384;  // per conversion task
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
-// The operand as fp32: in place, or widened.
+// An operand as fp32: in place if it is fp32, else a widened copy.
 class Widened {
  public:
   Widened(const Place& place, DType dtype, const void* data, std::int64_t count)
@@ -53,7 +54,7 @@ void add_bias(const Place& place, DType dtype, const void* bias, std::int64_t ro
   });
 }
 
-// c = a b, plus the addend and bias; all in the problem's type.
+// c = a b, plus the addend and bias, in the problem's type.
 void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, const Added& added,
                  void* c) {
   const void* const addend = added.addend;
@@ -78,7 +79,7 @@ void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const b
   });
 }
 
-// Bytes of both operands and the result as fp32.
+// Bytes of fp32 copies of both operands and the result.
 std::size_t bytes_as_fp32(const Linear& shape) {
   return sizeof(float) *
          static_cast<std::size_t>(shape.rows * shape.in + shape.in * shape.out + shape.rows * shape.out);
@@ -145,7 +146,7 @@ void linear_backward_weight(const Place& place, const Linear& shape, const void*
            blas::matrix(b.data(), shape.rows, shape.in), into == Into::sum ? dweight : nullptr, dweight);
 }
 
-// Tasks own columns instead of rows, so that each sum has the order of the rows for any number of threads.
+// Each task owns columns, not rows, so every sum has the order of the rows for any number of threads.
 void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into) {
   if (place.device == Device::cuda) return cuda::column_sums(place, shape, x, sums, into);
   constexpr std::int64_t kFewestColumns = 64, kElementsOfATask = 8192;

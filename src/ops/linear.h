@@ -31,19 +31,19 @@ void linear_backward_input(const Place& place, const Linear& shape, const void* 
 void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
                             Into into = Into::sum);
 
-// Workspace of linear(), and of the larger of its two gradients. On the CPU they allocate it, for 16-bit operands and
-// results as fp32. On CUDA the place's workspace should have this size; with less, at least kWorkspaceBytes, they are
-// slower.
+// Returns the workspace of linear(), or of the larger of its two gradients. On the CPU the functions allocate it, for
+// fp32 copies of 16-bit operands and results. On CUDA the place's workspace should have this size. With less, at least
+// kWorkspaceBytes, they are slower.
 std::size_t linear_workspace_bytes(const Place& place, const Linear& shape);
 std::size_t linear_backward_workspace_bytes(const Place& place, const Linear& shape);
 
-// Sums over the rows of a matrix: the gradient of a bias, or of anything that was added to every row.
+// Sums of a matrix over its rows: the gradient of a bias, or of any tensor that was added to every row.
 struct ColumnSums {
   std::int64_t rows = 0, columns = 0;
   DType dtype = DType::fp32;  // type of x
 };
 
-// sums [columns] = the sum of x [rows, columns] over its rows, in a fixed order; `into` selects overwriting or adding.
+// sums [columns] = sum of x [rows, columns] over its rows, in a fixed order. `into` selects overwriting or adding.
 void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into);
 
 }  // namespace strobe::ops

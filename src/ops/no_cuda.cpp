@@ -1,4 +1,4 @@
-// Replaces cuda/ in a build without CUDA: the same functions throw an error with the reason.
+// Stubs of cuda/ for a build without CUDA: each function throws the reason.
 #include "core/fail.h"
 #include "ops/cuda/launch.h"
 

@@ -1,3 +1,4 @@
+// RMSNorm and LayerNorm on the CPU, and dispatch to CUDA.
 #include "ops/norm.h"
 
 #include <algorithm>
@@ -61,7 +62,7 @@ void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensor
   });
 }
 
-// For the parameter gradients tasks own columns instead of rows, so that each sum has a fixed order.
+// For parameter gradients each task owns columns, not rows, so every sum has a fixed order.
 void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& t) {
   if (place.device == Device::cuda) return cuda::layer_norm_backward(place, norm, t);
   constexpr std::int64_t kColumnsOfATask = 64;

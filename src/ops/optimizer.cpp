@@ -1,3 +1,4 @@
+// AdamW and gradient norms on the CPU, and dispatch to CUDA.
 #include "ops/optimizer.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kElements = 16384;  // per task
+constexpr std::int64_t kElements = 16384;  // elements per task
 
 struct Chunk {
   const Trained* tensor;
@@ -39,7 +40,7 @@ void store_copy(const Isa& isa, const Trained& tensor, std::int64_t first, std::
 }  // namespace
 
 Update update_of(const AdamW& options) {
-  // 1 - beta in float64: in fp32 the value for 0.999 would have a relative error of 1e-5.
+  // 1 - beta is computed in float64: in fp32 it would have a relative error of 1e-5 for beta 0.999.
   const auto step = static_cast<double>(options.step);
   return {.beta1 = static_cast<float>(options.beta1),
           .beta2 = static_cast<float>(options.beta2),

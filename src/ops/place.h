@@ -19,7 +19,7 @@ struct Place {
   std::size_t workspace_bytes = 0;
 };
 
-// Recommended for cuBLASLt on a Hopper card; sums need less.
+// Workspace that NVIDIA recommends for cuBLASLt on Hopper. Sums need less.
 inline constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 // Selects whether an output is overwritten or added to.

@@ -1,3 +1,4 @@
+// RoPE on the CPU, its table, and dispatch to CUDA.
 #include "ops/rope.h"
 
 #include <cmath>

@@ -9,7 +9,7 @@
 
 namespace strobe::ops {
 
-// [context, head_dim / 2, 2]: cosine and sine of each position and pair, on the host.
+// Returns the table [context, head_dim / 2, 2]: cosine and sine of each position and pair, on the host.
 std::vector<float> rope_table(std::int64_t context, std::int64_t head_dim, double theta = 10000);
 
 struct Rope {
@@ -22,8 +22,8 @@ struct Rope {
 
 enum class Turn { forward, back };  // back: the gradient
 
-// In place. x: [tokens, heads, head_dim], with q and k in one call if they are adjacent. table: rope_table() on the
-// device of the tensors, long enough for every position.
+// Rotates in place. x: [tokens, heads, head_dim], with q and k in one call if they are adjacent. table: rope_table() in
+// memory of the tensors' device, long enough for every position.
 void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn);
 
 }  // namespace strobe::ops

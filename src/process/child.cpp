@@ -1,4 +1,5 @@
-// poll with a deadline; no thread, no signal handler.
+// Child processes: requests, output and end. Waits by poll() with a deadline; starts no thread and installs no signal
+// handler.
 #include "process/child.h"
 
 #include <fcntl.h>

@@ -15,7 +15,7 @@
 
 namespace strobe {
 
-// A child gave no answer to a request: it ended, or it timed out and was ended.
+// Thrown if a child does not answer a request because it ended, or because it timed out and was ended.
 class ChildError : public Error {
  public:
   enum class Kind { timeout, crashed };
@@ -109,8 +109,9 @@ class Child {
   LineReader output_;
 };
 
-// Output and end of a command without input. Waits for the end of the command, not of its output, which a helper that
-// it leaves behind may hold open. If the command takes longer, ends it and throws Error(runtime).
+// Output and end of a command without input. Waits until the command exits. It does not wait for the end of the output,
+// which a process that the command leaves behind may keep open. If the command takes longer, ends it and throws
+// Error(runtime).
 struct Printed {
   std::string text;
   ChildEnd end;

@@ -1,4 +1,5 @@
-// After the fork only async-signal-safe calls run in the child, except a caller's own before_exec.
+// Starts programs by fork and exec. After the fork the child makes only async-signal-safe calls, except a caller's
+// before_exec.
 #include "process/spawn.h"
 
 #include <fcntl.h>

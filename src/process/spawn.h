@@ -13,7 +13,7 @@
 
 namespace strobe {
 
-// Both ends are closed by exec. Throws Error(runtime).
+// An anonymous pipe. Both ends are close-on-exec. Throws Error(runtime).
 struct Pipe {
   Pipe();
   Descriptor read, write;
@@ -29,8 +29,8 @@ struct SpawnOptions {
   std::function<void()> before_exec{};  // runs in the child, last
 };
 
-// Starts a program, found through PATH unless it has a slash. Throws Error(unsupported) if it cannot be executed,
-// Error(runtime) if no process can be made.
+// Starts a program, found through PATH unless the name has a slash. Throws Error(unsupported) if it cannot be executed,
+// Error(runtime) if fork fails.
 pid_t spawn(const std::vector<std::string>& command, const SpawnOptions& options);
 
 // Forks a child that runs `body` and does not return from it.

@@ -1,3 +1,4 @@
+// Reads parents and children of processes from /proc, and signals them through pidfds where the kernel has them.
 #include "process/tree.h"
 
 #include <fmt/format.h>
@@ -27,7 +28,8 @@
 namespace strobe {
 namespace {
 
-// A descendant's session contains only descendants. One signal to the group ends a group that keeps forking.
+// Kills a process. If it is in another session than this process, its process group has only descendants and is killed
+// too. One signal to the group also ends a group that keeps forking.
 void kill_with_group(pid_t process) {
   if (getsid(process) > 0 && getsid(process) != getsid(0)) kill(-getpgid(process), SIGKILL);
   kill(process, SIGKILL);

@@ -17,8 +17,8 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-enum class Pass { forward, backward, total, step };                              // step: of a language model's training
-inline constexpr Pass kPasses[] = {Pass::forward, Pass::backward, Pass::total};  // of attention
+enum class Pass { forward, backward, total, step };                              // step: of a language model
+inline constexpr Pass kPasses[] = {Pass::forward, Pass::backward, Pass::total};  // the passes of attention
 constexpr const char* name_of(Pass pass) {
   switch (pass) {
     case Pass::forward: return "forward";
@@ -29,7 +29,7 @@ constexpr const char* name_of(Pass pass) {
   return "unknown";
 }
 
-// The statistic that stands for a launch's samples; `least` suits machines that others use too.
+// Statistic that represents the samples of a launch. `least` suits machines with other load.
 enum class Estimate { median, least };
 
 struct Cell {
@@ -40,9 +40,9 @@ struct Cell {
   std::string date;              // date of the last launch
   std::vector<Result> launches;  // launches of status ok, in file order
 
-  // Median over launches of a launch's estimate; total is forward and backward added. Empty: not timed.
+  // Median over launches of the launches' estimates; total adds forward and backward. Empty if the pass was not timed.
   std::optional<double> seconds(Pass pass, Estimate estimate = Estimate::median) const;
-  // Nominal FLOP/s at that time.
+  // Nominal FLOP/s at the time that seconds() returns.
   std::optional<double> flop_rate(Pass pass, Estimate estimate = Estimate::median) const;
   std::optional<double> peak_mb() const;       // maximum over launches
   std::optional<double> saved_mb() const;      // saved for backward, maximum over launches

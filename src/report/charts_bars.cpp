@@ -65,7 +65,7 @@ void add_by_implementation(const ChartInput& input, const Choice& choice, Pass p
     for (const std::string& problem : common) seconds.push_back(times.by_name.at(name).at(problem));
     const double mean = 1e3 * geometric_mean(seconds);
     figure.series.push_back(
-        {.name = fmt::format("{}: {} ms", name, short_number(mean)),  // a short bar would not be readable
+        {.name = fmt::format("{}: {} ms", name, short_number(mean)),  // a short bar has no room for a label
          .color = times.colors.at(name),
          .mark = Mark::bar,
          .points = {{static_cast<double>(i), mean, fmt::format("{}: {} ms", name, short_number(mean))}}});

@@ -1,4 +1,5 @@
-// Line charts against one size. The cells of a view differ only in that size; views with most points come first.
+// Line charts with one size as the x axis. Cells of a view differ only in that size. Views with the most points come
+// first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +39,7 @@ std::string fixed_text(const Config& config, const SizeAxis& axis) {
   return text;
 }
 
-// The same for sequences at a fixed number of tokens, where the batch shrinks as they grow (the `paper` grid).
+// The same text for a view with a fixed number of tokens, where the batch shrinks as sequences grow (the `paper` grid).
 std::string fixed_tokens_text(const Config& config) {
   return fmt::format("{:.0f} tokens in all, heads {}, embedding dimension {}{}",
                      static_cast<double>(config.batch) * static_cast<double>(config.seq), config.heads, config.emb,
@@ -80,7 +81,7 @@ std::vector<View> views_of(const Choice& choice, const SizeAxis& axis) {
   return views;
 }
 
-// Least-squares exponent in log-log space: how y grows with x. Needs three points.
+// Least-squares exponent in log-log space: y grows as x to this power. Needs three points.
 std::string exponent_text(const std::vector<Point>& points) {
   if (points.size() < 3) return "";
   double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
@@ -100,7 +101,7 @@ std::string exponent_text(const std::vector<Point>& points) {
 using LineValue = std::function<std::optional<double>(const Cell&)>;
 enum class Fit { no, yes };
 
-// One line per implementation; empty unless a line has two points.
+// Returns one line per implementation. Empty unless some line has at least two points.
 std::vector<Series> lines_of(const ChartInput& input, const View& view, const SizeAxis& axis, const LineValue& value,
                              const std::string& unit, Fit fit) {
   std::vector<Series> lines;
@@ -120,7 +121,7 @@ std::vector<Series> lines_of(const ChartInput& input, const View& view, const Si
     std::sort(line.points.begin(), line.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
     const auto same_x = [](const Point& a, const Point& b) {
       return a.x == b.x;
-    };  // equal x, such as from another --pass
+    };  // points with equal x, for example from another --pass
     line.points.erase(std::unique(line.points.begin(), line.points.end(), same_x), line.points.end());
     longest = std::max(longest, line.points.size());
     if (fit == Fit::yes) line.name += exponent_text(line.points);

@@ -1,4 +1,4 @@
-// Map charts: sequence length across, the other sizes down, one field per cell.
+// Heat maps: sequence length across, the other sizes down, one field per cell.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::string row_name(const Config& config) {
   return config.rest.empty() ? text : text + ", " + config.rest;
 }
 
-// Axes that contain all cells, and a cell's position on them.
+// The two axes that contain all cells, and the position of a cell on them.
 class Layout {
  public:
   explicit Layout(std::span<const Cell* const> cells) {
@@ -84,8 +84,9 @@ std::vector<MapGroup> groups_of(const ChartInput& input, const Choice& choice) {
   return groups;
 }
 
-// Returns the baseline of a group's ratios: materialised scores on the same machine and build, else the first
-// implementation there. If a run has only one implementation, the first run's. Null if the group is the baseline.
+// Returns the group that a group's ratios are relative to: materialised scores on the same machine and build, else the
+// first implementation of that run. If the run has only one implementation, the first group of all. Null if that is the
+// group itself.
 const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup& other) {
   const Run& run = other.cells.front()->run;
   const MapGroup* first = nullptr;

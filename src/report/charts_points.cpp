@@ -1,4 +1,4 @@
-// Point charts against a model: measured against predicted memory, rates against the machine's ceilings.
+// Scatter charts against a model: measured against predicted memory, and rates against the machine's ceilings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ struct Ceiling {
   double product = 0, copy = 0;
 };
 
-// The maximum over all rows of a machine: a disturbed measurement is too low.
+// Uses the maximum over all rows of a machine, since a disturbance can only lower a measured rate.
 std::vector<Ceiling> ceilings_of(std::span<const Cell* const> cells) {
   std::map<std::string, Ceiling> ceilings;
   for (const Cell* cell : cells) {

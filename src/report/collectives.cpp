@@ -1,4 +1,4 @@
-// Compares engines, ranks and sizes of collectives.
+// Tables and charts that compare collectives by engine, number of ranks and size.
 #include "report/collectives.h"
 
 #include <fmt/format.h>

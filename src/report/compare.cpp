@@ -1,4 +1,4 @@
-// Matching of cells, and what to say about how the two sides were made.
+// Matches cells of two sides, and adds notes where machine, build or launches weaken the comparison.
 #include "report/compare.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace strobe::report {
 namespace {
 
-// All rows of a configuration and implementation, whatever machine and build they come from.
+// All rows of a configuration and implementation, from any machine and build.
 struct Group {
   const Result* first = nullptr;
   std::string status;
@@ -21,7 +21,7 @@ struct Group {
 };
 
 struct Groups {
-  std::vector<std::string> order;  // of first appearance
+  std::vector<std::string> order;  // keys in order of first appearance
   std::map<std::string, Group> by_identity;
 
   std::vector<const Result*> first_rows() const {

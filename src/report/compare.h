@@ -1,4 +1,4 @@
-// Two sets of rows matched cell by cell, for `strobe compare`; and the texts made of it.
+// Compares two sets of rows cell by cell, for `strobe compare`, and formats the comparison.
 #pragma once
 
 #include <span>
@@ -14,7 +14,7 @@ namespace strobe::report {
 // One pass of one cell that both sides timed.
 struct PassComparison {
   Pass pass;
-  double seconds_a, seconds_b;  // as launch_seconds gives them
+  double seconds_a, seconds_b;  // as launch_seconds() returns them
   Ratio ratio;
   Verdict verdict;
 };
@@ -30,17 +30,17 @@ struct CellComparison {
 // Cells of one side without a partner on the other.
 struct Unmatched {
   std::vector<std::string> cells;  // described
-  std::string difference;          // between the first and the nearest of the other side: "threads 1 instead of 2"
+  std::string difference;          // of the first cell from the nearest on the other side: "threads 1 instead of 2"
 };
 
 struct Comparison {
-  std::string name_a, name_b;  // of the files
+  std::string name_a, name_b;  // names of the two files
   double threshold = 0.05;
   std::vector<CellComparison> cells;
   Unmatched only_a, only_b;
   std::vector<std::string> notes;  // reasons why the comparison is weak
 
-  std::size_t count(Verdict verdict) const;  // of passes
+  std::size_t count(Verdict verdict) const;  // number of passes with this verdict
 };
 
 struct Side {
@@ -48,12 +48,12 @@ struct Side {
   std::vector<Result> results;
 };
 
-// Launches 1, 3, ... and 2, 4, ... of every cell, as two sides: how alike runs of one build are. Throws
-// Error(invalid_argument) if a cell has one launch.
+// Splits the launches of every cell into two sides: 1, 3, ... and 2, 4, ... Their comparison shows the noise of one
+// build. Throws Error(invalid_argument) if a cell has one launch.
 std::pair<Side, Side> split_launches(const Side& side);
 
-// Cells are matched by configuration and implementation; machines and builds may differ, and then a note says so.
-// Throws Error(invalid_argument) with the keys that differ if the two have no cell in common.
+// Matches cells by configuration and implementation. If machines or builds differ, a note states it. Throws
+// Error(invalid_argument) with the keys that differ if the sides have no cell in common.
 Comparison compare(const Side& a, const Side& b, double threshold);
 
 std::string comparison_table(const Comparison& comparison);     // for a terminal

@@ -9,8 +9,8 @@
 
 namespace strobe::report {
 
-// "threads: 2 in A, 1 in B; dtype: fp16 in A, fp32 in B": the keys for which A and B have no common value. If all have
-// one, the keys in which A's first cell differs from the nearest cell of B.
+// Returns "threads: 2 in A, 1 in B; dtype: fp16 in A, fp32 in B": the keys without a value common to A and B. If every
+// key has a common value, returns the keys in which A's first cell differs from the nearest cell of B.
 std::string difference_text(std::span<const Result* const> a, std::span<const Result* const> b);
 
 // "threads 1 instead of 2": the fewest keys in which a cell of `others` differs from `one`. `others` must not be empty.

@@ -1,4 +1,4 @@
-// Reads files row by row. Files are untrusted: errors contain the file and the line.
+// Reads files row by row. Files are untrusted: each error names the file and the line.
 #include "report/each_row.h"
 
 #include <algorithm>

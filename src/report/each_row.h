@@ -1,5 +1,5 @@
-// Reads files of rows: a sequence of JSON objects and lists of them. Keeps one row in memory. The readers of results
-// and of the ladder's rows call this.
+// Reads files of rows: a sequence of JSON objects and of lists of them. Keeps one row in memory. Used by the readers of
+// results and of ladder rows.
 #pragma once
 
 #include <functional>
@@ -12,9 +12,9 @@ namespace strobe::report {
 
 using TakeRow = std::function<void(const Json& row)>;
 
-// Calls `take` for each row in order. An Error from it, invalid JSON and text without rows become
-// Error(invalid_argument), "FILE, line N: what is wrong". Rows before the error have been taken. `name` is the file's
-// name in errors.
+// Calls `take` for each row in order. An Error that `take` throws, invalid JSON, and text without rows become
+// Error(invalid_argument): "FILE, line N: what is wrong". Rows before the error have been passed to `take`. `name` is
+// the file's name in errors.
 void each_row(std::string_view text, const std::string& name, const TakeRow& take);
 
 // Reads a regular file, or /dev/stdin, of up to 1 GiB. Throws as each_row does, or if the file cannot be read.

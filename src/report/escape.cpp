@@ -31,7 +31,7 @@ bool begins_number_of_issue(std::string_view text, std::size_t at) {
   return text[at] == '-' && at >= 2 && (text[at - 2] | 0x20) == 'g' && (text[at - 1] | 0x20) == 'h';
 }
 
-// Position at which a backslash prevents a list, a heading or a rule; npos if none is needed.
+// Returns the position where a backslash prevents a list, a heading or a rule; npos if none is needed.
 std::size_t line_mark(std::string_view line) {
   if (line.empty()) return std::string_view::npos;
   if (std::string_view("-+=#").find(line[0]) != std::string_view::npos) return 0;

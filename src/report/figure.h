@@ -61,7 +61,7 @@ inline constexpr int kColors = 7;
 
 Json figure_json(const Figure& figure);
 
-// All figures of a report; the views that show most come first.
+// Returns all figures of a report; views with the most data come first.
 std::vector<Figure> make_figures(std::span<const Cell> cells);
 
 }  // namespace strobe::report

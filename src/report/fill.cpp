@@ -1,4 +1,4 @@
-// Replaces the parts of a page template.
+// Fills the placeholders of a page template.
 #include "report/fill.h"
 
 #include <algorithm>

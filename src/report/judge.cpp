@@ -1,4 +1,4 @@
-// Checks cells against limits: first each value of each requirement, then limits on all cells together.
+// Checks cells against limits. First the limits on each value, then the limits on means over cells.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -25,7 +25,7 @@ bool holds(const Bound& bound, double value) {
   return is_at || (bound.is_least ? value > bound.limit : value < bound.limit);
 }
 
-// The value of the bound that is furthest beyond its limit, or nearest to it. None if no bound applies here.
+// Returns the value of the bound with the largest margin; none if no bound applies to this place.
 std::optional<Value> value_at(const Requirement& requirement, const Place& at, const MeasuredValues& values) {
   Value found{.at = at};
   bool any = false, left_out = false;
@@ -143,7 +143,7 @@ struct Column {
   Bound bound;
 };
 
-// The measures of the limits, each once. Measures of every cell get their own columns.
+// Returns the measures of the limits without repetition. A measure that every cell has gets its own column.
 std::vector<Column> columns_of(const Limits& limits) {
   std::vector<Column> columns;
   std::set<std::string> known;
@@ -162,7 +162,7 @@ std::vector<Column> columns_of(const Limits& limits) {
   return columns;
 }
 
-// "ok" or "MISSED" for each place that a limit on each value applies to; "MISSED" has the reason if there is no value.
+// Returns "ok" or "MISSED" per place for limits on each value. "MISSED" includes the reason if there is no value.
 std::map<Place, std::string> place_verdicts(const std::vector<Finding>& findings) {
   std::map<Place, std::string> verdicts;
   for (const Finding& finding : findings) {

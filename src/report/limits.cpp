@@ -1,4 +1,4 @@
-// Reads files of limits.
+// Parses files of limits.
 #include "report/limits.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ using Words = std::span<const std::string>;
   fail(ErrorCode::invalid_argument, "\"{}\"; valid: {}", printable(word), valid);
 }
 
-// The next word, which is no longer in `words`.
+// Removes and returns the next word of `words`.
 std::string next_word(Words& words, const char* valid) {
   if (words.empty()) fail(ErrorCode::invalid_argument, "ends too early; valid next: {}", valid);
   const std::string word = words.front();

@@ -1,4 +1,4 @@
-// Limits for rows of results, for `strobe compare --require`: their file, and the verdicts on cells.
+// Limits on rows of results, for `strobe compare --require`: the parser of their file, and the verdicts on cells.
 #pragma once
 
 #include <optional>
@@ -16,13 +16,13 @@ namespace strobe::report {
 
 enum class Measure {
   milliseconds,      // time of the pass
-  speedup,           // time of the reference in the same run over that of the cell
-  share_of_product,  // FLOP/s over the matmul rate of the same run
-  share_of_copy,     // bytes that a pass must move per second, over the copy rate of the same run
-  share_of_plain,    // rate over that of the same implementation and sizes without masks and options
+  speedup,           // time of the reference in the same run, divided by that of the cell
+  share_of_product,  // FLOP/s, divided by the matmul rate of the same run
+  share_of_copy,     // bytes per second that a pass must move, divided by the copy rate of the same run
+  share_of_plain,    // rate, divided by that of the same implementation and sizes without masks and options
   peak_mb,           // MB are 2^20 bytes
-  memory,            // peak over that of the reference
-  change_low,        // ends of the 95 % interval of the times' ratio, B over A
+  memory,            // peak, divided by that of the reference
+  change_low,        // ends of the 95 % interval of the ratio of times, B over A
   change_high,
 };
 
@@ -39,7 +39,7 @@ struct Requirement {
   Kind kind = Kind::each;
   double share = 1;           // share of the values that must meet the limit
   std::vector<Pass> passes;   // empty: the passes that were timed
-  std::vector<Bound> bounds;  // one bound must hold
+  std::vector<Bound> bounds;  // alternatives: one of them must hold
   std::string text;           // the requirement as written in the file
   std::vector<CaseWord> cells;
   std::string cells_text;
@@ -54,7 +54,7 @@ struct Limits {
 // Throws Error(invalid_argument), "NAME: line N: what is wrong".
 Limits parse_limits(const std::string& name, std::string_view text);
 
-// The file's format, for the help.
+// The description of the file format, for the help.
 extern const char* const kLimitsFormat;
 
 struct Judgement {
@@ -62,8 +62,8 @@ struct Judgement {
   std::size_t limits = 0, missed = 0;
 };
 
-// Checks B's cells against the limits. `comparison` is of A and B, for limits on a change; null if no limit is on a
-// change. Throws Error(invalid_argument) if no limit applies to any of the cells.
+// Checks B's cells against the limits. `comparison` compares A and B, for limits on a change; null if there are none.
+// Throws Error(invalid_argument) if no limit applies to any cell.
 Judgement judge(const Limits& limits, std::span<const Cell> cells, const Comparison* comparison, Estimate estimate);
 
 bool needs_comparison(const Limits& limits);

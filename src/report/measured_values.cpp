@@ -1,3 +1,4 @@
+// Computes the measures that limits name.
 #include "report/measured_values.h"
 
 #include <algorithm>
@@ -7,7 +8,7 @@
 namespace strobe::report {
 namespace {
 
-// Keys of a config in which a cell may differ from its plain cell.
+// Configuration keys that a cell's plain cell lacks: masks and options.
 constexpr std::string_view kFeatureKeys[] = {"window",        "align", "softcap", "alibi",   "bias",
                                              "bias_gradient", "sinks", "dropout", "lengths", "num_kv_heads"};
 
@@ -34,7 +35,7 @@ bool in_list(std::string_view list, std::string_view value) {
   }
 }
 
-// The members of a config that its plain cell shares.
+// Returns the members that a cell and its plain cell have in common.
 std::string plain_identity(const Config& config) {
   std::string identity = "plain ";
   for (const auto& [name, value] : config.members) {

@@ -27,7 +27,7 @@ struct Measured {
 // True if the requirement applies to this implementation and cell.
 bool is_selected(const Requirement& requirement, const Cell& cell);
 
-// Computes the values of measures. Looks up the other cells that a measure needs, so `cells` must outlive it.
+// Computes the values of measures. Looks up other cells that a measure refers to, so `cells` must outlive this object.
 class MeasuredValues {
  public:
   MeasuredValues(std::span<const Cell> cells, const Comparison* comparison, Estimate estimate);

@@ -92,7 +92,7 @@ class MapDrawing {
                             operation(block.to))));
   }
 
-  // Draws the begin of each part and the peak.
+  // Marks the beginning of each phase, and the peak.
   void marks() {
     for (const MemoryMap::Part& part : map_.parts) {
       const double at = x_.at(part.from);

@@ -1,4 +1,4 @@
-// Tables with a title, as text. ladder, plans and collectives create them.
+// Tables with a title, formatted as text. The ladder, plans and collectives create them.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// The raw page has a row of names, a row of units, and one row per launch; preceding messages of ncu begin with "==".
-// Shared memory is counted in wavefronts of at most 128 bytes, and bank conflicts add wavefronts. The result is the
-// throughput of the memory, not of the program's requests.
+// Parses ncu's raw page. It has a row of names, a row of units and one row per launch; messages of ncu before it begin
+// with "==". Shared memory is counted in wavefronts of at most 128 bytes, and bank conflicts add wavefronts. The result
+// is the throughput of the memory, not that of the program's requests.
 #include "report/ncu_csv.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ std::optional<double> parse_value(std::string text) {
   return value;
 }
 
-// Factor from a unit to seconds, bytes or bytes per second: by default ncu chooses prefixes by size.
+// Returns the factor from a unit to seconds, bytes or bytes per second. ncu selects a prefix by size.
 double factor_of(std::string_view unit) {
   static const std::map<std::string_view, double> kTimes = {{"nsecond", 1e-9}, {"ns", 1e-9},      {"usecond", 1e-6},
                                                             {"us", 1e-6},      {"msecond", 1e-3}, {"ms", 1e-3}};

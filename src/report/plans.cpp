@@ -47,7 +47,7 @@ bool fits(const Json& row) {
   return memory_is_known(row) && bytes(row, "total") <= row.at("device_memory(B)").as_number();
 }
 
-// One line of a table of parts, for all sharding strategies. Omitted if all values are 0.
+// One phase or part per line, with a value per sharding strategy. Omitted if all values are 0.
 struct PartLine {
   const char* name;
   Text text;
@@ -127,7 +127,7 @@ NamedTable scaling_table(std::string title, const std::vector<PlanRows>& groups,
   return table;
 }
 
-// Sharding strategies for which `has` holds: "all", "gradients, weights" or "-".
+// Returns the sharding strategies for which `has` holds: "all", "gradients, weights" or "-".
 std::string strategies_with(const PlanRows& rows, const std::function<bool(const Json&)>& has) {
   std::string text;
   std::size_t count = 0;
@@ -139,7 +139,7 @@ std::string strategies_with(const PlanRows& rows, const std::function<bool(const
   return count == 0 ? "-" : count == rows.size() && count > 1 ? "all" : text;
 }
 
-// Legend name: ZeRO stage and what it shards; each stage also shards what the previous one does.
+// Returns a legend name: the ZeRO stage and the state that it adds to the sharded state.
 std::string line_name(const std::string& sharding) {
   const char* const stage = sharding == "optimizer" ? "ZeRO-1" : sharding == "gradients" ? "ZeRO-2" : "ZeRO-3";
   return sharding == "replicated" ? sharding : fmt::format("{} ({})", stage, sharding);

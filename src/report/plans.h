@@ -1,4 +1,4 @@
-// Rows of `strobe plan` as tables and as charts.
+// Formats rows of `strobe plan` as tables and as charts.
 #pragma once
 
 #include <span>
@@ -10,10 +10,10 @@
 
 namespace strobe::report {
 
-// Memory and time of the first number of devices by part; then, for all numbers of devices, the step time, the smallest
-// batch that overlaps communication, and the memory. One column per sharding strategy. Rows are grouped by number of
-// devices, each with the same strategies in the same order. Throws Error(invalid_argument) if a row lacks a required
-// key.
+// Returns tables. The first have memory and time by part for the first number of devices. Further tables have the step
+// time, the smallest batch that overlaps communication, and the memory for all numbers of devices. One column per
+// sharding strategy. Rows are grouped by number of devices; each group has the same strategies in the same order.
+// Throws Error(invalid_argument) if a row lacks a required key.
 std::vector<NamedTable> plan_tables(std::span<const Json> rows);
 
 // Step time and memory per device against the number of devices, one line per sharding strategy. Empty for a single

@@ -1,4 +1,4 @@
-// Linear scales begin at 0; logarithmic ones have a margin at both ends.
+// Places values and ticks on an axis. Linear scales begin at 0; logarithmic scales have a margin at both ends.
 #include "report/plot_scale.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Markdown tables of a report's report.md: one per quantity, with one row per problem and one column per
-// implementation.
+// Markdown tables of report.md: one table per quantity, one row per problem, one column per implementation.
 #pragma once
 
 #include <span>
@@ -9,8 +8,8 @@
 
 namespace strobe::report {
 
-// Times of each pass, memory saved for backward and peak memory, for each type and causal setting. A cell without a
-// value shows its status unless that is ok. Sizes that all rows share are in the heading.
+// Returns tables of the times of each pass, memory saved for backward and peak memory, per dtype and causal setting. A
+// cell without a value shows its status unless that is ok. The heading has the sizes that all rows share.
 std::string problem_tables(std::span<const Cell> cells);
 
 // The speedup and memory ratio maps of a report.

@@ -1,6 +1,6 @@
-// Bootstrap over launches. Disturbances can only increase a time, so a launch's location is the lower quartile of its
-// samples, and the location of several launches is the smallest of these. The interval measures how well the smallest
-// ones agree.
+// Bootstrap over launches. Disturbances can only increase a time. So the location of a launch is the lower quartile of
+// its samples, and the location of several launches is the smallest of theirs. The interval measures how well the
+// smallest locations agree.
 #include "report/ratio.h"
 
 #include <algorithm>
@@ -59,8 +59,9 @@ double drawn_least(const std::vector<double>& values, Draws& draws) {
   return least;
 }
 
-// Resamples few launches: keeps each and adds its sampling error (a quantile of n drawn samples is that of the n
-// samples at a fraction with standard deviation sqrt(f (1 - f) / n)) and the deviation between launches.
+// Resamples few launches: keeps each and adds its sampling error and the deviation between launches. The sampling error
+// comes from the order statistics: the f-quantile of n drawn samples is the quantile of the n samples at a normally
+// distributed fraction with standard deviation sqrt(f (1 - f) / n).
 double drawn_least_of_few(const std::vector<Launch>& sorted, double deviation, Draws& draws) {
   std::vector<double> values;
   for (const Launch& launch : sorted) {
@@ -71,7 +72,7 @@ double drawn_least_of_few(const std::vector<Launch>& sorted, double deviation, D
   return least(values);
 }
 
-// Standard deviation between few launches: the observed one, but at least the usual one.
+// Returns the standard deviation between few launches: the observed one, but at least kLaunchDeviation.
 double deviation_of_few(const std::vector<double>& locations) {
   if (locations.size() < 2) return kLaunchDeviation;
   return std::max(kLaunchDeviation, summarize(locations).stddev);

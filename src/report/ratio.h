@@ -9,10 +9,10 @@ namespace strobe::report {
 // Samples of one process launch, in seconds. Never empty.
 using Launch = std::vector<double>;
 
-// With fewer launches on either side, the data cannot estimate the deviation between launches.
+// Below this number of launches on either side, the deviation between launches cannot be estimated from the data.
 inline constexpr std::size_t kEnoughLaunches = 5;
 
-// Relative standard deviation between launches that is then assumed as a minimum; compare prints the assumption.
+// Relative standard deviation between launches that is then assumed as a lower bound. compare prints the assumption.
 inline constexpr double kLaunchDeviation = 0.01;
 
 struct Ratio {
@@ -21,8 +21,8 @@ struct Ratio {
   std::size_t launches = 0;  // number on the side with fewer launches
 };
 
-// Resamples whole launches with replacement: samples of one process share its memory layout and moment, so a thousand
-// of them may agree and still be biased. Deterministic.
+// Resamples whole launches with replacement. Samples of one process share its memory layout and time of measurement, so
+// a thousand of them may agree and still be biased. Deterministic.
 Ratio bootstrap_ratio(const std::vector<Launch>& a, const std::vector<Launch>& b);
 
 // Location of all launches in seconds: the smallest of their lower quartiles. The ratio uses this.
@@ -40,8 +40,8 @@ constexpr const char* name_of(Verdict verdict) {
 }
 
 // slower, faster: the whole interval is beyond the threshold (0.05: 5 %), and both sides have at least two launches,
-// since a single launch may be biased by any amount. same: the whole interval is within the threshold. Otherwise
-// ambiguous.
+// since a single launch may have any bias. same: the whole interval is within the threshold. ambiguous: all other
+// cases.
 Verdict verdict_on(const Ratio& ratio, double threshold);
 
 }  // namespace strobe::report

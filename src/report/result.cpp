@@ -19,7 +19,7 @@ constexpr std::size_t kMaxConfigBytes = 65536;  // bytes of a configuration
 
 // Members that do not affect what is measured.
 constexpr std::string_view kNotIdentity[] = {"scaled", "shrink", "unmasked_scores"};
-// Members stored in separate fields of Config, and those that every row has.
+// Members stored in separate fields of Config, and members that every row has.
 constexpr std::string_view kPlain[] = {"batch_size", "seq_len",      "num_heads", "emb_dim",  "causal",
                                        "dtype",      "device",       "threads",   "head_dim", "seq_len_k",
                                        "layout",     "num_kv_heads", "pass",      "cache",    "unmasked_scores"};

@@ -1,4 +1,4 @@
-// One row of a result file as plain data, and the reader of such files. All of report/ builds on this.
+// One row of a result file as plain data, and the reader of result files. The rest of report/ builds on this.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace strobe::report {
 
-// Measured configuration. `rest` lists its members beyond a plain one ("window 128:0, softcap 5").
+// A measured configuration. `rest` is text about masks and options ("window 128:0, softcap 5").
 struct Config {
   std::int64_t batch = 0, seq = 0, seq_k = 0, heads = 0, kv_heads = 0, emb = 0, head_dim = 0, threads = 0;
   bool causal = false;
@@ -45,9 +45,9 @@ struct Result {
 
 inline constexpr const char* kStatuses[] = {"ok", "oom", "unsupported", "wrong", "timeout", "crashed"};
 
-// All rows of a file: JSON objects and lists of them, any number in sequence (bench's output, a sweep's lines,
-// concatenated outputs of several launches). Throws Error(invalid_argument), "FILE, line N: what is wrong", also if the
-// file is not a regular file.
+// Reads all rows of a file: JSON objects and lists of them, any number in sequence. Such files are bench's output, a
+// sweep's lines, and concatenated outputs of several launches. Throws Error(invalid_argument), "FILE, line N: what is
+// wrong", also if the file is not a regular file.
 std::vector<Result> read_results(const std::string& path);
 void read_results(const std::string& path, std::vector<Result>& results);  // appends
 

@@ -1,4 +1,4 @@
-// Scans JSON for brackets, strings and line ends only.
+// Splits rows by scanning JSON for brackets, strings and line ends only.
 #include "report/row_splitter.h"
 
 #include <array>

@@ -13,7 +13,7 @@ class SeriesNames {
  public:
   explicit SeriesNames(std::span<const Cell> cells);
 
-  // "flash2"; with several machines or builds also the distinguishing part: "flash2, NVIDIA H200".
+  // "flash2"; with several machines or builds also the part that distinguishes them: "flash2, NVIDIA H200".
   std::string name(const Cell& cell) const;
   int color(const Cell& cell) const;
 

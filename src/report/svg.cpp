@@ -163,7 +163,7 @@ class Drawing {
   void draw_map() {
     const PlotScale x(figure_.x, {}, frame_.left, frame_.right), y(figure_.y, {}, frame_.top, frame_.bottom);
     axes(x, y);
-    text(16, frame_.top - 10, figure_.y.title, "fill=\"#555\"");  // above its words; left of them is no space
+    text(16, frame_.top - 10, figure_.y.title, "fill=\"#555\"");  // above: there is no space to the left
     for (const Field& field : figure_.fields) {
       const double left = x.at(field.column) - x.step() / 2, top = y.at(field.row) - y.step() / 2;
       out_ += fmt::format(

@@ -1,4 +1,4 @@
-// Table of all cells. Times are medians over launches of the launches' medians.
+// Builds the table of all cells. Times are medians over launches of the launches' medians.
 #include "report/tables.h"
 
 #include <fmt/format.h>

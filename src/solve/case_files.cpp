@@ -1,5 +1,5 @@
-// Both files of a case are written concurrently, some batches at a time, and renamed at the end. cases.json is updated
-// last.
+// Generates the files of a case. Problem and answer are written concurrently, some batches at a time, and renamed at
+// the end. cases.json is updated last.
 #include "solve/case_files.h"
 
 #include <fcntl.h>
@@ -74,7 +74,7 @@ bool is_list(const std::string& text) {
   }
 }
 
-// Throws Error(invalid_argument) unless cases.json is absent, empty, or a list that some version of this program wrote.
+// Throws Error(invalid_argument) unless cases.json is absent, empty, or a list that any version of this program wrote.
 void check_list(const std::filesystem::path& folder) {
   const std::string path = list_path(folder).string(), shown = printable_value(path);
   std::error_code error;
@@ -85,7 +85,7 @@ void check_list(const std::filesystem::path& folder) {
        shown);
 }
 
-// Sets or, without a value, removes the case's entry.
+// Sets the case's entry in cases.json; removes it if `entry` is null.
 void note(const std::filesystem::path& folder, const std::string& name, const Json* entry) {
   const Json list = read_list(folder);
   Json cases = Json::object();
@@ -112,7 +112,8 @@ Header header_of(const ProblemSize& size) {
           static_cast<std::int32_t>(size.dim)};
 }
 
-// A problem file's header and first values, which identify its size and seed. No case has fewer values.
+// The header and the first values of a problem file, which identify its size and seed. Every case has at least that
+// many values.
 struct Beginning {
   Header header{};
   float values[8]{};
@@ -166,7 +167,7 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
     float64_forward({count, size.rows, size.dim}, inputs.data(), outputs.data());
     answer.write(outputs.data(), count * elements);
   }
-  note(folder, one.name, nullptr);  // between the two renames the pair is inconsistent
+  note(folder, one.name, nullptr);  // removed first: between the two renames, problem and answer do not match
   problem.commit();
   answer.commit();
   const Json entry = entry_of(one, seed);

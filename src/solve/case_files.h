@@ -20,22 +20,22 @@ std::filesystem::path list_path(const std::filesystem::path& folder);  // cases.
 
 enum class Made { now, before };
 
-// Creates both files of a case, unless cases.json in the folder lists them with that seed and size. It is written after
-// the files. Throws Error if they cannot be written.
+// Creates both files of a case, unless cases.json in the folder lists them with that size and seed. cases.json is
+// written after the files. Throws Error if they cannot be written.
 Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
                const std::function<void(double done)>& progress = {});
 
-// Throws Error(invalid_argument) if make_case would replace a file that it did not write. Such a file has the case's
-// name but does not begin like the case of that seed and size, or is a cases.json that is not a list of cases.
+// Throws Error(invalid_argument) if make_case would replace a file that it did not write. That is a file with the
+// case's name that does not begin like the case of that size and seed, or a cases.json that is not a list of cases.
 void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed);
 
 // Throws Error(invalid_argument) if the output would replace the input, or a problem or an answer listed in the
 // cases.json of its folder.
 void check_output_place(const std::string& input, const std::string& output);
 
-// Computes attention of batches in float64 on all cores, rounded once at the end: the reference answers of cases. The
-// library's `reference` is the definition, pair by pair; this is the same in tiles, several times faster. `inputs` are
-// size.batch times [Q, K, V] as in a problem file, `outputs` [batch, N, d].
+// Computes attention of batches in float64 on all cores and rounds once at the end: the reference answers of cases. It
+// is a tiled version of the library's `reference` and several times faster. `inputs` are size.batch times [Q, K, V] as
+// in a problem file, `outputs` [batch, N, d].
 void float64_forward(const ProblemSize& size, const float* inputs, float* outputs);
 
 }  // namespace strobe::solve

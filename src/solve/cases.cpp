@@ -1,4 +1,4 @@
-// The table of the contract, and the parser of case lists.
+// The table of the course's cases, and the parser of case lists.
 #include "solve/cases.h"
 
 #include <algorithm>

@@ -22,7 +22,7 @@ std::vector<TestCase> all_cases();
 // Selects cases by a list such as "t01,t05-t10". Throws Error(invalid_argument) for an unknown name.
 std::vector<TestCase> select_cases(const std::vector<TestCase>& cases, std::string_view subset);
 
-// Multiplies B and N by `factor`, each at least 1: the same shapes for small machines.
+// Returns the size with B and N multiplied by `factor`, each at least 1. Small machines use it.
 ProblemSize scaled(const ProblemSize& size, double factor);
 
 }  // namespace strobe::solve

@@ -1,4 +1,4 @@
-// Reads both sides in chunks.
+// Compares two files of floats, reading both in chunks.
 #include "solve/compare_answers.h"
 
 #include <fcntl.h>

@@ -26,13 +26,15 @@ struct Comparison {
   bool passes() const { return same_size() && mismatches == 0; }
 };
 
-// Throws Error(invalid_argument) if a file cannot be read or the answer is not a whole number of floats.
+// Compares two files. Throws Error(invalid_argument) if a file cannot be read or the answer is not a whole number of
+// floats.
 Comparison compare_answers(const std::string& output, const std::string& answer, double tolerance);
 
-// Reads a whole answer, so that a later change of its file has no effect. Throws as compare_answers() does.
+// Reads a whole answer, so later changes of its file have no effect. Throws as compare_answers() does.
 std::vector<float> read_answer(const std::string& answer);
 
-// `output` is a regular file, open for reading; the caller closes it. Throws Error(runtime) if it cannot be read.
+// Compares an open output. `output` is a regular file, open for reading; the caller closes it. Throws Error(runtime) if
+// it cannot be read.
 Comparison compare_with_answer(int output, std::span<const float> answer, double tolerance);
 
 }  // namespace strobe::solve

@@ -1,5 +1,5 @@
-// CPU solver: kernels read the mapped file and write into one of three buffers. The loading thread takes page faults of
-// the input; the storing thread writes.
+// CPU solver: kernels read the mapped input file and write to one of three buffers. The loading thread takes the
+// input's page faults; the storing thread writes the output file.
 #include <algorithm>
 #include <vector>
 

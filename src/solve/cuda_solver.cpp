@@ -1,6 +1,6 @@
 // GPU solver: file -> pinned memory -> GPU -> kernel -> pinned memory -> file, all five stages concurrently. Copies in,
 // kernels and copies out have one stream each; events order the three operations of a chunk. Chunks on the GPU are
-// large enough to fill it. Pinned memory is a few small buffers, so that allocating it costs little.
+// large enough to fill it. Pinned memory consists of a few small buffers, since allocating it is slow.
 #include <algorithm>
 #include <vector>
 
@@ -22,7 +22,7 @@ constexpr std::int64_t kLeastChunk = 8 << 20, kMostChunk = 64 << 20;           /
 constexpr std::int64_t kChunksOfFile = 8;                                      // target chunks per file
 constexpr std::int64_t kPieces = 4, kPieceFloats = (4 << 20) / sizeof(float);  // pinned buffers per direction
 
-// A part of a chunk in flight between a file and the GPU.
+// A pinned buffer and its copy: part of a chunk between a file and the GPU.
 struct Piece {
   PinnedBuffer memory;
   GpuEvent begin, end;  // around its copy
@@ -75,8 +75,8 @@ std::int64_t choose_batches(const Solver& solver) {
   }
 }
 
-// Size of a warm-up launch: CUDA loads a kernel's code at its first launch. It is large enough to select the kernel
-// that the chunks use, and its time is negligible compared with creating a context.
+// Returns the size of a warm-up launch: CUDA loads a kernel's code at its first launch. The size is large enough to
+// select the kernel that the chunks use, and its time is negligible compared with creating a context.
 ProblemSize warm_up_size(const ProblemSize& size, std::int64_t batches) {
   return {batches, std::min<std::int64_t>(size.rows, 2048), size.dim};
 }
@@ -152,7 +152,7 @@ class CudaSolver {
     piece.copied = true;
   }
 
-  // The slot is free: its previous result has been stored.
+  // Called when the slot is free: its previous result has been stored.
   void load(std::int64_t chunk) {
     const std::int64_t floats = 3 * count(chunk) * size_.elements();
     for (std::int64_t from = 0; from < floats; from += kPieceFloats) {
@@ -188,7 +188,7 @@ class CudaSolver {
     streams_.out.wait_for(from.computed);
     for (std::int64_t i = 0; i < kPieces - 1; ++i) fetch(i);
     for (std::int64_t i = 0; i < pieces; ++i) {
-      fetch(i + kPieces - 1);  // into the buffer that was written last
+      fetch(i + kPieces - 1);  // reads ahead into the buffer whose write ended last
       note(piece_of(i), from_device_);
       const double begin = now_seconds();
       solver_.answer.write(piece_of(i).memory.as<float>(), length_of(i));
@@ -205,7 +205,7 @@ class CudaSolver {
   std::vector<Slot> slots_;
   std::vector<Piece> in_, out_;
   std::size_t next_in_ = 0;
-  // Each is written by one stage only and read after the end.
+  // Each field is written by one stage and read after all stages have ended.
   StageTimes times_;
   BusyTime to_device_, kernel_, from_device_;
 };

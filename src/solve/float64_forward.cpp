@@ -1,5 +1,5 @@
-// A task is a stripe of rows of one batch against all its keys, in blocks, with the running maximum and sum of each
-// row:
+// Tiled attention in float64. A task computes a stripe of rows of one batch against all its keys, block by block, with
+// the running maximum and sum of each row:
 //   S [4 rows][keys] = Q [4][d] K^T [d][keys];  P = exp(S - max);  O [4][d] += P [4][keys] V [keys][d]
 // Both matmuls use one function on tiles of 4 rows x 8 columns, whose accumulators stay in registers.
 #include "solve/case_files.h"
@@ -46,7 +46,7 @@ void multiply_add(const double* a, std::int64_t lda, const double* b, std::int64
   }
 }
 
-// exp(x) for x <= 0 with a relative error of about 1e-15; 0 below -700. Plain arithmetic, so that loops vectorize.
+// exp(x) for x <= 0 with a relative error of about 1e-15; 0 below -700. Plain arithmetic, so compilers vectorize loops.
 inline double exp_negative(double x) {
   constexpr double kRound = 0x1.8p52;  // adding it leaves an integer in the low bits
   constexpr double kLn2High = 0x1.62e42fefa0000p-1, kLn2Low = 0x1.cf79abc9e3b3ap-40;
@@ -86,7 +86,7 @@ struct Room {
   }
 };
 
-// Packs keys [0, keys) of a block from row-major K and V; columns past them are zeros.
+// Packs keys [0, keys) of a block from row-major K and V. Clears the remaining columns.
 void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::int64_t d) {
   std::fill(room.k.begin(), room.k.end(), 0.0);
   std::fill(room.v.begin(), room.v.end(), 0.0);
@@ -98,7 +98,7 @@ void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::in
   }
 }
 
-// Turns the scores [keys] of a row into probabilities relative to its new maximum, and rescales O to it.
+// Online softmax of one row: converts its scores [keys] to probabilities relative to the new maximum, and rescales O.
 void weigh(double* scores, std::int64_t keys, double scale, double& max, double& sum, double* o, std::int64_t wide) {
   double largest = max;
   for (std::int64_t j = 0; j < keys; ++j) {

@@ -1,4 +1,4 @@
-// One lock, one condition variable, three counters: chunks are few and large.
+// Runs the pipeline with one lock, one condition variable and three counters. Chunks are few and large.
 #include "solve/pipeline.h"
 
 #include <condition_variable>
@@ -36,7 +36,7 @@ class Pipeline {
   }
 
  private:
-  // Calls `stage` for every chunk c as soon as c < `before` + `ahead`, and counts it in `done`.
+  // Calls `stage` for each chunk c once c < `before` + `ahead`, and counts it in `done`.
   void work(const std::function<void(std::int64_t)>& stage, std::int64_t& done, const std::int64_t& before,
             std::int64_t ahead) {
     try {

@@ -11,8 +11,8 @@
 
 namespace strobe::solve {
 
-// Each function is called with chunks 0, 1, 2, ... in order: load and store on separate threads, compute on the
-// caller's.
+// The functions of the stages. Each is called with chunks 0, 1, 2, ... in order: load and store on separate threads,
+// compute on the caller's.
 struct Stages {
   std::function<void(std::int64_t chunk)> load, compute, store;
 };

@@ -1,4 +1,4 @@
-// POSIX: madvise and pread on top of the mapping.
+// Reads and writes problem and answer files, with madvise and pread on the mapped input.
 #include "solve/problem_file.h"
 
 #include <sys/mman.h>
@@ -88,19 +88,19 @@ void ProblemFile::load(std::int64_t begin, std::int64_t end) const {
   const auto [first, bytes] = pages(q(begin), q(end));
 #ifdef MADV_POPULATE_READ
   if (madvise(first, bytes, MADV_POPULATE_READ) == 0) return;
-  if (errno != EINVAL) {  // EINVAL: an older kernel does not support it
+  if (errno != EINVAL) {  // EINVAL: the kernel is too old
     fail(ErrorCode::runtime, "input {}: cannot be read any more: {}", printable_value(path_),
          errno == EFAULT ? "the file became shorter, or its disk failed" : std::strerror(errno));
   }
 #endif
-  // Older kernels: request readahead of the whole range, then fault in each page here.
+  // For older kernels: requests readahead of the whole range, then touches each page.
   madvise(first, bytes, MADV_WILLNEED);
   for (std::size_t at = 0; at < bytes; at += page_bytes()) static_cast<void>(static_cast<volatile char*>(first)[at]);
 }
 
 void ProblemFile::unload(std::int64_t begin, std::int64_t end) const {
   const auto [first, bytes] = pages(q(begin), q(end));
-  madvise(first, bytes, MADV_DONTNEED);  // another thread's part of the outer pages is faulted in again if needed
+  madvise(first, bytes, MADV_DONTNEED);  // another thread may have to fault the outer pages in again
 }
 
 void ProblemFile::read(std::int64_t batch, std::int64_t offset, std::int64_t count, float* to) const {

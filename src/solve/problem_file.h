@@ -25,8 +25,8 @@ struct ProblemSize {
 
 inline constexpr std::size_t kHeaderBytes = 12;
 
-// A validated and mapped problem: the file is exactly as long as its header requires. No product of the sizes
-// overflows, including the file size in bytes.
+// A validated, mapped problem file. Its size is exactly what its header requires. No product of the sizes overflows,
+// including the file size in bytes.
 class ProblemFile {
  public:
   // Throws Error(invalid_argument) with one line and the values if the file cannot be opened, is not a regular file, is
@@ -40,7 +40,7 @@ class ProblemFile {
   const float* k(std::int64_t batch) const { return q(batch) + size_.elements(); }
   const float* v(std::int64_t batch) const { return q(batch) + 2 * size_.elements(); }
 
-  // load brings batches [begin, end) into memory, unload releases them; the mapping stays valid. Thread-safe.
+  // load() brings batches [begin, end) into memory, unload() releases them; the mapping stays valid. Thread-safe.
   void load(std::int64_t begin, std::int64_t end) const;
   void unload(std::int64_t begin, std::int64_t end) const;
 

@@ -1,4 +1,4 @@
-// Opens both files before any work, runs the device's solver, commits.
+// Runs `strobe solve`: opens both files before any work, calls the device's solver, commits the answer.
 #include "solve/solve.h"
 
 #include <algorithm>

@@ -21,8 +21,8 @@ struct Solved {
   double sync = 0;  // seconds of fsync after the last write
 };
 
-// Throws Error: invalid_argument or unsupported for invalid options, otherwise for failures at run time. The output
-// file is then unchanged.
+// Solves a problem file. Throws Error: invalid_argument or unsupported for invalid options, other codes for failures at
+// run time. After an error the output file is unchanged.
 Solved solve_file(const std::string& input, const std::string& output, const SolveOptions& options = {});
 
 }  // namespace strobe::solve

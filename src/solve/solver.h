@@ -27,13 +27,13 @@ struct Solver {
 StageTimes solve_on_cpu(const Solver& solver);
 StageTimes solve_on_cuda(const Solver& solver);
 
-// Batches of one problem with Q, K and V laid out as in the file, starting at `inputs`; O goes to `outputs`,
-// contiguous. Null pointers are valid for workspace_bytes().
+// Describes `batches` batches of one problem as attention with one head. Q, K and V have the layout of the file,
+// starting at `inputs`; O is contiguous at `outputs`. Null pointers are valid for workspace_bytes().
 Attention attention_of(const ProblemSize& size, std::int64_t batches, const float* inputs);
 ForwardOutputs outputs_of(const ProblemSize& size, std::int64_t batches, float* outputs);
 
-// Workspace bytes for chunks of this many batches. The last chunk may have fewer and still need more, if the kernel
-// splits the keys of few batches.
+// Returns the workspace bytes for chunks of this many batches. The last chunk may have fewer batches and still need
+// more, if the kernel splits the keys of few batches (split-K).
 std::size_t chunk_workspace(const ProblemSize& size, std::int64_t batches, const Execution& execution);
 
 }  // namespace strobe::solve

@@ -1,4 +1,4 @@
-// app/fields: flags, JSON, checks and text of a configuration come from one table.
+// Fields of a configuration: flags, JSON, checks and text come from one table.
 #include "app/fields.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Standard descriptors that are closed when a program starts.
 #include "app/program.h"
 
 #include <fcntl.h>
@@ -25,7 +26,7 @@ int check_with_closed(bool input, bool output, bool errors) {
     for (const int i : {1, 2}) {
       errno = 0;
       if (closed[i] && (write(i, &byte, 1) != -1 || errno != EBADF)) _exit(3);
-      if (fcntl(i, F_GETFD) != 0) _exit(4);  // open, and not closed by exec
+      if (fcntl(i, F_GETFD) != 0) _exit(4);  // must be open and not close-on-exec
     }
     _exit(0);
   }

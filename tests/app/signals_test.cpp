@@ -1,3 +1,4 @@
+// Signals that end a program or are remembered, and files that they must not leave.
 #include "app/signals.h"
 
 #include <gtest/gtest.h>
@@ -95,7 +96,7 @@ TEST(SignalsDeathTest, TheMessageIsPrintedOnce) {
       testing::ExitedWithCode(128 + SIGINT), "^message,$");
 }
 
-// At any moment: in the constructor, while the file has a name, between link and rename.
+// At any moment: in the constructor, while the file has a temporary name, between link and rename.
 TEST(Signals, NoSignalLeavesAFile) {
   const test::Scratch scratch;
   const std::string name = (scratch.path() / "a.json").string();

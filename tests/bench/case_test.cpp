@@ -1,4 +1,4 @@
-// bench/case: FLOPs and masks compared with counts by hand, the memory model with the published values.
+// FLOPs and masks of a case compared with counts by hand, and the memory model with published values.
 #include "bench/case.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// bench/gate: accepts correct results of every kernel and rejects each kind of wrong result.
+// The correctness gate accepts correct results of every kernel and rejects each kind of wrong result.
 #include "bench/gate.h"
 
 #include <gtest/gtest.h>
@@ -144,7 +144,7 @@ TEST(Gate, CatchesUnwrittenOutputs) {
   const Inputs inputs = make_inputs(one, 3);
   const Gate gate(one, inputs);
   KernelImplementation kernel("reference");
-  kernel.prepare(one, inputs);  // poisoned and never computed
+  kernel.prepare(one, inputs);  // outputs stay poisoned, since no pass runs
   EXPECT_NE(gate.check(kernel.results()).fault, "");
 }
 

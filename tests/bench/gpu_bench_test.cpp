@@ -79,8 +79,8 @@ TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndIsMetered) {
   }
 }
 
-// The source reports' configuration: 20 B S E + 8 B H S bytes, 644 MB. Runs nothing: the metered peak equals the
-// predicted one, as above.
+// The source reports' configuration: 20 B S E + 8 B H S bytes, 644 MB. The test above shows that the metered peak
+// equals the predicted one, so this one runs nothing.
 TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
   Case one{
       .batch = 16, .heads = 32, .kv_heads = 32, .seq_q = 1024, .seq_k = 1024, .head_dim = 64, .dtype = DType::fp16};

@@ -152,7 +152,7 @@ TEST(Runner, RefusesAProblemThatIsNotValid) {
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
 
-// A peer's memory is predicted as twice its tensors, before the inputs are made.
+// The limit applies to twice a peer's tensors, its predicted memory, before the inputs are made.
 TEST(Peer, MemoryLimitHoldsForPeersToo) {
   const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // never reached
   Case one = tiny();
@@ -215,7 +215,7 @@ TEST(Peer, AllAreAskedThroughOneChild) {
   EXPECT_EQ(python.starts(), 1);
 }
 
-// torch-math's second call follows the preparation of all peers.
+// torch-math's second call comes after the preparation of all peers.
 TEST(Peer, TheDeathOfOnePeerLeavesOtherRowsValid) {
   const test::FakePython python(
       R"(*\"time\"*torch-math*) [ -e "$0.called" ] && kill -SEGV $$; touch "$0.called"; echo '{"ok":true,"seconds":0.001}' ;;)");

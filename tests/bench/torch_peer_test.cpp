@@ -77,7 +77,7 @@ TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
   }
 }
 
-// python3 with the stub instead of PyTorch.
+// Script that starts python3 with the stub instead of PyTorch.
 const char kStubTorch[] = "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" STROBE_SOURCE_DIR
                           "/tests/bench/stub_torch' exec python3 \"$@\"\n";
 
@@ -116,7 +116,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   refused(peer, window, Status::unsupported, "no sliding window");
   Case half = plain;
   half.dtype = DType::fp16;
-  refused(peer, half, Status::crashed, "ValueError");  // an exception is one row's crash, the child lives on
+  refused(peer, half, Status::crashed, "ValueError");  // an exception fails one row; the child process continues
   EXPECT_EQ(run(peer, plain)[0].status, Status::ok);
   Case large = plain;
   large.head_dim = 3;
@@ -132,7 +132,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   refused(flash, plain, Status::unsupported, "torch-flash is a backend of CUDA");
 }
 
-// The prediction equals the measured peak of PyTorch on this CPU.
+// The prediction equals the peak that PyTorch was measured to reach on this CPU.
 TEST(TorchPeer, NaiveIsPredicted) {
   const Peer peer{"torch-naive"};
   for (const std::int64_t batch : {1, 2}) {

@@ -1,4 +1,4 @@
-// Runs the program in the background, so that a test can disturb it.
+// Runs the program in the background, so a test can send signals or change files meanwhile.
 #pragma once
 
 #include <dirent.h>

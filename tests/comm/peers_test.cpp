@@ -74,7 +74,7 @@ TEST(Peers, OfDifferentWorldsAreRefusedOnBothSides) {
             "rank 0 (host0) came twice or is none of 1 to 1; the other: 2");
 }
 
-// Rank 2 connects long after rank 1 was found to differ.
+// Rank 2 connects long after the handshake has found that rank 1 differs.
 TEST(Peers, ThatComeLaterAreRefusedToo) {
   Listener listener(comm::kLoopback);
   pid_t children[2];

@@ -25,8 +25,8 @@ class Ranks : public testing::Test {
     return run_command(command, scratch_);
   }
 
-  // Every rank except rank 1 ends with one line that contains its rank and the reason. If rank 1 ends without leaving,
-  // the others may still be in its last call: rank 1 may complete a call before they do.
+  // Expects that every rank except rank 1 ends with one line that contains its rank and the reason. If rank 1 ends
+  // without leaving, the others may still be in its last call, since rank 1 may complete a call before they do.
   void expect_lines(const Program& program, int ranks, const std::string& operation, const std::string& why) {
     char host[256] = "";
     gethostname(host, sizeof(host) - 1);

@@ -32,7 +32,7 @@ float nearest_bf16(float value) {
   return static_cast<float>(rounded);
 }
 
-// Returns true if both types round a value correctly. Has no assertions because it is called millions of times.
+// Returns whether both types round a value correctly. Has no assertions, because it is called millions of times.
 bool rounds(float value) {
   if (std::isnan(value)) {
     return std::isnan(fp16_to_float(float_to_fp16(value))) && std::isnan(bf16_to_float(float_to_bf16(value)));

@@ -1,7 +1,7 @@
 // LD_PRELOAD library for tools/fail-allocations: makes chosen allocations fail. It covers malloc, calloc, realloc, the
 // aligned ones, anonymous mmap and pthread_create; operator new and the loader allocate through malloc.
 //   STROBE_FAIL_FIRST  the first allocation that fails, counted from 1; 0 or unset: none
-//   STROBE_FAIL_COUNT  how many fail in a row; default 1
+// STROBE_FAIL_COUNT  number of consecutive failures; default 1
 //   STROBE_FAIL_STATE  a file of at least sizeof(State) bytes that receives the counts
 // Counting begins with main(), or with strobe_count_allocations(1) in a program that defines strobe_counts_itself. A
 // dlopen counts as one allocation. Allocations of the loader and of library constructors inside dlopen do not count:
@@ -33,7 +33,7 @@ namespace {
 struct State {
   std::atomic<std::int64_t> allocations;   // counted so far
   std::atomic<std::int64_t> failures;      // injected so far
-  std::atomic<std::int64_t> failed_bytes;  // asked for by the first one that failed
+  std::atomic<std::int64_t> failed_bytes;  // requested by the first one that failed
 };
 
 State own_state;

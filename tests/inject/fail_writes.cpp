@@ -1,15 +1,15 @@
 // LD_PRELOAD library for tools/fail-writes: makes the Nth call that changes a file fail.
 //
 //   STROBE_FAIL_STATE    file with two 8-byte integers, shared by the program and its children: the number of calls
-//                        and the kind of the one that failed (enum Call); unset: nothing is done
+//                        and the kind of the one that failed (enum Call); unset: the library does nothing
 //   STROBE_FAIL_AT       number of the call that fails, from 1; 0: calls are only counted
 //   STROBE_FAIL_ERRNO    its errno
-//   STROBE_FAIL_ALL      1: every later call fails too, as on a full disk; the first one, if it is a write, is short.
-//                        A later rename over an existing name passes: it needs no space
+//   STROBE_FAIL_ALL      1: every later call fails too, as on a full disk. If the first one is a write, it is short.
+//                        A rename over an existing name still succeeds: it needs no space
 //   STROBE_FAIL_UNNAMED  1: O_TMPFILE is not supported; such calls are not counted
 //
 // Counted: open for writing, write, pwrite, writev, fsync, fdatasync, ftruncate, rename, renameat, link, linkat, and
-// close of a file that is open for writing. Descriptors 0 to 2, pipes, sockets, memfds and devices are left out.
+// close of a file that is open for writing. Not counted: descriptors 0 to 2, pipes, sockets, memfds and devices.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -69,7 +69,7 @@ Verdict next_call(Call call, bool needs_space = true) {
   return number == fail_at && fails_all ? Verdict::shorten : Verdict::fail;
 }
 
-// A memfd looks like a regular file except for its name in /proc.
+// Detects memfds: they look like regular files except for their name in /proc.
 bool is_memory_file(int descriptor) {
   char name[32], target[8] = "";
   snprintf(name, sizeof(name), "/proc/self/fd/%d", descriptor);
@@ -198,7 +198,7 @@ int linkat(int from_folder, const char* from, int to_folder, const char* to, int
 
 int link(const char* from, const char* to) noexcept { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
-// The descriptor is closed in any case, as on Linux.
+// An injected failure still closes the descriptor, as Linux does.
 int close(int descriptor) {
   const int flags = is_counted(descriptor) ? fcntl(descriptor, F_GETFL) : -1;
   const bool failed = fails(Call::close, flags >= 0 && is_for_writing(flags));

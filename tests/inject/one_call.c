@@ -1,8 +1,8 @@
-/* one_call forward|backward KERNEL THREADS [MEGABYTES]: one call of the C ABI, then the same call again.
- * With fail_allocations preloaded, the first call has its allocations counted and failed; with MEGABYTES, the process
- * may map that much in all, and there is no second call. Allocates nothing itself.
- * Exit code 0: the first call returned STROBE_OK and the right values. 3: it returned STROBE_OUT_OF_MEMORY or
- * STROBE_RUNTIME with a line, and the second call succeeded. 1: anything else. */
+/* one_call forward|backward KERNEL THREADS [MEGABYTES]: makes one call of the C ABI, then repeats it.
+ * With fail_allocations preloaded, allocations of the first call are counted and fail. With MEGABYTES, the address
+ * space is limited to that size and there is no second call. The program itself allocates nothing. Exit code 0: the
+ * first call returned STROBE_OK and correct values. 3: it returned STROBE_OUT_OF_MEMORY or STROBE_RUNTIME with a line,
+ * and the second call succeeded. 1: anything else. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static void fill(float* values, unsigned seed) {
   for (int i = 0; i < COUNT; ++i) values[i] = (float)((i * 2654435761u + seed) % 2001u) * 1e-3f - 1;
 }
 
-/* The definition, in double precision. */
+/* Computes attention by its definition, in double precision. */
 static void compute_expected(void) {
   static double p[S];
   for (int row = 0; row < ROWS; ++row) {

@@ -34,7 +34,7 @@ struct Text {
   }
 };
 
-// -log of the probability of `target` in float64.
+// Returns -log of the probability of `target`, in float64.
 inline double cross_entropy(std::span<const float> logits, std::int32_t target) {
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit));

@@ -15,7 +15,7 @@ constexpr ModelShape kShape{.d_model = 32, .d_ff = 88, .layers = 3, .heads = 4, 
 constexpr std::int64_t kBatch = 2;
 constexpr double kRate = 1e-3, kClip = 1.0;
 
-// Equals begin() of the script.
+// Sets parameters as begin() of the script does.
 void begin(Model& model) {
   std::vector<float> values(static_cast<std::size_t>(parameter_count(model.shape())));
   for (std::size_t number = 0; number < model.parameters().size(); ++number) {

@@ -31,8 +31,8 @@ constexpr Case kCases[] = {
 };
 constexpr std::size_t kLarge[] = {0, 4};  // one of each architecture
 
-// Bounds on the norm of the difference divided by the norm of the gradients. The CPU's 16-bit gradients differ from its
-// fp32 ones by up to 0.0025 (fp16) and 0.02 (bf16) in these cases.
+// Returns the bound on the norm of the difference divided by the norm of the gradients. In these cases the CPU's 16-bit
+// gradients differ from its fp32 ones by up to 0.0025 (fp16) and 0.02 (bf16).
 double allowed_of(Precision precision) {
   switch (precision) {
     case Precision::fp32: return 1e-4;

@@ -175,7 +175,8 @@ TEST_F(GpuModel, LearnsABatchByHeartInEveryPrecision) {
   }
 }
 
-// Every gradient overflows at this scale: nothing changes, and the scale is halved until one does not.
+// Every gradient overflows at this scale: nothing is updated, and the scale is halved until a gradient does not
+// overflow.
 TEST_F(GpuModel, StepsThatOverflowAreSkippedAndCounted) {
   const Text text(kGpuShape, kGpuBatch, 4);
   Model model(kGpuShape, kGpuBatch, DType::fp16, {.device = Device::cuda});

@@ -1,3 +1,4 @@
+// Losses, gradients and training steps of a model on the CPU.
 #include "lm/model.h"
 
 #include <gtest/gtest.h>
@@ -128,7 +129,8 @@ TEST(Model, LearnsABatchByHeart) {
   for (const Architecture architecture : kArchitectures) expect_learning(small_shape(architecture));
 }
 
-// Every gradient overflows at this scale: nothing changes, and the scale is halved until one does not.
+// Every gradient overflows at this scale: nothing is updated, and the scale is halved until a gradient does not
+// overflow.
 TEST(Model, StepsThatOverflowAreSkippedAndCounted) {
   const ModelShape shape = small_shape();
   const Text text(shape, 2, 4);

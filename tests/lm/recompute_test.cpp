@@ -36,7 +36,7 @@ TEST(Recompute, OneLayerHasTheSameBits) {
   }
 }
 
-// Gradients accumulate over two batches: leftovers of the first in shared memory do not matter.
+// Gradients accumulate over two batches: values that the first leaves in shared memory must have no effect.
 TEST(Recompute, GradientsAddUp) {
   const ModelShape shape = kRecomputedShape;
   const Text first(shape, 2, 1), second(shape, 2, 2);

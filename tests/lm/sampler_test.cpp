@@ -1,3 +1,4 @@
+// Draws from logits, and sampling with a full context.
 #include "lm/sampler.h"
 
 #include <gtest/gtest.h>

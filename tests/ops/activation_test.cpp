@@ -1,3 +1,4 @@
+// GELU and SwiGLU: known values and gradients.
 #include "ops/activation.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Attention over materialised scores compared with the library's float64 reference.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,7 @@ std::size_t score_count(const MaterialisedAttention& shape) {
   return static_cast<std::size_t>(shape.batch * shape.heads * shape.context * shape.context);
 }
 
-// Both passes by the library's float64 definition.
+// Both passes of the library's float64 reference.
 struct Reference {
   Values o, d_qkv;
 
@@ -158,7 +159,7 @@ TEST(Attention, LargeScoresStayFinite) {
   EXPECT_EQ(scores[2], 0);
 }
 
-// Sizes for OpenBLAS, for the panels, and for neither.
+// Sizes that OpenBLAS computes, sizes that the panels compute, and sizes for neither.
 TEST(Attention, SameBitsForAnyNumberOfThreads) {
   for (const std::int64_t context : {1, 7, 130}) {
     for (const DType dtype : kTypes) {

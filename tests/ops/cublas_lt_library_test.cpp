@@ -1,4 +1,5 @@
-// The linker cannot check the names of functions that are resolved at run time. Needs the toolkit, not a GPU.
+// Checks that cuBLASLt has the functions resolved at run time, which the linker cannot check. Needs the toolkit, not a
+// GPU.
 #include "ops/cuda/cublas_lt_library.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Embedding lookup and its gradient.
 #include "ops/embedding.h"
 
 #include <gtest/gtest.h>

@@ -29,7 +29,7 @@ class Gpu {
   Place place_;
 };
 
-// `skip` elements precede the first, so that the tensor is aligned to one element only.
+// `skip` elements precede the first one, so the tensor is aligned to one element only.
 class OnGpu {
  public:
   OnGpu(const Gpu& gpu, const Values& values, std::size_t skip = 0)

@@ -1,3 +1,4 @@
+// Linear layers: values, gradients, and all instruction sets.
 #include "ops/linear.h"
 
 #include <gtest/gtest.h>
@@ -77,8 +78,8 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
   }
 }
 
-// This much work exceeds the usual limit of the panels, but they also run it because x has few rows. Sizes end within
-// a vector, a panel, a packed block of steps and a row block.
+// The panels compute this case because x has few rows, although its work exceeds their usual limit. Sizes end within a
+// vector, a panel, a packed block of steps and a row block.
 TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
   const std::size_t rows = 512, in = 1030, out = 517;
   for (const std::string& name : test::available_isas()) {

@@ -1,3 +1,4 @@
+// RMSNorm and LayerNorm: known values and gradients.
 #include "ops/norm.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// AdamW, clipping and gradient norms.
 #include "ops/optimizer.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Rotary position embedding and its inverse.
 #include "ops/rope.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Child processes: requests, output, time limits and ends.
 #include "process/child.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ TEST(RunToEnd, GivesWhatWasPrintedAndHowItEnded) {
 
 TEST(RunToEnd, ReadersOfTheInputDoNotWait) { EXPECT_EQ(run_shell("cat; echo read").text, "read\n"); }
 
-// It holds the output open.
+// A process that the command leaves behind holds the output open.
 TEST(RunToEnd, AHelperLeftBehindIsNotWaitedFor) {
   const Printed printed = run_shell("sleep 500 & echo $!", 300);
   EXPECT_EQ(printed.end.code, 0);
@@ -33,7 +34,7 @@ TEST(RunToEnd, AHelperLeftBehindIsNotWaitedFor) {
 
 TEST(RunToEnd, WhatTakesTooLongIsEnded) { EXPECT_THROW(run_shell("sleep 500", 0.1), Error); }
 
-// However late its reader comes.
+// A line that was written is received even if the reader allows no time.
 TEST(Child, WhatItWroteIsHeardInNoTime) {
   Child child({"sh", "-c", "echo one; echo two"}, {});
   while (child.is_running()) {

@@ -1,4 +1,4 @@
-// report/compare: cells are matched by what they measure; the texts say what was found.
+// Cells are matched by configuration; texts describe the comparison.
 #include "report/compare.h"
 
 #include <gtest/gtest.h>

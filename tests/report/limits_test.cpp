@@ -1,4 +1,4 @@
-// report/limits: the file's format, and what holds of made-up rows.
+// The format of limits, and verdicts on constructed rows.
 #include "report/limits.h"
 
 #include <gtest/gtest.h>
@@ -109,7 +109,7 @@ TEST(Limits, ARatioIsToTheNamedPeerOfTheSameConfiguration) {
   const Judgement judgement = judged(limits, rows);
   EXPECT_EQ(judgement.missed, 2u);
   EXPECT_EQ(judgement.tables[0].columns.back(), "verdict");
-  ASSERT_EQ(judgement.tables[0].cells.size(), 2u);  // the peer's cells are not held
+  ASSERT_EQ(judgement.tables[0].cells.size(), 2u);  // limits do not apply to the peer's cells
   EXPECT_EQ(judgement.tables[0].cells[0].back(), "MISSED");
   EXPECT_EQ(judgement.tables[0].cells[1].back(), "ok");
   EXPECT_EQ(judgement.tables[1].cells[2][2], "2.12");  // geometric mean of 1.5 and 3

@@ -61,7 +61,7 @@ TEST(Ratio, OneLaunchProvesNoDifference) {
   }
 }
 
-// Two launches of one build differ by 10 %, so a difference of 10 % between builds proves nothing.
+// Two launches of one build differ by 10 %, so a difference of 10 % between builds is no evidence.
 TEST(Ratio, FewLaunchesThatDifferWidenItFurther) {
   const std::vector<Launch> a{{0.0100}, {0.0110}}, b{{0.0112}, {0.0123}};
   EXPECT_EQ(verdict(a, b), Verdict::ambiguous);

@@ -91,7 +91,7 @@ TEST_F(ProblemFileTest, RefusesSizesBelowOneAndBeyondAnyFile) {
   EXPECT_SAYS(refusal(write("b", {2, -3, 4}, 0)), "(2, -3, 4); each must be at least 1");
   EXPECT_SAYS(refusal(write("c", {kLeast, kLeast, 4}, 0)), "each must be at least 1");
   EXPECT_SAYS(refusal(write("d", {kMost, kMost, kMost}, 9)), "more than any file holds; the file has 48 bytes");
-  // B N d fits in 64 bits, and 12 times it wraps to 0 without a check: 2^31 * 2^31 would, 2^30 * 2^30 * 4 = 2^62 does.
+  // B N d = 2^30 * 2^30 * 4 = 2^62 fits in 64 bits. Without a check, 12 times it wraps to 0.
   EXPECT_SAYS(refusal(write("e", {1 << 30, 1 << 30, 4}, 0)), "more than any file holds; the file has 12 bytes");
   EXPECT_SAYS(refusal(write("f", {1 << 30, 1 << 20, 64}, 0)), "too few");
 }

@@ -1,4 +1,4 @@
-// Sizes of a test case, and the axis values it covers.
+// Sizes of a test case, and the axis values that it covers.
 #include "support/case.h"
 
 #include <fmt/format.h>
@@ -88,7 +88,7 @@ std::vector<std::string> features(const Case& c) {
     }
   }
   for (std::int64_t b = 0; b < c.batch; ++b) {
-    if (c.sk > 384 && c.length_k(b) > 384 && c.length_q(b) > 64) {  // more than one block of keys in flash2
+    if (c.sk > 384 && c.length_k(b) > 384 && c.length_q(b) > 64) {  // more keys than a block of flash2
       list.push_back("blocks=several");
       break;
     }

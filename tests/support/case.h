@@ -1,5 +1,5 @@
-// One attention problem as a test describes it: shape, dtype, mask, options, memory layouts, seed. From it come the
-// data (data.h), the run through the public API (run.h) and the verdict (compare.h).
+// A test case: shape, dtype, mask, options, memory layouts and seed of one attention problem. data.h draws its inputs,
+// run.h runs it through the public API, compare.h judges the results.
 #pragma once
 
 #include <fmt/format.h>
@@ -21,7 +21,7 @@ inline constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Which dimensions of the bias [B, Hq, Sq, Sk] are not broadcast.
+// Dimensions of the bias [B, Hq, Sq, Sk] that are not broadcast.
 struct BiasShape {
   bool batch = false;
   bool heads = false;
@@ -33,13 +33,13 @@ enum class Values { normal, large, integer };
 enum class Lengths { none, keys, rows, both, packed };
 
 struct Case {
-  std::int64_t index = -1;  // in the grid; -1: not of the grid
+  std::int64_t index = -1;  // index in the grid; -1 for other cases
   std::uint64_t seed = 1;
 
   DType dtype = DType::fp32;
-  std::int64_t batch = 1;  // sequences, in a packed batch too
+  std::int64_t batch = 1;  // number of sequences, also in a packed batch
   std::int64_t heads_q = 1, heads_kv = 1;
-  std::int64_t sq = 1, sk = 1;  // the longest sequence, in a packed batch
+  std::int64_t sq = 1, sk = 1;  // longest sequence in a packed batch
   std::int64_t d = 8, dv = 8;
 
   std::optional<float> scale{};
@@ -52,23 +52,23 @@ struct Case {
   BiasShape bias_shape{};
   BiasValues bias_values = BiasValues::normal;
   DType bias_dtype = DType::fp32;
-  bool dbias = true;  // with a bias: also compute its gradient
+  bool dbias = true;  // with a bias: the backward also computes its gradient
   bool sinks = false;
   float dropout = 0;
 
   Lengths lengths = Lengths::none;
-  std::vector<std::int64_t> lengths_q{}, lengths_k{};  // [batch], where lengths says so
+  std::vector<std::int64_t> lengths_q{}, lengths_k{};  // [batch]; used if `lengths` requires them
   int index_bits = 32;
 
   Layout layout_q = Layout::bhsd, layout_k = Layout::bhsd, layout_v = Layout::bhsd, layout_bias = Layout::bhsd;
   Layout layout_do = Layout::bhsd;
   Layout layout_out = Layout::bhsd;  // o, dq, dk, dv, dbias
   bool fused = false;                // q, k, v (and dq, dk, dv) inside one tensor [B, S, Hq + 2 Hkv, D]
-  std::int64_t misalign = 0;         // elements past a cache line
+  std::int64_t misalign = 0;         // offset of the first element from a multiple of 64 bytes, in elements
 
   Values values = Values::normal;
   int threads = 1;
-  bool own_workspace = false;  // the test hands in exactly workspace_bytes
+  bool own_workspace = false;  // the test passes a workspace of exactly workspace_bytes()
 
   bool packed() const { return lengths == Lengths::packed; }
   // Returns whether rows may see different numbers of keys.
@@ -79,28 +79,28 @@ struct Case {
   std::int64_t length_k(std::int64_t b) const {
     return lengths_k.empty() ? sk : lengths_k[static_cast<std::size_t>(b)];
   }
-  std::int64_t total_q() const;  // rows of q's view
+  std::int64_t total_q() const;  // rows of Q's view
   std::int64_t total_k() const;
   Shape bias_dims() const;
 };
 
-// The case of a text (core/case_text.h): "b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1 sinks seed=7".
-// Other options have the defaults of Case; KV heads, keys and the dimension of V are those of Q unless they are named.
-// Beyond bench's options there are
-//   align=top_left|bottom_right   window=L:R   scale=F   softcap=F   alibi   sinks   dropout=P   bias=bhqk (1:
-//   broadcast) bias_dtype=T bias_values=some_minus_inf|rows_minus_inf|lowest dbias=off lengths_q=N,... lengths_k=N,...
-//   packed index_bits=64 q=LAYOUT k= v= bias_layout= do= out= fused misalign=N values=large|integer threads=N
-//   own_workspace seed=N
-// Switches are also NAME=true and NAME=false. Throws Error(invalid_argument).
+// Parses the text of a case (core/case_text.h): "b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1 sinks
+// seed=7". Options that are not named have the defaults of Case. KV heads, keys and the dimension of V default to those
+// of Q. In addition to bench's options there are
+//   align=top_left|bottom_right   window=L:R   scale=F   softcap=F   alibi   sinks   dropout=P
+//   bias=bhqk (1: broadcast)   bias_dtype=T   bias_values=some_minus_inf|rows_minus_inf|lowest   dbias=off
+//   lengths_q=N,...   lengths_k=N,...   packed   index_bits=64   q=LAYOUT k= v= bias_layout= do= out=   fused
+//   misalign=N   values=large|integer   threads=N   own_workspace   seed=N
+// Switches may also be written NAME=true and NAME=false. Throws Error(invalid_argument).
 Case parse_case(std::string_view text);
 
-// The same with {fmt}'s arguments.
+// The same, with a format string and {fmt}'s arguments.
 template <class... Values>
 Case case_from(fmt::format_string<Values...> text, Values&&... values) {
   return parse_case(fmt::format(text, std::forward<Values>(values)...));
 }
 
-// Its text: parse_case gives the case again, except for its index.
+// Returns the text from which parse_case() makes the same case, except for its index.
 std::string text_of(const Case& c);
 
 const char* text_of(Alignment alignment);
@@ -108,10 +108,11 @@ const char* text_of(Lengths lengths);
 const char* text_of(BiasValues values);
 const char* text_of(Values values);
 
-// The text, after the index of a case of the grid, which repeats it.
+// Returns the text of the case. For a case of the grid the index comes first, which repeats it.
 std::string describe(const Case& c);
 
-// The axis values a case covers, such as "dtype=bf16" or "window=left". Used to prove that the grid covers the list.
+// Returns the axis values that a case covers, such as "dtype=bf16" or "window=left". grid_test.cpp proves with them
+// that the grid covers all.
 std::vector<std::string> features(const Case& c);
 
 }  // namespace strobe::test

@@ -1,4 +1,4 @@
-// Test cases from text and back.
+// Converts test cases from text and to text.
 #include <fmt/ranges.h>
 
 #include <charconv>
@@ -65,7 +65,7 @@ bool switch_of(const CaseWord& word) {
   return word.value == "on" || word.value == "true";
 }
 
-// The one of `all` whose text is the value.
+// Returns the member of `all` whose text is the value.
 template <class Value>
 Value choice_of(const CaseWord& word, std::initializer_list<Value> all, auto&& text_of_value) {
   for (const Value value : all) {
@@ -124,7 +124,7 @@ void set_switch(const CaseWord& word, Case& c) {
   c.*kMember = switch_of(word);
 }
 
-// A size, and the one that is the same unless it follows.
+// Sets a size, and the second one, which equals it unless a later word sets it.
 template <std::int64_t Case::*kFirst, std::int64_t Case::*kSecond>
 void set_sizes(const CaseWord& word, Case& c) {
   c.*kFirst = c.*kSecond = number_of<std::int64_t>(word, word.value);

@@ -1,4 +1,4 @@
-// Assertions on the kernels against the oracle.
+// Assertions on kernels: compares them with the float64 oracle.
 #include "support/check.h"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ void expect_near(const Case& c, const Results& reference, const Results& results
     const auto& expected = reference.*member;
     const auto& got = results.*member;
     ASSERT_EQ(expected.size(), got.size()) << who << " " << name;
-    // Inputs are of the order of 1, and so are terms that cancel. The LSE of a row whose bias is the lowest float is
-    // compared with itself only.
+    // Inputs are of the order of 1, and so are terms that cancel. If a row's bias is the lowest float, its LSE is
+    // compared relative to itself.
     constexpr double kHuge = 1e30;
     double largest = 1;
     for (const double x : expected) largest = std::abs(x) < kHuge ? std::max(largest, std::abs(x)) : largest;

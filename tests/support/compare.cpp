@@ -1,4 +1,4 @@
-// Error measures and the exactness rule.
+// Error measures, and the exactness rule.
 #include "support/compare.h"
 
 #include <fmt/format.h>
@@ -12,14 +12,15 @@
 namespace strobe::test {
 namespace {
 
-// Larger magnitudes come from a lowest-finite bias instead of -inf. They would drown every other value of a
-// tensor in the floor, so each is checked by itself.
+// Larger magnitudes come from a bias that is the lowest finite number. Included in the maximum, they would make the
+// floor of the rule too large for all other values, so each is checked separately.
 constexpr double kHuge = 1e30;
 
-// A finite value of a finite reference below this is right in kind: every type holds the reference.
-constexpr double kOrdinary = 65504;  // the largest fp16
+// A value below this must be finite if the reference is: every dtype can represent the reference.
+constexpr double kOrdinary = 65504;  // largest fp16
 
-// Times the rule's limit. An output of one value, where standard's error may happen to be almost 0, was seen at 20.
+// Factor on the rule's limit beyond which an error is gross. For an output of one value, whose error in `standard` may
+// be almost 0 by chance, ratios of 20 occur.
 constexpr double kGross = 64;
 
 bool same_kind(double reference, double value, DType stored) {
@@ -30,7 +31,8 @@ bool same_kind(double reference, double value, DType stored) {
   return std::isfinite(value);
 }
 
-// The largest score that counts: a probability e^(score - LSE) has a relative error of this many roundings of fp32.
+// Returns the largest score that matters. A probability e^(score - LSE) has a relative error of this many fp32
+// roundings.
 double largest_score(const Results& reference) {
   double largest = 1;
   for (const double lse : reference.lse) {
@@ -44,7 +46,8 @@ DType stored_type(const Case& c, std::vector<double> Results::*output) {
   return wide ? DType::fp32 : c.dtype;
 }
 
-// Describes the errors of an output beyond times_limit times the rule, with a floor in `unit`; empty: none.
+// Describes errors of an output that exceed times_limit times the rule, whose floor is in `unit`. Empty if there are
+// none.
 std::string beyond(double times_limit, double unit, const char* name, const Deviation& theirs, const Deviation& ours) {
   std::string text;
   if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
@@ -147,7 +150,7 @@ std::string Draws::verdict() const {
 }
 
 std::string plausibility(const Case& c, const Results& reference, const Results& standard) {
-  // In fp32 this is a sharp test; if scores or probabilities are rounded to 16 bits, large scores have no limit.
+  // This is a sharp test in fp32. If scores or probabilities are rounded to 16 bits, large scores have no error limit.
   if (c.dtype != DType::fp32 && c.values == Values::large) return {};
   const double units = c.dtype == DType::bf16 ? 128 : c.values == Values::large ? 65536 : 512;
   std::string text;

@@ -13,7 +13,7 @@
 namespace strobe::test {
 namespace {
 
-// Where sequences of these lengths begin in a packed batch, and where the last one ends.
+// Returns the beginning of each sequence in a packed batch, and the end of the last one.
 std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& lengths, std::int64_t longest) {
   std::vector<std::int64_t> offsets = {0};
   for (const std::int64_t length : lengths) {
@@ -29,7 +29,7 @@ float draw_value(const Case& c, Random& random) {
   return c.values == Values::integer ? static_cast<float>(random.between(-2, 2)) : random.normal();
 }
 
-// Lowest finite bias, as people write instead of -inf. In fp16 there is room left for the scores that are added.
+// Lowest finite bias, which users write instead of -inf. In fp16 it leaves room for the scores that are added.
 float lowest_bias(const Case& c) {
   if (c.dtype == DType::fp16 || c.bias_dtype == DType::fp16) return -30000.f;
   return c.dtype == DType::bf16 || c.bias_dtype == DType::bf16 ? -0x1.fep127f : -FLT_MAX;
@@ -46,8 +46,8 @@ float draw_bias(const Case& c, std::int64_t i, std::int64_t j, Random& random) {
   return value;
 }
 
-// Sets the rows of every sequence of a tensor; rows beyond a length keep their NaN, unless an expanded tensor has
-// the same memory for rows within.
+// Fills the rows of every sequence of a tensor. Rows past a length keep their NaN, unless an expanded tensor shares
+// their memory with rows before the length.
 template <class Length, class Begin>
 void fill_rows(const Data& data, Tensor& tensor, Length length, Begin begin, float factor, Random& random) {
   const Case& c = data.c;
@@ -65,7 +65,7 @@ void fill_bias(Data& data, Random& random) {
   Tensor& bias = data.bias;
   for_each(bias.view.shape, [&](auto b, auto h, auto i, auto j) { bias.set(b, h, i, j, kNan); });
   for (std::int64_t b = 0; b < c.batch; ++b) {
-    if (c.length_q(b) == 0) continue;  // no row uses its keys
+    if (c.length_q(b) == 0) continue;  // no row uses the keys of this sequence
     const Shape part = {1, bias.view.shape[1], c.bias_shape.rows ? c.length_q(b) : 1, c.length_k(b)};
     for_each(part, [&](auto, auto h, auto i, auto j) {
       bias.set(c.bias_shape.batch ? b : 0, h, i, j, draw_bias(c, i, j, random));
@@ -96,7 +96,7 @@ Data::Data(const Case& description) : c(description) {
     index_k32.assign(indices_k.begin(), indices_k.end());
   }
 
-  // Large: scores with a deviation of about 60, so that one key has nearly all the probability.
+  // Large values: scores have a deviation of about 60, so one key has nearly all the probability.
   const float factor_q = c.values == Values::large ? 60.f : 1.f;
   const auto length_q = [&](std::int64_t b) { return c.length_q(b); };
   const auto length_k = [&](std::int64_t b) { return c.length_k(b); };

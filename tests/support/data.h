@@ -1,4 +1,4 @@
-// The inputs of a case: values drawn from its seed, everything that no row may use filled with NaN.
+// The inputs of a case, drawn from its seed. Elements that no row may use are NaN.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct Data {
 
   Case c;
   Tensor q, k, v, d_o;
-  Tensor bias;  // where c.bias
+  Tensor bias;  // only if the case has a bias
   std::vector<float> alibi_slopes, sinks;
-  // Lengths, or cumulative offsets in a packed batch, in the width the case asks for.
+  // Lengths, or cumulative offsets of a packed batch, with the case's number of bits.
   std::vector<std::int32_t> index_q32, index_k32;
   std::vector<std::int64_t> index_q64, index_k64;
 
@@ -34,9 +34,9 @@ struct Data {
   std::int64_t begin_k(std::int64_t b) const;
   std::int64_t view_batch(std::int64_t b) const { return c.packed() ? 0 : b; }
 
-  // Call after changing values: what is unchanged by a run is what was there now.
+  // Stores the present values for changed(). Call it after changing values.
   void remember();
-  // Empty, or which input a run has written to.
+  // Describes the first input that a run has written to; empty if there is none.
   std::string changed() const;
 };
 

@@ -30,7 +30,7 @@ inline Fields read_fields(const std::filesystem::path& path) {
     if (file >> count) {
       while (values.size() < count && file >> number) values.push_back(std::strtod(number.c_str(), nullptr));
     }
-    // Also at the end of the file: the last number has a line's end behind it.
+    // The last number must be followed by an end of line too; otherwise the file was truncated.
     if (values.size() != count || !file.good()) {
       ADD_FAILURE() << path << ": ends in field " << name << ", after " << values.size() << " of " << count
                     << " numbers";

@@ -1,9 +1,9 @@
-// Interprets any bytes as structs of the C ABI. A call must be refused in one line, or write only to its outputs.
-// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Interprets any bytes as structs of the C ABI. The library must reject a call in one line, or write only to its
+// outputs. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 //
 // The input describes a small valid problem and then overwrites fields of its structs. Pointers are chosen from real
-// buffers, never made of bytes. If a tensor exceeds its buffer, only queries run (workspace, explain): the library
-// cannot know the size of the caller's memory.
+// buffers, never made of input bytes. If a tensor exceeds its buffer, only queries run (workspace, explain), since the
+// library cannot know the size of the caller's memory.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@
 
 namespace strobe::test {
 
-// Blocks of exactly this size, so that AddressSanitizer detects an access to the first byte past each.
+// Blocks of exactly this size, so AddressSanitizer detects an access to the first byte past each.
 template <std::size_t Count>
 std::array<std::unique_ptr<std::byte[]>, Count> blocks_of(std::size_t bytes) {
   std::array<std::unique_ptr<std::byte[]>, Count> made;
@@ -36,7 +36,7 @@ class CApiCall {
     for (std::int64_t patches = bytes_.between(0, 3); patches > 0; --patches) patch();
   }
 
-  // Returns true if the call computed something.
+  // Makes the calls. Returns true if one computed outputs.
   bool run() {
     const std::int32_t pass = bytes_.one_in(2) ? STROBE_PASS_BACKWARD : STROBE_PASS_FORWARD;
     query(pass);
@@ -288,7 +288,8 @@ class CApiCall {
     return !is_index(values) && has_room(values, count, sizeof(float));
   }
 
-  // Lengths have a separate buffer: outputs that overwrite them would be the caller's error.
+  // Returns true if the lengths fit in their separate buffer. Outputs that overwrite lengths would be the caller's
+  // error.
   bool has_room(const strobe_index_view& view) const {
     return view.data == nullptr || (is_index(view.data) && has_room(view.data, view.count, view.bits == 64 ? 8 : 4));
   }
@@ -297,7 +298,7 @@ class CApiCall {
     return buffer_of(static_cast<const std::byte*>(pointer)) == buffers_[kIndices].get();
   }
 
-  // True if everything that a call may touch is inside its buffer. A memory error is then the library's.
+  // Returns true if all memory that a call may access is inside its buffers. Any memory error is then the library's.
   bool is_small() {
     const strobe_attention& a = attention();
     bool holds = elements(a.q, nullptr) && elements(a.k, nullptr) && elements(a.v, nullptr) &&
@@ -351,7 +352,7 @@ class CApiCall {
 
   using Covered = std::vector<std::pair<const std::byte*, std::size_t>>;
 
-  // No byte outside the outputs and the workspace has changed.
+  // Requires that no byte outside the outputs and the workspace has changed.
   void require_untouched(const std::vector<std::byte>& before, const Covered& written) const {
     std::vector<std::byte> after = snapshot();
     const auto restore = [&](const std::byte* from, std::size_t bytes) {
@@ -403,12 +404,12 @@ class CApiCall {
   }
 
   FuzzBytes bytes_;
-  // Made once: allocating them takes longer than a call.
+  // Allocated once, because that takes longer than a call.
   inline static const auto buffers_ = blocks_of<kBuffers>(kBufferBytes);
   inline static const auto structs_ = blocks_of<5>(kStructBytes);
 };
 
-// Returns true if the call computed something.
+// Returns true if a call computed outputs.
 inline bool fuzz_c_api(const std::uint8_t* data, std::size_t bytes) { return CApiCall(FuzzBytes(data, bytes)).run(); }
 
 }  // namespace strobe::test

@@ -35,7 +35,7 @@ inline void require_axes(const std::vector<bench::Axis>& axes) {
     require(!axis.values.empty(), "an axis has a value");
     count = std::min<std::size_t>(count * axis.values.size(), 1 << 20);
   }
-  if (count > 200 && count < 1 << 20) return;  // too slow to fuzz
+  if (count > 200 && count < 1 << 20) return;  // a larger product would be too slow to fuzz
   std::size_t combinations = 0;
   const bool accepted = is_accepted([&] { combinations = bench::product_of(axes).size(); });
   require(!accepted || combinations == count, "the product has one combination per choice of values");

@@ -18,7 +18,7 @@
 
 namespace strobe::test {
 
-// Bars of a line, not counting escaped ones: one more than its cells.
+// Counts the unescaped bars of a line: one more than its cells.
 inline std::size_t bars_of(std::string_view line) {
   std::size_t bars = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -30,7 +30,8 @@ inline std::size_t bars_of(std::string_view line) {
   return bars;
 }
 
-// All rows of a table have as many cells as its first; the last table has `columns`. No line has a tag.
+// Requires that all rows of a table have as many cells as its first one, that the last table has `columns`, and that no
+// line has a tag.
 inline void require_markdown(std::string_view markdown, std::size_t columns) {
   require(is_printable(markdown, "\n"), "Markdown is printable text");
   std::size_t bars = 0, last = 0;  // this line's table; the last table
@@ -48,7 +49,8 @@ inline void require_markdown(std::string_view markdown, std::size_t columns) {
   require(last == columns + 1, "the last table is that of all cells");
 }
 
-// Every record of a CSV has `columns` fields; a quoted field may contain commas and line ends. No field is a formula.
+// Requires `columns` fields in every record of a CSV, whose quoted fields may contain commas and line ends. No field
+// may be a formula.
 inline void require_csv(std::string_view csv, std::size_t columns) {
   std::size_t fields = 1;
   bool quoted = false, begins = true;
@@ -68,7 +70,7 @@ inline void require_csv(std::string_view csv, std::size_t columns) {
   require(!quoted && fields == 1, "a CSV ends with a whole record");
 }
 
-// Texts from the file are escaped, and coordinates are numbers.
+// Requires that texts from the file are escaped and that coordinates are numbers.
 inline void require_svg(std::string_view svg) {
   require(is_printable(svg, "\n"), "SVG is printable text");
   for (const char* number : {"=\"nan", "=\"-nan", "=\"inf", "=\"-inf"}) {

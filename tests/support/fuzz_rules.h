@@ -37,7 +37,7 @@ inline bool is_printable(std::string_view text, std::string_view allowed = "") {
   return true;
 }
 
-// Length limit of a refusal. Quoted input is cut, so a refusal does not grow with the input.
+// Length limit of an error line. Quoted input is truncated, so errors do not grow with the input.
 inline constexpr std::size_t kLongestRefusal = 1500;
 
 inline void require_refusal(const Error& error) {
@@ -48,7 +48,7 @@ inline void require_refusal(const Error& error) {
   require(line.size() <= kLongestRefusal, "the length of a refusal is bounded");
 }
 
-// Runs `read`; false if it refuses its input. Any other exception passes through.
+// Runs `read`. Returns false if it rejects its input; passes other exceptions through.
 template <class Read>
 bool is_accepted(Read&& read) {
   try {

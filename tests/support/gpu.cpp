@@ -1,4 +1,4 @@
-// Twins of test tensors on the GPU.
+// GPU copies of test tensors.
 #include "support/gpu.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace strobe::test {
 namespace {
 
 constexpr std::uint32_t kNanWord = 0x7fc0ffeeu;  // NaN in fp32, and in both halves of 16-bit words of bf16 and fp16
-constexpr std::size_t kGuard = 1024;             // bytes behind a workspace
+constexpr std::size_t kGuard = 1024;             // guard bytes after a workspace
 
 std::size_t rounded_up(std::size_t bytes, std::size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
@@ -68,8 +68,8 @@ void GpuArena::clear() {
   separate_.clear();
 }
 
-// Exactly workspace_bytes() of NaN with a guard behind. If allocations are separate, for compute-sanitizer, the bytes
-// stay unwritten, so that initcheck reports reads before writes.
+// A workspace of exactly workspace_bytes(), filled with NaN, with a guard after it. With separate allocations, for
+// compute-sanitizer, it is not filled, so initcheck reports reads of unwritten bytes.
 struct GpuCase::Workspace {
   Workspace(const Attention& attention, Pass pass, Execution& execution, const GpuLane& lane)
       : bytes(workspace_bytes(attention, pass, execution)), memory(rounded_up(bytes, 4) + kGuard) {
@@ -117,7 +117,7 @@ GpuCase::GpuCase(const Data& data, GpuLane& lane) : data_(data), lane_(lane), at
 }
 
 std::string GpuCase::refusal(std::string_view kernel, std::optional<Pass> only) const {
-  // With outputs as run() makes them, since a kernel may refuse their strides; only their addresses are looked at.
+  // Describes outputs as run() does, since a kernel may refuse their strides. The query does not read their memory.
   const Case& c = data_.c;
   const auto tensor = [&](const Shape& shape) { return make_tensor({c.dtype, shape, c.layout_out, c.misalign}); };
   const Tensor o = tensor(data_.shape_o());
@@ -255,7 +255,7 @@ Outcome GpuCase::run(const GpuRunOptions& options) {
     out.complain("gradients", gradient->buffer->stray_write());
     out.results.*member = gradient->gather();
   }
-  for (const Tensor* made : {&o, &lse, &dq, &dk, &dv, &dbias, &dsinks}) {  // their addresses may come again
+  for (const Tensor* made : {&o, &lse, &dq, &dk, &dv, &dbias, &dsinks}) {  // later tensors may reuse the addresses
     if (made->buffer) places_.erase(made->buffer.get());
   }
   return out;

@@ -1,5 +1,5 @@
-// Running test cases on a GPU: the tensors of a case are copied there with their canaries, byte by byte and equally
-// aligned, and back after each pass. Without a GPU the tests that need one are skipped with the reason.
+// Runs test cases on a GPU. Copies the tensors of a case with their canaries, byte by byte and with the same alignment,
+// and copies them back after each pass. Tests that need a GPU are skipped with the reason if there is none.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,26 +22,26 @@ class GpuTest : public testing::Test {
   void SetUp() override;  // skips without a GPU
 };
 
-// Kernels of the library on CUDA, in their order, then "": the library's own choice for each pass. STROBE_TEST_KERNEL
-// names the only one to test.
+// Returns the library's CUDA kernels in order, then "": the library's choice for each pass. STROBE_TEST_KERNEL limits
+// the list to one kernel.
 std::vector<std::string> gpu_kernels();
 
-// The kernels that compute probabilities again from Q and K, whatever LSE and O they are given.
+// True for kernels that recompute probabilities from Q and K and ignore the LSE and O that they are given.
 inline bool is_plain(std::string_view kernel) { return kernel == "standard" || kernel == "frugal"; }
 
-// Returns why the kernel refuses a pass; empty: it does not. Ignores refusals that depend on outputs.
+// Returns why the kernel refuses a pass; empty if it does not. Ignores refusals that depend on outputs.
 std::string gpu_refusal(const Attention& attention, std::string_view kernel);
 
 // Returns whether hopper refuses because of the GPU or the build, not the problem.
 bool needs_hopper(std::string_view refusal);
 
-// GPU memory for one case after another. One large block, because cudaFree waits for the whole GPU. With
-// STROBE_TEST_SEPARATE every buffer is an allocation of its own, so that compute-sanitizer sees its ends.
+// GPU memory for consecutive cases. It is one large block, because cudaFree waits for the whole GPU. With
+// STROBE_TEST_SEPARATE every buffer is a separate allocation, so compute-sanitizer detects accesses past its end.
 class GpuArena {
  public:
   explicit GpuArena(std::size_t bytes);
 
-  // At an address that is `phase` modulo 256. Valid until clear().
+  // Allocates at an address that is `phase` modulo 256. Valid until clear().
   char* take(std::size_t bytes, std::size_t phase = 0);
   void clear();
   bool is_separate() const { return is_separate_; }
@@ -53,7 +53,7 @@ class GpuArena {
   bool is_separate_;
 };
 
-// A stream and memory: what one host thread needs to run cases.
+// A stream and memory for the cases of one host thread.
 struct GpuLane {
   GpuStream stream;
   GpuArena arena{std::size_t{192} << 20};
@@ -63,25 +63,26 @@ struct GpuRunOptions {
   std::string_view kernel;
   bool deterministic = true;
   bool tf32 = false;
-  bool forward_only = false;  // gradients stay empty
+  bool forward_only = false;  // gradients remain empty
 };
 
-// The inputs of a case on the GPU. The data and the lane must outlive it; one at a time for a lane.
+// The inputs of a case on the GPU. Data and lane must outlive it. A lane holds one GpuCase at a time.
 class GpuCase {
  public:
   GpuCase(const Data& data, GpuLane& lane);
 
-  // As run() of support/run.h: poisoned outputs, guards, a workspace of exactly the bytes asked for.
+  // Runs the case like run() of support/run.h: outputs filled with NaN, guards, and a workspace of exactly the required
+  // bytes.
   Outcome run(const GpuRunOptions& options);
 
-  // Empty, or why the kernel refuses a pass of the case, or this one. That nothing is refused in the end is for
-  // choose_on_cuda_test.cpp.
+  // Returns why the kernel refuses a pass of the case, or the pass `only`; empty if it does not.
+  // choose_on_cuda_test.cpp checks that some kernel takes every case.
   std::string refusal(std::string_view kernel, std::optional<Pass> only = {}) const;
 
   const Attention& attention() const { return attention_; }
   ConstView d_o() const { return d_o_; }
 
-  // A tensor's twin on the GPU, uploaded as it is now.
+  // Copies a tensor with its present values to the GPU.
   View upload(const Tensor& tensor);
   void download(Tensor& tensor);
 

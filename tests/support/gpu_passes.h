@@ -1,5 +1,5 @@
-// Both passes of a case on the GPU with everything allocated beforehand, so that a launch only puts work on a stream:
-// for repetition, graphs and threads.
+// Both passes of a case on the GPU with all memory allocated in advance, so a launch only enqueues work. Used by tests
+// of repetition, graphs and threads.
 #pragma once
 
 #include <map>
@@ -41,7 +41,7 @@ class GpuPasses {
     execution_.workspace_bytes = bytes;
   }
 
-  // NaN in every output and in the workspace.
+  // Fills every output and the workspace with NaN.
   void poison() {
     for (auto& [name, buffer] : outputs_) buffer.fill(0x7fc0ffeeu, lane_.stream);
     if (workspace_.bytes() >= 4) workspace_.fill(0x7fc0ffeeu, lane_.stream);
@@ -64,14 +64,14 @@ class GpuPasses {
     backward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data), .d_o = d_o_}, gradients_, execution);
   }
 
-  // As launch_backward() gives it to a kernel, which takes workspace() with it.
+  // Returns the problem that launch_backward() passes to a kernel together with workspace().
   Problem backward_problem() const {
     return validate_backward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data), .d_o = d_o_}, gradients_,
                              execution_);
   }
   void* workspace() const { return execution_.workspace; }
 
-  // The bytes of every output by name, once the stream has come to its end.
+  // Waits for the stream, then returns the bytes of every output by name.
   std::map<std::string, std::vector<char>> outputs() const {
     std::map<std::string, std::vector<char>> all;
     for (const auto& [name, buffer] : outputs_) {

@@ -1,3 +1,4 @@
+// Runs hopper in fp32 on the grid and on given cases, and applies the exactness rule.
 #include "support/hopper_fp32.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@ std::string HopperFp32::refusal() const {
   return "this build has no kernel hopper";
 }
 
-// A backward needs both passes of the case.
+// Returns why hopper refuses the case. A backward requires both passes.
 std::string HopperFp32::refusal(const GpuCase& on_gpu) const {
   return pass_ == Pass::forward ? on_gpu.refusal("hopper", Pass::forward) : on_gpu.refusal("hopper");
 }
@@ -30,7 +31,8 @@ Results HopperFp32::reference(const Data& data) const {
   return pass_ == Pass::forward ? oracle_forward(data, 1) : oracle(data, 1);
 }
 
-// Empty, or what breaks the rule in most draws of values; one draw may favour `standard`.
+// Repeats a case with other random values. Returns what breaks the rule in most draws; empty if nothing does. A single
+// draw may favour `standard`.
 std::string HopperFp32::exactness_of_many(Case c, const GpuRunOptions& options, GpuLane& lane) const {
   Draws draws;
   bool drawn = false;
@@ -38,7 +40,7 @@ std::string HopperFp32::exactness_of_many(Case c, const GpuRunOptions& options, 
     ++c.seed;
     const Data data(c);
     GpuCase on_gpu(data, lane);
-    if (!refusal(on_gpu).empty()) continue;  // lengths are drawn too
+    if (!refusal(on_gpu).empty()) continue;  // other lengths are drawn too
     drawn = true;
     const Results beside = standard(on_gpu);
     draws.add(exactness_by_output(c, reference(data), beside, on_gpu.run(options).results));
@@ -59,7 +61,7 @@ std::string HopperFp32::examine(const Case& c, GpuLane& lane) const {
       if (!exactness(c, expected, beside, outcome.results).empty()) broken.push_back(options);
     }
   }
-  for (const GpuRunOptions& options : broken) text += exactness_of_many(c, options, lane);  // a case of its own each
+  for (const GpuRunOptions& options : broken) text += exactness_of_many(c, options, lane);
   return text.empty() ? text : describe(c) + "\n" + text;
 }
 

@@ -1,5 +1,5 @@
-// hopper in fp32, one pass of it, held to the exactness rule: over the grid's cases that it takes, and over cases that
-// it must take.
+// Tests one pass of hopper in fp32 by the exactness rule: on those cases of the grid that it supports, and on cases
+// that it must support.
 #pragma once
 
 #include <string>
@@ -12,14 +12,14 @@ namespace strobe::test {
 
 class HopperFp32 {
  public:
-  // runs: hopper's, each held to the rule.
+  // `runs` are the options of hopper's runs; the rule applies to each.
   HopperFp32(Pass pass, std::vector<GpuRunOptions> runs) : pass_(pass), runs_(std::move(runs)) {}
 
-  // Why hopper takes no fp32 on this card, or empty.
+  // Returns why hopper does not support fp32 on this GPU; empty if it does.
   std::string refusal() const;
 
   struct Examined {
-    int cases;  // fp32 ones of the grid that were selected
+    int cases;  // selected fp32 cases of the grid
     int taken;
   };
   Examined examine_grid() const;
@@ -36,7 +36,7 @@ class HopperFp32 {
   std::vector<GpuRunOptions> runs_;
 };
 
-// Skips where hopper does not take the pass in fp32.
+// Skips the test if hopper does not support the pass in fp32.
 template <Pass kPass>
 class HopperFp32Test : public GpuTest {
  protected:

@@ -1,4 +1,4 @@
-// Instruction sets that this machine has, and running under one of them by STROBE_CPU_ISA.
+// Lists this machine's instruction sets, and selects one through STROBE_CPU_ISA.
 #pragma once
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ inline std::vector<std::string> available_isas() {
   return list;
 }
 
-// Forces an instruction set until the end of the scope. Not while another thread calls the library.
+// Forces an instruction set until the end of the scope. No other thread may call the library meanwhile.
 class IsaScope {
  public:
   explicit IsaScope(const std::string& name) {

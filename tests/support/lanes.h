@@ -1,5 +1,5 @@
-// Runs a body for many cases on all cores of the host, each thread with a stream and GPU memory of its own: the float64
-// oracle is the slow part of a GPU test.
+// Runs a body for many cases on all cores of the host, because the float64 oracle is the slow part of a GPU test. Each
+// thread has its own stream and GPU memory.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace strobe::test {
 
-// body(lane, index) for each index in [0, count); its text, where not empty, is a failure. Returns all texts.
+// Calls body(lane, index) for each index in [0, count). A text that is not empty is a failure. Returns all texts.
 template <class Body>
 std::vector<std::string> over_lanes(std::int64_t count, Body&& body) {
   std::atomic<std::int64_t> next{0};

@@ -1,4 +1,5 @@
-// The tests' own random numbers (SplitMix64): the same on every machine and library, unlike <random>'s distributions.
+// Random numbers of the tests (SplitMix64). Unlike <random>'s distributions they are the same on every machine and
+// library.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Runs test cases by the public API and by the oracle.
+// Runs test cases through the public API and through the oracle.
 #include "support/run.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 namespace strobe::test {
 namespace {
 
-// A workspace of exactly the bytes asked for, with guards, holding NaN.
+// A workspace of exactly the required bytes, with guards, filled with NaN.
 struct Workspace {
   Workspace(const Attention& attention, Pass pass, Execution& execution) {
     bytes = workspace_bytes(attention, pass, execution);

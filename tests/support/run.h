@@ -11,12 +11,12 @@
 
 namespace strobe::test {
 
-// Everything the two passes write, in logical order [b][h][s][c]. dbias and dsinks are empty where not asked for.
+// All outputs of the two passes, in logical order [b][h][s][c]. dbias and dsinks are empty unless requested.
 struct Results {
   std::vector<double> o, lse, dq, dk, dv, dbias, dsinks;
 };
 
-// The members of Results by name, for loops over them.
+// The members of Results with their names, for loops.
 inline constexpr std::array<std::pair<const char*, std::vector<double> Results::*>, 7> kOutputs = {{
     {"O", &Results::o},
     {"LSE", &Results::lse},
@@ -30,16 +30,16 @@ inline constexpr std::array<std::pair<const char*, std::vector<double> Results::
 struct RunOptions {
   std::string_view kernel;
   int threads = 1;
-  bool own_workspace = false;  // exactly workspace_bytes, filled with NaN, guarded
+  bool own_workspace = false;  // a workspace of exactly workspace_bytes(), filled with NaN, with guards
 };
 
-// Outputs are NaN before each pass; backward reads the o and lse of this same run. Complaints: writes outside of the
-// outputs, writes to the inputs, a workspace overrun.
+// Results of a run. Outputs are NaN before each pass, and backward reads o and lse of the same run. Complaints: writes
+// outside of the outputs, changed inputs, a workspace overrun.
 struct Outcome {
   Results results;
   std::string complaint;
 
-  // Adds a line, none where `what` is empty.
+  // Adds a line; none if `what` is empty.
   void complain(std::string_view where, const std::string& what);
 };
 

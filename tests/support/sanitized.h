@@ -1,5 +1,4 @@
-// True in builds with AddressSanitizer or ThreadSanitizer. Tests that are long for the sake of values, not memory
-// errors or races, are shorter there.
+// True in builds with AddressSanitizer or ThreadSanitizer. There, tests that run long to cover many values are shorter.
 #pragma once
 
 namespace strobe::test {

@@ -1,4 +1,4 @@
-// A folder for one test's files, removed with it.
+// A folder for the files of one test, removed at its end.
 #pragma once
 
 #include <cstdlib>
@@ -30,7 +30,7 @@ class Scratch {
     const std::filesystem::directory_iterator all(path_);
     return static_cast<std::size_t>(std::distance(begin(all), end(all)));
   }
-  // A file that can be run.
+  // Writes an executable file.
   std::filesystem::path program(const std::string& name, const std::string& text) const {
     std::ofstream(path_ / name) << text;
     std::filesystem::permissions(path_ / name, std::filesystem::perms::owner_all);

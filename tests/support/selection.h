@@ -1,6 +1,6 @@
-// Which cases of the grid a run takes:
-//   STROBE_TEST_CASES=<n>      a subset of about n cases, spread over the grid
-//   STROBE_TEST_CASE=<index>   that case only
+// Selects the cases of the grid for a run:
+//   STROBE_TEST_CASES=<n>      about n cases, spread over the grid
+//   STROBE_TEST_CASE=<index>   one case
 #pragma once
 
 #include <algorithm>

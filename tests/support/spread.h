@@ -1,5 +1,5 @@
-// Data whose rows differ by many powers of two side by side, so that rows which share a scale in fp32 kernels on a GPU
-// do; arranged so that the outputs depend on the small ones.
+// Inputs with adjacent rows that differ by many powers of two. GPU kernels in which rows share an fp32 scale must
+// handle them. Outputs depend on the small rows.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace strobe::test {
 
-// value = change(tensor, row, value) for all elements of q, k, v and dO (0, 1, 2, 3).
+// Applies value = change(tensor, row, value) to all elements of q, k, v and dO (tensors 0, 1, 2, 3).
 template <class Change>
 void change_inputs(Data& data, Change&& change) {
   Tensor* const tensors[] = {&data.q, &data.k, &data.v, &data.d_o};
@@ -22,15 +22,15 @@ void change_inputs(Data& data, Change&& change) {
   data.remember();
 }
 
-// keys: large rows of K with probability 0, and small rows that share the probability. values: large rows of V with
-// almost no probability. rows: Q is smaller by the factor by which dO is larger, so both contribute equally to dK. all:
-// every row of every tensor has its own magnitude over 60 powers of two; some rows are zero.
+// keys: large rows of K have probability 0, small ones share the probability. values: large rows of V have almost no
+// probability. rows: Q is smaller by the factor by which dO is larger, so both contribute equally to dK. all: every row
+// of every tensor has a different magnitude, over 60 powers of two; some rows are zero.
 enum class Spread { keys, values, rows, all };
 
 inline constexpr std::array<std::pair<const char*, Spread>, 4> kSpreads = {
     {{"keys", Spread::keys}, {"values", Spread::values}, {"rows", Spread::rows}, {"all", Spread::all}}};
 
-// By so many powers of two; `all` has its own.
+// Changes the inputs by `powers` powers of two. `all` ignores `powers`.
 inline void spread(Data& data, Spread kind, int powers) {
   change_inputs(data, [&](int tensor, std::int64_t row, float value) -> float {
     const bool odd = row % 4 == 1;
@@ -50,7 +50,7 @@ inline void spread(Data& data, Spread kind, int powers) {
       case Spread::all: {
         if (row % 11 == 3) return 0;
         const int size = static_cast<int>((row * 23 + tensor * 7) % 61) - 40;
-        return std::ldexp(value, tensor == 0 ? size - 40 : size);  // scores up to the order of 1
+        return std::ldexp(value, tensor == 0 ? size - 40 : size);  // scores of the order of 1 at most
       }
     }
     return value;

@@ -1,4 +1,4 @@
-// Canaried memory of test tensors.
+// Memory of test tensors, with canaries.
 #include "support/tensor.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,8 @@ std::uint32_t poison_of(DType dtype) {
   return dtype == DType::fp32 ? 0x7fc0ffeeu : dtype == DType::fp16 ? 0x7e0fu : 0x7fcfu;
 }
 
-// Elements of `size` bytes with these bits. By copies of what is filled already: the longest loop of the tests.
+// Fills memory with elements of `size` bytes with these bits. Copies filled memory in growing steps, since this is the
+// longest loop of the tests.
 void fill(char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
   if (bytes == 0) return;
   std::memcpy(at, &bits, static_cast<std::size_t>(size));
@@ -55,12 +56,12 @@ bool filled(const char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t
 GuardedBuffer::GuardedBuffer(DType dtype, std::int64_t count, std::int64_t misalign) : dtype_(dtype), count_(count) {
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t reserve = kFront + kAlign + (misalign + count) * size;
-  // The start of a vector's memory is a multiple of 16 only, so the bytes to reserve depend on its address.
+  // A vector's memory begins at a multiple of 16 bytes only, so the bytes to reserve depend on its address.
   bytes_.reserve(static_cast<std::size_t>(reserve + kBack));
   const auto start = reinterpret_cast<std::uintptr_t>(bytes_.data());
   const std::int64_t to_line = static_cast<std::int64_t>((kAlign - start % kAlign) % kAlign);
 #ifdef STROBE_TEST_ADDRESS_SANITIZER
-  // Exact end: fill up from the front so that the data end where the allocation ends.
+  // Adjusts the front guard so that the data end exactly where the allocation ends.
   const std::int64_t front = reserve - count * size;
   (void)to_line;
 #else
@@ -86,7 +87,7 @@ void GuardedBuffer::own(const View& view) {
     }
   });
   std::sort(owned_.begin(), owned_.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  std::size_t joined = 0;  // spans before the one that later ones may still lengthen
+  std::size_t joined = 0;  // index of the last joined span, which later spans may extend
   for (const Span& span : owned_) {
     if (span.begin <= owned_[joined].end) {
       owned_[joined].end = std::max(owned_[joined].end, span.end);
@@ -97,7 +98,8 @@ void GuardedBuffer::own(const View& view) {
   owned_.resize(joined + 1);
 }
 
-// visit(begin, end) for the elements between those owned, guards included: indices from before 0 to past the last.
+// Calls visit(begin, end) for each gap between owned elements, guards included. Indices begin below 0 and end past the
+// last element.
 template <class Visit>
 void GuardedBuffer::for_each_gap(Visit&& visit) const {
   const auto size = static_cast<std::int64_t>(size_of(dtype_));
@@ -179,7 +181,7 @@ Tensor make_tensor(const TensorOptions& options) {
   switch (options.layout) {
     case Layout::bhsd: break;
     case Layout::bshd: stride = {rows * heads * d, d, heads * d, 1}; break;
-    case Layout::padded: {  // gaps after each row, each head and each batch; odd, so that rows are not aligned
+    case Layout::padded: {  // gaps after each row, each head and each batch; odd sizes, so rows are not aligned
       const std::int64_t row = d + 3;
       const std::int64_t head = rows * row + 5;
       stride = {heads * head + 7, head, row, 1};

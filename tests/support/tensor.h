@@ -1,6 +1,6 @@
-// Test tensors whose every byte outside the view's elements is a canary that reads as NaN: guards before and after,
-// gaps of strided layouts. A kernel that reads there spreads NaN; stray_write() finds one that writes there.
-// Under AddressSanitizer there is no guard behind: the last element ends the allocation.
+// Test tensors in which every byte outside the view's elements is a canary that reads as NaN: guards before and after,
+// and the gaps of strided layouts. A kernel that reads a canary spreads NaN; stray_write() finds a kernel that writes
+// one. Under AddressSanitizer there is no guard after the data: the last element ends the allocation.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ inline std::int64_t count_of(const Shape& shape) { return shape[0] * shape[1] * 
 // One allocation, which several views may share (packed QKV).
 class GuardedBuffer {
  public:
-  // `count` elements; the first is `misalign` elements past a multiple of 64 bytes. Nothing is allocated yet.
+  // Describes `count` elements; the first is `misalign` elements past a multiple of 64 bytes. Allocates nothing yet.
   GuardedBuffer(DType dtype, std::int64_t count, std::int64_t misalign);
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
@@ -28,20 +28,20 @@ class GuardedBuffer {
   void* data() { return first_; }
   const void* data() const { return first_; }
   DType dtype() const { return dtype_; }
-  // All bytes, guards included: what a copy on another device is made of.
+  // All bytes, guards included, for a copy on another device.
   std::vector<char>& bytes() { return bytes_; }
   const std::vector<char>& bytes() const { return bytes_; }
 
-  // Counts the elements of a view of this buffer as owned: those that a kernel may write. poison() comes next.
+  // Marks the elements of a view of this buffer as owned: a kernel may write them. Call poison() afterwards.
   void own(const View& view);
 
-  // Owned elements become a NaN of their own kind, all other bytes the canary.
+  // Fills owned elements with one kind of NaN and all other bytes with the canary.
   void poison();
   void remember() { memory_ = bytes_; }
 
-  // Empty, or which byte outside of the owned elements is no longer the canary.
+  // Describes the first changed byte outside of the owned elements; empty if there is none.
   std::string stray_write() const;
-  // Empty, or which byte differs from what remember() saw.
+  // Describes the first byte that differs from its value at remember(); empty if there is none.
   std::string changed() const;
 
  private:
@@ -54,7 +54,7 @@ class GuardedBuffer {
   DType dtype_;
   std::vector<char> bytes_;
   std::vector<char> memory_;
-  std::vector<Span> owned_;  // in order, apart from each other
+  std::vector<Span> owned_;  // sorted and disjoint
   char* first_ = nullptr;
   std::int64_t count_ = 0;
 };
@@ -70,11 +70,11 @@ struct Tensor {
   float at(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t c) const;
   void set(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t c, float value);
 
-  // Logical order [b][h][s][c], for comparison.
+  // Returns the elements in logical order [b][h][s][c], for comparison.
   std::vector<double> gather() const;
 };
 
-// Memory layout of a tensor. The expanded ones are for inputs only.
+// Memory layout of a tensor. Expanded layouts are for inputs only.
 enum class Layout { bhsd, bshd, padded, expanded_batch, expanded_heads, expanded_rows, expanded_last, expanded_all };
 inline constexpr Layout kLayouts[] = {Layout::bhsd,           Layout::bshd,           Layout::padded,
                                       Layout::expanded_batch, Layout::expanded_heads, Layout::expanded_rows,
@@ -90,10 +90,10 @@ struct TensorOptions {
 
 Tensor make_tensor(const TensorOptions& options);
 
-// Views of one buffer [B, S, sum of heads, D], one for each entry of `heads`: a fused projection of Q, K and V.
+// Returns views of one buffer [B, S, sum of heads, D], one per entry of `heads`: a fused projection of Q, K and V.
 std::vector<Tensor> make_fused(DType dtype, const Shape& shape, const std::vector<std::int64_t>& heads);
 
-// Calls visit(b, h, s, c) for every index, the last fastest.
+// Calls visit(b, h, s, c) for every index; the last one varies fastest.
 template <class Visit>
 void for_each(const Shape& shape, Visit&& visit) {
   for (std::int64_t b = 0; b < shape[0]; ++b)

@@ -8,8 +8,8 @@ from gpu_check.process import Ended, run, say, side_by_side
 
 FAMILIES = "*/GpuFamilies.*"
 CALLS = "GpuContract.NoRows*:GpuContract.Lengths*"  # cases that no family covers
-# Most tools take minutes to prepare cuBLAS's kernels. Races and barriers are checked only in our kernels. initcheck
-# must see every write, so it leaves out `standard` and `frugal`, which call cuBLAS.
+# Most tools take minutes to prepare cuBLAS's kernels, so races and barriers are checked only in strobe's kernels.
+# initcheck must see every write, so it skips `standard` and `frugal`, which call cuBLAS.
 OURS = ["--kernel-name", "kns=strobe"]
 WITHOUT_CUBLAS = "-*/standard_*:*/frugal_*"
 TOOLS = {
@@ -47,7 +47,7 @@ def run_shard(program, tool, folder, shard, suppressions, timeout):
 
 
 def judge(parts):
-    """Result of one tool's shards: ok if every shard ended well, found nothing and ran tests."""
+    """Returns the result of one tool's shards: ok if every shard ended normally, reported no error and ran tests."""
     summaries = [re.search(r"(?:ERROR|RACECHECK) SUMMARY: (.*)", part.output) for part in parts]
     tests = [re.search(r"\[  PASSED  \] (\d+) test", part.output) for part in parts]
     fine = [part.code == 0 and found and found[1].startswith("0 ") and passed and int(passed[1]) > 0

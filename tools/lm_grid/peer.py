@@ -149,7 +149,7 @@ class Peer:
             self.process = subprocess.Popen([python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         except OSError as error:
             raise PeerEnded(f"{python}: {error.strerror}; STROBE_PYTHON names an interpreter with torch")
-        self.receive()  # importing torch keeps a core busy for seconds, so measuring must wait
+        self.receive()  # importing torch keeps a core busy for seconds, so wait for its end before measuring
 
     def receive(self):
         line = self.process.stdout.readline()

@@ -1,5 +1,5 @@
 // Fits the estimate that chooses the Hopper forward's tiles for few heads (forward/estimate.h) to a table of measured
-// times. tools/fit-few-heads compiles and starts it. Prints how much slower than the fastest tiles the choices are:
+// times. tools/fit-few-heads compiles and starts it. Prints how much slower than the fastest tiles the chosen ones are:
 // with the library's constants, and with constants from a random search.
 #include <algorithm>
 #include <array>
@@ -83,8 +83,8 @@ Regret regret(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
   return result;
 }
 
-// The objective of the search: wrong choices, with large ones weighted most, plus a small term for the error of the
-// times.
+// The objective of the search: slowdowns by wrong choices, the large ones weighted most, plus a small term for the
+// error of the predicted times.
 double loss(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
   double sum = 0;
   for (const Cell& cell : cells) {
@@ -134,7 +134,8 @@ void show(const char* whose, const std::vector<Cell>& cells, const ForwardClocks
 
 }  // namespace
 
-// FILE [MOST]: fails if the library's constants are on average more than MOST times slower than the fastest tiles.
+// Arguments: FILE [MOST]. Fails if the tiles that the library's constants choose are on average more than MOST times
+// slower than the fastest ones.
 int main(int count, char** words) {
   const std::vector<Cell> cells = count > 1 ? read_cells(words[1]) : std::vector<Cell>{};
   if (cells.empty()) {

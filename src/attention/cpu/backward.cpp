@@ -1,10 +1,10 @@
-// flash2's backward pass on the CPU. For each group of units: prepare rows (delta = sum of dO * O; pack Q and dO unless
-// that needs too much memory), run one task per key block, which accumulates its dK and dV and adds to dQ, then write
-// dQ to the caller's rows. If each thread gets whole units (unit_tasks), it does all of that for one unit after the
-// other.
-// Ordered accumulation: tasks add to the dQ of a row block strictly in the order of their key blocks (`turn`),
-// whichever thread runs them. That needs five matmuls instead of the seven of a second pass, no atomics on data, and is
-// bitwise identical for any thread count.
+// flash2's backward pass on the CPU. For each group of units: prepare rows (delta = sum of dO * O; packed Q and dO
+// unless they need too much memory), run one task per key block, then write dQ. A key block's task accumulates its dK
+// and dV and adds to dQ. With unit_tasks each thread does all of that for whole units, one after the other.
+//
+// Ordered accumulation: tasks add to the dQ of a row block in the order of their key blocks (`turn`), whichever threads
+// run them. That needs five matmuls instead of the seven of a second pass, no atomics on data, and results are bitwise
+// identical for any number of threads.
 #include <thread>
 
 #include "attention/cpu/plan.h"
@@ -56,8 +56,8 @@ class Backward : BackwardTiles {
         rows.prepare(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
       });
       if (!pack_.fits()) return;
-      // Order by key block over all units: the first key blocks of a causal mask meet the most rows. Consecutive tasks
-      // belong to different units, so they seldom wait for each other's turn.
+      // Order by key block over all units, since the first key blocks of a causal mask have the most rows. Consecutive
+      // tasks belong to different units, so they seldom wait for each other's turn.
       if (bias_gradient_shared()) {
         const std::int64_t sets = sets_of_units();
         parallel_for(plan_.threads, sets * plan_.key_blocks, [&](int thread, std::int64_t task) {
@@ -158,7 +158,7 @@ class Backward : BackwardTiles {
     RowInfo& info = workspace_.info[block];
     const ScoreOptions options = score_options(problem_, unit.b);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
-    // Lanes past the last row are zeros, and 0 * infinity is NaN.
+    // Lanes past the last row contain zeros, and 0 * infinity is NaN.
     const bool isolate = (keys.odd || info.odd) && (problem_.masked() || problem_.has_bias || rows.count % isa_.n != 0);
     Range ranges[kMaxPanels];
     for (int p = 0; p < panels; ++p) {
@@ -194,8 +194,8 @@ class Backward : BackwardTiles {
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
 
-  // Computes dV += P^T dO and dK += dS^T Q. Consecutive M panels that meet the same row panels form one matmul. A row
-  // panel inside that range which did not fill its tile counts as zeros.
+  // Computes dV += P^T dO and dK += dS^T Q. Consecutive M panels that use the same row panels form one matmul. A row
+  // panel that did not fill its tile within that range counts as zeros.
   void add_key_gradients(BackwardScratch& s, const Range* ranges, int panels, int padded,
                          const Transposed& rows) const {
     const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };

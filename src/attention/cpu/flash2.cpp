@@ -1,4 +1,4 @@
-// Plan and launch of flash2 on the CPU.
+// Plan and launch of the kernel flash2 on the CPU.
 #include "attention/cpu/plan.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace strobe {
 
 namespace {
 
-// Panels of split floats cannot represent all values. Packing detects that, and the call is repeated with `whole`.
+// Split floats cannot represent all values. Packing detects such values, and the call is then repeated with `whole`.
 struct Flash2Launch {
   cpu::Plan plan, whole;
 

@@ -205,7 +205,7 @@ class Forward {
     }
   }
 
-  // Expects the Q rows of the whole block in s.rows.
+  // Initialises a panel's state. s.rows contains the Q rows of the whole block.
   void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, const PanelsOfBlock& panels, int p) {
     const RowPanel panel = panels.panel(p);
     const int n = panel.n, at = panels.first_lane(p), left = block.count - at;

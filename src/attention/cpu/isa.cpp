@@ -31,7 +31,7 @@ bool available(const Isa& table) {
   return false;
 }
 
-// fp32 panels hold every type. Panels of split floats are made only from fp32.
+// Returns whether a table's panels can hold a type: fp32 panels hold every type, split floats only fp32.
 bool serves(const Isa& table, DType dtype, Parts parts) {
   if (table.compute == DType::bf16) return dtype == DType::bf16;
   return table.parts == 1 || (dtype == DType::fp32 && parts == Parts::allowed);

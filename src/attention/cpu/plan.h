@@ -32,7 +32,7 @@ class Carver {
   std::size_t used_ = 0;
 };
 
-// A run of query rows of one unit, numbered g * q_length + i over the grouped heads g and rows i.
+// Consecutive query rows of one unit, numbered g * q_length + i over the grouped heads g and rows i.
 struct RowBlock {
   std::int64_t first;
   int count;
@@ -112,7 +112,8 @@ inline std::int64_t row_blocks_of(const Problem& problem, const Plan& plan, std:
   return ceil_div(problem.group * q_length, plan.block_rows);
 }
 
-// Long heads are cut one by one, so a block's rows are adjacent; short heads share blocks.
+// Returns a row block. Long heads are split separately, so a block's rows are adjacent in memory; short heads share
+// blocks.
 inline RowBlock row_block(const Problem& problem, const Plan& plan, std::int64_t q_length, std::int64_t index) {
   const std::int64_t rows = plan.block_rows;
   if (q_length >= rows) {
@@ -171,12 +172,12 @@ void query_rows(const Problem& problem, const Unit& unit, const ConstView& view,
 void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
               int padded, const void** rows);
 
-// Prefetches of a forward while it computes: a core gets only a few bytes per clock from uncached memory. Covers the
-// unit's output and the operands that its thread packs next. Returns nothing unless steps are software-pipelined, each
-// unit is a single row block, and all tensors have one shape with contiguous rows.
+// Returns the prefetches of a forward while it computes, since a core gets only a few bytes per clock from uncached
+// memory. They cover the unit's output and the operands that its thread packs next. Empty unless steps are
+// software-pipelined, each unit is a single row block, and all tensors have one shape with contiguous rows.
 std::optional<Soon> soon_wanted(const Problem& problem, const Plan& plan, std::int64_t unit_index);
 
-// Both passes return true if the plan's panels could represent the values. If not, discard their output.
+// Both passes return true if the plan's panels could represent all values. If not, the caller discards their output.
 std::size_t forward_workspace(const Problem& problem, const Plan& plan);
 bool forward(const Problem& problem, const Plan& plan, void* workspace);
 

@@ -1,5 +1,5 @@
 // Times Isa::multiply_n on one attention block: kRows keys by kSteps steps against kPanels panels of query lanes. As in
-// flash2, the left operand stays in L2 and one panel of the right operand in L1.
+// flash2, the left operand is in L2 and one panel of the right operand in L1.
 #include "attention/cpu/product_rate.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// LSE and delta of the rows: taken from the forward pass, or recomputed if their rounding would affect gradients.
+// Prepares rows for backward: LSE and delta from the forward pass, or recomputed if their rounding would affect
+// gradients.
 #include "attention/cpu/row_preparation.h"
 
 #include <algorithm>

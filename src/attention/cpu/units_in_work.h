@@ -12,7 +12,7 @@
 
 namespace strobe::cpu {
 
-// The unit of one thread (its slot).
+// The unit that one thread has begun; other threads steal its blocks.
 struct alignas(64) UnitInWork {
   std::int64_t unit;
   std::atomic<std::int64_t> next;  // next block to take; below 0 while begin() runs

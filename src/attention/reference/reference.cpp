@@ -77,7 +77,7 @@ Logit logit_of(const Problem& problem, const Pair& pair, double q_dot_k) {
   if (problem.softcap != 0) {
     const double inner = s / problem.softcap, cosine = std::cosh(inner);
     s = problem.softcap * std::tanh(inner);
-    slope = slope / cosine / cosine;  // 1 - tanh^2 would cancel
+    slope = slope / cosine / cosine;  // computing 1 - tanh^2 would cancel
   }
   if (problem.alibi_slopes) {
     const std::int64_t distance = std::abs(pair.i + pair.offset - pair.j);
@@ -170,7 +170,8 @@ Layout layout_of(const Problem& problem) {
   return layout;
 }
 
-// Threads for a unit with `pairs` (row, key) pairs: a small unit finishes before a second thread has started.
+// Returns the number of threads for a unit with `pairs` (row, key) pairs. A small unit gets one thread, since it ends
+// before a second thread starts.
 int team(const Problem& problem, std::int64_t pairs) {
   return pairs * (problem.d + problem.dv) < (1 << 15) ? 1 : std::max(1, problem.threads);
 }
@@ -221,7 +222,7 @@ void forward_rows(const Problem& problem, double* workspace, Write&& write) {
   }
 }
 
-// State of the rows of a unit in backward, [group][q_length] each.
+// Per-row state of a unit in backward, [group][q_length] each.
 struct RowFacts {
   double* q;    // [..][d]
   double* d_o;  // [..][dv]

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
-// Opens the CUDA runtime. cudnn-frontend opens it too, by its short name, and that finds a library which is already
-// open, even if the toolkit is outside the system's search path.
+// Opens the CUDA runtime. cudnn-frontend opens it later by its short name. That finds a library which is already open,
+// even if the toolkit is outside the system's search path.
 void open_cuda_runtime() {
   const std::string file = fmt::format("libcudart.so.{}", kCudaMajor);
   SharedLibrary({.files = {file, fmt::format("{}/{}", STROBE_CUDA_LIBRARY_DIR, file)},

@@ -1,8 +1,8 @@
-// Attention as oneDNN matmul and softmax primitives, with gradients. Query heads of one KV head are adjacent, so that
-// their rows form one matmul. With b = B * Hkv and r = G * Sq rows:
-// P [b, r, Sk] = softmax(scale * Q K^T + mask), O [b, r, D] = P V
-// dP = dO V^T, dS = softmax gradient, dQ = scale * dS K, dK = scale * dS^T Q, dV = P^T dO
-// All memory comes from the counting allocator, also oneDNN's scratchpad.
+// Attention as oneDNN matmul and softmax primitives, with gradients. Query heads of one KV head are adjacent, so their
+// rows form one matmul. With b = B * Hkv and r = G * Sq rows:
+//   P [b, r, Sk] = softmax(scale * Q K^T + mask), O [b, r, D] = P V
+//   dP = dO V^T, dS = softmax gradient, dQ = scale * dS K, dK = scale * dS^T Q, dV = P^T dO
+// All memory comes from the counting allocator, including oneDNN's scratchpad.
 #include "bench/onednn_peer.h"
 
 #include <omp.h>
@@ -30,7 +30,7 @@ memory::data_type type_of(DType dtype) {
                                 : memory::data_type::f16;
 }
 
-// The primitives of a case and their scratchpad size.
+// The primitives of a case and the size of their scratchpad.
 struct Plan {
   Plan(const Case& one, const dnnl::engine& engine) : one(one) {
     const std::int64_t b = one.batch * one.kv_heads, r = one.heads / one.kv_heads * one.seq_q;
@@ -181,7 +181,7 @@ class OnednnPeer : public Implementation {
     }
   }
 
-  // 0 if a row may use a key, else -inf; the same for all heads.
+  // Fills the mask: 0 if a row may use a key, else -inf. It is the same for all heads.
   void fill_mask(const Case& one) {
     float* row = mask_.as<float>();
     for (std::int64_t i = 0; i < one.heads / one.kv_heads * one.seq_q; ++i, row += one.seq_k) {

@@ -1,14 +1,14 @@
 // Named grids: the text files of sweeps/, installed in share/strobe/sweeps next to the program (in a build tree, a link
 // to the sources). Lines of a file:
-// "# ...": comment
-// "about TEXT": one-line description; once
-// "run FLAGS": how bench measures the grid, such as --time-limit 4; the command line overrides it
-// "peers NAME,...": torch-* implementations to add if Python has PyTorch; --impl replaces them; once
-// "common FLAGS": added to every later `cells`
-// "cells FLAGS": a block, the product of its lists; blocks run in order
-// Flags are those of `strobe sweep`, most of which take comma lists; a later flag replaces an earlier one of the same
-// name.
-// The text of a case (core/case_text.h) may stand before the flags of `common` and `cells`: b16 s512,1024 h32 d64 bf16.
+//   # ...             comment
+//   about TEXT        one-line description; once
+//   run FLAGS         how bench measures the grid, such as --time-limit 4; the command line overrides it
+//   peers NAME,...    torch-* implementations to add if Python has PyTorch; --impl replaces them; once
+//   common FLAGS      added to every later `cells`
+//   cells FLAGS       a block, the product of its lists; blocks run in order
+// Flags are those of `strobe sweep`, most of which take comma lists. A later flag replaces an earlier one of the same
+// name. The text of a case (core/case_text.h) may precede the flags of `common` and `cells`: b16 s512,1024 h32 d64
+// bf16.
 #pragma once
 
 #include <string>
@@ -33,7 +33,8 @@ Grid parse_grid(const std::string& name, std::string_view text);
 // share folder. Throws Error(invalid_argument) with the available names.
 Grid load_grid(const std::string& word, const std::string& program);
 
-// The text of a file NAME + suffix in share/ likewise, for `flag`: ".grid", ".limits".
+// Returns the text of the file WORD + suffix (".grid", ".limits") in the share folder, or of the path `word` if it has
+// a slash. Errors name `flag`.
 std::string read_sweep_file(const std::string& flag, const std::string& word, const std::string& suffix,
                             const std::string& program);
 

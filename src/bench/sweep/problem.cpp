@@ -1,4 +1,4 @@
-// Problems, their keys, and their partition into shares.
+// Problems, their keys, and their partition into shards.
 #include "bench/sweep/problem.h"
 
 #include <algorithm>

@@ -50,13 +50,13 @@ class ProblemList {
   std::unordered_map<std::string, std::size_t> places_;  // by configuration
 };
 
-// All problems once per launch, so that an interrupted sweep has complete grids.
+// Returns each problem once per launch. All first launches come first, so an interrupted sweep has complete grids.
 std::vector<Problem> launched(const std::vector<Problem>& problems, int launches);
 
 std::size_t count_cells(const std::vector<Problem>& problems);
 
-// Share `number` of `count` (1 is the first), in the order of `problems`. Greedy: by decreasing cost, each problem goes
-// to the least loaded share. Depends only on the problems, so that the nodes of a job array agree.
+// Returns shard `number` of `count` (1 is the first), in the order of `problems`. Greedy: by decreasing cost, each
+// problem goes to the least loaded shard. Depends only on the problems, so the nodes of a job array agree.
 std::vector<Problem> share_of(const std::vector<Problem>& problems, const StoppingRule& rule, int number, int count);
 
 // Rough time and memory of a cell, for dry runs, for the remaining time, and to partition a grid. No result depends on

@@ -1,5 +1,5 @@
-// Listens to the events of cli/bench/launches.h. Time counts for the implementation that the last step was about, so
-// that a slow one cannot use up the time of the others.
+// Reads the child's events (cli/bench/launches.h). Time counts for the implementation of the last step, so a slow
+// implementation cannot use up the time of the others.
 #include "bench/sweep/problem_runner.h"
 
 #include <algorithm>
@@ -91,8 +91,8 @@ bool ProblemRunner::can_lend(const ChildRun& state) {
   return true;
 }
 
-// Runs the child, with a relay to Python if needed. Python is reused unless this child failed or has an unanswered
-// question, whose answer the next child would read.
+// Runs the child, with a relay to Python if needed. Reuses Python unless this child failed or left a request
+// unanswered: the next child would read that answer.
 void ProblemRunner::run_child(ChildRun& state) {
   std::vector<std::string> command = command_for(state);
   ChildOptions options{.descriptors = {}, .longest_line = kMaxRowBytes};

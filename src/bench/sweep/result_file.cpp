@@ -1,4 +1,4 @@
-// POSIX: an advisory lock, positioned writes, fdatasync.
+// Writes and locks result files, with an advisory lock, positioned writes and fdatasync.
 #include "bench/sweep/result_file.h"
 
 #include <fcntl.h>

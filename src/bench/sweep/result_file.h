@@ -54,7 +54,7 @@ class ResultFile {
   std::int64_t torn_ = 0;
 };
 
-// One JSON file per cell, named as in the source reports' script, so that its plotting code finds them.
+// One JSON file per cell, with the names of the source reports' script, so its plotting code finds them.
 
 // "result_bs16_sl512_nh16_ed1024_Flash2_causal.json"; "..._causal_causal.json" with a causal mask.
 std::string source_file_name(const Json& config, const std::string& implementation);

@@ -1,4 +1,4 @@
-// `strobe bench`: flags to cases, cases through the runner, rows to a table and to the output file.
+// `strobe bench`: builds cases from flags, runs them, and writes the rows to a table and to the output file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -86,7 +86,7 @@ class Output {
   std::optional<AtomicFile> file_;
 };
 
-// Predicted time of the cases after number `at` over that of case `at`.
+// Returns the predicted time of all cases after number `at`, divided by that of case `at`.
 double later_over_this(const std::vector<bench::Case>& cases, std::size_t at, const BenchOptions& options) {
   const auto predicted = [&](const bench::Case& one) {
     return bench::predicted_seconds({one, options.one.implementations, {}}, options.how.run.rule);
@@ -96,7 +96,7 @@ double later_over_this(const std::vector<bench::Case>& cases, std::size_t at, co
   return later / predicted(cases[at]);
 }
 
-// State created once per run, after all input was validated.
+// State that is created once per run, after all input was validated.
 struct Prepared {
   bench::Ceilings ceilings;
   bench::RunRecord record;

@@ -1,5 +1,5 @@
-// Defaults are those of the source reports (32, 1024, 32, 2048, fp16). On a CPU, values that are not given are scaled
-// down.
+// Parses the flags of a case and fills in defaults: those of the source reports (batch 32, sequence 1024, 32 heads,
+// embedding 2048, fp16). On a CPU, defaults are scaled down.
 #include "cli/bench/case_options.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Window parse_window(std::string_view flag, std::string_view value) {
   try {
     return {parse_integer(flag, sides[0], -1, kMost), parse_integer(flag, sides[1], -1, kMost)};
   } catch (const Error&) {
-    refuse();  // with the whole value in the message
+    refuse();  // the error shows the whole value
   }
   return {};
 }

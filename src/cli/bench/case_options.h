@@ -44,7 +44,7 @@ struct Cases {
   std::vector<std::string> notes;  // notes for the reader, such as defaults that were scaled
 };
 
-// The execution place for a heading: "cpu, 2 threads" or "cuda, NVIDIA H200".
+// Returns the device for a heading: "cpu, 2 threads" or "cuda, NVIDIA H200".
 std::string place_of(const bench::Case& one);
 
 // Fills in the defaults. Throws Error(invalid_argument) if the number of heads does not divide the embedding.

@@ -62,7 +62,7 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
   return table.text();
 }
 
-// Minimum bytes transferred between memory and the processor in both directions.
+// Returns the least number of bytes that must move between memory and the processor.
 std::int64_t least_traffic(const bench::Case& one, Pass pass) {
   const bench::TensorBytes bytes = bench::tensor_bytes(one);
   return pass == Pass::forward ? bytes.forward() : bytes.forward() + bytes.backward_extra();

@@ -1,6 +1,6 @@
 // `strobe bench --launches N`: runs the same command in N processes, one after the other, and joins their rows in one
-// list. All samples of a process share its memory layout and its moment. Only several processes show how these differ,
-// and `strobe compare` needs that.
+// list. All samples of one process share its memory layout and run in the same minutes. Several processes show the
+// variation between launches, which `strobe compare` needs.
 #include "cli/bench/launches.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ struct Ended {
   std::string output;
 };
 
-// Runs this program again with our error output. The child ends with this process.
+// Runs this program again; the child inherits standard error and ends with this process.
 Ended run_self(const std::vector<std::string>& command) {
   Pipe output;
   const pid_t child = spawn(command, {.output = output.write.get(),

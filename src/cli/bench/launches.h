@@ -18,8 +18,8 @@ struct LaunchedRows {
   Json rows;  // list of all rows in launch order, each with "launch"
 };
 
-// Runs the same command N times, one process after the other. All samples of a process share its memory layout and its
-// moment; `strobe compare` needs several processes. `command` repeats the whole run and is in every row.
+// Runs the same command N times, one process after the other; `strobe compare` needs rows of several processes.
+// `command` repeats the whole run and is in every row.
 LaunchedRows run_launches(Arguments arguments, int launches, const std::string& command);
 
 // `strobe bench --events`: JSON lines on standard output, which `strobe sweep` reads (bench/sweep/problem_runner.h).

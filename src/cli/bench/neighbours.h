@@ -1,4 +1,4 @@
-// Notes for people on how other processes disturbed a measurement. Used by bench and lm bench.
+// Notes about other processes that disturbed a measurement. Used by bench and lm bench.
 #pragma once
 
 #include <fmt/format.h>

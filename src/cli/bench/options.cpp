@@ -1,4 +1,4 @@
-// Combines bench's flags and determines its cases.
+// Combines the flags of `bench` and determines its cases.
 #include "cli/bench/options.h"
 
 #include <algorithm>
@@ -16,14 +16,14 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // limit for a device or a wrong file
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // largest file of configurations
 
 std::string read_text(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     fail(ErrorCode::invalid_argument, "--cells {}: is a folder; valid: a file with a configuration a line", path);
   }
-  // Only the first of several launches could read a pipe, and opening it may block.
+  // Each launch reads the file again, so a pipe would be empty after the first; opening one may also block.
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
     fail(ErrorCode::invalid_argument, "--cells {}: is not a regular file; valid: a file with a configuration a line",
          path);

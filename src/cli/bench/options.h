@@ -30,8 +30,8 @@ struct BenchOptions {
 
 OptionTable make_table(BenchOptions& options);
 
-// The cases of the flags, or of the file `--cells`: each line has the text of a case (core/case_text.h), flags, or
-// both. The library has validated each of them.
+// Returns the cases of the flags, or of the file `--cells`. A line of the file has the text of a case
+// (core/case_text.h), flags, or both. The library has validated every case.
 Cases cases_of(const BenchOptions& options);
 
 // Reads a file of configurations. Each line has flags that describe one, in addition to those of the command line.

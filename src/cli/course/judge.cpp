@@ -30,8 +30,8 @@
 namespace strobe::cli {
 namespace {
 
-// Seconds between two checks for a signal and for the end of the program: while its standard output is open, and
-// afterwards.
+// Seconds between two checks for a signal and for the end of the program: first while its standard output is open, then
+// after it was closed.
 constexpr double kPollSeconds = 0.02, kQuietPollSeconds = 0.001;
 
 // Ends all processes of a judged program, including those that left its process group or session.
@@ -106,8 +106,8 @@ std::vector<solve::TestCase> cases_in(const std::string& folder, const std::stri
   return found;
 }
 
-// Runs the program and ends all of its processes; sets a verdict if it did not end well. A remembered signal ends it.
-// Waits for the program itself, not for the end of its standard output: a child of the program may hold that open.
+// Runs the program, ends all of its processes, and sets a verdict if it failed. A remembered signal ends it. Waits for
+// the program itself, not for the end of its standard output, which a child of the program may keep open.
 void run_program(const Judge& judge, const JudgeFolder& folder, Judged& judged) {
   const double begin = now_seconds();
   Child child({judge.program, folder.input(), folder.output()}, {.folder = folder.path()});
@@ -265,7 +265,7 @@ int run_cases_judge(Arguments arguments) {
   if (program.empty()) program = this_program().parent_path() / "hw4";
   constexpr const char* kEnded = "cases judge: ended by a signal; nothing was written";
   set_signal_message(kEnded);
-  remember_first_signal();  // the program and its folder are removed first
+  remember_first_signal();  // on a signal, first removes the program's processes and folder
   const JudgedProcesses processes;
   CaseFilesWatch files = watch_files(folders[0], cases);
   const Judge judge{folders[0], absolute_program(program), processes, files};

@@ -1,3 +1,4 @@
+// Creates and removes the working folder of a judged program, and detects changes of case files.
 #include "cli/course/judge_folder.h"
 
 #include <fcntl.h>

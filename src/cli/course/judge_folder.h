@@ -1,4 +1,4 @@
-// The working folder of a judged program, and the watch over the cases that it could change.
+// The working folder of a judged program, and detection of changes to the case files. judge.cpp uses it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,9 +11,9 @@ namespace strobe::cli {
 
 class JudgeFolder {
  public:
-  // Makes a folder of mode 0700 below TMPDIR, or /tmp, with a read-only copy of the problem. Neither path leads to the
-  // case's own folder. Stops copying when a signal is remembered (app/signals.h). Throws Error(runtime) with the
-  // system's reason if the folder or the copy cannot be made.
+  // Creates a folder of mode 0700 below TMPDIR, or /tmp, with a read-only copy of the problem. Neither path contains
+  // the path of the case folder. Stops copying when a signal is remembered (app/signals.h). Throws Error(runtime) with
+  // the system's reason if the folder or the copy cannot be made.
   explicit JudgeFolder(const std::string& problem);
   ~JudgeFolder();  // removes it with everything that the program wrote
   JudgeFolder(const JudgeFolder&) = delete;

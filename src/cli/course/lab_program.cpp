@@ -1,5 +1,5 @@
-// `strobe ladder` runs strobe-lab as a child; `strobe solve --rung` becomes it, so that it receives signals and sets
-// the exit code.
+// Runs strobe-lab. `strobe ladder` runs it as a child. `strobe solve --rung` replaces itself with it by exec, so
+// strobe-lab receives the signals and sets the exit code.
 #include "cli/course/lab_program.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Output lines of solve and hw4.
+// Formats the output lines of solve and hw4.
 #include "cli/course/solve_lines.h"
 
 #include <fmt/format.h>

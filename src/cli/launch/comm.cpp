@@ -1,5 +1,5 @@
-// `strobe comm`: measures how fast ranks exchange data. Outside of a job it starts the jobs itself; each rank then runs
-// this code again.
+// `strobe comm`: measures the rates of collectives. Outside of a job it starts the jobs itself; each rank of a job then
+// runs this code again.
 #include <stdlib.h>
 
 #include <algorithm>

@@ -35,7 +35,7 @@ constexpr double kKillDelay = 2;     // from SIGTERM to SIGKILL of a rank, and t
 constexpr int kPollPeriod = 100;     // milliseconds between two checks of the limits
 constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
 constexpr double kMpirunLimit = 10;  // seconds for mpirun to end after all ranks
-constexpr double kBlameWindow = 1;   // a killed mpirun is blamed for ranks that failed within this time before
+constexpr double kBlameWindow = 1;   // a killed mpirun is reported as the cause if ranks failed within this time before
 
 int make_memory_file(const char* name) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);
@@ -43,7 +43,7 @@ int make_memory_file(const char* name) {
   return descriptor;
 }
 
-// With MASTER_ADDR set by the user, rank 0 listens there itself.
+// If the user sets MASTER_ADDR, rank 0 listens there itself.
 std::optional<comm::Listener> make_master_listener() {
   if (getenv("MASTER_ADDR")) return std::nullopt;
   return std::optional<comm::Listener>(std::in_place, comm::kLoopback);
@@ -88,7 +88,7 @@ class RunningJob {
       if (lost_supervisors_) end_orphans();
       reap_orphans();
       if (mpirun_ < 0) {
-        while (handle_messages(0)) {  // ranks that mpirun waited for have sent all messages
+        while (handle_messages(0)) {  // mpirun has exited: handle all messages that are still queued
         }
         if (ended_ < job_.ranks) note_failure(kRuntimeFailure, mpirun_failure(), false);
       }
@@ -167,8 +167,8 @@ class RunningJob {
     }
   }
 
-  // Keeps the first failure, with one exception: ranks that end because of a peer (kRuntimeFailure) may report before
-  // that peer does.
+  // Keeps the first failure, with one exception. Ranks that end because a peer failed (kRuntimeFailure) may report
+  // before that peer does.
   void note_failure(int code, std::string why, bool returned) {
     const bool cause = end_.code == kRuntimeFailure && code != kRuntimeFailure && !asked_ && !mpirun_killed_;
     if (!end_.why.empty() && !cause) return;
@@ -182,7 +182,7 @@ class RunningJob {
 
   void allow_grace(double seconds) { ask_at_ = std::min(ask_at_, now_seconds() + job_.grace.value_or(seconds)); }
 
-  // A program may use SIGUSR1 and SIGUSR2 for its own purposes: they start no grace period.
+  // Forwards signals to the ranks. SIGUSR1 and SIGUSR2 start no grace period, since a program may use them itself.
   void pass_signals_on() {
     while (const int signal = signals_.next()) {
       supervisors_.signal_ranks(signal);
@@ -204,7 +204,7 @@ class RunningJob {
     if (now > ask_at_ + kKillDelay && mpirun_ > 0 && !supervisors_.any_connected()) kill(mpirun_, SIGKILL);
   }
 
-  // A stopped supervisor would delay its rank's output and the report of its end.
+  // Wakes the supervisors: a stopped one would delay its rank's output and the report of its end.
   void wake_supervisors() {
     const double now = now_seconds();
     if (now < wake_at_) return;

@@ -34,9 +34,9 @@ struct JobEnd {
   int lost_output = 0;    // errno of the first line of a rank that could not be written; 0: none
 };
 
-// Passes signals on to the ranks: SIGINT, SIGTERM, SIGHUP, SIGXCPU and SIGALRM end the job, SIGUSR1 and SIGUSR2 do so
-// only if a rank ends by them. Throws Error(unsupported) if there is no mpirun, Error(runtime) if a resource is
-// missing.
+// Runs a job to its end. Forwards signals to the ranks. SIGINT, SIGTERM, SIGHUP, SIGXCPU and SIGALRM end the job;
+// SIGUSR1 and SIGUSR2 end it only if a rank dies of them. Throws Error(unsupported) if there is no mpirun,
+// Error(runtime) if a resource is missing.
 JobEnd run_job(const Job& job);
 
 // The command line that runs a subcommand of strobe: the path of this program, followed by the words.

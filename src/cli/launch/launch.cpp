@@ -88,7 +88,7 @@ std::vector<std::string> command_of(const std::vector<std::string>& words, int r
   return own_command(words);
 }
 
-// False after bad input, or if a signal asked a rank to end: another start would end in the same way.
+// Returns false after bad input and after a signal that asked a rank to end: a restart would end the same way.
 bool is_worth_a_restart(const JobEnd& end) {
   return !end.returned || (end.code != kBadInput && !is_end_by_signal(end.code));
 }
@@ -110,7 +110,7 @@ class RestartDelay {
   double first_, next_;
 };
 
-// The signal that ended the pause; 0: none.
+// Waits, and returns the signal that ended the pause; 0: none.
 int pause_for(double seconds) {
   const SignalQueue signals;
   const double until = now_seconds() + seconds;

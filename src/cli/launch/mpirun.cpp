@@ -1,4 +1,5 @@
-// The preloaded library is embedded in this program, so a copy of the program needs no other file.
+// Prepares mpirun: folders, environment, command line. The preloaded library is embedded in this program, so a copy of
+// the program needs no other file.
 #include "cli/launch/mpirun.h"
 
 #include <fcntl.h>
@@ -43,7 +44,8 @@ extern "C" const char strobe_loopback_begin[], strobe_loopback_end[];
 namespace strobe::cli {
 namespace {
 
-// Reads a child's memory, as Open MPI's ranks read each other's. Containers often forbid it.
+// Returns whether a process may read a child's memory, as Open MPI's ranks read each other's. Containers often forbid
+// it.
 bool single_copy_works() {
   static volatile int value = 42;  // at the same address in the child
   Pipe ready;
@@ -84,7 +86,7 @@ int lock_folder(const std::string& path) {
   return -1;
 }
 
-// Tries three times: processes of the job that are about to end may add or remove files meanwhile.
+// Tries three times, since ending processes of the job may still add or remove files.
 void remove_folder(const std::filesystem::path& path) {
   std::error_code error;
   for (int tries = 0; tries < 3; ++tries) {
@@ -183,7 +185,7 @@ LockedFolder::LockedFolder(const std::filesystem::path& base) {
     lock_ = lock_folder(name);
     const int error = errno;
     if (lock_ >= 0) path_ = name;
-    if (lock_ >= 0 || error == ENOENT) continue;  // a launcher that cleans up was faster
+    if (lock_ >= 0 || error == ENOENT) continue;  // another launcher removed it first
     remove_folder(name);
     if (error == EWOULDBLOCK) continue;
     fail(ErrorCode::runtime, "launch: {}: {}", printable_value(name), std::strerror(error));

@@ -74,7 +74,7 @@ class Lines {
   bool ended_ = false;
 };
 
-// The rank's process group. The mutex keeps signals and waitpid() apart: the pid cannot be reused before waitpid().
+// The rank's process group. The mutex orders signals before waitpid(): until waitpid() the pid cannot be reused.
 class RankProcess {
  public:
   explicit RankProcess(pid_t pid) : pid_(pid) {}
@@ -107,9 +107,9 @@ void obey_launcher(int launcher, const std::shared_ptr<RankProcess>& rank) {
   }).detach();
 }
 
-// Restricts the rank to its share of the cores if there is at least one per rank. Otherwise the scheduler places the
-// ranks, which exchanges large vectors faster, and STROBE_THREADS is 1. The supervisor keeps all cores of the job,
-// where CoresOfParent (measure/quiet.h) finds them.
+// Restricts the rank to its share of the cores if there is at least one per rank. Otherwise STROBE_THREADS is 1 and the
+// scheduler places the ranks, which makes exchanges of large vectors faster. The supervisor keeps all cores of the job,
+// so CoresOfParent (measure/quiet.h) can find them.
 void keep_to_own_cores(const comm::World& world) {
   const std::vector<int> cores = allowed_cores();
   const auto size = static_cast<std::size_t>(world.size), rank = static_cast<std::size_t>(world.rank);

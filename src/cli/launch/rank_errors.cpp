@@ -1,5 +1,5 @@
-// The launcher's unnamed file, with one line per rank: "2 --steps x: ...". Ranks are on the same host and open it
-// through /proc.
+// Collects errors of ranks in an unnamed file of the launcher, one line per rank: "2 --steps x: ...". Ranks run on the
+// same host and open the file through /proc.
 #include "cli/launch/rank_errors.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
-// SOCK_SEQPACKET keeps messages apart. Every length is checked; a longer message counts as malformed.
+// Messages over a SOCK_SEQPACKET socket, which keeps message boundaries. Every length is checked; a longer message
+// counts as malformed.
 #include "cli/launch/socket.h"
 
 #include <signal.h>

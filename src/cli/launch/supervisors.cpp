@@ -1,3 +1,4 @@
+// Accepts, authenticates and polls the supervisors of a job's ranks.
 #include "cli/launch/supervisors.h"
 
 #include <fcntl.h>
@@ -71,7 +72,7 @@ void Supervisors::accept_pending() {
     }
     pending_.push_back({.socket = socket, .until = now_seconds() + kIntroductionLimit});
     if (pending_.size() <= static_cast<std::size_t>(ranks_) + kSpareConnections) continue;
-    close(pending_.front().socket);  // silent for the longest time
+    close(pending_.front().socket);  // the connection that has been silent longest
     pending_.erase(pending_.begin());
   }
 }

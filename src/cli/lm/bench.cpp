@@ -1,4 +1,4 @@
-// `strobe lm bench`: measures the cells that flags describe; prints a table and writes the output file.
+// `strobe lm bench`: measures the cells that the flags describe, prints a table and writes the output file.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Parses the flags of `strobe lm bench` and combines them to cells.
 #include "cli/lm/bench_options.h"
 
 #include <fmt/format.h>
@@ -48,7 +49,7 @@ std::vector<std::string> parse_strategies(std::string_view flag, std::string_vie
   return parse_list(flag, value, [&](auto of, auto name) { return parse_word(of, name, lm::strategy_names()); });
 }
 
-// Refuses the kernel as the library would, but before anything is measured.
+// Refuses an attention kernel before anything is measured, with the library's reason.
 void check_attention(const std::string& kernel, Device device) {
   const std::vector<std::string> names = kernel_names(device);
   if (kernel.empty() || std::find(names.begin(), names.end(), kernel) != names.end()) return;

@@ -1,3 +1,4 @@
+// `strobe lm bench --ddp`: measures every gradient exchange on all ranks and writes the rows.
 #include "cli/lm/bench_ranks.h"
 
 #include <fmt/format.h>
@@ -81,7 +82,7 @@ ParallelRow one_process_row(comm::Communicator& ranks, const RanksBench& bench, 
   return row;
 }
 
-// FLOPs of one row.
+// Returns the FLOPs of all steps of one row.
 double flops_of_all_steps(const LmBenchCell& cell) {
   return (cell.one.warmup + cell.one.steps) * lm::flops_of(cell.one);
 }
@@ -98,7 +99,7 @@ std::vector<ParallelRow> measured(comm::Communicator& ranks, const RanksBench& b
     print_aside(line_of(rows.back()));  // printed even if a later row fails
     forecast.done(flops_of_all_steps(cell), seconds);
   };
-  add(one_process_row(ranks, bench, index), 0);  // its time predicts nothing about the exchanges
+  add(one_process_row(ranks, bench, index), 0);  // a time of one process does not predict those of the exchanges
   for (const lm::ParallelOptions& exchange : bench.exchanges) {
     if (const std::string lacking = lm::lacking_memory(ranks, cell.one); !lacking.empty()) {
       add({.cell = &cell, .exchange = exchange, .ranks = {}, .error = lacking}, 0);
@@ -158,7 +159,7 @@ int measure_and_write(comm::Communicator& ranks, const RanksBench& bench) {
   if (std::none_of(rows.begin(), rows.end(), [](const ParallelRow& row) { return row.error.empty(); })) {
     return complain_that_none_fits("lm bench", options.output);
   }
-  set_signal_message("lm bench: ended by a signal");  // with some or all of it written
+  set_signal_message("lm bench: ended by a signal");  // the output may be partly or completely written
   file->commit(document(rows, ranks.size()));
   if (trace) trace->commit(trace_of(rows));
   print(fmt::format("written: {}{}\n", options.output, trace ? ", " + options.trace : ""));

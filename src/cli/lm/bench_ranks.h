@@ -32,7 +32,8 @@ double mean_of(const lm::ParallelTimes& rank, double lm::ParallelStep::*part);
 std::size_t optimizer_bytes(const ParallelRow& row);
 lm::ParallelMemory memory_of(const ParallelRow& row);
 
-// The row of the same cell with this strategy ("": one process); null: not measured, or it does not fit.
+// Returns the row of the same cell with this strategy ("": one process). Returns null if it was not measured or does
+// not fit.
 const ParallelRow* find(const ParallelRow& row, const std::vector<ParallelRow>& rows, std::string_view strategy);
 
 // Compared with one process and with `naive`; empty unless both were measured.

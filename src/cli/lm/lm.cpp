@@ -1,4 +1,4 @@
-// `strobe lm COMMAND`: finds the command.
+// `strobe lm COMMAND`: finds the command and runs it.
 #include "cli/verbs.h"
 
 #include <string>

@@ -1,4 +1,5 @@
-// `strobe lm memory`: measures the memory of each cell's two passes; writes tables, JSON and a picture.
+// `strobe lm memory`: measures the memory of the forward pass and of the step of each cell; writes tables, JSON and a
+// page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -143,7 +144,7 @@ Json table_json(const std::vector<MemoryCell>& cells) {
 
 int run_lm_memory(Arguments arguments) {
   LmBenchOptions options = default_lm_bench_options();
-  options.warmups = {1};  // timed steps: the fewest that distinguish recomputation modes
+  options.warmups = {1};  // timed steps: the least number that distinguishes recomputation modes
   options.steps = 3;
   std::string output = "lm_memory_result.json", page = "lm_memory.html", svg;
   OptionTable table;
@@ -161,7 +162,7 @@ int run_lm_memory(Arguments arguments) {
   check_apart("--svg", svg, "--page", page);
   check_default(output, "lm_memory_result.json", "\"environment\"");
   check_default(page, "lm_memory.html", "<title>Strobe");
-  const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // refuse early
+  const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // refuses unusable paths before measuring
   std::optional<AtomicFile> svg_trial;
   if (!svg.empty()) svg_trial.emplace(svg, "--svg");
   set_signal_message("lm memory: ended by a signal; nothing was written");

@@ -1,3 +1,4 @@
+// Tables of `strobe lm memory` for people.
 #include "cli/lm/memory_text.h"
 
 #include <fmt/format.h>
@@ -39,7 +40,7 @@ struct Group {
   int count = 0;
 };
 
-// The largest allocations and tensors, grouped over layers. The run's tensors replace its allocation.
+// Returns the largest allocations and tensors, grouped over layers. Tensors inside the run's allocation replace it.
 std::vector<Group> largest(const lm::MemoryTimeline& timeline) {
   std::map<std::string, Group> groups;
   const auto add = [&](const lm::Life& life) {

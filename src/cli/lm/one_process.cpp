@@ -1,4 +1,5 @@
-// The child prints one line of JSON after each step and one at the end: {"times": ...} or {"oom": "..."}.
+// Measures training steps in one child process. The child prints one line of JSON per step, and one at the end:
+// {"times": ...} or {"oom": "..."}.
 #include "cli/lm/one_process.h"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kTurn = 5;  // seconds that advance() waits: each wakes the other ranks once
+constexpr double kTurn = 5;  // seconds that advance() waits at most; each return wakes the other ranks once
 
 std::vector<std::string> child_command(Arguments arguments, std::size_t cell, int threads) {
   std::vector<std::string> words{this_program().string(), "lm", "bench"};
@@ -40,7 +41,7 @@ int run_as_one_process(const LmBenchOptions& options) {
   try {
     const lm::ParallelTimes times = lm::time_lone_step(one, [] { print_line(Json::object({{"step", true}})); });
     print_line(Json::object({{"times", lm::to_json(times)}}));
-  } catch (const Error& error) {  // the whole batch may not fit even if its shares do
+  } catch (const Error& error) {  // the whole batch may not fit even if each rank's share does
     if (error.code() != ErrorCode::out_of_memory) throw;
     print_line(Json::object({{"oom", error.what()}}));
   }

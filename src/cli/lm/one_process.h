@@ -1,5 +1,5 @@
-// The row `one process` of `strobe lm bench --ddp`. A child of rank 0 takes the steps, while all ranks sleep: threads,
-// cores, libraries and memory are those of `lm bench` without --ddp.
+// The row `one process` of `strobe lm bench --ddp`. A child of rank 0 takes the steps while all ranks sleep. Its
+// threads, cores, libraries and memory are the same as in `lm bench` without --ddp.
 #pragma once
 
 #include <cstddef>

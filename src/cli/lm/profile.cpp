@@ -81,7 +81,7 @@ int run_lm_profile(Arguments arguments) {
   check_apart("--trace", trace, "--output", options.output);
   check_default(options.output, "lm_profile_result.json", "\"environment\"");
   check_default(trace, "lm_profile_trace.json", "\"traceEvents\"");
-  const AtomicFile trial(options.output, "--output"), trace_trial(trace, "--trace");  // refuse early
+  const AtomicFile trial(options.output, "--output"), trace_trial(trace, "--trace");  // fail before measuring
   set_signal_message("lm profile: ended by a signal; nothing was written");
   std::vector<lm::NamedProfile> profiles;
   Json rows = Json::array();

@@ -1,3 +1,4 @@
+// Formats a profile as tables and as JSON.
 #include "cli/lm/profile_text.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Joins ranks, checks their agreement, and parses the flags of a gradient exchange.
 #include "cli/lm/ranks.h"
 
 #include <fmt/format.h>
@@ -98,13 +99,13 @@ int end_together(comm::Communicator& ranks, const std::function<int()>& work) {
   } catch (const comm::AgreedRefusal& refusal) {
     if (!report_to_launcher(refusal.what()) && ranks.rank() == 0) complain(refusal.what());
   }
-  ranks.barrier();  // prints the line before mpirun ends the job at the first exit code
+  ranks.barrier();  // the line is printed before mpirun ends the job because of the first exit code
   return kBadInput;
 }
 
 void take_gpu(const comm::Communicator& ranks, Device device) {
   if (device != Device::cuda) return;
-  const int gpus = gpu_count();  // not the inventory, which would create a context of every rank on the first GPU
+  const int gpus = gpu_count();  // the full inventory would create one context per rank on the first GPU
   if (gpus == 0) fail(ErrorCode::unsupported, "--device cuda: {}; valid: cpu", gpu_inventory().reason);
   use_gpu(comm::gpu_of(ranks.world(), gpus));
 }

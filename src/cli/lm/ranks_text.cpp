@@ -1,3 +1,4 @@
+// Tables and JSON rows of `strobe lm bench --ddp`.
 #include "cli/lm/bench_ranks.h"
 
 #include <fmt/format.h>
@@ -93,7 +94,7 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
   return table.text() + notes + flat_note(*of_cell[0], rows);
 }
 
-// For rows that were measured.
+// Exchange table of the rows that were measured.
 std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
   TextTable table;
   table.add_column("strategy", TextTable::Align::left);

@@ -1,3 +1,4 @@
+// Parses the flags of a model's size.
 #include "cli/lm/shape_options.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Converts between tokens and text.
 #include "cli/lm/text.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// `strobe lm train`: converts flags to settings, takes the steps with checkpoints and validation, prints a sample.
+// `strobe lm train`: builds settings from flags, trains with checkpoints and validation, prints a sample.
 #include <fmt/format.h>
 
 #include <memory>
@@ -154,7 +154,7 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
   if (folder) {
     const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
     if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
-    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // a restart now resumes from the newest checkpoint
+    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from here on a restart resumes from the newest checkpoint
     print(settings_table(begin, flags, threads, ranks));
     print(note_lines(begin.notes));
   }

@@ -1,3 +1,4 @@
+// Prepares a training run: new or resumed, with its folder, settings and validation data.
 #include "cli/lm/train.h"
 
 #include <fmt/format.h>
@@ -55,7 +56,7 @@ std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm
   return file;
 }
 
-// Refuses a number of steps below those already taken.
+// Refuses a number of steps that is below the number already taken.
 void check_steps(const lm::Settings& settings, const lm::Progress& progress) {
   if (settings.steps >= progress.step) return;
   fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint is that of step {}; valid: that many or more",
@@ -133,7 +134,7 @@ TrainBegin told_begin(const TrainFlags& flags, const lm::TokenFile& data, const 
   return begin;
 }
 
-// A file that differs between hosts would give ranks different batches.
+// Requires the same validation data on all ranks: hosts with different files would give ranks different batches.
 void check_validation(const TrainBegin& begin, comm::Communicator& ranks) {
   const lm::DataIdentity identity = begin.validation ? lm::identity_of(*begin.validation) : lm::DataIdentity{};
   comm::check_same_facts(ranks, Json::object({{"tokens of --val-data", identity.tokens},

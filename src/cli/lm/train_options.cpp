@@ -1,3 +1,4 @@
+// Parses the flags of `strobe lm train`, and compares them with the settings of a checkpoint.
 #include "cli/lm/train_options.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ namespace strobe::cli {
 namespace {
 
 constexpr IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
-constexpr double kFall = 10;  // ratio of the peak learning rate to that of the last step
+constexpr double kFall = 10;  // peak learning rate divided by that of the last step
 constexpr std::int64_t kMostWarmup = 100;
 
 void add_settings(OptionTable& table, TrainFlags& flags) {
@@ -40,8 +41,8 @@ void expect_same(std::string_view key, const std::string& given, const std::stri
 
 bool is_rate(std::string_view key) { return key == "lr" || key == "lr_min" || key == "clip"; }
 
-// --resume repeats the run bit for bit and refuses changes except of steps. --resume=STEP branches off at a checkpoint,
-// where change_rates() applies --lr, --lr-min and --clip.
+// --resume repeats the run bit for bit and refuses every change except that of steps. --resume=STEP branches off at a
+// checkpoint; there change_rates() applies --lr, --lr-min and --clip.
 void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
     if (!flags.settings.has(field.key) || field.key == "steps") continue;
@@ -143,7 +144,7 @@ Device device_of(const TrainFlags& flags) {
 
 namespace {
 
-// Settings from the flags and their defaults, not yet checked.
+// Returns the settings that the flags and their defaults give, before validation.
 lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
   lm::Settings settings;
   lm::ModelShape base = lm::shape_of(flags.shape.size.value_or("tiny"));

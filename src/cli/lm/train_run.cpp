@@ -1,3 +1,4 @@
+// The training loop of `strobe lm train`: steps, log lines, checkpoints, validation and signals.
 #include "cli/lm/train.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// `strobe plan --check`: compares measured steps with the formulas of a plan.
 #include "cli/plan/machine.h"
 
 #include <fmt/format.h>
@@ -62,7 +63,7 @@ void check_step(const MeasuredStep& step, const lm::Machine& machine, std::vecto
   const auto add = [&](const char* figure, const std::optional<double>& seconds, double predicted) {
     if (seconds) checked.push_back({step.title, figure, 1e3 * *seconds, 1e3 * predicted});
   };
-  const bool again = step.shared.one.recompute != lm::Recompute::none;  // forward partly runs twice; plans ignore that
+  const bool again = step.shared.one.recompute != lm::Recompute::none;  // plans do not model a second forward
   add("forward ms", step.phases.forward, time.forward);
   if (!again) add("backward ms", step.phases.backward, time.backward);
   add("update ms", step.phases.update, time.update);

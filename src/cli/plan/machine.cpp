@@ -1,3 +1,4 @@
+// Determines the machine of a plan from its name, result files, measurements and flags.
 #include "cli/plan/machine.h"
 
 #include <fmt/format.h>

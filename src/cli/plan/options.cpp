@@ -1,4 +1,4 @@
-// Parses flags to meshes. The number of devices determines the dimensions that a flag leaves out.
+// Parses the flags of a mesh. The number of devices determines the dimensions that no flag gives.
 #include "cli/plan/options.h"
 
 #include <fmt/format.h>

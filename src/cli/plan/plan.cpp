@@ -1,5 +1,5 @@
-// `strobe plan`: converts flags to steps on meshes; writes each step's memory and time to tables, the output file and
-// charts.
+// `strobe plan`: builds training steps on device meshes from flags. Writes the memory and time of each step to tables,
+// the output file and charts.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -34,8 +34,8 @@ constexpr const char* kPlanIntroduction =
     "  strobe plan --size xl --machine h200 --mesh tensor=5 --devices 40,80,160\n"
     "  strobe plan --machine here --comm comm.jsonl --check lm_bench_result.json,comm.jsonl\n\n";
 
-// On a device of this machine: the predicted workspace of one operation. On any other device: the workspace of matmuls
-// on any GPU.
+// Returns the workspace of one operation: predicted on a device of this machine, else the workspace that cuBLAS matmuls
+// use on any GPU.
 std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
   if (options.machine.name != "here" || options.network != lm::Network::decoder) return ops::kWorkspaceBytes;
   one.place = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu,

@@ -1,3 +1,4 @@
+// Reads measured steps and collectives from result files.
 #include "cli/plan/steps.h"
 
 #include <fmt/format.h>
@@ -74,7 +75,7 @@ MeasuredStep lone_step(const Json& row) {
   return step;
 }
 
-// Treats each rank as a device with its share of the batch. A sharded strategy splits over all ranks.
+// Treats each rank as a device with its share of the batch. A sharded strategy shards over all ranks.
 void take_exchange(const Json& row, MeasuredStep& step) {
   const std::int64_t ranks = whole_number(row, "ranks", 1 << 20);
   const lm::Strategy& strategy = lm::strategy_of(row.at("strategy").as_string());
@@ -95,7 +96,8 @@ void take_exchange(const Json& row, MeasuredStep& step) {
   }
   step.title += ", " + counted(ranks, "rank");
   if (ranks == 1) return;
-  // Reproduces the row's number of buckets. The small increase keeps rounding from adding a bucket.
+  // Choose the bucket size that yields the row's number of buckets. A small increase keeps rounding from adding a
+  // bucket.
   const auto calls = static_cast<double>(whole_number(row, "buckets", 1 << 20));
   step.bucket_bytes = (1 + 1e-9) * sizeof(float) * static_cast<double>(lm::parameter_count(one.shape)) / calls;
   // If the whole exchange was overlapped, there is no exposed time to compare.

@@ -1,4 +1,4 @@
-// `strobe report FILES...`: combines result files into one page with tables and pictures.
+// `strobe report FILES...`: combines result files into one page with tables and charts.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -30,7 +30,7 @@ constexpr const char* kReportIntroduction =
     "whole; files that no report wrote are neither replaced nor removed. FILE.html gets only the page.\n\n"
     "  strobe report results.jsonl --output report\n\n";
 
-// One SVG per chart and filter setting. A chart with several views is drawn in its first, which shows most.
+// One SVG per chart and filter setting. If a chart has several views, draws the first, which shows most.
 std::vector<std::pair<std::string, std::string>> charts_of(const std::vector<report::Figure>& figures) {
   std::set<std::string> names;
   std::vector<std::pair<std::string, std::string>> charts;

@@ -1,4 +1,4 @@
-// Uses plain writes and syncs each row: a row takes seconds to measure.
+// Writes and replaces result files. Rows take seconds to measure, so each one is written and synced by itself.
 #include "cli/report/row_file.h"
 
 #include <fcntl.h>

@@ -22,8 +22,8 @@ class RowFile {
   // For --output. Throws Error(invalid_argument) if a file cannot be written there, the path is a symbolic link, or
   // strobe did not write the file or a document next to it.
   // Devices such as /dev/stdout are written to. The first measured row creates the file, so an earlier exit leaves no
-  // empty file. With Begin::anew that row replaces an earlier file and removes the documents of this title next to it,
-  // which show other rows. With Begin::at_the_end the earlier rows stay.
+  // empty file. By default that row replaces an earlier file and removes the documents of this title next to it, which
+  // show older rows. With Begin::at_the_end the earlier rows stay.
   RowFile(std::string path, std::string title, Begin begin = Begin::anew);
 
   // `row` has no end of line. Both throw Error(runtime) if the write fails.

@@ -1,4 +1,5 @@
-// Keeps flags as text and expands them as text; bench's parser reads every combination.
+// Parses the flags of `strobe sweep`. Keeps bench's flags as text and expands them as text; bench's parser reads every
+// combination.
 #include "cli/sweep/options.h"
 
 #include <algorithm>
@@ -44,7 +45,7 @@ void add_run_flags(OptionTable& table, GivenFlags& flags) {
   }
 }
 
-// Words of a grid may override earlier ones of it.
+// Parses the words of a grid. Later words may override earlier ones.
 void parse_words(const OptionTable& table, const std::vector<std::string>& words) {
   const std::vector<std::string_view> views(words.begin(), words.end());
   table.parse(views, OptionTable::Again::replaces);

@@ -1,4 +1,4 @@
-// Shared by all MPI calls: types, errors, and polling until a request is done.
+// Helpers of all MPI calls: types, errors, and polling until requests are done.
 #include <mpi.h>
 #include <sched.h>
 #include <time.h>
@@ -13,8 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Backoff between two tests of a request. A test that moves bytes takes long. Several short ones mean that a peer is
-// late, so the core is left to other threads.
+// Backoff between two tests of a request. A test that moves data takes long. After several short tests the peer is
+// late, so the thread yields the core.
 class Patience {
  public:
   void after_test() {

@@ -1,5 +1,5 @@
-// Collectives on Open MPI. It uses non-blocking calls polled by MPI_Test: a rank whose peer is lost can stop, and calls
-// make progress because the communicator's thread does nothing else.
+// Collectives on Open MPI, as non-blocking calls polled by MPI_Test, so a rank whose peer is lost can stop. Calls make
+// progress without another thread, because the communicator's thread polls all the time.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -17,13 +17,13 @@
 namespace strobe::comm {
 namespace {
 
-constexpr std::int64_t kRingBytes = 1 << 17;  // from this size on, reductions use Ring instead of MPI's
+constexpr std::int64_t kRingBytes = 1 << 17;  // bytes from which reductions use Ring instead of MPI's algorithm
 
 // One rank's view of the job, gathered on all ranks.
 struct RankView {
   int size = 0;  // ranks according to the launcher's variables; 0: unknown
   char host[256] = "";
-  char network[256] = "";  // network namespace of the running kernel: ranks in the same one share loopback
+  char network[256] = "";  // network namespace and boot id: ranks with the same value share a loopback interface
 };
 
 std::string network_identity() {
@@ -34,15 +34,15 @@ std::string network_identity() {
   return boot + " " + space;
 }
 
-// torchrun starts no MPI job: to MPI, every process is a job of one rank.
+// torchrun starts no MPI job, so MPI sees every process as a job of one rank.
 const char* way_to_start(const World& world) {
   if (world.launcher != kTorchrun) return "start all with the mpirun of the same MPI";
   return "RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT (torchrun) serve engine nccl only; start ranks of "
          "engine mpi with strobe launch or mpirun";
 }
 
-// Compares the launcher's size with MPI's, which is authoritative. A rank with another size would end early, and the
-// others would wait for it. Sets world.one_host.
+// Throws unless all ranks have the size that MPI reports. Otherwise a rank with another size would end early while the
+// others wait for it. Sets world.one_host.
 void compare_ranks(World& world, int size) {
   RankView own;
   own.size = size;
@@ -108,7 +108,7 @@ class MpiEngine final : public Engine {
   void finish() override { MPI_Finalize(); }
 
  private:
-  // Calls body(first, count) for chunks that MPI can count, until one is abandoned.
+  // Calls body(first, count) for chunks that fit MPI's int counts. Stops when one is abandoned.
   template <class Body>
   void in_chunks(std::int64_t count, Body body) const {
     for (std::int64_t first = 0; first < count; first += chunk_) {
@@ -137,7 +137,7 @@ class MpiEngine final : public Engine {
     });
   }
 
-  // Sets counts and displacements of all shares. Returns false if MPI cannot count them.
+  // Sets counts and displacements of all shares. Returns false if they do not fit MPI's int counts.
   bool shares_of(std::int64_t total) {
     if (total > chunk_) return false;
     counts_.clear();

@@ -1,6 +1,6 @@
-// In step k, rank r sends the partial sum of share r - k - 1 to rank r + 1. It adds its data to the partial sum of
-// share r - k - 2, which it receives from rank r - 1. After size - 1 steps it has share r. A sum runs in rank order
-// from the share's rank on, so it has the same bits every time.
+// Ring reduce-scatter. In step k, rank r sends the partial sum of share r - k - 1 to rank r + 1. It receives the
+// partial sum of share r - k - 2 from rank r - 1 and adds its own data. After size - 1 steps it has the sum of share r.
+// Each sum runs in a fixed rank order, so results are bitwise reproducible.
 #include "comm/mpi/ring.h"
 
 #include <algorithm>
@@ -81,7 +81,7 @@ bool Ring::exchange(const Exchange& step, const Stopped& stopped) {
   return true;
 }
 
-// place(share) is the buffer in which the sum of a share accumulates.
+// place(share) returns the buffer that accumulates the sum of a share.
 template <class Place>
 bool Ring::reduce(const Elements& in, Place place, const Stopped& stopped) {
   const auto share_at = [&](int index) { return (index % size_ + size_) % size_; };

@@ -1,5 +1,5 @@
-// Collectives on NCCL: one rank per GPU, on the engine's stream. The host waits for each call, so that a handle means
-// the same for every engine.
+// Collectives on NCCL: one rank per GPU, on the engine's stream. The host waits for the end of each call, so done() and
+// wait() mean the same as with other engines.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <sched.h>
@@ -53,7 +53,7 @@ class NcclEngine final : public Engine {
   }
 
   ~NcclEngine() override {
-    if (comm_) ncclCommAbort(comm_);  // if finish() was not called: abort does not wait for lost ranks
+    if (comm_) ncclCommAbort(comm_);  // reached if finish() was not called: abort does not wait for lost ranks
   }
 
   bool takes_gpu_memory() const override { return true; }
@@ -79,7 +79,8 @@ class NcclEngine final : public Engine {
   void finish() override { check(ncclCommDestroy(std::exchange(comm_, nullptr)), "ncclCommDestroy"); }
 
  private:
-  // Copies host memory to the GPU and back. Used for the few words on which ranks agree, not for speed.
+  // Runs a collective on host memory through a GPU buffer. Only small exchanges use it, such as settings that ranks
+  // compare.
   void run_on_copies(const Collective& collective, const Stopped& stopped) {
     const Elements &in = collective.in, &out = collective.out;
     const GpuBuffer gpu_in(static_cast<std::size_t>(in.bytes()) + 8),

@@ -1,3 +1,4 @@
+// Reads and writes the headers of safetensors files.
 #include "lm/data/safetensors.h"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ std::int64_t element_bytes(std::string_view dtype) {
   return 0;
 }
 
-// Returns false if the size does not fit in 63 bits.
+// Computes the tensor's size. Returns false if it does not fit in 63 bits.
 bool bytes_of(const StoredTensor& tensor, std::int64_t& bytes) {
   bytes = element_bytes(tensor.dtype);
   for (const std::int64_t size : tensor.shape) {

@@ -1,3 +1,4 @@
+// Maps data files, checks their tokens, and computes the order of windows.
 #include "lm/data/token_file.h"
 
 #include <algorithm>
@@ -65,7 +66,7 @@ std::uint32_t TokenFile::at(std::int64_t index) const {
   return token;
 }
 
-// first_byte: a multiple of 4.
+// Scans the uint16 words of a chunk in pairs. `first_byte` is a multiple of 4.
 TokenFile::Scan TokenFile::scan_chunk(std::size_t first_byte, std::size_t bytes) const {
   const std::string_view chunk = file_.text().substr(first_byte, bytes);
   Scan scan{.checksum = crc32(chunk)};
@@ -83,7 +84,7 @@ TokenFile::Scan TokenFile::scan_chunk(std::size_t first_byte, std::size_t bytes)
     std::memcpy(&pair, chunk.data() + i * sizeof(pair), sizeof(pair));
     add(pair);
   }
-  std::uint32_t last = 0;  // the last uint16 of the file may have no partner
+  std::uint32_t last = 0;  // the file may have an odd number of uint16 words; the missing one counts as 0
   std::memcpy(&last, chunk.data() + pairs * sizeof(last), chunk.size() % sizeof(last));
   add(last);
   scan.largest_even = even;
@@ -113,11 +114,11 @@ const TokenFile::Scan& TokenFile::scan() const {
   return scan_.emplace(whole);
 }
 
-// If uint32 tokens are read as uint16, low and high halves of tokens alternate, and the vocabulary keeps the high
-// halves near 0.
+// Detects uint32 tokens that are read as uint16. Then low and high halves of tokens alternate, and the high halves are
+// near 0 because the vocabulary is small.
 void TokenFile::check_width(std::int64_t vocabulary) const {
-  constexpr std::int64_t kFewest = 16;         // words; fewer prove nothing
-  constexpr std::uint32_t kTimesLarger = 256;  // uint16 tokens of the two parities differ far less
+  constexpr std::int64_t kFewest = 16;         // words; fewer are no evidence
+  constexpr std::uint32_t kTimesLarger = 256;  // largest even word / largest odd word; smaller for uint16 tokens
   if (format_ != DataFormat::tokens) return;
   if (vocabulary > kUint16Tokens) {
     fail(

@@ -44,7 +44,7 @@ class TokenFile {
   std::uint32_t checksum() const { return scan().checksum; }  // CRC-32 of the file
 
  private:
-  // Result of one pass over the whole file, computed on first use.
+  // Result of one pass over the whole file, computed on first use and kept.
   struct Scan {
     std::uint32_t checksum = 0;
     // The fields below are set for tokens only, not for text.

@@ -1,3 +1,4 @@
+// Exchanges gradients bucket by bucket during or after backward, and runs AdamW on this rank's share.
 #include "lm/data_parallel/data_parallel.h"
 
 #include <algorithm>
@@ -70,7 +71,7 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
 DataParallel::~DataParallel() {
   if (calls_.empty()) return;
   if (std::uncaught_exceptions() > exceptions_) communicator_.abort("an error of its own, which its line tells");
-  try {  // calls wait for this object's events, up to their timeout
+  try {  // pending calls refer to this object's events, so wait for them, up to their timeout
     if (replica_.stream) replica_.stream->synchronize();
   } catch (const Error&) {
   }
@@ -93,7 +94,7 @@ comm::Elements DataParallel::placed(float* data, std::int64_t count) const {
 }
 
 void DataParallel::begin() {
-  if (replica_.stream) replica_.stream->synchronize();  // the values come from work on the stream
+  if (replica_.stream) replica_.stream->synchronize();  // work on the stream writes the initial values
   communicator_.broadcast(placed(replica_.values, replica_.count));
   state_.clear();
   record_ = {};
@@ -190,8 +191,8 @@ void DataParallel::wait_for_sums() {
   for (const Group& group : groups_) group.sums.wait();
 }
 
-// Every rank computes the norm of the whole gradient from the same sums, so all ranks clip and skip alike. An infinity
-// or a NaN of one rank reaches the sums of all ranks.
+// Computes the gradient norm and the clipping factor. All ranks use the same sums, so all clip and skip alike. An
+// infinity or a NaN of one rank reaches the sums of all ranks.
 void DataParallel::limit(ops::Update update) {
   if (strategy_.updates != Updates::scattered_share) {
     update_.write(0, &update, sizeof update);
@@ -215,7 +216,7 @@ void DataParallel::gather_values() {
   for (const comm::Pending& call : calls_) call.wait();
 }
 
-// One thread runs the calls sequentially, so their times do not overlap.
+// Computes the times of the step's calls. One thread runs them sequentially, so they do not overlap.
 void DataParallel::measure_calls() {
   record_.optimizer = record_.update_ended - record_.update_began;
   for (std::size_t i = 0; i < calls_.size(); ++i) {

@@ -1,6 +1,6 @@
 // Ranks that train one set of parameters, each on its share of the batch. They exchange gradients as the strategy
-// defines, during or after backward; then AdamW updates this rank's share. Knows memory and tensors, but not what
-// computed the gradients: parallel_model.h combines it with Model.
+// defines, during or after backward; then AdamW updates this rank's share. Works on memory and tensors, independently
+// of the model; parallel_model.h combines it with Model.
 #pragma once
 
 #include <cstdint>
@@ -40,11 +40,11 @@ struct ParallelEvent {
 struct ParallelCall {
   comm::Kind kind = comm::Kind::all_reduce;
   std::int64_t bucket = -1;  // -1: the sum of squares for the norm
-  std::int64_t bytes = 0;    // size of the exchanged vector
+  std::int64_t bytes = 0;    // bytes of the vector that is exchanged
   comm::CallTimes times{};
 };
 
-// Calls of one step as this rank measured them.
+// Calls of one step, as measured on this rank.
 struct StepRecord {
   std::int64_t calls = 0, bytes = 0;                              // totals of all_calls
   double hidden = 0, exposed = 0;                                 // seconds of calls before and after backward ended
@@ -75,16 +75,16 @@ class DataParallel {
   // Broadcasts rank 0's values, including frozen ones, and sets the optimizer state to zero.
   void begin();
 
-  // Each step calls, in this order, ready for each use of each tensor as soon as backward has finished it (on CUDA: has
-  // queued its gradient on the stream), and then finish. All ranks use the same order. finish clips the mean gradient
-  // to the norm `clip` (0: no clipping).
+  // Each step calls ready, then finish. It calls ready once per use of each tensor, as soon as backward has computed
+  // the use's gradient (on CUDA: has queued it on the stream). The order is the same on all ranks. finish clips the
+  // mean gradient to the norm `clip` (0: no clipping).
   void ready(std::size_t tensor);
   ParallelUpdate finish(const ops::AdamW& adamw, double clip, Overflow overflow = Overflow::applied);
 
   double mean_of_ranks(double value);
 
   // AdamW's moments of the elements from `first` on; 0 for frozen parameters. A read is collective and returns the
-  // complete range on every rank. A write takes the complete range, of which each rank keeps its share.
+  // complete range on every rank. A write takes the complete range, and each rank keeps its share.
   enum class Average { mean, variance };
   void read_average(Average which, std::int64_t first, std::span<float> out);
   void write_average(Average which, std::int64_t first, std::span<const float> in);
@@ -96,9 +96,9 @@ class DataParallel {
 
  private:
   struct Group {                                // state of one bucket
-    std::int64_t own_first = 0, own_count = 0;  // range of the run that this rank updates
+    std::int64_t own_first = 0, own_count = 0;  // range of the replica's elements that this rank updates
     std::int64_t state_first = 0;               // offset of its moments
-    int left = 0;                               // uses that backward has not reached
+    int left = 0;                               // uses whose gradients backward has not computed yet
     bool started = false;
     comm::Pending sums;
     std::unique_ptr<GpuEvent> ready;  // CUDA: its gradients are computed

@@ -1,3 +1,4 @@
+// Times training steps on ranks, and writes their traces.
 #include "lm/data_parallel/parallel_bench.h"
 
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ StepOptions bench_step(const BenchCase& one, std::int64_t step) {
   return {.adamw = {.rate = 1e-4, .step = step}, .clip = one.clip, .needs_norm = false};
 }
 
-// `take` receives the number of the step. Steps after the warm-up count.
+// Runs the warm-up and timed steps. `take` receives the number of the step.
 void run_steps(const BenchCase& one, ParallelTimes& times, const std::function<OneStep(std::int64_t)>& take) {
   for (std::int64_t step = 1; step <= one.warmup + one.steps; ++step) {
     const OneStep taken = take(step);
@@ -128,18 +129,18 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
 
 namespace {
 
-constexpr int kPhaseWarmup = 2;  // a phase runs directly, then is captured, then replayed
+constexpr int kPhaseWarmup = 2;  // a phase runs directly, is then captured, then replayed
 
 OneStep timed_lone_step(Model& model, PhaseWatch& watch, const std::function<double()>& take) {
   watch.begin_step();
   const double begin = watch.step_began(), loss = take(), end = now_seconds();
-  if (model.stream()) return {{.whole = end - begin}, loss};  // time_lone_phases measures the phases
+  if (model.stream()) return {{.whole = end - begin}, loss};  // time_lone_phases() measures the phases
   const double backward = watch.began(Phase::backward), update = watch.began(Phase::update);
   return {{.whole = end - begin, .forward = backward - begin, .backward = update - backward, .optimizer = end - update},
           loss};
 }
 
-// On CUDA a step is one graph. Its phases are timed in additional steps, as many as were timed whole.
+// On CUDA a step is one graph, so its phases are timed in additional steps, as many as were timed as a whole.
 void time_lone_phases(Model& model, std::vector<ParallelStep>& steps, const std::function<void()>& after_step) {
   std::vector<GpuEvent> events(4);
   const auto take = [&] {
@@ -169,7 +170,7 @@ ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& 
   const AllocationCounter& counter = allocator_of(model.stream());
   times.memory.after_init = counter.statistics().current;
   PhaseWatch watch(model.stream());
-  if (!model.stream()) model.record(&watch);  // the recorder would see a graph only during capture
+  if (!model.stream()) model.record(&watch);  // on CUDA the recorder would only see the capture of the graph
   run_steps(one, times, [&](std::int64_t) {
     const std::int64_t skipped = model.loss_scale().skipped;
     OneStep taken = timed_lone_step(model, watch, [&] { return pass.run(); });

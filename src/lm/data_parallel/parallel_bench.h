@@ -14,7 +14,7 @@
 
 namespace strobe::lm {
 
-// One step on one rank, in seconds. hidden overlaps with backward; the other fields are disjoint parts of whole.
+// One step on one rank, in seconds. `hidden` overlaps with backward; the other fields are disjoint parts of `whole`.
 struct ParallelStep {
   double whole = 0, forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
 };
@@ -44,20 +44,21 @@ struct ParallelTimes {
   std::int64_t skipped = 0;           // fp16: skipped steps because the gradient overflowed
 };
 
-// Describes the device memory that is missing if all ranks that share a device run the case, by the prediction for one
-// process; empty if it fits. Collective: all ranks call it before any of them allocates, and all get the same text.
+// Returns text about the missing device memory if the ranks that share a device do not fit in it; empty if they fit.
+// Uses the prediction for one process. Collective: all ranks call it before any of them allocates, and all get the same
+// text.
 std::string lacking_memory(comm::Communicator& communicator, const BenchCase& one);
 
-// Every rank takes its rows of the case's batch. A step begins when all ranks have reached it. Throws Error if the
-// model cannot be distributed (parallel_model.h), and Error(out_of_memory).
+// Times the step on all ranks. Every rank takes its rows of the case's batch, and a step begins when all ranks have
+// reached it. Throws Error if the model cannot be distributed (parallel_model.h), and Error(out_of_memory).
 ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
                                  const ParallelOptions& exchange);
 
-// Runs the whole batch in this process with the memory and threads of time_step (step_bench.h). Throws
+// Times the step on the whole batch in this process, with the memory and threads of time_step (step_bench.h). Throws
 // Error(out_of_memory).
 ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step);
 
-// Format in which ranks exchange times.
+// Conversion of times to the JSON that ranks exchange, and back.
 Json to_json(const ParallelTimes& times);
 ParallelTimes parallel_times_from(const Json& json);
 
@@ -69,8 +70,8 @@ struct TracedStep {
   std::vector<std::vector<ParallelSpan>> ranks;
 };
 
-// Writes one process per rank, with one track each for steps, computing and communication. Steps follow one another;
-// within a step, time 0 of every rank is the barrier at its start.
+// Returns a trace with one process per rank and one track each for steps, computing and communication. Steps follow one
+// another. Time 0 of a step is the barrier at its start, on every rank.
 Json parallel_trace_json(std::span<const TracedStep> steps);
 
 }  // namespace strobe::lm

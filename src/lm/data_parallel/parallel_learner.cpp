@@ -1,3 +1,4 @@
+// The training backend of one rank.
 #include "lm/data_parallel/parallel_learner.h"
 
 #include <vector>

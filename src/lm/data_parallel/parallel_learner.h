@@ -1,4 +1,4 @@
-// One rank of a training run: a model on its rows of every batch, and its share of the optimizer state.
+// Training backend of one rank: a model on the rank's rows of every batch, and the rank's share of the optimizer state.
 #pragma once
 
 #include "lm/data_parallel/parallel_model.h"

@@ -1,3 +1,4 @@
+// Combines a model with the gradient exchange of DataParallel.
 #include "lm/data_parallel/parallel_model.h"
 
 #include <algorithm>
@@ -80,8 +81,8 @@ StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* t
   const std::int64_t first = first_token();
   const bool is_scaled = model_.dtype() == DType::fp16;
   LossScale loss_scale = model_.loss_scale();
-  // A rank averages over fewer tokens than the whole batch has. Dividing the scale by the number of ranks makes its
-  // gradients as large as in one process, so they overflow in the same cases.
+  // A rank averages over 1 / size of the tokens, so its gradients are `size` times as large as the whole batch's.
+  // Dividing the loss scale by the number of ranks makes overflow occur in the same cases as in one process.
   const double scale = is_scaled ? loss_scale.scale / communicator_.size() : 1;
   ops::AdamW adamw = options.adamw;
   adamw.gradient_scale = 1 / scale;

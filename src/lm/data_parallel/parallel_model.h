@@ -1,4 +1,4 @@
-// Model on several ranks: each rank has its share of the batch, and all take the same steps.
+// A model on several ranks: each rank computes its share of the batch, and all ranks take the same steps.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ struct ParallelModelOptions {
 
 class ParallelModel {
  public:
-  // model: has OptimizerMemory::outside and a rank's share of the batch, and must outlive this object. Its loss scale
+  // `model` has OptimizerMemory::outside and a rank's share of the batch, and must outlive this object. Its loss scale
   // (fp16) must be equal on all ranks. Training begins with rank 0's values. Throws Error(invalid_argument) for a model
-  // with optimizer state, and for names of unknown parameters.
+  // with optimizer state, and for unknown parameter names.
   ParallelModel(Model& model, comm::Communicator& communicator, const ParallelModelOptions& options);
   ~ParallelModel();
   ParallelModel(const ParallelModel&) = delete;
@@ -33,8 +33,9 @@ class ParallelModel {
 
   void begin();  // broadcasts rank 0's values; clears the optimizer state
 
-  // tokens and targets: [ranks * model.batch(), context], equal on all ranks; each rank takes its rows. Loss and norm
-  // are those of the whole batch. In fp16 all ranks skip a step if the gradient of one rank overflows.
+  // Takes one training step. tokens and targets: [ranks * model.batch(), context], equal on all ranks; each rank reads
+  // its rows. Loss and norm are those of the whole batch. In fp16 all ranks skip the step if the gradient of any rank
+  // overflows.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
   // Returns the mean loss of the first `counted` tokens of the whole batch.

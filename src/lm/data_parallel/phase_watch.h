@@ -13,8 +13,8 @@
 
 namespace strobe::lm {
 
-// Records when the phases of a step began and the memory held at the end of backward. On CUDA the host runs ahead of
-// the GPU, so events measure the phases relative to the host's clock at the start of the step.
+// Records the time at which each phase of a step began, and the memory held at the end of backward. On CUDA the host
+// runs ahead of the GPU, so events measure the phases relative to the host's clock at the start of the step.
 class PhaseWatch : public Recorder {
  public:
   explicit PhaseWatch(const GpuStream* stream) : stream_(stream) {

@@ -15,7 +15,7 @@ enum class Grouping { each, all, buckets };  // one call per parameter, one in t
 enum class Start { after_backward, when_ready };
 enum class Updates {
   all,             // every rank updates every parameter
-  share,           // gradients are all-reduced; a rank updates its share of each group; then values are all-gathered
+  share,           // ZeRO-1: all-reduces gradients, updates a share of each group, all-gathers values
   scattered_share  // like share, but gradients are reduce-scattered: a rank receives only the sums of its share
 };
 
@@ -26,29 +26,30 @@ struct Strategy {
   Updates updates;
 };
 
-// naive, flat, overlap, bucketed, sharded, sharded-overlap, sharded-rs.
+// The strategies naive, flat, overlap, bucketed, sharded, sharded-overlap and sharded-rs.
 std::span<const Strategy> strategies();
 std::vector<std::string> strategy_names();
-// Throws Error(invalid_argument) with the valid names.
+// Returns the strategy of this name. Throws Error(invalid_argument) with the valid names.
 const Strategy& strategy_of(std::string_view name);
 
 // --- buckets: gradients that one call exchanges ----------------------------------------------------------------------
 
-// A parameter as a range of one run of memory. Tensors are in the order in which a forward pass first uses them.
+// A parameter as a range of the contiguous memory that all tensors share, in the order in which a forward pass first
+// uses them.
 struct Tensor {
   std::int64_t first = 0, count = 0;
-  int uses = 1;         // 2: tied; its gradient is final after both uses have added theirs
+  int uses = 1;         // 2 for a tied parameter: its gradient is final after both uses have been added
   bool frozen = false;  // neither exchanged nor updated
 };
 
 struct Bucket {
-  std::vector<std::size_t> tensors;   // table indices, descending: the order in which backward ends
+  std::vector<std::size_t> tensors;   // table indices, descending: the order in which backward completes them
   std::int64_t first = 0, count = 0;  // contiguous elements
 };
 
-// Returns the buckets in the order in which backward completes them. Grouping::buckets: each has at most bucket_bytes
-// of fp32, except that a larger tensor gets its own bucket. Gradients are never copied, so any bucket, even with
-// Grouping::all, ends before a tensor that is frozen or not adjacent.
+// Returns the buckets in the order in which backward completes them. With Grouping::buckets each has at most
+// bucket_bytes of fp32; a larger tensor gets its own bucket. Gradients are never copied, so a bucket is contiguous: it
+// ends before a frozen tensor or a gap, even with Grouping::all.
 std::vector<Bucket> buckets_of(std::span<const Tensor> tensors, Grouping grouping, std::int64_t bucket_bytes);
 
 }  // namespace strobe::lm

@@ -1,3 +1,4 @@
+// Forward and backward of the toy model.
 #include "lm/data_parallel/toy_mlp.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Trains a model on ranks and in one process, and compares the two.
 #include "lm/data_parallel/verify.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct NamedRun {
   std::int64_t first, count;
 };
 
-// Returns the maximum, with a NaN as infinity.
+// Returns the maximum; a NaN counts as infinity.
 double larger(double most, double value) {
   return std::isnan(value) ? std::numeric_limits<double>::infinity() : std::max(most, value);
 }
@@ -61,7 +62,7 @@ std::int64_t ranks_that_differ(comm::Communicator& communicator, const std::vect
   return differs;
 }
 
-// Returns the strategy with the same sums in which every rank updates everything; empty if `strategy` is that one.
+// Returns the strategy with the same sums in which every rank updates all parameters; empty if `strategy` is that one.
 std::optional<Strategy> unsharded_of(const Strategy& strategy) {
   if (strategy.updates == Updates::all) return {};
   return strategy_of(strategy.grouping == Grouping::all ? "flat" : "bucketed");

@@ -16,8 +16,8 @@
 
 namespace strobe::lm {
 
-// Largest accepted relative differences. For a gradient near 0, rounding decides the sign of AdamW's step. For this
-// reason only losses are bounded in lower precision.
+// Largest accepted relative differences. Where a gradient is near 0, rounding decides the sign of AdamW's step, so in
+// lower precision only losses are bounded.
 struct VerifyBounds {
   double losses;
   std::optional<double> weights;  // bound of the parameters, relative to the parameter's norm; none: not bounded

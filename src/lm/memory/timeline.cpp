@@ -1,3 +1,4 @@
+// Records allocations and tensor lifetimes per operation, and measures the memory of one step.
 #include "lm/memory/timeline.h"
 
 #include <algorithm>
@@ -117,7 +118,7 @@ void MemoryRecorder::watch(Model& model) {
 void MemoryRecorder::on(const AllocationEvent& event) {
   const int now = static_cast<int>(timeline_.operations.size()) - 1;
   if (event.kind == AllocationEvent::Kind::free) {
-    std::size_t end = pointers_.size();  // search backwards: mostly the last allocation is freed first
+    std::size_t end = pointers_.size();  // search backwards: the last allocation is usually freed first
     while (end > 0 && pointers_[end - 1] != event.pointer) --end;
     for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two if attention has a share of a workspace
       Life& life = timeline_.allocations[end - 1];
@@ -222,7 +223,7 @@ MemoryTimeline MemoryRecorder::finish() {
   return std::move(timeline_);
 }
 
-// Runs in time linear in lifetimes plus operations.
+// Adds the tensors' bytes to each moment, in time linear in the number of tensors plus operations.
 void MemoryRecorder::add_tensors_to_moments() {
   std::vector<ByCategory> begun(timeline_.moments.size()), ended(timeline_.moments.size() + 1);  // bytes
   for (const Life& life : timeline_.tensors) {
@@ -264,7 +265,7 @@ MemoryFigures measure_memory(const BenchCase& one) {
   figures.timeline = recorder.finish();
   figures.counted = counter.statistics().peak - before;
   const std::size_t left = on_gpu ? current_gpu_info().memory_free_bytes : 0;
-  if (left < free) figures.driver = free - left;  // otherwise another process has freed more
+  if (left < free) figures.driver = free - left;  // otherwise another process has freed more in the meantime
   return figures;
 }
 

@@ -1,5 +1,6 @@
-// Memory of a model while it runs, per operation: every allocation, and the lifetime of each tensor inside the one run
-// of memory that the plan divides, from the operation that writes it to the last one that reads it.
+// Memory of a model over the operations of a step. Covers every allocation, and the lifetime of each tensor inside the
+// run: the one contiguous allocation that the memory plan divides. A lifetime goes from the operation that writes a
+// tensor to the last one that reads it.
 #pragma once
 
 #include <array>
@@ -15,9 +16,9 @@
 
 namespace strobe::lm {
 
-// saved: written by the forward and read by the backward. passing: all other activations and their gradients. scores:
-// attention's workspace and materialised scores, probabilities and their gradients. idle: the part of the run that
-// currently holds no live tensor.
+// saved: written by the forward and read by the backward. passing: all other activations and their gradients (transient
+// tensors). scores: attention's workspace and materialised scores, probabilities and their gradients. idle: the part of
+// the run that holds no live tensor at the moment.
 enum class Category { parameters, gradients, optimizer, saved, passing, scores, workspace, data, idle };
 inline constexpr std::size_t kCategories = 9;
 const char* name_of(Category category);
@@ -30,7 +31,7 @@ struct Life {
   std::string name;
   Category category = Category::data;
   std::size_t bytes = 0;
-  std::size_t at = 0;  // byte offset: of a tensor in the run, of an allocation among all live bytes
+  std::size_t at = 0;  // byte offset: for a tensor in the run, for an allocation among all live bytes
   int from = -1, to = -1;
   std::string type{};     // element type, such as "bf16"; empty: untyped bytes
   bool is_saved = false;  // written by the forward and read by the backward
@@ -39,9 +40,9 @@ struct Life {
 struct MemoryTimeline {
   std::vector<std::string> operations;  // "linear layers.0.attention.q+k+v"
   std::vector<Phase> phases;            // per operation
-  std::vector<Life> allocations;        // in order; an allocation that is not freed lasts to the last operation
+  std::vector<Life> allocations;        // in order of allocation; one that is not freed lasts to the last operation
   std::vector<Life> tensors;
-  std::vector<ByCategory> moments;  // per operation, at its peak
+  std::vector<ByCategory> moments;  // per operation: bytes at the operation's peak
   std::size_t run_at = 0;           // offset of the run among all live bytes
 
   std::size_t peak_at() const;      // index of the operation with the most bytes; ties go to the most bytes in use
@@ -50,7 +51,7 @@ struct MemoryTimeline {
   std::size_t peak() const { return sum_of(moments.at(peak_at())); }
 };
 
-// Observes an allocator from the first allocation of a model, and the operations of the model after watch().
+// Observes an allocator from construction on, and the operations of a model after watch(). Create it before the model.
 class MemoryRecorder : public Recorder {
  public:
   explicit MemoryRecorder(AllocationCounter& counter);
@@ -65,7 +66,7 @@ class MemoryRecorder : public Recorder {
   void end() override;
 
  private:
-  // The current lifetime of a tensor. A write that does not also read the tensor begins a new lifetime.
+  // The current lifetime of a tensor's memory. A write that does not also read the tensor begins a new lifetime.
   struct Tenant {
     std::size_t life;  // index in timeline_.tensors
     Phase written;
@@ -97,8 +98,8 @@ struct MemoryFigures {
   std::optional<std::size_t> driver{};  // CUDA: decrease of free memory, excluding kernels and handles
 };
 
-// Runs the case's pass once on a new model. On CUDA a first run, not measured, makes libraries load their kernels.
-// Throws Error(out_of_memory) with the bytes requested and free.
+// Runs the case's pass once on a new model. On CUDA an earlier run, which is not measured, makes libraries load their
+// kernels. Throws Error(out_of_memory) with the bytes requested and free.
 MemoryFigures measure_memory(const BenchCase& one);
 
 // Bytes of one tensor of the residual stream, [batch, context, d_model].

@@ -1,3 +1,4 @@
+// Computes the memory plan of a step or a forward pass.
 #include "lm/models/activations.h"
 
 #include <fmt/format.h>
@@ -13,11 +14,11 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // per plan: adding one tensor cannot overflow
+constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // limit per plan, so adding one tensor cannot overflow
 
-// The 2.7B size has 3.4 billion parameters: it is no slower than with updates that overlap with its backward, and takes
-// less memory than PyTorch. With fewer, up to xl's 1,998,235,200, it was not measured or costs up to 2 %
-// (docs/training.md).
+// From this number of parameters on, a step uses GradientMemory::over_copies. The 2.7B size (3.4 billion parameters) is
+// not slower with it than with overlapped updates, and takes less memory than PyTorch. For fewer parameters, up to xl's
+// 1,998,235,200, it costs up to 2 % or was not measured (docs/training.md).
 constexpr std::int64_t kManyParameters = 2'000'000'000;
 
 [[noreturn]] void refuse_bytes(const ModelShape& shape, std::int64_t batch) {
@@ -79,8 +80,8 @@ class PlanBuilder {
     return std::move(plan_);
   }
 
-  // The residual stream is updated in place. Attention, the feed-forward layer and the logits reuse the same memory,
-  // and so do all blocks.
+  // Plan of a forward pass. The residual stream is updated in place. Attention, the feed-forward layer and the logits
+  // share the same memory, and so do all blocks.
   ActivationPlan for_forward() {
     BlockActivations block;
     block.x = block.middle = plan_.x = add("block.x", wide_);
@@ -90,7 +91,7 @@ class PlanBuilder {
     const std::size_t after_norm = next_;
     block.qkv = add("block.attention.qkv", 3 * heads_wide_);
     if (is_materialised()) block.probabilities = add_scores("block.attention.probabilities");
-    next_ = begin;  // q, k and v no longer need the norm's output
+    next_ = begin;  // q, k and v overwrite the norm's output, which nothing reads after them
     block.o = add("block.attention.o", heads_wide_);
     next_ = after_norm;
     add_hidden("block.", block);
@@ -165,11 +166,11 @@ class PlanBuilder {
   const DType dtype_;
   const Definition& definition_;
   const std::int64_t batch_, tokens_;
-  // Elements of x, of o, of the feed-forward layer; words of the vocabulary, per token.
+  // per token: elements of x, of o and of the feed-forward layer; vocabulary size
   const std::int64_t wide_, heads_, heads_wide_, hidden_, words_;
   const std::vector<Parameter> parameters_ = parameter_table(shape_);
   ActivationPlan plan_;
-  std::size_t next_ = 0;  // byte
+  std::size_t next_ = 0;  // byte offset of the next tensor
 };
 
 }  // namespace
@@ -201,8 +202,8 @@ std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter
   constexpr std::size_t kAlignment = 256;
   std::size_t first = plan.bytes;
   if (memory != GradientMemory::own && memory != GradientMemory::none) {
-    // Backward writes parameter gradients from the last to the first. It writes those of a block from first(block) on
-    // once it no longer reads the memory behind the block's activations.
+    // Backward writes parameter gradients from the last to the first. When it writes those of block `layer` and later
+    // ones, it no longer reads the memory behind that block's activations.
     const auto least = [&](std::size_t end, std::size_t parameter) {
       const auto before = static_cast<std::size_t>(parameters[parameter].first) * sizeof(float);
       first = std::max(first, end > before ? end - before : 0);

@@ -1,5 +1,5 @@
 // The memory plan: a table of the tensors that a step or a forward pass holds in addition to the parameters. They share
-// one run of bytes. Operations refer to a tensor by its index in the table.
+// one contiguous allocation, the run. Operations refer to a tensor by its index in the table.
 #pragma once
 
 #include <cstddef>
@@ -43,11 +43,11 @@ struct BlockActivations {
   std::size_t feed_forward_normed = kNoTensor;  // [T, d]
   std::size_t hidden = kNoTensor;               // [T, hidden_parts, d_ff], from w1 and w3 or w1, then gradients
   std::size_t activated = kNoTensor;            // [T, d_ff]
-  std::size_t end = 0;                          // byte offset of the end of these tensors and those of earlier blocks
+  std::size_t end = 0;                          // byte offset in the run, after the tensors of this and earlier blocks
 };
 
-// Copies, in the matmuls' type, of the parameters from `parameter` up to the next entry's: those of one block, or those
-// after the blocks. The embedding has no copy because no matmul reads it.
+// Copies of parameters in the matmuls' type: those of one block, or those after the blocks. The entry covers the
+// parameters from `parameter` up to the next entry's. The embedding has no copy because no matmul reads it.
 struct Copies {
   std::size_t parameter, tensor;
 };
@@ -57,11 +57,12 @@ struct ActivationPlan {
   std::vector<BlockActivations> blocks;
   Architecture architecture;                  // architecture of the parameters whose gradients share the memory
   std::size_t x, statistics, normed, logits;  // after the last block; logits [T, vocabulary], then their gradient
-  // Gradients, reused by every block: of x and of the output of a norm or of attention, [T, d]; of the wider tensors,
-  // activated [T, d_ff] and qkv [T, 3, d]; of materialised scores, with the shape of the probabilities.
+  // Gradients, shared by all blocks. d_x: of x. d_narrow: of the output of a norm or of attention, [T, d]. d_wide: of
+  // the wider tensors, activated [T, d_ff] and qkv [T, 3, d]. d_scores: of materialised scores, with the shape of the
+  // probabilities.
   std::size_t d_x = kNoTensor, d_narrow = kNoTensor, d_wide = kNoTensor, d_scores = kNoTensor;
   std::vector<Copies> copies;  // GradientMemory::over_copies with a type other than fp32; otherwise empty
-  std::size_t d_end = 0;       // byte offset from which parameter gradients may be placed
+  std::size_t d_end = 0;       // byte offset in the run from which parameter gradients may be placed
   std::size_t bytes = 0;
 };
 
@@ -69,11 +70,12 @@ enum class GradientMemory {
   none,         // forward only: tensors share memory as soon as the forward has read them
   own,          // gradients of several batches can be accumulated
   shared,       // parameter gradients reuse activations that the backward has read: one batch only
-  over_copies,  // also reuse the parameter copies, so an update, from the first to the last, must follow
+  over_copies,  // gradients also reuse the parameter copies, so an update must follow, in order from the first
+                // parameter to the last
 };
 
-// Choice of a step on one device: over_copies for models with many parameters, which excludes overlapping updates with
-// the backward; see kManyParameters.
+// Returns over_copies for models with many parameters (kManyParameters in activations.cpp), which excludes overlapping
+// updates with the backward.
 GradientMemory step_memory(const ModelShape& shape, DType dtype);
 
 // Bytes per parameter of copies with separate memory.
@@ -94,21 +96,21 @@ struct PlanOptions {
   Recompute recompute = Recompute::none;
   GradientMemory gradients = GradientMemory::shared;
   AttentionMemory attention = AttentionMemory::fused;
-  // Number of devices that share every layer (tensor parallelism). Each has heads / parts, d_ff / parts and its part of
-  // the vocabulary, but all of x and of the norms.
+  // Number of devices that share every layer (tensor parallelism). Each device has heads / parts, d_ff / parts and
+  // vocabulary / parts, but the whole x and whole norms.
   std::int64_t parts = 1;
 };
 
-// For a batch of sequences of shape.context tokens. dtype: of the matmuls' operands and results. Throws
-// Error(invalid_argument) above 2^60 bytes, and for copies if parts is not 1.
+// Returns the plan for a batch of sequences of shape.context tokens. `dtype` is the type of the matmuls' operands and
+// results. Throws Error(invalid_argument) above 2^60 bytes, and for copies if parts is not 1.
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype,
                                const PlanOptions& options = {});
 
-// Returns the entry that contains the parameter's copy; null: none.
+// Returns the entry that contains the parameter's copy; null if the parameter has none.
 const Copies* copies_with(const ActivationPlan& plan, std::size_t parameter);
 
 // Returns the byte offset in the run at which the parameter gradients begin. They are floats in the order of the
-// parameter table and end the run. With GradientMemory::none it is the end of the run.
+// parameter table, at the end of the run. With GradientMemory::none it is the end of the run.
 std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory);
 
 }  // namespace strobe::lm

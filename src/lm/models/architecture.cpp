@@ -1,3 +1,4 @@
+// The list of architectures.
 #include "lm/models/architecture.h"
 
 #include <iterator>

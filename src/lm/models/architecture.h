@@ -21,14 +21,14 @@ std::vector<std::string> architecture_names();  // in the order of Architecture
 const char* name_of(Architecture architecture);
 Architecture architecture_of(std::string_view name);  // throws Error(invalid_argument) with the valid names
 
-// Initial values. linear: normal with std sqrt(2 / (in + out)), cut at 3 std. embedding, positions: normal with std 1,
-// cut at 3. norm: ones. Biases are zeros: bias belongs to a norm or an output to the residual stream, inner_bias to q,
-// v and w1, key_bias to k.
+// Initial values. linear: normal with std sqrt(2 / (in + out)), truncated at 3 std. embedding, positions: normal with
+// std 1, truncated at 3. norm: ones. Biases are zeros: bias belongs to a norm or to an output to the residual stream,
+// inner_bias to q, v and w1, key_bias to k.
 enum class Role { linear, embedding, positions, norm, bias, inner_bias, key_bias };
 
 using Size = std::int64_t ModelShape::*;
 
-// A parameter [rows, columns]; null: 1. Parameters of a block have the prefix "layers.N.".
+// A parameter [rows, columns]. A null size is 1. Parameters of a block have the prefix "layers.N.".
 struct ParameterRow {
   const char* name;
   Size rows, columns;
@@ -41,8 +41,9 @@ struct Definition {
   const char* name;  // in flags and checkpoints
   // In the order in which a forward reads them. The embedding comes first, the unembedding last.
   std::span<const ParameterRow> before_blocks, block, after_blocks;
-  // Activations of a block. statistics names in memory timelines what the norms save for the backward, in fp32 values
-  // per token. The feed-forward layer has hidden_parts matmuls, each d_ff wide, and one activation function.
+  // Activations of a block. `statistics` is the name in memory timelines for what the norms save for the backward, in
+  // fp32 values per token. The feed-forward layer has hidden_parts input matmuls, each d_ff wide, and one activation
+  // function.
   const char* statistics;
   int statistics_per_token;
   const char* hidden;

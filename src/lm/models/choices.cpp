@@ -1,3 +1,4 @@
+// Names of precisions and recomputation modes.
 #include "lm/models/choices.h"
 
 #include <algorithm>

@@ -10,7 +10,8 @@
 
 namespace strobe::lm {
 
-// Index of `name` in `names`. Throws Error(invalid_argument): "precision fp8: valid: fp32, tf32, bf16, fp16".
+// Returns the index of `name` in `names`. Throws Error(invalid_argument): "precision fp8: valid: fp32, tf32, bf16,
+// fp16".
 std::size_t index_of_name(std::string_view what, std::string_view name, std::span<const char* const> names);
 
 // Type of activations and matmuls. Parameters, norms, softmax, loss and optimizer always use fp32.

@@ -1,3 +1,4 @@
+// The forward pass with a KV cache.
 #include "lm/models/decoder.h"
 
 #include <algorithm>

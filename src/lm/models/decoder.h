@@ -10,14 +10,14 @@
 
 namespace strobe::lm {
 
-// A parameter and its bias; null: the architecture has no bias.
+// A parameter and its bias; the bias is null if the architecture has none.
 struct DecoderLayer {
   const float *weight = nullptr, *bias = nullptr;
 };
 
 class Decoder {
  public:
-  // values: parameter_count(shape) floats in the order of parameter_table(shape); must outlive this object.
+  // `values` are parameter_count(shape) floats in the order of parameter_table(shape); they must outlive this object.
   Decoder(const ModelShape& shape, std::span<const float> values, int threads);
 
   // Appends at least one token. Returns the logits [vocabulary] that follow the last one, valid until the next call.

@@ -1,5 +1,5 @@
-// One operation of a model as it runs, and its recorder. Memory timelines and profiles use them. Without a recorder,
-// operations are not constructed.
+// A recorded operation of a model, and the recorder interface. Memory timelines and profiles use them. Without a
+// recorder, operations are not constructed.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ class Recorder {
   virtual void end() = 0;
 };
 
-// Calls begin(), and end() at the end of the scope; nothing if default-constructed.
+// RAII scope of an operation: calls begin(), and end() at the end of the scope. A default-constructed one does nothing.
 class Recorded {
  public:
   Recorded() = default;

@@ -1,3 +1,4 @@
+// Builds the parameter table and the initial values.
 #include "lm/models/parameters.h"
 
 #include <fmt/format.h>
@@ -14,13 +15,13 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr double kCut = 3;                 // standard deviations
+constexpr double kCut = 3;                 // truncation of initial values, in standard deviations
 constexpr std::int64_t kElements = 16384;  // elements per task
 
 // Uniform in (0, 1).
 double uniform(std::uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
 
-// Returns element `index` of a normal distribution, redrawn until it is within kCut.
+// Returns element `index` of a truncated normal distribution: draws again until the value is within kCut.
 double cut_normal(std::uint64_t seed, std::uint64_t index) {
   for (std::uint32_t attempt = 0;; ++attempt) {
     const auto words =

@@ -25,10 +25,11 @@ struct Parameter {
 
 inline constexpr std::size_t kEmbedding = 0;  // index in the table
 
-// Index of the first parameter of a block; for the index after the last block, of the first parameter after the blocks.
+// Returns the index of the first parameter of a block. For the index after the last block, returns that of the first
+// parameter after the blocks.
 std::size_t first_parameter(Architecture architecture, std::size_t layer);
 
-// In the order in which a forward pass needs them.
+// Returns the parameters in the order in which a forward pass reads them.
 std::vector<Parameter> parameter_table(const ModelShape& shape);
 
 inline std::size_t float_bytes(std::int64_t count) { return static_cast<std::size_t>(count) * sizeof(float); }

@@ -1,3 +1,4 @@
+// The sizes of models, their checks and their parameter counts.
 #include "lm/models/shape.h"
 
 #include <fmt/format.h>
@@ -56,7 +57,7 @@ const std::array<NamedShape, 7>& sizes() {
   return table;
 }
 
-// Returns the elements of the parameters whose role `counts` accepts.
+// Sums the elements of the parameters for whose role `counts` returns true.
 template <class Counts>
 std::int64_t count_of(const ModelShape& shape, Counts counts) {
   const auto sum = [&](std::span<const ParameterRow> rows) {

@@ -36,12 +36,12 @@ std::vector<std::string> size_names();
 ModelShape shape_of(std::string_view size);
 
 // Throws Error(invalid_argument) with one line if a size is below 1, heads do not divide d_model, the head dimension is
-// above 256 or odd with RoPE, or counts would overflow.
+// above 256, or odd with RoPE, or counts would overflow.
 void check(const ModelShape& shape);
 
 std::int64_t parameter_count(const ModelShape& shape);
 
-// Parameters that matmuls read, once per token: excludes norms, biases and the embedding.
+// Number of parameters that matmuls read, once per token: excludes norms, biases and the embedding.
 std::int64_t matmul_parameter_count(const ModelShape& shape);
 
 }  // namespace strobe::lm

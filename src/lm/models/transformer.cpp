@@ -1,3 +1,4 @@
+// The operations of Transformer, each with its backward.
 #include "lm/models/transformer.h"
 
 #include <cstring>
@@ -42,7 +43,7 @@ void Transformer::backward(Into into, Updatable updatable) {
   updatable_ = {};
 }
 
-// Reports parameters from the last to the first.
+// Reports these parameters' gradients as final, from the last parameter to the first.
 void Transformer::report_ready(Weights weights) const {
   if (!gradient_ready_) return;
   for (auto i = static_cast<std::size_t>(weights.parts); i-- > 0;) gradient_ready_(weights.first + i);
@@ -68,9 +69,9 @@ void Transformer::linear_onto(Weights weights, std::size_t x, std::size_t addend
               {.addend = at(addend), .bias = bias_data(weights)});
 }
 
-// The fastest tiles fill all multiprocessors and leave none to the overlapping AdamW. The tiles of cuBLASLt's first
-// proposal leave some multiprocessors idle near the end. The matmul is slower, but the step is faster
-// (docs/training.md, "Ideas tried").
+// Returns the place of backward matmuls. The fastest tiles fill all multiprocessors and leave no room for an overlapped
+// AdamW. The tiles that cuBLASLt proposes first leave some multiprocessors idle near the end of a matmul. Then the
+// matmul is slower but the step is faster (docs/training.md, "Ideas tried").
 ops::Place Transformer::backward_place() const {
   ops::Place place = place_;
   place.searches_tiles = !leaves_room_;
@@ -98,7 +99,7 @@ void Transformer::unembed_backward() {
   linear_backward(parameters_.size() - 1, plan_.logits, plan_.normed, plan_.d_narrow);
 }
 
-// Index of the first bias if each of these adjacent parameters has one.
+// Returns the index of the first bias if each of these adjacent parameters has one; else nothing.
 std::optional<std::size_t> Transformer::bias_of(Weights weights) const {
   const std::size_t behind = weights.first + static_cast<std::size_t>(weights.parts);
   if (behind < parameters_.size() && is_bias(parameters_[behind].role)) return behind;
@@ -110,8 +111,9 @@ const void* Transformer::bias_data(Weights weights) const {
   return bias ? memory_.weights[*bias] : nullptr;
 }
 
-// A bias of k adds one number to all scores of a row, which softmax removes, so its gradient is 0. The computed sum
-// would be rounding noise, which AdamW turns into full steps that differ with the number of ranks.
+// Adds bias gradients, except that of k. A bias of k adds one number to all scores of a row, which softmax removes, so
+// its gradient is 0. The computed sum would be rounding noise. AdamW turns noise into full steps, which would differ
+// with the number of ranks.
 void Transformer::bias_backward(Weights biases, std::size_t dy, std::int64_t width) {
   const Recorded scope =
       recorded("bias backward", OperationKind::elementwise, biases, {rows(dy, width)}, {}, biases.parts);
@@ -169,7 +171,7 @@ void Transformer::layer_norm_backward(std::size_t weight, std::size_t x, std::si
 
 // --- elementwise -----------------------------------------------------------------------------------------------------
 
-// q and k are adjacent, so this rotates twice the heads and skips v.
+// Rotates q and k in place. They are adjacent in qkv, so this rotates 2 * heads heads and skips v.
 void Transformer::rope(Weights q_and_k, std::size_t qkv, ops::Turn direction) {
   const TensorUse both = rows(qkv, 2 * shape().d_model);
   const Recorded scope = recorded(direction == ops::Turn::forward ? "rope" : "rope backward",

@@ -1,5 +1,5 @@
-// The operations of a model's forward and backward; models/NAME.cpp puts them in order. Each works on tensors of the
-// memory plan and parameters of the table, and is recorded. Independent of allocation and the optimizer.
+// The operations of a model's forward and backward; models/NAME.cpp calls them in order. Each works on tensors of the
+// memory plan and parameters of the table, and is recorded. Neither allocates memory nor updates parameters.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +29,15 @@ struct TransformerOptions {
   Recompute recompute = Recompute::none;
 };
 
-// Largest workspace of the matmuls; of the forward's matmuls only if `gradients` is none.
+// Returns the largest workspace of all matmuls; only of the forward's if `gradients` is none.
 std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops::Place& place);
 
-// Largest workspace of one operation. On CUDA all operations share one; on the CPU each allocates its workspace.
+// Returns the largest workspace of one operation. On CUDA all operations share one; on the CPU each allocates its own.
 std::size_t workspace_bytes(const TransformerOptions& options, const ops::Place& place);
 
 // Device memory of a transformer's tensors.
 struct TransformerMemory {
-  char* run = nullptr;                 // the memory plan's run
+  char* run = nullptr;                 // memory of the plan: one contiguous allocation
   const float* values = nullptr;       // parameters in the order of the table
   float* gradients = nullptr;          // in the same order; null: no backward
   std::vector<const void*> weights{};  // each parameter as matmuls read it
@@ -63,8 +63,8 @@ class Transformer {
   void forward();
   enum class LossOnly { no, yes };  // no: the gradient replaces the logits
   void cross_entropy(LossOnly what);
-  // updatable: called with the parameters [first, last) when their gradients are final and the rest of the step does
-  // not read the parameters.
+  // `updatable` is called with a range of parameters [first, last) when their gradients are final and the rest of the
+  // step does not read the parameters.
   using Updatable = std::function<void(std::size_t first, std::size_t last)>;
   void backward(ops::Into into, Updatable updatable = {});
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready) { gradient_ready_ = std::move(ready); }
@@ -90,7 +90,8 @@ class Transformer {
   const BlockActivations& block(std::size_t layer) const { return plan_.blocks[layer]; }
   std::size_t block_output(std::size_t layer) const { return layer + 1 < layers() ? block(layer + 1).x : plan_.x; }
   std::size_t first_parameter(std::size_t layer) const { return lm::first_parameter(shape().architecture, layer); }
-  // Returns the activations that a block's backward recomputes first. The last block's activations are still in memory.
+  // Returns the activations that a block's backward first recomputes. Those of the last block are still in memory, so
+  // it recomputes none.
   Recompute recompute(std::size_t layer) const { return layer + 1 < layers() ? options_.recompute : Recompute::none; }
   void updatable(std::size_t first, std::size_t last) const {
     if (updatable_) updatable_(first, last);
@@ -135,14 +136,14 @@ class Transformer {
   void materialised_attention_backward(std::size_t layer);
 
   using Tensors = std::initializer_list<TensorUse>;
-  // gradients: number of parameters from `weights` on whose gradients the operation writes.
+  // `gradients` is the number of parameters, from `weights` on, whose gradients the operation writes.
   Recorded recorded(const char* name, OperationKind kind, Weights weights, Tensors reads, Tensors writes,
                     int gradients = 0) const;
   Recorded recorded_matmul(const char* name, Weights weights, Tensors reads, Tensors writes, int gradients = 0) const;
   Recorded recorded_norm_backward(const char* name, Weights parameters, std::size_t x, std::size_t statistics,
                                   ops::Into into) const;
   Recorded recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const;
-  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // [T, width] of its elements
+  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // the use of [T, width] of the tensor's elements
   std::string name_of(Weights weights) const;
 
   TransformerOptions options_;

@@ -1,3 +1,4 @@
+// FLOPs and places of a case.
 #include "lm/plan/bench_case.h"
 
 namespace strobe::lm {

@@ -28,9 +28,9 @@ ops::Place place_of(const BenchCase& one);  // sets tf32 by the precision
 GradientMemory gradient_memory_of(const BenchCase& one);
 TransformerOptions transformer_options(const BenchCase& one);
 
-// FLOPs of the matmuls: 2 per token and parameter that they read, and 2 S d per layer and token for each of attention's
-// two matmuls on the causal half of the scores. The backward has twice the forward's FLOPs. Recomputation does not
-// count.
+// Returns the FLOPs of the matmuls. Per token: 2 per parameter that matmuls read, and 2 S d per layer for attention,
+// whose two matmuls cover the causal half of the scores. The backward has twice the FLOPs of the forward. Recomputation
+// does not count.
 double flops_of(const BenchCase& one);
 
 }  // namespace strobe::lm

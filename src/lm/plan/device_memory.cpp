@@ -1,3 +1,4 @@
+// Predicts the memory of a device, and checks it before allocation.
 #include "lm/plan/device_memory.h"
 
 #include <algorithm>
@@ -14,7 +15,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::int64_t kMostParameters = std::int64_t{1} << 58;  // at 18 bytes each no sum overflows
+constexpr std::int64_t kMostParameters = std::int64_t{1} << 58;  // with 18 bytes per parameter no sum overflows
 
 }  // namespace
 
@@ -73,12 +74,12 @@ DeviceMemory memory_of(const SharedStep& step, const Stage& stage, std::size_t w
   DeviceMemory memory;
   const std::int64_t held = splits(Sharding::weights) ? share : count;
   memory.weights = float_bytes(held) + static_cast<std::size_t>(held) * copy_bytes(dtype, gradients);
-  // The device computes with one unit while it gathers the next.
+  // Weights are gathered unit by unit: the device computes with one unit while it gathers the next.
   if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
   if (gradients != GradientMemory::none) {
     memory.optimizer = 2 * float_bytes(splits(Sharding::optimizer) ? share : count);
-    // A device holds its share of the gradients, and whole gradients of one unit or bucket, whichever is larger, until
-    // they are summed.
+    // A device holds its share of the summed gradients. In addition it holds whole gradients that are not summed yet:
+    // one unit or one bucket, whichever is larger.
     memory.gradients =
         splits(Sharding::gradients) ? float_bytes(share) + std::max(float_bytes(unit), bucket) : float_bytes(count);
   }

@@ -1,3 +1,4 @@
+// Known machines, the cost of collectives, and the fit of links to measurements.
 #include "lm/plan/machine.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ namespace {
 
 constexpr Link link(double gigabytes, double microseconds) { return {gigabytes * 1e9, microseconds * 1e-6}; }
 
-// From vendor data sheets: dense FLOP/s, HBM, NVLink one way, one InfiniBand port per GPU.
+// Vendor data sheets: dense FLOP/s, HBM bandwidth, NVLink in one direction, one InfiniBand port per GPU.
 constexpr KnownMachine kMachines[] = {
     {"a100",
      19.5e12,
@@ -89,7 +90,7 @@ Cost send_cost(const Machine& machine, double bytes, const Group& group) {
 }
 
 Link fit_link(std::span<const LinkSample> samples) {
-  // Fits u latency + v / bandwidth = 1 over all samples.
+  // Least-squares fit of u latency + v / bandwidth = 1 over all samples.
   double uu = 0, uv = 0, vv = 0, u_sum = 0, v_sum = 0;
   double least = 0, most = 0;
   for (const LinkSample& sample : samples) {

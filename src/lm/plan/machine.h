@@ -12,8 +12,8 @@
 namespace strobe::lm {
 
 struct Link {
-  double bandwidth = 0;  // bytes per second that a device sends while it receives as many: bus bandwidth
-  double latency = 0;    // seconds per round of messages of any size
+  double bandwidth = 0;  // bus bandwidth in bytes per second, sending and receiving at the same time
+  double latency = 0;    // seconds per round of messages
 };
 
 struct Machine {
@@ -24,8 +24,8 @@ struct Machine {
   Link inside{}, between{};     // within and between nodes; between: each device's share of its node's network
 };
 
-// A machine by its vendor's peak figures, which are not measured and which no program reaches. Vendors publish no
-// latencies: they are assumed to be 5 us within a node and 10 us between nodes.
+// A machine with its vendor's peak figures. They are not measured, and no program reaches them. Vendors publish no
+// latencies: 5 us within a node and 10 us between nodes are assumed.
 struct KnownMachine {
   const char* name;
   double fp32, tf32, half;  // FLOP/s of dense matmuls; half: bf16 and fp16
@@ -54,15 +54,15 @@ struct Cost {
   }
 };
 
-// Rounds of messages: log2 n, rounded up, for a reduce-scatter and an all-gather; twice that for an all-reduce.
+// Rounds of messages: log2 n, rounded up, for a reduce-scatter and for an all-gather; twice that for an all-reduce.
 double rounds_of(comm::Kind kind, std::int64_t size);
 
-// Cost of a collective; `bytes` is the size of the whole vector. Within one level: rounds x latency + bus_factor x
-// bytes / bandwidth. If a group spans nodes, the devices of each node first split the vector; then each device
-// exchanges its part with its peers in other nodes, all concurrently. A group of one costs nothing.
+// Cost of a collective on a vector of `bytes`. Within one level: rounds x latency + bus_factor x bytes / bandwidth. If
+// a group spans nodes, the devices of each node first split the vector. Then each device exchanges its part with its
+// peers in other nodes, all concurrently. A group of one costs nothing.
 Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group);
 
-// Cost of sending `bytes` to the neighbour in the group: latency + bytes / bandwidth. The link is the one between nodes
+// Cost of sending `bytes` to the next device of the group: latency + bytes / bandwidth. Uses the link between nodes
 // unless the whole group is in one node. A group of one costs nothing.
 Cost send_cost(const Machine& machine, double bytes, const Group& group);
 

@@ -1,3 +1,4 @@
+// Names and checks of meshes.
 #include "lm/plan/mesh.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,7 @@
-// Devices share one training run along four dimensions, from the nearest to the farthest. Neighbours in `tensor` share
-// every layer. Neighbours in `shard` have one batch each and split what Sharding selects. `data` replicates these
-// groups. `pipeline` cuts the layers into stages of data x shard x tensor devices.
+// A mesh of devices that share one training run along four dimensions, nearest neighbours first. `tensor`: tensor
+// parallelism, the devices share every layer. `shard`: each device has its own batch, and they shard the state that
+// Sharding selects. `data`: replicas of these groups. `pipeline`: stages of layers, of data x shard x tensor devices
+// each.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct Mesh {
   std::int64_t data = 1, shard = 1, tensor = 1, pipeline = 1;
 
   std::int64_t devices() const { return data * shard * tensor * pipeline; }
-  std::int64_t batches() const { return data * shard; }  // distinct batches, one per tensor group
+  std::int64_t batches() const { return data * shard; }  // distinct batches, one per tensor-parallel group
 
   Group tensor_group() const { return {tensor, 1}; }
   Group shard_group() const { return {shard, tensor}; }
@@ -30,7 +31,7 @@ struct Mesh {
   Group pipeline_group() const { return {pipeline, data * shard * tensor}; }
 };
 
-// State that neighbours in `shard` split: none, ZeRO-1, ZeRO-2, ZeRO-3 (FSDP). Each includes the previous one.
+// State that the devices along `shard` split: none, ZeRO-1, ZeRO-2, ZeRO-3 (FSDP). Each includes the previous one.
 enum class Sharding { replicated, optimizer, gradients, weights };
 
 std::vector<std::string> sharding_names();  // replicated, optimizer, gradients, weights

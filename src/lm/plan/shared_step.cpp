@@ -1,3 +1,4 @@
+// Stages, FLOPs and activations of a shared training step.
 #include "lm/plan/shared_step.h"
 
 #include <fmt/format.h>
@@ -46,8 +47,8 @@ std::size_t sum_of(const SharedStep& step, std::size_t once, std::size_t each, s
   return once + static_cast<std::size_t>(times) * each;
 }
 
-// Saved per micro-batch and block: the input, and both sides of the activation function. In addition, once: the
-// gradients of x and of the function's result, and the output.
+// Bytes of the feed-forward network. Saved per micro-batch and block: the input, and both sides of the activation
+// function. In addition, once: the gradients of x and of the function's result, and the output.
 std::size_t feed_forward_activations(const SharedStep& step, const Stage& stage) {
   const ModelShape& shape = step.one.shape;
   const std::int64_t tokens = step.one.batch / step.micro_batches * shape.context;

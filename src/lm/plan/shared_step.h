@@ -21,8 +21,8 @@ std::vector<std::string> network_names();  // decoder, feed-forward
 const char* name_of(Network network);
 Network network_of(std::string_view name);  // throws Error(invalid_argument) for an unknown name
 
-// one.batch: sequences of a tensor group; with a pipeline, of all its tensor groups together, cut into equal
-// micro-batches.
+// A training step on a mesh. one.batch is the number of sequences of a tensor-parallel group. With a pipeline it is
+// that of all stages of the pipeline together, cut into equal micro-batches.
 struct SharedStep {
   BenchCase one;
   Mesh mesh{};
@@ -44,13 +44,13 @@ struct Stage {
   bool embeds = true, unembeds = true;  // first and last stage
 };
 
-// Returns the first stage of each kind: no other stage holds more or takes longer than all of these.
+// Returns the first stage of each kind. No other stage holds more memory or takes longer than these.
 std::vector<Stage> stages_of(const SharedStep& step);
 
 // Returns a text such as "4 stages of 12 layers" or "2 stages of 13 layers, 2 of 12".
 std::string stages_text(std::int64_t layers, std::int64_t stages);
 
-// Parameters of one device of a stage, by the units in which sharded parameters are gathered.
+// Number of parameters of one device of a stage, by the units in which sharded parameters are gathered.
 struct StageParameters {
   std::int64_t embedding = 0, block = 0, end = 0;  // embedding with positions; one block; last norm and unembedding
   std::int64_t layers = 0;
@@ -62,10 +62,10 @@ struct StageParameters {
 };
 StageParameters parameters_of(const SharedStep& step, const Stage& stage);
 
-// FLOPs of one forward of the whole batch, summed over the devices of a tensor group.
+// FLOPs of one forward of the whole batch, summed over the devices of a tensor-parallel group.
 double forward_flops(const SharedStep& step, const Stage& stage);
 
-// All-reduces of a tensor group per micro-batch, forward and backward.
+// All-reduces of a tensor-parallel group per micro-batch, forward and backward.
 std::int64_t tensor_calls(const SharedStep& step, const Stage& stage);
 
 // Peak bytes of a stage's activations: those that the micro-batches in flight have saved for backward, and the

@@ -1,3 +1,4 @@
+// Predicts the time of a training step on a mesh.
 #include "lm/plan/step_time.h"
 
 #include <algorithm>
@@ -88,7 +89,7 @@ MicroBatch micro_batch(const SharedStep& step, const Stage& stage, const Machine
   return one;
 }
 
-// Adds the exchange of gradients, and of sharded parameters, to `time`, and the bytes that it sends to `sent`.
+// Adds the exchange of gradients and of sharded parameters to `time`. Adds the bytes that it sends to `sent`.
 void take_exchange(const SharedStep& step, const StageParameters& parameters, const MicroBatch& one,
                    const Machine& machine, StepTime& time, Cost& sent) {
   const auto element = static_cast<double>(size_of(dtype_of(step.one.precision)));
@@ -111,7 +112,7 @@ void take_exchange(const SharedStep& step, const StageParameters& parameters, co
     return;
   }
   time.backward_exchange = time.last_exchange = time.calls * call.seconds;
-  // A bucket never splits a tensor.
+  // a bucket contains whole tensors, so the last call has at least the last gradient
   const double last_bytes = sizeof(float) * static_cast<double>(parameters.last_gradient);
   const double last = gradient_call(step, machine, std::max(time.call_bytes, last_bytes)).seconds;
   time.exposed = exposed_seconds(time.calls, time.last_exchange, last, one.backward);
@@ -122,7 +123,7 @@ void take_exchange(const SharedStep& step, const StageParameters& parameters, co
   sent += gathered;
 }
 
-// slot: seconds of a micro-batch in the slowest stage.
+// Time of a step that `stage` determines. `slot`: seconds of a micro-batch in the slowest stage.
 StepTime time_of(const SharedStep& step, const Stage& stage, const Machine& machine, double slot,
                  std::optional<double> bucket) {
   const StageParameters parameters = parameters_of(step, stage);
@@ -178,7 +179,7 @@ StepTime step_time(const SharedStep& step, const Machine& machine, std::optional
 
 std::int64_t least_batch(const SharedStep& step, const Machine& machine, std::optional<double> bucket) {
   SharedStep single = step;
-  single.one.batch = 1;  // computing grows with the batch; the overlappable exchange does not
+  single.one.batch = 1;  // a larger batch takes longer to compute, but its overlappable exchange does not
   const StepTime time = step_time(single, machine, bucket);
   const double least = std::max(time.forward_exchange / time.forward, time.last_exchange / time.last_backward);
   const double whole = std::ceil(std::max(1.0, std::min(least, kMostBatch)));

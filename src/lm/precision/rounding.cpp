@@ -1,3 +1,4 @@
+// Computes the rounding errors that `strobe precision` prints.
 #include "lm/precision/rounding.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace strobe::lm {
 
 namespace {
 
-// An element rounded to a type, as in a tensor of one element.
+// A number rounded to a type, like an element of a tensor.
 class Stored {
  public:
   Stored(DType dtype, float value) : dtype_(dtype) { set(value); }
@@ -55,7 +56,7 @@ float normal(std::uint32_t row, std::uint32_t column) {
                             std::cos(2 * std::numbers::pi * uniform(words[1])));
 }
 
-// Treats NaN as an infinite difference.
+// Returns the largest difference; a NaN counts as infinite.
 double largest_difference(std::span<const float> found, std::span<const double> right) {
   double most = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {

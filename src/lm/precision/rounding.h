@@ -23,14 +23,14 @@ std::vector<Accumulation> accumulate_hundredths(int additions = 1000);
 
 inline constexpr float kLayerNormEps = 1e-5f;
 
-// y = (x - mean) / sqrt(variance + eps); returns 1 / sqrt(variance + eps). Rounds every intermediate to `arithmetic`.
-// Sums run from the first element to the last.
+// Computes y = (x - mean) / sqrt(variance + eps) and returns 1 / sqrt(variance + eps). Rounds every intermediate to
+// `arithmetic`. Sums in order from the first element to the last.
 float layer_norm(std::span<const float> x, DType arithmetic, std::span<float> y);
 
 std::vector<double> layer_norm_float64(std::span<const float> x);
 
-// LayerNorm of rows of normal numbers stored in a type: with the type's arithmetic, and with fp32 arithmetic between
-// input and output in the type.
+// LayerNorm of rows of normal numbers that are stored in a type: once with the type's arithmetic, once with fp32
+// arithmetic between input and output in the type.
 struct LayerNormError {
   DType dtype;
   double deviation;                // standard deviation of the numbers

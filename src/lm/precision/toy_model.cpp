@@ -1,3 +1,4 @@
+// Forward and backward of the toy model in mixed precision.
 #include "lm/precision/toy_model.h"
 
 #include <algorithm>

@@ -26,7 +26,7 @@ struct ToyTensor {
 
 class ToyModel {
  public:
-  // low: type of matmuls. Parameters, LayerNorm, the loss and parameter gradients are fp32.
+  // `low` is the type of the matmuls. Parameters, LayerNorm, the loss and parameter gradients are fp32.
   explicit ToyModel(DType low);
 
   double loss();                                                      // forward only

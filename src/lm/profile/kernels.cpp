@@ -1,3 +1,4 @@
+// Attributes GPU records to operations and sums them by kernel.
 #include "lm/profile/profile.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sums of a profile by name, kind, matrix and scope.
 #include "lm/profile/profile.h"
 
 #include <algorithm>
@@ -8,7 +9,7 @@ namespace strobe::lm {
 
 namespace {
 
-// Operations with an empty key do not count.
+// Sums operations by key; an empty key excludes an operation.
 template <class Key>
 std::vector<OperationSum> sums_by(const std::vector<TimedOperation>& operations, Key key) {
   std::map<std::string, OperationSum> sums;
@@ -107,7 +108,7 @@ const TimedOperation* launcher_of(const Profile& profile, const GpuRecord& recor
   return record.launcher == 0 ? nullptr : &profile.operations[record.launcher - 1];
 }
 
-// Unfused attention launches strobe kernels for softmax and copies, and library kernels for matmuls.
+// Unfused attention launches strobe kernels for softmax and copies, and cuBLAS kernels for matmuls.
 bool is_library_kernel(const GpuRecord& record) {
   return record.kind == GpuRecord::Kind::kernel && record.name.find("strobe::") == std::string::npos;
 }

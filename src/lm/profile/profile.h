@@ -24,12 +24,12 @@ struct TimedOperation {
   OperationKind kind = OperationKind::matmul;
   Phase phase = Phase::forward;
   double begin = 0,
-         host_seconds = 0;  // begin: seconds since the first recorded step, on the host; on CUDA of the launch
-  double seconds = 0;       // duration: on the CPU host_seconds, on CUDA the time of its kernels and copies
+         host_seconds = 0;  // begin: seconds since the first recorded step, on the host; on CUDA the time of the launch
+  double seconds = 0;       // duration: on the CPU host_seconds, on CUDA the sum over its kernels and copies
   double flops = 0, bytes = 0;
 };
 
-// A profiling scope inside an operation on the CPU, on the host's clock. Scopes of an operation follow one another.
+// A profiling scope inside an operation on the CPU, on the host's clock. Scopes of an operation do not overlap.
 struct TimedPart {
   const char* name;
   ScopeKind kind;
@@ -47,8 +47,8 @@ struct Profile {
   Device device = Device::cpu;
   std::vector<TimedStep> steps;            // recorded steps, on the wall clock
   std::vector<TimedOperation> operations;  // all recorded steps, in order
-  std::vector<TimedPart> parts;            // in order of operations; empty if attention's matmuls and softmax are fused
-  double plain_seconds = 0;                // mean of as many steps that are not recorded; on CUDA a step is a graph
+  std::vector<TimedPart> parts;            // in order of operations; empty if attention is fused
+  double plain_seconds = 0;                // mean of as many unrecorded steps; on CUDA such a step is a graph
   // The fields below are set on CUDA only.
   double direct_seconds = 0;       // mean of steps that are launched kernel by kernel, like the recorded ones
   std::vector<GpuRecord> records;  // sorted by begin (seconds since the first step); launcher: operation index + 1
@@ -120,8 +120,8 @@ struct MatmulTime {
 
   double all() const { return linear + attention_matmuls + attention_rest + other; }
   double linear_share() const;  // fraction of all(); 0 if all() is 0
-  // Share of all() of matmuls including attention's. A fused kernel has no separate time for its matmuls: it counts as
-  // a whole, so the share is an upper bound.
+  // Returns the share of matmuls, attention's included, in all(). A fused kernel has no separate time for its matmuls
+  // and counts as a whole, so the share is then an upper bound.
   double share_with_attention(bool is_fused) const;
 };
 

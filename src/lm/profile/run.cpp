@@ -1,5 +1,5 @@
-// Recorded steps: on the CPU a clock around each operation and attention's scopes, on CUDA a trace of the kernels that
-// each operation launches.
+// Runs recorded steps. On the CPU a clock surrounds each operation and attention's scopes; on CUDA a trace records the
+// kernels that each operation launches.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -14,8 +14,8 @@ namespace strobe::lm {
 
 namespace {
 
-// Times each operation on the host and attention's profiling scopes. Recording an operation is outside its duration.
-// Recording a scope is outside the scope's duration but inside its operation's.
+// Times each operation and attention's profiling scopes on the host. The cost of recording an operation is outside its
+// duration. The cost of recording a scope is outside the scope's duration but inside its operation's.
 class Timer : public Recorder, public ProfileSink {
  public:
   Timer(Model& model, double begin) : begin_(begin) {
@@ -58,7 +58,7 @@ class Timer : public Recorder, public ProfileSink {
   std::vector<TimedPart> parts;
 
  private:
-  // Heads are equal, and so are attention's matmuls.
+  // Splits an operation's FLOPs equally among its matmuls: all heads, and so all matmuls of attention, are equal.
   void share_flops(double flops) {
     const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first_part_);
     const auto is_product = [](const TimedPart& part) { return part.kind == ScopeKind::matmul; };
@@ -71,7 +71,7 @@ class Timer : public Recorder, public ProfileSink {
   std::vector<double> bytes_;   // per tensor in the plan's table
 };
 
-// Names phases and the operations in them, for external profilers.
+// Names phases and operations as ranges for external profilers.
 class Ranges : public Recorder {
  public:
   void begin(const Operation& operation) override {
@@ -88,7 +88,7 @@ class Ranges : public Recorder {
   std::optional<GpuRange> phase_range_, range_;
 };
 
-// Times and names each operation, and sets it as the launcher in the trace.
+// Times and names each operation, and sets its index as the launcher in the trace.
 class Launcher : public Recorder {
  public:
   Launcher(Model& model, double begin, const KernelTrace& trace) : timer_(model, begin), trace_(trace) {}
@@ -150,7 +150,8 @@ Profile profile_on_host(PassRun& pass, const BenchCase& one) {
   return profile;
 }
 
-// Runs a step with named ranges but without a trace: another profiler that reserves CUPTI still sees the ranges.
+// Runs a step with named ranges but without a trace, for an external profiler: if it reserves CUPTI, it still sees the
+// ranges.
 void run_named(PassRun& pass) {
   Ranges ranges;
   pass.model().record(&ranges);
@@ -158,9 +159,9 @@ void run_named(PassRun& pass) {
   pass.model().record(nullptr);
 }
 
-// Unrecorded steps run first: a trace may slow the driver down for the rest of the process.
+// Profiles on CUDA. Unrecorded steps run first, since a trace may slow the driver down for the rest of the process.
 Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
-  constexpr int kUntilReplayed = 2;  // the first run is direct, the second is captured
+  constexpr int kUntilReplayed = 2;  // runs before a graph is replayed: the first is direct, the second is captured
   constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();
   Model& model = pass.model();
   Profile profile;
@@ -173,7 +174,7 @@ Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
 
   KernelTrace trace;
   trace.enter(kNobody);
-  pass.run();  // CUPTI initializes its data for each kernel at the kernel's first launch
+  pass.run();  // warm-up: CUPTI initialises its data for each kernel at the kernel's first launch
   trace.leave();
   const double begin = now_seconds();
   Launcher launcher(model, begin, trace);

@@ -1,3 +1,4 @@
+// Times a training step as a whole and by phase.
 #include "lm/profile/step_bench.h"
 
 #include <vector>
@@ -50,7 +51,7 @@ class StepBench {
     return {summarize(samples), counter().statistics().peak};
   }
 
-  // Phases repeat the last step, so that step must not overflow.
+  // Takes a step whose gradient does not overflow: the phases repeat the last step.
   void take_fine_step() {
     std::int64_t before = 0;
     do {
@@ -59,7 +60,7 @@ class StepBench {
     } while (model_.loss_scale().skipped > before && model_.loss_scale().scale > LossScale::kLeast);
   }
 
-  // Times one phase after the other, step by step. Events measure the GPU; the host queues the whole step on the stream
+  // Times the phases one after the other, in each step. On the GPU, events measure them; the host queues the whole step
   // before it waits.
   void time_phases(BenchTimes& times) {
     const std::size_t phases = one_.pass == BenchPass::step ? 3 : 2;

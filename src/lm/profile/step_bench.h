@@ -23,12 +23,12 @@ struct BenchTimes {
   PhaseTimes whole;                                     // the pass, on the host's clock, synchronized each time
   std::optional<PhaseTimes> forward, backward, update;  // on CUDA by events; update: includes the norm if it clips
   double loss = 0;                                      // last step's, to check that it is finite
-  // fp16: steps, and updates timed as a phase, whose gradient overflowed. They update nothing, so their times are not
-  // those of training.
+  // fp16: number of steps, and of updates timed as a phase, whose gradient overflowed. They update nothing, so their
+  // times are not representative of training.
   std::int64_t skipped = 0, skipped_updates = 0;
 };
 
-// Returns tokens for the case's batch, random by the seed.
+// Returns random tokens for the case's batch, determined by the seed.
 std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed);
 
 // A model, random tokens, and the pass over them that the case selects.
@@ -48,10 +48,11 @@ class PassRun {
   std::int64_t step_ = 0;
 };
 
-// Throws Error(out_of_memory) with the bytes requested and free. Calls after_run passes_of() times.
+// Times the case's steps. Calls after_run passes_of() times. Throws Error(out_of_memory) with the bytes requested and
+// free.
 BenchTimes time_step(const BenchCase& one, const std::function<void(double seconds)>& after_run = {});
 
-// Number of passes of time_step: warm-up, timed ones, and the same again phase by phase if there are several phases.
+// Number of passes of time_step: warm-up and timed ones. If there are several phases, the same number again by phase.
 std::int64_t passes_of(const BenchCase& one);
 
 }  // namespace strobe::lm

@@ -1,3 +1,4 @@
+// Builds the events of a trace.
 #include "lm/profile/trace.h"
 
 #include <algorithm>

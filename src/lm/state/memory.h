@@ -1,4 +1,4 @@
-// Bytes on the host or the GPU, counted by that allocator; freed at the end of the scope.
+// RAII memory of the host or the GPU. The device's allocator counts it.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +52,7 @@ class Memory {
       std::memset(host_.as<char>() + first, 0, bytes);
     }
   }
-  // Both return when the copy is done.
+  // Both copy and return when the copy is done.
   void write(std::size_t at, const void* from, std::size_t bytes) const {
     if (!stream_) {
       std::memcpy(host_.as<char>() + at, from, bytes);

@@ -1,3 +1,4 @@
+// Allocates, initialises, reads and writes the persistent state of a model.
 #include "lm/state/model_state.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Persistent state of a model: parameters, AdamW's moments, the copies that matmuls read, and the run of memory that
-// activations and gradients share.
+// Persistent state of a model: parameters, AdamW's moments, and the copies that matmuls read. Also the run: the
+// allocation that activations and gradients share.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace strobe::lm {
 // State that training keeps per parameter: fp32, in the order of the table. gradients is read-only.
 enum class State { values, mean, variance, gradients };
 
-// outside: the model keeps no moments of AdamW; the code that updates its values does (lm/data_parallel).
+// own: the model keeps AdamW's moments. outside: the code that updates its values keeps them (lm/data_parallel).
 enum class OptimizerMemory { own, outside };
 
 class ModelState {
  public:
-  // model: owner of these tensors; must outlive this object. stream: null on the CPU.
+  // `model` describes these tensors and must outlive this object. `stream` is null on the CPU.
   ModelState(const Transformer& model, OptimizerMemory optimizer, const GpuStream* stream);
 
   void begin(std::uint64_t seed, const ops::Place& place);  // initial parameters; clears everything else
@@ -30,7 +30,7 @@ class ModelState {
   void clear_gradients();
   void round_copies(const ops::Place& place) const { ops::round_copies(place, trained_); }
 
-  // Both throw Error(unsupported), prefixed with `what`, if the state is not kept or exists within a step only.
+  // Both throw Error(unsupported), prefixed with `what`, if the state is not kept or exists only within a step.
   void check_optimizer(const char* what) const;
   void check_has_backward(const char* what) const;
   void check_gradients_apart(const char* what) const;
@@ -46,8 +46,8 @@ class ModelState {
   GradientMemory gradient_memory() const { return model_.options().gradients; }
   OptimizerMemory optimizer_memory() const { return optimizer_memory_; }
 
-  // Parameters as ranges for the optimizer: [begin, end) of the table; all; and all in parts with contiguous copies, in
-  // the order in which they must be updated.
+  // Parameters as ranges for the optimizer. First: [begin, end) of the table. Second: all. Third: all, in parts whose
+  // copies are contiguous, in the order in which they must be updated.
   ops::Trained trained(std::size_t begin, std::size_t end) const;
   const ops::Trained& whole() const { return whole_; }
   std::span<const ops::Trained> trained() const { return trained_; }

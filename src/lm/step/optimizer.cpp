@@ -1,3 +1,4 @@
+// Runs the update of a step, overlapped with the backward or at its end.
 #include "lm/step/optimizer.h"
 
 #include <limits>
@@ -28,7 +29,8 @@ bool Optimizer::may_overlap() const {
   return stream_ && kind_ != Kind::limited && state_.gradient_memory() != GradientMemory::over_copies;
 }
 
-// AdamW is memory-bound. Matmuls are not, and leave multiprocessors idle at their ends.
+// Updates parameters on the second stream. AdamW is memory-bound, while matmuls leave multiprocessors idle at their
+// ends.
 void Optimizer::update_beside(std::size_t first, std::size_t last) {
   ops::Place place = place_;
   place.stream = side_->fork(*stream_).handle();
@@ -38,7 +40,7 @@ void Optimizer::update_beside(std::size_t first, std::size_t last) {
 
 void Optimizer::join() {
   side_->join(*stream_);
-  if (kind_ != Kind::plain) limit_gradients();  // the limit is 0, so this only computes the norm
+  if (kind_ != Kind::plain) limit_gradients();  // the clipping limit is 0, so this only computes the norm
 }
 
 void Optimizer::settle() noexcept {

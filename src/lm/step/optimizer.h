@@ -22,8 +22,8 @@ struct StepResult {
   std::int64_t skipped_in_all = 0;
 };
 
-// Multiplies the loss of an fp16 model, so that small gradients do not underflow. It is halved if a gradient overflows
-// and doubled after many steps without overflow.
+// Factor on the loss of an fp16 model that keeps small gradients from underflowing. It is halved if a gradient
+// overflows and doubled after many steps without overflow.
 struct LossScale {
   double scale = 65536;
   std::int64_t fine_steps = 0;  // since the last change
@@ -51,13 +51,13 @@ class Optimizer {
   Optimizer(Transformer& model, const ModelState& state, const Transfer& transfer, const ops::Place& place,
             const GpuStream* stream);
 
-  void begin_step(const StepOptions& options);  // writes the parameters of the update for the device
-  // Kind of update; each is a separate graph.
-  enum class Kind { plain, with_norm, limited };  // limited: depends on the norm
+  void begin_step(const StepOptions& options);  // copies the update's parameters to the device
+  // Each kind of update is a separate graph.
+  enum class Kind { plain, with_norm, limited };  // limited: depends on the norm (clipping, fp16)
   Kind kind() const { return kind_; }
 
-  // Updates may run on a second stream during the backward, each as soon as the step no longer reads its parameters.
-  // The result has the same bits as one update at the end.
+  // Returns true if updates may run on a second stream during the backward, each as soon as the step no longer reads
+  // its parameters. The result has the same bits as one update at the end.
   bool may_overlap() const;
   void update_beside(std::size_t first, std::size_t last);  // parameters [first, last)
   void join();                                              // waits for the overlapped updates on the main stream
@@ -66,7 +66,7 @@ class Optimizer {
   void apply();  // the update after a backward
   void update(const ops::AdamW& options) { ops::adamw(place_, options, state_.trained()); }
   double gradient_norm(double scale) const { return ops::gradient_norm(place_, {&state_.whole(), 1}, scale); }
-  StepResult end_step(double loss);  // when the device is done: adapts the loss scale
+  StepResult end_step(double loss);  // call when the device is done: returns the result and adapts the loss scale
 
   LossScale loss_scale;
 

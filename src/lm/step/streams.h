@@ -1,4 +1,4 @@
-// Submission of a step's work to a GPU: as a replayed graph, and on a second stream concurrent with the main one.
+// Submits a step's work to a GPU: as a replayed graph, and on a second stream that runs concurrently with the main one.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace strobe::lm {
 
-// Repeated work. Run directly the first time, when libraries choose and load their kernels, captured as a graph the
-// second time, replayed afterwards. Values that change between runs must be read from memory.
+// Repeated work as a CUDA graph. The first run is direct, so libraries choose and load their kernels. The second run is
+// captured, later ones are replayed. Values that change between runs must be read from memory.
 class Replay {
  public:
-  // stream null: calls the work every time, as on the host.
+  // If `stream` is null, calls `work` every time, as on the host.
   void run(const GpuStream* stream, const std::function<void()>& work) {
     if (!stream || !ran_) {
       work();
@@ -52,7 +52,7 @@ class SideStream {
     if (!std::exchange(is_pending_, false)) return;
     try {
       stream_.synchronize();
-    } catch (...) {  // the caller throws the first failure
+    } catch (...) {  // settle() runs after a failure; the caller throws the first error
     }
   }
 

@@ -1,6 +1,6 @@
 // Data that a step sends to the device (tokens, targets, parameters of the update) and receives (losses, norm). On the
-// CPU both sides are the same memory. A GPU copies from and to pinned memory, once per direction, so that the copies
-// can be part of a graph.
+// CPU both sides are the same memory. On a GPU there is one copy per direction, from and to pinned memory, so the
+// copies can be part of a graph.
 #pragma once
 
 #include <cstdint>

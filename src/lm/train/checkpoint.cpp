@@ -1,3 +1,4 @@
+// Writes, maps and validates checkpoints.
 #include "lm/train/checkpoint.h"
 
 #include <algorithm>
@@ -21,13 +22,13 @@ constexpr const char* kGenerator = "philox4x32-10";
 constexpr std::array<State, 3> kStates{State::values, State::mean, State::variance};
 constexpr const char *kWeightsChecksum = "weights_checksum", *kChecksum = "checksum";
 constexpr std::size_t kChecksumBytes = 4;
-constexpr std::int64_t kPiece = 1 << 20;  // floats per chunk
+constexpr std::int64_t kPiece = 1 << 20;  // floats per chunk of for_each_piece()
 
 const char* prefix_of(State which) {
   return which == State::values ? "" : which == State::mean ? "adamw.mean." : "adamw.variance.";
 }
 
-enum class Checksums { whole, weights_and_whole };  // whole: format of older versions
+enum class Checksums { whole, weights_and_whole };  // `whole` only: format of older versions
 
 // Returns all tensors of a checkpoint in order, without metadata.
 SafeTensors layout_of(const ModelShape& shape, Checksums checksums) {
@@ -98,7 +99,8 @@ Checksums checksums_of(const SafeTensors& file) {
                                                                                     : Checksums::whole;
 }
 
-// Checks the number of bytes first: the tensor names of a forged shape could exhaust memory.
+// Checks the tensors against the shape. Checks the byte count first: building the names of a forged shape could exhaust
+// memory.
 void check_tensors(const SafeTensors& file, const ModelShape& shape, Checksums checksums) {
   const std::size_t needed = checkpoint_bytes(shape) - (checksums == Checksums::whole ? kChecksumBytes : 0);
   if (file.data_bytes() != needed) {
@@ -117,7 +119,7 @@ void check_tensors(const SafeTensors& file, const ModelShape& shape, Checksums c
   }
 }
 
-// stored: the checksum of `bytes` as stored bytes.
+// `stored` is the checksum of `bytes` as read from the file.
 void check_checksum(std::string_view bytes, const char* stored) {
   std::uint32_t kept = 0;
   std::memcpy(&kept, stored, kChecksumBytes);

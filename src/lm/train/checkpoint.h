@@ -21,11 +21,11 @@ namespace strobe::lm {
 // Size of a checkpoint without its header, in bytes.
 std::size_t checkpoint_bytes(const ModelShape& shape);
 
-// Reads or writes elements of a state from `first` on.
+// Callback that reads or writes the elements of a state from `first` on.
 using StatePiece = std::function<void(State which, std::int64_t first, std::span<float> piece)>;
 
-// Visits the states of a checkpoint in its order, in chunks of a few MB, so that no second full copy is needed. `use`
-// receives a buffer to work in.
+// Visits the states of a checkpoint in file order, in chunks of a few MB, so no second full copy is needed. `use`
+// receives a buffer to fill or to read.
 void for_each_piece(const ModelShape& shape, const StatePiece& use);
 
 // The run diverged: a loss, a gradient or a parameter is not finite.
@@ -34,13 +34,13 @@ class DivergedError : public Error {
   explicit DivergedError(const std::string& what) : Error(ErrorCode::runtime, what) {}
 };
 
-// Atomic: the file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) if a write fails, and
-// DivergedError with the tensor's name for a state that Checkpoint would refuse.
+// Writes a checkpoint atomically: the file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) if a
+// write fails. Throws DivergedError with the tensor's name for a state that Checkpoint would reject.
 void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
                       const Progress& progress);
 
 // weights: the moments are neither read nor checked. A checkpoint of an older version, without weights_checksum, is
-// checked completely.
+// always checked completely.
 enum class CheckpointParts { all, weights };
 
 // A validated checkpoint, mapped into memory.

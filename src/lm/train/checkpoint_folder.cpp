@@ -1,4 +1,5 @@
-// POSIX: an advisory lock on the folder itself. The system releases it when the process ends.
+// The folder of a training run. Exclusion of other processes uses an advisory lock on the folder itself, which the
+// system releases when the process ends.
 #include "lm/train/checkpoint_folder.h"
 
 #include <fcntl.h>
@@ -122,7 +123,7 @@ CheckpointFolder::~CheckpointFolder() {
 
 void CheckpointFolder::remove_what_was_made() const {
   for (const std::string& folder : made_) {
-    if (rmdir(folder.c_str()) != 0 && errno != ENOENT) return;  // not empty
+    if (rmdir(folder.c_str()) != 0 && errno != ENOENT) return;  // stops at a folder that is not empty
   }
 }
 
@@ -168,7 +169,7 @@ void CheckpointFolder::keep_newest(std::int64_t count, std::int64_t step, std::i
   std::vector<std::int64_t> steps = checkpoint_steps(path_);
   std::erase_if(steps, [&](std::int64_t one) { return one > step; });
   const std::optional<std::int64_t> good = newest_good(finite_step);
-  std::error_code ignored;  // an extra file is not an error
+  std::error_code ignored;  // an extra file that remains is not an error
   for (std::size_t i = 0; i + static_cast<std::size_t>(count) < steps.size(); ++i) {
     if (steps[i] != good) fs::remove(file(steps[i]), ignored);
   }

@@ -21,11 +21,12 @@ class CheckpointFolder {
  public:
   static constexpr std::int64_t kAllGood = std::numeric_limits<std::int64_t>::max();
   enum class Use { fresh, resume };
-  // Creates the folder if it does not exist (fresh). Throws Error(invalid_argument) with `path`
+  // With Use::fresh, creates the folder if it does not exist. Throws Error(invalid_argument) with `path`
   // - fresh: if it contains anything except temporary files of a killed process (temporary_file.h);
-  // - resume: if it does not exist, contains other files than a run's, or has a damaged steps.jsonl (step_log.h);
-  // - if it cannot be written to, or another process trains in it.
-  // Removes temporary files of checkpoints and of run.json that no process holds, and no other file.
+  // - resume: if it does not exist, contains files that no run writes, or has a damaged steps.jsonl (step_log.h);
+  // - both: if it cannot be written to, or another process trains in it.
+  //
+  // Removes temporary files of checkpoints and of run.json that no process has locked, and no other file.
   CheckpointFolder(std::string path, Use use);
   ~CheckpointFolder();  // removes the folder if it created it and it is still empty
   CheckpointFolder(const CheckpointFolder&) = delete;
@@ -35,8 +36,8 @@ class CheckpointFolder {
   std::string file(std::int64_t step) const;
   std::string step_log() const;  // steps.jsonl
   std::string upkeep() const { return upkeep_path(path_); }
-  // Removes the checkpoints up to `step` except the newest `count` and the newest known good one. A checkpoint is known
-  // to be good if its step is below `finite_step`, the last step whose loss was finite. By default all are.
+  // Removes checkpoints up to `step`, except the newest `count` and the newest one known to be good. A checkpoint is
+  // known to be good if its step is below `finite_step`, the last step with a finite loss. By default all are good.
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
   std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; empty: none
 
@@ -61,7 +62,7 @@ std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
 // Opens the newest checkpoint, or that of a step. Returns null if the newest is requested and there is none. Throws
 // Error(invalid_argument) if the step has no checkpoint; the error lists the steps that have one. Also throws if the
-// file is damaged; the error then names the newest intact one before it and `how` to select it.
+// file is damaged. The error then names the newest intact checkpoint before it, and `how` to select that.
 using HowToTake = std::function<std::string(std::int64_t step)>;
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, CheckpointParts parts,
                                             const HowToTake& how);

@@ -1,3 +1,4 @@
+// The training backend of one process, and memory checks before training.
 #include "lm/train/learner.h"
 
 #include "core/fail.h"
@@ -8,7 +9,7 @@ namespace strobe::lm {
 
 namespace {
 
-// Checks that ranks that share a device fit in its memory, each with `state_bytes` of optimizer state.
+// Checks that all processes on a device fit in its memory, each with `state_bytes` of optimizer state.
 void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_bytes) {
   const bool on_gpu = one.place.device == Device::cuda;
   const DeviceMemory memory = device_memory({.one = one}, 0);
@@ -23,7 +24,7 @@ void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_b
   }
 }
 
-// Checks before any allocation: a system that overcommits would kill the process later.
+// Checks the memory before any allocation: a system that overcommits would kill the process later.
 void check_training(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
                     std::size_t state_bytes, GradientMemory gradients) {
   check(settings.shape);

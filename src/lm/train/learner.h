@@ -12,8 +12,8 @@
 
 namespace strobe::lm {
 
-// Seconds of a step on one rank. Hidden communication overlaps with backward; the other fields are disjoint. calls and
-// bytes count the collectives of a step.
+// Seconds of a step on one rank. `hidden` communication overlaps with backward; the other fields are disjoint. `calls`
+// and `bytes` count the collectives of a step.
 struct StepSplit {
   double forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
   std::int64_t calls = 0, bytes = 0;
@@ -36,7 +36,7 @@ class Learner {
   virtual std::optional<StepSplit> split() const { return std::nullopt; }  // last step, measured by this rank
 
   // Elements of a state from `first` on, in the order of the table. A read returns them on rank 0. A write takes rank
-  // 0's values; the other ranks pass a buffer of the same size, which receives them.
+  // 0's values. The other ranks pass a buffer of the same size, which receives the values.
   virtual void read_state(State which, std::int64_t first, std::span<float> out) = 0;
   virtual void write_state(State which, std::int64_t first, std::span<float> in) = 0;
 

@@ -1,3 +1,4 @@
+// Checks and converts the position of a training run.
 #include "lm/train/progress.h"
 
 #include "core/fail.h"

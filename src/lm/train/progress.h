@@ -9,8 +9,8 @@
 
 namespace strobe::lm {
 
-// Random numbers are counter-based (Philox, keyed by the seed), so the seed and these positions are the generator's
-// complete state.
+// Position of a run. Random numbers are counter-based (Philox, keyed by the seed), so the seed and these positions are
+// the generator's complete state.
 struct Progress {
   std::int64_t step = 0;      // steps taken
   std::int64_t position = 0;  // data windows read so far, over all epochs: step * batch

@@ -1,3 +1,4 @@
+// The field table of the settings, their checks and the learning rate.
 #include "lm/train/settings.h"
 
 #include <algorithm>

@@ -14,7 +14,7 @@ namespace strobe::lm {
 
 inline constexpr std::int64_t kMostSteps = 100'000'000;
 
-// Identifies the contents of the data, not the file.
+// Identifies training data by contents, not by file name.
 struct DataIdentity {
   DataFormat format = DataFormat::text;
   std::int64_t tokens = 0;
@@ -43,7 +43,8 @@ struct Settings {
   bool operator==(const Settings&) const = default;
 };
 
-// Rises linearly from 0 over the warm-up, then follows half a cosine to least_rate at the last step. step: from 1.
+// Returns the learning rate of a step, counted from 1. It rises linearly from 0 over the warm-up, then follows half a
+// cosine to least_rate at the last step.
 double learning_rate(const Settings& settings, std::int64_t step);
 
 // Throws Error(invalid_argument), one line with the field, its value and the valid range, for invalid settings.
@@ -51,15 +52,15 @@ double learning_rate(const Settings& settings, std::int64_t step);
 void check(const Settings& settings, Source source);
 
 Json to_json(const Settings& settings);
-// Calls check(). Also throws Error(invalid_argument) for a missing key or a value of another type. Depends on `json`
-// only.
+// Reads and checks settings. Throws as check() does, and Error(invalid_argument) for a missing key or a value of
+// another type. Depends on `json` only.
 Settings settings_from(const Json& json);
 
 }  // namespace strobe::lm
 
 namespace strobe {
 
-// All settings except shape and data, whose flags differ from their keys.
+// The field table: all settings except shape and data, whose flags differ from their keys.
 template <>
 std::span<const Field<lm::Settings>> fields<lm::Settings>();
 

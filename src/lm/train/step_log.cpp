@@ -1,3 +1,4 @@
+// Reads, truncates and appends to steps.jsonl.
 #include "lm/train/step_log.h"
 
 #include <fcntl.h>

@@ -12,9 +12,9 @@
 
 namespace strobe::lm {
 
-// Returns the size of the rows up to the step `last`, in bytes. Rows of later steps and a torn last line may follow;
-// both may be cut. Checks the whole text. Throws Error(invalid_argument), prefixed with `shown`, with the number of a
-// line that is not a row or has a lower step than the line before. Such a log is damaged and must not be shortened.
+// Returns the bytes of the rows up to the step `last`. Rows of later steps and a torn last line may follow; both may be
+// cut off. Checks the whole text. Throws Error(invalid_argument), prefixed with `shown`, with the number of a line that
+// is not a row or has a lower step than the line before. Such a log is damaged and must not be shortened.
 std::size_t kept_log_bytes(std::string_view text, std::int64_t last, const std::string& shown);
 
 // Throws Error(invalid_argument) as above, and if the file is not a regular one. A missing log is valid.

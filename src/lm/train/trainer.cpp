@@ -1,3 +1,4 @@
+// The training loop's state: batches, steps, divergence checks, checkpoints.
 #include "lm/train/trainer.h"
 
 #include <fmt/format.h>
@@ -10,7 +11,7 @@
 namespace strobe::lm {
 namespace {
 
-// The sign of a NaN depends on the processor and has no meaning.
+// Clears the sign of a NaN, which depends on the processor and has no meaning.
 double without_nan_sign(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
 
 const char* fp16_advice(Precision precision) {
@@ -50,7 +51,7 @@ void Trainer::save(const std::string& path) {
     learner_->read_state(which, first, piece);
   };
   if (learner_->leads()) return write_checkpoint(path, read, settings_, progress_);
-  for_each_piece(settings_.shape, read);  // sends this rank's part to rank 0
+  for_each_piece(settings_.shape, read);  // collective: sends this rank's part to rank 0
 }
 
 void Trainer::read_batch() {
@@ -77,7 +78,7 @@ TrainStep Trainer::step() {
   taken.gradient_norm = without_nan_sign(result.gradient_norm);
   taken.skipped = result.skipped;
   taken.split = learner_->split();
-  // The forward pass does not use the loss scale: a lower one does not help if the loss itself is not finite.
+  // The forward pass does not use the loss scale, so a lower scale does not help if the loss is not finite.
   const bool overflowed = std::isfinite(taken.loss) && can_lower_scale;
   if (!overflowed && !(std::isfinite(taken.loss) && std::isfinite(taken.gradient_norm))) {
     throw DivergedError(fmt::format("step {}: the loss is {} and the gradient's norm {}{}", taken.step, taken.loss,

@@ -26,8 +26,8 @@ struct TrainStep {
 class Trainer {
  public:
   // `data` must outlive this object and match settings.data. Throws Error(invalid_argument) for settings that no model
-  // supports, Error(unsupported) for a precision that the device lacks, and Error(out_of_memory) with the bytes. No bit
-  // depends on threads and recompute.
+  // supports, Error(unsupported) for a precision that the device lacks, and Error(out_of_memory) with the bytes.
+  // `threads` and `recompute` do not change any result bit.
   Trainer(const Settings& settings, const TokenFile& data, int threads, Recompute recompute = Recompute::none);
 
   // learner: created from the same settings.
@@ -42,8 +42,8 @@ class Trainer {
   // state is then invalid.
   TrainStep step();
 
-  // Throws DivergedError if the loss of the next batch is not finite; changes nothing. Checks the state after the last
-  // step, which no later step checks.
+  // Checks the state after the last step, which no later step would check: throws DivergedError if the loss of the next
+  // batch is not finite. Changes nothing.
   void check_last_step();
 
   // Loss on `data` (validation.h); changes nothing.

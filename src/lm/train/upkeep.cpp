@@ -1,3 +1,4 @@
+// Reads and writes run.json.
 #include "lm/train/upkeep.h"
 
 #include <filesystem>

@@ -19,7 +19,7 @@ struct Validation {
   double bits() const;  // per predicted token
 };
 
-// Windows of `context` tokens that a validation reads: all of the file's, or `budget` / context of them at equal
+// Windows of `context` tokens that a validation reads: all of the file, or `budget` / context of them at equal
 // distances. The last window of the file may be shorter.
 class SpreadWindows {
  public:
@@ -34,7 +34,7 @@ class SpreadWindows {
   std::int64_t predicted_, context_, windows_, count_;
 };
 
-// Runs the forward pass only. Collective with several ranks, with the same arguments.
+// Computes the validation loss with the forward pass only. Collective with several ranks, with the same arguments.
 Validation validate(Learner& learner, const Settings& settings, const TokenFile& data, std::int64_t budget);
 
 }  // namespace strobe::lm

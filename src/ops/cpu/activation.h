@@ -1,4 +1,4 @@
-// GELU and SwiGLU of a range of elements.
+// Inner loops of GELU and SwiGLU over a range of elements.
 #pragma once
 
 #include <cmath>
@@ -17,9 +17,9 @@ struct Normal {
   C below, density;
 };
 
-// Uses plain arithmetic that compilers vectorize. The tail beyond a = |x| is exp(-a^2 / 2) times a slowly varying
-// function of a. A minimax polynomial in 1 / (1 + 0.3 a) approximates that function with a relative error of 6e-8.
-// Total error: 2e-7.
+// Plain arithmetic that compilers vectorize. The tail probability beyond a = |x| is exp(-a^2 / 2) times a slowly
+// varying function of a. A minimax polynomial in 1 / (1 + 0.3 a) approximates that function with a relative error of
+// 6e-8. Total error: 2e-7.
 inline Normal<float> normal_at(float x) {
   const float a = x < 0 ? -x : x;
   const float bell = exponential(-0.5f * a * a);

@@ -1,4 +1,4 @@
-// AdamW on a range of elements.
+// Inner loop of AdamW over a range of elements.
 #pragma once
 
 #include <cmath>

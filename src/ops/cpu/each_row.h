@@ -1,4 +1,5 @@
-// Distributes rows over threads, several rows per task: for one short row, scheduling would cost more than the work.
+// Distributes rows over threads, several per task: with one short row per task, scheduling would cost more than the
+// work.
 #pragma once
 
 #include <algorithm>

@@ -64,7 +64,7 @@ struct Loops {
 
 struct Isa {
   const char* name;     // as in STROBE_CPU_ISA
-  int product_columns;  // 0: no matmul here, OpenBLAS runs it
+  int product_columns;  // columns of a panel; 0: no matmul in this table, OpenBLAS runs it
   void (*multiply)(const ProductPanel&);
   void (*multiply_row)(const RowProduct&);
   void (*adamw)(const Update&, const Trained&, std::int64_t first, std::int64_t last);

@@ -47,8 +47,8 @@ void rms_norm_weight_backward(const T* x, const Compute<T>* inverse, const T* dy
 
 // --- LayerNorm -------------------------------------------------------------------------------------------------------
 
-// statistics [2]: mean and 1 / sqrt(variance + eps). The variance is computed after subtracting the mean, so that a row
-// of large, nearly equal numbers keeps its digits.
+// Computes statistics [2]: mean and 1 / sqrt(variance + eps). Subtracts the mean before it computes the variance, so a
+// row of large, nearly equal numbers does not lose digits to cancellation.
 template <class T>
 void layer_norm_row(const T* x, const Compute<T>* weight, const Compute<T>* bias, T* y, Compute<T>* statistics,
                     std::int64_t width, Compute<T> eps) {

@@ -1,5 +1,5 @@
-// Matmuls on the CPU. Kernels per instruction set run a single row and medium sizes. OpenBLAS, which packs both
-// operands and is faster for large matrices, runs the others.
+// Selects the implementation of a CPU matmul. Kernels per instruction set run a single row and medium sizes. OpenBLAS,
+// which packs both operands and is faster for large matrices, runs the rest.
 #include "ops/cpu/product.h"
 
 #include <algorithm>
@@ -13,18 +13,17 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kFewestRows = 16;  // minimum to amortize packing a panel
-constexpr std::int64_t kPromptRows =
-    512;                               // up to here packing a weight costs OpenBLAS more than its faster kernel gains
-constexpr double kMostWork = 1 << 28;  // multiplications; OpenBLAS is faster above
-constexpr double kSmall = 1 << 18;     // multiplications; a second thread does not pay off below
-constexpr std::int64_t kBlock = 264;   // rows per task, a multiple of every tile's; 64 to 256 KB of a block of a
+constexpr std::int64_t kFewestRows = 16;   // minimum to amortize packing a panel
+constexpr std::int64_t kPromptRows = 512;  // most rows; for these, packing costs OpenBLAS more than its kernel gains
+constexpr double kMostWork = 1 << 28;      // multiplications; OpenBLAS is faster above
+constexpr double kSmall = 1 << 18;         // multiplications; a second thread does not pay off below
+constexpr std::int64_t kBlock = 264;       // rows per task, a multiple of every tile height; 64 to 256 KB of a
 constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // range of OpenBLAS's integers
 
 void multiply_in_panels(const Isa& isa, int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend,
                         float* c) {
   const std::int64_t blocks = tasks_of(a.rows, kBlock), width = isa.product_columns;
-  // Consecutive tasks share columns instead of rows: with two blocks each thread then keeps its rows of `a`.
+  // Adjacent tasks share columns instead of rows: with two row blocks each thread then keeps its rows of `a` in cache.
   parallel_for(threads, blocks * tasks_of(b.cols, width), [&](int, std::int64_t task) {
     const std::int64_t row = task % blocks * kBlock, column = task / blocks * width, at = row * b.cols + column;
     isa.multiply({.a = a.data + row * (a.stored_transposed ? 1 : a.stride),

@@ -1,4 +1,4 @@
-// RoPE rotation of one head.
+// Inner loop of RoPE: rotates one head.
 #pragma once
 
 #include "ops/cpu/element.h"
@@ -6,7 +6,7 @@
 namespace strobe::ops {
 namespace {  // separate copy per instruction set
 
-// x: [dim]; table: [dim / 2, 2]; sign -1 applies the inverse rotation.
+// Rotates x [dim] in place. table: [dim / 2, 2], cosine and sine. sign -1 applies the inverse rotation.
 template <class T>
 void rope_head(T* x, const Compute<T>* table, std::int64_t dim, Compute<T> sign) {
   using C = Compute<T>;

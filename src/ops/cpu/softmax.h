@@ -1,4 +1,4 @@
-// Softmax of one row of scores and cross-entropy of one row of logits, with their gradients.
+// Inner loops of softmax over a row of scores, of cross-entropy over a row of logits, and of their gradients.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace strobe::ops {
 namespace {  // separate copy per instruction set
 
-// In place: exp(score) / sum exp(score). At least one score.
+// Softmax in place: exp(score) / sum of exp(score). Requires at least one score.
 template <class T>
 void softmax_row(T* scores, std::int64_t count) {
   using C = Compute<T>;
@@ -22,7 +22,7 @@ void softmax_row(T* scores, std::int64_t count) {
   }
 }
 
-// gradient: input with respect to the probabilities, output with respect to the scores.
+// Converts the gradient with respect to the probabilities, in place, to that with respect to the scores.
 template <class T>
 void softmax_row_backward(const T* probabilities, T* gradient, std::int64_t count) {
   using C = Compute<T>;
@@ -34,7 +34,7 @@ void softmax_row_backward(const T* probabilities, T* gradient, std::int64_t coun
 
 // --- cross-entropy ---------------------------------------------------------------------------------------------------
 
-// log(sum exp(logit)).
+// Returns log(sum of exp(logit)).
 template <class T>
 Compute<T> log_sum_exp(const T* logits, std::int64_t count) {
   using C = Compute<T>;

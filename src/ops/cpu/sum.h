@@ -22,7 +22,8 @@ C sum_of(std::int64_t count, Term&& term) {
   return lane[0];
 }
 
-// Largest term(i) over [0, count) with count at least 1, also in lanes. Which NaN it returns is unspecified.
+// Largest term(i) over [0, count), with lanes as above; count is at least 1. If several terms are NaN, any of them may
+// be returned.
 template <class C, class Term>
 C highest_of(std::int64_t count, Term&& term) {
   constexpr std::int64_t kLanes = 16;

@@ -1,4 +1,4 @@
-"""Stub of PyTorch on a CPU: the calls of python/torch_peer.py, in fp32, as loops over lists.
+"""Stub of PyTorch on a CPU: the functions that python/torch_peer.py calls, in fp32, as loops over lists.
 
 Attention with head dimension 3 raises an out-of-memory error."""
 import array
@@ -108,7 +108,7 @@ def grad(o, inputs, d_o, retain_graph):
 
 
 def profile(activities, profile_memory):
-    """Events out of order: 150 bytes are held at most."""
+    """Events that are not sorted by time: at most 150 bytes are held."""
     events = [types.SimpleNamespace(name=lambda: "[memory]", start_ns=lambda t=t: t, nbytes=lambda n=n: n)
               for t, n in ((3, -100), (1, 100), (2, 50))]
     results = types.SimpleNamespace(events=lambda: events)

@@ -81,7 +81,7 @@ TEST_F(ProblemRunnerTest, ARowOfAnotherImplementationIsRejected) {
   EXPECT_EQ(rows["flash2"].at("status").as_string(), "crashed");
 }
 
-// The second of these problems is lost in the middle of a question.
+// The second of these problems is lost before it reads the answer to a request.
 TEST_F(ProblemRunnerTest, APythonWithAnOpenQuestionIsNotReused) {
   const test::FakePython python("*none*) ;;");
   const std::filesystem::path script = scratch_.program("child", R"(#!/bin/sh

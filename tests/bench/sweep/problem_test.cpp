@@ -1,4 +1,4 @@
-// Problems: sizes, keys, shares, predictions.
+// Problems: sizes, keys, shards, predictions.
 #include "bench/sweep/problem.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// cli/cells: runs the program on files of configurations.
+// `strobe bench --cells`: runs the program on files of configurations.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"

@@ -1,4 +1,4 @@
-// cli/forecast: forecasts of bench and lm bench for their run time.
+// Forecasts of the run time by bench and lm bench.
 #include <gtest/gtest.h>
 
 #include <regex>

@@ -142,8 +142,8 @@ TEST(LadderCommand, RemovesOnlyChartsThatItWroteItself) {
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out-old.svg"));
 }
 
-// A running program cannot be written, so its file cannot be opened as output. Bytes 8 to 15 of an ELF file are
-// padding; the test puts the beginning of a row there.
+// The executable of a running program cannot be opened for writing, so it serves as an output that fails. Bytes 8 to 15
+// of an ELF file are padding; the test puts the beginning of a row there.
 TEST(LadderCommand, WhereTheFileCannotBeOpenedEarlierDocumentsStay) {
   const Scratch scratch;
   put_earlier_ladder(scratch);

@@ -300,7 +300,7 @@ TEST_F(Launch, RefusesBadInput) {
           "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
 }
 
-// Each rank finds the error and the launcher prints it once. Output and exit code of a script are passed through.
+// Each rank reports the error, and the launcher prints it once. Output and exit code of a script are passed through.
 TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
   const auto refused = [&](const std::string& arguments, const std::string& says) {
     const Program program = run_program("launch " + arguments, scratch_);
@@ -321,8 +321,8 @@ TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
     EXPECT_NE(other.errors.find(rank + (" strobe: " + unknown)), std::string::npos) << other.errors;
 }
 
-// The rank `ladder` gets an error from its strobe-lab. Meanwhile strobe-lab stops the launcher and sends it SIGTERM,
-// and the launcher continues after the rank has ended. It then sees both events at once.
+// strobe-lab, a child of the rank `ladder`, reports bad input. Meanwhile it stops the launcher and sends it SIGTERM.
+// The launcher continues after the rank has ended, so it handles both events at once.
 TEST_F(Launch, TellsARefusalBesideASignal) {
   script(R"(read launcher < launcher
 kill -STOP $launcher
@@ -341,7 +341,8 @@ exit 2)");
             "strobe: launch: rank 0: ladder: no such case\n");
 }
 
-// Uses two cores on any machine. Ranks count the cores that they may use; STROBE_THREADS is set where they share cores.
+// Uses two cores on any machine. Ranks count the cores that they may use. STROBE_THREADS is set only if they share
+// cores.
 TEST_F(Launch, SharesOutTheCores) {
   const std::string two = "env -u STROBE_THREADS -u OMP_NUM_THREADS taskset -c 0,1";
   if (run_command(two + " true", scratch_).code != 0) GTEST_SKIP() << "no taskset, or no cores 0 and 1";

@@ -59,7 +59,8 @@ TEST_F(LmDdpDiffering, SeedsAndDataAreRefusedInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "host0" / "run"));
 }
 
-// The launcher's variables differ between the ranks. Without the check a rank 0 of 1 would train by itself.
+// The launcher's variables differ between the ranks. Without the check, a rank 0 that sees one rank would train without
+// the others.
 TEST_F(LmDdpDiffering, SizesOfTheWorldAreRefusedByEveryRank) {
   const auto told = [](int rank, int size) {
     return fmt::format("[ $rank = {} ] && export OMPI_COMM_WORLD_SIZE={}", rank, size);

@@ -13,8 +13,8 @@
 namespace strobe::test {
 namespace {
 
-// The bound of the issue: below 1.2 nats per byte of English after 300 steps. Guessing has 5.5, single letters about
-// 2.8.
+// The required bound: below 1.2 nats per byte of English after 300 steps. Uniform guessing gives 5.5, single-letter
+// frequencies about 2.8.
 TEST(LmTrain, LossFallsBelowItsBound) {
   if (kSanitized) GTEST_SKIP() << "300 steps are about values; other tests train a few";
   const Scratch scratch;

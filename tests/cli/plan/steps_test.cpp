@@ -127,7 +127,7 @@ TEST(PlanSteps, MemoryOfARankIsThatOfItsShare) {
   EXPECT_NEAR(predicted("flat, 2 ranks") - predicted("sharded, 2 ranks"), kGradients / (1 << 20), 0.1);
 }
 
-// The rate is that of the row `one process`; times of ranks say nothing about a device.
+// The rate comes from the row `one process`. Times of ranks do not measure a whole device.
 TEST(PlanSteps, RatesAreThoseOfOneProcess) {
   const Scratch scratch;
   put_json(scratch, "ddp.json", file_of({{"one process", 0, 1, 0, 7 * kGradients / kMemory}, {"naive", 39, 2, 1, 1}}));

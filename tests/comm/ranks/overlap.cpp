@@ -15,7 +15,7 @@ namespace strobe::test {
 using comm::elements;
 
 // Rank 0 starts a call, works while it is pending, then creates a file. Rank 1 joins the call when the file exists. So
-// no sum can be complete before that, and a start() that blocks never returns.
+// no sum can be complete before, and a start() that blocks would never return.
 int overlap(comm::Communicator& communicator) {
   int faults = 0;
   std::vector<float> values(100'000, 1.0f);

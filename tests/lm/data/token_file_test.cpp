@@ -1,3 +1,4 @@
+// Token files: formats, checks, windows and their order.
 #include "lm/data/token_file.h"
 
 #include <gtest/gtest.h>

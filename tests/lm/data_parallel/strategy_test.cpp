@@ -1,3 +1,4 @@
+// Strategies by name, and the buckets that they define.
 #include "lm/data_parallel/strategy.h"
 
 #include <gtest/gtest.h>

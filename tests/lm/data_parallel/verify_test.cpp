@@ -51,7 +51,7 @@ TEST(ToyMlp, HasItsGradients) {
   EXPECT_GT(most, 0.05);
 }
 
-// A final gradient does not change any more: its exchange may have begun.
+// A gradient that was reported must not change afterwards, since its exchange may have begun.
 TEST(ToyMlp, TellsOfGradientsThatStay) {
   ToyMlp toy;
   std::vector<float> told(toy.gradients().size());

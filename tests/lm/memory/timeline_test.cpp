@@ -154,7 +154,7 @@ TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
             std::tuple("layer_norm backward norm", "adamw all parameters", Category::gradients));
 }
 
-// Saved memory is the whole plan except the gradients; of the tensors that blocks share, the last block's.
+// Saved memory is the whole plan without the gradients. If blocks share a tensor, only the last block's is saved.
 TEST(MemoryBench, RecomputationKeepsWhatThePlanSays) {
   std::size_t most = std::numeric_limits<std::size_t>::max();
   for (const Recompute recompute : kRecomputations) {

@@ -1,3 +1,4 @@
+// The memory plan compared with closed forms, and tensors that may share memory.
 #include "lm/models/activations.h"
 
 #include <gtest/gtest.h>

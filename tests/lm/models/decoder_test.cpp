@@ -1,3 +1,4 @@
+// The decoder with a KV cache compared with the model's forward pass.
 #include "lm/models/decoder.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ void expect_the_whole_forward(Architecture architecture) {
   for (std::int32_t& token : text) token = static_cast<std::int32_t>(random() % 19);
   for (const int threads : {1, 2}) {
     Decoder decoder(shape, values, threads);
-    for (int round = 0; round < 2; ++round) {  // a restart keeps no state
+    for (int round = 0; round < 2; ++round) {  // the second round must not see state of the first
       double sum = 0;
       for (std::int64_t n = 1; n <= kContext; ++n) {
         const auto at = static_cast<std::size_t>(n);

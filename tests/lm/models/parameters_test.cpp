@@ -1,3 +1,4 @@
+// The parameter table: order, shapes and initial values.
 #include "lm/models/parameters.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// Sizes of models and their parameter counts.
 #include "lm/models/shape.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// The profile of a step on the CPU: counts, sums and shares.
 #include "lm/profile/profile.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ TEST(Profile, CountsCallsFlopsAndBytes) {
   EXPECT_EQ(rope.bytes, 3 * 2 * (2 * 10 * 2 * 16 * 4)) << "q and k, read and written";
   EXPECT_EQ(sum_of(sums, "rope backward").bytes, rope.bytes);
   EXPECT_EQ(sum_of(sums, "adamw").bytes, 3 * 28 * static_cast<double>(parameter_count(small_case().shape)));
-  // The step's FLOPs as the bench counts them, but with 5 matmuls for 4 in attention's backward.
+  // The step's FLOPs as the bench counts them, except that attention's backward has 5 matmuls here and 4 there.
   const double attention = sum_of(sums, "attention").flops;
   EXPECT_EQ(attention, 3 * 2 * (2 * 10 * 5 * 16));
   EXPECT_EQ(3 * linear.flops + 3 * attention, 3 * flops_of(small_case()));

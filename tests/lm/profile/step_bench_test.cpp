@@ -1,3 +1,4 @@
+// Times and FLOPs of a benchmarked step, and steps that do not fit in memory.
 #include "lm/profile/step_bench.h"
 
 #include <gtest/gtest.h>

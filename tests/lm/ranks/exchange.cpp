@@ -111,8 +111,8 @@ struct TiedRun {
   std::vector<double> norms;  // per step
 };
 
-// y = t u f p u t x, element by element, with one t and one u, whose gradients are final after both uses, and one x per
-// sample. f and u are frozen. The ranks begin with different values.
+// y = t u f p u t x, element by element. t and u are used twice, so their gradients are final after both uses; there is
+// one x per sample. f and u are frozen. The ranks begin with different values.
 TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std::span<const int> samples,
                    Faults& faults) {
   const auto expect = [&](bool holds, const char* what) {

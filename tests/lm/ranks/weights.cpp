@@ -131,7 +131,7 @@ int shared_gradients(comm::Communicator& communicator, const ops::Place& place) 
   return faults.count();
 }
 
-// Scatters rank 0's moments to the ranks that own them and gathers them, in chunks with arbitrary bounds.
+// Scatters rank 0's moments to the ranks that own them and gathers them again, in chunks with arbitrary bounds.
 int averages(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   using Average = lm::DataParallel::Average;

@@ -1,3 +1,4 @@
+// The folder of a training run: locks, checkpoints to keep or set aside.
 #include "lm/train/checkpoint_folder.h"
 
 #include <gtest/gtest.h>

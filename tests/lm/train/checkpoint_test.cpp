@@ -1,3 +1,4 @@
+// Checkpoints: round trips, and damaged or forged files.
 #include "lm/train/checkpoint.h"
 
 #include <gtest/gtest.h>

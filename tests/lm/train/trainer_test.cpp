@@ -1,3 +1,4 @@
+// Training steps, learning rates, divergence and resumed runs.
 #include "lm/train/trainer.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// run.json: run options that are written, read and refused.
 #include "lm/train/upkeep.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +62,7 @@ TEST_F(UpkeepTest, IsReadAsItWasWritten) {
   EXPECT_EQ(scratch_.entries(), 1u) << "no temporary file is left";
 }
 
-// The file without a job has the format from before jobs existed.
+// Without a job, the file has the format of versions that knew no jobs.
 TEST_F(UpkeepTest, HasNoWordOfAJobWhereThereIsNone) {
   Upkeep upkeep = kUnusual;
   upkeep.job.clear();

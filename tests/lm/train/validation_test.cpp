@@ -1,3 +1,4 @@
+// Validation loss, and the windows over which it is computed.
 #include "lm/train/validation.h"
 
 #include <gtest/gtest.h>

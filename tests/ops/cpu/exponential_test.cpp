@@ -1,3 +1,4 @@
+// The exponential function of every instruction set.
 #include "ops/cpu/exponential.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,8 @@
 namespace strobe::ops {
 namespace {
 
-// Computes e^x with the code of an instruction set: the cross-entropy gradient without target, sum and scale equals it.
+// Computes e^x with the code of an instruction set: the cross-entropy gradient equals it for suitable target, sum and
+// scale.
 std::vector<float> exponentials(std::vector<float> x) {
   chosen_isa().fp32.cross_entropy_gradient(x.data(), static_cast<std::int64_t>(x.size()), -1, 0, 1);
   return x;

@@ -1,4 +1,4 @@
-// Small integers, whose sums are exact in fp32 in any order: results are compared bit by bit.
+// CPU matmuls of small integers, whose sums are exact in fp32 in any order, so results are compared bit by bit.
 #include "ops/cpu/product.h"
 
 #include <gtest/gtest.h>

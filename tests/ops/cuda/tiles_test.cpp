@@ -1,3 +1,4 @@
+// Predicted rates of matmul tiles.
 #include "ops/cuda/tiles.h"
 
 #include <gtest/gtest.h>

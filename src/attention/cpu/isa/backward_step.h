@@ -22,7 +22,7 @@ struct DropLanes {
   }
 };
 
-// For tile rows [first, last): scores -> P, d_scores (dP on entry) -> dS before the cap's derivative.
+// For tile rows [first, last): replaces scores by P, and d_scores (dP on entry) by dS before the derivative of the cap.
 template <class Engine, bool Dropout, class Exponent>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;

@@ -46,7 +46,7 @@ STROBE_INLINE void exp2_by_table(F32 (&x)[Count]) {
   struct Table {
     std::uint32_t entries[16];
   };
-  // The bits of each power, minus its own index at the position of the exponent's sixteenths.
+  // Bits of 2^(j / 16), minus j << 19. The exponent that is added later has j in these bits, so they cancel.
   alignas(64) static constexpr Table kTable = [] {
     Table table{};
     for (std::uint32_t j = 0; j < 16; ++j) {

@@ -1,4 +1,4 @@
-// flash2's kernels for any machine.
+// flash2's kernels for any machine, without intrinsics.
 #include "attention/cpu/isa/engine_generic.h"
 #include "attention/cpu/isa/table.h"
 

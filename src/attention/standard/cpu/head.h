@@ -1,5 +1,5 @@
-// One call of the CPU kernels `standard` and `frugal`, one of its query heads, and the operations on it: softmax.cpp
-// for one head, passes.cpp for the heads of a pass.
+// State of one call of the CPU kernels `standard` and `frugal`, and of one query head of it. Declares the operations on
+// one head (softmax.cpp) and on the heads of a pass (passes.cpp).
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct Head {
   const Call& call;
   std::int64_t index;  // index in the pass
   std::int64_t b, hq;
-  int slot;  // the thread, if each thread gets whole heads; else 0
+  int slot;  // thread index if each thread gets whole heads; else 0
   Extent extent;
 
   Head(const Call& call, std::int64_t first, std::int64_t index, int slot)
@@ -101,7 +101,7 @@ struct HeadRange {
 
 void forward_pass(const Call& call, HeadRange heads);
 
-// A pass of one head adds to the sums of dK and dV that the previous head of its group left.
+// If a pass has one head, it accumulates into the dK and dV of the previous head of its group.
 void backward_pass(const Call& call, HeadRange heads);
 
 }  // namespace strobe::standard::cpu

@@ -1,3 +1,4 @@
+// Computes the workspace layout of the CPU kernels `standard` and `frugal`.
 #include "attention/standard/cpu/layout.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Converts inputs to fp32 for OpenBLAS. GEMMs run in blocks of rows that depend only on the shape, so results do not
-// depend on the variant or on the number of threads.
+// GEMMs of the CPU kernels `standard` and `frugal`, by OpenBLAS on inputs converted to fp32. Row blocks of a GEMM
+// depend only on the shape, so results depend neither on the variant nor on the number of threads.
 #include "attention/standard/cpu/head.h"
 
 #include <climits>

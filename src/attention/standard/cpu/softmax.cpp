@@ -1,4 +1,5 @@
-// Rounds every step to the problem's type, as a tensor library does.
+// Score options, softmax, dropout and their gradients for one head. Rounds every step to the problem's type, as a
+// tensor library does.
 #include "attention/standard/cpu/head.h"
 
 #include <cmath>
@@ -128,7 +129,7 @@ void softmax_gradient(const Head& head) {
     float* row = all + keys.lo;
     d_probabilities.copy(i, keys.lo, keys.hi, row);
     clear_masked(head, keys, all);
-    if (problem.dropout.p != 0) {  // a kept probability that is 0 has no gradient either
+    if (problem.dropout.p != 0) {  // a probability that is kept but is 0 has no gradient either
       const float* kept = dropped.read(i, buffer) + keys.lo;
       for (std::int64_t j = 0; j < n; ++j) row[j] = kept[j] == 0 ? 0.0f : row[j] * factor;
       round_row(problem.dtype, row, n);

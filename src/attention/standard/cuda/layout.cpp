@@ -1,3 +1,4 @@
+// Computes the workspace layout of the CUDA kernels `standard` and `frugal`, and the heads per pass.
 #include "attention/standard/cuda/layout.h"
 
 #include <algorithm>

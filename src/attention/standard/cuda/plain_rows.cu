@@ -46,7 +46,7 @@ __device__ float over_row(float x, Combine combine, float* scratch) {
   }
 }
 
-// Calls body(index) for the rows of this thread. If a block holds one row, its threads stay together.
+// Calls body(index) for the rows of this thread. If a block holds one row, all its threads run the same iterations.
 template <int kThreads, class Body>
 __device__ void for_rows(std::int64_t rows, Body&& body) {
   constexpr int kRows = kThreads < kLeastThreads ? kLeastThreads / kThreads : 1;

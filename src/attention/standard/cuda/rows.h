@@ -43,13 +43,13 @@ void softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradie
 // Converts the gradient of the logits in d_scores to that of q.k, in place: softcap and scale.
 void options_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// The same two for problems without score options whose rows are short enough for registers. The second includes
-// options_backward(). They return false, and do nothing, for other problems.
+// Variants of softmax() and softmax_backward() for problems without score options whose rows fit in registers.
+// plain_softmax_backward() includes options_backward(). Both return false, and do nothing, for other problems.
 bool plain_softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 bool plain_softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// Sum the gradient of the logits over all scores that share an element of the bias, and the rows' shares of dsinks.
-// Each sum has a fixed order. `scores` has the rows of all heads.
+// sum_dbias sums the gradient of the logits over all scores that share an element of the bias. sum_dsinks sums the
+// rows' shares of dsinks. Each sum has a fixed order. `scores` has the rows of all heads.
 struct BiasShape {
   std::int32_t batch, heads, rows;  // 1 if broadcast
 };

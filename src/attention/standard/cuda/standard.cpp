@@ -226,7 +226,7 @@ std::string refusal(const Problem& problem, Variant variant) {
 
 struct StandardLaunch {
   Variant variant;
-  HeadRange most;  // largest range of a pass
+  HeadRange most;  // largest range that a pass has
   Layout layout;
 
   std::string text(const Problem& problem) const;

@@ -1,6 +1,6 @@
-// Matmul of one panel of columns. It packs the right operand's panel, one block of k at a time, into a buffer that
-// stays in L1. It reads the left operand in place and broadcasts each element to a vector. Only data that every row
-// reads again is packed.
+// Matmul of one panel of columns. Packs the panel of the right operand, one block of k at a time, into a buffer that
+// stays in L1. Reads the left operand in place and broadcasts each element to a vector. Packing pays off only for the
+// right operand, which every row reads again.
 #pragma once
 
 #include "core/simd_memory.h"
@@ -18,7 +18,7 @@ class PanelProduct {
 
   static void multiply(const ProductPanel& p) {
     if (p.cols == kColumns) return multiply_whole(p);
-    // A panel cut off at the matrix edge: computes full-width row blocks in a temporary tile, then copies the valid
+    // A panel that the matrix edge cuts off: computes full-width row blocks in a temporary tile, then copies the valid
     // columns.
     constexpr std::int64_t kRows = 8 * M;
     alignas(64) float tile[kRows * kColumns];
@@ -116,8 +116,8 @@ class PanelProduct {
     if constexpr (R > 0) count == R ? tile<R, kTransposed>(rows) : last_rows<R - 1, kTransposed>(rows, count);
   }
 
-  // c = a b (+ addend) for R rows. The addend is added at the end: if sums began with it, every step of a long sum
-  // would be rounded at the size of the total.
+  // c = a b (+ addend) for R rows. The addend is added at the end. If sums began with it, every step of a long sum
+  // would be rounded to the magnitude of the total.
   template <int R, bool kTransposed>
   static void tile(const Rows& rows) {
     F32 sum[R][kVectors];
@@ -126,7 +126,7 @@ class PanelProduct {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) sum[r][v] = F32{};
     }
-    // Row r is at base[r / 3] + r % 3 strides: one pointer per row would exceed the number of registers.
+    // Row r begins at base[r / 3] + (r % 3) strides: one pointer per row would exceed the number of registers.
     const float* base[(R + 2) / 3];
 #pragma GCC unroll 16
     for (int i = 0; i < (R + 2) / 3; ++i) base[i] = rows.a + 3 * i * rows.a_stride;

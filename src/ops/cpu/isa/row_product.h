@@ -1,5 +1,5 @@
-// GEMV: one row times a transposed matrix. Each output is the dot product of x with a row of the weight, which is read
-// once and in place. This read limits the speed of decoding one token.
+// GEMV: one row times a transposed matrix. Each output is the dot product of x with a row of the weight. The weight is
+// read once and in place; this read limits the speed of decoding a token.
 #pragma once
 
 #include "core/simd_memory.h"
