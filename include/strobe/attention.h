@@ -148,8 +148,8 @@ struct Execution {
   // Forward on the CPU, finite inputs: the bits of a row of O and LSE do not depend on the batch that the row is in, on
   // chunking of the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
   bool batch_invariant = false;
-  Executor executor{};              // CPU: runs the tasks of the call; default: the process's worker threads
-  Allocator allocator{};            // CPU: provides the workspace if `workspace` is null; default: operator new
+  Executor executor{};    // CPU: runs the tasks of the call; default: the process's worker threads
+  Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: operator new
 };
 
 // Computes O, and LSE if requested. Fully masked rows get O = 0 and LSE = -inf.

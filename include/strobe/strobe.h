@@ -8,8 +8,8 @@
  *
  * Ownership: the caller owns every struct, tensor, array, workspace and stream. No function keeps a pointer after it
  * returns, except that work queued on a CUDA stream uses the memory until the stream reaches the end of that work.
- * Threads: every function may be called concurrently, if no call writes memory that another call uses. The error text
- * is per thread.
+ * Threads: every function may be called concurrently, if no call writes memory that another call uses. Concurrent calls
+ * on the CPU share the worker threads of the process. The error text is per thread.
  * Errors: functions return a status; STROBE_OK is 0. After any other status strobe_last_error() returns one line of
  * text. After STROBE_INVALID_ARGUMENT or STROBE_UNSUPPORTED nothing was written. No function prints, ends the process
  * or lets a C++ exception out. The calling thread's floating-point mode has no effect on results and is restored before
@@ -146,22 +146,40 @@ typedef struct strobe_gradients {
   float* dsinks;     /* [Hq]; optional, requires sinks */
 } strobe_gradients;
 
+/* The caller's own threads, for calls on the CPU. run() calls task(task_context, i) once for each i in [0, count) and
+ * returns when all calls have ended. They may run concurrently or not, on any thread, but start in increasing order of
+ * i: a task may wait for an earlier one. */
+typedef struct strobe_executor {
+  void (*run)(void* context, int32_t count, void (*task)(void* task_context, int32_t index), void* task_context);
+  void* context;
+} strobe_executor;
+
+/* Provides the workspace of calls on the CPU that are given none. allocate() returns memory aligned to 64 bytes, or
+ * null if there is none; deallocate() gets it back, with the same size, before the call returns. */
+typedef struct strobe_allocator {
+  void* (*allocate)(void* context, size_t bytes);
+  void (*deallocate)(void* context, void* pointer, size_t bytes);
+  void* context;
+} strobe_allocator;
+
 /* How to compute. These options affect speed and rounding only. Initialize it with strobe_execution_init(); a null
  * strobe_execution* means the same defaults. CUDA: every pointer of a call is device memory of the calling thread's
  * current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture it.
  * Lengths and offsets outside their tensors are clamped, not reported. */
 typedef struct strobe_execution {
-  size_t size;             /* sizeof(strobe_execution) */
-  int32_t device;          /* STROBE_CPU or STROBE_CUDA */
-  int32_t threads;         /* CPU: number of threads; 0: all cores of the process */
-  int32_t deterministic;   /* CUDA: backward repeats bit by bit; default 1 */
-  int32_t tf32;            /* CUDA, fp32: kernels may use TF32 MMA (10-bit mantissa); default 0 */
-  const char* kernel;      /* kernel name; null or empty: the first that supports the problem */
-  void* stream;            /* CUDA: the caller's cudaStream_t */
-  void* workspace;         /* aligned to 64 bytes (CUDA: 256). Null on the CPU: the library allocates */
-  size_t workspace_bytes;  /* size of workspace; at least strobe_workspace_bytes() */
-  int32_t batch_invariant; /* 1, forward on the CPU, finite inputs: the bits of a row of O and LSE do not depend on its
-                              batch, on chunking of the queries or on padding. Backward ignores it */
+  size_t size;              /* sizeof(strobe_execution) */
+  int32_t device;           /* STROBE_CPU or STROBE_CUDA */
+  int32_t threads;          /* CPU: number of threads; 0: all cores of the process */
+  int32_t deterministic;    /* CUDA: backward repeats bit by bit; default 1 */
+  int32_t tf32;             /* CUDA, fp32: kernels may use TF32 MMA (10-bit mantissa); default 0 */
+  const char* kernel;       /* kernel name; null or empty: the first that supports the problem */
+  void* stream;             /* CUDA: the caller's cudaStream_t */
+  void* workspace;          /* aligned to 64 bytes (CUDA: 256). Null on the CPU: the library allocates */
+  size_t workspace_bytes;   /* size of workspace; at least strobe_workspace_bytes() */
+  int32_t batch_invariant;  /* 1, forward on the CPU, finite inputs: the bits of a row of O and LSE do not depend on its
+                               batch, on chunking of the queries or on padding. Backward ignores it */
+  strobe_executor executor; /* CPU: all zero: the worker threads of the process */
+  strobe_allocator allocator; /* CPU, if workspace is null. All zero: operator new */
 } strobe_execution;
 
 /* Set the defaults. `size` is sizeof(*attention) or sizeof(*execution) in the caller.

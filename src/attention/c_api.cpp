@@ -93,7 +93,8 @@ static_assert(offsetof(strobe_execution, device) == 8 && offsetof(strobe_executi
               offsetof(strobe_execution, deterministic) == 16 && offsetof(strobe_execution, tf32) == 20 &&
               offsetof(strobe_execution, kernel) == 24 && offsetof(strobe_execution, stream) == 32 &&
               offsetof(strobe_execution, workspace) == 40 &&
-              offsetof(strobe_execution, batch_invariant) == kExecution.oldest);
+              offsetof(strobe_execution, batch_invariant) == kExecution.oldest &&
+              offsetof(strobe_execution, executor) == 64 && offsetof(strobe_execution, allocator) == 80);
 #undef STROBE_ENDS_AT
 
 template <class Result, class From>
@@ -161,6 +162,8 @@ Execution execution_from(const strobe_execution* given) {
   execution.workspace = from.workspace;
   execution.workspace_bytes = from.workspace_bytes;
   execution.batch_invariant = from.batch_invariant != 0;
+  execution.executor = {from.executor.run, from.executor.context};
+  execution.allocator = {from.allocator.allocate, from.allocator.deallocate, from.allocator.context};
   return execution;
 }
 

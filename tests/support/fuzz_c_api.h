@@ -194,7 +194,7 @@ class CApiCall {
         Place{sizeof(strobe_gradients),
               {offsetof(strobe_gradients, dq), offsetof(strobe_gradients, dk), offsetof(strobe_gradients, dv),
                offsetof(strobe_gradients, dbias), offsetof(strobe_gradients, dsinks)}},
-        Place{sizeof(strobe_execution),
+        Place{offsetof(strobe_execution, executor),  // not the functions of executor and allocator
               {offsetof(strobe_execution, kernel), offsetof(strobe_execution, stream),
                offsetof(strobe_execution, workspace)}}};
     const std::size_t which = bytes_.take<std::uint8_t>() % kPlaces.size();
