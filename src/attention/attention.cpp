@@ -44,11 +44,10 @@ void launch(const Choice& choice, const Problem& problem, void* workspace) {
 // Allocates a workspace on the CPU if the caller gave none.
 void run_on_own(const Choice& choice, const Problem& problem, std::size_t needed) {
   if (problem.device == Device::cuda && needed != 0) {
-    fail(
-        ErrorCode::invalid_argument,
-        "attention: kernel '{}' needs a workspace of {} bytes on the GPU and none was given; ask workspace_bytes() and "
-        "pass that much in Execution::workspace",
-        choice.kernel->name, needed);
+    fail(ErrorCode::invalid_argument,
+         "attention: kernel '{}' needs a workspace of {} bytes on the GPU and none was given; pass workspace_bytes() "
+         "bytes in Execution::workspace",
+         choice.kernel->name, needed);
   }
   const Buffer own(problem.device == Device::cuda ? 0 : needed, "attention workspace");
   launch(choice, problem, own.data());

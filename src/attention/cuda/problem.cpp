@@ -53,7 +53,7 @@ std::string tiled_refusal(const Problem& problem) {
 }
 
 std::string shared_bytes_refusal(const Problem& problem, std::size_t needed) {
-  return fmt::format("{} with head dimensions {} and {} needs {} bytes of shared memory a block; the GPU has {}",
+  return fmt::format("{} with head dimensions {} and {} needs {} bytes of shared memory per block; the GPU has {}",
                      name_of(problem.dtype), problem.d, problem.dv, needed, problem.gpu.shared_bytes_per_block);
 }
 

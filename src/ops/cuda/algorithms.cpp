@@ -133,7 +133,7 @@ Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& s, const Plan& pl
                                                       s.timed ? kTimed : 1, results.data(), &found);
   cublas_lt().preference_destroy(preference);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {
-    fail(ErrorCode::unsupported, "cuda: cuBLASLt has no product [{} x {}] [{} x {}] of {} to {}{}", s.n, s.k, s.k, s.m,
+    fail(ErrorCode::unsupported, "cuda: cuBLASLt has no matmul [{} x {}] [{} x {}] of {} to {}{}", s.n, s.k, s.k, s.m,
          name_of(s.in), name_of(s.out), s.bias_alignment > 0 ? " with a bias" : "");
   }
   check(status, "cublasLtMatmulAlgoGetHeuristic");

@@ -8,7 +8,7 @@ namespace strobe::cuda {
 namespace {
 
 struct CudaCores {
-  std::string text(const Problem&) const { return "CUDA cores, a warp a row"; }
+  std::string text(const Problem&) const { return "CUDA cores, one warp per row"; }
 
   void run(const Problem& problem, void* workspace) const {
     if (problem.pass == Pass::forward) return fp32::launch_forward(params_of(problem), problem.stream);

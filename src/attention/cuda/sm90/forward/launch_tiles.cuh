@@ -47,7 +47,7 @@ void launch_forward_shape(const Launch& how, const ForwardShape& shape, const Fo
     return false;
   };
   if (!(starts.template operator()<kRule>() || ...)) {
-    throw Error(ErrorCode::unsupported, "cuda: hopper forward: no kernel of this build has the tiles that were chosen");
+    throw Error(ErrorCode::unsupported, "cuda: hopper forward: this build has no kernel for the chosen tiles");
   }
 }
 

@@ -351,8 +351,7 @@ void Fp32ForwardKernels<kD>::launch(const Fp32ForwardLaunch& launch, const Fp32F
   }
   (std::make_index_sequence<std::size(kFp32Rules)>());
   if (!started) {
-    throw Error(ErrorCode::unsupported,
-                "cuda: hopper forward, fp32: no kernel of this build has the tiles that were chosen");
+    throw Error(ErrorCode::unsupported, "cuda: hopper forward, fp32: this build has no kernel for the chosen tiles");
   }
 }
 
