@@ -17,9 +17,8 @@ constexpr const char* kIntroduction =
     "usage: strobe-lab [--flag value ...]\n\n"
     "Checks each rung of the ladder against float64 on a case, then times it.\n\n";
 constexpr const char* kSolving =
-    "or\n"
-    "  --rung NAME --input FILE --output FILE [--timing]\n"
-    "                  solves a problem file of `strobe solve` by that rung\n";
+    "or\n  --rung NAME --input FILE --output FILE [--timing]\n"
+    "                  solves a problem file of `strobe solve` with that rung\n";
 
 double parse_positive(std::string_view flag, std::string_view value) {
   double number = 0;
@@ -33,7 +32,8 @@ double parse_positive(std::string_view flag, std::string_view value) {
 void check_distinct(std::string_view flag, std::string_view text, const std::vector<std::string>& names) {
   for (auto one = names.begin(); one != names.end(); ++one) {
     if (std::find(names.begin(), one, *one) != one)
-      fail(ErrorCode::invalid_argument, "{} {}: {} is there twice", flag, printable(text), printable(*one));
+      fail(ErrorCode::invalid_argument, "{} {}: {} is listed twice; valid: each once", flag, printable(text),
+           printable(*one));
   }
 }
 
@@ -92,14 +92,14 @@ Options parse_options(const std::vector<std::string>& words) {
   table.add_alone("list", "the rungs, in order", options.list);
   table.add("case", "C", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28",
             [&](auto, auto value) { cases = value; });
-  table.add("scale", "F", "this share of a case's work, above 0 and at most 1", into(scale, parse_positive));
+  table.add("scale", "F", "share of a case's work to run, above 0 and at most 1", into(scale, parse_positive));
   table.add("rungs", "A,B", "only these, or none; default all", [&](auto, auto value) { names = value; });
   table.add_alone("ablation", "also measures the best kernel without each of its ideas", options.ablation);
   table.add_alone("tiles", "also measures tile sizes, with shared memory and occupancy", options.tiles);
   table.add("limit", "S", "replaces a run that would take longer by a smaller case; default 30",
             into(options.settings.limit, parse_positive));
   table.add("repeats", "N", "exactly N samples", integer_into(options.settings.rule.repeats, 1, 1'000'000'000));
-  table.add("time-limit", "S", "for the samples of a rung; default 5",
+  table.add("time-limit", "S", "seconds of sampling per rung; default 5",
             into(options.settings.rule.time_limit, parse_positive));
   table.add_alone("json", "prints rows as JSON lines, each when it is measured, instead of tables", options.json);
   table.add_alone("once", "runs each rung once, unchecked and untimed, for a profiler", options.once);

@@ -288,7 +288,8 @@ std::string parse_word(std::string_view flag, std::string_view value, const std:
 }
 
 void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item) {
-  fail(ErrorCode::invalid_argument, "{} {}: {} is there twice", flag, printable(value), printable(item));
+  fail(ErrorCode::invalid_argument, "{} {}: {} is listed twice; valid: each once", flag, printable(value),
+       printable(item));
 }
 
 std::vector<std::string> split(std::string_view text, char separator) {

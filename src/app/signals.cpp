@@ -57,7 +57,7 @@ extern "C" void remember_or_end(int number) {
 extern "C" void end_on_lost_file(int) {
   remove_temporary_files();
   print_error(program_name);
-  print_error(": a file that is being read became shorter, or its disk failed\n");
+  print_error(": a file that is being read was truncated, or its disk failed\n");
   _exit(kRuntimeFailure);
 }
 

@@ -75,11 +75,10 @@ void check_aligned(const void* workspace, std::size_t alignment, const char* sou
 // Allocates a workspace on the CPU if the caller gave none.
 void run_on_own(const Choice& choice, const Problem& problem, std::size_t needed, const Allocator& allocator) {
   if (problem.device == Device::cuda && needed != 0) {
-    fail(
-        ErrorCode::invalid_argument,
-        "attention: kernel '{}' needs a workspace of {} bytes on the GPU and none was given; ask workspace_bytes() and "
-        "pass that much in Execution::workspace",
-        choice.kernel->name, needed);
+    fail(ErrorCode::invalid_argument,
+         "attention: kernel '{}' needs a workspace of {} bytes on the GPU and none was given; pass workspace_bytes() "
+         "bytes in Execution::workspace",
+         choice.kernel->name, needed);
   }
   if (allocator && problem.device == Device::cpu) {
     const CallersMemory memory(allocator, needed);

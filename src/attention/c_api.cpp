@@ -235,7 +235,7 @@ strobe_status strobe_backward(const strobe_attention* attention, const strobe_ba
 strobe_status strobe_workspace_bytes(const strobe_attention* attention, int32_t pass, const strobe_execution* execution,
                                      size_t* bytes) {
   return guarded([&] {
-    if (!bytes) fail(ErrorCode::invalid_argument, "attention: the place for workspace bytes is null");
+    if (!bytes) fail(ErrorCode::invalid_argument, "attention: the pointer for workspace bytes is null");
     *bytes = workspace_bytes(attention_from(attention), static_cast<Pass>(pass), execution_from(execution));
   });
 }

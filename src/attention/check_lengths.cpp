@@ -160,13 +160,13 @@ void check_lengths(const Attention& attention, Problem& problem) {
 
 std::string unequal_lengths(const Attention& attention) {
   if (given(attention.cu_seqlens_q) || given(attention.cu_seqlens_k)) {
-    return same_array(attention.cu_seqlens_q, attention.cu_seqlens_k) ? "" : "cu_seqlens_q and cu_seqlens_k apart";
+    return same_array(attention.cu_seqlens_q, attention.cu_seqlens_k) ? "" : "different cu_seqlens_q and cu_seqlens_k";
   }
   if (given(attention.lengths_q) && given(attention.lengths_k)) {
-    return same_array(attention.lengths_q, attention.lengths_k) ? "" : "lengths_q and lengths_k apart";
+    return same_array(attention.lengths_q, attention.lengths_k) ? "" : "different lengths_q and lengths_k";
   }
-  if (given(attention.lengths_q)) return "lengths_q alone";
-  if (given(attention.lengths_k)) return "lengths_k alone";
+  if (given(attention.lengths_q)) return "only lengths_q";
+  if (given(attention.lengths_k)) return "only lengths_k";
   const std::int64_t sq = attention.q.shape[2], sk = attention.k.shape[2];
   return sq == sk ? "" : fmt::format("Sq {} and Sk {}", sq, sk);
 }

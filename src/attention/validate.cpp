@@ -138,7 +138,7 @@ void check_options(const Attention& attention, Problem& problem) {
   check_window_side("right", attention.window.right);
   if (attention.alignment != Alignment::unsaid && attention.alignment != Alignment::top_left &&
       attention.alignment != Alignment::bottom_right) {
-    fail(kInvalid, "attention: unknown alignment {}; valid are 0 (unsaid), 1 (top_left), 2 (bottom_right)",
+    fail(kInvalid, "attention: unknown alignment {}; valid are 0 (unset), 1 (top_left), 2 (bottom_right)",
          static_cast<int>(attention.alignment));
   }
   if (attention.dropout.seed_data && attention.dropout.seed != 0) {
@@ -174,7 +174,7 @@ void check_alignment(const Attention& attention, Problem& problem) {
   const bool window = attention.window.left >= 0 || attention.window.right >= 0;
   const std::string unequal = unequal_lengths(attention);
   if (attention.alignment == Alignment::unsaid && (causal || window || attention.alibi_slopes) && !unequal.empty()) {
-    fail(kInvalid, "attention: {} with {} needs its alignment said: top_left or bottom_right",
+    fail(kInvalid, "attention: {} with {} needs an alignment; set it to top_left or bottom_right",
          causal   ? "causal"
          : window ? "a window"
                   : "ALiBi",

@@ -69,7 +69,7 @@ std::string describe(const Case& one) {
   if (one.kv_heads != one.heads) text += fmt::format(" ({})", counted(one.kv_heads, "KV head"));
   text += one.seq_q == one.seq_k ? fmt::format(", sequence {}", one.seq_q)
                                  : fmt::format(", {} queries x {} keys", one.seq_q, one.seq_k);
-  text += fmt::format(", {}{}", strobe::name_of(one.dtype), one.tf32 ? " (tf32 products)" : "");
+  text += fmt::format(", {}{}", strobe::name_of(one.dtype), one.tf32 ? " (tf32)" : "");
   if (one.deterministic) text += ", deterministic";
   if (one.causal) text += ", causal";
   if (one.masked() && one.alignment != Alignment::unsaid) text += fmt::format(" {}", alignment_name(one.alignment));

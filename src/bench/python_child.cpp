@@ -205,7 +205,7 @@ void PythonChild::give_up() {
 }
 
 Json PythonChild::ask(const Json& message) {
-  if (!process_) throw ImplementationError(Status::crashed, "the child has ended");
+  if (!process_) throw ImplementationError(Status::crashed, "the child process has ended");
   Json answer;
   bool ok = false;
   std::string status, reason;

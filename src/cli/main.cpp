@@ -25,34 +25,35 @@ int run_help(Arguments arguments);
 void check_command(std::string_view name);
 
 constexpr Command kCommands[] = {
-    {"bench", "measure implementations on one configuration, side by side", run_bench},
-    {"sweep", "measure a grid of configurations, one child process each; goes on where it was stopped", run_sweep},
-    {"compare", "two result files, cell by cell: ratios, intervals, verdicts", run_compare},
-    {"report", "result files to one page with charts, tables and pictures", run_report},
-    {"explain", "what each kernel says of a configuration: verdict, tiles, memory, best time", run_explain},
-    {"solve", "a file of batches of Q, K, V in, a file of outputs out", run_solve},
-    {"cases", "the course's 30 problem files: make them, check answers, judge a program", run_cases},
+    {"bench", "compare implementations on one configuration", run_bench},
+    {"sweep", "measure a grid of configurations, one child process each; resumes where it stopped", run_sweep},
+    {"compare", "compare two result files cell by cell: ratios, intervals, verdicts", run_compare},
+    {"report", "draw result files: one page with charts, tables and pictures", run_report},
+    {"explain", "each kernel's verdict on a configuration: tiles, memory, best time", run_explain},
+    {"solve", "read a file of Q, K and V batches, write a file of outputs", run_solve},
+    {"cases", "the course's 30 problem files: generate, check answers, judge a program", run_cases},
     {"ladder", "from a sequential program to the library's kernel, step by step: table and chart", run_ladder},
     {"lm", "a language model on this attention: bench, profile, memory, train, sample", run_lm},
-    {"precision", "what fp16 and bf16 do to sums, norms and a model's tensors", run_precision},
-    {"comm", "how fast ranks exchange data: collectives by size and number of ranks, checked and timed", run_comm},
-    {"launch", "N ranks of a command or program on this machine, watched and ended together",
+    {"precision", "effect of fp16 and bf16 on sums, norms and a model's tensors", run_precision},
+    {"comm", "check and time collectives by size and number of ranks", run_comm},
+    {"launch", "start and supervise N ranks of a command or program on this machine",
      [](Arguments arguments) { return run_launch(arguments, check_command); }},
-    {"plan", "memory and time of training on 8 to 16,384 devices, from measured or given figures", run_plan},
-    {"env", "this machine: processor, libraries, measured ceilings", run_env},
+    {"plan", "predict memory and time of training on 8 to 16,384 devices", run_plan},
+    {"env", "describe this machine: processor, libraries, measured ceilings", run_env},
     {"completion", "print a completion script for bash or zsh", run_completion},
-    {"version", "version and revision of this build", run_version},
-    {"help", "this text, or that of a command", run_help},
+    {"version", "print version and revision of this build", run_version},
+    {"help", "print this text, or the help of a command", run_help},
 };
 
 void check_command(std::string_view name) { find_command(kCommands, "", name); }
 
 std::string program_help() {
   return "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n" + lines_of(kCommands) +
-         "\nstrobe COMMAND --help lists the flags of a command.\n"
-         "Exit codes: 0 fine, 1 failed check, 2 bad input or nothing that can run here, 3 failure at run time or "
+         "\n"
+         "strobe COMMAND --help lists the flags of a command.\n"
+         "Exit codes: 0 success, 1 failed check, 2 bad input or nothing can run here, 3 failure at run time or "
          "nothing\n"
-         "that fits the memory, 128 + signal interrupted (130 by Ctrl-C).\n";
+         "fits the memory, 128 + signal if interrupted (130 by Ctrl-C).\n";
 }
 
 int run_help(Arguments arguments) {

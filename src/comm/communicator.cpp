@@ -60,7 +60,7 @@ void check(const Collective& one, int rank, int size) {
     refuse(fmt::format("{} elements in and {} out on rank {} of {}; valid: {} and {}", one.in.count, one.out.count,
                        rank, size, in, out));
   if (one.kind == Kind::reduce_scatter && size > 1 && one.in.count > 0 && one.in.data == one.out.data)
-    refuse("the share lies in what is summed; valid: memory of its own");
+    refuse("the share overlaps the summed memory; valid: separate memory");
 }
 
 }  // namespace
@@ -147,7 +147,7 @@ Communicator::~Communicator() {
   std::unique_lock lock(state_->mutex);
   if (state_->failure.empty() && state_->peers && std::uncaught_exceptions() > exceptions_) {
     lock.unlock();
-    abort("an error of its own, which its line tells");
+    abort("its own error, printed in its line");
     lock.lock();
   }
   state_->closing = true;

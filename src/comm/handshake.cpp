@@ -119,7 +119,7 @@ Channel join_rank_0(const World& world, Presentation presentation, const Meeting
     usleep(50'000);  // rank 0 may not be listening yet
   } while (now_seconds() < until);
   if (answer == Answer::false_proof)
-    fail(ErrorCode::runtime, "what listens at {} is not rank 0 of this job: it does not know {}", where(),
+    fail(ErrorCode::runtime, "the listener at {} is not rank 0 of this job: it does not know {}", where(),
          kTokenVariable);
   fail(ErrorCode::runtime, "cannot reach rank 0 at {} within {:g} s", where(), now_seconds() - begin);
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kFailureLinger = 0.5;  // seconds that rank 0 stays connected after a failure, to send the reason
 constexpr std::size_t kExcerpt = 400;   // characters of a fact in a message
-constexpr const char* kSilentEnd = "ended without a word";
+constexpr const char* kSilentEnd = "ended without a message";
 constexpr const char* kMalformed = "sent a malformed message";
 
 double beat_period(const Limits& limits) { return std::min(1.0, limits.silence / 5); }
@@ -72,7 +72,7 @@ std::string Peers::reason_to_refuse(const Presentation& other) const {
   if (other.fingerprint != own.fingerprint || other.facts_digest != own.facts_digest)
     return differ("the fingerprint", other.fingerprint, own.fingerprint);
   if (other.rank < 1 || other.rank >= world_.size || !hosts_[static_cast<std::size_t>(other.rank)].empty())
-    return fmt::format("rank {} ({}) came twice or is none of 1 to {}", other.rank, printable(other.host),
+    return fmt::format("rank {} ({}) connected twice, or is not one of 1 to {}", other.rank, printable(other.host),
                        world_.size - 1);
   return "";
 }
@@ -102,7 +102,7 @@ void Peers::greet(Listener& listener) {
   if (!refusal.empty()) refuse_all({.reason = refusal, .is_bad_input = true});
   for (int rank = 1; rank < world_.size; ++rank) {
     if (hosts_[static_cast<std::size_t>(rank)].empty())
-      refuse_all({.reason = fmt::format("rank {} did not come in {} s", rank, limits_.operation)});
+      refuse_all({.reason = fmt::format("rank {} did not connect within {} s", rank, limits_.operation)});
   }
   send_all(json_of(Welcome{.hosts = hosts_, .shared = shared_}));
 }
@@ -237,7 +237,7 @@ void Peers::check_members() {
     if (member.channel.ended() && !closed_)
       return lose(member.rank, member.channel.malformed() ? kMalformed : kSilentEnd);
     if (now_seconds() - member.heard > limits_.silence)
-      return lose(member.rank, fmt::format("gave no sign of life for {:g} s", limits_.silence));
+      return lose(member.rank, fmt::format("sent nothing for {:g} s", limits_.silence));
   }
   if (world_.rank == 0) check_leaving();
 }

@@ -71,8 +71,7 @@ std::unique_ptr<Peers> meet_at_master(const World& world, const CommunicatorOpti
          "nccl: {} ranks find each other by MASTER_ADDR and MASTER_PORT, which are not set (strobe launch sets them)",
          world.size);
   if (world.token.empty())
-    fail(ErrorCode::invalid_argument,
-         "nccl: {} is not set: {} ranks need one random word, the same on all of them (strobe launch sets it)",
+    fail(ErrorCode::invalid_argument, "nccl: {} is not set: {} ranks need the same random word (strobe launch sets it)",
          kTokenVariable, world.size);
   if (world.rank == 0) {
     Listener listener = listener_at_master(world);
@@ -90,8 +89,7 @@ std::string Communicator::State::place() const {
 
 void Communicator::State::begin() {
   if (kind != EngineKind::mpi && world.size == 1 && world.started > 1)
-    fail(ErrorCode::invalid_argument, "{} tells 1 rank and strobe launch has started {}", world.launcher,
-         world.started);
+    fail(ErrorCode::invalid_argument, "{} reports 1 rank but strobe launch started {}", world.launcher, world.started);
   switch (kind) {
     case EngineKind::automatic:
     case EngineKind::single:

@@ -48,7 +48,7 @@ bool is_name(std::string_view text) {
 
 [[noreturn]] void refuse_word(std::string_view word) {
   fail(ErrorCode::invalid_argument,
-       "\"{}\": not a word of a case; valid: bN, hN/KV, sNxK, dN/DV, eN, fp32, fp16, bf16, NAME or NAME=VALUE, such as "
+       "\"{}\": not part of a case; valid: bN, hN/KV, sNxK, dN/DV, eN, fp32, fp16, bf16, NAME or NAME=VALUE, such as "
        "b2 h4/2 s100x37 d64 bf16 causal=bottom_right",
        printable(word));
 }

@@ -19,7 +19,8 @@ TransformerOptions checked(const ModelShape& shape, std::int64_t batch, DType dt
   constexpr std::int64_t kMost = 1 << 20;
   if (batch < 1 || batch > kMost) fail(ErrorCode::invalid_argument, "lm: batch {}; valid: 1 to {}", batch, kMost);
   if (options.gradients == GradientMemory::over_copies && options.optimizer == OptimizerMemory::outside) {
-    fail(ErrorCode::invalid_argument, "lm: gradients over copies, and an optimizer outside that knows nothing of them");
+    fail(ErrorCode::invalid_argument,
+         "lm: gradients share memory with parameter copies, which an outside optimizer does not support");
   }
   return {.shape = shape,
           .batch = batch,

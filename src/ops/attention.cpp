@@ -137,9 +137,9 @@ void softmax_backward(const Place& place, const Shape& shape, const void* probab
 }  // namespace
 
 void attention(const Place& place, const Shape& shape, const void* qkv, void* probabilities, void* o) {
-  multiply(place, "score product", score_matmul(shape, qkv, probabilities));
+  multiply(place, "QK^T matmul", score_matmul(shape, qkv, probabilities));
   softmax(place, shape, probabilities);
-  multiply(place, "output product", output_matmul(shape, probabilities, qkv, o));
+  multiply(place, "PV matmul", output_matmul(shape, probabilities, qkv, o));
 }
 
 void attention_backward(const Place& place, const Shape& shape, const AttentionGradients& tensors) {
@@ -147,12 +147,12 @@ void attention_backward(const Place& place, const Shape& shape, const AttentionG
   const HeadOperand probabilities = scores_operand(shape, tensors.probabilities);
   const auto input = [&](Qkv which) { return operand_of(shape, tensors.qkv, which); };
   const auto gradient = [&](Qkv which) { return gradient_of(shape, tensors.d_qkv, which); };
-  multiply(place, "dV product", matmul_of(shape, transposed(probabilities), d_o, gradient(Qkv::v)));
-  multiply(place, "dP product", matmul_of(shape, d_o, transposed(input(Qkv::v)), {tensors.d_scores, scores_of(shape)}));
+  multiply(place, "dV matmul", matmul_of(shape, transposed(probabilities), d_o, gradient(Qkv::v)));
+  multiply(place, "dP matmul", matmul_of(shape, d_o, transposed(input(Qkv::v)), {tensors.d_scores, scores_of(shape)}));
   softmax_backward(place, shape, tensors.probabilities, tensors.d_scores);
   const float scale = scale_of(shape);
-  multiply(place, "dQ product", matmul_of(shape, d_scores, input(Qkv::k), gradient(Qkv::q), scale));
-  multiply(place, "dK product", matmul_of(shape, transposed(d_scores), input(Qkv::q), gradient(Qkv::k), scale));
+  multiply(place, "dQ matmul", matmul_of(shape, d_scores, input(Qkv::k), gradient(Qkv::q), scale));
+  multiply(place, "dK matmul", matmul_of(shape, transposed(d_scores), input(Qkv::q), gradient(Qkv::k), scale));
 }
 
 // Returns the largest workspace of the matmuls. They have two shapes: dP has that of the scores, all others that of dV.

@@ -17,7 +17,7 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr const char* kTag = "product workspace";
+constexpr const char* kTag = "matmul workspace";
 constexpr std::int64_t kElements = 16384;  // per conversion task
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }

@@ -65,7 +65,7 @@ Json request(int to, LineReader& from, const std::string& name, const Json& mess
   if (heard == LineReader::Heard::end) crash();
   if (heard == LineReader::Heard::nothing) {
     end(0);
-    throw ChildError(ChildError::Kind::timeout, fmt::format("{} gave no answer in {} s", name, timeout_seconds));
+    throw ChildError(ChildError::Kind::timeout, fmt::format("{} did not answer within {} s", name, timeout_seconds));
   }
   try {
     return Json::parse(answer);

@@ -84,7 +84,7 @@ std::vector<std::string> notes_on(const Side& a, const Side& b, const Comparison
   std::vector<std::string> notes;
   const std::set<std::string> from = values_of(a, &Result::machine), to = values_of(b, &Result::machine);
   if (from != to) {
-    notes.push_back(fmt::format("A and B are from different machines ({}; {}): the ratio is not one of builds",
+    notes.push_back(fmt::format("A and B are from different machines ({}; {}): the ratio does not compare builds",
                                 fmt::join(from, ", "), fmt::join(to, ", ")));
   }
   std::size_t least = kEnoughLaunches;
@@ -92,10 +92,9 @@ std::vector<std::string> notes_on(const Side& a, const Side& b, const Comparison
     for (const PassComparison& pass : cell.passes) least = std::min(least, pass.ratio.launches);
   }
   if (least < kEnoughLaunches) {
-    const std::string what = least == 1
-                                 ? "one launch proves no difference: "
-                                 : fmt::format("what a launch differs from the next is taken to be {:.0f} % or more: ",
-                                               100 * kLaunchDeviation);
+    const std::string what =
+        least == 1 ? "one launch proves no difference: "
+                   : fmt::format("launches are assumed to differ by {:.0f} % or more: ", 100 * kLaunchDeviation);
     notes.push_back(fmt::format("only {} launch{} of some cells; {}make both files with --launches {}", least,
                                 least == 1 ? "" : "es", what, kEnoughLaunches));
   }

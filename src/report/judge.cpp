@@ -237,7 +237,7 @@ Judgement judge(const Limits& limits, std::span<const Cell> cells, const Compari
     held += findings.back().cells;
   }
   if (held == 0)
-    fail(ErrorCode::invalid_argument, "--require: no limit is about any of the {}", counted(cells.size(), "cell"));
+    fail(ErrorCode::invalid_argument, "--require: no limit applies to any of the {}", counted(cells.size(), "cell"));
   Judgement judgement;
   judgement.tables = {cells_table(limits, findings, cells, values), limits_table(limits, findings)};
   judgement.limits = static_cast<std::size_t>(std::ranges::count_if(

@@ -70,7 +70,7 @@ NamedTable memory_parts(const PlanRows& rows) {
   const auto of = [](const char* part) { return [part](const Json& row) { return gib(bytes(row, part)); }; };
   std::vector<PartLine> lines{{"weights", of("weights"), "fp32 and a low-precision copy"},
                               {"gradients", of("gradients"), "fp32"},
-                              {"optimizer", of("optimizer"), "AdamW's averages"},
+                              {"optimizer", of("optimizer"), "AdamW's moments"},
                               {"activations", of("activations"), "without gradients"},
                               {"other", of("other"), "tokens, workspace"},
                               {"total", of("total"), ""}};

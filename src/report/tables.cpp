@@ -48,7 +48,7 @@ CellTable cell_table(std::span<const Cell> cells) {
                              "total ms",
                              "total TFLOP/s",
                              "memory MB",
-                             "kept MB",
+                             "saved MB",
                              "predicted MB",
                              "samples",
                              "launches"},

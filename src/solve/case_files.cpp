@@ -30,7 +30,7 @@ void check_not_standard_output(const std::string& output) {
   struct stat file, standard;
   if (stat(output.c_str(), &file) != 0 || fstat(STDOUT_FILENO, &standard) != 0) return;
   if (file.st_dev != standard.st_dev || file.st_ino != standard.st_ino || S_ISCHR(file.st_mode)) return;
-  fail(ErrorCode::invalid_argument, "output {}: is the standard output, where the lines go; valid: another file",
+  fail(ErrorCode::invalid_argument, "output {}: is the standard output, which prints the report; valid: another file",
        printable_value(output));
 }
 
@@ -81,7 +81,7 @@ void check_list(const std::filesystem::path& folder) {
   if (!std::filesystem::exists(std::filesystem::symlink_status(path, error))) return;
   const MappedFile file(open_regular(path, O_RDONLY, shown), shown);
   if (file.bytes() == 0 || is_list(std::string(file.text()))) return;
-  fail(ErrorCode::invalid_argument, "{}: is there, and no list of cases; valid: another folder, or remove it first",
+  fail(ErrorCode::invalid_argument, "{}: exists and is not a list of cases; valid: another folder, or remove it first",
        shown);
 }
 
@@ -191,7 +191,7 @@ void check_not_another(const std::filesystem::path& folder, const TestCase& one,
   file.text().copy(reinterpret_cast<char*>(&found), sizeof(found));
   if (found == asked) return;
   fail(ErrorCode::invalid_argument,
-       "{}: is there, with the header ({}, {}, {}), and not the case of ({}, {}, {}), seed {}; valid: another folder, "
+       "{}: exists with the header ({}, {}, {}) instead of ({}, {}, {}), seed {}; valid: another folder, "
        "or remove {} first",
        printable_value(path), found.header.batch, found.header.rows, found.header.dim, one.size.batch, one.size.rows,
        one.size.dim, seed, printable_value(path));
@@ -205,7 +205,8 @@ void check_output_place(const std::string& input, const std::string& output) {
   const std::filesystem::path name = path.extension() == ".out" ? path.stem() : path.filename();
   const Json list = read_list(path.parent_path());
   if (!list.at("cases").find(name.string())) return;
-  fail(ErrorCode::invalid_argument, "output {}: is a file of case {}, by the cases.json beside it; valid: another name",
+  fail(ErrorCode::invalid_argument,
+       "output {}: is a file of case {}, listed in cases.json of its folder; valid: another name",
        printable_value(output), printable(name.string()));
 }
 

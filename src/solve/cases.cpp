@@ -23,8 +23,9 @@ std::size_t index_of(const std::vector<TestCase>& cases, std::string_view name, 
   for (std::size_t i = 0; i < cases.size(); ++i) {
     if (cases[i].name == name) return i;
   }
-  fail(ErrorCode::invalid_argument, "--subset {}: \"{}\" is no case; valid are {} to {}, lists and ranges: t01,t05-t10",
-       printable_value(subset), printable(name), cases.front().name, cases.back().name);
+  fail(ErrorCode::invalid_argument,
+       "--subset {}: \"{}\" is not a case; valid are {} to {}, lists and ranges: t01,t05-t10", printable_value(subset),
+       printable(name), cases.front().name, cases.back().name);
 }
 
 }  // namespace
@@ -47,7 +48,7 @@ std::vector<TestCase> select_cases(const std::vector<TestCase>& cases, std::stri
     const std::size_t first = index_of(cases, item.substr(0, dash), subset);
     const std::size_t last = dash == std::string_view::npos ? first : index_of(cases, item.substr(dash + 1), subset);
     if (last < first) {
-      fail(ErrorCode::invalid_argument, "--subset {}: \"{}\" goes backwards; valid: {}-{}", printable_value(subset),
+      fail(ErrorCode::invalid_argument, "--subset {}: \"{}\" is reversed; valid: {}-{}", printable_value(subset),
            printable(item), cases[last].name, cases[first].name);
     }
     std::fill(wanted.begin() + static_cast<std::ptrdiff_t>(first),

@@ -54,8 +54,7 @@ class FloatFile {
       const ssize_t got = ::read(descriptor_, place, left);
       if (got < 0 && errno == EINTR) continue;
       if (got <= 0) {
-        fail(ErrorCode::runtime, "{}: reading failed: {}", shown_,
-             got < 0 ? std::strerror(errno) : "it became shorter");
+        fail(ErrorCode::runtime, "{}: reading failed: {}", shown_, got < 0 ? std::strerror(errno) : "it was truncated");
       }
       place += got;
       left -= static_cast<std::size_t>(got);

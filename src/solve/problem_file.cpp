@@ -90,7 +90,7 @@ void ProblemFile::load(std::int64_t begin, std::int64_t end) const {
   if (madvise(first, bytes, MADV_POPULATE_READ) == 0) return;
   if (errno != EINVAL) {  // EINVAL: the kernel is too old
     fail(ErrorCode::runtime, "input {}: cannot be read any more: {}", printable_value(path_),
-         errno == EFAULT ? "the file became shorter, or its disk failed" : std::strerror(errno));
+         errno == EFAULT ? "the file was truncated, or its disk failed" : std::strerror(errno));
   }
 #endif
   // For older kernels: requests readahead of the whole range, then touches each page.
@@ -109,7 +109,7 @@ void ProblemFile::read(std::int64_t batch, std::int64_t offset, std::int64_t cou
   const ssize_t got = read_at(file_.descriptor(), reinterpret_cast<char*>(to), bytes, place);
   if (got < 0) fail(ErrorCode::runtime, "{}: reading failed: {}", shown(path_), std::strerror(errno));
   if (static_cast<std::size_t>(got) != bytes) {
-    fail(ErrorCode::runtime, "{}: became shorter than its {} bytes while it was read", shown(path_), file_.bytes());
+    fail(ErrorCode::runtime, "{}: was truncated below its {} bytes while it was read", shown(path_), file_.bytes());
   }
 }
 

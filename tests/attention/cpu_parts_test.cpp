@@ -142,7 +142,7 @@ TEST_F(CpuParts, ExplainSaysWhoGetsThem) {
     }
     return std::string("none");
   };
-  const auto in_parts = [](const std::string& text) { return text.starts_with("amx, fp32 panels in 3 bf16 parts"); };
+  const auto in_parts = [](const std::string& text) { return text.starts_with("amx, fp32 panels split into 3 bf16"); };
   EXPECT_TRUE(in_parts(configuration("", 512, 64, 0.125f, DType::fp32)));
   EXPECT_TRUE(in_parts(configuration("amx", 512, 64, 0.125f, DType::fp32)));
   EXPECT_TRUE(in_parts(configuration("amx", 8, 8, 0.125f, DType::fp32)));

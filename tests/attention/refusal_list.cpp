@@ -128,7 +128,7 @@ const std::vector<Refusal>& common_refusals() {
          s.attention.causal = true;
          s.attention.lengths_k = view_index(kLengths, 2);
        },
-       {"causal", "lengths_k alone"}},
+       {"causal", "only lengths_k"}},
       {"causal, different lengths",
        [](SmallProblem& s) {
          s.make_square();

@@ -180,12 +180,12 @@ TEST(Standard, NamesItsPartsToWhoListens) {
       EXPECT_EQ(test::first_difference(unheard.results, heard.results), "");
       EXPECT_EQ(listener.open, 0);
       const int passes = std::string(kernel) == "standard" ? 1 : kHeads;  // an operation over all heads is one scope
-      EXPECT_EQ(listener.products, (std::map<std::string, int>{{"score product", 2 * passes},
-                                                               {"output product", passes},
-                                                               {"dV product", passes},
-                                                               {"dP product", passes},
-                                                               {"dQ product", passes},
-                                                               {"dK product", passes}}));
+      EXPECT_EQ(listener.products, (std::map<std::string, int>{{"QK^T matmul", 2 * passes},
+                                                               {"PV matmul", passes},
+                                                               {"dV matmul", passes},
+                                                               {"dP matmul", passes},
+                                                               {"dQ matmul", passes},
+                                                               {"dK matmul", passes}}));
       EXPECT_EQ(listener.others, (std::map<std::string, int>{{"softmax", 2 * passes},
                                                              {"softmax gradient", passes},
                                                              {"dropout", 2 * passes},

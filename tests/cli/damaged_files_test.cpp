@@ -119,7 +119,7 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
     std::ofstream(scratch.path() / name) << text;
     expect_refusal(
         run_program(command, scratch), 2,
-        "--output: " + name + ": is there, and not of this command; valid: another place, or remove it first");
+        "--output: " + name + ": exists and was not written by this command; valid: another place, or remove it first");
     EXPECT_EQ(scratch.read(name), text);
     return scratch.entries();
   };
@@ -154,7 +154,7 @@ TEST(ForeignFiles, DefaultOutputsOfTheUserAreNotReplaced) {
     const Scratch scratch;
     const std::filesystem::path path = scratch.path() / name;
     std::ofstream(path) << "my notes";
-    expect_refusal(run_program(command, scratch), 2, "--output: " + name + ": is there, and not of ");
+    expect_refusal(run_program(command, scratch), 2, "--output: " + name + ": exists and was not written by ");
     EXPECT_EQ(scratch.read(name), "my notes");
     std::filesystem::rename(path, scratch.path() / "victim");
     std::filesystem::create_symlink("victim", path);
@@ -191,7 +191,8 @@ TEST(ForeignFiles, NamesThatACommandChoosesAreNoLinksOrFifos) {
   expect_refusal(run_program(report, scratch), 2, "r/charts: is a symbolic link");
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path() / "outside"));
   std::ofstream(scratch.path() / "r/.strobe-report.json") << "{\"mine\": 1}";
-  expect_refusal(run_program(report, scratch), 2, "r/.strobe-report.json: is there, and not of a report of strobe");
+  expect_refusal(run_program(report, scratch), 2,
+                 "r/.strobe-report.json: exists and was not written by a report of strobe");
 }
 
 TEST(ForeignFiles, NamesTooLongForChartsAreRefusedBeforeMeasuring) {

@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"explain --sinks=many", "--sinks many: valid: on, off"},
         BadInput{"bench --lengths 3,", "--lengths \"\": not a whole number"},
         BadInput{"bench --lengths 9 --seq_len 8", "--lengths 9: longer than --seq_len 8"},
-        BadInput{"bench --lengths 3,4,5 --seq_len 8 --batch_size 2", "3 of them, but --batch_size is 2"},
+        BadInput{"bench --lengths 3,4,5 --seq_len 8 --batch_size 2", "3 lengths, but --batch_size is 2"},
         BadInput{"bench --lengths 3 --seq_len 8 --seq_len_k 9", "--seq_len is 8 and --seq_len_k 9"},
         BadInput{"bench --alibi --seq_len 8 --seq_len_k 9", "--alibi with --seq_len 8 and --seq_len_k 9"},
         BadInput{"bench --device cuda", "--device cuda: "},

@@ -99,7 +99,7 @@ TEST(Handshake, AMemberWithAnotherTokenNeverJoins) {
     Peers peers(handshake_world(0, 2), {"build", "model"}, {.silence = 1, .operation = 0.5}, listener, "");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "rank 1 did not come in 0.5 s");
+    EXPECT_EQ(std::string(error.what()), "rank 1 did not connect within 0.5 s");
   }
   kill(member, SIGKILL);
   EXPECT_NE(end_of_member(member), 0);

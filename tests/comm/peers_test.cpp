@@ -71,7 +71,7 @@ TEST(Peers, OfDifferentWorldsAreRefusedOnBothSides) {
           world_of(0, 3), world_of(1, 2), [](Peers&) {}, kImpatient),
       "the ranks differ: the size of the world is \"2\" on rank 1 (host1) and \"3\" on rank 0 (host0); the other: 2");
   EXPECT_EQ(error_of_rank_0(world_of(0, 2), world_of(0, 2), [](Peers&) {}),
-            "rank 0 (host0) came twice or is none of 1 to 1; the other: 2");
+            "rank 0 (host0) connected twice, or is not one of 1 to 1; the other: 2");
 }
 
 // Rank 2 connects long after the handshake has found that rank 1 differs.
@@ -102,8 +102,8 @@ TEST(Peers, ThatStopEndOrGiveUpAreNoticed) {
   const comm::World own = world_of(0, 2), other = world_of(1, 2);
   EXPECT_EQ(error_of_rank_0(
                 own, other, [](Peers&) { raise(SIGSTOP); }, kImpatient),
-            "rank 1 on host1 gave no sign of life for 1 s");
-  EXPECT_EQ(error_of_rank_0(own, other, [](Peers&) { raise(SIGKILL); }), "rank 1 on host1 ended without a word");
+            "rank 1 on host1 sent nothing for 1 s");
+  EXPECT_EQ(error_of_rank_0(own, other, [](Peers&) { raise(SIGKILL); }), "rank 1 on host1 ended without a message");
   EXPECT_EQ(error_of_rank_0(own, other, [](Peers& peers) { peers.give_up("no more"); }),
             "rank 1 on host1 gave up: no more");
 }
@@ -130,7 +130,7 @@ TEST(Peers, WhoDoesNotComeIsNamed) {
     Peers peers(world_of(0, 2), {}, {.silence = 1, .operation = 0.2}, listener, "");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), "rank 1 did not come in 0.2 s");
+    EXPECT_EQ(std::string(error.what()), "rank 1 did not connect within 0.2 s");
     EXPECT_EQ(error.code(), ErrorCode::runtime);
   }
 }

@@ -88,7 +88,7 @@ TEST_F(Ranks, ARankThatIsKilled) {
     const Program program = launch(ranks, "kill");
     EXPECT_EQ(program.code, 128 + 9) << program.errors;
     expect_lines(program, ranks, "all-reduce of 1000 fp32 (call ", ": rank 1 on ");
-    EXPECT_NE(program.errors.find(" ended without a word"), std::string::npos);
+    EXPECT_NE(program.errors.find(" ended without a message"), std::string::npos);
     EXPECT_NE(program.errors.find("strobe: launch: rank 1 died of signal 9 (Killed)\n"), std::string::npos);
   }
 }
@@ -98,13 +98,13 @@ TEST_F(Ranks, ARankThatIsStopped) {
   grace_ = "5";  // the others print their lines in this time, then rank 1 is killed
   const Program program = launch(4, "stop");
   EXPECT_EQ(program.code, 3) << program.errors;
-  expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " gave no sign of life for 3 s");
+  expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " sent nothing for 3 s");
 }
 
 TEST_F(Ranks, ARankThatThrows) {
   const Program program = launch(4, "throw");
   EXPECT_EQ(program.code, 3) << program.errors;
-  expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " gave up: an error of its own, which its line tells");
+  expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " gave up: its own error, printed in its line");
   EXPECT_NE(program.errors.find("[1] strobe: the file is torn\n"), std::string::npos) << program.errors;
 }
 

@@ -39,7 +39,7 @@ TEST(CaseText, RefusesOtherWordsByName) {
                            "x=", "=3", "--causal", "-b", "fp32,int8", "caus\x1b"}) {
     EXPECT_EQ(refused_word(std::string("b2 ") + word + " h4").find("\""), 0u) << word;
   }
-  EXPECT_EQ(refused_word("b2x").find("\"b2x\": not a word of a case; valid: bN, hN/KV, sNxK, "), 0u);
+  EXPECT_EQ(refused_word("b2x").find("\"b2x\": not part of a case; valid: bN, hN/KV, sNxK, "), 0u);
 }
 
 TEST(CaseText, BecomesFlagsUpToTheFirstFlag) {

@@ -63,7 +63,7 @@ def judge(parts):
 def run_sanitizers(folder, suppressions, timeout):
     program = checker()
     if not program:
-        return {"ok": False, "reason": "compute-sanitizer is not found: it is not in PATH and not beside nvcc"}
+        return {"ok": False, "reason": "compute-sanitizer is not found: neither in PATH nor next to nvcc"}
     jobs = [(tool, shard) for tool in TOOLS for shard in range(SHARDS + LADDER_SHARDS)]
     parts = side_by_side([lambda tool=tool, shard=shard: run_shard(program, tool, folder, shard, suppressions, timeout)
                           for tool, shard in jobs])

@@ -20,7 +20,7 @@ struct Flash2Launch {
 
   std::string text(const Problem&) const {
     const cpu::Isa& isa = *plan.isa;
-    const std::string parts = isa.parts > 1 ? fmt::format(" in {} bf16 parts", isa.parts) : "";
+    const std::string parts = isa.parts > 1 ? fmt::format(" split into {} bf16", isa.parts) : "";
     std::string text = fmt::format("{}, {} panels{}, micro-tile {}x{}, blocks of {} rows x {} keys", isa.name,
                                    name_of(isa.compute), parts, isa.m, isa.n, plan.block_rows, plan.block_keys);
     if (plan.splits > 1) text += fmt::format(", keys split {} ways", plan.splits);

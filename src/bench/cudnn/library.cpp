@@ -21,7 +21,7 @@ constexpr int kCudaMajor = CUDART_VERSION / 1000;
 void open_cuda_runtime() {
   const std::string file = fmt::format("libcudart.so.{}", kCudaMajor);
   SharedLibrary({.files = {file, fmt::format("{}/{}", STROBE_CUDA_LIBRARY_DIR, file)},
-                 .advice = "cudnn: libcudart.so was not found"});
+                 .advice = "cudnn: libcudart.so not found"});
 }
 
 std::string version_text(std::size_t version) {  // 10000 major + 100 minor + patch, since cuDNN 9

@@ -80,8 +80,8 @@ std::vector<std::string> items_of(const std::string& flag, std::string_view valu
       fail(ErrorCode::invalid_argument, "--{} {}: an empty value in the list", printable(flag), printable(value));
     }
     if (std::find(items.begin(), items.end(), item) != items.end()) {
-      fail(ErrorCode::invalid_argument, "--{} {}: {} is there twice", printable(flag), printable(value),
-           printable(item));
+      fail(ErrorCode::invalid_argument, "--{} {}: {} is listed twice; valid: each once", printable(flag),
+           printable(value), printable(item));
     }
     items.push_back(std::move(item));
     begin = end + 1;

@@ -28,8 +28,8 @@ namespace {
 
 constexpr const char* kBenchIntroduction =
     "usage: strobe bench [--flag value ...]\n\n"
-    "Measures implementations of attention on one configuration: checked against float64 first, then timed in\n"
-    "turns in the same run. Prints a table (medians) and writes JSON.\n\n"
+    "Measures implementations of attention on one configuration: checked against float64 first, then timed\n"
+    "interleaved in the same run. Prints a table (medians) and writes JSON.\n\n"
     "  strobe bench --impl Flash2,Pytorch,torch-sdpa --seq_len 2048 --dtype bf16 --causal=both\n\n";
 
 std::string repeat_command(Arguments arguments) {
@@ -45,7 +45,7 @@ std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
   std::string text = describe(one) + "; " + place_of(one);
   if (one.device == Device::cuda && ceilings.copy) text += fmt::format("; copy {:.0f} GB/s", *ceilings.copy * 1e-9);
   if (const auto rate = ceilings.matmul(one.dtype)) {
-    text += fmt::format("; {} matrix product {:.0f} GFLOP/s ({})", name_of(one.dtype), *rate * 1e-9,
+    text += fmt::format("; {} matmul {:.0f} GFLOP/s ({})", name_of(one.dtype), *rate * 1e-9,
                         ceilings.matmul_name(one.dtype));
   }
   return text + "\n";
@@ -128,10 +128,11 @@ int run_bench(Arguments arguments) {
                   "for programs: steps and rows of every status as JSON lines on the standard output, nothing else",
                   events);
   bool launch = false;
-  table.add_alone(kLaunchFlag, "for programs: one of --launches, with its rows on the standard output", launch);
+  table.add_alone(kLaunchFlag, "for programs: one launch of --launches; writes its rows to the standard output",
+                  launch);
   std::optional<pid_t> lent_python;
   table.add(bench::kLentPythonFlag, "PID",
-            "for programs, with --events: the Python process that a sweep lends, behind descriptors 3 and 4",
+            "for programs, with --events: use the sweep's Python process on descriptors 3 and 4",
             integer_into(lent_python, 1, INT32_MAX));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kBenchIntroduction + table.help());

@@ -97,30 +97,30 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
   table.add("batch_size", "N", "default 32", size_into(options.batch, 0), {"batch"});
   table.add("seq_len", "N", "queries, and keys unless --seq_len_k; default 1024", size_into(options.seq, 0), {"seq"});
   table.add("num_heads", "N", "default 32", size_into(options.heads, 1), {"heads"});
-  table.add("emb_dim", "N", "all heads together; head dimension = emb_dim / num_heads; default 2048",
+  table.add("emb_dim", "N", "width of all heads; head dimension = emb_dim / num_heads; default 2048",
             size_into(options.emb, 1), {"emb"});
   table.add("head_dim", "N", "replaces emb_dim by num_heads * N", integer_into(options.head_dim, 1, 1 << 20));
   table.add({.name = "causal",
              .takes = Takes::optional_value,
              .placeholder = "off|on|both",
-             .help = "causal mask; default off, --causal alone is on",
+             .help = "causal mask; --causal without a value is on; default off",
              .apply = [&](auto flag, auto value) { parse_causal(options, flag, value); },
              .words = {"off", "on", "both"}});
   table.add("dtype", "fp32|fp16|bf16", "default fp16", into(options.dtype, parse_dtype));
-  table.add_alone("tf32", "products may round fp32 elements to 11 bits; cuda", options.tf32);
+  table.add_alone("tf32", "allow TF32 (10-bit mantissa); cuda", options.tf32);
   table.add_alone("deterministic",
-                  "a GPU's backward repeats bit by bit, as a CPU's always does; the library's kernels alone",
+                  "bitwise reproducible backward on a GPU, as always on a CPU; the library's kernels only",
                   options.deterministic);
-  table.add("pass", "forward|backward|both", "what is timed; default both", into(options.passes, parse_passes));
+  table.add("pass", "forward|backward|both", "passes to time; default both", into(options.passes, parse_passes));
   table.add("num_kv_heads", "N", "KV heads, each shared by as many query heads; default num_heads",
             size_into(options.kv_heads, 1), {"kv_heads"});
   table.add("seq_len_k", "N", "keys; default seq_len", size_into(options.seq_k, 0), {"seq_k"});
-  table.add("align", "top_left|bottom_right", "the diagonal where queries and keys differ in number",
+  table.add("align", "top_left|bottom_right", "alignment of the diagonal if the numbers of queries and keys differ",
             into(options.alignment, parse_alignment));
   table.add("window", "LEFT:RIGHT", "sliding window: keys to the left and right of the diagonal, -1 is open",
             into(options.window, parse_window));
   add_score_options(table, options);
-  table.add("cache", "cold|hot", "whether a GPU finds the tensors in its L2 cache; default cold",
+  table.add("cache", "cold|hot", "hot: tensors in the GPU's L2 cache; cold: flushed; default cold",
             [&](auto flag, auto value) {
               const bool hot = parse_word(flag, value, {"cold", "hot"}) == "hot";
               options.cache = hot ? bench::Cache::hot : bench::Cache::cold;
@@ -134,8 +134,8 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
             "torch-compile, onednn; on a GPU also hopper, torch-flash, torch-efficient, torch-cudnn, cudnn; "
             "default Flash2",
             [&](auto, auto value) { parse_implementations(options, value); });
-  table.add("device", "cpu|cuda", "default: cuda where there is a GPU", into(options.device, parse_device));
-  table.add(make_threads_option("of the CPU", options.threads));
+  table.add("device", "cpu|cuda", "default: cuda if there is a GPU", into(options.device, parse_device));
+  table.add(make_threads_option("CPU threads", options.threads));
 }
 
 std::string place_of(const bench::Case& one) {
@@ -182,7 +182,7 @@ void check_alignment(const CaseOptions& options, std::int64_t seq, std::int64_t 
 std::vector<std::string> notes_on_idle_flags(const CaseOptions& options, Device device) {
   std::vector<std::string> notes;
   const auto idle = [&](bool is_idle, const char* text) {
-    if (is_idle) notes.push_back(fmt::format("{}: it changes nothing", text));
+    if (is_idle) notes.push_back(fmt::format("{}: it has no effect", text));
   };
   const bool causal = std::find(options.causal.begin(), options.causal.end(), true) != options.causal.end();
   const bool window = options.window.left >= 0 || options.window.right >= 0;

@@ -45,7 +45,7 @@ std::string cache_text(const Json& caches) {
     text += fmt::format("{}{} {}{}", text.empty() ? "" : ", ", name, bytes_text(cache.at("bytes")),
                         shared > 1 ? fmt::format(" (shared by {})", shared) : "");
   }
-  return text.empty() ? "not told" : text;
+  return text.empty() ? "unknown" : text;
 }
 
 std::string mhz_text(const Json& mhz) { return mhz.is_null() ? "unknown" : fmt::format("{:.0f} MHz", mhz.as_number()); }
@@ -54,7 +54,7 @@ std::string gpu_text(const Json& gpu) {
   std::string text;
   for (const Json& one : gpu.at("gpus").as_array()) {
     text +=
-        fmt::format("{}{} (compute {}, {} multiprocessors, {}, L2 {}, {} shared a block, {:.0f} MHz, memory {:.0f})",
+        fmt::format("{}{} (compute {}, {} multiprocessors, {}, L2 {}, {} shared per block, {:.0f} MHz, memory {:.0f})",
                     text.empty() ? "" : ", ", one.at("name").as_string(), one.at("compute").as_string(),
                     one.at("multiprocessors").as_integer(), bytes_text(one.at("memory")), bytes_text(one.at("l2")),
                     bytes_text(one.at("shared_per_block")), one.at("clock_mhz").as_number(),
@@ -88,20 +88,19 @@ void add_gpu_rates(TextTable& table, const Json& ceilings) {
   for (const auto& [type, size] : products) {
     const Json& rate = ceilings.at("cublas(FLOP/s)").at(type);
     table.add_row({fmt::format("cuBLAS {}", type),
-                   rate_text(rate, 1e12, "TFLOP/s") + (rate.is_null() ? "" : fmt::format(", product at {}", size))});
+                   rate_text(rate, 1e12, "TFLOP/s") + (rate.is_null() ? "" : fmt::format(", matmul at {}", size))});
   }
   if (const Json* refusal = ceilings.find("cublas_refusal")) table.add_row({"", refusal->as_string()});
   table.add_row({"copy on the GPU", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
-  table.add_row({"the smallest kernel", timed_text(ceilings.at("timed_least(s)"))});
+  table.add_row({"smallest kernel", timed_text(ceilings.at("timed_least(s)"))});
   if (const Json* call = ceilings.find("host_call(s)")) {
     const auto us = [&](const char* which) { return 1e6 * call->at(which).as_number(); };
-    table.add_row(
-        {"a call, on the host", fmt::format("{:.3g} us forward, {:.3g} us backward, {:.3g} us a large backward",
-                                            us("forward"), us("backward"), us("large_backward"))});
-    table.add_row({"", fmt::format("by medians {:.3g}, {:.3g} and {:.3g} us", us("forward_median"),
-                                   us("backward_median"), us("large_backward_median"))});
-    table.add_row(
-        {"", fmt::format("the first {:.3g} us, {:.3g} us with its module to load", us("first_loaded"), us("first"))});
+    table.add_row({"host time per call", fmt::format("{:.3g} us forward, {:.3g} us backward, {:.3g} us large backward",
+                                                     us("forward"), us("backward"), us("large_backward"))});
+    table.add_row({"", fmt::format("medians {:.3g}, {:.3g} and {:.3g} us", us("forward_median"), us("backward_median"),
+                                   us("large_backward_median"))});
+    table.add_row({"", fmt::format("first call {:.3g} us, {:.3g} us including its module load", us("first_loaded"),
+                                   us("first"))});
   }
 }
 
@@ -124,7 +123,7 @@ std::string load_text() {
   if (getloadavg(&load, 1) != 1) return "unknown";
   const bool busy = load >= 0.5 * available_cores();
   return fmt::format("{:.1f} on {} core{}{}", load, available_cores(), available_cores() == 1 ? "" : "s",
-                     busy ? ": others use this machine, measured rates may be too low" : "");
+                     busy ? ": other processes use this machine; measured rates may be too low" : "");
 }
 
 // `load` is the text from before any measurement.
@@ -159,14 +158,14 @@ std::string environment_text(const Json& environment, const std::string& load) {
   };
   rate("fp32 FMA peak, one core", ceilings.at("fma_fp32_core(FLOP/s)"), "");
   rate("fp32 FMA peak", ceilings.at("fma_fp32(FLOP/s)"), ", " + ceilings.at("fma_instructions").as_string());
-  rate("OpenBLAS sgemm", ceilings.at("openblas_sgemm(FLOP/s)"), ", complete product at 2048^3");
+  rate("OpenBLAS sgemm", ceilings.at("openblas_sgemm(FLOP/s)"), ", full matmul at 2048^3");
   for (const char* type : {"fp32", "fp16", "bf16"}) {
-    rate(fmt::format("packed inner product {}", type), ceilings.at("packed_product(FLOP/s)").at(type),
-         ", flash2's own, from panels in cache");
+    rate(fmt::format("packed GEMM {}", type), ceilings.at("packed_product(FLOP/s)").at(type),
+         ", flash2's inner loop, panels in cache");
   }
   for (const char* type : {"fp32", "fp16", "bf16"}) {
-    rate(fmt::format("matrix-product rate {}", type), ceilings.at("matrix_product(FLOP/s)").at(type),
-         fmt::format(", the yardstick of results: {}", ceilings.at("matrix_product_by").at(type).as_string()));
+    rate(fmt::format("matmul rate {}", type), ceilings.at("matrix_product(FLOP/s)").at(type),
+         fmt::format(", reference rate of results: {}", ceilings.at("matrix_product_by").at(type).as_string()));
   }
   table.add_row({"copy", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
   table.add_row({"a wait of 1 us", timed_text(ceilings.at("timed_least(s)"))});
@@ -181,7 +180,7 @@ int run_env(Arguments arguments) {
   bool quick = false;
   std::optional<int> threads;
   OptionTable table;
-  table.add_alone("json", "the same as JSON", json);
+  table.add_alone("json", "print JSON", json);
   table.add(make_threads_option("for the measured rates", threads));
   table.add(make_quick_option(quick));
   if (table.parse(arguments) == OptionTable::Outcome::help) {

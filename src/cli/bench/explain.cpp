@@ -17,9 +17,10 @@ namespace {
 
 constexpr const char* kExplainIntroduction =
     "usage: strobe explain [--flag value ...]\n\n"
-    "The problem, each kernel's verdict with its reason, tiles, workspace, FLOPs, bytes, predicted memory of each\n"
-    "implementation item by item, and the best time that this machine allows. All flags of bench are taken, so that a\n"
-    "command of it can be explained; these have an effect:\n\n";
+    "Prints the problem, each kernel's verdict with its reason, tiles, workspace, FLOPs, bytes, each implementation's\n"
+    "predicted memory item by item, and the best time that this machine allows. Accepts all flags of bench; these "
+    "have\n"
+    "an effect:\n\n";
 
 // Help of the flags that describe the case, the device, and --quick. The other flags of bench control measuring.
 std::string help_on_flags(const OptionTable& table) {
@@ -84,7 +85,7 @@ std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
       const double compute = flops / *rate;
       const double memory = bytes / *ceilings.copy;
       time = short_number(1e3 * std::max(compute, memory));
-      bound = compute >= memory ? fmt::format("fastest {} product, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
+      bound = compute >= memory ? fmt::format("fastest {} matmul, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
                                 : fmt::format("copy, {:.1f} GB/s", *ceilings.copy * 1e-9);
     }
     table.add_row({is_forward ? "forward" : "backward", flops_text(flops), mebibytes(static_cast<std::int64_t>(bytes)),

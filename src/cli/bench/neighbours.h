@@ -13,7 +13,8 @@
 namespace strobe::cli {
 
 // Printed if bench::Ceilings::disturbed().
-inline constexpr const char* kSgemmNotAlone = "OpenBLAS sgemm was not left alone: shares of its rate are too high here";
+inline constexpr const char* kSgemmNotAlone =
+    "another process ran while OpenBLAS sgemm was measured: shares of its rate are too high";
 
 // Measures how much other processes used this process's cores during the lifetime of this object.
 class Neighbours {
@@ -25,7 +26,7 @@ class Neighbours {
     const double others = cores_used_by_others(before_, core_time(cores_), seconds);
     const auto count = static_cast<double>(cores_.size());
     if (seconds < kLeast || others < kShare * count) return {};
-    return {fmt::format("others used {:.1f} of {} cores meanwhile; trust ratios and minima more than times", others,
+    return {fmt::format("other processes used {:.1f} of {} cores; trust ratios and minima more than times", others,
                         cores_.size())};
   }
 

@@ -21,12 +21,12 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 20;  // largest file of con
 std::string read_text(const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    fail(ErrorCode::invalid_argument, "--cells {}: is a folder; valid: a file with a configuration a line", path);
+    fail(ErrorCode::invalid_argument, "--cells {}: is a folder; valid: a file with one configuration per line", path);
   }
   // Each launch reads the file again, so a pipe would be empty after the first; opening one may also block.
   if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error)) {
-    fail(ErrorCode::invalid_argument, "--cells {}: is not a regular file; valid: a file with a configuration a line",
-         path);
+    fail(ErrorCode::invalid_argument,
+         "--cells {}: is not a regular file; valid: a file with one configuration per line", path);
   }
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorCode::invalid_argument, "--cells {}: cannot be read: {}", path, std::strerror(errno));
@@ -34,7 +34,7 @@ std::string read_text(const std::string& path) {
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (text.size() > kMostBytes) {
-    fail(ErrorCode::invalid_argument, "--cells {}: more than {} bytes; a line of flags a configuration is expected",
+    fail(ErrorCode::invalid_argument, "--cells {}: more than {} bytes; valid: one line of flags per configuration",
          path, kMostBytes);
   }
   return text;
@@ -48,7 +48,7 @@ Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& de
   const std::vector<std::string> flags = with_case_flags(words);
   const std::vector<std::string_view> views(flags.begin(), flags.end());
   if (table.parse(views) == OptionTable::Outcome::help) {
-    fail(ErrorCode::invalid_argument, "--help: not a flag of a configuration; see strobe bench --help");
+    fail(ErrorCode::invalid_argument, "--help: not a flag of a configuration; valid: see strobe bench --help");
   }
   if (!one.emb && !one.head_dim) one.emb = defaults.emb, one.head_dim = defaults.head_dim;
   Cases cases = cases_of(one);
@@ -77,7 +77,7 @@ OptionTable make_table(BenchOptions& options) {
   table.add("output", "FILE", "JSON of all rows; default benchmark_result.json; - is the standard output",
             [&](auto, auto value) { options.output = value; });
   table.add("cells", "FILE",
-            "several configurations in one run: a line each, of flags that describe one; other flags hold for all",
+            "several configurations in one run, one line of flags each; flags of the command line apply to all",
             into(options.cells, parse_text));
   return table;
 }
@@ -97,12 +97,12 @@ void add_run_options(OptionTable& table, RunFlags& options) {
   table.add("memory-limit", "SIZE", "imitate a machine with that much memory, such as 24G",
             into(run.memory_limit, parse_memory_limit));
   table.add("time-limit", "SECONDS",
-            "of sampling a configuration, a quarter of it at most for warming up a pass; default 20",
+            "limit for sampling a configuration, at most a quarter of it to warm up a pass; default 20",
             into(run.rule.time_limit, parse_seconds));
-  table.add("peer-timeout", "SECONDS", "a peer that does not answer for so long has failed; default 600",
+  table.add("peer-timeout", "SECONDS", "a peer that does not answer within this time has failed; default 600",
             into(options.peer_timeout, parse_seconds));
   table.add(make_seed_option([&run](std::uint64_t seed) { run.seed = seed; }));
-  table.add(make_switch("pin", "keep to as many cores as threads; default on", options.pin));
+  table.add(make_switch("pin", "pin to as many cores as threads; default on", options.pin));
   table.add(make_quick_option(options.quick));
 }
 
@@ -125,7 +125,9 @@ Cases read_cells(const std::string& path, const CaseOptions& defaults) {
       fail(error.code(), "{}:{}: {}", path, number, error.what());
     }
   }
-  if (all.cases.empty()) fail(ErrorCode::invalid_argument, "--cells {}: no configuration in it", path);
+  if (all.cases.empty())
+    fail(ErrorCode::invalid_argument, "--cells {}: has no configuration; valid: one line of flags per configuration",
+         path);
   return all;
 }
 

@@ -64,13 +64,13 @@ void add_score_options(OptionTable& table, CaseOptions& options) {
             "an additive bias of the dtype; which of batch, heads, queries, keys are full: bhqk, 1hqk, b11k, ...",
             word_into(scores.bias, bias_shapes()));
   table.add(
-      make_switch("bias_gradient", "the backward writes the bias's gradient too; default off", scores.bias_gradient));
-  table.add(make_switch("sinks", "one more logit a head, with its gradient; default off", scores.sinks));
-  table.add("dropout", "P", "drops weights with probability P", [&](auto flag, auto value) {
+      make_switch("bias_gradient", "the backward also writes the bias's gradient; default off", scores.bias_gradient));
+  table.add(make_switch("sinks", "one extra logit per head, with its gradient; default off", scores.sinks));
+  table.add("dropout", "P", "drop attention probabilities with probability P", [&](auto flag, auto value) {
     scores.dropout =
         parse_number(flag, value, kLeastFloat, kMostBelowOne, "a probability above 0 and below 1, such as 0.1");
   });
-  table.add("lengths", "N[,N]", "queries and keys of the sequences, padded to seq_len; taken in turn over the batch",
+  table.add("lengths", "N[,N]", "lengths of the sequences, padded to seq_len; repeated over the batch",
             into(options.lengths, parse_lengths));
 }
 
@@ -83,13 +83,14 @@ bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t ba
   if (options.lengths.empty()) return scores;
   if (seq != seq_k) {
     fail(ErrorCode::invalid_argument,
-         "--lengths: are of queries and keys alike, but --seq_len is {} and --seq_len_k {}", seq, seq_k);
+         "--lengths: applies to queries and keys, but --seq_len is {} and --seq_len_k {}; valid: equal values", seq,
+         seq_k);
   }
   for (const std::int64_t length : options.lengths) {
     if (length > seq) fail(ErrorCode::invalid_argument, "--lengths {}: longer than --seq_len {}", length, seq);
   }
   if (const auto given = std::ssize(options.lengths); given > batch) {
-    fail(ErrorCode::invalid_argument, "--lengths: {} of them, but --batch_size is {}; valid: 1 to {} lengths", given,
+    fail(ErrorCode::invalid_argument, "--lengths: {} lengths, but --batch_size is {}; valid: 1 to {} lengths", given,
          batch, batch);
   }
   for (std::int64_t b = 0; b < batch; ++b) {

@@ -55,12 +55,13 @@ int run_cases_gen(Arguments arguments) {
   OptionTable table;
   table.take_words([&](std::string_view word) { folders.emplace_back(word); });
   table.add("subset", "t01,t05-t10", "these cases only", into(subset, parse_text));
-  table.add("scale", "F", "B and N times F, for small machines; the work shrinks with F^3", into(scale, parse_scale));
+  table.add("scale", "F", "multiply B and N by F, for small machines; the work shrinks with F^3",
+            into(scale, parse_scale));
   table.add(make_seed_option([&seed](std::uint64_t given) { seed = given; }));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(
-        "usage: strobe cases gen DIR [--flag value ...]\n\nMakes problem files and answers. What is there already, of "
-        "the same seed and size, stays; of another it is refused.\n\n" +
+        "usage: strobe cases gen DIR [--flag value ...]\n\nWrites problem files and answers. Existing files of the "
+        "same seed and size stay; others are refused.\n\n" +
         table.help());
     return kFine;
   }
@@ -76,7 +77,7 @@ int run_cases_gen(Arguments arguments) {
   make_folder(folders[0]);
   std::size_t there = 0;
   for (const solve::TestCase& one : cases) {
-    set_signal_message(fmt::format("cases gen: ended by a signal; {} of {} in {}; the same command goes on", there++,
+    set_signal_message(fmt::format("cases gen: ended by a signal; {} of {} in {}; the same command resumes", there++,
                                    counted(cases.size(), "case"), folders[0]));
     const double begin = now_seconds();
     const solve::Made made = solve::make_case(

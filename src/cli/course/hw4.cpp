@@ -11,8 +11,7 @@ namespace {
 int run_hw4(Arguments arguments) {
   for (const std::string_view word : arguments) {
     if (word.starts_with("--"))  // `strobe solve --help` describes the layout of both files
-      fail(ErrorCode::invalid_argument,
-           "{}: there are no flags here; valid: hw4 INPUT OUTPUT, or strobe solve, which has some",
+      fail(ErrorCode::invalid_argument, "{}: hw4 has no flags; valid: hw4 INPUT OUTPUT, or strobe solve with flags",
            printable_value(word));
   }
   if (arguments.size() != 2) {

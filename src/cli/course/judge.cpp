@@ -70,8 +70,8 @@ std::vector<double> parse_limits(std::string_view flag, std::string_view value) 
   std::vector<double> limits;
   for (const std::string& item : split(value, ',')) limits.push_back(parse_seconds(flag, item));
   if (limits.size() == 3) return limits;
-  fail(ErrorCode::invalid_argument, "{} {}: valid: three of seconds, for t01-t10, t11-t20 and t21-t30: 2,6,10", flag,
-       printable_value(value));
+  fail(ErrorCode::invalid_argument, "{} {}: valid: three numbers of seconds, for t01-t10, t11-t20 and t21-t30: 2,6,10",
+       flag, printable_value(value));
 }
 
 void check_is_there(const std::string& path) {
@@ -95,7 +95,7 @@ std::vector<solve::TestCase> cases_in(const std::string& folder, const std::stri
     const auto bytes = static_cast<std::int64_t>(MappedFile(answer, printable_value(answer)).bytes());
     const std::int64_t needed = 4 * one.size.total();
     if (bytes != needed) {
-      fail(ErrorCode::invalid_argument, "{}: has {} bytes instead of {}; strobe cases gen makes it anew",
+      fail(ErrorCode::invalid_argument, "{}: has {} bytes instead of {}; strobe cases gen makes it again",
            printable_value(answer), bytes, needed);
     }
     found.push_back(std::move(one));
@@ -236,10 +236,10 @@ int run_cases_judge(Arguments arguments) {
   std::vector<std::string> folders;
   OptionTable table;
   table.take_words([&](std::string_view word) { folders.emplace_back(word); });
-  table.add("program", "P", "started as P INPUT OUTPUT; default: hw4 beside this program", into(program, parse_text));
-  table.add("subset", "t01,t05-t10", "these cases only; default: all that are in the folder", into(subset, parse_text));
-  table.add("limits", "2,6,10",
-            "seconds that a case of t01-t10, t11-t20 and t21-t30 may take, start of the program included",
+  table.add("program", "P", "started as P INPUT OUTPUT; default: hw4 in this program's folder",
+            into(program, parse_text));
+  table.add("subset", "t01,t05-t10", "these cases only; default: all in the folder", into(subset, parse_text));
+  table.add("limits", "2,6,10", "seconds allowed per case of t01-t10, t11-t20 and t21-t30, including program start",
             into(limits, parse_limits));
   table.add("json", "FILE", "also write the results as JSON", into(json, parse_text));
   if (table.parse(arguments) == OptionTable::Outcome::help) {

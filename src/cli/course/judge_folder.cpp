@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kChunk = std::size_t{1} << 24;  // bytes
 
 [[noreturn]] void refuse(const std::string& path, const char* step, int error) {
-  fail(ErrorCode::runtime, "cases judge: {}: {} failed: {}; TMPDIR may name another place", printable_value(path), step,
+  fail(ErrorCode::runtime, "cases judge: {}: {} failed: {}; set TMPDIR to another folder", printable_value(path), step,
        std::strerror(error));
 }
 

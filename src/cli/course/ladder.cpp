@@ -118,11 +118,11 @@ OptionTable option_table(Request& request) {
     });
   };
   pass_on("case", "CASE", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28");
-  pass_on("scale", "F", "this share of a case's work, above 0 and at most 1; for small machines");
+  pass_on("scale", "F", "share of a case's work to run, above 0 and at most 1; for small machines");
   pass_on("rungs", "A,B", "only these, or none; default all (strobe-lab --list)");
   pass_on("limit", "S", "replaces a run that would take longer by a smaller case, scaled up; default 30");
   pass_on("repeats", "N", "exactly N samples");
-  pass_on("time-limit", "S", "for the samples of a rung; default 5");
+  pass_on("time-limit", "S", "seconds of sampling per rung; default 5");
   table.add(make_switch("ablation", "also measures the best rung without each of its ideas", request.ablation));
   table.add(make_switch("tiles", "also measures tiles Br x Bc, with shared memory and occupancy", request.tiles));
   table.add(make_switch("profile", "also reads hardware counters of every rung, by ncu", request.profile));
@@ -153,7 +153,7 @@ std::vector<Json> measure(const Request& request) {
     file.add(row.dump());
     profiles.push_back(std::move(row));
   });
-  if (profiles.empty()) print_aside("note: --profile: none of these rungs runs on a GPU, whose counters it reads\n");
+  if (profiles.empty()) print_aside("note: --profile: it reads GPU counters, and none of these rungs runs on a GPU\n");
   rows.insert(rows.end(), profiles.begin(), profiles.end());
   return rows;
 }

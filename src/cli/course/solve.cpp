@@ -19,10 +19,10 @@ namespace {
 
 constexpr const char* kSolveIntroduction =
     "usage: strobe solve INPUT OUTPUT [--flag value ...]      also: hw4 INPUT OUTPUT\n\n"
-    "Attention, not causal, scale 1/sqrt(d), fp32, one head a batch. Little-endian:\n"
+    "Attention, not causal, scale 1/sqrt(d), fp32, one head per batch. Little-endian:\n"
     "  INPUT   int32 B, N, d; then for each batch Q, K, V, float32 [N][d] each\n"
     "  OUTPUT  for each batch O, float32 [N][d]; appears whole or not at all\n"
-    "Any B, N, d from 1 on. Files larger than memory, and than the GPU's, are streamed.\n\n"
+    "B, N and d are at least 1. Files larger than memory, and than the GPU's, are streamed.\n\n"
     "  strobe solve t30 t30.out --timing\n\n";
 
 std::vector<std::string> kernel_names_of(std::optional<Device> device) {
@@ -46,17 +46,17 @@ int run_solve(Arguments arguments) {
   bool timing = false;
   OptionTable table;
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
-  table.add("device", "cpu|cuda", "where it is computed (default: the GPU where one can be used, else the CPU)",
+  table.add("device", "cpu|cuda", "device (default: cuda if a GPU can be used, else cpu)",
             [&](std::string_view flag, std::string_view value) {
               options.device = parse_word(flag, value, {"cpu", "cuda"}) == "cuda" ? Device::cuda : Device::cpu;
             });
   table.add("impl", "NAME",
-            "force a kernel of the library, such as flash2 or frugal (default: the first that can; above d 256 "
-            "that is frugal)",
+            "force a kernel of the library, such as flash2 or frugal (default: the first that supports it; above d 256 "
+            "frugal)",
             into(kernel, parse_text), {"kernel"});
-  table.add("rung", "NAME", "by a rung of the ladder instead of the library (strobe-lab --list)",
+  table.add("rung", "NAME", "compute with a rung of the ladder instead of the library (strobe-lab --list)",
             into(rung, parse_text));
-  table.add(make_switch("timing", "also how long each stage took, and what is not counted", timing));
+  table.add(make_switch("timing", "also print the time of each stage, and times that are not counted", timing));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kSolveIntroduction + table.help());
     return kFine;
@@ -66,7 +66,7 @@ int run_solve(Arguments arguments) {
   }
   if (!rung.empty()) {
     if (!kernel.empty() || options.device) {
-      fail(ErrorCode::invalid_argument, "--rung {}: a rung is its own kernel and knows its device; leave out {}", rung,
+      fail(ErrorCode::invalid_argument, "--rung {}: a rung fixes the kernel and the device; leave out {}", rung,
            options.device ? "--device" : "--impl");
     }
     std::vector<std::string> words{lab_program(), "--rung", rung, "--input", files[0], "--output", files[1]};

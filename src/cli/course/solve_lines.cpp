@@ -31,9 +31,9 @@ std::string timing_lines(const solve::Solved& solved, double start) {
   add("kernel", times.kernel);
   add("device-to-host", times.from_device);
   add("write", times.write);
-  text += "all together, file to file:\n";
+  text += "total, file to file:\n";
   add("total", times.total);
-  add("of it, buffers", times.buffers);
+  add("part of it, buffers", times.buffers);
   text += "not counted:\n";
   add("process start", start);
   add("context creation", times.context);

@@ -25,13 +25,13 @@ namespace {
 
 constexpr const char* kCommIntroduction =
     "usage: strobe comm [--flag value ...]\n\n"
-    "Times collectives of fp32 between ranks, values checked first, MPI's own all-reduce in turns with ours. Starts "
+    "Checks and then times fp32 collectives between ranks. MPI_Allreduce is interleaved with our all-reduce. Starts "
     "the\n"
-    "ranks itself, or measures the job that it finds itself in (mpirun, srun, strobe launch). Writes FILE.jsonl (a "
-    "row\n"
-    "when it is known), FILE.md and a chart an operation as SVG beside it. Where no size fits the memory, nothing is "
-    "written\n"
-    "and the exit code is 3.\n\n"
+    "ranks, or runs on the ranks of mpirun, srun or strobe launch. Writes each row to FILE.jsonl when it is measured, "
+    "then\n"
+    "FILE.md and one SVG chart per operation in the same folder. If no size fits the memory, nothing is written and "
+    "the\n"
+    "exit code is 3.\n\n"
     "  strobe comm --sizes 1M,100M --ranks 2,4 --operations all-reduce\n\n";
 
 std::string contents_of(const std::string& path) {
@@ -159,7 +159,8 @@ int run_comm(Arguments arguments) {
   const comm::World world = comm::this_world();
   if (world.launcher.empty()) return start_jobs(options, arguments);
   if (!engine && options.engines.size() > 1)
-    fail(ErrorCode::invalid_argument, "--engine: one inside a job; several are compared by the job's starter");
+    fail(ErrorCode::invalid_argument,
+         "--engine: two engines on ranks that are already started; valid: one, or both without a launcher");
   if (engine) options.engines = {*engine};
   return measure(options, world, quoted_command("comm", arguments));
 }

@@ -42,12 +42,12 @@ void check_is_built(comm::EngineKind engine) {
 
 OptionTable comm_option_table(CommOptions& options) {
   OptionTable table;
-  table.add("operations", "A,B", "of all-reduce, broadcast, reduce-scatter, all-gather; default all",
+  table.add("operations", "A,B", "all-reduce, broadcast, reduce-scatter, all-gather; default all",
             [&](auto flag, auto value) { options.operations = parse_names(flag, value, kKinds); });
   table.add("sizes", "SIZE,SIZE",
-            "of the whole vector of fp32, such as 4K or 1M, powers of 1024; default 1M,10M,100M,1G",
+            "bytes of the whole fp32 vector, such as 4K or 1M (powers of 1024); default 1M,10M,100M,1G",
             [&](auto flag, auto value) { options.sizes = parse_list(flag, value, parse_bytes); });
-  table.add("ranks", "N,N", "how many are started, one job after the other; default 2,4,6; of no effect inside a job",
+  table.add("ranks", "N,N", "ranks to start, one job after the other; default 2,4,6; no effect under a launcher",
             [&](auto flag, auto value) {
               options.ranks = parse_list(
                   flag, value, [](auto of, auto word) { return static_cast<int>(parse_integer(of, word, 1, 1024)); });
@@ -55,14 +55,15 @@ OptionTable comm_option_table(CommOptions& options) {
   table.add("engine", "A,B", "mpi or nccl, or both to compare them; default mpi",
             [&](auto flag, auto value) { options.engines = parse_names(flag, value, kEngines); });
   table.add("device", "cpu|cuda",
-            "where the vectors lie; cuda with mpi: staged through pinned memory; default cpu, with nccl cuda",
+            "memory of the vectors; cuda with mpi: staged through pinned memory; default cpu, with nccl cuda",
             [&](auto flag, auto value) { options.on_gpu = parse_device(flag, value) == Device::cuda; });
-  table.add(make_switch("plain", "MPI_Allreduce in turns with our all-reduce; default on", options.plain));
+  table.add(
+      make_switch("plain", "also time MPI_Allreduce, interleaved with our all-reduce; default on", options.plain));
   table.add("repeats", "N", "exactly N samples; default: until the median is known within 1 %",
             integer_into(options.rule.repeats, 1, 1000000));
-  table.add("time-limit", "SECONDS", "of sampling an operation and size; default 5",
+  table.add("time-limit", "SECONDS", "seconds of sampling per operation and size; default 5",
             into(options.rule.time_limit, parse_seconds));
-  table.add("output", "FILE", "rows as JSON lines, with FILE's .md and .svg beside it; default comm.jsonl",
+  table.add("output", "FILE", "rows as JSON lines; .md and .svg have the same name; default comm.jsonl",
             into(options.output, parse_text));
   return table;
 }

@@ -23,10 +23,10 @@ namespace {
 
 constexpr const char* kLaunchIntroduction =
     "usage: strobe launch -n N [--flag value ...] -- COMMAND [WORDS...]\n\n"
-    "Starts N ranks on this machine through mpirun, each on its share of the cores where there is one for each.\n"
-    "COMMAND is comm, lm bench or lm train of strobe, or a program where it has a slash. Lines of a rank begin with "
-    "its number,\n"
-    "signals reach all ranks, and when one fails the others end too, stopped ones included. The exit code is that of\n"
+    "Starts N ranks on this machine through mpirun, each on its share of the cores if there are N cores or more.\n"
+    "COMMAND is comm, lm bench or lm train of strobe, or a program (with a slash). Lines of a rank begin with its\n"
+    "number, signals reach all ranks, and when one fails the others end too, stopped ones included. The exit code is "
+    "that of\n"
     "the first rank that failed.\n\n"
     "  strobe launch -n 4 -- comm --sizes 1M\n"
     "  strobe launch -n 2 --max-restarts 3 -- ./my-program --its-flag\n\n";
@@ -41,7 +41,7 @@ struct LaunchOptions {
 
 OptionTable make_table(LaunchOptions& options) {
   OptionTable table;
-  table.add("ranks", "N", "how many; -n N in short", integer_into(options.job.ranks, 1, 1024), {"n"});
+  table.add("ranks", "N", "number of ranks; short: -n N", integer_into(options.job.ranks, 1, 1024), {"n"});
   table.add("max-restarts", "K",
             "start all ranks again, up to K times, unless one ended with 2 or 128 + signal; default 0",
             integer_into(options.max_restarts, 0, 1000000));
@@ -50,7 +50,7 @@ OptionTable make_table(LaunchOptions& options) {
             [&](auto flag, auto value) { options.restart_delay = value == "0" ? 0 : parse_seconds(flag, value); });
   table.add("grace", "SECONDS", "time for ranks to end by themselves; default 5 after a failure, 60 after a signal",
             into(options.job.grace, parse_seconds));
-  table.add(make_switch("prefix", "a rank's number before its lines; default on", options.prefix));
+  table.add(make_switch("prefix", "prefix each line with its rank's number; default on", options.prefix));
   table.add({.name = kRankFlag, .apply = [&](auto, auto value) { options.as_rank = value; }});
   return table;
 }
@@ -73,7 +73,7 @@ void check_shares_work(const std::vector<std::string>& words, int ranks) {
   const std::string name = words[0] == "lm" && words.size() > 1 ? "lm " + words[1] : words[0];
   if (ranks == 1 || std::find(valid.begin(), valid.end(), name) != valid.end()) return;
   fail(ErrorCode::invalid_argument, "launch: {} {}; valid on {}: {}, or a program (with a slash)",
-       printable_value(name), name == "lm" ? "needs a command of its own" : "knows nothing of ranks",
+       printable_value(name), name == "lm" ? "needs a command" : "does not run on several ranks",
        counted(ranks, "rank"), fmt::join(valid, ", "));
 }
 
@@ -130,7 +130,7 @@ int run_with_restarts(LaunchOptions& options) {
     if (end.lost_output != 0) note_lost_output(end.lost_output);
     if (end.signal)
       complain(
-          fmt::format("launch: ended by signal {} ({}), passed on to the ranks", end.signal, strsignal(end.signal)));
+          fmt::format("launch: ended by signal {} ({}), forwarded to the ranks", end.signal, strsignal(end.signal)));
     if (end.why.empty()) return end.code;
     const bool again = !end.signal && is_worth_a_restart(end) && options.job.restarts < options.max_restarts;
     if (!again) {
@@ -172,9 +172,9 @@ int run_launch(Arguments arguments, void (*check_command)(std::string_view name)
   options.job.output = options.prefix ? RankOutput::prefixed : RankOutput::plain;
   if (!options.as_rank.empty()) return run_rank(options.as_rank, options.job.output, words);
   if (const comm::World world = comm::this_world(); !world.launcher.empty())
-    fail(ErrorCode::invalid_argument, "launch: this process is rank {} of a job of {} already", world.rank,
+    fail(ErrorCode::invalid_argument, "launch: this process is already rank {} of a job of {}", world.rank,
          world.launcher);
-  if (options.job.ranks == 0) fail(ErrorCode::invalid_argument, "launch: how many ranks? valid: -n 1 to -n 1024");
+  if (options.job.ranks == 0) fail(ErrorCode::invalid_argument, "launch: -n is missing; valid: -n 1 to -n 1024");
   options.job.command = command_of(words, options.job.ranks, check_command);
   set_signal_message("launch: ended by a signal");  // for a signal before or after a job
   return run_with_restarts(options);

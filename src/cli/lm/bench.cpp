@@ -30,11 +30,10 @@ namespace {
 
 constexpr const char* kLmBenchIntroduction =
     "usage: strobe lm bench [--flag value ...]\n\n"
-    "A language model's training step: mean +- standard deviation, median and most memory held, of the whole pass and\n"
-    "of each phase; tokens/s and TFLOP/s by the mean, share of the machine's matrix-product rate (MFU), speed-up over\n"
-    "fp32.\n"
-    "Lists are measured in every combination; a cell that does not fit is a row `oom`; where none does,\n"
-    "nothing is written and the exit code is 3.\n\n"
+    "Measures a language model's training step: mean +- standard deviation, median and peak memory of the whole pass\n"
+    "and of each phase; tokens/s and TFLOP/s from the mean; share of the machine's matmul rate (MFU); speedup vs\n"
+    "fp32. Lists are measured in every combination. A cell that does not fit is a row `oom`; if none fits, nothing is\n"
+    "written and the exit code is 3.\n\n"
     "  strobe lm bench --size small,medium --precision fp32,bf16 --deterministic off\n"
     "  strobe launch -n 2 -- lm bench --ddp all --bucket-mb 1,10,100 --trace trace.json\n\n";
 
@@ -121,8 +120,8 @@ std::string skipped_note(const Row& row) {
   const lm::BenchTimes& times = *row.times;
   if (times.skipped == 0 && times.skipped_updates == 0) return "";
   return fmt::format(
-      "skipped: {}: {} of {} and {} of the updates, whose gradient overflowed: they update nothing, and count in the "
-      "times above; a larger --warmup lowers the loss scale first\n",
+      "skipped: {}: {} of {} and {} of the updates, whose gradient overflowed: no update, but counted in the times "
+      "above; a larger --warmup lowers the loss scale first\n",
       title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates);
 }
 
@@ -182,7 +181,7 @@ std::string oom_note(const Row& row) {
 std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
   TextTable table;
   add_cell_columns(table);
-  for (const char* title : {"whole ms", "peak MiB", "tokens/s", "TFLOP/s", "MFU %", "over fp32", "loss"}) {
+  for (const char* title : {"whole ms", "peak MiB", "tokens/s", "TFLOP/s", "MFU %", "vs fp32", "loss"}) {
     table.add_column(title);
   }
   std::string notes;
@@ -273,7 +272,7 @@ void check_rank_options(const LmBenchOptions& options) {
     if (options.engine != comm::EngineKind::automatic) {
       fail(ErrorCode::invalid_argument, "--engine: without --ddp nothing is exchanged; leave it out");
     }
-    if (!options.trace.empty()) fail(ErrorCode::invalid_argument, "--trace: of ranks alone; valid with --ddp");
+    if (!options.trace.empty()) fail(ErrorCode::invalid_argument, "--trace: records ranks only; valid with --ddp");
     return;
   }
   check_apart("--trace", options.trace, "--output", options.output);

@@ -59,10 +59,10 @@ void check_attention(const std::string& kernel, Device device) {
 
 void add_rank_options(OptionTable& table, LmBenchOptions& options) {
   table.add("ddp", "all|NAME[,NAME]",
-            fmt::format("strategies side by side, on the ranks of `strobe launch` or mpirun: {}",
+            fmt::format("strategies to compare on the ranks of `strobe launch` or mpirun: {}",
                         fmt::join(lm::strategy_names(), ", ")),
             into(options.strategies, parse_strategies));
-  table.add("bucket-mb", "N[,N]", "MB of gradients exchanged in one call, where there are buckets; default 25",
+  table.add("bucket-mb", "N[,N]", "MB of gradients per call, for strategies with buckets; default 25",
             [&](auto flag, auto value) {
               options.buckets = parse_list(flag, value, parse_bucket);
               options.bucket_text = value;
@@ -83,14 +83,14 @@ LmBenchOptions default_lm_bench_options() {
 
 void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
   table.add("size", "NAME[,NAME]",
-            fmt::format("{}; default small, on the CPU tiny; the next seven change it, each of several sizes alike",
+            fmt::format("{}; default small, on the CPU tiny; the seven flags below override the size",
                         fmt::join(lm::size_names(), ", ")),
             [&](auto flag, auto value) {
               options.sizes =
                   parse_list(flag, value, [](auto of, auto name) { return parse_word(of, name, lm::size_names()); });
             });
   table.add(make_arch_option(options.shape.architecture, "default: each size's own"));
-  table.add("context", "N[,N]", "tokens of a sequence; default: the size's own, 512 but for tiny",
+  table.add("context", "N[,N]", "tokens per sequence; default: the size's own, at most 512",
             [&](auto flag, auto value) { options.contexts = parse_integers(flag, value, 1, lm::kMostOfShape); });
   add_dimension_options(table, options.shape, "the size's own");
   table.add("batch", "N[,N]", "sequences; default 4",
@@ -105,14 +105,14 @@ void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
                         fmt::join(attention_words(), ", ")),
             into(options.attention, parse_attention));
   table.add("recompute", "NAME[,NAME]",
-            "what the backward makes again, to keep less: none, attention, block; default none",
+            "activations that the backward recomputes to save memory: none, attention, block; default none",
             [&](auto flag, auto value) {
               options.recomputes = parse_list(flag, value, [](auto of, auto name) {
                 return lm::recompute_of(parse_word(of, name, lm::recompute_names()));
               });
             });
-  table.add(make_switch("deterministic", "the same bits in every run; default on", options.deterministic));
-  table.add("device", "cpu|cuda", "default: cuda where there is a GPU", into(options.device, parse_device));
+  table.add(make_switch("deterministic", "bitwise reproducible; default on", options.deterministic));
+  table.add("device", "cpu|cuda", "default: cuda if there is a GPU", into(options.device, parse_device));
   table.add(make_threads_option("CPU threads", options.threads));
 }
 
@@ -141,7 +141,7 @@ OptionTable lm_bench_table(LmBenchOptions& options) {
   table.add("pass", "forward|forward_backward|step", "default step", into(options.pass, parse_pass));
   table.add(make_warmup_option(options));
   table.add(make_steps_option(options));
-  table.add("clip", "NORM", "the largest norm of the gradient; default 0: any, and it is not computed but with --ddp",
+  table.add("clip", "NORM", "largest gradient norm; default 0: no clipping, and no norm except with --ddp",
             number_into(options.clip, 0, 1e30));
   add_rank_options(table, options);
   table.add(make_file_option("output", "JSON; default lm_bench_result.json", options.output));
@@ -198,7 +198,7 @@ std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {
         for (const std::int64_t warmup : options.warmups) {
           for (const lm::Precision precision : options.precisions) {
             if (precision == lm::Precision::tf32 && options.device == Device::cpu) {
-              fail(ErrorCode::unsupported, "--precision tf32: on a CPU there is none; valid: fp32, bf16, fp16");
+              fail(ErrorCode::unsupported, "--precision tf32: needs a GPU; valid on the CPU: fp32, bf16, fp16");
             }
             lm::BenchCase one{
                 .shape = shape,

@@ -10,10 +10,10 @@ namespace {
 
 constexpr Command kLmCommands[] = {
     {"bench", "times, rates and memory of a training step, phase by phase", run_lm_bench},
-    {"profile", "where the time of a step goes, by operation and kind, and a trace for Perfetto", run_lm_profile},
-    {"memory", "what a step holds: every allocation and tensor, as tables and a picture", run_lm_memory},
-    {"train", "train a model on a text or token file, with checkpoints that go on bit for bit", run_lm_train},
-    {"sample", "text from a checkpoint", run_lm_sample},
+    {"profile", "time of a step by operation and kind, and a trace for Perfetto", run_lm_profile},
+    {"memory", "memory of a step: every allocation and tensor, as tables and a picture", run_lm_memory},
+    {"train", "train a model on a text or token file; checkpoints resume bit for bit", run_lm_train},
+    {"sample", "generate text from a checkpoint", run_lm_sample},
 };
 
 std::string lm_help() {

@@ -150,8 +150,8 @@ int run_lm_memory(Arguments arguments) {
   OptionTable table;
   add_lm_cell_options(table, options);
   table.add(make_file_option("output", "JSON; default lm_memory_result.json", output));
-  table.add(make_file_option("page", "the picture of all cells; default lm_memory.html", page));
-  table.add(make_file_option("svg", "the picture of the last cell's step alone, for documents; default none", svg));
+  table.add(make_file_option("page", "page of all cells; default lm_memory.html", page));
+  table.add(make_file_option("svg", "picture of the last cell's step only, as SVG; default none", svg));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kLmMemoryIntroduction + table.help());
     return kFine;
@@ -205,7 +205,7 @@ report::MemoryMap memory_map(const MemoryRow& row) {
   const lm::MemoryTimeline& timeline = row.figures->timeline;
   report::MemoryMap map;
   map.title = title_of(row);
-  map.caption = fmt::format("most held {}, most in use {}, one tensor of the residual stream {}",
+  map.caption = fmt::format("peak held {}, peak in use {}, one tensor of the residual stream {}",
                             report::bytes_text(timeline.peak()), report::bytes_text(timeline.most_in_use()),
                             report::bytes_text(lm::residual_bytes(row.cell.one)));
   map.operations = timeline.operations;

@@ -134,7 +134,7 @@ std::string category_table(const std::vector<MemoryCell>& cells) {
   }
   if (table.empty()) return "";
   return "\n" + table.text() +
-         "MiB at the peak; idle: activations' memory without a live tensor; in use: most at any moment without idle\n";
+         "MiB at the peak; idle: activation memory without a live tensor; in use: peak without idle\n";
 }
 
 // The step of the same model and precision without recomputation; null if it was not measured.
@@ -205,7 +205,7 @@ std::string recompute_table(const std::vector<MemoryCell>& cells) {
   table.add_column("context");
   table.add_column("batch");
   for (const char* title : {"precision", "recompute"}) table.add_column(title, TextTable::Align::left);
-  for (const char* title : {"peak MiB", "of none", "most saved", "of none", "step ms", "of none"}) {
+  for (const char* title : {"peak MiB", "vs none", "saved MiB", "vs none", "step ms", "vs none"}) {
     table.add_column(title);
   }
   std::string notes;
@@ -213,8 +213,8 @@ std::string recompute_table(const std::vector<MemoryCell>& cells) {
     const MemoryRow& row = cell.step;
     const lm::BenchCase& one = row.cell.one;
     if (row.skipped > 0) {
-      notes += fmt::format("skipped: {}: {} of {}, whose gradient overflowed: they update nothing\n",
-                           title_of(row.cell), row.skipped, counted(one.steps, "step"));
+      notes += fmt::format("skipped: {}: {} of {}, whose gradient overflowed: no update\n", title_of(row.cell),
+                           row.skipped, counted(one.steps, "step"));
     }
     std::vector<std::string> texts = {model_text(row.cell), std::to_string(one.shape.context),
                                       std::to_string(one.batch), name_of(one.precision), name_of(one.recompute)};

@@ -16,9 +16,8 @@ namespace {
 
 constexpr const char* kPrecisionIntroduction =
     "usage: strobe precision\n\n"
-    "Three small experiments, computed here: 0.01 added a thousand times in different types; which type each tensor of "
-    "a\n"
-    "small model has in mixed precision, asked of the tensors after a step; and what LayerNorm loses outside fp32.\n\n";
+    "Runs three small experiments: 0.01 added a thousand times in different types; the type of each tensor of a small\n"
+    "model in mixed precision, read from the tensors after a step; and the error of LayerNorm outside fp32.\n\n";
 
 using Align = TextTable::Align;
 

@@ -41,7 +41,7 @@ std::string rate(double amount, double seconds, const char* format) {
 std::string table_of(const char* title, const std::vector<lm::OperationSum>& sums, const lm::Profile& profile) {
   TextTable table;
   table.add_column(title, TextTable::Align::left);
-  for (const char* column : {"calls", "ms a step", "share %", "GFLOP/s", "GB/s"}) table.add_column(column);
+  for (const char* column : {"calls", "ms per step", "share %", "GFLOP/s", "GB/s"}) table.add_column(column);
   const double steps = steps_of(profile);
   for (const lm::OperationSum& sum : sums) {
     table.add_row({sum.name, count_text(sum.calls / steps), fmt::format("{:.3f}", 1e3 * sum.seconds / steps),
@@ -54,7 +54,7 @@ std::string table_of(const char* title, const std::vector<lm::OperationSum>& sum
 // Kinds of operations by phase, in ms per step.
 std::string phase_table(const lm::Profile& profile) {
   TextTable table;
-  table.add_column("ms a step", TextTable::Align::left);
+  table.add_column("ms per step", TextTable::Align::left);
   for (const Phase phase : kPhasesInOrder) table.add_column(name_of(phase));
   const auto cell = [&](double seconds) { return fmt::format("{:.3f}", 1e3 * seconds / steps_of(profile)); };
   const auto add = [&](std::string name, auto... kind) {
@@ -71,7 +71,8 @@ std::string phase_table(const lm::Profile& profile) {
 std::string kernel_table(const lm::Profile& profile) {
   TextTable table;
   table.add_column("kernel", TextTable::Align::left);
-  for (const char* column : {"calls", "us a call", "ms a step", "share %", "cumulative %"}) table.add_column(column);
+  for (const char* column : {"calls", "us per call", "ms per step", "share %", "cumulative %"})
+    table.add_column(column);
   table.add_column("operations", TextTable::Align::left);
   const double all = record_seconds(profile);
   double until_here = 0;
@@ -131,13 +132,13 @@ std::string gpu_lines(const lm::Profile& profile) {
                                  count_text(static_cast<double>(profile.records.size()) / steps_of(profile)),
                                  ms * record_seconds(profile), busy);
   if (outside_seconds(profile) > 0) {
-    text += fmt::format(", {:.3f} ms of them outside of operations", ms * outside_seconds(profile));
+    text += fmt::format(", {:.3f} ms of them outside operations", ms * outside_seconds(profile));
   }
   return text +
          fmt::format("; wall clock of the traced step {:.3f} ms: GPU idle {:.1f} %\n", ms * wall_of(profile),
                      100 * idle_share(profile)) +
          fmt::format(
-             "without the profiler: kernel by kernel {:.3f} ms, as a graph {:.3f} ms a step: the kernels' time is "
+             "without the profiler: kernel by kernel {:.3f} ms, as a graph {:.3f} ms per step: the kernels' time is "
              "{:.1f} % of it\n",
              1e3 * profile.direct_seconds, plain, 100 * busy / plain);
 }
@@ -231,7 +232,7 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
   text += (is_traced(profile) ? kernel_table(profile) : part_table(profile)) + attention_lines(profile);
   text += matmul_table(profile);
   if (const std::int64_t skipped = skipped_steps(profile); skipped > 0) {
-    text += fmt::format("skipped: {} of {}, whose gradient overflowed: they update nothing; {}\n", skipped,
+    text += fmt::format("skipped: {} of {}, whose gradient overflowed: no update; {}\n", skipped,
                         counted(profile.steps.size(), "step"), "a larger --warmup lowers the loss scale first");
   }
   for (const Phase phase : kPhasesInOrder) {
@@ -239,7 +240,7 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
   }
   text += fmt::format("all operations {:.3f} ms", ms * seconds_of(profile));
   if (is_traced(profile)) return text + "\n" + gpu_lines(profile);
-  return text + fmt::format("; wall clock {:.3f} ms a step, {:.3f} ms without the profiler\n", ms * wall_of(profile),
+  return text + fmt::format("; wall clock {:.3f} ms per step, {:.3f} ms without the profiler\n", ms * wall_of(profile),
                             1e3 * profile.plain_seconds);
 }
 

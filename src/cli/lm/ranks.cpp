@@ -58,7 +58,7 @@ void add_exchange_options(OptionTable& table, ExchangeFlags& flags) {
             fmt::format("train on the ranks of `strobe launch` or mpirun, each on its part of the batch: {}",
                         fmt::join(lm::strategy_names(), ", ")),
             word_into(flags.strategy, lm::strategy_names()));
-  table.add("bucket-mb", "N", "MB of gradients exchanged in one call, where there are buckets; default 25",
+  table.add("bucket-mb", "N", "MB of gradients per call, for strategies with buckets; default 25",
             [&](auto flag, auto value) {
               flags.bucket_bytes = parse_bucket(flag, value);
               flags.bucket_text = value;
@@ -116,7 +116,7 @@ void check_engine(Device device, comm::EngineKind engine) {
                                                             : nullptr;
   if (why) fail(ErrorCode::unsupported, "--engine {}: {}", comm::name_of(engine), why);
   if (engine == comm::EngineKind::nccl && device != Device::cuda) {
-    fail(ErrorCode::unsupported, "--engine nccl: moves the memory of GPUs; valid with --device cpu: mpi");
+    fail(ErrorCode::unsupported, "--engine nccl: needs --device cuda; valid with --device cpu: mpi");
   }
 }
 

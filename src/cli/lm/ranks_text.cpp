@@ -44,7 +44,7 @@ std::string skipped_note(const ParallelRow& row) {
   const lm::ParallelTimes& times = row.ranks[0];
   if (times.skipped == 0) return "";
   return fmt::format(
-      "skipped: {}: {} of {}, whose gradient overflowed: they update nothing; a larger --warmup lowers the "
+      "skipped: {}: {} of {}, whose gradient overflowed: no update; a larger --warmup lowers the "
       "loss scale first\n",
       row.exchange ? title_of(*row.exchange) : name_of(row), times.skipped, counted(row.cell->one.steps, "step"));
 }
@@ -54,7 +54,7 @@ std::string flat_note(const ParallelRow& of_cell, const std::vector<ParallelRow>
   const ParallelRow *naive = find(of_cell, rows, "naive"), *flat = find(of_cell, rows, "flat");
   if (!naive || !flat) return "";
   return fmt::format(
-      "flat over naive: {:.2f} x: a step of {:.2f} ms instead of {:.2f}, communication {:.1f} % of it "
+      "flat vs naive: {:.2f} x: a step of {:.2f} ms instead of {:.2f}, communication {:.1f} % of it "
       "instead of {:.1f}\n",
       *speedup_over_naive(*flat, rows), 1e3 * slowest_steps(*flat).mean, 1e3 * slowest_steps(*naive).mean,
       *communication_share(*flat), *communication_share(*naive));
@@ -65,7 +65,7 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
   table.add_column("strategy", TextTable::Align::left);
   for (const char* title :
        {"bucket MB", "step ms", "forward ms", "backward ms", "exposed ms", "hidden ms", "optimizer ms", "comm %",
-        "samples/s", "over one", "over naive", "exposed less %", "s/M tokens", "loss"}) {
+        "samples/s", "vs one", "vs naive", "less exposed %", "s/M tokens", "loss"}) {
     table.add_column(title);
   }
   std::string notes;

@@ -59,15 +59,15 @@ void add_sample_options(OptionTable& table, SampleFlags& flags) {
   constexpr std::int64_t kMostTokens = 100'000'000;
   table.add("checkpoint", "FILE|DIR", "checkpoint of lm train, or a folder (its newest is used); required",
             into(flags.path, parse_text));
-  table.add(make_arch_option(flags.architecture, "default: the checkpoint's; any other is refused"));
+  table.add(make_arch_option(flags.architecture, "default, and only valid value: the checkpoint's"));
   table.add("prompt", "TEXT", "text to continue; default: a newline", into(flags.prompt, parse_text));
   const auto count = [&](const char* name, const char* help, std::int64_t least, std::int64_t& target) {
     table.add(name, "N", help, integer_into(target, least, kMostTokens));
   };
   count("tokens", "tokens to sample; default 256", 1, flags.options.tokens);
-  table.add("temperature", "X", "divides the logits, 0: greedy; default 1",
+  table.add("temperature", "X", "divisor of the logits; 0: greedy; default 1",
             number_into(flags.options.temperature, 0, 1000));
-  count("top-k", "only the N most likely tokens, 0: all; default 0", 0, flags.options.top_k);
+  count("top-k", "sample from the N most likely tokens; 0: all; default 0", 0, flags.options.top_k);
   table.add(make_seed_option([&flags](std::uint64_t seed) { flags.options.seed = seed; }));
   table.add(make_threads_option("CPU threads", flags.threads));
   table.add(
@@ -84,7 +84,8 @@ int run_lm_sample(Arguments arguments) {
     print(kLmSampleIntroduction + table.help());
     return kFine;
   }
-  if (flags.path.empty()) fail(ErrorCode::invalid_argument, "--checkpoint: is needed: a file or a folder of lm train");
+  if (flags.path.empty())
+    fail(ErrorCode::invalid_argument, "--checkpoint: is missing; valid: a file or a folder of lm train");
   const std::unique_ptr<lm::Checkpoint> checkpoint = open_any(flags.path);
   const lm::Settings& settings = checkpoint->settings();
   if (flags.architecture && *flags.architecture != settings.shape.architecture) {

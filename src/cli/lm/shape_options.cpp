@@ -18,7 +18,8 @@ Option make_arch_option(std::optional<lm::Architecture>& target, const char* oth
 
 void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size) {
   table.add("size", "NAME",
-            fmt::format("{}; default {}; the next seven change it", fmt::join(lm::size_names(), ", "), default_size),
+            fmt::format("{}; default {}; the seven flags below override the size", fmt::join(lm::size_names(), ", "),
+                        default_size),
             word_into(flags.size, lm::size_names()));
   table.add(make_arch_option(flags.architecture, "default: the size's own"));
   for (const Field<lm::ModelShape>& field : fields<lm::ModelShape>()) {
@@ -30,8 +31,7 @@ void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* defaul
 void add_dimension_options(OptionTable& table, ShapeFlags& flags, const char* default_vocabulary) {
   for (Field<lm::ModelShape> field : fields<lm::ModelShape>()) {
     if (field.key == "context") continue;
-    if (field.key == "vocabulary")
-      field.help = fmt::format("tokens that the model knows; default: {}", default_vocabulary);
+    if (field.key == "vocabulary") field.help = fmt::format("size of the vocabulary; default: {}", default_vocabulary);
     add_field(table, field, flags.numbers);
   }
 }

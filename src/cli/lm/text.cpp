@@ -21,7 +21,7 @@ std::vector<std::int32_t> tokens_of(std::string_view text, lm::DataFormat format
   for (const char c : text) {
     const auto token = static_cast<std::int32_t>(static_cast<unsigned char>(c));
     if (token >= vocabulary) {
-      fail(ErrorCode::invalid_argument, "--prompt: the byte {} is no token; valid: 0 to {}", token, vocabulary - 1);
+      fail(ErrorCode::invalid_argument, "--prompt: byte {} is not a token; valid: 0 to {}", token, vocabulary - 1);
     }
     tokens.push_back(token);
   }

@@ -103,9 +103,9 @@ std::string aside_text(const lm::CheckpointFolder& folder, const std::vector<std
 }
 
 void check_flags(const TrainFlags& flags) {
-  if (flags.data.empty()) fail(ErrorCode::invalid_argument, "--data: is needed: the file to learn from");
+  if (flags.data.empty()) fail(ErrorCode::invalid_argument, "--data: is missing; valid: a file of training data");
   if (flags.out.empty() && !flags.verify) {
-    fail(ErrorCode::invalid_argument, "--out: is needed: the folder for checkpoints");
+    fail(ErrorCode::invalid_argument, "--out: is missing; valid: a folder for checkpoints");
   }
   if (flags.exchange.strategy.empty()) {
     refuse_several_ranks("lm train");
@@ -146,7 +146,7 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
   if (begin.progress) {
     trainer.resume(*begin.progress, begin.checkpoint.get());
     begin.checkpoint.reset();
-    begin.notes.push_back(fmt::format("goes on after step {}", trainer.progress().step));
+    begin.notes.push_back(fmt::format("resumes after step {}", trainer.progress().step));
   } else {
     trainer.begin();
   }

@@ -48,8 +48,8 @@ std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm
   const std::string asked_by = flags.validation.empty() ? "the run's --val-data" : "--val-data";
   const lm::DataFormat format = lm::data_format(flags.data_format, path);
   if (format != settings.data.format) {
-    fail(ErrorCode::invalid_argument, "{} {}: is {} by its name, --data is {}; --data-format says it for both",
-         asked_by, printable_value(path), lm::name_of(format), lm::name_of(settings.data.format));
+    fail(ErrorCode::invalid_argument, "{} {}: is {} by its name, --data is {}; set --data-format for both", asked_by,
+         printable_value(path), lm::name_of(format), lm::name_of(settings.data.format));
   }
   auto file = std::make_unique<lm::TokenFile>(path, format, asked_by);
   check_data(*file, settings);
@@ -74,12 +74,12 @@ std::unique_ptr<lm::Checkpoint> newest_whole(const std::string& folder, std::vec
       return std::make_unique<lm::Checkpoint>(lm::checkpoint_path(folder, steps.back()));
     } catch (const Error& error) {
       if (newest.empty()) newest = error.what();
-      notes.push_back(fmt::format("passed over: {}", error.what()));
+      notes.push_back(fmt::format("skipped: {}", error.what()));
     }
   }
   if (newest.empty()) return nullptr;
   fail(ErrorCode::invalid_argument, "--out {}: none of its checkpoints can be read, the newest: {}; {}",
-       printable_value(folder), newest, "--resume goes on once one can, another folder begins anew");
+       printable_value(folder), newest, "valid: a folder with a readable checkpoint, or a new folder");
 }
 
 // Called on one process, or on rank 0.
@@ -93,7 +93,7 @@ TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
                 : lm::open_checkpoint(flags.out, flags.resume_step, lm::CheckpointParts::all, [](std::int64_t step) {
                     return fmt::format("--resume={} continues from there", step);
                   });
-    if (!begin.checkpoint) begin.notes.push_back("no checkpoint in " + flags.out + " yet: begins at step 0");
+    if (!begin.checkpoint) begin.notes.push_back("no checkpoint in " + flags.out + " yet: starts at step 0");
     begin.upkeep = lm::read_upkeep(begin.folder->upkeep());
   }
   begin.upkeep = upkeep_from(flags, begin.upkeep);

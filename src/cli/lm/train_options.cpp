@@ -35,7 +35,7 @@ void add_settings(OptionTable& table, TrainFlags& flags) {
 void expect_same(std::string_view key, const std::string& given, const std::string& kept, const char* otherwise = "") {
   if (given == kept) return;
   fail(ErrorCode::invalid_argument,
-       "{} {}: the checkpoint was trained with {}; leave it out, or begin in another folder{}",
+       "{} {}: the checkpoint was trained with {}; leave it out, or start in another folder{}",
        shown(key, Source::flag), given, kept, otherwise);
 }
 
@@ -59,8 +59,8 @@ void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<s
   if (wanted.rate != settings.rate && !flags.settings.has("lr_min")) wanted.least_rate = wanted.rate / kFall;
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
     if (!is_rate(field.key) || field.text(wanted) == field.text(settings)) continue;
-    notes.push_back(fmt::format("{} {} instead of {} from here on", shown(field.key, Source::flag), field.text(wanted),
-                                field.text(settings)));
+    notes.push_back(fmt::format("{} {} instead of {} for the remaining steps", shown(field.key, Source::flag),
+                                field.text(wanted), field.text(settings)));
     field.copy(settings, wanted);
   }
 }
@@ -86,7 +86,7 @@ void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
   if (said == kept) return;
   fail(ErrorCode::invalid_argument,
        "--size {}: the checkpoint was trained with {}, d_model {}, d_ff {}, layers {}, heads {}; leave it out, or "
-       "begin in another folder",
+       "start in another folder",
        *flags.size, lm::name_of(kept.architecture), kept.d_model, kept.d_ff, kept.layers, kept.heads);
 }
 
@@ -123,13 +123,13 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
        }});
   count("checkpoint-every", "steps between two checkpoints, 0: only the last; default 500", lm::kCheckpointEveryRange,
         flags.checkpoint_every);
-  count("keep", "checkpoints kept: the newest N, and the newest known to be good; 0: all; default 3", lm::kKeepRange,
+  count("keep", "checkpoints to keep: the newest N, and the newest known to be good; 0: all; default 3", lm::kKeepRange,
         flags.keep);
   add_shape_options(table, flags.shape);
   add_settings(table, flags);
-  table.add(make_threads_option("CPU threads; the bits do not depend on it", flags.threads));
+  table.add(make_threads_option("CPU threads; any number gives the same bits", flags.threads));
   table.add("recompute", "none|attention|block",
-            "what the backward makes again, to keep less; the bits do not depend on it; default none",
+            "activations that the backward recomputes to save memory; the same bits; default none",
             word_into(flags.recompute, lm::recompute_names(), lm::recompute_of));
   add_exchange_options(table, flags.exchange);
   table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
@@ -184,7 +184,7 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
   change_rates(flags, settings, notes);
   if (flags.settings.has("steps")) settings.steps = flags.settings.values.steps;
   if (settings.steps != kept.steps) {
-    notes.push_back(fmt::format("--steps {} instead of {}: learning rates from here on are others than they would be",
+    notes.push_back(fmt::format("--steps {} instead of {}: this changes the learning rates of the remaining steps",
                                 settings.steps, kept.steps));
   }
   if (settings.warmup > settings.steps) {
@@ -192,7 +192,7 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
          settings.steps, settings.warmup);
   }
   settings.device = flags.device.value_or(kept.device);
-  if (settings.device != kept.device) notes.push_back("another device than before: not bit for bit");
+  if (settings.device != kept.device) notes.push_back("another device than before: results are not bitwise equal");
   lm::check(settings, Source::flag);
   return settings;
 }
@@ -205,7 +205,7 @@ lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept) {
   upkeep.validation_tokens = flags.validation_tokens.value_or(upkeep.validation_tokens);
   if (!flags.validation.empty()) upkeep.validation = flags.validation == kNoTests ? "" : flags.validation;
   if (upkeep.validation.empty() && (flags.validation_every || flags.validation_tokens)) {
-    fail(ErrorCode::invalid_argument, "{} {}: there is nothing to test on; --val-data FILE gives it",
+    fail(ErrorCode::invalid_argument, "{} {}: there is no validation data; give --val-data FILE",
          flags.validation_every ? "--val-every" : "--val-tokens",
          flags.validation_every ? upkeep.validation_every : upkeep.validation_tokens);
   }

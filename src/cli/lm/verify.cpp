@@ -55,13 +55,16 @@ std::string verdict_of(const lm::Verification& verification) {
                         verification.from_unsharded, verification.most_from_unsharded);
   }
   if (verification.other_ranks == 0) return text + "; all ranks have the same bits\n";
-  return text + fmt::format("; {} with other weights than rank 0\n", counted(verification.other_ranks, "rank"));
+  return text +
+         fmt::format("; {} with parameters that differ from rank 0\n", counted(verification.other_ranks, "rank"));
 }
 
 void check_verify_flags(const TrainFlags& flags) {
-  if (flags.exchange.strategy.empty()) fail(ErrorCode::invalid_argument, "--verify: of ranks; valid with --ddp NAME");
+  if (flags.exchange.strategy.empty())
+    fail(ErrorCode::invalid_argument, "--verify: compares ranks with one process; valid with --ddp NAME");
   const auto refuse_if = [](bool given, const char* flag) {
-    if (given) fail(ErrorCode::invalid_argument, "{}: with --verify nothing is kept or tested; leave it out", flag);
+    if (given)
+      fail(ErrorCode::invalid_argument, "{}: --verify writes no checkpoint and validates nothing; leave it out", flag);
   };
   refuse_if(!flags.out.empty(), "--out");
   refuse_if(flags.resume, "--resume");

@@ -50,7 +50,7 @@ Peak measure_here(const MachineFlags& flags, lm::Precision precision, lm::Machin
   const DType types[] = {dtype_of(precision)};
   const bool tf32 = precision == lm::Precision::tf32;
   if (tf32 && !on_gpu) {
-    fail(ErrorCode::unsupported, "--machine here: tf32 on a CPU, where there is none; valid: fp32, bf16, fp16");
+    fail(ErrorCode::unsupported, "--machine here: tf32 needs a GPU; valid on the CPU: fp32, bf16, fp16");
   }
   const bench::Ceilings ceilings =
       on_gpu ? bench::measure_gpu_ceilings(types, tf32 ? bench::Depth::full : bench::Depth::brief)
@@ -58,7 +58,7 @@ Peak measure_here(const MachineFlags& flags, lm::Precision precision, lm::Machin
   const std::optional<double> product = tf32 ? ceilings.tf32 : ceilings.matmul(types[0]);
   if (!product || !ceilings.copy) {
     fail(ErrorCode::runtime, "--machine here: {} could not be measured; give --flops and --memory-bandwidth",
-         product ? "copying" : "the matrix product");
+         product ? "the copy rate" : "the matmul rate");
   }
   machine.memory_bandwidth = *ceilings.copy;
   return {*product,
@@ -73,7 +73,7 @@ void take_compute(const MachineFlags& flags, lm::Precision precision, PlanMachin
   }
   Peak peak;
   if (const lm::KnownMachine* const known = known_machine(flags.name)) {
-    peak = {known->peak(precision), "by its maker"};
+    peak = {known->peak(precision), "data sheet"};
   } else if (!all_given) {
     peak = measure_here(flags, precision, machine);
   }

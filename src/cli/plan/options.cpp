@@ -64,27 +64,26 @@ void add_machine_options(OptionTable& table, MachineFlags& flags) {
     table.add(name, "N", help, integer_into(target, 1, kMostDevices));
   };
   table.add("machine", "NAME",
-            "a100, h100, h200 by their makers' figures, or here, which is measured; default h100; what follows "
-            "changes it",
+            "a100, h100, h200 (data sheets), or here (measured); default h100; the flags below override it",
             word_into(flags.name, machine_names()));
-  number("flops", "TFLOP/s", "of a device's products at best, in this precision", flags.flops);
+  number("flops", "TFLOP/s", "peak matmul rate of a device in this precision", flags.flops);
   table.add("mfu", "SHARE", "share of --flops that a step reaches, 1e-6 to 1; default 0.4",
             into(flags.mfu, parse_share));
   table.add(make_file_option(
-      "bench", "rows of strobe lm bench: their rates in place of --flops, --mfu and --memory-bandwidth", flags.bench));
-  number("memory-bandwidth", "GB/s", "of a device, read plus written", flags.memory_bandwidth);
-  number("memory", "GiB", "of a device", flags.memory);
-  number("bandwidth", "GB/s", "of a device's link, each way: bus bandwidth", flags.bandwidth);
-  number("latency", "US", "of a round of messages", flags.latency, 0);
+      "bench", "rows of strobe lm bench, whose rates replace --flops, --mfu and --memory-bandwidth", flags.bench));
+  number("memory-bandwidth", "GB/s", "memory bandwidth of a device, read plus written", flags.memory_bandwidth);
+  number("memory", "GiB", "memory of a device", flags.memory);
+  number("bandwidth", "GB/s", "bus bandwidth of a device's link, each way", flags.bandwidth);
+  number("latency", "US", "latency of a round of messages", flags.latency, 0);
   table.add(make_file_option("comm", "rows of strobe comm: bandwidth and latency fitted to them", flags.comm));
-  count("ranks", "of the rows of --comm; default: the most there", flags.ranks);
-  table.add("comm-from", "SIZE", "rows of --comm with so many bytes or more, such as 4M; default all",
+  count("ranks", "use rows of --comm with this number of ranks; default: the largest", flags.ranks);
+  table.add("comm-from", "SIZE", "use rows of --comm with at least this many bytes, such as 4M; default all",
             into(flags.comm_from, parse_bytes));
-  count("devices-per-node", "the links above are inside a node; default: the machine's, all where it has none",
+  count("devices-per-node", "devices of a node, which the links above connect; default: the machine's, or all",
         flags.node);
-  number("node-bandwidth", "GB/s", "of a device to other nodes, each way", flags.node_bandwidth);
-  number("node-latency", "US", "of a round of messages between nodes", flags.node_latency, 0);
-  table.add(make_threads_option("of the CPU, where --machine here measures it", flags.threads));
+  number("node-bandwidth", "GB/s", "bandwidth of a device to other nodes, each way", flags.node_bandwidth);
+  number("node-latency", "US", "latency of a round of messages between nodes", flags.node_latency, 0);
+  table.add(make_threads_option("CPU threads that --machine here measures with", flags.threads));
 }
 
 std::vector<std::int64_t> devices_of(const PlanOptions& options) {
@@ -130,7 +129,7 @@ std::vector<lm::Sharding> shardings_of(const PlanOptions& options) {
   const bool splits = !options.mesh.data || options.mesh.shard.value_or(1) > 1;
   for (const lm::Sharding sharding : options.shardings) {
     if (sharding != lm::Sharding::replicated && !splits) {
-      fail(ErrorCode::invalid_argument, "--sharding {}: --mesh {} has nobody to split with; valid: shard=2 or more",
+      fail(ErrorCode::invalid_argument, "--sharding {}: --mesh {} has no ranks to shard over; valid: shard=2 or more",
            name_of(sharding), options.mesh.text);
     }
   }
@@ -148,7 +147,7 @@ OptionTable plan_option_table(PlanOptions& options) {
             "decoder, or feed-forward: blocks of two matrices and nothing else, by default d_model 16384, d_ff "
             "53248, 126 layers; default decoder",
             word_into(options.network, lm::network_names(), lm::network_of));
-  table.add("batch", "N", "sequences of a device, or of those that share its layers; default 8",
+  table.add("batch", "N", "sequences per device, or per group of devices that share layers; default 8",
             integer_into(options.batch, 1, 1 << 20));
   table.add("precision", "NAME", "fp32, tf32, bf16, fp16; default bf16",
             word_into(options.precision, lm::precision_names(), lm::precision_of));
@@ -160,24 +159,24 @@ OptionTable plan_option_table(PlanOptions& options) {
               std::sort(options.devices.begin(), options.devices.end());
             });
   table.add("mesh", "data=N,shard=N,tensor=N,pipeline=N",
-            "any of them; default tensor=1, pipeline=1, shard all where something is split, data the rest",
+            "any of them; default tensor=1, pipeline=1, shard all devices if something is sharded, data the rest",
             into(options.mesh, parse_mesh));
-  table.add("micro-batches", "N",
-            "parts of the batch that follow one another through a pipeline; default: one per sequence",
+  table.add("micro-batches", "N", "micro-batches per step of a pipeline; default: one per sequence",
             integer_into(options.micro_batches, 1, 1 << 20));
-  table.add("sharding", "A,B", "what is split: replicated (nothing), optimizer, gradients, weights; default all",
+  table.add("sharding", "A,B", "replicated, optimizer (ZeRO-1), gradients (ZeRO-2), weights (ZeRO-3); default all",
             [&](auto flag, auto value) {
               options.shardings = parse_list(flag, value, [](auto of, auto word) {
                 return lm::sharding_of(parse_word(of, word, lm::sharding_names()));
               });
             });
-  table.add("bucket-mb", "N", "MB of gradients a call; default: the best", number_into(options.bucket_mb, 0.001, 1e9));
+  table.add("bucket-mb", "N", "MB of gradients per call; default: the fastest",
+            number_into(options.bucket_mb, 0.001, 1e9));
   add_machine_options(table, options.machine);
-  table.add("check", "FILE[,FILE]", "rows of strobe lm bench and comm: predicted beside measured, and no plan",
+  table.add("check", "FILE[,FILE]", "compare predictions with rows of strobe lm bench and comm; no plan",
             [&](auto flag, auto value) {
               options.checks = parse_list(flag, value, [](auto of, auto file) { return parse_text(of, file); });
             });
-  table.add("output", "FILE", "JSON, with FILE's .md and .svg beside it; default plan.json",
+  table.add("output", "FILE", "JSON; .md and .svg have the same name; default plan.json",
             into(options.output, parse_text));
   return table;
 }

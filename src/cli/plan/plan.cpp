@@ -28,9 +28,10 @@ constexpr const char* kPlanTitle = "Plan";
 
 constexpr const char* kPlanIntroduction =
     "usage: strobe plan [--flag value ...]\n\n"
-    "Memory and time of a training step on many devices: bytes of each device, communication and what of it hides\n"
-    "behind computing, from figures of a machine that are measured or given. Nothing is trained. Writes FILE.json\n"
-    "and FILE.md and, of two numbers of devices or more, two charts as SVG. Every formula: docs/plan.md.\n\n"
+    "Predicts memory and time of a training step on many devices: bytes per device, communication, and how much of it\n"
+    "overlaps with compute, from measured or given figures of a machine. Nothing is trained. Writes FILE.json, "
+    "FILE.md\n"
+    "and, for two or more numbers of devices, two SVG charts. Every formula: docs/plan.md.\n\n"
     "  strobe plan --size xl --machine h200 --mesh tensor=5 --devices 40,80,160\n"
     "  strobe plan --machine here --comm comm.jsonl --check lm_bench_result.json,comm.jsonl\n\n";
 

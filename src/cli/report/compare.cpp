@@ -21,7 +21,7 @@ constexpr const char* kCompareIntroduction =
     "bootstrap interval over process launches (several rows of one cell in a file are its launches), and a verdict.\n"
     "A time here is the least over launches of their lower quartiles, which other work on the machine moves less than\n"
     "the medians that bench prints.\n"
-    "--require LIMITS holds the cells of B, or of A alone, to limits and prints a verdict for each.\n"
+    "--require LIMITS checks the cells of B, or of A if there is no B, against limits and prints a verdict for each.\n"
     "Exit code 1 where a slowdown beyond the threshold is proven or a limit is missed, else 0.\n\n"
     "  strobe bench --launches 5 --output a.json     # then the same with the other build, to b.json; or sweep\n"
     "  strobe compare a.json b.json --threshold 5% --markdown comment.md\n"
@@ -50,10 +50,11 @@ struct CompareOptions {
 OptionTable compare_table(CompareOptions& options) {
   OptionTable table;
   table.take_words([&](std::string_view word) { options.files.emplace_back(word); });
-  table.add("threshold", "PERCENT", "how much slower counts; default 5%", into(options.threshold, parse_threshold));
-  table.add("require", "LIMITS", "limits beside the grids, such as cpu-speed, or a file with a slash in its path",
+  table.add("threshold", "PERCENT", "smallest slowdown that counts; default 5%",
+            into(options.threshold, parse_threshold));
+  table.add("require", "LIMITS", "limits of a named grid, such as cpu-speed, or a file with a slash in its path",
             into(options.limits, parse_text));
-  table.add("by", "median|min", "the sample that limits hold; min where others use the machine; default median",
+  table.add("by", "median|min", "statistic to check limits on; min on a busy machine; default median",
             [&](auto flag, auto value) {
               const bool is_least = parse_word(flag, value, {"median", "min"}) == "min";
               options.estimate = is_least ? report::Estimate::least : report::Estimate::median;

@@ -47,7 +47,7 @@ void refuse_twice(const std::vector<std::string>& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       if (!std::filesystem::equivalent(files[i], files[j], error)) continue;
-      fail(ErrorCode::invalid_argument, "report: {} and {} are one file; its rows would count twice", files[j],
+      fail(ErrorCode::invalid_argument, "report: {} and {} are the same file; valid: each file once", files[j],
            files[i]);
     }
   }
@@ -154,7 +154,7 @@ int run_report(Arguments arguments) {
   std::vector<std::string> files;
   OptionTable table;
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
-  table.add("output", "DIR|FILE.html", "where to; default the folder report",
+  table.add("output", "DIR|FILE.html", "output folder or page; default the folder report",
             [&](auto, auto value) { output = value; });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print(kReportIntroduction + table.help());

@@ -226,8 +226,8 @@ std::vector<std::string> write_documents(const std::string& rows_file, const std
 }
 
 void refuse_to_replace(const std::string& path, std::string_view writer) {
-  fail(ErrorCode::invalid_argument, "--output: {}: is there, and not of {}; valid: another place, or remove it first",
-       path, writer);
+  fail(ErrorCode::invalid_argument,
+       "--output: {}: exists and was not written by {}; valid: another place, or remove it first", path, writer);
 }
 
 void check_replaced(const std::string& path, std::string_view mark, std::string_view writer) {

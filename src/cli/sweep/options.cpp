@@ -95,7 +95,7 @@ class Gatherer {
       notes.push_back(fmt::format("{}: {} skipped", reason, counted(cells, "cell")));
     if (repeated_ > 0 && shrink_ > 1) {
       notes.push_back(
-          fmt::format("{} left out, the same as others, some by --shrink {}", counted(repeated_, "cell"), shrink_));
+          fmt::format("{} left out as duplicates, some caused by --shrink {}", counted(repeated_, "cell"), shrink_));
     }
     return notes;
   }
@@ -186,20 +186,20 @@ void gather_grid(const bench::Grid& grid, const SweepOptions& options, Gatherer&
 }  // namespace
 
 void add_sweep_options(OptionTable& table, SweepOptions& options) {
-  table.add("grid", "NAME|FILE", "a named grid (below) or a file with a slash in its path; flags replace what it says",
+  table.add("grid", "NAME|FILE", "a named grid (below) or a file with a slash in its path; flags override its values",
             into(options.grid, parse_text));
   table.add_alone("dry-run", "list the cells with predicted time and memory; measure and write nothing",
                   options.dry_run);
   table.add_alone("retry", "measure cells again whose rows are crashed, timeout or wrong", options.retry);
-  table.add(
-      "output", "FILE", "JSON lines, a row each; a sweep goes on with a file of its own; default sweep_GRID.jsonl",
-      [&](auto flag, auto value) {
-        if (value == "-") {
-          fail(ErrorCode::invalid_argument, "{} -: a sweep needs a file, from which it can go on; ./- is one", flag);
-        }
-        options.output = value;
-      });
-  table.add("json-dir", "DIR", "also a JSON file a cell, named as the source reports' script does",
+  table.add("output", "FILE", "JSON lines, one per row; a file of the same sweep is resumed; default sweep_GRID.jsonl",
+            [&](auto flag, auto value) {
+              if (value == "-") {
+                fail(ErrorCode::invalid_argument,
+                     "{} -: a sweep needs a file to resume from; valid: a file, such as ./-", flag);
+              }
+              options.output = value;
+            });
+  table.add("json-dir", "DIR", "also one JSON file per cell, named as by the source reports' script",
             [&](auto flag, auto value) {
               if (value.empty()) fail(ErrorCode::invalid_argument, "{} \"\": a folder is needed", flag);
               options.json_dir = value;
@@ -211,9 +211,9 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
             integer_into(options.launches, 1, 1000));
   table.add("shard", "K/N", "only the K-th of N shares of the grid, all about equally long",
             [&](auto flag, auto value) { parse_shard(options, flag, value); });
-  table.add("cell-limit", "SECONDS", "a cell that takes longer is ended, with status timeout; default 600",
+  table.add("cell-limit", "SECONDS", "limit per cell; a cell that takes longer gets status timeout; default 600",
             into(options.cell_limit, parse_seconds));
-  table.add("program", "FILE", "the strobe that measures, such as another build; default: this one",
+  table.add("program", "FILE", "strobe program that measures, such as another build; default: this one",
             [&](auto, auto value) { options.program = value; });
   add_axes(table, options.axes);
   add_run_flags(table, options.run);
@@ -233,7 +233,7 @@ SweepPlan make_plan(const SweepOptions& options, const std::string& this_program
     gather_grid(grid, options, gatherer, plan);
   }
   if (options.launches > 1 && !options.json_dir.empty()) {
-    fail(ErrorCode::invalid_argument, "--launches {}: --json-dir has one file a cell; valid with it: --launches 1",
+    fail(ErrorCode::invalid_argument, "--launches {}: --json-dir has one file per cell; valid with it: --launches 1",
          options.launches);
   }
   gatherer.check();

@@ -29,10 +29,10 @@ constexpr const char* kSweepIntroduction =
     "usage: strobe sweep [GRID] [--flag value ...]\n\n"
     "Measures every combination of the values of bench's flags, which are comma lists here, or a named grid. Each "
     "problem\n"
-    "runs in a child process with its implementations in turns; a cell that fails costs its row only. Rows are "
-    "written\n"
-    "as they are known, as JSON lines; the same command goes on where the last one stopped, or with more --launches.\n"
-    "Exit code 1 where a result is wrong, 2 where all cells are unsupported, else 3 where none is ok.\n\n"
+    "runs in a child process, which interleaves its implementations; a cell that fails loses only its own row. Rows\n"
+    "are written as JSON lines when they are measured. The same command resumes where the last one stopped, and may "
+    "add\n"
+    "--launches. Exit code 1 if a result is wrong, 2 if all cells are unsupported, else 3 if none is ok.\n\n"
     "  strobe sweep --grid lab5 --shrink 8\n"
     "  strobe sweep --seq_len 512,1024,2048 --dtype fp32,bf16 --causal both --impl Flash2,Pytorch --output "
     "mine.jsonl\n\n";
@@ -179,9 +179,9 @@ std::vector<std::string> notes_on_file(const std::string& name, const bench::Res
   std::vector<std::string> notes;
   if (file.torn_bytes() > 0) {
     notes.push_back(
-        fmt::format("{}: the last line was torn and is cut off, {}", name, counted(file.torn_bytes(), "byte")));
+        fmt::format("{}: the last line was incomplete and is removed, {}", name, counted(file.torn_bytes(), "byte")));
   }
-  if (known.size() > 0) notes.push_back(fmt::format("{}: goes on after {}", name, counted(known.size(), "row")));
+  if (known.size() > 0) notes.push_back(fmt::format("{}: resumes after {}", name, counted(known.size(), "row")));
   if (known.retried() > 0) notes.push_back(fmt::format("{}: measures {} that failed again", name, known.retried()));
   if (!known.other_revision().empty()) {
     notes.push_back(
@@ -244,7 +244,7 @@ int run_sweep(Arguments arguments) {
   }
   std::size_t safe = known.size();  // rows on disk
   const auto tell_if_ended = [&](std::size_t rows) {
-    set_signal_message(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command goes on", rows,
+    set_signal_message(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command resumes", rows,
                                    counted(bench::count_cells(plan.problems), "row"), plan.output));
   };
   tell_if_ended(safe);

@@ -66,7 +66,7 @@ class MpiEngine final : public Engine {
   MpiEngine(World& world, std::int64_t chunk) : chunk_(chunk) {
     int initialized = 0, given = 0;
     MPI_Initialized(&initialized);
-    if (initialized) fail(ErrorCode::invalid_argument, "mpi: one communicator in a process; there was one already");
+    if (initialized) fail(ErrorCode::invalid_argument, "mpi: a second communicator in this process; valid: one");
     // Serialized: only the communicator's thread calls MPI, except when plain_mpi_all_reduce runs in between.
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -14,7 +14,7 @@ namespace strobe::lm {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "lengths and tensors are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "lengths and tensors are written in native byte order");
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
@@ -52,7 +52,7 @@ std::int64_t natural(const Json& value) {
 const Json::Object& members(const Json& value) {
   std::set<std::string_view> names;
   for (const auto& [name, member] : value.as_object()) {
-    if (!names.insert(name).second) fail(ErrorCode::invalid_argument, "the name {} is there twice", printable(name));
+    if (!names.insert(name).second) fail(ErrorCode::invalid_argument, "the name {} is listed twice", printable(name));
   }
   return value.as_object();
 }
@@ -161,7 +161,7 @@ SafeTensors parse_safetensors(std::string_view file, std::string_view shown) {
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), kLengthBytes);
   if (length > kMostInTheFormat) {
-    fail(ErrorCode::invalid_argument, "{}: is no safetensors file: it does not begin with the length of a header",
+    fail(ErrorCode::invalid_argument, "{}: is not a safetensors file: it does not begin with the length of a header",
          shown);
   }
   if (length > kMostHeader) {
@@ -169,7 +169,7 @@ SafeTensors parse_safetensors(std::string_view file, std::string_view shown) {
   }
   if (length > file.size() - kLengthBytes) {
     fail(ErrorCode::invalid_argument,
-         "{}: is cut short, or no safetensors file: its header has {} bytes, but {} follow", shown, length,
+         "{}: is truncated, or not a safetensors file: its header has {} bytes, but {} follow", shown, length,
          file.size() - kLengthBytes);
   }
   SafeTensors parsed;

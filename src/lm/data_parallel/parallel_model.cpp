@@ -14,7 +14,7 @@ namespace {
 Replica replica_of(Model& model, const std::vector<std::string>& frozen) {
   if (model.optimizer_memory() != OptimizerMemory::outside) {
     fail(ErrorCode::invalid_argument,
-         "data parallel: the model has optimizer state that nobody updates; valid: OptimizerMemory::outside");
+         "data parallel: the model has optimizer state that is never updated; valid: OptimizerMemory::outside");
   }
   Replica replica{.values = model.placed_values(),
                   .gradients = model.placed_gradients(),

@@ -153,7 +153,7 @@ class PlanBuilder {
   void add_copies(const std::string& name, std::size_t begin, std::size_t end) {
     if (options_.gradients != GradientMemory::over_copies || dtype_ == DType::fp32) return;
     const std::int64_t count = parameters_[end - 1].first + parameters_[end - 1].count() - parameters_[begin].first;
-    plan_.copies.push_back({begin, add(name + " as products read it", count)});
+    plan_.copies.push_back({begin, add(name + " as matmuls read it", count)});
   }
 
   std::size_t first_of(std::int64_t layer) const {
@@ -186,7 +186,8 @@ GradientMemory step_memory(const ModelShape& shape, DType dtype) {
 
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype, const PlanOptions& options) {
   if (options.gradients == GradientMemory::over_copies && options.parts > 1) {
-    fail(ErrorCode::invalid_argument, "lm: gradients over copies, in {} parts; valid: 1", options.parts);
+    fail(ErrorCode::invalid_argument, "lm: gradients share memory with parameter copies in {} chunks; valid: 1",
+         options.parts);
   }
   PlanBuilder builder(shape, batch, dtype, options);
   return options.gradients == GradientMemory::none ? builder.for_forward() : builder.for_training();

@@ -13,10 +13,10 @@
 namespace strobe::lm {
 
 // Tags of a model's allocations.
-inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameters, as products read them",
+inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameters, as matmuls read them",
                             *kMeanTag = "AdamW's mean", *kVarianceTag = "AdamW's variance",
                             *kRunTag = "activations and gradients", *kWorkspaceTag = "workspace",
-                            *kMatmulsTag = "workspace of products", *kTransferTag = "tokens and losses",
+                            *kMatmulsTag = "workspace of matmuls", *kTransferTag = "tokens and losses",
                             *kRopeTag = "table of RoPE";
 
 // Returns the allocator of the stream's GPU; stream null: the host's.

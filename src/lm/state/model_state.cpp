@@ -80,7 +80,8 @@ void ModelState::check_has_backward(const char* what) const {
 void ModelState::check_gradients_apart(const char* what) const {
   check_has_backward(what);
   if (gradient_memory() != GradientMemory::over_copies) return;
-  fail(ErrorCode::unsupported, "lm: {}: gradients lie over what products read, and last within a step alone", what);
+  fail(ErrorCode::unsupported, "lm: {}: gradients share memory with matmul operands and are valid only within a step",
+       what);
 }
 
 std::size_t ModelState::checked_offset(std::int64_t first, std::size_t size) const {

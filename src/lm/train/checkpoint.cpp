@@ -179,7 +179,8 @@ Checkpoint::Checkpoint(const std::string& path, CheckpointParts parts)
   try {
     const std::string* format = parsed.find_metadata("format");
     if (!format || *format != kFormat) {
-      fail(ErrorCode::invalid_argument, "is no checkpoint of strobe lm train: its metadata's format is {}; valid: {}",
+      fail(ErrorCode::invalid_argument,
+           "is not a checkpoint of strobe lm train: its metadata's format is {}; valid: {}",
            format ? printable_value(*format) : "missing", kFormat);
     }
     settings_ = settings_from(Json::parse(metadata(parsed, "settings")));

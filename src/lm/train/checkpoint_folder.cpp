@@ -99,7 +99,7 @@ CheckpointFolder::CheckpointFolder(std::string path, Use use) : path_(std::move(
   descriptor_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) {
     fail(ErrorCode::invalid_argument, "{}: {}{}", shown(path_), std::strerror(errno),
-         use == Use::resume && errno == ENOENT ? "; without --resume it is made" : "");
+         use == Use::resume && errno == ENOENT ? "; it is created without --resume" : "");
   }
   try {
     lock();
@@ -134,15 +134,14 @@ void CheckpointFolder::check_contents(Use use) const {
   if (std::all_of(names.begin(), names.end(), [&](const std::string& name) { return is_temporary(path_, name); }))
     return;
   if (use == Use::fresh) {
-    fail(ErrorCode::invalid_argument, "{}: is not empty; --resume goes on in a run's folder, another one begins anew",
+    fail(ErrorCode::invalid_argument, "{}: is not empty; valid: --resume in a run's folder, or a new folder",
          shown(path_));
   }
   check_step_log(step_log());
   refuse_link(upkeep(), printable_value(upkeep()));
   if (!checkpoint_steps(path_).empty() || fs::exists(step_log()) || fs::exists(upkeep())) return;
-  fail(ErrorCode::invalid_argument,
-       "{}: holds no run to go on with, but {}; valid: a folder of lm train, or an empty one", shown(path_),
-       printable_value(names.front()));
+  fail(ErrorCode::invalid_argument, "{}: holds no run to resume, but {}; valid: a folder of lm train, or an empty one",
+       shown(path_), printable_value(names.front()));
 }
 
 void CheckpointFolder::lock() {

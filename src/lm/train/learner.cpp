@@ -29,7 +29,7 @@ void check_training(const Settings& settings, std::int64_t batch, const LearnerO
                     std::size_t state_bytes, GradientMemory gradients) {
   check(settings.shape);
   if (settings.precision == Precision::tf32 && settings.device == Device::cpu) {
-    fail(ErrorCode::unsupported, "--precision tf32: a GPU's products alone; valid on the CPU: fp32, bf16, fp16");
+    fail(ErrorCode::unsupported, "--precision tf32: needs a GPU; valid on the CPU: fp32, bf16, fp16");
   }
   const BenchCase one{.shape = settings.shape,
                       .batch = batch,

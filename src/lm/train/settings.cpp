@@ -25,7 +25,7 @@ std::span<const Field<lm::Settings>> fields<lm::Settings>() {
       number_field({"lr_min", 0, 1e6}, &Settings::least_rate,
                    "learning rate of the last step; default a tenth of --lr"),
       integer_field({"lr_warmup", 0, lm::kMostSteps}, &Settings::warmup,
-                    "warm-up steps, in which the rate rises; default a tenth of --steps, at most 100"),
+                    "warm-up steps; default a tenth of --steps, at most 100"),
       number_field({"clip", 0, 1e30}, &Settings::clip, "largest gradient norm, 0: no clipping; default 1"),
       number_field({"beta1", 0, 1}, &Settings::beta1, "AdamW; default 0.9"),
       number_field({"beta2", 0, 1}, &Settings::beta2, "AdamW; default 0.999"),
@@ -38,9 +38,9 @@ std::span<const Field<lm::Settings>> fields<lm::Settings>() {
       word_field(
           "device", "cpu|cuda", &Settings::device, {"cpu", "cuda"}, lm::device_of,
           [](Device device) { return device == Device::cuda ? "cuda" : "cpu"; },
-          "where it trains; default: cuda where there is a GPU"),
+          "device to train on; default: cuda if there is a GPU"),
       switch_field("deterministic", &Settings::deterministic,
-                   "the same bits in every run; default on; off changes nothing on the CPU"),
+                   "bitwise reproducible; default on; off changes nothing on the CPU"),
   };
   return all;
 }

@@ -44,7 +44,7 @@ Upkeep read_upkeep(const std::string& path) {
     return upkeep_from(Json::parse(file.text()));
   } catch (const Error& error) {
     fail(ErrorCode::invalid_argument,
-         "{}: is damaged: {}; remove it, and say --checkpoint-every, --keep and --val-data anew where the run had any",
+         "{}: is damaged: {}; remove it and give --checkpoint-every, --keep and --val-data again if the run had them",
          shown, error.what());
   }
 }

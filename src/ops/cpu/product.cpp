@@ -61,7 +61,7 @@ void multiply_single_row(const Isa& isa, int threads, const blas::Matrix& a, con
 void multiply_by_blas(int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend, float* c) {
   for (const std::int64_t size : {a.rows, a.cols, b.cols}) {
     if (size > kMostSize) {
-      fail(ErrorCode::unsupported, "ops: a matrix product of size {}; OpenBLAS counts in 31 bits", size);
+      fail(ErrorCode::unsupported, "ops: a matmul of size {}; valid with OpenBLAS: below 2^31", size);
     }
   }
   if (addend && addend != c) std::copy_n(addend, a.rows * b.cols, c);

@@ -86,7 +86,7 @@ PartialSums partial_sums(const Place& place, const char* what, std::int64_t want
   if (most < 1) {
     throw Error(ErrorCode::invalid_argument, std::string("ops: ") + what + "'s gradient of width " +
                                                  std::to_string(width) + " needs a workspace of " +
-                                                 std::to_string(bytes) + " bytes at least; the place has " +
+                                                 std::to_string(bytes) + " bytes at least; it has " +
                                                  std::to_string(place.workspace_bytes));
   }
   return {.partial = static_cast<float*>(place.workspace),

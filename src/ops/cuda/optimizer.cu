@@ -146,7 +146,7 @@ void limit_gradients(const Place& place, std::span<const Trained> tensors, Updat
   if (place.workspace_bytes < needed) {
     throw Error(ErrorCode::invalid_argument, "ops: the norm of " + std::to_string(tensors.size()) +
                                                  " gradients needs a workspace of " + std::to_string(needed) +
-                                                 " bytes; the place has " + std::to_string(place.workspace_bytes));
+                                                 " bytes; it has " + std::to_string(place.workspace_bytes));
   }
   int blocks = 0;
   for (const Trained& t : tensors) {

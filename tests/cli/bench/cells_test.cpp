@@ -65,13 +65,15 @@ TEST(Cells, APipeIsRefusedAndNotWaitedFor) {
   const Scratch scratch;
   const Program program = run_command("mkfifo pipe && timeout 20 '" STROBE_PROGRAM "' bench --cells pipe", scratch);
   EXPECT_EQ(program.code, 2);
-  EXPECT_EQ(program.errors, "strobe: --cells pipe: is not a regular file; valid: a file with a configuration a line\n");
+  EXPECT_EQ(program.errors,
+            "strobe: --cells pipe: is not a regular file; valid: a file with one configuration per line\n");
 }
 
 TEST(Cells, AFileWithoutAnyIsRefused) {
   const Program program = Cells("# nothing\n").run(kCommand);
   EXPECT_EQ(program.code, 2);
-  EXPECT_EQ(program.errors, "strobe: --cells cells: no configuration in it\n");
+  EXPECT_EQ(program.errors,
+            "strobe: --cells cells: has no configuration; valid: one line of flags per configuration\n");
 }
 
 TEST(Cells, AreExplainedToo) {
@@ -94,7 +96,7 @@ TEST(Cells, RefuseWhatIsNoConfigurationWithFileAndLine) {
                {"--emb_dim 33", "--emb_dim 33: not a multiple of --num_heads 2"},
                {"--seq_len 2147483647", "attention: "},
                {"stray", "\"stray\": not a flag"},
-               {"b2 s16y", "\"s16y\": not a word of a case; valid: bN, hN/KV, "},
+               {"b2 s16y", "\"s16y\": not part of a case; valid: bN, hN/KV, "},
                {"b2 s16 d8/4", "--head_dim_v: not a flag of a configuration; "},
                {"b2 d8 --emb_dim 32", "--head_dim 8: with --emb_dim 32; valid: one of the two"}};
   for (const auto& row : table) {

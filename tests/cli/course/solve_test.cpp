@@ -106,7 +106,7 @@ TEST(Solve, ByARungOfTheLadder) {
   expect_refused(run_program("solve " + input + " other --rung ''", scratch), 2, "--rung: the value is empty");
   expect_refused(run_program("cases gen other --subset ''", scratch), 2, "--subset: the value is empty");
   expect_refused(run_program("solve " + input + " other --rung sequential --impl flash2", scratch), 2,
-                 "--rung sequential: a rung is its own kernel and knows its device; leave out --impl");
+                 "--rung sequential: a rung fixes the kernel and the device; leave out --impl");
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
@@ -183,7 +183,7 @@ TEST(Solve, SignalsInTheMiddleLeaveNothing) {
     solving.send(signal);
     EXPECT_EQ(solving.wait(), code);
     EXPECT_EQ(scratch.read("errors"), signal == SIGBUS
-                                          ? "strobe: a file that is being read became shorter, or its disk failed\n"
+                                          ? "strobe: a file that is being read was truncated, or its disk failed\n"
                                           : "strobe: solve: ended by a signal; nothing was written\n");
     EXPECT_EQ(scratch.entries(), 2u);
     std::filesystem::remove(scratch.path() / "errors");
@@ -320,14 +320,15 @@ TEST(Cases, StayAsTheyWereMade) {
   std::filesystem::create_symlink("dir/t01.out", scratch.path() / "link");
   const std::string problem = scratch.read("dir/t01"), answer = scratch.read("dir/t01.out");
   expect_refused(run_program("solve dir/t01 dir/t01.out --device cpu", scratch), 2,
-                 "output dir/t01.out: is a file of case t01, by the cases.json beside it; valid: another name");
+                 "output dir/t01.out: is a file of case t01, listed in cases.json of its folder; valid: another name");
   expect_refused(run_hw4("dir/t02 link", scratch), 2, "output link: is a file of case t01");
   expect_refused(run_program("solve dir/t02 dir/t01 --rung sequential", scratch), 2, "dir/t01: is a file of case t01");
   expect_refused(run_program("solve dir/t01 dir/t01 --rung sequential", scratch), 2, "is also the file of the input");
   expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2,
-                 "dir/t01: is there, with the header (16, 6, 32), and not the case of (32, 13, 32), seed 1; valid: "
+                 "dir/t01: exists with the header (16, 6, 32) instead of (32, 13, 32), seed 1; valid: "
                  "another folder, or remove dir/t01 first");
-  expect_refused(run_program("cases gen dir --subset t02-t03 --scale 0.05 --seed 2", scratch), 2, "dir/t02: is there");
+  expect_refused(run_program("cases gen dir --subset t02-t03 --scale 0.05 --seed 2", scratch), 2,
+                 "dir/t02: exists with");
   EXPECT_TRUE(scratch.read("dir/t01") == problem);
   EXPECT_TRUE(scratch.read("dir/t01.out") == answer);
   EXPECT_EQ(run_program("solve dir/t01 dir/mine.out --device cpu", scratch).code, 0);
@@ -347,7 +348,7 @@ TEST(Cases, FilesOfOthersStay) {
   for (const char* text : {"{}", "my notes", R"({"cases": {}})"}) {
     std::ofstream(scratch.path() / "dir/cases.json") << text;
     expect_refused(run_program(gen, scratch), 2,
-                   "dir/cases.json: is there, and no list of cases; valid: another folder");
+                   "dir/cases.json: exists and is not a list of cases; valid: another folder");
     EXPECT_EQ(scratch.read("dir/cases.json"), text);
   }
   std::filesystem::remove(scratch.path() / "dir/cases.json");
@@ -365,7 +366,7 @@ TEST(Cases, InterruptedTheySayHowManyAreMade) {
   making.send(SIGINT);
   EXPECT_EQ(making.wait(), 130);
   EXPECT_EQ(scratch.read("errors"),
-            "strobe: cases gen: ended by a signal; 1 of 2 cases in dir; the same command goes on\n");
+            "strobe: cases gen: ended by a signal; 1 of 2 cases in dir; the same command resumes\n");
   const std::filesystem::directory_iterator left(scratch.path() / "dir");
   EXPECT_EQ(std::distance(begin(left), end(left)), 3);
 }
@@ -513,7 +514,7 @@ TEST(Cases, BadInputIsRefused) {
   const std::size_t before = scratch.entries();
   expect_refused(run_program("cases nope", scratch), 2, "\"cases nope\": unknown command; valid: gen, check, judge");
   expect_refused(run_program("cases gen", scratch), 2, "takes one folder; 0 given");
-  expect_refused(run_program("cases gen dir --subset t31", scratch), 2, "\"t31\" is no case; valid are t01 to t30");
+  expect_refused(run_program("cases gen dir --subset t31", scratch), 2, "\"t31\" is not a case; valid are t01 to t30");
   expect_refused(run_program("cases gen dir --scale 2", scratch), 2, "up to 1");
   expect_refused(run_program("cases gen dir --scale 0", scratch), 2, "above 0");
   expect_refused(run_program("cases judge dir", scratch), 2, "has no cases");

@@ -77,8 +77,9 @@ TEST(CommCommand, RefusesBadFlags) {
   refused("--ranks 0", "--ranks 0: not a whole number in the valid range 1..1024");
   refused("--engine smoke", "--engine smoke: valid: mpi, nccl");
   refused("--output out.txt", "--output out.txt: valid: a file that ends in .jsonl or .json");
-  refused("--operations broadcast,broadcast", "--operations broadcast,broadcast: broadcast is there twice\n");
-  refused("--sizes 1K,1024", "--sizes 1K,1024: 1024 is there twice\n");
+  refused("--operations broadcast,broadcast",
+          "--operations broadcast,broadcast: broadcast is listed twice; valid: each once\n");
+  refused("--sizes 1K,1024", "--sizes 1K,1024: 1024 is listed twice; valid: each once\n");
   refused("--device cuda", "--device cuda: ");
 }
 

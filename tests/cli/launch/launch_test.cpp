@@ -103,7 +103,7 @@ TEST_F(Launch, PassesSignalsOn) {
   EXPECT_EQ(program.wait(), 128 + SIGTERM);
   EXPECT_TRUE(appears("ended0") && appears("ended1"));
   const std::string errors = scratch_.read("errors");  // the ranks' shells may have printed lines too
-  EXPECT_TRUE(errors.ends_with("strobe: launch: ended by signal 15 (Terminated), passed on to the ranks\n")) << errors;
+  EXPECT_TRUE(errors.ends_with("strobe: launch: ended by signal 15 (Terminated), forwarded to the ranks\n")) << errors;
 }
 
 // Signals of batch systems: ranks that save and exit on such a signal end the job, which is not restarted.
@@ -118,7 +118,7 @@ TEST_F(Launch, EndsByTheSignalsOfBatchSystems) {
     ASSERT_TRUE(appears("ready0") && appears("ready1"));
     program.send(signal);
     EXPECT_EQ(program.wait(), 128 + signal);
-    EXPECT_TRUE(scratch_.read("errors").ends_with(", passed on to the ranks\n")) << scratch_.read("errors");
+    EXPECT_TRUE(scratch_.read("errors").ends_with(", forwarded to the ranks\n")) << scratch_.read("errors");
   }
 }
 
@@ -291,12 +291,12 @@ TEST_F(Launch, RefusesBadInput) {
   };
   refused("-n 2", "launch: no command given: strobe launch -n N -- COMMAND");
   refused("-n 2 lm bench", "launch: -- is missing before lm: strobe launch -n N -- COMMAND");
-  refused("-- comm", "launch: how many ranks? valid: -n 1 to -n 1024");
+  refused("-- comm", "launch: -n is missing; valid: -n 1 to -n 1024");
   refused("-n 0 -- env", "-n 0: not a whole number in the valid range 1..1024");
   refused("-n", "-n: needs a value (N)");
   refused("-n 2 --ranks 3 -- env", "--ranks, the same as -n: given twice, with 2 and 3; valid: once");
   refused("--ranks two -- env", "--ranks two: not a whole number in the valid range 1..1024");
-  refused("-n 2 -- env", "launch: this process is rank 0 of a job of Open MPI already",
+  refused("-n 2 -- env", "launch: this process is already rank 0 of a job of Open MPI",
           "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
 }
 
@@ -337,7 +337,7 @@ exit 2)");
                                       scratch_);
   EXPECT_EQ(program.code, 128 + SIGTERM);
   EXPECT_EQ(program.errors,
-            "strobe: launch: ended by signal 15 (Terminated), passed on to the ranks\n"
+            "strobe: launch: ended by signal 15 (Terminated), forwarded to the ranks\n"
             "strobe: launch: rank 0: ladder: no such case\n");
 }
 
@@ -369,11 +369,11 @@ TEST_F(Launch, RefusesWhatCannotBeRunBeforeRanksAreStarted) {
   refused("./folder", "launch: ./folder: is a folder; valid: ");
   refused("./text", "launch: ./text: cannot be run: no permission; valid: ");
   refused("env",
-          "launch: env knows nothing of ranks; valid on 2 ranks: comm, lm bench, lm train, or a program (with a "
+          "launch: env does not run on several ranks; valid on 2 ranks: comm, lm bench, lm train, or a program (with a "
           "slash)\n");
-  refused("lm", "launch: lm needs a command of its own; valid on 2 ranks: comm, lm bench, lm train, or ");
-  refused("lm memory --size tiny", "launch: lm memory knows nothing of ranks; ");
-  refused("launch -n 1 -- comm", "launch: launch knows nothing of ranks; ");
+  refused("lm", "launch: lm needs a command; valid on 2 ranks: comm, lm bench, lm train, or ");
+  refused("lm memory --size tiny", "launch: lm memory does not run on several ranks; ");
+  refused("launch -n 1 -- comm", "launch: launch does not run on several ranks; ");
   refused("solvee --input x", "\"solvee\": unknown command; nearest: solve");
 }
 

@@ -30,7 +30,7 @@ class LmBenchDdp : public testing::Test {
 TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
   const Program program = bench(2, "--ddp all --bucket-mb 0.5,1000 --steps 3 --output out.json --trace trace.json");
   ASSERT_EQ(program.code, 0) << program.errors;
-  EXPECT_NE(program.output.find("over one"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("vs one"), std::string::npos) << program.output;
   const Json document = Json::parse(scratch_.read("out.json"));
   const auto& rows = document.at("rows").as_array();
   ASSERT_EQ(rows.size(), 1u + 4 + 3 * 2) << "those with buckets twice";
@@ -76,7 +76,7 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
     for (const Json& rank : row->at("by_rank").as_array()) steps += rank.at("step(ms)").as_number() / 2;
     EXPECT_NEAR(share, 100 * exposed / steps, 1e-6) << name;
   }
-  EXPECT_NE(program.output.find("flat over naive: "), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("flat vs naive: "), std::string::npos) << program.output;
 
   // A plan accepts the written rows: every row has an exchange, except that of one process.
   const Program plan =
@@ -136,7 +136,7 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--engine mpi", "--engine: without --ddp");
   refused("--ddp flat --as-one-process=1,1", "--as-one-process 1: ");  // the only cell has number 0
-  refused("--trace trace.json", "--trace: of ranks alone; valid with --ddp");
+  refused("--trace trace.json", "--trace: records ranks only; valid with --ddp");
   const Program odd = bench(3, "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
   EXPECT_EQ(odd.errors,

@@ -74,7 +74,7 @@ TEST(LmBench, TellsThatOthersUsedTheCores) {
       run_program("lm bench --size tiny --context 64 --batch 1 --threads 1 --quick --warmup 1 --steps 20", scratch);
   ended = true;
   EXPECT_EQ(program.code, 0) << program.errors;
-  EXPECT_NE(program.output.find("\nnote: others used "), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("\nnote: other processes used "), std::string::npos) << program.output;
 }
 
 TEST(LmBench, PassesHaveThePhasesThatTheyRun) {
@@ -202,7 +202,7 @@ TEST(LmBench, RefusesWhatCannotRunBeforeAnythingDoes) {
        {"--precision fp32,fp32", "--size tiny,tiny", "--batch 1,01", "--warmup 2,2", "--recompute block,block"}) {
     const Program program = run_program(std::string("lm bench ") + flags);
     EXPECT_EQ(program.code, 2) << flags;
-    EXPECT_NE(program.errors.find(" is there twice\n"), std::string::npos) << program.errors;
+    EXPECT_NE(program.errors.find(" is listed twice; valid: each once\n"), std::string::npos) << program.errors;
   }
   EXPECT_EQ(run_program("lm bench --size tiny --attention hopper").errors,  // before ceilings are measured
             "strobe: --attention hopper: not on device cpu; valid: auto, flash2, frugal, standard, reference\n");

@@ -125,7 +125,7 @@ class LmDdpDisturbed : public LmDdp {
     EXPECT_EQ(program.code, 3) << program.errors;
     const std::string host = R"(on [^ ]+)", operation = R"([a-z-]+( of [0-9]+ [a-z0-9]+)? \(call [0-9]+\))";
     const std::regex lines(
-        fmt::format("\\[{0}\\] strobe: rank {0} of 2 {1}: {2}: rank {3} {1} gave no sign of life for {4} s\n"
+        fmt::format("\\[{0}\\] strobe: rank {0} of 2 {1}: {2}: rank {3} {1} sent nothing for {4} s\n"
                     "strobe: launch: rank {0} ended with exit code 3\n",
                     left, host, operation, stopped, limit));
     EXPECT_TRUE(std::regex_match(program.errors, lines)) << program.errors;
@@ -155,7 +155,7 @@ TEST_F(LmDdpDisturbed, ASignalSavesAfterTheSameStepOnAllRanks) {
   const Program program = disturbed({.act = "kill -TERM $!"});
   EXPECT_EQ(program.code, 128 + 15) << program.errors;
   EXPECT_NE(program.output.find("[0] stopped by a signal after step "), std::string::npos) << program.output;
-  EXPECT_EQ(program.errors, "strobe: launch: ended by signal 15 (Terminated), passed on to the ranks\n");
+  EXPECT_EQ(program.errors, "strobe: launch: ended by signal 15 (Terminated), forwarded to the ranks\n");
   expect_goes_on();
 }
 
@@ -174,7 +174,7 @@ TEST_F(LmDdpDisturbed, AKilledRankIsNamedAndTheLastCheckpointGoesOn) {
   EXPECT_NE(program.errors.find("[0] strobe: rank 0 of 2 on "), std::string::npos) << program.errors;
   EXPECT_NE(program.errors.find(": rank 1 on "), std::string::npos) << program.errors;
   EXPECT_NE(program.errors.find(" (call "), std::string::npos) << "the operation: " << program.errors;
-  EXPECT_NE(program.errors.find(" ended without a word\n"), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find(" ended without a message\n"), std::string::npos) << program.errors;
   expect_goes_on();
 }
 
@@ -200,11 +200,11 @@ TEST_F(LmDdpDisturbed, StartsAgainFromTheLastCheckpoint) {
   const Program program = launch(2, script(killed, flags + "--steps $last"), "--max-restarts 2 --restart-delay 0");
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.errors.find("restart 2 of 2\n"), std::string::npos) << program.errors;
-  const std::string goes_on = "[0] note: goes on after step ";
+  const std::string goes_on = "[0] note: resumes after step ";
   const std::size_t first = program.output.find(goes_on);
   ASSERT_NE(first, std::string::npos) << program.output;
   EXPECT_NE(program.output.find(goes_on, first + 1), std::string::npos) << "each start: " << program.output;
-  EXPECT_EQ(program.output.find(" yet: begins at step 0"), std::string::npos) << program.output;
+  EXPECT_EQ(program.output.find(" yet: starts at step 0"), std::string::npos) << program.output;
   expect_as_undisturbed(lm::checkpoint_steps((scratch_.path() / "run").string()).back());
 }
 
@@ -221,8 +221,7 @@ TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
   // Environment of a rank that the launcher restarts.
   const Program again = launch(2, script("export STROBE_JOB=one STROBE_RESTARTS=1", flags));
   EXPECT_EQ(again.code, 0) << again.errors;
-  EXPECT_NE(again.output.find("[0] note: passed over: checkpoint run/" + checkpoint(8)), std::string::npos)
-      << again.output;
+  EXPECT_NE(again.output.find("[0] note: skipped: checkpoint run/" + checkpoint(8)), std::string::npos) << again.output;
   EXPECT_TRUE(bytes("run", 8) == whole);
 }
 

@@ -28,7 +28,7 @@ TEST_F(LmDdp, GoesOnBitForBitOnTheSameRanksAndCloselyOnOthers) {
     copy_half("whole", out);
     const Program program = train(ranks, "--resume --out " + out + ddp);
     EXPECT_EQ(program.code, 0) << program.errors;
-    EXPECT_NE(program.output.find("[0] note: goes on after step 4\n"), std::string::npos) << program.output;
+    EXPECT_NE(program.output.find("[0] note: resumes after step 4\n"), std::string::npos) << program.output;
   };
   goes_on(2, " --ddp sharded-overlap --bucket-mb 0.02", "same");
   EXPECT_TRUE(bytes("same", 8) == bytes("whole", 8));

@@ -46,8 +46,9 @@ TEST(LmDivergence, LeavesTheLastGoodCheckpoint) {
 
   const Program resumed = run_program(kResume + "--resume=1 --lr 0.001", scratch);
   ASSERT_EQ(resumed.code, 0) << resumed.errors;
-  EXPECT_NE(resumed.output.find("note: --lr 0.001 instead of 999999 from here on\n"), std::string::npos);
-  EXPECT_NE(resumed.output.find("note: --lr-min 0.0001 instead of 99999.9 from here on\n"), std::string::npos);
+  EXPECT_NE(resumed.output.find("note: --lr 0.001 instead of 999999 for the remaining steps\n"), std::string::npos);
+  EXPECT_NE(resumed.output.find("note: --lr-min 0.0001 instead of 99999.9 for the remaining steps\n"),
+            std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run/step-00000020.safetensors"));
 }
 

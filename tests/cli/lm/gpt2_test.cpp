@@ -17,7 +17,7 @@ TEST(LmGpt2, TrainsGoesOnBitForBitAndSamples) {
   EXPECT_EQ(scratch.read("run/step-00000006.safetensors"), scratch.read("whole/step-00000006.safetensors"));
   EXPECT_LT(losses_in(scratch, "run").back(), losses_in(scratch, "run").front());
   expect_refusal(run_program(resume + " --arch llama", scratch), 2,
-                 "--arch llama: the checkpoint was trained with gpt2; leave it out, or begin in another folder");
+                 "--arch llama: the checkpoint was trained with gpt2; leave it out, or start in another folder");
   expect_refusal(run_program(resume + " --size tiny", scratch), 2, "--size tiny: the checkpoint was trained with gpt2");
 
   const std::string sample = "lm sample --checkpoint run --threads 1 --tokens 8 --prompt ab";

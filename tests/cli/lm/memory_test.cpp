@@ -43,7 +43,7 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
   };
   const Json& bf16 = rows.back();
   EXPECT_EQ(type_of(bf16, "allocations", "AdamW's mean"), "fp32");
-  EXPECT_EQ(type_of(bf16, "allocations", "parameters, as products read them"), "bf16");
+  EXPECT_EQ(type_of(bf16, "allocations", "parameters, as matmuls read them"), "bf16");
   EXPECT_EQ(type_of(bf16, "allocations", "activations and gradients"), "none");
   EXPECT_EQ(type_of(bf16, "tensors_of_the_run", "layers.0.feed_forward.w1w3"), "bf16");
   EXPECT_EQ(type_of(bf16, "tensors_of_the_run", "gradient of norm.weight"), "fp32");
@@ -129,7 +129,7 @@ TEST(LmMemory, ComparesRecomputations) {
   const std::string flags = "lm memory --size tiny --context 16 --batch 2 --threads 1 ";
   const Program program = run_program(flags + "--recompute none,attention,block", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
-  EXPECT_NE(program.output.find("recompute  peak MiB  of none  most saved  of none  step ms  of none"),
+  EXPECT_NE(program.output.find("recompute  peak MiB  vs none  saved MiB  vs none  step ms  vs none"),
             std::string::npos)
       << program.output;
   const Json document = Json::parse(scratch.read("lm_memory_result.json"));
@@ -150,7 +150,7 @@ TEST(LmMemory, ComparesRecomputations) {
     saved = row.at("most_saved(B)").as_integer();
   }
   const Program alone = run_program(flags + "--recompute block", scratch);
-  EXPECT_EQ(alone.output.find("of none"), std::string::npos) << alone.output;
+  EXPECT_EQ(alone.output.find("vs none"), std::string::npos) << alone.output;
   EXPECT_NE(alone.output.find("tiny, context 16, batch 2, fp32, recompute block, step"), std::string::npos);
 }
 

@@ -69,7 +69,7 @@ TEST_F(LmRestart, BeginsWhereNothingWasBegun) {
   std::filesystem::remove(file(kStep4));
   const Program third = train("mine", 3, "--steps 4");
   ASSERT_EQ(third.code, 0) << third.errors;
-  EXPECT_NE(third.output.find("note: no checkpoint in run yet: begins at step 0\n"), std::string::npos);
+  EXPECT_NE(third.output.find("note: no checkpoint in run yet: starts at step 0\n"), std::string::npos);
   EXPECT_EQ(scratch_.read("run/" + kStep4), whole);
 }
 
@@ -79,18 +79,18 @@ TEST_F(LmRestart, GoesOnFromTheNewestWhateverResumeSays) {
   // The earlier start ended before training began.
   const Program begun = train("mine", 1, "--steps 8 --resume=4");
   ASSERT_EQ(begun.code, 0) << begun.errors;
-  EXPECT_NE(begun.output.find("note: goes on after step 4\n"), std::string::npos) << begun.output;
+  EXPECT_NE(begun.output.find("note: resumes after step 4\n"), std::string::npos) << begun.output;
   EXPECT_TRUE(std::filesystem::exists(file(kStep8 + ".abandoned")));
   const Program again = train("mine", 2, "--steps 8 --resume=4");
   ASSERT_EQ(again.code, 0) << again.errors;
-  EXPECT_NE(again.output.find("note: goes on after step 8\n"), std::string::npos) << again.output;
+  EXPECT_NE(again.output.find("note: resumes after step 8\n"), std::string::npos) << again.output;
   EXPECT_FALSE(std::filesystem::exists(file(kStep8 + ".abandoned.2")));
 
   cut(kStep8);
   expect_refusal(train("mine", 0, "--steps 8 --resume"), 2, "--resume=4 continues from there");
   const Program third = train("mine", 3, "--steps 8 --resume");
   ASSERT_EQ(third.code, 0) << third.errors;
-  EXPECT_NE(third.output.find("note: passed over: checkpoint run/" + kStep8), std::string::npos) << third.output;
+  EXPECT_NE(third.output.find("note: skipped: checkpoint run/" + kStep8), std::string::npos) << third.output;
   EXPECT_EQ(scratch_.read("run/" + kStep8), scratch_.read("run/" + kStep8 + ".abandoned"));
 }
 

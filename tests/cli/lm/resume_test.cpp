@@ -110,7 +110,7 @@ TEST(LmResume, OfAnEarlierStepSetsLaterOnesAside) {
   EXPECT_EQ(scratch.read("run/" + checkpoint(8) + ".abandoned"), eighth) << "nothing is lost";
   EXPECT_EQ(losses_in(scratch, "run").size(), 5u);
   const Program newest = run_program(resume + " --steps 6", scratch);
-  EXPECT_NE(newest.output.find("note: goes on after step 5\n"), std::string::npos) << newest.output;
+  EXPECT_NE(newest.output.find("note: resumes after step 5\n"), std::string::npos) << newest.output;
   ASSERT_EQ(run_program(resume + "=4", scratch).code, 0);
   const std::vector<std::string> names = names_in(scratch, "run");
   EXPECT_EQ(std::count(names.begin(), names.end(), checkpoint(6) + ".abandoned.2"), 1) << "nor overwritten";
@@ -125,7 +125,7 @@ TEST(LmResume, AfterDamageGoesOnFromWhatWasTaken) {
   ASSERT_EQ(run_program(resume + "=2 --steps 5", scratch).code, 0);
   const Program rest = run_program(resume + " --steps 8", scratch);
   ASSERT_EQ(rest.code, 0) << rest.errors;
-  EXPECT_NE(rest.output.find("note: goes on after step 5\n"), std::string::npos) << rest.output;
+  EXPECT_NE(rest.output.find("note: resumes after step 5\n"), std::string::npos) << rest.output;
 }
 
 // Checkpoints contain only the training state; run options are stored in run.json.
@@ -165,7 +165,7 @@ TEST(LmResume, BeforeTheFirstCheckpointKeepsWhatWasTold) {
   std::filesystem::remove(scratch.path() / "run" / "steps.jsonl");
   const Program again = run_program(kSmall + "--out run --steps 4 --resume", scratch);
   ASSERT_EQ(again.code, 0) << again.errors;
-  EXPECT_NE(again.output.find("note: no checkpoint in run yet: begins at step 0\n"), std::string::npos);
+  EXPECT_NE(again.output.find("note: no checkpoint in run yet: starts at step 0\n"), std::string::npos);
   EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "every step's checkpoint";
 }
 

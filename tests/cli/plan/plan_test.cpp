@@ -23,7 +23,7 @@ Memory of one of 8 devices, GiB
              replicated  weights
 weights           0.719    0.125  fp32 and a low-precision copy
 gradients         0.479   0.0951  fp32
-optimizer         0.958    0.120  AdamW's averages
+optimizer         0.958    0.120  AdamW's moments
 activations       0.315    0.766  without gradients
 other            0.0314   0.0314  tokens, workspace
 total              2.50     1.14
@@ -301,10 +301,10 @@ TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
       {"--micro-batches 4", "--micro-batches: changes nothing here; valid: with --mesh pipeline=2 or more"},
       {"--network moe", "--network moe: valid: decoder, feed-forward"},
       {"--network feed-forward --heads 4", "--heads: changes nothing here; valid: with --network decoder"},
-      {"--mesh data=2,data=3", "--mesh data=2,data=3: data is there twice"},
+      {"--mesh data=2,data=3", "--mesh data=2,data=3: data is listed twice; valid: each once"},
       {"--mesh tensor=0", "--mesh tensor=0: tensor 0: not a whole number in the valid range 1..16777216"},
       {"--mesh data=8 --sharding weights",
-       "--sharding weights: --mesh data=8 has nobody to split with; valid: shard=2 or more"},
+       "--sharding weights: --mesh data=8 has no ranks to shard over; valid: shard=2 or more"},
       {"--sharding zero", "--sharding zero: valid: replicated, optimizer, gradients, weights"},
       {"--d-model 262144 --heads 1024 --d-ff 1048576 --context 1048576 --batch 1048576 --layers 9 --devices 8",
        "lm: activations of batch 1048576 of 1048576 tokens take more than 2^60 bytes"},
@@ -319,7 +319,7 @@ TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
       {"--size xl --check step.json", "--size: changes nothing here; valid: without --check"},
       {"--output plan.json --check step.json", "--output: changes nothing here; valid: without --check"},
       {"--output none/plan.json", "--output none/plan.json: cannot be written"},
-      {"--devices 8,8", "--devices 8,8: 8 is there twice"},
+      {"--devices 8,8", "--devices 8,8: 8 is listed twice; valid: each once"},
       {"--output plan.txt", "--output plan.txt: valid: a file that ends in .json"},
       {"--machine here --flops 1 --memory-bandwidth 10",
        "--machine here: no bandwidth between devices; give --comm FILE of strobe comm, or --bandwidth GB/s"},

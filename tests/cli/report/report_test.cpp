@@ -205,9 +205,10 @@ TEST(ReportCommand, FilesOfOthersAreNotReplaced) {
   for (const std::string where : {"out", "page.html"}) {
     const Program program = run_program(command + where, scratch);
     EXPECT_EQ(program.code, 2);
-    EXPECT_EQ(program.errors, "strobe: --output: " + (where == "out" ? "out/cells.csv" : where) +
-                                  ": is there, and not of a report of strobe; valid: another place, or remove it "
-                                  "first\n");
+    EXPECT_EQ(program.errors,
+              "strobe: --output: " + (where == "out" ? "out/cells.csv" : where) +
+                  ": exists and was not written by a report of strobe; valid: another place, or remove it "
+                  "first\n");
   }
   EXPECT_EQ(scratch.read("out/cells.csv"), "my cells");
   EXPECT_EQ(scratch.read("page.html"), "<title>my page</title>");

@@ -150,7 +150,7 @@ TEST(Require, BadInputIsOneLine) {
            {"rows.jsonl --require ./none.limits", "--require ./none.limits: cannot be read"},
            {"rows.jsonl --require nothing", "--require nothing: unknown; valid: cpu-speed, features, "},
            {"rows.jsonl --require ./bad.limits", "--require ./bad.limits: line 1: ends too early; valid next: >=, "},
-           {"rows.jsonl --require hopper", "--require: no limit is about any of the 1 cell"},
+           {"rows.jsonl --require hopper", "--require: no limit applies to any of the 1 cell"},
            {"rows.jsonl --require noise", "rows.jsonl: a cell has one launch; limits on a change need 2 or more"},
            {"rows.jsonl --by mean --require hopper", "--by mean: valid: median, min"},
            {"rows.jsonl", "compare: 1 file given; it takes two: strobe compare A B"}}) {

@@ -286,7 +286,7 @@ TEST(Sweep, ASignalSaysHowManyRowsAreSafe) {
   EXPECT_EQ(program.code, 130);
   EXPECT_EQ(rows_in(scratch, "sweep.jsonl").size(), 1u);
   EXPECT_EQ(program.errors,
-            "strobe: sweep: ended by a signal; 1 of 2 rows safe in sweep.jsonl; the same command goes on\n");
+            "strobe: sweep: ended by a signal; 1 of 2 rows safe in sweep.jsonl; the same command resumes\n");
 }
 
 TEST(Sweep, RetryMeasuresWhatFailedAndNothingElse) {
@@ -422,7 +422,7 @@ TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
 TEST(Sweep, AFlagThatChangesNothingInSomeCellsOnlyIsNoNote) {
   const Scratch scratch;
   const std::string flags = "--seq_len 16 --align top_left --dry-run ";
-  const std::string note = "--align without --causal, --window or --alibi: it changes nothing";
+  const std::string note = "--align without --causal, --window or --alibi: it has no effect";
   EXPECT_NE(run_program(tiny(flags), scratch).output.find(note), std::string::npos);
   EXPECT_EQ(run_program(tiny(flags + "--causal both"), scratch).output.find(note), std::string::npos);
 }
@@ -559,7 +559,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSweep{"--grid ./none.grid", "--grid ./none.grid: cannot be read"},
         BadSweep{"--seq_len 16,x", "--seq_len x: not a whole number"},
         BadSweep{"--seq_len 16,,17", "--seq_len 16,,17: an empty value in the list"},
-        BadSweep{"--seq_len 16,16", "--seq_len 16,16: 16 is there twice"},
+        BadSweep{"--seq_len 16,16", "--seq_len 16,16: 16 is listed twice; valid: each once"},
         BadSweep{"--dtype fp32,fp8", "--dtype fp8: valid: fp32, fp16, bf16"},
         BadSweep{"--impl flash9", "--impl flash9: unknown implementation"},
         BadSweep{"--heads 3 --emb 16,17", "--emb_dim 16: not a multiple of --num_heads 3; no cell is left"},
@@ -568,7 +568,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSweep{"--cell-limit 0", "--cell-limit 0: not a number of seconds"}, BadSweep{"--repeats 0", "--repeats 0"},
         BadSweep{"--program ./none", "--program ./none: no such file"},
         BadSweep{"--output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
-        BadSweep{"--output -", "--output -: a sweep needs a file, from which it can go on"},
+        BadSweep{"--output -", "--output -: a sweep needs a file to resume from"},
         BadSweep{"--output .", "--output .: is a folder"}, BadSweep{"--output ''", "--output \"\": a file name"},
         BadSweep{"--json-dir /nonexistent/x/y", "--json-dir /nonexistent/x/y: not a writable folder"},
         BadSweep{"--dtype fp32,bf16 --json-dir .", "--json-dir .: two cells would be result_bs1_sl1024"},

@@ -37,7 +37,7 @@ std::string refusal(const std::string& file) {
 TEST(SafeTensors, RefusesAHeaderAboveTheLimitOfADocument) {
   EXPECT_EQ(refusal(file_of(Json::kMaxBytes + 1, "{")), "f: its header has 67108865 bytes; valid: up to 67108864");
   EXPECT_EQ(refusal(file_of(100'000'001, "{")),
-            "f: is no safetensors file: it does not begin with the length of a header");
+            "f: is not a safetensors file: it does not begin with the length of a header");
 }
 
 TEST(SafeTensors, RefusesNamesThatAreNotUtf8) {

@@ -98,7 +98,7 @@ TEST(MemoryBench, GradientsOverCopiesTakeTheirPlace) {
   EXPECT_EQ(in(timeline.moments.back(), Category::parameters), 4 * parameters);
   EXPECT_EQ(in(timeline.moments.back(), Category::gradients), 4 * parameters);
   const auto copies = std::find_if(timeline.tensors.begin(), timeline.tensors.end(),
-                                   [](const Life& life) { return life.name == "layers.1 as products read it"; });
+                                   [](const Life& life) { return life.name == "layers.1 as matmuls read it"; });
   ASSERT_NE(copies, timeline.tensors.end());
   EXPECT_EQ(copies->from, -1) << "there before the step";
   EXPECT_EQ(timeline.operations.at(static_cast<std::size_t>(copies->to)),
@@ -189,7 +189,7 @@ TEST(MemoryBench, EveryTensorTellsItsType) {
       EXPECT_EQ(types[name], "fp32") << name;
     }
     const bool over = memory == GradientMemory::over_copies;
-    for (const char* const name : {over ? "layers.1 as products read it" : "parameters, as products read them",
+    for (const char* const name : {over ? "layers.1 as matmuls read it" : "parameters, as matmuls read them",
                                    "layers.1.attention.qkv", "layers.1.feed_forward.gated", "logits"}) {
       ASSERT_TRUE(types.contains(name)) << name;
       EXPECT_EQ(types[name], "bf16") << name;

@@ -138,13 +138,13 @@ TEST(Profile, AttentionHasItsPartsWhereTheyAreApart) {
   const Profile profile = profile_with("standard");
   constexpr int kCalls = 3 * 2;  // steps, layers
   const std::map<std::string, std::map<std::string, int>> expected = {
-      {"attention", {{"score product", kCalls}, {"softmax", kCalls}, {"output product", kCalls}}},
+      {"attention", {{"QK^T matmul", kCalls}, {"softmax", kCalls}, {"PV matmul", kCalls}}},
       {"attention backward",
-       {{"dV product", kCalls},
-        {"dP product", kCalls},
+       {{"dV matmul", kCalls},
+        {"dP matmul", kCalls},
         {"softmax gradient", kCalls},
-        {"dQ product", kCalls},
-        {"dK product", kCalls}}}};
+        {"dQ matmul", kCalls},
+        {"dK matmul", kCalls}}}};
   const std::vector<OperationSum> operations = sums_by_name(profile);
   for (const auto& [operation, calls] : expected) {
     double seconds = 0, flops = 0;
@@ -244,10 +244,10 @@ TEST(MatmulShare, FusedAttentionCountsAsAWholeOrNotAtAll) {
 
 TEST(MatmulShare, PartsOnTheCpuAreMatmulsOrNot) {
   Profile profile = step_on_cpu();
-  profile.parts = {{.name = "score product", .kind = ScopeKind::matmul, .operation = 1, .seconds = 1.5},
+  profile.parts = {{.name = "QK^T matmul", .kind = ScopeKind::matmul, .operation = 1, .seconds = 1.5},
                    {.name = "softmax", .kind = ScopeKind::other, .operation = 1, .seconds = 1},
-                   {.name = "output product", .kind = ScopeKind::matmul, .operation = 1, .seconds = 0.5},
-                   {.name = "dQ product", .kind = ScopeKind::matmul, .operation = 4, .seconds = 3}};
+                   {.name = "PV matmul", .kind = ScopeKind::matmul, .operation = 1, .seconds = 0.5},
+                   {.name = "dQ matmul", .kind = ScopeKind::matmul, .operation = 4, .seconds = 3}};
   ASSERT_FALSE(is_attention_fused(profile));
   const MatmulTime forward = matmul_time(profile, {Phase::forward});
   EXPECT_DOUBLE_EQ(forward.attention_matmuls, 2);

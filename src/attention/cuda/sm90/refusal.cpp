@@ -72,13 +72,13 @@ std::string map_refusal(const char* name, const ConstView& view) {
   for (const std::int64_t size : view.shape) {
     if (size < 1) return fmt::format("{} has no elements", name);
     if (size >= kMostSize)
-      return fmt::format("{} has {} elements along a dimension; valid: fewer than 2^31", name, size);
+      return fmt::format("{} has {} elements along a dimension; valid are fewer than 2^31", name, size);
   }
   for (std::size_t i = 0; i < 3; ++i) {
     const std::int64_t stride = view.stride[i];
     if (stride == 0 && view.shape[i] > 1) return fmt::format("{} is expanded (stride 0)", name);
     if (stride < 0 || stride * 2 >= kMostStrideBytes) {
-      return fmt::format("{} has a stride of {} elements; valid: 0 to 2^39 - 1", name, stride);
+      return fmt::format("{} has a stride of {} elements; valid are 0 to 2^39 - 1", name, stride);
     }
   }
   return {};

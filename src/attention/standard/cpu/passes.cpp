@@ -116,7 +116,7 @@ void store_group(const Head& head, const View& view, const float* sum) {
 
 void probabilities_of(const Call& call, HeadRange heads) {
   const Problem& problem = call.problem;
-  for_heads(call, heads, "score product", ScopeKind::matmul, [&](const Head& head) {
+  for_heads(call, heads, "QK^T matmul", ScopeKind::matmul, [&](const Head& head) {
     multiply_into_scores(head, load_rows(head, problem.q), load_keys(head, problem.k), problem.scale, head.scores());
   });
   for_heads(call, heads, "softmax", ScopeKind::other, [](const Head& head) { softmax(head); });
@@ -140,7 +140,7 @@ void shared_gradients(const Call& call, HeadRange heads) {
 void forward_pass(const Call& call, HeadRange heads) {
   const Problem& problem = call.problem;
   probabilities_of(call, heads);
-  for_heads(call, heads, "output product", ScopeKind::matmul, [&](const Head& head) {
+  for_heads(call, heads, "PV matmul", ScopeKind::matmul, [&](const Head& head) {
     float* o = head.in_slot(call.layout.out);
     multiply_rows(head, head.dropped(), load_keys(head, problem.v), o);
     store(head, problem.o, head.hq, head.extent.q_begin, head.rows(), o);
@@ -150,22 +150,22 @@ void forward_pass(const Call& call, HeadRange heads) {
 void backward_pass(const Call& call, HeadRange heads) {
   const Problem& problem = call.problem;
   probabilities_of(call, heads);
-  for_groups(call, heads, "dV product", [&](const Head& head) {
+  for_groups(call, heads, "dV matmul", [&](const Head& head) {
     float* dv = head.in_slot(call.layout.dv);
     add_columns(head, head.dropped(), load_rows(head, problem.d_o), dv);
     store_group(head, problem.dv_out, dv);
   });
-  for_heads(call, heads, "dP product", ScopeKind::matmul, [&](const Head& head) {
+  for_heads(call, heads, "dP matmul", ScopeKind::matmul, [&](const Head& head) {
     multiply_into_scores(head, load_rows(head, problem.d_o), load_keys(head, problem.v), 1, head.d_probabilities());
   });
   for_heads(call, heads, "softmax gradient", ScopeKind::other, [](const Head& head) { softmax_gradient(head); });
   if (problem.dbias || problem.dsinks) shared_gradients(call, heads);
-  for_heads(call, heads, "dQ product", ScopeKind::matmul, [&](const Head& head) {
+  for_heads(call, heads, "dQ matmul", ScopeKind::matmul, [&](const Head& head) {
     float* dq = head.in_slot(call.layout.out);
     multiply_rows(head, head.d_scores(), load_keys(head, problem.k), dq);
     store(head, problem.dq, head.hq, head.extent.q_begin, head.rows(), dq);
   });
-  for_groups(call, heads, "dK product", [&](const Head& head) {
+  for_groups(call, heads, "dK matmul", [&](const Head& head) {
     float* dk = head.in_slot(call.layout.dk);
     add_columns(head, head.d_scores(), load_rows(head, problem.q), dk);
     store_group(head, problem.dk, dk);
