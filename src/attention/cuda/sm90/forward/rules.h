@@ -1,5 +1,5 @@
-// Tiles of the Hopper forward for each kind of problem. Written by tools/tune-hopper --write; its head has the rule:
-// NVIDIA H200, 580.159.04, 2026-11-15; each line ends with its lengths and their TFLOP/s.
+// Tile rules of the Hopper forward, read by config.h. Written by tools/tune-hopper --write, which documents the choice:
+// NVIDIA H200, 580.159.04, 2026-11-15; after each rule TFLOP/s at the lengths it covers.
 #pragma once
 
 #include "attention/cuda/sm90/forward/shape.h"
