@@ -50,7 +50,7 @@ std::size_t text_column(std::string_view line) {
 // Number of lines from the first on that are filled as one.
 std::size_t block_size(std::span<const std::string> lines) {
   const std::size_t column = text_column(lines[0]);
-  const bool is_prose = indent_of(lines[0]) == 0 && !lines[0].starts_with("usage:");
+  const bool is_prose = !lines[0].empty() && lines[0][0] != ' ' && !lines[0].starts_with("usage:");
   std::size_t count = 1;
   if (!is_prose && column == 0) return count;
   while (count < lines.size() && !lines[count].empty() && indent_of(lines[count]) == column) ++count;
