@@ -8,6 +8,8 @@
 #include <numeric>
 
 #include "app/flag_names.h"
+#include "app/help.h"
+#include "app/program.h"
 #include "app/terminal.h"
 #include "core/fail.h"
 #include "core/printable.h"
@@ -186,29 +188,27 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     }
     apply(*option, shown, takes_next ? arguments[++i] : std::string_view());
   }
+  if (check_) check_();
+  if (only_checks_flags()) throw FlagsAccepted();
   return Outcome::run;
 }
 
 std::string OptionTable::help() const {
-  std::vector<std::string> heads;
-  std::size_t width = 0;
-  std::vector<const Option*> told;
+  constexpr std::size_t kWidestColumn = 28;
+  std::vector<std::pair<std::string, std::string>> entries;
+  std::size_t column = 0;
   for (const Option& option : options_) {
     if (option.help.empty()) continue;
-    told.push_back(&option);
-    std::string head = "  --" + option.name;
+    std::string head = "--" + option.name, text = option.help;
     if (option.takes == Takes::value) head += " " + option.placeholder;
     if (option.takes == Takes::optional_value) head += "[=" + option.placeholder + "]";
-    width = std::max(width, head.size());
-    heads.push_back(std::move(head));
+    if (!option.aliases.empty()) text += fmt::format(" (also --{})", fmt::join(option.aliases, ", --"));
+    column = std::clamp(head.size() + 4, column, kWidestColumn);
+    entries.emplace_back(std::move(head), std::move(text));
   }
   std::string text;
-  for (std::size_t i = 0; i < heads.size(); ++i) {
-    text += heads[i] + std::string(width + 2 - heads[i].size(), ' ') + told[i]->help;
-    if (!told[i]->aliases.empty()) text += fmt::format(" (also --{})", fmt::join(told[i]->aliases, ", --"));
-    text += '\n';
-  }
-  if (!told.empty()) text += "\nIn flags - and _ are equal, as are --flag value and --flag=value.\n";
+  for (const auto& [head, description] : entries) text += help_entry(head, description, column);
+  if (!entries.empty()) text += "\nIn flags - and _ are equal, as are --flag value and --flag=value.\n";
   return text;
 }
 

@@ -43,12 +43,16 @@ class OptionTable {
   // Passes words that are not flags, such as files, to `apply`. Without it they are refused.
   void take_words(std::function<void(std::string_view word)> apply) { take_word_ = std::move(apply); }
 
+  // Called after the last argument was applied, to refuse flags or words that do not fit together.
+  void check_with(std::function<void()> check) { check_ = std::move(check); }
+
   enum class Outcome { run, help };
   enum class Again { refused, replaces };  // a flag that was already given, under any of its names
   // Throws Error(invalid_argument) for an unknown flag (with the nearest ones), a missing value or a stray word.
+  // With STROBE_CHECK_FLAGS=1 it throws FlagsAccepted (app/program.h) instead of returning Outcome::run.
   Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;
 
-  std::string help() const;  // one line per flag
+  std::string help() const;  // one entry per flag, in 80 columns
 
  private:
   const Option* find(std::string_view flag) const;  // also by a synonym
@@ -58,6 +62,7 @@ class OptionTable {
   std::string subject_;  // subject of errors: "a configuration"
   std::vector<Option> options_;
   std::function<void(std::string_view word)> take_word_;
+  std::function<void()> check_;
 };
 
 // --name, --name=on and --name=off.

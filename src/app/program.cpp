@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <new>
 #include <vector>
 
+#include "app/help.h"
 #include "app/options.h"
 #include "app/signals.h"
 #include "app/terminal.h"
@@ -46,6 +48,8 @@ int run_as_program(const char* name, int count, char** words, int (*run)(Argumen
     const int code = run(arguments);
     if (code == kFine) check_output();
     return code;
+  } catch (const FlagsAccepted&) {
+    return kFine;
   } catch (const Error& error) {
     return end_with(exit_code(error.code()), error.what(), refuse);
   } catch (const std::bad_alloc&) {
@@ -57,11 +61,16 @@ int run_as_program(const char* name, int count, char** words, int (*run)(Argumen
   }
 }
 
+bool only_checks_flags() {
+  const char* const variable = getenv("STROBE_CHECK_FLAGS");
+  return variable && std::string_view(variable) == "1";
+}
+
 std::string lines_of(std::span<const Command> commands) {
   std::size_t width = 0;
-  for (const Command& command : commands) width = std::max(width, std::string_view(command.name).size() + 2);
+  for (const Command& command : commands) width = std::max(width, std::string_view(command.name).size() + 4);
   std::string text;
-  for (const Command& command : commands) text += fmt::format("  {:<{}}{}\n", command.name, width, command.help);
+  for (const Command& command : commands) text += help_entry(command.name, command.help, width);
   return text;
 }
 

@@ -19,6 +19,13 @@ using Arguments = std::span<const std::string_view>;
 int run_as_program(const char* name, int count, char** words, int (*run)(Arguments),
                    bool (*refuse)(std::string_view line) = nullptr);
 
+// Ends the program with kFine from anywhere in `run`: its flags and their values are valid.
+struct FlagsAccepted {};
+
+// True if the environment has STROBE_CHECK_FLAGS=1: OptionTable::parse then throws FlagsAccepted before any work.
+// tools/check-docs checks the commands of the documentation this way.
+bool only_checks_flags();
+
 // Opens a substitute for each closed descriptor of 0 to 2. Otherwise a file of the program could get such a number, and
 // Substitute for standard input: an empty file. Substitute for standard output or standard error: opened read-only, so
 // writing fails with EBADF as on a closed descriptor, and lost results are still reported.
@@ -31,7 +38,7 @@ struct Command {
   int (*run)(Arguments);
 };
 
-// One line per command, names and help in columns.
+// One entry per command, names and help in columns, in 80 columns.
 std::string lines_of(std::span<const Command> commands);
 
 // `before` is what a person types before the name: "lm ", or nothing. Throws Error(invalid_argument) for another name.

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "app/help.h"
 #include "app/program.h"
 #include "app/terminal.h"
 #include "cli/verbs.h"
@@ -14,6 +15,10 @@ namespace strobe::cli {
 namespace {
 
 int run_version(Arguments arguments) {
+  if (!arguments.empty() && asks_for_help(arguments[0])) {
+    print_help("usage: strobe version\n\nPrints the version and the revision of this build.\n");
+    return kFine;
+  }
   if (!arguments.empty()) {
     fail(ErrorCode::invalid_argument, "\"{}\": version takes no arguments", printable(arguments[0]));
   }
@@ -49,8 +54,7 @@ void check_command(std::string_view name) { find_command(kCommands, "", name); }
 
 std::string program_help() {
   return "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n" + lines_of(kCommands) +
-         "\n"
-         "strobe COMMAND --help lists the flags of a command.\n"
+         "\nstrobe COMMAND --help lists the flags of a command.\n\n"
          "Exit codes: 0 success, 1 failed check, 2 bad input or nothing can run here, 3 failure at run time or "
          "nothing\n"
          "fits the memory, 128 + signal if interrupted (130 by Ctrl-C).\n";
@@ -67,7 +71,7 @@ int run_help(Arguments arguments) {
     words.emplace_back("--help");
     if (command.run != run_help && command.run != run_version) return command.run(words);
   }
-  print(program_help());
+  print_help(program_help());
   return kFine;
 }
 

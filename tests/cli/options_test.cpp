@@ -1,6 +1,8 @@
 // Flags as users give them, and --seed, --quick and --threads, which many commands share.
 #include <gtest/gtest.h>
+
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -166,13 +168,16 @@ TEST(Threads, AreTheVariablesWhereNotTold) {
   }
 }
 
-// The text after the flag's placeholder in the command's --help, or "" if the command has no such flag.
+// The flag's entry in the command's --help, in one line, or "" if the command has no such flag.
 std::string help_of(const std::string& command, const std::string& flag) {
   const std::string help = run_program(command + " --help").output;
-  const std::size_t line = help.find("\n  " + flag);
-  if (line == std::string::npos) return "";
-  const std::size_t text = help.find("  ", line + 3);
-  return help.substr(text, help.find('\n', text) - text).substr(help.find_first_not_of(' ', text) - text);
+  const std::size_t begin = help.find("\n  " + flag);
+  if (begin == std::string::npos) return "";
+  std::istringstream words(
+      help.substr(begin, std::min(help.find("\n  --", begin + 1), help.find("\n\n", begin)) - begin));
+  std::string text;
+  for (std::string word; words >> word;) text += word + " ";
+  return text;
 }
 
 const std::vector<std::string> kCommands = {"bench",      "sweep",     "explain",     "env",          "ladder",

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/help.h"
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
@@ -135,7 +136,7 @@ int run_bench(Arguments arguments) {
             "for programs, with --events: use the sweep's Python process on descriptors 3 and 4",
             integer_into(lent_python, 1, INT32_MAX));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kBenchIntroduction + table.help());
+    print_help(kBenchIntroduction + table.help());
     return kFine;
   }
   if (launch) {

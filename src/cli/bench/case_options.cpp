@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "app/common_options.h"
+#include "app/program.h"
 #include "bench/implementation.h"
 #include "core/fail.h"
 #include "core/printable.h"
@@ -88,6 +89,7 @@ Alignment parse_alignment(std::string_view flag, std::string_view value) {
 
 Device parse_device(std::string_view flag, std::string_view value) {
   if (parse_word(flag, value, {"cpu", "cuda"}) == "cpu") return Device::cpu;
+  if (only_checks_flags()) return Device::cuda;
   const CurrentGpu gpu = current_gpu();
   if (!gpu.reason.empty()) fail(ErrorCode::unsupported, "{} cuda: {}; valid: cpu", flag, gpu.reason);
   return Device::cuda;

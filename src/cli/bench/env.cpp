@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "app/common_options.h"
+#include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
@@ -184,7 +185,7 @@ int run_env(Arguments arguments) {
   table.add(make_threads_option("for the measured rates", threads));
   table.add(make_quick_option(quick));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kEnvIntroduction + table.help());
+    print_help(kEnvIntroduction + table.help());
     return kFine;
   }
   const std::string load = load_text();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "app/help.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
 #include "bench/memory_model.h"
@@ -137,7 +138,7 @@ int run_explain(Arguments arguments) {
   BenchOptions options;
   const OptionTable table = make_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kExplainIntroduction + help_on_flags(table));
+    print_help(kExplainIntroduction + help_on_flags(table));
     return kFine;
   }
   const Cases cases = cases_of(options);       // refuses invalid problems before any output or measurement

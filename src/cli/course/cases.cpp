@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "app/common_options.h"
+#include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
 #include "core/counted.h"
@@ -58,15 +59,16 @@ int run_cases_gen(Arguments arguments) {
   table.add("scale", "F", "multiply B and N by F, for small machines; the work shrinks with F^3",
             into(scale, parse_scale));
   table.add(make_seed_option([&seed](std::uint64_t given) { seed = given; }));
+  table.check_with([&] {
+    if (folders.size() == 1) return;
+    fail(ErrorCode::invalid_argument, "cases gen takes one folder; {} given", folders.size());
+  });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(
+    print_help(
         "usage: strobe cases gen DIR [--flag value ...]\n\nWrites problem files and answers. Existing files of the "
         "same seed and size stay; others are refused.\n\n" +
         table.help());
     return kFine;
-  }
-  if (folders.size() != 1) {
-    fail(ErrorCode::invalid_argument, "cases gen takes one folder; {} given", folders.size());
   }
   std::vector<solve::TestCase> cases =
       subset.empty() ? solve::all_cases() : solve::select_cases(solve::all_cases(), subset);
@@ -94,14 +96,15 @@ int run_cases_check(Arguments arguments) {
   std::vector<std::string> files;
   OptionTable table;
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
+  table.check_with([&] {
+    if (files.size() == 2) return;
+    fail(ErrorCode::invalid_argument, "cases check takes two files, OUT and ANSWER; {} given", files.size());
+  });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(
+    print_help(
         "usage: strobe cases check OUT ANSWER\n\nExit code 0 where every element of OUT is within 0.005 of ANSWER's, "
         "else 1.\n");
     return kFine;
-  }
-  if (files.size() != 2) {
-    fail(ErrorCode::invalid_argument, "cases check takes two files, OUT and ANSWER; {} given", files.size());
   }
   const solve::Comparison result = solve::compare_answers(files[0], files[1], solve::kTolerance);
   if (!result.same_size()) {
@@ -119,7 +122,7 @@ int run_cases_check(Arguments arguments) {
 
 int run_cases(Arguments arguments) {
   if (arguments.empty() || asks_for_help(arguments[0])) {
-    print(kCasesIntroduction);
+    print_help(kCasesIntroduction);
     return kFine;
   }
   constexpr Command kParts[] = {

@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "app/help.h"
 #include "app/options.h"
 #include "app/signals.h"
 #include "app/terminal.h"
@@ -242,17 +243,18 @@ int run_cases_judge(Arguments arguments) {
   table.add("limits", "2,6,10", "seconds allowed per case of t01-t10, t11-t20 and t21-t30, including program start",
             into(limits, parse_limits));
   table.add("json", "FILE", "also write the results as JSON", into(json, parse_text));
+  table.check_with([&] {
+    if (folders.size() == 1) return;
+    fail(ErrorCode::invalid_argument, "cases judge takes one folder; {} given", folders.size());
+  });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(
+    print_help(
         "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a private folder below "
         "TMPDIR that holds a copy of the\nproblem. When it ends, all processes that it started end. Verdicts: AC "
         "(every "
         "element within 0.005),\nWA, TLE, RE. Exit code 0 if all are AC, else 1.\n\n" +
         table.help());
     return kFine;
-  }
-  if (folders.size() != 1) {
-    fail(ErrorCode::invalid_argument, "cases judge takes one folder; {} given", folders.size());
   }
   const std::vector<solve::TestCase> cases = cases_in(folders[0], subset);
   check_apart("--json", json, "the list of cases", solve::list_path(folders[0]));

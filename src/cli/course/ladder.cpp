@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
 #include "cli/course/lab_program.h"
@@ -164,7 +165,7 @@ int run_ladder(Arguments arguments) {
   Request request;
   const OptionTable table = option_table(request);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kLadderIntroduction + table.help());
+    print_help(kLadderIntroduction + table.help());
     return kFine;
   }
   const bool reads = !request.input.empty();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
 #include "cli/course/lab_program.h"
@@ -57,12 +58,13 @@ int run_solve(Arguments arguments) {
   table.add("rung", "NAME", "compute with a rung of the ladder instead of the library (strobe-lab --list)",
             into(rung, parse_text));
   table.add(make_switch("timing", "also print the time of each stage, and times that are not counted", timing));
-  if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kSolveIntroduction + table.help());
-    return kFine;
-  }
-  if (files.size() != 2) {
+  table.check_with([&] {
+    if (files.size() == 2) return;
     fail(ErrorCode::invalid_argument, "solve takes two files, INPUT and OUTPUT; {} given", files.size());
+  });
+  if (table.parse(arguments) == OptionTable::Outcome::help) {
+    print_help(kSolveIntroduction + table.help());
+    return kFine;
   }
   if (!rung.empty()) {
     if (!kernel.empty() || options.device) {

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "app/help.h"
 #include "app/terminal.h"
 #include "bench/collective.h"
 #include "cli/launch/comm_options.h"
@@ -152,7 +153,7 @@ int run_comm(Arguments arguments) {
   }
   OptionTable table = comm_option_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kCommIntroduction + table.help());
+    print_help(kCommIntroduction + table.help());
     return kFine;
   }
   check_comm_options(options);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "app/help.h"
 #include "app/options.h"
 #include "app/signals.h"
 #include "app/terminal.h"
@@ -153,7 +154,7 @@ int run_with_restarts(LaunchOptions& options) {
 int run_launch(Arguments arguments, void (*check_command)(std::string_view name)) {
   LaunchOptions options;
   options.job.ranks = 0;  // must be given
-  const OptionTable table = make_table(options);
+  OptionTable table = make_table(options);
   std::vector<std::string_view> flags;
   std::vector<std::string> words;
   std::size_t i = 0;
@@ -164,11 +165,13 @@ int run_launch(Arguments arguments, void (*check_command)(std::string_view name)
     fail(ErrorCode::invalid_argument, "launch: -- is missing before {}: strobe launch -n N -- COMMAND",
          printable(flags[2]));
   }
+  table.check_with([&] {
+    if (words.empty()) fail(ErrorCode::invalid_argument, "launch: no command given: strobe launch -n N -- COMMAND");
+  });
   if (table.parse(flags) == OptionTable::Outcome::help) {
-    print(kLaunchIntroduction + table.help());
+    print_help(kLaunchIntroduction + table.help());
     return kFine;
   }
-  if (words.empty()) fail(ErrorCode::invalid_argument, "launch: no command given: strobe launch -n N -- COMMAND");
   options.job.output = options.prefix ? RankOutput::prefixed : RankOutput::plain;
   if (!options.as_rank.empty()) return run_rank(options.as_rank, options.job.output, words);
   if (const comm::World world = comm::this_world(); !world.launcher.empty())

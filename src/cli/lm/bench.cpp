@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "app/common_options.h"
+#include "app/help.h"
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
@@ -285,7 +286,7 @@ int run_lm_bench(Arguments arguments) {
   LmBenchOptions options = default_lm_bench_options();
   const OptionTable table = lm_bench_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kLmBenchIntroduction + table.help());
+    print_help(kLmBenchIntroduction + table.help());
     return kFine;
   }
   if (!options.as_one_process.empty()) return run_as_one_process(options);

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "app/help.h"
 #include "app/terminal.h"
 
 namespace strobe::cli {
@@ -26,7 +27,7 @@ std::string lm_help() {
 
 int run_lm(Arguments arguments) {
   if (arguments.empty() || asks_for_help(arguments[0]) || arguments[0] == "help") {
-    print(lm_help());
+    print_help(lm_help());
     return kFine;
   }
   return run_command(kLmCommands, "lm ", arguments);

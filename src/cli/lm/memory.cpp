@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "app/help.h"
 #include "app/terminal.h"
 #include "cli/lm/bench_options.h"
 #include "cli/lm/memory_text.h"
@@ -153,7 +154,7 @@ int run_lm_memory(Arguments arguments) {
   table.add(make_file_option("page", "page of all cells; default lm_memory.html", page));
   table.add(make_file_option("svg", "picture of the last cell's step only, as SVG; default none", svg));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kLmMemoryIntroduction + table.help());
+    print_help(kLmMemoryIntroduction + table.help());
     return kFine;
   }
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);

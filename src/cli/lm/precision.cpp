@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
 #include "cli/verbs.h"
@@ -75,7 +76,7 @@ std::string error_text() {
 int run_precision(Arguments arguments) {
   const OptionTable table;
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kPrecisionIntroduction);
+    print_help(kPrecisionIntroduction);
     return kFine;
   }
   print(accumulation_text() + "\n" + types_text() + "\n" + error_text());

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "app/help.h"
 #include "app/terminal.h"
 #include "cli/lm/bench_options.h"
 #include "cli/lm/profile_text.h"
@@ -74,7 +75,7 @@ int run_lm_profile(Arguments arguments) {
   table.add(make_file_option("output", "JSON; default lm_profile_result.json", options.output));
   table.add(make_file_option("trace", "for Perfetto; default lm_profile_trace.json", trace));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kLmProfileIntroduction + table.help());
+    print_help(kLmProfileIntroduction + table.help());
     return kFine;
   }
   const std::vector<LmBenchCell> cells = lm_bench_cells(options);

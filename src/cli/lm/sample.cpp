@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "app/common_options.h"
+#include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
 #include "cli/lm/shape_options.h"
@@ -81,7 +82,7 @@ int run_lm_sample(Arguments arguments) {
   OptionTable table;
   add_sample_options(table, flags);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kLmSampleIntroduction + table.help());
+    print_help(kLmSampleIntroduction + table.help());
     return kFine;
   }
   if (flags.path.empty())

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "app/common_options.h"
+#include "app/help.h"
 #include "app/signals.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
@@ -102,11 +103,14 @@ std::string aside_text(const lm::CheckpointFolder& folder, const std::vector<std
                      steps.size() > 1 ? fmt::format(" to that of step {}", steps.back()) : "");
 }
 
-void check_flags(const TrainFlags& flags) {
+void check_paths(const TrainFlags& flags) {
   if (flags.data.empty()) fail(ErrorCode::invalid_argument, "--data: is missing; valid: a file of training data");
   if (flags.out.empty() && !flags.verify) {
     fail(ErrorCode::invalid_argument, "--out: is missing; valid: a folder for checkpoints");
   }
+}
+
+void check_ranks(const TrainFlags& flags) {
   if (flags.exchange.strategy.empty()) {
     refuse_several_ranks("lm train");
     if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // throws
@@ -176,11 +180,12 @@ int run_lm_train(Arguments arguments) {
   TrainFlags flags;
   OptionTable table;
   add_train_options(table, flags);
+  table.check_with([&] { check_paths(flags); });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kLmTrainIntroduction + table.help());
+    print_help(kLmTrainIntroduction + table.help());
     return kFine;
   }
-  check_flags(flags);
+  check_ranks(flags);
   if (flags.verify) return run_lm_verify(flags);
   threads_of(flags.threads);  // refuses a bad STROBE_THREADS before the ranks connect
   if (flags.exchange.strategy.empty()) return train(flags, nullptr);

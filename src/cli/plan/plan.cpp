@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/common_options.h"
+#include "app/help.h"
 #include "app/terminal.h"
 #include "cli/plan/machine.h"
 #include "cli/plan/options.h"
@@ -187,12 +188,12 @@ void write_plan(const std::string& output, const std::vector<Json>& rows, const 
 
 int run_plan(Arguments arguments) {
   PlanOptions options;
-  const OptionTable table = plan_option_table(options);
+  OptionTable table = plan_option_table(options);
+  table.check_with([&] { refuse_idle_flags(options); });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kPlanIntroduction + table.help());
+    print_help(kPlanIntroduction + table.help());
     return kFine;
   }
-  refuse_idle_flags(options);
   if (!options.checks.empty()) return check_plan(options);
   const std::string output = options.output.value_or("plan.json");
   if (std::filesystem::path(output).extension() != ".json") {

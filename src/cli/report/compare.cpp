@@ -2,6 +2,7 @@
 #include <charconv>
 #include <optional>
 
+#include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
 #include "bench/sweep/grid_file.h"
@@ -23,7 +24,7 @@ constexpr const char* kCompareIntroduction =
     "the medians that bench prints.\n"
     "--require LIMITS checks the cells of B, or of A if there is no B, against limits and prints a verdict for each.\n"
     "Exit code 1 where a slowdown beyond the threshold is proven or a limit is missed, else 0.\n\n"
-    "  strobe bench --launches 5 --output a.json     # then the same with the other build, to b.json; or sweep\n"
+    "  strobe bench --launches 5 --output a.json     # b.json with the other build\n"
     "  strobe compare a.json b.json --threshold 5% --markdown comment.md\n"
     "  strobe sweep cpu-speed && strobe compare sweep_cpu-speed.jsonl --require cpu-speed\n\n";
 
@@ -47,6 +48,16 @@ struct CompareOptions {
   report::Estimate estimate = report::Estimate::median;
 };
 
+void check_files(const CompareOptions& options) {
+  const std::size_t least = options.limits.empty() ? 2 : 1;
+  if (options.files.size() < least || options.files.size() > 2) {
+    fail(ErrorCode::invalid_argument, "compare: {} file{} given; it takes {}", options.files.size(),
+         options.files.size() == 1 ? "" : "s",
+         least == 2 ? "two: strobe compare A B" : "one or two: strobe compare A [B] --require LIMITS");
+  }
+  for (const std::string& file : options.files) check_apart("--markdown", options.markdown, "a result", file);
+}
+
 OptionTable compare_table(CompareOptions& options) {
   OptionTable table;
   table.take_words([&](std::string_view word) { options.files.emplace_back(word); });
@@ -61,17 +72,8 @@ OptionTable compare_table(CompareOptions& options) {
             });
   table.add("markdown", "FILE", "also write it as Markdown, for a pull request",
             [&](auto, auto value) { options.markdown = value; });
+  table.check_with([&options] { check_files(options); });
   return table;
-}
-
-void check_files(const CompareOptions& options) {
-  const std::size_t least = options.limits.empty() ? 2 : 1;
-  if (options.files.size() < least || options.files.size() > 2) {
-    fail(ErrorCode::invalid_argument, "compare: {} file{} given; it takes {}", options.files.size(),
-         options.files.size() == 1 ? "" : "s",
-         least == 2 ? "two: strobe compare A B" : "one or two: strobe compare A [B] --require LIMITS");
-  }
-  for (const std::string& file : options.files) check_apart("--markdown", options.markdown, "a result", file);
 }
 
 struct Report {
@@ -124,10 +126,9 @@ int run_compare(Arguments arguments) {
   CompareOptions options;
   const OptionTable table = compare_table(options);
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kCompareIntroduction + table.help() + "\n" + report::kLimitsFormat);
+    print_help(kCompareIntroduction + table.help() + "\n" + report::kLimitsFormat);
     return kFine;
   }
-  check_files(options);
   const Report report = make_report(options);
   if (!options.markdown.empty()) AtomicFile(options.markdown, "--markdown").commit(report.markdown);
   print(report.text);

@@ -5,6 +5,7 @@
 #include <set>
 #include <system_error>
 
+#include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
 #include "cli/report/row_file.h"
@@ -156,12 +157,16 @@ int run_report(Arguments arguments) {
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
   table.add("output", "DIR|FILE.html", "output folder or page; default the folder report",
             [&](auto, auto value) { output = value; });
+  table.check_with([&] {
+    if (files.empty()) fail(ErrorCode::invalid_argument, "report: no result file given: strobe report FILE...");
+    if (output.empty()) {
+      fail(ErrorCode::invalid_argument, "--output \"\": valid: a folder, or a file that ends in .html");
+    }
+  });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
-    print(kReportIntroduction + table.help());
+    print_help(kReportIntroduction + table.help());
     return kFine;
   }
-  if (files.empty()) fail(ErrorCode::invalid_argument, "report: no result file given: strobe report FILE...");
-  if (output.empty()) fail(ErrorCode::invalid_argument, "--output \"\": valid: a folder, or a file that ends in .html");
   refuse_twice(files);
   const bool one_page = output.ends_with(".html");
   one_page ? check_report_page(output) : check_report_folder(output);

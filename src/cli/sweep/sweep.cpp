@@ -7,6 +7,7 @@
 #include <memory>
 #include <unordered_set>
 
+#include "app/help.h"
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "bench/sweep/grid_file.h"
@@ -38,9 +39,11 @@ constexpr const char* kSweepIntroduction =
     "mine.jsonl\n\n";
 
 std::string grids_text(const std::string& program) {
+  std::size_t column = 0;
+  const std::vector<bench::Grid> grids = bench::named_grids(program);
+  for (const bench::Grid& grid : grids) column = std::max(column, grid.name.size() + 4);
   std::string text = "\ngrids:\n";
-  for (const bench::Grid& grid : bench::named_grids(program))
-    text += fmt::format("  {:<13}{}\n", grid.name, grid.about);
+  for (const bench::Grid& grid : grids) text += help_entry(grid.name, grid.about, column);
   return text;
 }
 
@@ -217,7 +220,7 @@ int run_sweep(Arguments arguments) {
   add_sweep_options(table, options);
   const std::string self = this_program().string();
   if (table.parse(with_grid_flag(arguments)) == OptionTable::Outcome::help) {
-    print(kSweepIntroduction + table.help() + grids_text(self));
+    print_help(kSweepIntroduction + table.help() + grids_text(self));
     return kFine;
   }
   const std::string program = options.program.empty() ? self : checked_program(options.program);
