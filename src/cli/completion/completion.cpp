@@ -1,5 +1,6 @@
 // `strobe completion SHELL`: prints a completion script. The script asks the program for commands, flags and values
 // when a key is pressed, so it never differs from the program.
+#include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
 #include "cli/verbs.h"
@@ -67,7 +68,7 @@ compdef _strobe strobe
 
 int run_completion(Arguments arguments) {
   if (!arguments.empty() && asks_for_help(arguments[0])) {
-    print(kHelp);
+    print_help(kHelp);
     return kFine;
   }
   if (arguments.size() != 1) fail(ErrorCode::invalid_argument, "completion: valid: strobe completion bash|zsh");

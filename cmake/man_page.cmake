@@ -1,0 +1,22 @@
+# Writes strobe.1 from docs/commands/*.txt, the texts of --help, and installs it.
+file(GLOB command_texts CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/commands/*.txt)
+set(first_text ${PROJECT_SOURCE_DIR}/docs/commands/strobe.txt)
+list(REMOVE_ITEM command_texts ${first_text})
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${first_text} ${command_texts})
+
+set(man_page ".TH STROBE 1 \"\" \"strobe ${PROJECT_VERSION}\"\n.SH NAME\nstrobe \\- exact attention, measured\n")
+foreach(text IN LISTS first_text command_texts)
+  get_filename_component(name ${text} NAME_WE)
+  string(REPLACE "-" " " name ${name})
+  if(NOT name STREQUAL "strobe")
+    string(PREPEND name "strobe ")
+  endif()
+  string(TOUPPER ${name} head)
+  file(READ ${text} body)
+  string(REPLACE "\\" "\\e" body "${body}")
+  string(REPLACE "-" "\\-" body "${body}")
+  string(REGEX REPLACE "(^|\n)([.'])" "\\1\\\\&\\2" body "${body}")
+  string(APPEND man_page ".SH ${head}\n.in 0\n.nf\n${body}.fi\n")  # as wide as the texts: no indentation
+endforeach()
+file(WRITE ${PROJECT_BINARY_DIR}/strobe.1 "${man_page}")
+install(FILES ${PROJECT_BINARY_DIR}/strobe.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
