@@ -56,6 +56,7 @@ class TrainRun {
   void validate();
   int stop(int signal);
   void print_step(const lm::TrainStep& step, double seconds) const;
+  void warn_if_loss_explodes(const lm::TrainStep& step);
   std::string way_back() const;
 
   lm::Trainer& trainer_;
@@ -70,6 +71,7 @@ class TrainRun {
   // one before it, was computed from their parameters.
   std::int64_t finite_step_;
   bool newest_is_unproven_ = false;  // the newest checkpoint is not known to be good yet
+  bool warned_ = false;  // of an exploding loss
   double start_;
 };
 

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "app/progress.h"
 #include "app/signals.h"
 #include "app/terminal.h"
@@ -84,6 +86,7 @@ void TrainRun::take_step() {
   if (log_) {
     log_->append(row_of(step, seconds));
     print_step(step, seconds);
+    warn_if_loss_explodes(step);
   }
   if (newest_is_unproven_ && !step.skipped) {
     newest_is_unproven_ = false;
@@ -176,6 +179,17 @@ void TrainRun::print_step(const lm::TrainStep& step, double seconds) const {
       fmt::format("{}, {} left; loss {:.4f}",
                   bar_text(static_cast<std::size_t>(step.step), static_cast<std::size_t>(settings.steps)),
                   duration_text(each * static_cast<double>(settings.steps - step.step)), step.loss));
+}
+
+// A model that has learned nothing has the loss of a uniform guess. Far above it the parameters grow without bound.
+void TrainRun::warn_if_loss_explodes(const lm::TrainStep& step) {
+  constexpr double kMostTimes = 1.5;
+  const double guess = std::log(static_cast<double>(trainer_.settings().shape.vocabulary));
+  if (warned_ || step.skipped || step.loss <= kMostTimes * guess) return;
+  warned_ = true;
+  print(note_lines({fmt::format("step {}: the loss explodes: {:.4g}, a uniform guess has {:.4g}; stop, and train with a "
+                                "lower --lr (now {}) or --clip, or a longer --lr-warmup",
+                                step.step, step.loss, guess, trainer_.settings().rate)}));
 }
 
 }  // namespace strobe::cli

@@ -8,6 +8,7 @@
 #include "device/device_info.h"
 #include "lm/models/activations.h"
 #include "lm/models/parameters.h"
+#include "lm/plan/memory_advice.h"
 #include "lm/step/transfer.h"
 #include "measure/system_info.h"
 
@@ -126,8 +127,8 @@ void check_shared_memory(const BenchCase& one, int processes) {
   std::size_t needed = device_memory({.one = one}, 0).total();
   if (needed <= free) needed += predicted_workspace(one);
   if (needed <= free) return;
-  fail(ErrorCode::out_of_memory, "cannot allocate {} bytes: {} are free{}", needed, free,
-       processes == 1 ? "" : fmt::format(" for each of {} ranks that share them", processes));
+  fail(ErrorCode::out_of_memory, "cannot allocate {}: {} are free{}; {}", gibibytes(needed), gibibytes(free),
+       processes == 1 ? "" : fmt::format(" for each of {} ranks that share them", processes), memory_advice(one, free));
 }
 
 }  // namespace strobe::lm

@@ -4,6 +4,7 @@
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "lm/plan/device_memory.h"
+#include "lm/plan/memory_advice.h"
 
 namespace strobe::lm {
 
@@ -19,8 +20,8 @@ void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_b
       (on_gpu ? current_gpu_info().memory_bytes : cpu_info().memory_bytes) / static_cast<std::size_t>(processes);
   if (there > 0 && needed > there) {
     fail(ErrorCode::out_of_memory,
-         "lm train: parameters, their state and activations take {} bytes; this {} has {} for each of its {} ranks",
-         needed, on_gpu ? "GPU" : "machine", there, processes);
+         "lm train: parameters, their state and activations take {}; this {} has {} for each of its {} ranks; {}",
+         gibibytes(needed), on_gpu ? "GPU" : "machine", gibibytes(there), processes, memory_advice(one, there));
   }
 }
 

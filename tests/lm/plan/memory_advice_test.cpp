@@ -1,0 +1,45 @@
+// Advice for steps that do not fit: each proposed change fits, and a larger batch does not.
+#include "lm/plan/memory_advice.h"
+
+#include <gtest/gtest.h>
+
+#include "lm/plan/device_memory.h"
+
+namespace strobe::lm {
+namespace {
+
+BenchCase small(std::int64_t batch) { return {.shape = shape_of("small"), .batch = batch}; }
+
+TEST(MemoryAdvice, NamesTheLargestBatchThatFits) {
+  const std::size_t free = predicted_bytes(small(5)) + 1000;
+  EXPECT_GT(predicted_bytes(small(6)), free);
+  EXPECT_EQ(memory_advice(small(40), free).find("valid: --batch 5"), 0u) << memory_advice(small(40), free);
+}
+
+TEST(MemoryAdvice, ProposesRecomputationAndANarrowTypeIfTheyFit) {
+  BenchCase recomputed = small(8);
+  recomputed.recompute = Recompute::block;
+  const std::string advice = memory_advice(small(8), predicted_bytes(recomputed));
+  EXPECT_NE(advice.find("--recompute block"), std::string::npos) << advice;
+  BenchCase narrow = small(64);
+  narrow.precision = Precision::bf16;
+  EXPECT_NE(memory_advice(small(64), predicted_bytes(narrow)).find("--precision bf16"), std::string::npos);
+  EXPECT_EQ(memory_advice(narrow, predicted_bytes(narrow) / 2).find("bf16"), std::string::npos);
+}
+
+TEST(MemoryAdvice, CombinesRecomputationWithABatchIfNeitherFits) {
+  BenchCase recomputed = small(1);
+  recomputed.recompute = Recompute::block;
+  const std::size_t free = predicted_bytes(recomputed);
+  ASSERT_LT(free, predicted_bytes(small(1)));
+  EXPECT_EQ(memory_advice(small(64), free), "valid: --recompute block --batch 1");
+}
+
+TEST(MemoryAdvice, SaysThatNoBatchFits) {
+  EXPECT_EQ(memory_advice(small(4), 1000), "no smaller batch fits; valid: a smaller model or --context");
+}
+
+TEST(MemoryAdvice, GibibytesKeepsTheBytes) { EXPECT_EQ(gibibytes(1610612736), "1.5 GiB (1610612736 bytes)"); }
+
+}  // namespace
+}  // namespace strobe::lm
