@@ -17,7 +17,7 @@ enum class Takes { nothing, value, optional_value };
 
 struct Option {
   std::string name;                    // without the two dashes, spelled as the help shows it: "batch_size"
-  std::vector<std::string> aliases{};  // likewise; one of one letter is also a flag with one dash: -n
+  std::vector<std::string> aliases{};  // likewise; an alias of one letter is also accepted with one dash: -n
   Takes takes = Takes::value;
   std::string placeholder{};  // placeholder of the value in the help: "N", "on|off|both"
   std::string help{};         // empty: internal flag, hidden from --help

@@ -27,7 +27,7 @@ constexpr int kWarnings[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 
 const char* program_name = "";
 std::atomic<int> first_signal{0};
-std::atomic<double> first_request_at{0};  // by now_seconds(); 0: none came
+std::atomic<double> first_request_at{0};  // by now_seconds(); 0: none yet
 void (*print_signal_message)() noexcept = nullptr;
 std::atomic_flag is_ending;
 

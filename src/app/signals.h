@@ -19,7 +19,7 @@ bool is_handled(int number);
 // second SIGINT, SIGTERM or SIGHUP, more than a second after the first of these three, ends the program as above. The
 // other signals are warnings that batch systems and the kernel repeat; they never end it.
 void remember_first_signal();
-int remembered_signal();  // its number; 0: none came
+int remembered_signal();  // its number; 0: none yet
 
 // Blocks and queues SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM while this object lives, except
 // those that the parent process ignores.

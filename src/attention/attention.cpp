@@ -21,7 +21,8 @@ namespace {
 constexpr std::size_t kHostAlignment = CountingAllocator::kAlignment;
 constexpr std::size_t kGpuAlignment = 256;  // minimum alignment of every CUDA allocator
 
-// True if Q has no rows. Sk = 0 is not such a case: its rows are written (O = 0, LSE = -inf).
+// True if Q has no rows, so O and dQ are empty. With Sk = 0, in contrast, rows exist and are written (O = 0, LSE =
+// -inf).
 bool has_no_rows(const Problem& problem) { return problem.batch == 0 || problem.heads_q == 0 || problem.total_q == 0; }
 
 std::size_t workspace_of(const Plan& plan, const Problem& problem) {

@@ -70,7 +70,8 @@ void check_array(const PlainArray& array);
 
 // Batches of variable length: lengths per sequence, or cumulative offsets of packed sequences.
 
-// Reads every index on the CPU, none on CUDA. Sets batch, max_q, max_k, packed and the index views.
+// Checks lengths or offsets: reads every index on the CPU, none on CUDA. Sets batch, max_q, max_k, packed and the index
+// views.
 void check_lengths(const Attention& attention, Problem& problem);
 
 // Returns "" if every sequence is known, without reading lengths, to have as many rows as keys. Otherwise returns the

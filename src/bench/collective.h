@@ -31,7 +31,7 @@ struct CollectiveResult {
   Stop stop = Stop::not_yet;
 };
 
-// Why a case does not fit on `ranks` ranks of this host: too little free memory. Empty if it fits.
+// Returns why a case does not fit on `ranks` ranks of this host (too little free memory); empty if it fits.
 std::string memory_shortage(const CollectiveCase& one, int ranks);
 
 // Measures a collective. Returns the same on every rank. Throws the communicator's errors.

@@ -1,4 +1,4 @@
-// cuDNN's fused attention as a peer in this process, with the same stream, clock and memory meter as our kernels.
+// cuDNN's fused attention as a peer in this process, with the same stream, clock and memory meter as Strobe's kernels.
 #pragma once
 
 #include "bench/cudnn_plan.h"

@@ -25,7 +25,7 @@ const char* torch_peer_script();  // python/torch_peer.py
 // module, which is not imported.
 std::string torch_absence();
 
-// Memory shared by parent and child: an unnamed file, so that nothing is left behind.
+// Memory that parent and child share: an unnamed file, which disappears with them.
 class SharedMemory {
  public:
   SharedMemory();                                                     // throws Error(runtime)

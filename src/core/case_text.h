@@ -12,7 +12,7 @@ namespace strobe {
 
 struct CaseWord {
   std::string name;   // as in bench's flags and the "config" of a row: "num_kv_heads"
-  std::string value;  // "on" for a name without a value; a comma list stays one text
+  std::string value;  // "on" for a name without a value; a comma list is one text
 };
 
 // Words, separated by spaces:

@@ -274,7 +274,7 @@ STROBE_INLINE void multiply_wide(U32 a, std::uint32_t b, U32& high, U32& low) {
 #endif
 }
 
-// Products of the low words of 64-bit elements.
+// Multiplies the low 32 bits of each 64-bit element by b.
 STROBE_INLINE U64 multiply_low_words(U64 a, std::uint32_t b) {
 #if defined(__AVX512F__)
   return (U64)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64(b));

@@ -14,7 +14,7 @@ struct Place {
   bool deterministic = true;   // results are bitwise repeatable from run to run; always true on the CPU
   bool searches_tiles = true;  // CUDA, not deterministic: the first call of a matmul times many tiles and keeps the
                                // fastest
-  bool tf32 = false;           // CUDA, fp32: matmuls may round elements to the 11 bits of TF32
+  bool tf32 = false;           // CUDA, fp32: matmuls may use TF32 (10-bit mantissa)
   void* workspace = nullptr;   // CUDA: at least kWorkspaceBytes, aligned to 256; one call at a time uses it
   std::size_t workspace_bytes = 0;
 };

@@ -84,7 +84,7 @@ class Child {
   // that it wrote to its error output).
   Json request(const Json& message, double timeout_seconds);
 
-  void close_input() { input_.reset(); }  // a child that reads its input then sees its end
+  void close_input() { input_.reset(); }  // the child then reads the end of its input
 
   // After `end` call end().
   Heard hear(std::string& line, double seconds) { return output_.hear(line, seconds); }

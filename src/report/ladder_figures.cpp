@@ -46,7 +46,7 @@ Figure time_figure(const std::string& size, const std::vector<const Json*>& rows
   if (published) figure.series.push_back({.name = "GTX 1080, published", .color = 1, .mark = Mark::point});
   const std::vector<PublishedTime> times = published ? published_times() : std::vector<PublishedTime>{};
   bool scaled = false;
-  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {  // reversed, so that the first rung is on top
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {  // reversed: the first rung is on top
     const std::string& rung = (*row)->at("rung").as_string();
     const auto y = static_cast<double>(figure.y.words.size());
     const Json* seconds = (*row)->find("seconds");

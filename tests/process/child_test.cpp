@@ -24,7 +24,7 @@ TEST(RunToEnd, GivesWhatWasPrintedAndHowItEnded) {
 
 TEST(RunToEnd, ReadersOfTheInputDoNotWait) { EXPECT_EQ(run_shell("cat; echo read").text, "read\n"); }
 
-// A process that the command leaves behind holds the output open.
+// A process that the command leaves behind keeps the output open.
 TEST(RunToEnd, AHelperLeftBehindIsNotWaitedFor) {
   const Printed printed = run_shell("sleep 500 & echo $!", 300);
   EXPECT_EQ(printed.end.code, 0);

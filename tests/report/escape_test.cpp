@@ -1,4 +1,4 @@
-// report/escape: untrusted text stays text in every format.
+// Untrusted text must remain text in every format.
 #include "report/escape.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Reads any text as a grid of a sweep. It must be refused in one line, or give blocks of printable words whose axes can
-// be multiplied. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as a grid of a sweep. The reader must reject it in one line, or return blocks of printable words whose
+// axes have a product. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Reads any text as rows of the ladder. It must be refused in one line, or give bounded and escaped tables and figures.
-// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as rows of the ladder. The reader must reject it in one line, or return bounded and escaped tables and
+// figures. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

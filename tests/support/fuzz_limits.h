@@ -1,5 +1,5 @@
-// Reads any text as limits for `strobe compare --require`. It must be refused in one line, or give requirements that
-// can be held against rows. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as limits for `strobe compare --require`. The reader must reject it in one line, or return
+// requirements that judge() accepts. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include "report/limits.h"

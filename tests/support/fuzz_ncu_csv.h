@@ -1,5 +1,5 @@
-// Reads any text as the output of ncu. It must be refused in one line, or give counters that are null or numbers.
-// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as the output of ncu. The reader must reject it in one line, or return counters that are null or
+// numbers. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

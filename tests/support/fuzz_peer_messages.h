@@ -1,4 +1,4 @@
-// Reads any bytes as lines of a peer. Each parser must refuse them, or return a message within its limits that is the
+// Reads any bytes as lines of a peer. Each parser must reject them or return a message within its limits that is the
 // same after writing and reading. Called by the fuzz harness and by a test that replays the corpus.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Reads any bytes as a problem file. It must be refused in one line, or all of its floats must be readable. Called by
-// libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any bytes as a problem file. The reader must reject it in one line, or all of its floats must be readable.
+// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <sys/mman.h>

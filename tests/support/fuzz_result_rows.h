@@ -1,5 +1,5 @@
-// Reads any text as a result file. It must be refused in one line, or give finite, bounded and escaped tables and
-// figures. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as a result file. The reader must reject it in one line, or return finite, bounded and escaped tables
+// and figures. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
-// Reads any text as the metadata of a checkpoint, {"settings": ..., "progress": ...}. It must be refused in one line,
-// or be within the ranges that training relies on. Called by libFuzzer (tests/fuzz) and by the test that replays its
-// corpus.
+// Reads any text as the metadata of a checkpoint, {"settings": ..., "progress": ...}. The reader must reject it in one
+// line, or its values must be within the ranges that training relies on. Called by libFuzzer (tests/fuzz) and by the
+// test that replays its corpus.
 #pragma once
 
 #include <algorithm>

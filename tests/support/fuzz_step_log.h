@@ -1,5 +1,5 @@
-// Opens any bytes as steps.jsonl. It must be refused in one line and stay unchanged, or be cut to its first whole rows.
-// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Opens any bytes as steps.jsonl. The reader must reject it in one line and leave the file unchanged, or cut the file
+// to its first complete rows. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

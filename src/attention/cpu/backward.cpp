@@ -1,10 +1,6 @@
 // flash2's backward pass on the CPU. For each group of units: prepare rows (delta = sum of dO * O; packed Q and dO
 // unless they need too much memory), run one task per key block, then write dQ. A key block's task accumulates its dK
 // and dV and adds to dQ. With unit_tasks each thread does all of that for whole units, one after the other.
-//
-// Ordered accumulation: tasks add to the dQ of a row block in the order of their key blocks (`turn`), whichever threads
-// run them. That needs five matmuls instead of the seven of a second pass, no atomics on data, and results are bitwise
-// identical for any number of threads.
 #include <thread>
 
 #include "attention/cpu/plan.h"
@@ -17,6 +13,9 @@ namespace strobe::cpu {
 
 namespace {
 
+// Ordered accumulation: tasks add to the dQ of a row block in the order of their key blocks (`turn`), whichever threads
+// run them. That needs five matmuls instead of the seven of a second pass, no atomics on data, and results are bitwise
+// identical for any number of threads.
 class Backward : BackwardTiles {
  public:
   using BackwardTiles::BackwardTiles;

@@ -39,9 +39,9 @@ inline constexpr const char* kRowsFlag = "launcher-rows";
 // in.
 void check_comm_options(const CommOptions& options);
 
-// Checks before any rank is started what each rank would otherwise refuse. Throws Error(unsupported) if an engine needs
-// a GPU and there is none, Error(invalid_argument) if the output cannot be written, Error(out_of_memory) if not even
-// the smallest case fits.
+// Makes the checks of every rank before any rank is started. Throws Error(unsupported) if an engine needs a GPU and
+// there is none, Error(invalid_argument) if the output cannot be written, Error(out_of_memory) if not even the smallest
+// case fits.
 void check_before_jobs(const CommOptions& options);
 
 }  // namespace strobe::cli

@@ -193,7 +193,8 @@ class RunningJob {
     }
   }
 
-  // After the grace period: SIGTERM to the ranks, SIGKILL to the ranks, SIGKILL to their supervisors.
+  // Ends the job in steps after the grace period: SIGTERM to the ranks, SIGKILL to the ranks, SIGKILL to the
+  // supervisors.
   void end_in_steps() {
     const double now = now_seconds();
     if (now < ask_at_) return;

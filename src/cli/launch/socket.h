@@ -37,7 +37,7 @@ int connect_to_launcher(std::string_view path);
 bool is_own_user(int socket);  // the peer's user id is the effective one of this process
 
 bool send_introduction(int socket, std::string_view token, int rank);
-// `hung_up`: the peer is gone or the message is malformed. Neither member is set if nothing has come yet.
+// `hung_up`: the peer has disconnected or the message is malformed. If nothing has arrived yet, neither member is set.
 struct ReceivedIntroduction {
   std::optional<Introduction> value;
   bool hung_up = false;

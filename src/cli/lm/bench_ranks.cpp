@@ -87,7 +87,7 @@ double flops_of_all_steps(const LmBenchCell& cell) {
   return (cell.one.warmup + cell.one.steps) * lm::flops_of(cell.one);
 }
 
-// One process, then every exchange on all ranks. Only rank 0 gets the rows.
+// Measures one process, then every exchange on all ranks. Only rank 0 gets the rows.
 std::vector<ParallelRow> measured(comm::Communicator& ranks, const RanksBench& bench, std::size_t index,
                                   WorkForecast& forecast) {
   const LmBenchCell& cell = bench.cells[index];

@@ -22,7 +22,7 @@ struct PlanMachine {
 // between nodes. Measures nothing. Throws Error(invalid_argument) for unusable files and missing figures.
 PlanMachine plan_links(const MachineFlags& flags, std::int64_t devices);
 
-// Sets everything, links first. Measures what --machine here leaves open. Throws like plan_links.
+// Sets all fields, links first. With --machine here, measures the rates that no flag sets. Throws like plan_links.
 PlanMachine plan_machine(const MachineFlags& flags, lm::Precision precision, std::int64_t devices);
 
 // `strobe plan --check`: compares measured rows with the formulas of a plan. Prints the table and the median error and

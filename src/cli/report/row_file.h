@@ -97,7 +97,7 @@ void remove_documents(const std::string& rows_file, const std::string& title);
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
                                          std::span<const Chart> charts, std::span<const report::NamedTable> tables);
 
-// The parts of write_documents, for a set with further files. Call this one before commit(), ...
+// The steps of write_documents, for a set with further files. Call this one before commit() ...
 std::vector<WrittenFile> charts_of_document(const std::string& rows_file, const std::string& title);
 std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
                                        std::span<const Chart> charts, std::span<const report::NamedTable> tables);

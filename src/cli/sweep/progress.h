@@ -15,7 +15,7 @@ class SweepProgress {
   // `left` are the cells without a row; `total` counts all cells.
   SweepProgress(std::size_t total, const std::vector<bench::Problem>& left, const StoppingRule& rule);
 
-  void problem(const bench::Problem& problem);  // called when the problem begins
+  void problem(const bench::Problem& problem);  // call when the problem begins
   void step(const std::string& step, const std::string& implementation);
   void row(const Json& row);
 
@@ -41,8 +41,8 @@ class SweepProgress {
 // "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MiB"
 std::string row_text(const Json& row, const bench::Problem& problem);
 
-// `is_known` returns which cells have a row already. Measures the machine's ceilings (half a second per type) unless
-// the plan has --quick.
+// Text of --dry-run. `is_known` returns whether a cell has a row already. Measures the machine's ceilings (half a
+// second per type) unless the plan has --quick.
 std::string dry_run_text(const SweepPlan& plan,
                          const std::function<bool(const bench::Problem&, const std::string& name)>& is_known);
 

@@ -54,10 +54,10 @@ std::vector<std::string_view> with_grid_flag(Arguments arguments) {
   return words;
 }
 
-// A row whose measurement may succeed if repeated; oom and unsupported are final.
+// Returns whether a repeated measurement may succeed; oom and unsupported are final.
 bool is_failure(const std::string& status) { return status != "ok" && status != "oom" && status != "unsupported"; }
 
-// With a mistyped STROBE_CPU_ISA, flash2 rows would be errors that every later sweep keeps.
+// Rejects a mistyped STROBE_CPU_ISA: flash2's rows would be errors, which every later sweep would keep.
 void check_instruction_set(const SweepPlan& plan) {
   const std::string reason = instruction_set_refusal(forced_instruction_set());
   if (reason.empty()) return;
@@ -67,7 +67,7 @@ void check_instruction_set(const SweepPlan& plan) {
   }
 }
 
-// The rows of the result file, checked while they are read: each must be of this sweep and occur once.
+// Rows of the result file. Each is checked as it is read: it must belong to this sweep and occur once.
 class KnownRows {
  public:
   enum class Failures { keep, retry };
@@ -86,7 +86,8 @@ class KnownRows {
       key = bench::cell_key(row);
       settings = row.at("sweep").at("settings").as_string();
       status = row.at("status").as_string();
-      const Json* strobe = row.at("environment").find("strobe");  // absent if a GPU child was lost at once
+      const Json* strobe = row.at("environment").find("strobe");  // absent if a GPU child ended before it sent its
+                                                                  // environment
       revision = strobe ? strobe->at("revision").as_string() : "";
     } catch (const Error& error) {
       refuse(line, fmt::format("is not a row of a sweep: {}", error.what()));
@@ -142,7 +143,7 @@ class KnownRows {
   std::map<std::string, int> statuses_;
 };
 
-// The problems, reduced to the implementations that have no row.
+// Returns the problems, each reduced to the implementations that have no row.
 std::vector<bench::Problem> without_rows(const std::vector<bench::Problem>& problems, const KnownRows& known) {
   std::vector<bench::Problem> left;
   for (const bench::Problem& problem : problems) {
@@ -241,7 +242,7 @@ int run_sweep(Arguments arguments) {
   if (!options.json_dir.empty()) folder = std::make_unique<bench::JsonFolder>(options.json_dir, plan.problems);
   bench::ResultFile file(plan.output, accept);
   if (known.retried() > 0) file.drop([&](const Json& row) { return known.is_retried(row); });
-  if (folder) {  // creates also the files of rows after which the last sweep was killed
+  if (folder) {  // also writes files of rows that a killed sweep had not written
     folder->create();
     bench::read_rows(plan.output, [&](const Json& row, int) { folder->write_if_missing(row); });
   }

@@ -50,7 +50,8 @@ struct Verification {
   }
 };
 
-// Collective; only rank 0 gets a complete result. The toy model always runs in fp32 on the CPU.
+// Train the language model, or the toy model, on ranks and in one process, and compare. Collective; only rank 0 gets a
+// complete result. The toy model always runs in fp32 on the CPU.
 Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
                                    const LearnerOptions& options, const ParallelOptions& exchange);
 Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange);

@@ -13,7 +13,7 @@
 
 namespace strobe::lm {
 
-// Devices that take part in one collective, at rank distance `stride`.
+// Devices of one collective, at rank distance `stride`.
 struct Group {
   std::int64_t size = 1, stride = 1;
 };

@@ -1,5 +1,5 @@
 // `strobe lm train --ddp` as users run it: on real ranks, compared with one process on the whole batch, with
-// checkpoints that any number of ranks can resume. Failing ranks: lm_ddp_faults_test.cpp.
+// checkpoints that any number of ranks can resume. Failing ranks: ddp_faults_test.cpp.
 #include "cli/lm/ddp_run.h"
 
 namespace strobe::test {

@@ -163,7 +163,8 @@ STROBE_INLINE void output_products(const ForwardStep& a, Meanwhile&& meanwhile) 
                        keys.last - keys.first, a.dv_rows / kM, a.o, a.shrink, meanwhile);
 }
 
-// Any of the three may be null. Each step has keys that a lane sees. Adjacent steps must not share scores, weights,
+// Runs three consecutive steps; any of them may be null. Each step has keys that some lane sees. Adjacent steps must
+// not share scores, weights, shrink or largest.
 // shrink or largest.
 template <class Engine>
 void flow_once(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {

@@ -67,7 +67,8 @@ constexpr Isa make_isa(const char* name) {
   isa.parts = 1;
   isa.interleaved = false;
   isa.boost = 1;
-  // OpenBLAS has more exact kernels for small matmuls on x86-64; with longer pieces `standard` would be more exact.
+  // OpenBLAS has more exact kernels for small matmuls on x86-64. With longer pieces `standard` would be more exact than
+  // flash2.
   isa.small_piece = 8;
   if constexpr (requires { Engine::kSmallPiece; }) isa.small_piece = Engine::kSmallPiece;
   if constexpr (requires { Engine::kParts; }) isa.parts = Engine::kParts;

@@ -7,10 +7,9 @@
 namespace strobe::cpu {
 namespace {
 
-// Exponent of P = 2^(factor * s - LSE log2(e)) for scores s in column v of the tile. A float of the exponent's size
-// would lose as many bits as P has to lose, so the integer part is subtracted before anything is rounded. LSE log2(e)
-// is split into two floats. lse_high has so few bits that subtracting an integer from it is exact (see split_lse in
-// row_preparation.h).
+// Exponent of P = 2^(factor * s - LSE log2(e)) for scores s in column v of the tile. Rounding a large exponent to fp32
+// would lose bits of P, so the integer part is subtracted before any rounding. LSE log2(e) is split into two floats.
+// lse_high has so few bits that subtracting an integer from it is exact (see split_lse in row_preparation.h).
 template <int N>
 struct WeightExponent {
   const float* scores;  // this vector of lanes, [key][N]

@@ -147,7 +147,7 @@ void Cublas::multiply(const Product& p) const {
         const std::int64_t b = x * outer.b + y * middle.b + z * inner.b;
         const std::int64_t c = x * outer.c + y * middle.c + z * inner.c;
         const std::int64_t count = std::min(kMostInACall, inner.count - z);
-        // cuBLAS is column-major and sees our matrices transposed: c^T = b^T a^T.
+        // cuBLAS is column-major: for it every matrix is transposed, so c^T = b^T a^T.
         check(cublas_library().gemm_strided_batched(
                   static_cast<cublasHandle_t>(handle_), order(p.b_stored), order(p.a_stored), p.cols, p.rows, p.inner,
                   &p.factor, at(p.b, b), type, p.b.row, inner.b, at(p.a, a), type, p.a.row, inner.a, &zero, at(p.c, c),
