@@ -71,7 +71,7 @@ class TrainRun {
   // one before it, was computed from their parameters.
   std::int64_t finite_step_;
   bool newest_is_unproven_ = false;  // the newest checkpoint is not known to be good yet
-  bool warned_ = false;  // of an exploding loss
+  bool warned_ = false;              // of an exploding loss
   double start_;
 };
 

@@ -187,9 +187,10 @@ void TrainRun::warn_if_loss_explodes(const lm::TrainStep& step) {
   const double guess = std::log(static_cast<double>(trainer_.settings().shape.vocabulary));
   if (warned_ || step.skipped || step.loss <= kMostTimes * guess) return;
   warned_ = true;
-  print(note_lines({fmt::format("step {}: the loss explodes: {:.4g}, a uniform guess has {:.4g}; stop, and train with a "
-                                "lower --lr (now {}) or --clip, or a longer --lr-warmup",
-                                step.step, step.loss, guess, trainer_.settings().rate)}));
+  print(
+      note_lines({fmt::format("step {}: the loss explodes: {:.4g}, a uniform guess has {:.4g}; stop, and train with a "
+                              "lower --lr (now {}) or --clip, or a longer --lr-warmup",
+                              step.step, step.loss, guess, trainer_.settings().rate)}));
 }
 
 }  // namespace strobe::cli

@@ -32,7 +32,8 @@ std::string gibibytes(std::size_t bytes) {
 
 std::string memory_advice(const BenchCase& one, std::size_t free) {
   std::vector<std::string> changes;
-  if (const std::int64_t batch = fitting_batch(one, free); batch > 0) changes.push_back(fmt::format("--batch {}", batch));
+  if (const std::int64_t batch = fitting_batch(one, free); batch > 0)
+    changes.push_back(fmt::format("--batch {}", batch));
   BenchCase recomputed = one;
   recomputed.recompute = Recompute::block;
   const bool can_recompute = one.recompute != Recompute::block && gradient_memory_of(one) != GradientMemory::none;
