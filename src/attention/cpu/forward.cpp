@@ -359,7 +359,9 @@ class Forward {
           weight[lane] = part == -kInfinity ? 0.0f : static_cast<float>(std::exp(logit_of_max(part) - max[lane]));
           sum[lane] += workspace_.split_sum[piece + lane] * weight[lane];
         }
-        for (int at = 0; at < plan_.dv_rows * n; ++at) s.o[at] += o[at] * weight[at % n];
+        for (int at = 0; at < plan_.dv_rows * n; at += n) {
+          for (int lane = 0; lane < n; ++lane) s.o[at + lane] += o[at + lane] * weight[lane];
+        }
       }
       const int at = panels.first_lane(p);
       fill_lanes(problem_, unit, block.first + at, std::min(n, block.count - at), n, s.lanes[0]);
