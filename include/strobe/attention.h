@@ -15,6 +15,7 @@
 // Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv that of V.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -46,6 +47,8 @@ struct Window {
 struct Dropout {
   float p = 0;  // 0 <= p < 1; 0 disables dropout
   std::uint64_t seed = 0;
+  // If not null, the seed is read from here and `seed` must be 0. On the CPU it is read at the call. CUDA refuses it.
+  const std::uint64_t* seed_data = nullptr;
 };
 
 // The attention problem. Pass the same description to forward and backward.
@@ -63,7 +66,7 @@ struct Attention {
 
   // Applied to s = scale * q.k in this order, before the mask.
   float softcap = 0;                    // s = softcap * tanh(s / softcap); 0 disables it, else 1e-30 to 1e30
-  const float* alibi_slopes = nullptr;  // [Hq]; s -= slope * |i + offset - j|
+  const float* alibi_slopes = nullptr;  // [Hq] or [B, Hq]; s -= slope * |i + offset - j|
   ConstView bias{};                     // [B or 1, Hq or 1, Sq or 1, Sk], fp32 or the dtype of Q; s += bias
 
   const float* sinks = nullptr;  // [Hq]; one extra logit per head in the softmax, without a value; included in LSE
@@ -81,19 +84,33 @@ struct Attention {
   // With a bias on CUDA both are required.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
+
+  // The fields below are for the CPU; CUDA kernels refuse them.
+  // A row uses a key only if the mask allows the pair too: [B or 1, Hq or 1, Sq or 1, Sk or 1]. Packed batch: sizes as
+  // for a bias. Values of masked pairs do not affect any output.
+  MaskView mask{};
+  // Elements from the slopes of one sequence to those of the next: alibi_slopes is [B, Hq]. 0: [Hq], shared.
+  std::int64_t alibi_batch_stride = 0;
+  // Left padding: first key of each sequence, one integer per sequence, 0 to Sk. Earlier keys are masked. Indices of
+  // rows and keys, and the offset of the diagonal, do not change.
+  IndexView first_keys{};
 };
 
 // Outputs must not share memory with an input, another output or the workspace. Interleaved tensors in one allocation
 // are valid if they share no element.
 struct ForwardOutputs {
   View o;                // [B, Hq, Sq, Dv], dtype of Q
-  float* lse = nullptr;  // [B, Hq, Sq], contiguous: natural log of the sum of exp(score); optional. backward needs it
+  float* lse = nullptr;  // [B, Hq, Sq]: natural log of the sum of exp(score); optional. backward needs it
+  std::array<std::int64_t, 3> lse_stride{};  // batch, head, row, in elements; all zero: contiguous. CUDA: contiguous
 };
 
 struct BackwardInputs {
-  ConstView o;                 // output of forward
-  const float* lse = nullptr;  // output of forward; required
-  ConstView d_o{};             // gradient of O, [B, Hq, Sq, Dv]; every stride may be 0
+  ConstView o;                                 // output of forward
+  const float* lse = nullptr;                  // output of forward; required
+  ConstView d_o{};                             // gradient of O, [B, Hq, Sq, Dv]; every stride may be 0
+  std::array<std::int64_t, 3> lse_stride{};    // as in ForwardOutputs
+  const float* d_lse = nullptr;                // gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf. CPU
+  std::array<std::int64_t, 3> d_lse_stride{};  // in elements; all zero: contiguous
 };
 
 // Each element is overwritten, not accumulated. Shapes and dtypes are those of the input, except where stated.
@@ -121,6 +138,9 @@ struct Execution {
   void* workspace = nullptr;  // at least workspace_bytes() long, aligned to 64 bytes (CUDA: 256). Null on the CPU: the
                               // library allocates. Null on CUDA: valid only if workspace_bytes() is 0
   std::size_t workspace_bytes = 0;  // size of workspace in bytes
+  // Forward on the CPU, finite inputs: the bits of a row of O and LSE do not depend on the batch that the row is in, on
+  // chunking of the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
+  bool batch_invariant = false;
 };
 
 // Computes O, and LSE if requested. Fully masked rows get O = 0 and LSE = -inf.

@@ -62,6 +62,14 @@ typedef struct strobe_const_view {
   int64_t stride[4];
 } strobe_const_view;
 
+/* A boolean mask [batch, heads, sequence, keys], one byte per element: 0 masks the pair, any other value allows it.
+ * Strides are in elements and free; 0 repeats the mask along that dimension. All zero: absent. */
+typedef struct strobe_mask_view {
+  const void* data;
+  int64_t shape[4];
+  int64_t stride[4];
+} strobe_mask_view;
+
 /* Lengths (one integer per sequence) or cumulative offsets (one more than sequences). All zero: absent. */
 typedef struct strobe_index_view {
   const void* data; /* int32_t or int64_t */
@@ -87,7 +95,7 @@ typedef struct strobe_attention {
   int64_t window_left;  /* row i uses keys j >= i + offset - window_left; -1: no limit */
   int64_t window_right; /* row i uses keys j <= i + offset + window_right; -1: no limit */
 
-  const float* alibi_slopes; /* [Hq]; score -= slope * |i + offset - j|; null: none */
+  const float* alibi_slopes; /* [Hq] or [B, Hq]; score -= slope * |i + offset - j|; null: none */
   strobe_const_view bias;    /* [B or 1, Hq or 1, Sq or 1, Sk], fp32 or the dtype of q; added to the score */
   const float* sinks;        /* [Hq]; one extra logit per head in the softmax, without a value; null: none */
   float softcap;             /* score = softcap * tanh(score / softcap); 0: off, else 1e-30 to 1e30 */
@@ -102,20 +110,30 @@ typedef struct strobe_attention {
   /* Packed batch: upper bounds of the sequence lengths; 0 if unknown. With a bias on CUDA both are required. */
   int64_t max_seqlen_q;
   int64_t max_seqlen_k;
+
+  /* The fields below are for the CPU; CUDA kernels refuse them. */
+  strobe_mask_view mask;             /* [B or 1, Hq or 1, Sq or 1, Sk or 1]; a row uses only keys that it allows */
+  int64_t alibi_batch_stride;        /* elements between the slopes of two sequences; 0: [Hq], shared */
+  strobe_index_view first_keys;      /* left padding: first key of each sequence, 0 to Sk; earlier keys are masked */
+  const uint64_t* dropout_seed_data; /* if not null: holds the seed, read at the call; dropout_seed must be 0 */
 } strobe_attention;
 
 /* Outputs must not share memory with an input, another output or the workspace. */
 typedef struct strobe_forward_outputs {
-  size_t size;   /* sizeof(strobe_forward_outputs) */
-  strobe_view o; /* [B, Hq, Sq, Dv], dtype of q */
-  float* lse;    /* [B, Hq, Sq], contiguous: natural log of the sum of exp(score); optional. backward needs it */
+  size_t size;           /* sizeof(strobe_forward_outputs) */
+  strobe_view o;         /* [B, Hq, Sq, Dv], dtype of q */
+  float* lse;            /* [B, Hq, Sq]: natural log of the sum of exp(score); optional. backward needs it */
+  int64_t lse_stride[3]; /* batch, head, row, in elements; all zero: contiguous. CUDA: contiguous */
 } strobe_forward_outputs;
 
 typedef struct strobe_backward_inputs {
-  size_t size;           /* sizeof(strobe_backward_inputs) */
-  strobe_const_view o;   /* output of forward */
-  const float* lse;      /* output of forward; required */
-  strobe_const_view d_o; /* gradient of O, [B, Hq, Sq, Dv]; every stride may be 0 */
+  size_t size;             /* sizeof(strobe_backward_inputs) */
+  strobe_const_view o;     /* output of forward */
+  const float* lse;        /* output of forward; required */
+  strobe_const_view d_o;   /* gradient of O, [B, Hq, Sq, Dv]; every stride may be 0 */
+  int64_t lse_stride[3];   /* as in strobe_forward_outputs */
+  const float* d_lse;      /* gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf. CPU */
+  int64_t d_lse_stride[3]; /* in elements; all zero: contiguous */
 } strobe_backward_inputs;
 
 /* Each element is overwritten, not accumulated. */
@@ -133,15 +151,17 @@ typedef struct strobe_gradients {
  * current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture it.
  * Lengths and offsets outside their tensors are clamped, not reported. */
 typedef struct strobe_execution {
-  size_t size;            /* sizeof(strobe_execution) */
-  int32_t device;         /* STROBE_CPU or STROBE_CUDA */
-  int32_t threads;        /* CPU: number of threads; 0: all cores of the process */
-  int32_t deterministic;  /* CUDA: backward repeats bit by bit; default 1 */
-  int32_t tf32;           /* CUDA, fp32: kernels may use TF32 MMA (10-bit mantissa); default 0 */
-  const char* kernel;     /* kernel name; null or empty: the first that supports the problem */
-  void* stream;           /* CUDA: the caller's cudaStream_t */
-  void* workspace;        /* aligned to 64 bytes (CUDA: 256). Null on the CPU: the library allocates */
-  size_t workspace_bytes; /* size of workspace; at least strobe_workspace_bytes() */
+  size_t size;             /* sizeof(strobe_execution) */
+  int32_t device;          /* STROBE_CPU or STROBE_CUDA */
+  int32_t threads;         /* CPU: number of threads; 0: all cores of the process */
+  int32_t deterministic;   /* CUDA: backward repeats bit by bit; default 1 */
+  int32_t tf32;            /* CUDA, fp32: kernels may use TF32 MMA (10-bit mantissa); default 0 */
+  const char* kernel;      /* kernel name; null or empty: the first that supports the problem */
+  void* stream;            /* CUDA: the caller's cudaStream_t */
+  void* workspace;         /* aligned to 64 bytes (CUDA: 256). Null on the CPU: the library allocates */
+  size_t workspace_bytes;  /* size of workspace; at least strobe_workspace_bytes() */
+  int32_t batch_invariant; /* 1, forward on the CPU, finite inputs: the bits of a row of O and LSE do not depend on its
+                              batch, on chunking of the queries or on padding. Backward ignores it */
 } strobe_execution;
 
 /* Set the defaults. `size` is sizeof(*attention) or sizeof(*execution) in the caller.

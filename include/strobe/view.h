@@ -65,6 +65,23 @@ BasicView<Void> view_packed_qkv(Void* data, DType dtype, std::array<std::int64_t
   return {data ? static_cast<Byte*>(data) + skip : nullptr, dtype, shape, {detail::product(s, row), d, row, 1}};
 }
 
+// A boolean mask [batch, heads, sequence, keys], one byte per element: 0 masks the pair, any other value allows it.
+// Strides are in elements and free; 0 repeats the mask along that dimension. A default-constructed view means "absent".
+struct MaskView {
+  const void* data = nullptr;
+  std::array<std::int64_t, 4> shape{};
+  std::array<std::int64_t, 4> stride{};
+
+  explicit operator bool() const { return data != nullptr; }
+};
+
+// Views a contiguous boolean mask.
+inline MaskView view_mask(const void* data, std::array<std::int64_t, 4> shape) {
+  const auto [b, h, s, k] = shape;
+  (void)b;
+  return {data, shape, {detail::product(h, detail::product(s, k)), detail::product(s, k), k, 1}};
+}
+
 // Lengths (one integer per sequence) or cumulative offsets (one more than sequences). A null pointer means "absent".
 struct IndexView {
   const void* data = nullptr;  // std::int32_t or std::int64_t

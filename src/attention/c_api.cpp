@@ -78,15 +78,22 @@ static_assert(offsetof(strobe_attention, q) == 8 && offsetof(strobe_attention, s
               offsetof(strobe_attention, dropout_seed) == 384 && offsetof(strobe_attention, lengths_q) == 392 &&
               offsetof(strobe_attention, lengths_k) == 416 && offsetof(strobe_attention, cu_seqlens_q) == 440 &&
               offsetof(strobe_attention, cu_seqlens_k) == 464 && offsetof(strobe_attention, max_seqlen_q) == 488);
+static_assert(offsetof(strobe_attention, mask) == kAttention.oldest &&
+              offsetof(strobe_attention, alibi_batch_stride) == 576 && offsetof(strobe_attention, first_keys) == 584 &&
+              offsetof(strobe_attention, dropout_seed_data) == 608);
 static_assert(STROBE_ENDS_AT(strobe_forward_outputs, lse, kForwardOutputs.oldest));
 static_assert(STROBE_ENDS_AT(strobe_backward_inputs, d_o, kBackwardInputs.oldest));
 static_assert(offsetof(strobe_backward_inputs, lse) == 88);
+static_assert(offsetof(strobe_forward_outputs, lse_stride) == kForwardOutputs.oldest &&
+              offsetof(strobe_backward_inputs, lse_stride) == kBackwardInputs.oldest &&
+              offsetof(strobe_backward_inputs, d_lse) == 200 && offsetof(strobe_backward_inputs, d_lse_stride) == 208);
 static_assert(STROBE_ENDS_AT(strobe_gradients, dsinks, kGradients.oldest));
 static_assert(STROBE_ENDS_AT(strobe_execution, workspace_bytes, kExecution.oldest));
 static_assert(offsetof(strobe_execution, device) == 8 && offsetof(strobe_execution, threads) == 12 &&
               offsetof(strobe_execution, deterministic) == 16 && offsetof(strobe_execution, tf32) == 20 &&
               offsetof(strobe_execution, kernel) == 24 && offsetof(strobe_execution, stream) == 32 &&
-              offsetof(strobe_execution, workspace) == 40);
+              offsetof(strobe_execution, workspace) == 40 &&
+              offsetof(strobe_execution, batch_invariant) == kExecution.oldest);
 #undef STROBE_ENDS_AT
 
 template <class Result, class From>
@@ -101,6 +108,15 @@ Result view_from(const From& from) {
 
 ConstView input(const strobe_const_view& from) { return view_from<ConstView>(from); }
 View output(const strobe_view& from) { return view_from<View>(from); }
+
+MaskView mask(const strobe_mask_view& from) {
+  MaskView view{.data = from.data};
+  std::copy_n(from.shape, 4, view.shape.begin());
+  std::copy_n(from.stride, 4, view.stride.begin());
+  return view;
+}
+
+std::array<std::int64_t, 3> lse_strides(const int64_t (&from)[3]) { return {from[0], from[1], from[2]}; }
 
 IndexView indices(const strobe_index_view& from) { return {from.data, from.bits, from.count}; }
 
@@ -118,13 +134,16 @@ Attention attention_from(const strobe_attention* given) {
   attention.alibi_slopes = from.alibi_slopes;
   attention.bias = input(from.bias);
   attention.sinks = from.sinks;
-  attention.dropout = {from.dropout_p, from.dropout_seed};
+  attention.dropout = {from.dropout_p, from.dropout_seed, from.dropout_seed_data};
   attention.lengths_q = indices(from.lengths_q);
   attention.lengths_k = indices(from.lengths_k);
   attention.cu_seqlens_q = indices(from.cu_seqlens_q);
   attention.cu_seqlens_k = indices(from.cu_seqlens_k);
   attention.max_seqlen_q = from.max_seqlen_q;
   attention.max_seqlen_k = from.max_seqlen_k;
+  attention.mask = mask(from.mask);
+  attention.alibi_batch_stride = from.alibi_batch_stride;
+  attention.first_keys = indices(from.first_keys);
   return attention;
 }
 
@@ -141,6 +160,7 @@ Execution execution_from(const strobe_execution* given) {
   execution.stream = from.stream;
   execution.workspace = from.workspace;
   execution.workspace_bytes = from.workspace_bytes;
+  execution.batch_invariant = from.batch_invariant != 0;
   return execution;
 }
 
@@ -199,7 +219,8 @@ strobe_status strobe_forward(const strobe_attention* attention, const strobe_for
   return guarded([&] {
     const Attention what = attention_from(attention);
     const auto to = read_struct(outputs, kForwardOutputs);
-    forward(what, {.o = output(to.o), .lse = to.lse}, execution_from(execution));
+    forward(what, {.o = output(to.o), .lse = to.lse, .lse_stride = lse_strides(to.lse_stride)},
+            execution_from(execution));
   });
 }
 
@@ -210,7 +231,13 @@ strobe_status strobe_backward(const strobe_attention* attention, const strobe_ba
     const auto from = read_struct(inputs, kBackwardInputs);
     const auto to = read_struct(gradients, kGradients);
     backward(
-        what, {.o = input(from.o), .lse = from.lse, .d_o = input(from.d_o)},
+        what,
+        {.o = input(from.o),
+         .lse = from.lse,
+         .d_o = input(from.d_o),
+         .lse_stride = lse_strides(from.lse_stride),
+         .d_lse = from.d_lse,
+         .d_lse_stride = lse_strides(from.d_lse_stride)},
         {.dq = output(to.dq), .dk = output(to.dk), .dv = output(to.dv), .dbias = output(to.dbias), .dsinks = to.dsinks},
         execution_from(execution));
   });

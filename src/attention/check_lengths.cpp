@@ -36,6 +36,21 @@ void check_padded(const IndexView& lengths, const char* name, const Problem& pro
   }
 }
 
+// Checks the first keys of the sequences: [sequences] in [0, longest sequence of keys].
+void check_first_keys(const IndexView& first_keys, const Problem& problem) {
+  if (!given(first_keys)) return;
+  check_index_view(first_keys, "first_keys");
+  if (first_keys.count != problem.batch) {
+    fail(kInvalid, "attention: first_keys has count {} but there are {} sequences", first_keys.count, problem.batch);
+  }
+  if (problem.device == Device::cuda) return;
+  for (std::int64_t b = 0; b < problem.batch; ++b) {
+    if (first_keys[b] < 0 || first_keys[b] > problem.max_k) {
+      fail(kInvalid, "attention: first_keys[{}] is {}; valid are 0 to {}", b, first_keys[b], problem.max_k);
+    }
+  }
+}
+
 // One side of a packed batch.
 struct Packed {
   const IndexView& offsets;  // [sequences + 1]
@@ -135,6 +150,8 @@ void check_lengths(const Attention& attention, Problem& problem) {
     problem.max_q = sq;
     problem.max_k = sk;
   }
+  check_first_keys(attention.first_keys, problem);
+  problem.first_keys = attention.first_keys;
   problem.lengths_q = attention.lengths_q;
   problem.lengths_k = attention.lengths_k;
   problem.cu_seqlens_q = attention.cu_seqlens_q;

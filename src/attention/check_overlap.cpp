@@ -89,15 +89,19 @@ Memory::Memory(const char* tensor, const ConstView& view) : name(tensor) {
   begin = reinterpret_cast<std::uintptr_t>(view.data);
   end = begin + static_cast<std::uintptr_t>(run);
   for (std::size_t i = 0; i < 3; ++i) {
-    if (view.shape[i] == 1 || view.stride[i] == 0) continue;
-    const std::int64_t stride = view.stride[i] * bytes, reach = (view.shape[i] - 1) * stride;
-    if (stride < 0) {
-      begin -= static_cast<std::uintptr_t>(-reach);
-    } else {
-      end += static_cast<std::uintptr_t>(reach);
-    }
-    dimensions[dimension_count++] = {view.shape[i], stride < 0 ? -stride : stride};
+    if (view.shape[i] != 1) add_dimension(view.shape[i], view.stride[i] * bytes);
   }
+}
+
+void Memory::add_dimension(std::int64_t size, std::int64_t stride) {
+  if (stride == 0) return;
+  const std::int64_t reach = (size - 1) * stride;
+  if (stride < 0) {
+    begin -= static_cast<std::uintptr_t>(-reach);
+  } else {
+    end += static_cast<std::uintptr_t>(reach);
+  }
+  dimensions[dimension_count++] = {size, stride < 0 ? -stride : stride};
 }
 
 Memory::Memory(const char* array, const void* data, std::size_t bytes) : name(array) {
@@ -113,6 +117,17 @@ Memory::Memory(const char* array, const float* values, std::int64_t count)
 Memory::Memory(const char* array, const IndexView& indices)
     : Memory(array, indices.data,
              static_cast<std::size_t>(indices.count) * static_cast<std::size_t>(indices.bits / 8)) {}
+
+// The last dimension may have any stride, so each element is a run of its own.
+Memory::Memory(const char* mask_name, const MaskView& mask) : name(mask_name) {
+  if (!mask.data || !has_elements(mask.shape)) return;
+  run = 1;
+  begin = reinterpret_cast<std::uintptr_t>(mask.data);
+  end = begin + 1;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (mask.shape[i] != 1) add_dimension(mask.shape[i], mask.stride[i]);
+  }
+}
 
 bool overlap(const Memory& a, const Memory& b) {
   if (a.begin >= b.end || b.begin >= a.end) return false;

@@ -22,7 +22,8 @@ struct Span {
   std::int64_t low, high;
 };
 
-Span span_of(const ConstView& view, const char* name) {
+template <class View>
+Span span_of(const View& view, std::int64_t bytes, const char* name) {
   Span span{0, 1};
   bool fits = true;
   for (std::size_t i = 0; i < 4; ++i) {
@@ -31,7 +32,6 @@ Span span_of(const ConstView& view, const char* name) {
     std::int64_t& end = reach < 0 ? span.low : span.high;
     fits = fits && !__builtin_add_overflow(end, reach, &end);
   }
-  const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
   std::int64_t total = 0;
   fits = fits && !__builtin_mul_overflow(span.low, bytes, &span.low);
   fits = fits && !__builtin_mul_overflow(span.high, bytes, &span.high);
@@ -43,23 +43,29 @@ Span span_of(const ConstView& view, const char* name) {
   return span;
 }
 
-void check_pointer(const ConstView& view, const Span& span, const ViewRule& rule) {
+// Checks that a view has memory, and that its elements are within the address space.
+template <class View>
+void check_address(const View& view, const Span& span, const ViewRule& rule) {
   if (!view.data) {
     if (rule.pointers == Pointers::ignored) return;
     fail(ErrorCode::invalid_argument, "attention: {} is null but has shape {}", rule.name, text_of(view.shape));
   }
   const auto address = reinterpret_cast<std::uintptr_t>(view.data);
-  const std::size_t bytes = size_of(view.dtype);
-  if (address % bytes != 0) {
-    fail(ErrorCode::invalid_argument, "attention: {} at {} is not aligned to its element, {} bytes of {}", rule.name,
-         view.data, bytes, name_of(view.dtype));
-  }
   const auto above = static_cast<std::uintptr_t>(span.high);
   const auto below = static_cast<std::uintptr_t>(-span.low);
   if (address < below || address > std::numeric_limits<std::uintptr_t>::max() - above) {
     fail(ErrorCode::invalid_argument, "attention: {} at {} of shape {} with strides {} leaves the address space",
          rule.name, view.data, text_of(view.shape), text_of(view.stride));
   }
+}
+
+void check_pointer(const ConstView& view, const Span& span, const ViewRule& rule) {
+  const std::size_t bytes = size_of(view.dtype);
+  if (reinterpret_cast<std::uintptr_t>(view.data) % bytes != 0) {
+    fail(ErrorCode::invalid_argument, "attention: {} at {} is not aligned to its element, {} bytes of {}", rule.name,
+         view.data, bytes, name_of(view.dtype));
+  }
+  check_address(view, span, rule);
 }
 
 // Checks a sufficient condition for distinct elements: ordered by stride, each dimension steps over all elements that
@@ -99,19 +105,22 @@ void check_sizes(const ConstView& view, const char* name) {
     fail(ErrorCode::invalid_argument, "attention: {} has the unknown dtype {}; valid are 0 (fp32), 1 (fp16), 2 (bf16)",
          name, static_cast<int>(view.dtype));
   }
+  check_shape(view.shape, name);
+}
+
+void check_shape(const std::array<std::int64_t, 4>& shape, const char* name) {
   std::int64_t elements = 1;
   bool fits = true;
   for (std::size_t i = 0; i < 4; ++i) {
-    if (view.shape[i] < 0) {
+    if (shape[i] < 0) {
       fail(ErrorCode::invalid_argument, "attention: {} has {} {} in its shape {}; sizes are 0 or more", name,
-           kDimensions[i], view.shape[i], text_of(view.shape));
+           kDimensions[i], shape[i], text_of(shape));
     }
     // An empty dimension counts as 1: kernels multiply the others, which must not overflow either.
-    fits = fits && !__builtin_mul_overflow(elements, std::max<std::int64_t>(1, view.shape[i]), &elements);
+    fits = fits && !__builtin_mul_overflow(elements, std::max<std::int64_t>(1, shape[i]), &elements);
   }
   if (!fits || elements > kMaxElements) {
-    fail(ErrorCode::invalid_argument, "attention: {} of shape {} has more elements than 2^50", name,
-         text_of(view.shape));
+    fail(ErrorCode::invalid_argument, "attention: {} of shape {} has more elements than 2^50", name, text_of(shape));
   }
 }
 
@@ -122,7 +131,7 @@ std::array<std::int64_t, 4> check_memory(const ConstView& view, const ViewRule& 
     fail(ErrorCode::invalid_argument, "attention: {} has stride {} in its last dimension (strides {}); it must be {}",
          rule.name, last, text_of(view.stride), rule.use == Use::expanded_input ? "1 or 0" : "1");
   }
-  const Span span = span_of(view, rule.name);
+  const Span span = span_of(view, static_cast<std::int64_t>(size_of(view.dtype)), rule.name);
   if (rule.use == Use::output) check_distinct(view, rule.name);
   check_pointer(view, span, rule);
 
@@ -131,6 +140,16 @@ std::array<std::int64_t, 4> check_memory(const ConstView& view, const ViewRule& 
     if (view.shape[i] == 1) stride[i] = view.shape[3];
   }
   if (view.shape[3] == 1) stride[3] = 1;
+  return stride;
+}
+
+std::array<std::int64_t, 4> check_mask_memory(const MaskView& mask, Pointers pointers) {
+  if (!has_elements(mask.shape)) return {0, 0, 0, 0};
+  check_address(mask, span_of(mask, 1, "mask"), {"mask", Use::input, pointers});
+  std::array<std::int64_t, 4> stride = mask.stride;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (mask.shape[i] == 1) stride[i] = 0;
+  }
   return stride;
 }
 

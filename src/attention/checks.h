@@ -46,12 +46,16 @@ inline bool has_elements(const std::array<std::int64_t, 4>& shape) {
 // Checks that the type is known and sizes are neither negative nor absurd. The sequence dimension of a packed batch is
 // bounded only by the number of elements; check_size() bounds its sequences.
 void check_sizes(const ConstView& view, const char* name);
+void check_shape(const std::array<std::int64_t, 4>& shape, const char* name);  // check_sizes() without the type
 void check_size(const char* what, std::int64_t size);
 
 // Checks strides, span and pointer. Returns the strides for kernels. Strides that the caller may leave undefined get
 // harmless values: 0, 0, 0, 1 for a tensor without elements; for a dimension of size 1 the head dimension, or 1 if it
 // is the last.
 std::array<std::int64_t, 4> check_memory(const ConstView& view, const ViewRule& rule);
+
+// Checks span and pointer of a boolean mask. Returns its strides: 0 in dimensions of size 1.
+std::array<std::int64_t, 4> check_mask_memory(const MaskView& mask, Pointers pointers);
 
 // A pointer to `count` plain values of `bytes` each: [Hq] slopes, LSE, lengths.
 struct PlainArray {
@@ -90,6 +94,10 @@ struct Memory {
   Memory(const char* name, const void* data, std::size_t bytes);
   Memory(const char* name, const float* values, std::int64_t count);
   Memory(const char* name, const IndexView& indices);
+  Memory(const char* name, const MaskView& mask);
+
+ private:
+  void add_dimension(std::int64_t size, std::int64_t stride);  // stride in bytes
 };
 
 // True if both share a byte. Exact for views whose dimensions nest, such as slices, transposes and interleaved tensors.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 
@@ -13,13 +14,15 @@ namespace strobe {
 // Largest head dimension of the tiled kernels, flash2 and hopper. Kernels that materialise scores take any.
 inline constexpr std::int64_t kMostTiledDim = 256;
 
-// One sequence of the batch: the start (packed batches) and number of its rows and keys.
+// One sequence of the batch: the first row and key in the views, and their number. With left padding the keys before
+// the first one are left out: key j of an extent is key j + k_skipped of the sequence.
 struct Extent {
   std::int64_t q_begin, q_length;
   std::int64_t k_begin, k_length;
+  std::int64_t k_skipped = 0;
 };
 
-// The keys [lo, hi) that a row may use. Every mask of the library is such an interval.
+// The keys [lo, hi) of an extent that a row may use, unless a boolean mask excludes some.
 struct Interval {
   std::int64_t lo, hi;
 };
@@ -60,16 +63,24 @@ struct Problem {
   Alignment alignment = Alignment::top_left;
   float softcap = 0;
   const float* alibi_slopes = nullptr;
+  std::int64_t alibi_batch_stride = 0;
   const float* sinks = nullptr;
-  Dropout dropout;
-  ConstView bias;  // strides of broadcast dimensions are 0 here
+  Dropout dropout;  // on the CPU the seed is already read
+  ConstView bias;   // strides of broadcast dimensions are 0 here
   bool has_bias = false;
+  MaskView mask;  // strides of broadcast dimensions are 0 here
+  bool has_mask = false;
+  bool batch_invariant = false;
 
   ConstView q, k, v;
   View o;                // forward
   float* lse = nullptr;  // forward; may be null
   ConstView o_in, d_o;   // backward
   const float* lse_in = nullptr;
+  const float* d_lse = nullptr;              // backward; may be null
+  std::array<std::int64_t, 3> lse_stride{};  // of lse or lse_in: batch, head, row
+  std::array<std::int64_t, 3> d_lse_stride{};
+  bool lse_contiguous = true;  // both, if given
   View dq, dk, dv_out;
   View dbias;  // strides of broadcast dimensions are 0 here
   float* dsinks = nullptr;
@@ -78,23 +89,29 @@ struct Problem {
   bool wants_dbias = false;
   bool wants_dsinks = false;
 
-  IndexView lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k;
+  IndexView lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k, first_keys;
   std::int64_t total_q = 0;  // rows of q's view: Sq, or all packed rows
 
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
 
   // CPU only: a CUDA problem has its lengths and offsets in GPU memory.
   Extent extent(std::int64_t b) const {
+    Extent extent{0, lengths_q ? lengths_q[b] : max_q, 0, lengths_k ? lengths_k[b] : max_k};
     if (packed) {
-      return {cu_seqlens_q[b], cu_seqlens_q[b + 1] - cu_seqlens_q[b], cu_seqlens_k[b],
-              cu_seqlens_k[b + 1] - cu_seqlens_k[b]};
+      extent = {cu_seqlens_q[b], cu_seqlens_q[b + 1] - cu_seqlens_q[b], cu_seqlens_k[b],
+                cu_seqlens_k[b + 1] - cu_seqlens_k[b]};
     }
-    return {0, lengths_q ? lengths_q[b] : max_q, 0, lengths_k ? lengths_k[b] : max_k};
+    if (first_keys) {
+      extent.k_skipped = std::min(first_keys[b], extent.k_length);
+      extent.k_begin += extent.k_skipped;
+      extent.k_length -= extent.k_skipped;
+    }
+    return extent;
   }
 
-  // Row i of a sequence is aligned with key i + offset.
+  // Row i of a sequence is aligned with key i + offset of its extent.
   std::int64_t offset(const Extent& extent) const {
-    return alignment == Alignment::bottom_right ? extent.k_length - extent.q_length : 0;
+    return alignment == Alignment::bottom_right ? extent.k_length - extent.q_length : -extent.k_skipped;
   }
 
   Interval allowed(const Extent& extent, std::int64_t i) const {
@@ -107,6 +124,26 @@ struct Problem {
     return {lo, std::max(lo, hi)};
   }
 
+  // ALiBi slope of a head of sequence b. Requires alibi_slopes.
+  float slope(std::int64_t b, std::int64_t hq) const { return alibi_slopes[b * alibi_batch_stride + hq]; }
+
+  // Elements of the boolean mask for row i, from the extent's first key on. mask.stride[3] apart. Requires has_mask.
+  const unsigned char* mask_row(const Extent& extent, std::int64_t b, std::int64_t hq, std::int64_t i) const {
+    const auto& stride = mask.stride;
+    return static_cast<const unsigned char*>(mask.data) + b * stride[0] + hq * stride[1] + i * stride[2] +
+           extent.k_skipped * stride[3];
+  }
+
+  // True if the boolean mask, or its absence, allows a key of the interval.
+  bool allows_any(const Extent& extent, std::int64_t b, std::int64_t hq, std::int64_t i, const Interval& keys) const {
+    if (!has_mask) return keys.lo < keys.hi;
+    const unsigned char* const row = mask_row(extent, b, hq, i);
+    for (std::int64_t j = keys.lo; j < keys.hi; ++j) {
+      if (row[j * mask.stride[3]] != 0) return true;
+    }
+    return false;
+  }
+
   // Returns the rows of sequence b, head h of a tensor; the sequence begins at row `begin`.
   template <class Void>
   Rows rows(const BasicView<Void>& view, std::int64_t b, std::int64_t h, std::int64_t begin) const {
@@ -117,7 +154,13 @@ struct Problem {
 
   // Returns the index of row i of sequence b, head h in LSE: [B, Hq, Sq], or [Hq, total] in a packed batch.
   std::int64_t lse_index(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t i) const {
-    return (packed ? h * total_q : (b * heads_q + h) * total_q) + begin + i;
+    return (packed ? 0 : b * lse_stride[0]) + h * lse_stride[1] + (begin + i) * lse_stride[2];
+  }
+
+  // Returns the gradient of a row's LSE, 0 if there is none. Rows without keys do not read it.
+  float d_lse_of(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t i) const {
+    if (!d_lse) return 0;
+    return d_lse[(packed ? 0 : b * d_lse_stride[0]) + h * d_lse_stride[1] + (begin + i) * d_lse_stride[2]];
   }
 };
 

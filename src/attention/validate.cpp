@@ -44,6 +44,7 @@ void check_execution(const Execution& execution, Problem& problem) {
   }
   problem.deterministic = execution.deterministic;
   problem.tf32 = execution.tf32;
+  problem.batch_invariant = execution.batch_invariant;
 }
 
 // One dimension of two tensors that must agree.
@@ -139,13 +140,30 @@ void check_options(const Attention& attention, Problem& problem) {
     fail(kInvalid, "attention: unknown alignment {}; valid are 0 (unsaid), 1 (top_left), 2 (bottom_right)",
          static_cast<int>(attention.alignment));
   }
+  if (attention.dropout.seed_data && attention.dropout.seed != 0) {
+    fail(kInvalid, "attention: dropout has seed {} and seed_data; with seed_data the seed must be 0",
+         attention.dropout.seed);
+  }
+  check_array({"dropout seed_data", attention.dropout.seed_data, attention.dropout.seed_data ? 1 : 0, 8});
   check_array({"alibi_slopes", attention.alibi_slopes, attention.alibi_slopes ? problem.heads_q : 0, 4});
   check_array({"sinks", attention.sinks, attention.sinks ? problem.heads_q : 0, 4});
   problem.causal = attention.causal;
   problem.softcap = attention.softcap;
   problem.dropout = attention.dropout;
   problem.alibi_slopes = attention.alibi_slopes;
+  problem.alibi_batch_stride = attention.alibi_batch_stride;
   problem.sinks = attention.sinks;
+}
+
+void check_alibi_stride(const Problem& problem) {
+  const std::int64_t stride = problem.alibi_batch_stride;
+  if (stride != 0 && !problem.alibi_slopes) {
+    fail(kInvalid, "attention: alibi_batch_stride is {} but alibi_slopes is not given", stride);
+  }
+  if (stride < 0 || stride > kMaxElements / std::max<std::int64_t>(1, problem.batch)) {
+    fail(kInvalid, "attention: alibi_batch_stride is {}; valid are 0 (one row of slopes for all sequences) to {}",
+         stride, kMaxElements / std::max<std::int64_t>(1, problem.batch));
+  }
 }
 
 // Causal masks, windows and ALiBi measure distance from a diagonal. If rows and keys differ in number there are two.
@@ -204,6 +222,26 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
   problem.has_bias = true;
 }
 
+void check_mask(const Attention& attention, Pointers pointers, Problem& problem) {
+  const MaskView& mask = attention.mask;
+  if (!mask.data && mask.shape == std::array<std::int64_t, 4>{}) return;
+  check_shape(mask.shape, "mask");
+  const std::array<std::int64_t, 4> full{problem.batch, problem.heads_q, problem.max_q, problem.max_k};
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (mask.shape[i] == 1 || mask.shape[i] == full[i]) continue;
+    fail(kInvalid, "attention: mask has shape {}; valid is [{} or 1, {} or 1, {} or 1, {} or 1]{}", text_of(mask.shape),
+         full[0], full[1], full[2], full[3], problem.packed ? ": sequences, heads, longest rows, longest keys" : "");
+  }
+  problem.mask = mask;
+  problem.mask.stride = check_mask_memory(mask, pointers);
+  problem.has_mask = true;
+}
+
+// Reads a seed given by pointer. A query does not need it.
+void read_seed(Problem& problem) {
+  if (problem.device == Device::cpu && problem.dropout.seed_data) problem.dropout.seed = *problem.dropout.seed_data;
+}
+
 Problem validate_attention(const Attention& attention, Pass pass, const Execution& execution, Pointers pointers) {
   if (pass != Pass::forward && pass != Pass::backward) {
     fail(kInvalid, "attention: unknown pass {}; valid are 0 (forward), 1 (backward)", static_cast<int>(pass));
@@ -214,6 +252,7 @@ Problem validate_attention(const Attention& attention, Pass pass, const Executio
   check_shapes(attention, problem);
   check_options(attention, problem);
   check_lengths(attention, problem);
+  check_alibi_stride(problem);
   check_alignment(attention, problem);
   const auto input = [&](const ConstView& view, const char* name) {
     ConstView checked = view;
@@ -224,6 +263,8 @@ Problem validate_attention(const Attention& attention, Pass pass, const Executio
   problem.k = input(attention.k, "K");
   problem.v = input(attention.v, "V");
   check_bias(attention, pointers, problem);
+  check_mask(attention, pointers, problem);
+  if (pointers == Pointers::required) read_seed(problem);
   return problem;
 }
 
@@ -249,6 +290,47 @@ std::array<std::int64_t, 4> shape_of_o(const Problem& problem) {
 std::int64_t count_of_rows(const Problem& problem) {
   const auto& q = problem.q.shape;
   return q[0] * q[1] * q[2];
+}
+
+using LseStride = std::array<std::int64_t, 3>;
+
+// LSE or its gradient as a view [B, Hq, Sq, 1].
+ConstView lse_view(const float* data, const LseStride& stride, const Problem& problem) {
+  const auto& q = problem.q.shape;
+  return {data, DType::fp32, {q[0], q[1], q[2], 1}, {stride[0], stride[1], stride[2], 1}};
+}
+
+LseStride contiguous_lse(const Problem& problem) { return {problem.heads_q * problem.total_q, problem.total_q, 1}; }
+
+bool is_contiguous(const LseStride& stride, const Problem& problem) {
+  const LseStride wanted = contiguous_lse(problem);
+  const auto& q = problem.q.shape;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (q[i] > 1 && stride[i] != wanted[i]) return false;
+  }
+  return true;
+}
+
+// Checks LSE or its gradient, [B, Hq, Sq]. Returns the strides for kernels.
+LseStride check_lse(const ViewRule& rule, const float* data, const LseStride& stride, Problem& problem) {
+  if (stride == LseStride{}) {
+    check_array({rule.name, data, count_of_rows(problem), 4});
+    return contiguous_lse(problem);
+  }
+  const auto checked_stride = check_memory(lse_view(data, stride, problem), rule);
+  const LseStride result{checked_stride[0], checked_stride[1], checked_stride[2]};
+  problem.lse_contiguous = problem.lse_contiguous && (count_of_rows(problem) == 0 || is_contiguous(result, problem));
+  return result;
+}
+
+void check_d_lse(const BackwardInputs& inputs, Problem& problem) {
+  if (!inputs.d_lse) {
+    if (inputs.d_lse_stride == LseStride{}) return;
+    const LseStride& stride = inputs.d_lse_stride;
+    fail(kInvalid, "attention: d_lse has strides [{}, {}, {}] but is null", stride[0], stride[1], stride[2]);
+  }
+  problem.d_lse = inputs.d_lse;
+  problem.d_lse_stride = check_lse({"d_lse", Use::input}, inputs.d_lse, inputs.d_lse_stride, problem);
 }
 
 void check_dbias(const Attention& attention, const Gradients& gradients, Problem& problem) {
@@ -278,17 +360,25 @@ View contiguous(const std::array<std::int64_t, 4>& shape, DType dtype) {
   return view_bhsd(static_cast<void*>(nullptr), dtype, shape);
 }
 
+ConstView slopes_of(const Problem& problem) {
+  return {
+      problem.alibi_slopes, DType::fp32, {problem.batch, 1, 1, problem.heads_q}, {problem.alibi_batch_stride, 0, 0, 1}};
+}
+
 // Tensors of the other pass are null, so they have no bytes.
-std::array<Memory, 13> inputs_of(const Problem& problem) {
+std::array<Memory, 16> inputs_of(const Problem& problem) {
   return {{{"Q", problem.q},
            {"K", problem.k},
            {"V", problem.v},
            {"O", problem.o_in},
-           {"LSE", problem.lse_in, count_of_rows(problem)},
+           {"LSE", lse_view(problem.lse_in, problem.lse_stride, problem)},
+           {"d_lse", lse_view(problem.d_lse, problem.d_lse_stride, problem)},
            {"dO", problem.d_o},
            {"bias", problem.bias},
-           {"alibi_slopes", problem.alibi_slopes, problem.heads_q},
+           {"mask", problem.mask},
+           {"alibi_slopes", slopes_of(problem)},
            {"sinks", problem.sinks, problem.heads_q},
+           {"first_keys", problem.first_keys},
            {"lengths_q", problem.lengths_q},
            {"lengths_k", problem.lengths_k},
            {"cu_seqlens_q", problem.cu_seqlens_q},
@@ -297,7 +387,7 @@ std::array<Memory, 13> inputs_of(const Problem& problem) {
 
 std::array<Memory, 7> outputs_of(const Problem& problem) {
   return {{{"O", problem.o},
-           {"LSE", problem.lse, count_of_rows(problem)},
+           {"LSE", lse_view(problem.lse, problem.lse_stride, problem)},
            {"dQ", problem.dq},
            {"dK", problem.dk},
            {"dV", problem.dv_out},
@@ -316,7 +406,11 @@ void check_workspace_apart(const Problem& problem, const void* workspace, std::s
 Problem validate_forward(const Attention& attention, const ForwardOutputs& outputs, const Execution& execution) {
   Problem problem = validate_attention(attention, Pass::forward, execution, Pointers::required);
   problem.o = checked(outputs.o, {"O", Use::output}, shape_of_o(problem), problem);
-  if (outputs.lse) check_array({"LSE", outputs.lse, count_of_rows(problem), 4});
+  if (!outputs.lse && outputs.lse_stride != LseStride{}) {
+    const LseStride& stride = outputs.lse_stride;
+    fail(kInvalid, "attention: LSE has strides [{}, {}, {}] but is null", stride[0], stride[1], stride[2]);
+  }
+  if (outputs.lse) problem.lse_stride = check_lse({"LSE", Use::output}, outputs.lse, outputs.lse_stride, problem);
   problem.lse = outputs.lse;
   check_apart(outputs_of(problem), inputs_of(problem));
   return problem;
@@ -327,8 +421,9 @@ Problem validate_backward(const Attention& attention, const BackwardInputs& inpu
   Problem problem = validate_attention(attention, Pass::backward, execution, Pointers::required);
   problem.o_in = checked(inputs.o, {"O", Use::input}, shape_of_o(problem), problem);
   problem.d_o = checked(inputs.d_o, {"dO", Use::expanded_input}, shape_of_o(problem), problem);
-  check_array({"LSE", inputs.lse, count_of_rows(problem), 4});
+  problem.lse_stride = check_lse({"LSE", Use::input}, inputs.lse, inputs.lse_stride, problem);
   problem.lse_in = inputs.lse;
+  check_d_lse(inputs, problem);
   problem.dq = checked(gradients.dq, {"dQ", Use::output}, problem.q.shape, problem);
   problem.dk = checked(gradients.dk, {"dK", Use::output}, problem.k.shape, problem);
   problem.dv_out = checked(gradients.dv, {"dV", Use::output}, problem.v.shape, problem);

@@ -156,10 +156,11 @@ class Backward : BackwardTiles {
   void work_rows(BackwardScratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows,
                  std::int64_t block) const {
     RowInfo& info = workspace_.info[block];
-    const ScoreOptions options = score_options(problem_, unit.b);
+    const ScoreOptions options = score_options(problem_, unit);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
     // Lanes past the last row are zeros, and 0 * infinity is NaN.
-    const bool isolate = (keys.odd || info.odd) && (problem_.masked() || problem_.has_bias || rows.count % isa_.n != 0);
+    const bool isolate = (keys.odd || info.odd) &&
+                         (problem_.masked() || problem_.has_bias || problem_.has_mask || rows.count % isa_.n != 0);
     Range ranges[kMaxPanels];
     for (int p = 0; p < panels; ++p) {
       Lanes& lanes = s.lanes[p];
@@ -268,6 +269,7 @@ class Backward : BackwardTiles {
         for (int r = ranges[p].first; r < ranges[p].last; ++r) {
           const std::int64_t key = keys.first + r;
           if (key < lanes.lo[lane] || key >= lanes.hi[lane]) continue;
+          if (problem_.has_mask && lanes.mask[lane][key * problem_.mask.stride[3]] == 0) continue;
           const float weight = s.p_tile[tile + r * isa_.n + lane], ds = s.ds_tile[tile + r * isa_.n + lane];
           for (int c = 0; c < dv(); ++c) {
             at_cols(s.dv, r, c) += weight * load_element(d_o, problem_.dtype, c * do_col_stride());

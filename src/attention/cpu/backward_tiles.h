@@ -56,7 +56,7 @@ struct BackwardWorkspace {
   float* dq;                 // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
   float* lse_high;           // see split_lse         [group_units][row_blocks][block_rows]
   float* lse_low;            //                       [group_units][row_blocks][block_rows]
-  float* delta;              //                       [group_units][row_blocks][block_rows]
+  float* delta;              // less d_lse            [group_units][row_blocks][block_rows]
   float* sink_weight;        // with dsinks           [group_units][row_blocks][block_rows]
 };
 
@@ -104,7 +104,7 @@ class BackwardTiles {
   KeyBlock pack_keys(BackwardScratch& s, const Unit& unit, std::int64_t index) const;
   Range tile_rows(const KeyBlock& keys, const Lanes& lanes) const;
 
-  // A row with a single key has probability 1 for any score, so dS is 0. It is exactly 0 if dP is left out.
+  // A row with a single key has probability 1 for any score, so dS is that of LSE. It is exact if dP is left out.
   bool leaves_out_dp(const Lanes& lanes, int lane, float delta) const {
     return !problem_.sinks && lanes.hi[lane] - lanes.lo[lane] == 1 && std::isfinite(delta);
   }

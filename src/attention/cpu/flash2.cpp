@@ -48,7 +48,25 @@ Plan plan_flash2(const Problem& problem) {
   return Plan(launch, std::max(bytes(problem, launch.plan), bytes(problem, launch.whole)));
 }
 
+namespace {
+
+// Clears dK and dV of the keys before each sequence's first one.
+void clear_skipped_keys(const Problem& problem) {
+  parallel_for(problem.threads, problem.batch * problem.heads_kv, [&](int, std::int64_t task) {
+    const std::int64_t b = task / problem.heads_kv, h = task % problem.heads_kv;
+    const Extent extent = problem.extent(b);
+    for (const View& view : {problem.dk, problem.dv_out}) {
+      const Rows rows = problem.rows(view, b, h, extent.k_begin - extent.k_skipped);
+      const auto bytes = static_cast<std::size_t>(view.shape[3]) * size_of(view.dtype);
+      for (std::int64_t j = 0; j < extent.k_skipped; ++j) std::fill_n(const_cast<char*>(rows[j]), bytes, char{0});
+    }
+  });
+}
+
+}  // namespace
+
 void cpu::clear_padding(const Problem& problem) {
+  if (problem.first_keys && problem.pass == Pass::backward) clear_skipped_keys(problem);
   if (problem.packed || (!problem.lengths_q && !problem.lengths_k)) return;
   const auto clear = [&](const View& view, std::int64_t b, std::int64_t heads, std::int64_t from, std::int64_t to) {
     for (std::int64_t h = 0; h < heads; ++h) {
@@ -61,14 +79,16 @@ void cpu::clear_padding(const Problem& problem) {
     const Extent extent = problem.extent(b);
     if (problem.pass == Pass::backward) {
       clear(problem.dq, b, problem.heads_q, extent.q_length, problem.max_q);
-      clear(problem.dk, b, problem.heads_kv, extent.k_length, problem.max_k);
-      clear(problem.dv_out, b, problem.heads_kv, extent.k_length, problem.max_k);
+      const std::int64_t k_end = extent.k_begin + extent.k_length;
+      clear(problem.dk, b, problem.heads_kv, k_end, problem.max_k);
+      clear(problem.dv_out, b, problem.heads_kv, k_end, problem.max_k);
       return;
     }
     clear(problem.o, b, problem.heads_q, extent.q_length, problem.max_q);
     for (std::int64_t h = 0; problem.lse && h < problem.heads_q; ++h) {
-      float* lse = problem.lse + problem.lse_index(b, h, 0, 0);
-      std::fill(lse + extent.q_length, lse + problem.max_q, -std::numeric_limits<float>::infinity());
+      for (std::int64_t i = extent.q_length; i < problem.max_q; ++i) {
+        problem.lse[problem.lse_index(b, h, 0, i)] = -std::numeric_limits<float>::infinity();
+      }
     }
   });
 }

@@ -164,7 +164,7 @@ class Forward {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
-    const ScoreOptions options = score_options(problem_, unit.b);
+    const ScoreOptions options = score_options(problem_, unit);
     const PanelsOfBlock panels(isa_, block.count);
     std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
     query_rows(problem_, unit, problem_.q, block.first, block.count, panels.lanes(), s.rows);
@@ -258,7 +258,7 @@ class Forward {
     std::copy_n(sum, n, total);
     std::copy_n(sum, n, total_of_o);
     for (int lane = 0; problem_.sinks && lane < n; ++lane) {
-      if (lanes.lo[lane] >= lanes.hi[lane]) continue;  // the LSE of a row without keys stays -inf
+      if (!sees_a_key(unit, lanes, lane, max[lane])) continue;  // the LSE of a row without keys stays -inf
       const double sink = problem_.sinks[lanes.head[lane]], largest = std::max(max[lane], sink);
       const double shrink = total[lane] == 0 ? 0 : std::exp(max[lane] - largest);
       total[lane] = total[lane] * shrink + (largest == -kInfinity ? 0 : std::exp(sink - largest));
@@ -276,6 +276,13 @@ class Forward {
     query_rows(problem_, unit, problem_.o, first, count, count, s.rows);
     panel.store_lanes(
         {o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), 1.0f, divisor, problem_.dtype});
+  }
+
+  // True if the masks leave the row a key. `max` is its largest logit: -inf if all keys are masked, or have that bias.
+  bool sees_a_key(const Unit& unit, const Lanes& lanes, int lane, double max) const {
+    const Interval keys{lanes.lo[lane], lanes.hi[lane]};
+    if (!problem_.has_mask || max != -kInfinity) return keys.lo < keys.hi;
+    return problem_.allows_any(unit.extent, unit.b, lanes.head[lane], lanes.row[lane], keys);
   }
 
   // max and total [n] are those of finish_panel.
@@ -307,7 +314,7 @@ class Forward {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
-    const LogitOfMax logit_of_max(isa_, score_options(problem_, unit.b));
+    const LogitOfMax logit_of_max(isa_, score_options(problem_, unit));
     const PanelsOfBlock panels(isa_, block.count);
     for (int p = 0; p < panels.count(); ++p) {
       const RowPanel panel = panels.panel(p);

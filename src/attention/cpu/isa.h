@@ -61,28 +61,34 @@ struct Lanes {
   std::int32_t lo_max, hi_min;   // every lane sees all keys inside of this
   std::int32_t row[kMaxLanes];   // i, index of the row in its sequence
   std::int32_t head[kMaxLanes];  // hq
-  // Set only with a bias, ALiBi or dropout:
-  std::int32_t diagonal[kMaxLanes];  // i + offset
-  float slope[kMaxLanes];            // ALiBi
-  const void* bias[kMaxLanes];       // bias of the row's first key
+  float d_lse[kMaxLanes];        // backward only: gradient of LSE; 0 if no key is visible, and past the last row
+  // Set only with a bias, a boolean mask, ALiBi or dropout:
+  std::int32_t diagonal[kMaxLanes];     // i + offset
+  float slope[kMaxLanes];               // ALiBi
+  const void* bias[kMaxLanes];          // bias of the row's first key
+  const std::uint8_t* mask[kMaxLanes];  // boolean mask of the row's first key
   float* dbias[kMaxLanes];  // backward: set for every lane, or null for all; several lanes may share one row of dbias
 };
 
 // Converts q.k into a logit and the logit into a probability; the same for all rows of a problem.
 struct ScoreOptions {
-  bool plain;  // only a positive scale: the fast path, scores stay in units of q.k
+  bool plain;  // only a positive scale: the fast path, scores stay in units of q.k and are not masked here
   float scale;
-  float unit;     // logit = tile score (options applied) * unit: scale (plain), softcap (if applied last) or 1
+  float unit;     // logit = tile score (options applied) * unit: a positive scale if it is the only option besides a
+                  // boolean mask, softcap if applied last, or 1
   float softcap;  // 0: off
   bool alibi;
   bool bias;
   DType bias_dtype;
-  bool exact_max = false;  // the probability of a row's largest score is exactly 1: slower, used to recompute LSE
+  bool mask;                   // a boolean mask
+  std::ptrdiff_t mask_stride;  // elements from one key to the next
+  bool exact_max = false;      // the probability of a row's largest score is exactly 1: slower, used to recompute LSE
   bool dropout;
   std::uint32_t dropout_threshold;  // a probability is dropped if its Philox word is below this
   float dropout_scale;              // 1 / (1 - p)
   std::uint64_t seed;
-  std::int32_t batch;  // b, for the Philox counter
+  std::int32_t batch;      // b, for the Philox counter
+  std::int32_t k_skipped;  // added to a key's index in the Philox counter: keys before the first one
 
   // True if logits are at most as large as q.k scores may be. A bias has no such bound.
   bool bounded() const { return !alibi && !bias; }
@@ -154,7 +160,7 @@ struct BackwardStep {
   const float* lse_high;  // LSE * log2(e) as high + low, with few bits in high; huge if the row has no keys  [n]
   const float* lse_low;
   bool far;  // an LSE of the row block is not near: lse_high is the largest score, lse_low the rest of LSE * log2(e)
-  float* delta;      // sum of dO * O; recomputed if whole  [n]
+  float* delta;      // sum of dO * O, less the gradient of LSE; recomputed if whole  [n]
   float* delta_sum;  // if not null: only add the sum of P * dP (recomputed delta) to this; write no other output  [n]
   float* scores;     // scratch                                           [block_keys][n]
   float* d_scores;   // scratch                                           [block_keys][n]

@@ -193,7 +193,7 @@ Plan make_plan(const Problem& problem, Parts parts) {
   return plan;
 }
 
-ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
+ScoreOptions score_options(const Problem& problem, const Unit& unit) {
   ScoreOptions options{};
   options.scale = problem.scale;
   options.softcap = problem.softcap;
@@ -204,17 +204,21 @@ ScoreOptions score_options(const Problem& problem, std::int64_t batch) {
   options.dropout_threshold = dropout_threshold(problem.dropout.p);
   options.dropout_scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(problem.dropout.p)));
   options.seed = problem.dropout.seed;
-  options.batch = static_cast<std::int32_t>(batch);
-  options.plain = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias;
+  options.batch = static_cast<std::int32_t>(unit.b);
+  options.k_skipped = static_cast<std::int32_t>(unit.extent.k_skipped);
+  options.mask = problem.has_mask;
+  options.mask_stride = problem.mask.stride[3];
+  const bool only_scale = problem.scale > 0 && options.softcap == 0 && !options.alibi && !options.bias;
+  options.plain = only_scale && !options.mask;
   const bool capped_last = options.softcap != 0 && !options.alibi && !options.bias;
-  options.unit = options.plain ? options.scale : capped_last ? options.softcap : 1.0f;
+  options.unit = only_scale ? options.scale : capped_last ? options.softcap : 1.0f;
   return options;
 }
 
 void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes) {
   lanes.count = count;
   number_rows(problem, unit, first, n, lanes);
-  const bool options = problem.has_bias || problem.alibi_slopes || problem.dropout.p > 0;
+  const bool options = problem.has_bias || problem.has_mask || problem.alibi_slopes || problem.dropout.p > 0;
   if (!problem.masked() && !problem.lse_in && !options) return see_all_keys(unit, n, lanes);
   lanes.lo_min = std::numeric_limits<std::int32_t>::max();
   lanes.hi_max = 0;
@@ -237,16 +241,19 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
       lanes.lo_min = std::min(lanes.lo_min, lanes.lo[lane]);
       lanes.hi_max = std::max(lanes.hi_max, lanes.hi[lane]);
     }
+    const bool reads_d_lse = lane < count && lanes.lo[lane] < lanes.hi[lane];
+    lanes.d_lse[lane] = reads_d_lse ? problem.d_lse_of(unit.b, head, unit.extent.q_begin, i) : 0.0f;
     if (!options) continue;
     lanes.diagonal[lane] = static_cast<std::int32_t>(i + offset);
-    lanes.slope[lane] = problem.alibi_slopes ? problem.alibi_slopes[head] : 0.0f;
+    lanes.slope[lane] = problem.alibi_slopes ? problem.slope(unit.b, head) : 0.0f;
     const auto at = [&](const auto& view) {
-      return unit.b * view.stride[0] + head * view.stride[1] + i * view.stride[2];
+      return unit.b * view.stride[0] + head * view.stride[1] + i * view.stride[2] + unit.extent.k_skipped;
     };
     if (problem.has_bias) {
       lanes.bias[lane] = static_cast<const char*>(problem.bias.data) +
                          at(problem.bias) * static_cast<std::int64_t>(size_of(problem.bias.dtype));
     }
+    if (problem.has_mask) lanes.mask[lane] = problem.mask_row(unit.extent, unit.b, head, i);
     lanes.dbias[lane] = problem.dbias.data ? static_cast<float*>(problem.dbias.data) + at(problem.dbias) : nullptr;
   }
   if (!options) std::fill(lanes.dbias, lanes.dbias + n, nullptr);

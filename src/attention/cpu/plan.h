@@ -138,7 +138,7 @@ inline Unit unit_at(const Problem& problem, std::int64_t index) {
   return {b, index % problem.heads_kv, problem.extent(b)};
 }
 
-ScoreOptions score_options(const Problem& problem, std::int64_t batch);
+ScoreOptions score_options(const Problem& problem, const Unit& unit);
 
 // Returns the logit of a running maximum of the forward step. Its probabilities are 2^(score * unit - m) with m =
 // maximum * unit, rounded. With fused multiply-add only m is rounded, so this adds the rounding error of m; LSE would
@@ -183,7 +183,8 @@ bool forward(const Problem& problem, const Plan& plan, void* workspace);
 std::size_t backward_workspace(const Problem& problem, const Plan& plan);
 bool backward(const Problem& problem, const Plan& plan, void* workspace);
 
-// Writes zeros (and LSE -inf) to rows and keys past their sequence's length in a padded batch.
+// Writes zeros (and LSE -inf) to rows and keys past their sequence's length in a padded batch, and zeros to keys before
+// its first one.
 void clear_padding(const Problem& problem);
 
 }  // namespace strobe::cpu

@@ -37,7 +37,9 @@ void RowPreparation::prepare(BackwardScratch& s, const Unit& unit, std::int64_t 
       }
       refine |= wants_refined_lse(lanes, lse + p * n, statistics.typical + p * n);
       for (int lane = 0; lane < count; ++lane) {
-        if (leaves_out_dp(lanes, lane, workspace_.delta[at + lane])) workspace_.delta[at + lane] = 0;
+        float& delta = workspace_.delta[at + lane];
+        delta -= lanes.d_lse[lane];
+        if (leaves_out_dp(lanes, lane, delta)) delta = -lanes.d_lse[lane];
       }
     }
     info.odd |= pack_panel(s, unit, first, lanes, workspace_.delta + at, panel(s, block, p));
@@ -80,7 +82,7 @@ bool RowPreparation::wants_refined_lse(const Lanes& lanes, const double* lse, co
 // Recomputes the LSE of a row block's panels from their scores: one more matmul than backward needs otherwise.
 void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64_t block, int panels, std::int32_t lo,
                                 std::int32_t hi, RowStatistics& statistics) const {
-  ScoreOptions options = score_options(problem_, unit.b);
+  ScoreOptions options = score_options(problem_, unit);
   options.dropout = false;   // applied after the sum
   options.exact_max = true;  // else a dominating probability is 1 minus the error of its exponential, and dS is not 0
   float max[kMaxPanels * kMaxLanes], sum[kMaxPanels * kMaxLanes];
@@ -144,7 +146,7 @@ void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const Ro
       hi = std::max(hi, s.lanes[p].hi[lane]);
     }
   }
-  const ScoreOptions options = score_options(problem_, unit.b);
+  const ScoreOptions options = score_options(problem_, unit);
   float sum[kMaxPanels * kMaxLanes] = {};
   for (std::int64_t b = lo / plan_.block_keys; b < ceil_div(hi, plan_.block_keys); ++b) {
     const KeyBlock keys = pack_keys(s, unit, b);
@@ -157,7 +159,9 @@ void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const Ro
     for (int lane = 0; lane < count(p); ++lane) {
       const int r = p * isa_.n + lane;
       float& delta = workspace_.delta[block * plan_.block_rows + r];
-      if (outweighs(r) && std::isfinite(sum[r]) && !leaves_out_dp(s.lanes[p], lane, delta)) delta = sum[r];
+      if (outweighs(r) && std::isfinite(sum[r]) && !leaves_out_dp(s.lanes[p], lane, delta)) {
+        delta = sum[r] - s.lanes[p].d_lse[lane];
+      }
     }
   }
 }
@@ -165,7 +169,7 @@ void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const Ro
 // Writes LSE in the form that backward_step reads, and the probabilities of the sinks.
 void RowPreparation::keep_lse(const Unit& unit, const RowBlock& rows, const RowStatistics& statistics, bool far,
                               std::int64_t at) const {
-  const ScoreOptions options = score_options(problem_, unit.b);
+  const ScoreOptions options = score_options(problem_, unit);
   const double excess = options.unit == 0 ? 0 : options.exponent_factor() / (options.unit * kLog2e64) - 1;
   for (int r = 0; r < plan_.block_rows; ++r) {
     float &high = workspace_.lse_high[at + r], &low = workspace_.lse_low[at + r];

@@ -33,12 +33,32 @@ std::int64_t rows_of(const Problem& problem) {
   return (problem.packed ? 1 : problem.batch) * problem.heads_q * problem.total_q;
 }
 
+namespace {
+
+// Reason to refuse an option that only the CPU kernels compute; empty if the problem has none.
+std::string cpu_option(const Problem& problem) {
+  if (problem.has_mask) return "a boolean mask is for the CPU; on CUDA use causal, a window or a bias";
+  if (problem.first_keys) return "first_keys (left padding) is for the CPU; on CUDA use packed sequences";
+  if (problem.alibi_batch_stride != 0) {
+    return fmt::format("alibi_batch_stride {}: CUDA kernels take one row of slopes for all sequences",
+                       problem.alibi_batch_stride);
+  }
+  if (problem.dropout.seed_data) return "dropout seed_data is for the CPU; on CUDA pass the seed by value";
+  if (!problem.lse_contiguous) return "CUDA kernels take a contiguous LSE, without strides";
+  if (problem.d_lse) return "a gradient of LSE (d_lse) is for the CPU";
+  if (problem.batch_invariant) return "batch_invariant is for the CPU";
+  return {};
+}
+
+}  // namespace
+
 std::string common_refusal(const Problem& problem) {
   if (problem.gpu.compute_capability < kOldestCard) {
     return fmt::format("the GPU has compute capability {}.{}; CUDA kernels need {}.{} or later",
                        problem.gpu.compute_capability / 10, problem.gpu.compute_capability % 10, kOldestCard / 10,
                        kOldestCard % 10);
   }
+  if (std::string reason = cpu_option(problem); !reason.empty()) return reason;
   if (problem.max_q + problem.max_k > kMostPositions) {
     return fmt::format("{} rows and {} keys: CUDA kernels count both together in 32 bits, up to {}", problem.max_q,
                        problem.max_k, kMostPositions);

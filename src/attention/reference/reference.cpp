@@ -59,10 +59,11 @@ void widen(const BasicView<Void>& view, const Rows& rows, std::int64_t count, st
   }
 }
 
-// Position of a pair (row, key), for the options that depend on it.
+// Position of a pair (row, key of the extent), for the options that depend on it.
 struct Pair {
   std::int64_t b, hq, i, j;
   std::int64_t offset;
+  std::int64_t k_skipped;
 };
 
 struct Logit {
@@ -81,11 +82,11 @@ Logit logit_of(const Problem& problem, const Pair& pair, double q_dot_k) {
   }
   if (problem.alibi_slopes) {
     const std::int64_t distance = std::abs(pair.i + pair.offset - pair.j);
-    s -= static_cast<double>(problem.alibi_slopes[pair.hq]) * static_cast<double>(distance);
+    s -= static_cast<double>(problem.slope(pair.b, pair.hq)) * static_cast<double>(distance);
   }
   if (problem.has_bias) {
     const auto& stride = problem.bias.stride;
-    const std::int64_t at = pair.b * stride[0] + pair.hq * stride[1] + pair.i * stride[2] + pair.j;
+    const std::int64_t at = pair.b * stride[0] + pair.hq * stride[1] + pair.i * stride[2] + pair.j + pair.k_skipped;
     s += load_element(problem.bias.data, problem.bias.dtype, at);
   }
   return {s, slope};
@@ -95,8 +96,17 @@ Logit logit_of(const Problem& problem, const Pair& pair, double q_dot_k) {
 double kept(const Problem& problem, const Pair& pair) {
   if (problem.dropout.p == 0) return 1;
   const std::uint32_t threshold = dropout_threshold(problem.dropout.p);
-  if (!dropout_keeps(problem.dropout.seed, threshold, pair.b, pair.hq, pair.i, pair.j)) return 0;
+  if (!dropout_keeps(problem.dropout.seed, threshold, pair.b, pair.hq, pair.i, pair.j + pair.k_skipped)) return 0;
   return 1 / (1 - static_cast<double>(problem.dropout.p));
+}
+
+// True if the boolean mask, or its absence, allows the pair.
+bool allows(const Problem& problem, const Pair& pair) {
+  if (!problem.has_mask) return true;
+  const auto& stride = problem.mask.stride;
+  const std::int64_t at =
+      pair.b * stride[0] + pair.hq * stride[1] + pair.i * stride[2] + (pair.j + pair.k_skipped) * stride[3];
+  return static_cast<const unsigned char*>(problem.mask.data)[at] != 0;
 }
 
 // One KV head of one sequence with the query heads that share it.
@@ -121,14 +131,18 @@ struct Normaliser {
 Normaliser score_row(const Problem& problem, const Unit& unit, Pair pair, Interval keys, const double* q,
                      double* scores, double* slopes) {
   double max = -kInfinity;
+  bool has_keys = false;
   for (pair.j = keys.lo; pair.j < keys.hi; ++pair.j) {
+    scores[pair.j] = -kInfinity;
+    if (!allows(problem, pair)) continue;
+    has_keys = true;
     const Logit logit = logit_of(problem, pair, dot(q, unit.k + pair.j * problem.d, problem.d));
     scores[pair.j] = logit.value;
     if (slopes) slopes[pair.j] = logit.slope;
     max = std::max(max, logit.value);
     if (std::isnan(logit.value)) max = logit.value;  // max stays NaN: every comparison with NaN is false
   }
-  if (keys.lo == keys.hi) return {};
+  if (!has_keys) return {};
   if (problem.sinks) max = std::max(max, static_cast<double>(problem.sinks[pair.hq]));
   if (max == -kInfinity) return {};  // a bias of -inf masks the whole row
   double sum = problem.sinks ? std::exp(problem.sinks[pair.hq] - max) : 0;
@@ -204,7 +218,8 @@ void forward_rows(const Problem& problem, double* workspace, Write&& write) {
       double* q = workspace + layout.threads + thread * layout.per_thread;
       double* o = q + problem.d;
       double* scores = o + problem.dv;
-      Pair pair{unit.b, unit.hkv * problem.group + task / rows, task % rows, 0, problem.offset(extent)};
+      Pair pair{unit.b,          unit.hkv * problem.group + task / rows, task % rows, 0, problem.offset(extent),
+                extent.k_skipped};
       std::fill_n(o, problem.dv, 0.0);
       Normaliser row;
       if (pair.i < extent.q_length) {
@@ -212,6 +227,7 @@ void forward_rows(const Problem& problem, double* workspace, Write&& write) {
         const Interval keys = problem.allowed(extent, pair.i);
         row = score_row(problem, unit, pair, keys, q, scores, nullptr);
         for (pair.j = keys.lo; pair.j < keys.hi && !row.empty(); ++pair.j) {
+          if (!allows(problem, pair)) continue;
           const double weight = row.weight(scores[pair.j]) * kept(problem, pair);
           add_scaled(o, weight, unit.v + pair.j * problem.dv, problem.dv);
         }
@@ -227,7 +243,7 @@ struct RowFacts {
   double* d_o;  // [..][dv]
   double* max;
   double* log_sum;
-  double* delta;  // sum over the keys of probability * its gradient
+  double* delta;  // sum over the keys of probability * its gradient, minus the gradient of LSE
   double* sink;   // this row's share of dsinks
 };
 
@@ -245,11 +261,14 @@ void backward_row(const Problem& problem, const Unit& unit, const RowFacts& fact
   facts.delta[r] = facts.sink[r] = 0;
   if (row.empty()) return;
   for (pair.j = keys.lo; pair.j < keys.hi; ++pair.j) {
+    if (!allows(problem, pair)) continue;
     const double d_kept = dot(facts.d_o + r * problem.dv, unit.v + pair.j * problem.dv, problem.dv);
     d_weights[pair.j] = d_kept * kept(problem, pair);
     delta += row.weight(scores[pair.j]) * d_weights[pair.j];
   }
+  delta -= problem.d_lse_of(pair.b, pair.hq, unit.extent.q_begin, pair.i);
   for (pair.j = keys.lo; pair.j < keys.hi; ++pair.j) {
+    if (!allows(problem, pair)) continue;
     const double d_score = row.weight(scores[pair.j]) * (d_weights[pair.j] - delta);
     add_scaled(dq, d_score * slopes[pair.j], unit.k + pair.j * problem.d, problem.d);
   }
@@ -263,10 +282,11 @@ void backward_key(const Problem& problem, const Unit& unit, const RowFacts& fact
   const std::int64_t rows = unit.extent.q_length;
   const auto& shape = problem.bias.shape;
   for (std::int64_t r = 0; r < problem.group * rows; ++r) {
-    const Pair pair{unit.b, unit.hkv * problem.group + r / rows, r % rows, j, problem.offset(unit.extent)};
+    const Pair pair{unit.b, unit.hkv * problem.group + r / rows, r % rows,
+                    j,      problem.offset(unit.extent),         unit.extent.k_skipped};
     const Interval keys = problem.allowed(unit.extent, pair.i);
     const Normaliser row{facts.max[r], facts.log_sum[r]};
-    if (j < keys.lo || j >= keys.hi || row.empty()) continue;
+    if (j < keys.lo || j >= keys.hi || row.empty() || !allows(problem, pair)) continue;
     const double* q = facts.q + r * problem.d;
     const double* d_o = facts.d_o + r * problem.dv;
     const Logit logit = logit_of(problem, pair, dot(q, unit.k + j * problem.d, problem.d));
@@ -280,7 +300,7 @@ void backward_key(const Problem& problem, const Unit& unit, const RowFacts& fact
       const std::int64_t b = shape[0] == 1 ? 0 : pair.b;
       const std::int64_t h = shape[1] == 1 ? 0 : pair.hq;
       const std::int64_t i = shape[2] == 1 ? 0 : pair.i;
-      dbias[((b * shape[1] + h) * shape[2] + i) * shape[3] + j] += d_score;
+      dbias[((b * shape[1] + h) * shape[2] + i) * shape[3] + j + unit.extent.k_skipped] += d_score;
     }
   }
 }
@@ -313,19 +333,21 @@ void backward_rows(const Problem& problem, double* workspace, double* dbias, dou
       double* dq = workspace + layout.threads + thread * layout.per_thread;
       const std::int64_t g = task / rows;
       const std::int64_t i = task % rows;
-      const Pair pair{unit.b, first_head + g, i, 0, problem.offset(extent)};
+      const Pair pair{unit.b, first_head + g, i, 0, problem.offset(extent), extent.k_skipped};
       std::fill_n(dq, problem.d, 0.0);
       if (i < extent.q_length) {
         backward_row(problem, unit, facts, g * extent.q_length + i, pair, dq + problem.d + problem.dv, dq);
       }
       write_q(unit.b, first_head + g, extent.q_begin + i, dq);
     });
-    const std::int64_t keys = problem.packed ? extent.k_length : problem.max_k;
-    parallel_for(threads, keys, [&](int thread, std::int64_t j) {
+    const std::int64_t skipped = extent.k_skipped;
+    const std::int64_t keys = problem.packed ? skipped + extent.k_length : problem.max_k;
+    parallel_for(threads, keys, [&](int thread, std::int64_t key) {
+      const std::int64_t j = key - skipped;
       double* dk = workspace + layout.threads + thread * layout.per_thread;
       double* dv = dk + problem.d;
       std::fill_n(dk, problem.d + problem.dv, 0.0);
-      if (j < extent.k_length) backward_key(problem, unit, facts, j, dk, dv, dbias);
+      if (j >= 0 && j < extent.k_length) backward_key(problem, unit, facts, j, dk, dv, dbias);
       write_k(unit.b, unit.hkv, extent.k_begin + j, dk, dv);
     });
     for (std::int64_t r = 0; r < problem.group * extent.q_length && dsinks; ++r) {

@@ -44,6 +44,9 @@ void run_passes(const Problem& problem, const Layout& layout, void* workspace) {
 }
 
 std::string refusal(const Problem& problem, Variant variant) {
+  if (problem.batch_invariant && problem.pass == Pass::forward) {
+    return "batch_invariant: OpenBLAS chooses the order of sums by the sizes of a call";
+  }
   if (problem.max_q > INT_MAX || problem.max_k > INT_MAX) {
     return fmt::format("{} rows and {} keys: BLAS counts in 32 bits, up to {}", problem.max_q, problem.max_k, INT_MAX);
   }

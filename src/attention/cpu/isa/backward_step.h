@@ -171,12 +171,13 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
       delta.add(p * dp);
     }
     store(a.max + v * kLanes, largest);
+    const F32 less_d_lse = delta.value - load(a.lanes->d_lse + v * kLanes);
     store(a.sum + v * kLanes, sum.value);
-    store(a.delta + v * kLanes, delta.value);
+    store(a.delta + v * kLanes, less_d_lse);
     for (int r = first; r < last; ++r) {
       const int at = r * kN + v * kLanes;
       const F32 p = load(a.scores + at);
-      store(a.d_scores + at, p * (load(a.d_scores + at) - delta.value));
+      store(a.d_scores + at, p * (load(a.d_scores + at) - less_d_lse));
       if (options.dropout) store(a.scores + at, drop(at, p));
     }
   }
@@ -200,7 +201,8 @@ void add_to_delta(const BackwardStep& a, int first, int last) {
   }
 }
 
-// In tile rows that the mask touches, sets scores that a lane does not see to `score` and their d_scores to 0.
+// Sets scores that a lane does not see to `score` and their d_scores to 0: those of keys outside of its range, and
+// those that the boolean mask excludes.
 template <class Engine>
 void clear_masked(const BackwardStep& a, const TileRange& range, float score) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
@@ -212,6 +214,13 @@ void clear_masked(const BackwardStep& a, const TileRange& range, float score) {
       store(a.d_scores + at, seen ? load(a.d_scores + at) : F32{});
     }
   });
+  if (!a.options->mask) return;
+  const int end = range.last < a.key_count ? range.last : a.key_count;
+  for_each_mask_vector<Engine>(*a.options, *a.lanes, a.key_begin, range.first, end,
+                               [&](int at, I32 allowed) STROBE_INLINE_LAMBDA {
+                                 store(a.scores + at, allowed ? load(a.scores + at) : broadcast(score));
+                                 store(a.d_scores + at, allowed ? load(a.d_scores + at) : F32{});
+                               });
 }
 
 template <class Engine>
@@ -243,7 +252,7 @@ void backward_step(const BackwardStep& a) {
     return a.far ? add_to_delta<Engine, Far>(a, first, last) : add_to_delta<Engine, Near>(a, first, last);
   }
   if constexpr (kConverts<Engine>) {
-    if (options.bounded() && !options.dropout && !a.p_tile && !a.whole && !a.far) {
+    if (options.bounded() && !options.mask && !options.dropout && !a.p_tile && !a.whole && !a.far) {
       return options.softcap != 0 ? gradient_operands<Engine, true>(a, range)
                                   : gradient_operands<Engine, false>(a, range);
     }

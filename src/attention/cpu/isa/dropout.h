@@ -266,6 +266,7 @@ void draw_words(const ScoreOptions& options, const Lanes& lanes, int key_begin, 
                 std::uint32_t* words) {
   constexpr int kN = Engine::kN;
   static_assert(kStep<Engine> % 2 == 0);
+  key_begin += options.k_skipped;
   for (int v = 0; v < kN / kLanes; ++v) {
     const PhiloxLanes common(options, lanes, v);
 #if defined(__ARM_NEON)

@@ -168,6 +168,7 @@ void accumulate_isolated(const ForwardStep& a, const TileRange& range) {
     const int first = clamp(a.lanes->lo[lane] - a.key_begin, range.first, range.last);
     const int last = clamp(a.lanes->hi[lane] - a.key_begin, range.first, range.last);
     for (int r = first; r < last; ++r) {
+      if (!mask_allows(*a.options, *a.lanes, lane, a.key_begin + r)) continue;
       const float weight = a.scores[r * kN + lane];
       for (int c = 0; c < a.dv; ++c) a.o[c * kN + lane] += weight * element_of(a.v_rows[r], a.dtype, c);
     }
@@ -238,7 +239,7 @@ void forward_step(const ForwardStep& a) {
       for (int v = 0; v < kV; ++v) store(o + at + v * kLanes, load(o + at + v * kLanes) * factor[v]);
     }
   }
-  const bool isolate = a.v_rows && (range.free_first > first || range.free_last < last);
+  const bool isolate = a.v_rows && (options.mask || range.free_first > first || range.free_last < last);
   const auto* weights = reinterpret_cast<const Element*>(a.scores + first * kN);
   if constexpr (kConverts<Engine>) weights = static_cast<const Element*>(a.weights);
 

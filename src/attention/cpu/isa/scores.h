@@ -6,6 +6,7 @@
 #include "attention/cpu/isa/arithmetic.h"
 #include "attention/cpu/isa/bias.h"
 #include "attention/cpu/isa/exp2_rows.h"
+#include "attention/cpu/isa/mask.h"
 #include "attention/cpu/isa/tanh.h"
 #if defined(__AVX512F__)
 #include "attention/cpu/isa/tanh_table.h"
@@ -194,7 +195,8 @@ void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile
 }
 
 // Converts scores q.k in rows [first, last) to logits in options.unit. If `slopes` is not null, it receives the
-// derivative of the cap. Rows past the sequence then hold arbitrary values; the mask is applied later.
+// derivative of the cap. The boolean mask is applied last. Rows past the sequence then hold arbitrary values; the mask
+// of key ranges is applied later.
 template <class Engine>
 void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begin, int key_count, TileRange range,
                    float* tile, float* slopes) {
@@ -225,6 +227,7 @@ void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begi
     const int end = last < key_count ? last : key_count;
     add_bias<Engine>(options, lanes, options.alibi ? broadcast(1.0f) : scale, key_begin, first, end, tile);
   }
+  if (options.mask) mask_scores<Engine>(options, lanes, key_begin, first, last < key_count ? last : key_count, tile);
 }
 
 }  // namespace

@@ -57,11 +57,12 @@ Matrix load_keys(const Head& head, const ConstView& view) {
   return load(head, view, head.kv_head(), head.extent.k_begin, head.keys(), head.call.layout.keys_operand);
 }
 
-// Copies rows of a contiguous fp32 matrix to the caller's tensor. Clears rows from `count` to the end of a padded one.
+// Copies rows of a contiguous fp32 matrix to the caller's tensor, from row `begin` on. Clears rows from `count` to the
+// end of a padded one.
 void store(const Head& head, const View& view, std::int64_t h, std::int64_t begin, std::int64_t count,
            const float* from) {
   const std::int64_t cols = view.shape[3];
-  const std::int64_t written = head.problem().packed ? count : view.shape[2];
+  const std::int64_t written = head.problem().packed ? count : view.shape[2] - begin;
   const Rows rows = head.problem().rows(view, head.b, h, begin);
   for_rows(head.problem().threads, written, cols, [&](int, std::int64_t i) {
     char* to = const_cast<char*>(rows[i]);
@@ -108,6 +109,9 @@ void add_columns(const Head& head, const ScoreMatrix& scores, const Matrix& b, f
 void store_group(const Head& head, const View& view, const float* sum) {
   if (head.member() + 1 < head.problem().group) return;
   store(head, view, head.kv_head(), head.extent.k_begin, head.keys(), sum);
+  const Rows skipped = head.problem().rows(view, head.b, head.kv_head(), head.extent.k_begin - head.extent.k_skipped);
+  const std::size_t bytes = static_cast<std::size_t>(view.shape[3]) * size_of(view.dtype);
+  for (std::int64_t j = 0; j < head.extent.k_skipped; ++j) std::fill_n(const_cast<char*>(skipped[j]), bytes, char{0});
 }
 
 void probabilities_of(const Call& call, HeadRange heads) {

@@ -21,17 +21,22 @@ void apply_options(const Head& head, std::int64_t i, Interval keys, float* row, 
     round_row(problem.dtype, row, n);
   }
   if (problem.alibi_slopes) {
-    const float slope = problem.alibi_slopes[head.hq];
+    const float slope = problem.slope(head.b, head.hq);
     const std::int64_t diagonal = i + problem.offset(head.extent) - keys.lo;
     for (std::int64_t j = 0; j < n; ++j) row[j] -= slope * static_cast<float>(std::abs(diagonal - j));
     round_row(problem.dtype, row, n);
   }
   if (problem.has_bias) {
     const auto& stride = problem.bias.stride;
-    const std::int64_t at = head.b * stride[0] + head.hq * stride[1] + i * stride[2] + keys.lo;
+    const std::int64_t at = head.b * stride[0] + head.hq * stride[1] + i * stride[2] + keys.lo + head.extent.k_skipped;
     const auto bytes = static_cast<std::int64_t>(size_of(problem.bias.dtype));
     add_bias(problem.bias.dtype, static_cast<const char*>(problem.bias.data) + at * bytes, n, row);
     round_row(problem.dtype, row, n);
+  }
+  if (problem.has_mask) {
+    const std::int64_t stride = problem.mask.stride[3];
+    const unsigned char* const mask = problem.mask_row(head.extent, head.b, head.hq, i) + keys.lo * stride;
+    for (std::int64_t j = 0; j < n; ++j) row[j] = mask[j * stride] != 0 ? row[j] : -kInfinity;
   }
 }
 
@@ -55,7 +60,8 @@ void add_dbias(const Head& head) {
   const Problem& problem = head.problem();
   constexpr std::int64_t kColumns = 512;
   const auto& stride = problem.dbias.stride;
-  float* dbias = static_cast<float*>(problem.dbias.data) + head.b * stride[0] + head.hq * stride[1];
+  float* dbias =
+      static_cast<float*>(problem.dbias.data) + head.b * stride[0] + head.hq * stride[1] + head.extent.k_skipped;
   const ScoreMatrix d_scores = head.d_scores();
   // Each task owns some columns, since all rows may share one row of the bias.
   parallel_for(problem.threads, ceil_div(head.keys(), kColumns), [&](int, std::int64_t task) {
@@ -77,7 +83,6 @@ void softmax(const Head& head) {
   const ScoreMatrix scores = head.scores(), probabilities = head.probabilities(), tanh = head.tanh();
   const bool keeps_tanh = head.call.backward() && problem.softcap != 0;
   const float* sink = problem.sinks ? problem.sinks + head.hq : nullptr;
-  float* lse = problem.lse ? problem.lse + problem.lse_index(head.b, head.hq, head.extent.q_begin, 0) : nullptr;
   for_rows(problem.threads, head.rows(), head.keys(), [&](int thread, std::int64_t i) {
     const Interval keys = head.allowed(i);
     float* row = probabilities.open(i, head.strip(thread));
@@ -85,17 +90,20 @@ void softmax(const Head& head) {
     scores.copy(i, keys.lo, keys.hi, row + keys.lo);
     clear_masked(head, keys, row);
     apply_options(head, i, keys, row + keys.lo, tanh_row);
-    const Softmax result = softmax_row(row + keys.lo, keys.hi - keys.lo, sink);
+    const bool has_keys = problem.allows_any(head.extent, head.b, head.hq, i, keys);
+    const Softmax result = softmax_row(row + keys.lo, keys.hi - keys.lo, has_keys ? sink : nullptr);
     probabilities.store(i, row);
     if (keeps_tanh) tanh.store(i, tanh_row - keys.lo, keys.lo, keys.hi);
     if (head.call.backward()) {
       head.sinks()[i] = result.sink;
-    } else if (lse) {
-      lse[i] = result.lse;
+    } else if (problem.lse) {
+      problem.lse[problem.lse_index(head.b, head.hq, head.extent.q_begin, i)] = result.lse;
     }
   });
-  if (!lse || head.call.backward() || problem.packed) return;
-  std::fill(lse + head.rows(), lse + problem.max_q, -kInfinity);
+  if (!problem.lse || head.call.backward() || problem.packed) return;
+  for (std::int64_t i = head.rows(); i < problem.max_q; ++i) {
+    problem.lse[problem.lse_index(head.b, head.hq, 0, i)] = -kInfinity;
+  }
 }
 
 void dropout(const Head& head) {
@@ -108,7 +116,9 @@ void dropout(const Head& head) {
     const float* from = probabilities.read(i, head.strip(thread));
     float* to = dropped.open(i, head.strip(thread));
     for (std::int64_t j = keys.lo; j < keys.hi; ++j) {
-      to[j] = dropout_keeps(problem.dropout.seed, threshold, head.b, head.hq, i, j) ? from[j] * factor : 0.0f;
+      to[j] = dropout_keeps(problem.dropout.seed, threshold, head.b, head.hq, i, j + head.extent.k_skipped)
+                  ? from[j] * factor
+                  : 0.0f;
     }
     clear_masked(head, keys, to);
     dropped.store(i, to);
@@ -134,7 +144,10 @@ void softmax_gradient(const Head& head) {
       round_row(problem.dtype, row, n);
     }
     const float* p = probabilities.read(i, buffer) + keys.lo;
-    const float delta = dot_of(p, row, n);
+    float delta = dot_of(p, row, n);
+    if (problem.d_lse && problem.allows_any(head.extent, head.b, head.hq, i, keys)) {
+      delta -= problem.d_lse_of(head.b, head.hq, head.extent.q_begin, i);
+    }
     for (std::int64_t j = 0; j < n; ++j) row[j] = p[j] * (row[j] - delta);
     head.sinks()[i] *= -delta;
     if (!problem.dbias) {
