@@ -79,6 +79,22 @@ strobe_const_view bias_of(const OptionalArray& array) {
   return view;
 }
 
+// A boolean mask of up to four dimensions; missing leading ones have size 1.
+strobe_mask_view mask_of(const OptionalArray& array) {
+  strobe_mask_view view{};
+  if (!array) return view;
+  check_host("mask", *array);
+  if (array->dtype() != nb::dtype<bool>()) throw nb::type_error("attention: mask is not boolean");
+  if (array->ndim() > 4) throw nb::value_error("attention: mask has more than 4 dimensions");
+  view.data = array->data();
+  const std::size_t missing = 4 - array->ndim();
+  for (std::size_t i = 0; i < 4; ++i) {
+    view.shape[i] = i < missing ? 1 : static_cast<std::int64_t>(array->shape(i - missing));
+    view.stride[i] = i < missing ? 0 : array->stride(i - missing);
+  }
+  return view;
+}
+
 const float* floats_of(const char* name, const OptionalArray& array, std::int64_t heads) {
   if (!array) return nullptr;
   check_host(name, *array);
@@ -107,17 +123,18 @@ strobe_index_view indices_of(const char* name, const OptionalArray& array) {
 class Call {
  public:
   Call(const Array& q, const Array& k, const Array& v, int layout_index, const OptionalArray& bias,
-       const OptionalArray& sinks, const OptionalArray& alibi_slopes, const OptionalArray& lengths_q,
-       const OptionalArray& lengths_k, const OptionalArray& cu_seqlens_q, const OptionalArray& cu_seqlens_k,
-       double scale, double softcap, double dropout_p, std::uint64_t seed, bool causal, int align,
-       std::int64_t window_left, std::int64_t window_right, std::int64_t max_seqlen_q, std::int64_t max_seqlen_k,
-       std::string kernel_name)
+       const OptionalArray& mask, const OptionalArray& sinks, const OptionalArray& alibi_slopes,
+       const OptionalArray& lengths_q, const OptionalArray& lengths_k, const OptionalArray& cu_seqlens_q,
+       const OptionalArray& cu_seqlens_k, double scale, double softcap, double dropout_p, std::uint64_t seed,
+       bool causal, int align, std::int64_t window_left, std::int64_t window_right, std::int64_t max_seqlen_q,
+       std::int64_t max_seqlen_k, std::string kernel_name)
       : layout(static_cast<Layout>(layout_index)), kernel(std::move(kernel_name)) {
     const strobe_const_view q_view = view_of("q", q, layout);
     attention = attention_of({.q = q_view,
                               .k = view_of("k", k, layout),
                               .v = view_of("v", v, layout),
                               .bias = bias_of(bias),
+                              .mask = mask_of(mask),
                               .sinks = floats_of("sinks", sinks, q_view.shape[1]),
                               .alibi_slopes = floats_of("alibi_slopes", alibi_slopes, q_view.shape[1]),
                               .lengths_q = indices_of("lengths_q", lengths_q),
@@ -205,7 +222,8 @@ nb::object forward(const Call& call, bool return_lse, bool numpy) {
   o.data = o_memory.get();
   Memory lse;
   if (return_lse) lse = new_memory(o.shape[0] * o.shape[1] * o.shape[2], 4);
-  const strobe_forward_outputs outputs = {.size = sizeof outputs, .o = o, .lse = static_cast<float*>(lse.get())};
+  const strobe_forward_outputs outputs = {
+      .size = sizeof outputs, .o = o, .lse = static_cast<float*>(lse.get()), .lse_stride = {}};
   {
     const nb::gil_scoped_release released;
     check(strobe_forward(&attention, &outputs, &call.execution));
@@ -262,12 +280,12 @@ NB_MODULE(_core, module) {
   using MaybeArray = const OptionalArray&;
   nb::class_<Call>(module, "Call")
       .def(nb::init<const Array&, const Array&, const Array&, int, MaybeArray, MaybeArray, MaybeArray, MaybeArray,
-                    MaybeArray, MaybeArray, MaybeArray, double, double, double, std::uint64_t, bool, int, std::int64_t,
-                    std::int64_t, std::int64_t, std::int64_t, std::string>(),
-           "q"_a.noconvert(), "k"_a.noconvert(), "v"_a.noconvert(), "layout"_a, "bias"_a.none(), "sinks"_a.none(),
-           "alibi_slopes"_a.none(), "lengths_q"_a.none(), "lengths_k"_a.none(), "cu_seqlens_q"_a.none(),
-           "cu_seqlens_k"_a.none(), "scale"_a, "softcap"_a, "dropout_p"_a, "seed"_a, "causal"_a, "align"_a,
-           "window_left"_a, "window_right"_a, "max_seqlen_q"_a, "max_seqlen_k"_a, "kernel"_a)
+                    MaybeArray, MaybeArray, MaybeArray, MaybeArray, double, double, double, std::uint64_t, bool, int,
+                    std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::string>(),
+           "q"_a.noconvert(), "k"_a.noconvert(), "v"_a.noconvert(), "layout"_a, "bias"_a.none(), "mask"_a.none(),
+           "sinks"_a.none(), "alibi_slopes"_a.none(), "lengths_q"_a.none(), "lengths_k"_a.none(),
+           "cu_seqlens_q"_a.none(), "cu_seqlens_k"_a.none(), "scale"_a, "softcap"_a, "dropout_p"_a, "seed"_a,
+           "causal"_a, "align"_a, "window_left"_a, "window_right"_a, "max_seqlen_q"_a, "max_seqlen_k"_a, "kernel"_a)
       .def("forward", &forward, "return_lse"_a, "numpy"_a)
       .def("explain", &explain, "pass_index"_a);
   module.def("version", &strobe_version);

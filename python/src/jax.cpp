@@ -106,7 +106,7 @@ ffi::Error forward(const Given& given, const Place& place, ffi::AnyBuffer o, ffi
     const strobe_attention attention = given.attention();
     const strobe_execution execution = place.execution(attention, STROBE_PASS_FORWARD);
     const strobe_forward_outputs outputs = {
-        .size = sizeof outputs, .o = view_of(o), .lse = static_cast<float*>(lse.untyped_data())};
+        .size = sizeof outputs, .o = view_of(o), .lse = static_cast<float*>(lse.untyped_data()), .lse_stride = {}};
     check(strobe_forward(&attention, &outputs, &execution));
     return ffi::Error::Success();
   } catch (const Refusal& refusal) {
@@ -126,7 +126,10 @@ ffi::Error backward(const Given& given, const Place& place, ffi::AnyBuffer d_o, 
     const strobe_backward_inputs inputs = {.size = sizeof inputs,
                                            .o = input(view_of(o)),
                                            .lse = static_cast<const float*>(lse.untyped_data()),
-                                           .d_o = input(view_of(d_o))};
+                                           .d_o = input(view_of(d_o)),
+                                           .lse_stride = {},
+                                           .d_lse = nullptr,
+                                           .d_lse_stride = {}};
     const strobe_gradients gradients = {.size = sizeof gradients,
                                         .dq = view_of(to.dq),
                                         .dk = view_of(to.dk),

@@ -15,8 +15,11 @@ namespace strobe_python {
 struct Inputs {
   strobe_const_view q{}, k{}, v{};
   strobe_const_view bias{};
+  strobe_mask_view mask{};
   const float* sinks = nullptr;
   const float* alibi_slopes = nullptr;
+  std::int64_t alibi_batch_stride = 0;  // 0: slopes [Hq], else [B, Hq]
+  strobe_index_view first_keys{};
   strobe_index_view lengths_q{}, lengths_k{}, cu_seqlens_q{}, cu_seqlens_k{};
 };
 
@@ -52,6 +55,9 @@ inline strobe_attention attention_of(const Inputs& inputs, const Options& option
   attention.k = inputs.k;
   attention.v = inputs.v;
   attention.bias = inputs.bias;
+  attention.mask = inputs.mask;
+  attention.alibi_batch_stride = inputs.alibi_batch_stride;
+  attention.first_keys = inputs.first_keys;
   attention.sinks = inputs.sinks;
   attention.alibi_slopes = inputs.alibi_slopes;
   attention.lengths_q = inputs.lengths_q;

@@ -2,6 +2,7 @@
 // checks ranks and dtypes first. Kernels are boxed: a stack of 64-bit values in, tensors out.
 #include "torch_api.h"
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -71,6 +72,17 @@ View view_of(const Tensor& tensor) {
     view.stride[i] = strides[i];
   }
   if (view.shape[3] == 1) view.stride[3] = 1;
+  return view;
+}
+
+strobe_mask_view mask_of(const Tensor& tensor) {
+  strobe_mask_view view{};
+  if (!tensor) return view;
+  if (tensor.ask(TorchApi::get().dim) != 4) throw Refusal(STROBE_INVALID_ARGUMENT, "attention: mask is not 4-D");
+  view.data = tensor.data();
+  const std::int64_t* const strides = tensor.ask(TorchApi::get().strides);
+  std::copy_n(tensor.sizes(), 4, view.shape);
+  std::copy_n(strides, 4, view.stride);
   return view;
 }
 
@@ -149,7 +161,7 @@ class Stack {
 
 // Arguments that both operators share; kOptions of register_operators() is their schema.
 struct Arguments {
-  Tensor q, k, v, bias, sinks, alibi_slopes, lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k, seed;
+  Tensor q, k, v, bias, mask, sinks, alibi_slopes, lengths_q, lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k, seed;
   Options options;
   std::string kernel;
   bool deterministic;
@@ -158,7 +170,8 @@ struct Arguments {
     q = stack.tensor();
     k = stack.tensor();
     v = stack.tensor();
-    for (Tensor* one : {&bias, &sinks, &alibi_slopes, &lengths_q, &lengths_k, &cu_seqlens_q, &cu_seqlens_k, &seed}) {
+    for (Tensor* one : {&bias, &mask, &sinks, &alibi_slopes, &lengths_q, &lengths_k, &first_keys, &cu_seqlens_q,
+                        &cu_seqlens_k, &seed}) {
       *one = stack.optional_tensor();
     }
   }
@@ -181,8 +194,13 @@ struct Arguments {
                          .k = view_of<strobe_const_view>(k),
                          .v = view_of<strobe_const_view>(v),
                          .bias = view_of<strobe_const_view>(bias),
+                         .mask = mask_of(mask),
                          .sinks = floats_of(sinks),
                          .alibi_slopes = floats_of(alibi_slopes),
+                         .alibi_batch_stride = alibi_slopes && alibi_slopes.ask(TorchApi::get().dim) == 2
+                                                   ? alibi_slopes.ask(TorchApi::get().strides)[0]
+                                                   : 0,
+                         .first_keys = indices_of(first_keys),
                          .lengths_q = indices_of(lengths_q),
                          .lengths_k = indices_of(lengths_k),
                          .cu_seqlens_q = indices_of(cu_seqlens_q),
@@ -240,7 +258,7 @@ void forward_kernel(StableIValue* stack) {
   Tensor lse = new_floats(place_of(arguments.q), {attention.q.shape[0], attention.q.shape[1], attention.q.shape[2]});
   const Run run(arguments, attention, STROBE_PASS_FORWARD);
   const strobe_forward_outputs outputs = {
-      .size = sizeof outputs, .o = view_of<strobe_view>(o), .lse = static_cast<float*>(lse.data())};
+      .size = sizeof outputs, .o = view_of<strobe_view>(o), .lse = static_cast<float*>(lse.data()), .lse_stride = {}};
   check(strobe_forward(&attention, &outputs, &run.execution));
   stack[0] = returned(std::move(o));
   stack[1] = returned(std::move(lse));
@@ -248,7 +266,7 @@ void forward_kernel(StableIValue* stack) {
 
 void backward_kernel(StableIValue* stack) {
   Stack in(stack);
-  const Tensor d_o = in.tensor(), o = in.tensor(), lse = in.tensor();
+  const Tensor d_o = in.tensor(), o = in.tensor(), lse = in.tensor(), d_lse = in.optional_tensor();
   Arguments arguments;
   arguments.read_tensors(in);
   arguments.read_options(in);
@@ -265,7 +283,10 @@ void backward_kernel(StableIValue* stack) {
   const strobe_backward_inputs inputs = {.size = sizeof inputs,
                                          .o = view_of<strobe_const_view>(o),
                                          .lse = floats_of(lse),
-                                         .d_o = view_of<strobe_const_view>(d_o)};
+                                         .d_o = view_of<strobe_const_view>(d_o),
+                                         .lse_stride = {},
+                                         .d_lse = floats_of(d_lse),
+                                         .d_lse_stride = {}};
   const strobe_gradients gradients = {.size = sizeof gradients,
                                       .dq = view_of<strobe_view>(dq),
                                       .dk = view_of<strobe_view>(dk),
@@ -300,15 +321,16 @@ void register_operators() {
   const auto implement = find_cpu<Status(Handle, const char*, BoxedKernel, std::uint64_t)>("torch_library_impl");
   constexpr std::uint64_t kVersion = 0x020a000000000000;  // LibTorch 2.10
   const std::string tensors =
-      "Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? sinks, Tensor? alibi_slopes, Tensor? lengths_q, "
-      "Tensor? lengths_k, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, Tensor? seed";
+      "Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? mask, Tensor? sinks, Tensor? alibi_slopes, "
+      "Tensor? lengths_q, Tensor? lengths_k, Tensor? first_keys, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, Tensor? "
+      "seed";
   const std::string options =
       "float scale, float softcap, float dropout_p, int causal, int align, int window_left, int window_right, "
       "int max_seqlen_q, int max_seqlen_k, str kernel, bool deterministic";
   Handle library = nullptr;
   check_torch(fragment("strobe", "strobe", 0, &library));
   check_torch(define(library, ("forward(" + tensors + ", " + options + ") -> (Tensor, Tensor)").c_str()));
-  check_torch(define(library, ("backward(Tensor d_o, Tensor o, Tensor lse, " + tensors + ", " + options +
+  check_torch(define(library, ("backward(Tensor d_o, Tensor o, Tensor lse, Tensor? d_lse, " + tensors + ", " + options +
                                ", bool wants_bias, bool wants_sinks) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
                                   .c_str()));
   for (const char* key : {"CPU", "CUDA"}) {
