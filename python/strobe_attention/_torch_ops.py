@@ -163,8 +163,14 @@ def _gradients(backward, saved, options, wants, d_o, d_lse):
     return tuple(gradients)
 
 
+def _no_jvp(ctx, *tangents):
+    raise NotImplementedError("attention: no forward-mode derivative; valid: backward")
+
+
 class Attention(torch.autograd.Function):
     """(o, lse) of the tensors, the options and whether LSE is used."""
+
+    jvp = staticmethod(_no_jvp)
 
     @staticmethod
     def forward(ctx, *args):
@@ -206,6 +212,7 @@ class FunctionalAttention(torch.autograd.Function):
     """As Attention, for torch.func: its contexts need setup_context()."""
 
     generate_vmap_rule = True
+    jvp = staticmethod(_no_jvp)
 
     @staticmethod
     def forward(*args):

@@ -131,6 +131,15 @@ def _check(query, key, value):
             raise TypeError(f"attention: {name} is {one.dtype}; valid: float32, float16, bfloat16")
         if one.dtype != query.dtype:
             raise TypeError(f"attention: {name} is {one.dtype} but query is {query.dtype}")
+    for name, one in (("key", key), ("value", value)):
+        if one.ndim == 4 and one.shape[0] != query.shape[0]:
+            raise ValueError(f"attention: {name} has batch {one.shape[0]} but query has {query.shape[0]}")
+    if key.shape[-1] != query.shape[-1]:
+        raise ValueError(f"attention: key has head_dim {key.shape[-1]} but query has {query.shape[-1]}")
+    if key.shape[:-1] != value.shape[:-1]:
+        raise ValueError(f"attention: key is {key.shape} but value is {value.shape}")
+    if query.shape[-2] % key.shape[-2] != 0:
+        raise ValueError(f"attention: {query.shape[-2]} query heads are no multiple of {key.shape[-2]} KV heads")
 
 
 def _window_of(window):
