@@ -44,8 +44,8 @@ struct Twin {
     attention.q = c_input(s.attention.q);
     attention.k = c_input(s.attention.k);
     attention.v = c_input(s.attention.v);
-    outputs = {sizeof outputs, c_output(s.outputs.o), s.outputs.lse};
-    inputs = {sizeof inputs, c_input(s.inputs.o), s.inputs.lse, c_input(s.inputs.d_o)};
+    outputs = {sizeof outputs, c_output(s.outputs.o), s.outputs.lse, {}};
+    inputs = {sizeof inputs, c_input(s.inputs.o), s.inputs.lse, c_input(s.inputs.d_o), {}, nullptr, {}};
     gradients = {sizeof gradients,         c_output(s.gradients.dq),    c_output(s.gradients.dk),
                  c_output(s.gradients.dv), c_output(s.gradients.dbias), s.gradients.dsinks};
   }
@@ -130,6 +130,59 @@ TEST(CApi, AllOptionsReachTheKernels) {
     EXPECT_NE(std::memcmp(before.data(), expected.data(), expected.size() * sizeof(float)), 0) << kernel;
     std::memcpy(cpp.memory.data(), before.data(), before.size() * sizeof(float));
   }
+}
+
+// Sets every field at the end of its struct: both passes give the same bits as the C++ API.
+TEST(CApi, LaterFieldsReachTheKernels) {
+  SmallProblem cpp;
+  for (std::size_t i = 0; i < cpp.memory.size(); ++i) cpp.memory[i] = static_cast<float>((i * 37) % 101) / 64 - 0.75f;
+  static const unsigned char mask[15] = {1, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 0, 1, 1};
+  static const std::int32_t first_keys[2] = {0, 2};
+  static const std::uint64_t seed = 99;
+  cpp.attention.mask = view_mask(mask, {1, 1, 3, 5});
+  cpp.attention.alignment = Alignment::bottom_right;
+  cpp.attention.alibi_slopes = cpp.array(9);
+  cpp.attention.alibi_batch_stride = 5;
+  cpp.attention.first_keys = view_index(first_keys, 2);
+  cpp.attention.dropout = {.p = 0.25f, .seed = 0, .seed_data = &seed};
+  cpp.outputs.lse = cpp.array(30);
+  cpp.outputs.lse_stride = {15, 1, 5};
+  cpp.inputs.lse = cpp.outputs.lse;
+  cpp.inputs.lse_stride = cpp.outputs.lse_stride;
+  cpp.inputs.d_lse = cpp.array(24);
+  cpp.inputs.d_lse_stride = {12, 1, 4};
+
+  Twin c(cpp);
+  c.attention.mask = {mask, {1, 1, 3, 5}, {15, 15, 5, 1}};
+  c.attention.alignment = STROBE_BOTTOM_RIGHT;
+  c.attention.alibi_slopes = cpp.attention.alibi_slopes;
+  c.attention.alibi_batch_stride = 5;
+  c.attention.first_keys = {first_keys, 32, 2};
+  c.attention.dropout_p = 0.25f;
+  c.attention.dropout_seed_data = &seed;
+  std::copy_n(cpp.outputs.lse_stride.begin(), 3, c.outputs.lse_stride);
+  std::copy_n(cpp.inputs.lse_stride.begin(), 3, c.inputs.lse_stride);
+  c.inputs.d_lse = cpp.inputs.d_lse;
+  std::copy_n(cpp.inputs.d_lse_stride.begin(), 3, c.inputs.d_lse_stride);
+
+  for (const char* kernel : {"flash2", "frugal", "standard", "reference"}) {
+    const std::vector<float> before = cpp.memory;
+    cpp.execution = {.kernel = kernel, .threads = 2};
+    cpp.forward();
+    cpp.backward();
+    const std::vector<float> expected = cpp.memory;
+    const auto bytes = before.size() * sizeof(float);
+    std::memcpy(cpp.memory.data(), before.data(), bytes);
+    c.execution.kernel = kernel;
+    ASSERT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_OK) << last_error();
+    ASSERT_EQ(strobe_backward(&c.attention, &c.inputs, &c.gradients, &c.execution), STROBE_OK) << last_error();
+    EXPECT_EQ(std::memcmp(cpp.memory.data(), expected.data(), bytes), 0) << kernel;
+    std::memcpy(cpp.memory.data(), before.data(), bytes);
+  }
+  c.execution.kernel = "standard";
+  c.execution.batch_invariant = 1;
+  EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_UNSUPPORTED);
+  EXPECT_NE(last_error().find("batch_invariant"), std::string::npos) << last_error();
 }
 
 TEST(CApi, PackedSequencesAndDefaultExecution) {
@@ -246,7 +299,7 @@ TEST(CApi, StructsMayGrow) {
   c.attention.size = 8;
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
   EXPECT_NE(last_error().find("strobe_attention has size 8"), std::string::npos) << last_error();
-  c.attention.size = sizeof(strobe_attention) - 1;  // smaller than in version 1, the first
+  c.attention.size = offsetof(strobe_attention, mask) - 1;  // smaller than in version 1, the first
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);
   c.attention.size = 0;  // never initialized
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, nullptr), STROBE_INVALID_ARGUMENT);

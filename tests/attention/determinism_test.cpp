@@ -30,6 +30,7 @@ std::vector<Case> shapes() {
       case_from("b3 h4/2 s60x470 d16 bias=1hqk seed=17"),         // dbias sums over the batch, head by head
       case_from("b3 h2 s60x470 d16 bias=b11k seed=18"),           // over the heads, sequence by sequence
       case_from("b2 h3 s100x300 d48/80 causal=top_left window=40:-1 softcap=5 alibi dropout=0.2 seed=15"),
+      case_from("b2 h4/2 s150x400 d32 mask=b1qk first_keys=30,170 alibi alibi_batch align=top_left d_lse seed=21"),
       case_from("b4 h2/1 s200x290 d64 packed lengths_q=200,0,3,77 lengths_k=290,31,0,128 seed=16"),
   };
 }

@@ -41,12 +41,14 @@ Results plain_definition(const Data& data) {
       for (std::int64_t e = 0; e < c.d; ++e) s += double{data.q.at(b, h, i, e)} * data.k.at(b, hkv, j, e);
       s *= scale;
       if (c.softcap != 0) s = c.softcap * std::tanh(s / c.softcap);
-      if (c.alibi) s -= data.alibi_slopes[static_cast<std::size_t>(h)] * std::abs(static_cast<double>(i + offset - j));
+      const auto slope = static_cast<std::size_t>((c.alibi_batch ? b * c.heads_q : 0) + h);
+      if (c.alibi) s -= data.alibi_slopes[slope] * std::abs(static_cast<double>(i + offset - j));
       if (c.bias) {
         s += data.bias.at(c.bias_shape.batch ? b : 0, c.bias_shape.heads ? h : 0, c.bias_shape.rows ? i : 0, j);
       }
       const bool seen = (!c.causal || j <= i + offset) && (c.window.left < 0 || j >= i + offset - c.window.left) &&
-                        (c.window.right < 0 || j <= i + offset + c.window.right);
+                        (c.window.right < 0 || j <= i + offset + c.window.right) && j >= c.first_key(b) &&
+                        data.mask_allows(b, h, i, j);
       if (seen) sum += exps[static_cast<std::size_t>(j)] = std::exp(s);
     }
     if (c.sinks && sum > 0) sum += std::exp(static_cast<double>(data.sinks[static_cast<std::size_t>(h)]));
@@ -54,7 +56,7 @@ Results plain_definition(const Data& data) {
     for (std::int64_t e = 0; e < c.dv; ++e) {
       double o = 0;
       for (std::int64_t j = 0; j < c.length_k(b) && sum > 0; ++j) {
-        const bool kept = dropout_keeps(data.attention().dropout.seed, dropout_threshold(c.dropout), b, h, i, j);
+        const bool kept = dropout_keeps(data.dropout_seed, dropout_threshold(c.dropout), b, h, i, j);
         const double weight = exps[static_cast<std::size_t>(j)] / sum;
         if (weight > 0 && kept) o += weight / (1 - static_cast<double>(c.dropout)) * data.v.at(b, hkv, j, e);
       }
@@ -76,6 +78,10 @@ TEST(Oracle, FollowsThePlainDefinition) {
       case_from("b2 h2 s4x6 bias=b1qk"),
       case_from("b2 h2/1 s4x6 sinks dropout=0.3"),
       case_from("b3 s6x7 causal=bottom_right lengths_q=6,2,0 lengths_k=3,7,4"),
+      case_from("b2 h2 s5x6 mask=bhqk sinks"),
+      case_from("b2 h2 s5x6 mask=11qk mask_transposed causal=bottom_right dropout=0.3 seed_data"),
+      case_from("b2 h2 s5x6 first_keys=2,5 causal=bottom_right alibi alibi_batch bias=bhqk dropout=0.2"),
+      case_from("b2 h2 s5x6 first_keys=2,1 causal=top_left window=2:-1 mask=b11k"),
       case_from("b2 h2/1 s7x9 causal=bottom_right window=4:-1 softcap=2 alibi bias=1hqk sinks dropout=0.25"),
   };
   for (const Case& c : cases) {

@@ -86,7 +86,7 @@ TEST_P(GpuGrid, Exact) {
   RecordProperty("cases", static_cast<int>(cases.size()));
   if (cases.empty()) GTEST_SKIP() << "no case of this shard is selected";
   const auto failures = over_lanes(static_cast<std::int64_t>(cases.size()), [&](GpuLane& lane, std::int64_t index) {
-    return examine(grid_case(cases[static_cast<std::size_t>(index)]), lane);
+    return examine(grid_case(cases[static_cast<std::size_t>(index)]).for_gpu(), lane);
   });
   for (const std::string& failure : failures) ADD_FAILURE() << failure;
 }

@@ -87,6 +87,7 @@ TEST(GridCoverage, CasesAreTheirText) {
     ASSERT_EQ(text_of(again), text_of(c));
     ASSERT_EQ(features(again), features(c)) << text_of(c);
     ASSERT_EQ(again.lengths_q, c.lengths_q);
+    ASSERT_EQ(again.first_keys, c.first_keys);
     ASSERT_EQ(again.scale, c.scale);
   }
   EXPECT_EQ(text_of(case_from("h2 d{}/4 {} sinks={}", 3, name_of(DType::bf16), false)), "b1 h2 s1 d3/4 bf16 seed=1");
@@ -109,12 +110,31 @@ TEST(GridCoverage, EveryFeatureValueOccurs) {
 // Every pair of options, and of options and dtypes, occurs: pairs may share code in a kernel.
 TEST(GridCoverage, OptionsMeetInPairs) {
   constexpr int kAtLeast = 4;
-  const std::set<std::string> options = {
-      "dtype=fp32",    "dtype=fp16",         "dtype=bf16",       "causal=bottom_right", "causal=top_left",
-      "window=left",   "window=left+causal", "softcap=on",       "alibi=top_left",      "alibi=bottom_right",
-      "sinks=on",      "dropout=0.5",        "lengths=both",     "lengths=packed",      "group=2",
-      "group=4",       "bias=[B,H,Sq,Sk]",   "bias=[1,H,Sq,Sk]", "scale=negative",      "layout_do=expanded_all",
-      "blocks=several"};
+  const std::set<std::string> options = {"dtype=fp32",
+                                         "dtype=fp16",
+                                         "dtype=bf16",
+                                         "causal=bottom_right",
+                                         "causal=top_left",
+                                         "window=left",
+                                         "window=left+causal",
+                                         "softcap=on",
+                                         "alibi=top_left",
+                                         "alibi=bottom_right",
+                                         "sinks=on",
+                                         "dropout=0.5",
+                                         "lengths=both",
+                                         "lengths=packed",
+                                         "group=2",
+                                         "group=4",
+                                         "bias=[B,H,Sq,Sk]",
+                                         "bias=[1,H,Sq,Sk]",
+                                         "scale=negative",
+                                         "layout_do=expanded_all",
+                                         "blocks=several",
+                                         "mask=[B,H,Sq,Sk]",
+                                         "mask=[B,1,1,Sk]",
+                                         "d_lse=on",
+                                         "first_keys=yes"};
   std::map<std::pair<std::string, std::string>, int> counts;
   for (std::int64_t index = 0; index < kGridSize; ++index) {
     auto list = features(grid_case(index));
@@ -130,7 +150,10 @@ TEST(GridCoverage, OptionsMeetInPairs) {
   for (const auto& a : options) {
     for (const auto& b : options) {
       if (exclude(a, b) || exclude(b, a)) continue;
-      const int least = axis(a) == "bias" || axis(b) == "bias" ? 1 : kAtLeast;
+      const auto is_rare = [&](const std::string& feature) {
+        return axis(feature) == "bias" || axis(feature) == "mask";
+      };
+      const int least = is_rare(a) || is_rare(b) ? 1 : kAtLeast;
       EXPECT_GE((counts[{a, b}]), least) << a << " with " << b;
     }
   }

@@ -27,6 +27,9 @@ std::vector<Case> masked_cases(DType dtype) {
                 name_of(dtype)),
       case_from("h2/1 s30 d8 {} causal softcap=4 alibi bias=1hqk seed=206", name_of(dtype)),
       case_from("h2/1 s40x600 d16 {} align=bottom_right window=20:20 seed=207", name_of(dtype)),
+      case_from("b2 h2 s30x40 d12/20 {} mask=bhqk seed=208", name_of(dtype)),
+      case_from("h2/1 s40x450 d16 {} mask=11qk mask_transposed softcap=4 d_lse seed=209", name_of(dtype)),
+      case_from("b2 h2 s30x25 d8 {} first_keys=0,8 causal=top_left mask=1h1k seed=210", name_of(dtype)),
   };
 }
 

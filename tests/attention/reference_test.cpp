@@ -34,7 +34,7 @@ struct Exact {
 
 Problem problem_of(const Data& data, int threads) {
   Problem problem = validate_query(data.attention(), Pass::forward, {.threads = threads});
-  problem.d_o = data.d_o.view;
+  data.complete(problem);
   return problem;
 }
 
@@ -61,7 +61,7 @@ Exact run(const Data& data, int threads = 1) {
   return out;
 }
 
-// Sum of O * dO over the rows that exist: the loss of the gradients.
+// Sum of O * dO, and of LSE * its gradient, over the rows that exist: the loss of the gradients.
 double loss(const Data& data) {
   Exact out;
   run_forward(data, out);
@@ -70,13 +70,18 @@ double loss(const Data& data) {
   for (std::size_t i = 0; i < d_o.size(); ++i) {
     if (!std::isnan(d_o[i])) sum += out.o[i] * d_o[i];  // NaN marks rows past a length
   }
+  if (!data.c.d_lse) return sum;
+  const std::vector<double> d_lse = data.d_lse.gather();
+  for (std::size_t i = 0; i < d_lse.size(); ++i) {
+    if (!std::isnan(d_lse[i]) && std::isfinite(out.lse[i])) sum += out.lse[i] * d_lse[i];
+  }
   return sum;
 }
 
 // Rounds to multiples of 1/32: steps of 2^-8 from there are exact in float.
 void coarsen(Data& data) {
   const auto snap = [](float value) { return std::round(value * 32) / 32; };
-  for (Tensor* tensor : {&data.q, &data.k, &data.v, &data.d_o, &data.bias}) {
+  for (Tensor* tensor : {&data.q, &data.k, &data.v, &data.d_o, &data.bias, &data.d_lse}) {
     if (!tensor->buffer) continue;
     test::for_each(tensor->view.shape,
                    [&](auto b, auto h, auto s, auto c) { tensor->set(b, h, s, c, snap(tensor->at(b, h, s, c))); });
@@ -170,6 +175,29 @@ TEST(ReferenceGradients, Lengths) {
     c.batch = 3, c.lengths = Lengths::packed, c.window = {2, 1};
     c.lengths_q = {4, 0, 2}, c.lengths_k = {3, 2, 5};
   }));
+}
+
+TEST(ReferenceGradients, BooleanMasks) {
+  check_gradients(test::parse_case("b2 h2 s6x7 d3/2 mask=bhqk seed=3"));
+  check_gradients(
+      test::parse_case("b2 h2/1 s6x7 d3/2 mask=11qk mask_transposed causal=bottom_right sinks d_lse seed=4"));
+  check_gradients(test::parse_case("b3 h2 s5x6 d3/2 mask=b11k bias=bhqk softcap=2 seed=5"));
+  check_gradients(test::parse_case("b2 h2 s12x4 d3/2 mask=1hq1 dropout=0.3 seed=6"));
+  check_gradients(test::parse_case("b3 h2 s4x5 d3/2 mask=bhqk packed lengths_q=4,0,2 lengths_k=3,2,5 seed=7"));
+}
+
+TEST(ReferenceGradients, LeftPadding) {
+  check_gradients(test::parse_case("b3 h2 s5x6 d3/2 first_keys=0,4,6 causal=bottom_right alibi alibi_batch seed=3"));
+  check_gradients(test::parse_case("b2 h2 s5x6 d3/2 first_keys=2,1 window=2:1 align=top_left bias=bhqk seed=4"));
+  check_gradients(test::parse_case("b2 h2 s5x6 d3/2 first_keys=2,3 lengths_k=5,2 dropout=0.4 mask=bhqk seed=5"));
+  check_gradients(test::parse_case("b2 h2 s4x5 d3/2 first_keys=1,2 packed lengths_q=4,2 lengths_k=3,5 seed=6"));
+}
+
+TEST(ReferenceGradients, OfLse) {
+  check_gradients(changed([](Case& c) { c.d_lse = true, c.causal = true, c.sinks = true; }));
+  check_gradients(changed([](Case& c) { c.d_lse = true, c.causal = true, c.sq = 6, c.sk = 3; }));  // rows without keys
+  check_gradients(
+      changed([](Case& c) { c.d_lse = true, c.softcap = 0.75f, c.dropout = 0.3f, c.layout_lse = test::Layout::bshd; }));
 }
 
 TEST(ReferenceGradients, Everything) {

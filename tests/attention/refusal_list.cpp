@@ -299,6 +299,83 @@ const std::vector<Refusal>& common_refusals() {
        [](SmallProblem& s) { s.attention.bias.data = s.array(1); },
        {"bias has shape [0, 0, 0, 0]"}},
 
+      {"mask rows",
+       [](SmallProblem& s) {
+         s.attention.mask = view_mask(s.array(8), {2, 4, 2, 5});
+       },
+       {"mask has shape [2, 4, 2, 5]", "[2 or 1, 4 or 1, 3 or 1, 5 or 1]"}},
+      {"mask keys",
+       [](SmallProblem& s) {
+         s.attention.mask = view_mask(s.array(8), {1, 1, 1, 4});
+       },
+       {"mask has shape [1, 1, 1, 4]"}},
+      {"mask negative size",
+       [](SmallProblem& s) {
+         s.attention.mask = view_mask(s.array(8), {1, 1, -3, 5});
+       },
+       {"mask has sequence -3"}},
+      {"mask without shape",
+       [](SmallProblem& s) { s.attention.mask.data = s.array(1); },
+       {"mask has shape [0, 0, 0, 0]"}},
+      {"mask strides",
+       [](SmallProblem& s) {
+         s.attention.mask = {s.array(8), {2, 4, 3, 5}, {kHuge, 0, 0, 1}};
+       },
+       {"mask of shape [2, 4, 3, 5]", "2^56"}},
+      {"null mask",
+       [](SmallProblem& s) {
+         s.attention.mask = view_mask(nullptr, {1, 1, 3, 5});
+       },
+       {"mask is null", "[1, 1, 3, 5]"}},
+      {"slopes stride without slopes",
+       [](SmallProblem& s) { s.attention.alibi_batch_stride = 4; },
+       {"alibi_batch_stride is 4 but alibi_slopes is not given"}},
+      {"slopes stride negative",
+       [](SmallProblem& s) {
+         s.attention.alignment = Alignment::top_left;
+         s.attention.alibi_slopes = s.array(8);
+         s.attention.alibi_batch_stride = -4;
+       },
+       {"alibi_batch_stride is -4", "valid are 0"}},
+      {"slopes stride huge",
+       [](SmallProblem& s) {
+         s.attention.alignment = Alignment::top_left;
+         s.attention.alibi_slopes = s.array(8);
+         s.attention.alibi_batch_stride = kHuge;
+       },
+       {"alibi_batch_stride is 9223372036854775807"}},
+      {"too few first keys",
+       [](SmallProblem& s) { s.attention.first_keys = view_index(kLengths, 1); },
+       {"first_keys has count 1 but there are 2 sequences"}},
+      {"first key past the end",
+       [](SmallProblem& s) {
+         static const std::int32_t bad[2] = {0, 6};
+         s.attention.first_keys = view_index(bad, 2);
+       },
+       {"first_keys[1] is 6", "0 to 5"}},
+      {"first key negative",
+       [](SmallProblem& s) {
+         static const std::int64_t bad[2] = {-1, 0};
+         s.attention.first_keys = view_index(bad, 2);
+       },
+       {"first_keys[0] is -1"}},
+      {"first keys null",
+       [](SmallProblem& s) {
+         s.attention.first_keys = {nullptr, 32, 2};
+       },
+       {"first_keys is null", "2 elements"}},
+      {"seed twice",
+       [](SmallProblem& s) {
+         s.attention.dropout = {.p = 0.5f, .seed = 7, .seed_data = reinterpret_cast<std::uint64_t*>(s.array(2))};
+       },
+       {"seed 7 and seed_data"}},
+      {"seed misaligned",
+       [](SmallProblem& s) {
+         const auto address = (reinterpret_cast<std::uintptr_t>(s.array(4)) | 7) - 3;
+         s.attention.dropout.seed_data = reinterpret_cast<const std::uint64_t*>(address);
+       },
+       {"dropout seed_data at 0x", "8 bytes"}},
+
       {"threads -1", [](SmallProblem& s) { s.execution.threads = -1; }, {"threads is -1", "1024"}},
       {"threads 1025", [](SmallProblem& s) { s.execution.threads = 1025; }, {"threads is 1025", "1024"}},
       {"unknown device",

@@ -140,6 +140,36 @@ TEST(Validate, RefusesForwardOutputs) {
          s.outputs.lse = const_cast<float*>(s.attention.sinks);
        },
        {"LSE and sinks are the same memory"}},
+      {"LSE expanded",
+       [](SmallProblem& s) {
+         s.outputs.lse_stride = {0, 3, 1};
+       },
+       {"LSE of shape [2, 4, 3, 1]", "overlap", "batch stride 0"}},
+      {"LSE strides without LSE",
+       [](SmallProblem& s) {
+         s.outputs.lse = nullptr, s.outputs.lse_stride = {12, 3, 1};
+       },
+       {"LSE has strides [12, 3, 1] but is null"}},
+      {"strided LSE into Q",
+       [](SmallProblem& s) {
+         s.outputs.lse = static_cast<float*>(const_cast<void*>(s.attention.q.data)) - 8;
+         s.outputs.lse_stride = {4, 8, 1};
+       },
+       {"LSE and Q overlap"}},
+      {"O over the mask",
+       [](SmallProblem& s) {
+         s.attention.mask = view_mask(static_cast<char*>(s.outputs.o.data) + 5, {1, 1, 3, 5});
+       },
+       {"O and mask overlap"}},
+      {"LSE over slopes of the second sequence",
+       [](SmallProblem& s) {
+         s.attention.alignment = Alignment::top_left;
+         float* const values = s.array(64);
+         s.attention.alibi_slopes = values;
+         s.outputs.lse = values + 18;
+         s.attention.alibi_batch_stride = 16;
+       },
+       {"LSE and alibi_slopes overlap"}},
   };
   for (const Refusal& refusal : list) {
     SmallProblem s;
@@ -154,6 +184,22 @@ TEST(Validate, RefusesBackwardTensors) {
       {"O null", [](SmallProblem& s) { s.inputs.o.data = nullptr; }, {"O is null"}},
       {"LSE null", [](SmallProblem& s) { s.inputs.lse = nullptr; }, {"LSE is null", "24 elements"}},
       {"LSE misaligned", [](SmallProblem& s) { s.inputs.lse = shifted(s.inputs.lse, 1); }, {"LSE at 0x"}},
+      {"d_lse strides without d_lse",
+       [](SmallProblem& s) {
+         s.inputs.d_lse_stride = {12, 3, 1};
+       },
+       {"d_lse has strides [12, 3, 1] but is null"}},
+      {"d_lse misaligned",
+       [](SmallProblem& s) { s.inputs.d_lse = shifted(s.inputs.lse, 2); },
+       {"d_lse at 0x", "4 bytes"}},
+      {"dQ is d_lse",
+       [](SmallProblem& s) { s.inputs.d_lse = static_cast<float*>(s.gradients.dq.data); },
+       {"dQ and d_lse are the same memory"}},
+      {"LSE strides wide",
+       [](SmallProblem& s) {
+         s.inputs.lse_stride = {kHuge, 3, 1};
+       },
+       {"LSE of shape [2, 4, 3, 1]", "2^56"}},
       {"dO shape", [](SmallProblem& s) { s.inputs.d_o.shape[2] = 4; }, {"dO has shape [2, 4, 4, 6]"}},
       {"dO null", [](SmallProblem& s) { s.inputs.d_o.data = nullptr; }, {"dO is null"}},
       {"dO dtype", [](SmallProblem& s) { s.inputs.d_o.dtype = DType::fp16; }, {"dO is fp16 but Q is fp32"}},

@@ -27,6 +27,12 @@ std::string bias_kind(const Case& c) {
                      c.bias_shape.rows ? "Sq" : "1");
 }
 
+std::string mask_kind(const Case& c) {
+  if (!c.mask) return "none";
+  return fmt::format("[{},{},{},{}]", c.mask_shape.batch ? "B" : "1", c.mask_shape.heads ? "H" : "1",
+                     c.mask_shape.rows ? "Sq" : "1", c.mask_shape.keys ? "Sk" : "1");
+}
+
 }  // namespace
 
 std::int64_t Case::total_q() const {
@@ -39,6 +45,21 @@ std::int64_t Case::total_k() const {
 
 Shape Case::bias_dims() const {
   return {bias_shape.batch ? batch : 1, bias_shape.heads ? heads_q : 1, bias_shape.rows ? sq : 1, sk};
+}
+
+Shape Case::mask_dims() const {
+  return {mask_shape.batch ? batch : 1, mask_shape.heads ? heads_q : 1, mask_shape.rows ? sq : 1,
+          mask_shape.keys ? sk : 1};
+}
+
+Case Case::for_gpu() const {
+  Case c = *this;
+  c.alibi_batch = c.seed_data = c.mask = c.mask_transposed = c.d_lse = false;
+  c.mask_shape = {};
+  c.first_keys.clear();
+  c.layout_lse = Layout::bhsd;
+  c.batch_invariant = false;
+  return c;
 }
 
 std::vector<std::string> features(const Case& c) {
@@ -70,7 +91,15 @@ std::vector<std::string> features(const Case& c) {
       fmt::format("values={}", text_of(c.values)),
       fmt::format("threads={}", c.threads),
       fmt::format("workspace={}", c.own_workspace ? "own" : "library"),
+      fmt::format("mask={}", mask_kind(c)),
+      fmt::format("d_lse={}", c.d_lse ? "on" : "off"),
+      fmt::format("layout_lse={}", name_of(c.layout_lse)),
+      fmt::format("first_keys={}", c.first_keys.empty() ? "no" : "yes"),
   };
+  if (c.alibi && c.alibi_batch) list.push_back("alibi=batch");
+  if (c.dropout > 0 && c.seed_data) list.push_back("dropout=seed_data");
+  if (c.batch_invariant) list.push_back("batch_invariant");
+  if (c.mask_transposed) list.push_back("mask=transposed");
   if (c.window.left == 0 || c.window.right == 0) list.push_back("window=zero");
   if (c.bias) {
     list.push_back(fmt::format("bias_dtype={}", c.bias_dtype == DType::fp32 ? "fp32" : "narrow"));

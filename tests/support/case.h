@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -28,6 +29,14 @@ struct BiasShape {
   bool rows = false;
 };
 
+// Which dimensions of the boolean mask [B, Hq, Sq, Sk] are not broadcast.
+struct MaskShape {
+  bool batch = false;
+  bool heads = false;
+  bool rows = false;
+  bool keys = false;
+};
+
 enum class BiasValues { normal, some_minus_inf, rows_minus_inf, lowest };
 enum class Values { normal, large, integer };
 enum class Lengths { none, keys, rows, both, packed };
@@ -48,6 +57,7 @@ struct Case {
   Alignment alignment = Alignment::unsaid;
   float softcap = 0;
   bool alibi = false;
+  bool alibi_batch = false;  // with alibi: slopes per sequence
   bool bias = false;
   BiasShape bias_shape{};
   BiasValues bias_values = BiasValues::normal;
@@ -55,33 +65,47 @@ struct Case {
   bool dbias = true;  // with a bias: also compute its gradient
   bool sinks = false;
   float dropout = 0;
+  bool seed_data = false;  // with dropout: the seed by pointer
+  bool mask = false;       // boolean
+  MaskShape mask_shape{};
+  bool mask_transposed = false;  // in memory [B][H][Sk][Sq]
+  bool d_lse = false;
 
   Lengths lengths = Lengths::none;
   std::vector<std::int64_t> lengths_q{}, lengths_k{};  // [batch], where lengths says so
   int index_bits = 32;
+  std::vector<std::int64_t> first_keys{};  // [batch], or empty
 
   Layout layout_q = Layout::bhsd, layout_k = Layout::bhsd, layout_v = Layout::bhsd, layout_bias = Layout::bhsd;
   Layout layout_do = Layout::bhsd;
+  Layout layout_lse = Layout::bhsd;  // and d_lse
   Layout layout_out = Layout::bhsd;  // o, dq, dk, dv, dbias
   bool fused = false;                // q, k, v (and dq, dk, dv) inside one tensor [B, S, Hq + 2 Hkv, D]
   std::int64_t misalign = 0;         // elements past a cache line
 
   Values values = Values::normal;
   int threads = 1;
-  bool own_workspace = false;  // the test hands in exactly workspace_bytes
+  bool own_workspace = false;    // the test hands in exactly workspace_bytes
+  bool batch_invariant = false;  // flash2 only
 
   bool packed() const { return lengths == Lengths::packed; }
   // Returns whether rows may see different numbers of keys.
   bool uneven() const { return causal || window.left >= 0 || window.right >= 0 || lengths != Lengths::none; }
+  // Returns the case without the options that only CPU kernels compute.
+  Case for_gpu() const;
   std::int64_t length_q(std::int64_t b) const {
     return lengths_q.empty() ? sq : lengths_q[static_cast<std::size_t>(b)];
   }
   std::int64_t length_k(std::int64_t b) const {
     return lengths_k.empty() ? sk : lengths_k[static_cast<std::size_t>(b)];
   }
+  std::int64_t first_key(std::int64_t b) const {
+    return first_keys.empty() ? 0 : std::min(first_keys[static_cast<std::size_t>(b)], length_k(b));
+  }
   std::int64_t total_q() const;  // rows of q's view
   std::int64_t total_k() const;
   Shape bias_dims() const;
+  Shape mask_dims() const;
 };
 
 // The case of a text (core/case_text.h): "b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1 sinks seed=7".
@@ -89,8 +113,9 @@ struct Case {
 // Beyond bench's options there are
 //   align=top_left|bottom_right   window=L:R   scale=F   softcap=F   alibi   sinks   dropout=P   bias=bhqk (1:
 //   broadcast) bias_dtype=T bias_values=some_minus_inf|rows_minus_inf|lowest dbias=off lengths_q=N,... lengths_k=N,...
-//   packed index_bits=64 q=LAYOUT k= v= bias_layout= do= out= fused misalign=N values=large|integer threads=N
-//   own_workspace seed=N
+//   packed index_bits=64 q=LAYOUT k= v= bias_layout= do= lse= out= fused misalign=N values=large|integer threads=N
+//   own_workspace seed=N alibi_batch seed_data mask=bhqk (1: broadcast) mask_transposed first_keys=N,... d_lse
+//   batch_invariant
 // Switches are also NAME=true and NAME=false. Throws Error(invalid_argument).
 Case parse_case(std::string_view text);
 

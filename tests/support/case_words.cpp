@@ -42,11 +42,9 @@ const char* text_of(Values values) {
 
 namespace {
 
-constexpr std::pair<const char*, Layout Case::*> kLayoutWords[] = {{"q", &Case::layout_q},
-                                                                   {"k", &Case::layout_k},
-                                                                   {"v", &Case::layout_v},
-                                                                   {"do", &Case::layout_do},
-                                                                   {"out", &Case::layout_out}};
+constexpr std::pair<const char*, Layout Case::*> kLayoutWords[] = {
+    {"q", &Case::layout_q},   {"k", &Case::layout_k},     {"v", &Case::layout_v},
+    {"do", &Case::layout_do}, {"lse", &Case::layout_lse}, {"out", &Case::layout_out}};
 
 [[noreturn]] void refuse_value(const CaseWord& word) {
   fail(ErrorCode::invalid_argument, "{}={}: not a value of a test case", word.name, word.value);
@@ -112,6 +110,17 @@ void set_bias(const CaseWord& word, Case& c) {
   c.bias_shape = {is_full(0, 'b'), is_full(1, 'h'), is_full(2, 'q')};
 }
 
+void set_mask(const CaseWord& word, Case& c) {
+  const std::string& value = word.value;
+  const auto is_full = [&](std::size_t i, char full) {
+    if (value[i] != full && value[i] != '1') refuse_value(word);
+    return value[i] == full;
+  };
+  if (value.size() != 4) refuse_value(word);
+  c.mask = true;
+  c.mask_shape = {is_full(0, 'b'), is_full(1, 'h'), is_full(2, 'q'), is_full(3, 'k')};
+}
+
 using ApplyWord = void (*)(const CaseWord&, Case&);
 
 template <auto kMember>
@@ -151,7 +160,14 @@ const std::map<std::string_view, ApplyWord>& case_word_table() {
       {"dbias", set_switch<&Case::dbias>},
       {"fused", set_switch<&Case::fused>},
       {"own_workspace", set_switch<&Case::own_workspace>},
+      {"alibi_batch", set_switch<&Case::alibi_batch>},
+      {"seed_data", set_switch<&Case::seed_data>},
+      {"mask_transposed", set_switch<&Case::mask_transposed>},
+      {"batch_invariant", set_switch<&Case::batch_invariant>},
+      {"d_lse", set_switch<&Case::d_lse>},
       {"bias", set_bias},
+      {"mask", set_mask},
+      {"first_keys", [](const CaseWord& word, Case& c) { c.first_keys = list_of_word(word); }},
       {"dtype", [](const CaseWord& word, Case& c) { c.dtype = dtype_of_word(word); }},
       {"bias_dtype", [](const CaseWord& word, Case& c) { c.bias_dtype = dtype_of_word(word); }},
       {"bias_layout", [](const CaseWord& word, Case& c) { c.layout_bias = layout_of_word(word); }},
@@ -207,6 +223,12 @@ std::string text_of(const Case& c) {
   add(c.scale.has_value(), fmt::format("scale={}", c.scale.value_or(0)));
   add(c.softcap != 0, fmt::format("softcap={}", c.softcap));
   add(c.alibi, "alibi");
+  add(c.alibi_batch, "alibi_batch");
+  add(c.mask, fmt::format("mask={}{}{}{}", c.mask_shape.batch ? 'b' : '1', c.mask_shape.heads ? 'h' : '1',
+                          c.mask_shape.rows ? 'q' : '1', c.mask_shape.keys ? 'k' : '1'));
+  add(c.mask_transposed, "mask_transposed");
+  add(c.seed_data, "seed_data");
+  add(c.d_lse, "d_lse");
   add(c.bias, fmt::format("bias={}{}{}k", c.bias_shape.batch ? 'b' : '1', c.bias_shape.heads ? 'h' : '1',
                           c.bias_shape.rows ? 'q' : '1'));
   add(c.bias_dtype != DType::fp32, fmt::format("bias_dtype={}", name_of(c.bias_dtype)));
@@ -218,6 +240,7 @@ std::string text_of(const Case& c) {
   add(c.packed(), "packed");
   add(!c.lengths_q.empty(), fmt::format("lengths_q={}", fmt::join(c.lengths_q, ",")));
   add(!c.lengths_k.empty(), fmt::format("lengths_k={}", fmt::join(c.lengths_k, ",")));
+  add(!c.first_keys.empty(), fmt::format("first_keys={}", fmt::join(c.first_keys, ",")));
   add(c.index_bits != 32, fmt::format("index_bits={}", c.index_bits));
   for (const auto& [name, member] : kLayoutWords) {
     add(c.*member != Layout::bhsd, fmt::format("{}={}", name, name_of(c.*member)));
@@ -227,6 +250,7 @@ std::string text_of(const Case& c) {
   add(c.values != Values::normal, fmt::format("values={}", text_of(c.values)));
   add(c.threads != 1, fmt::format("threads={}", c.threads));
   add(c.own_workspace, "own_workspace");
+  add(c.batch_invariant, "batch_invariant");
   return text + fmt::format(" seed={}", c.seed);
 }
 

@@ -49,13 +49,15 @@ float draw_bias(const Case& c, std::int64_t i, std::int64_t j, Random& random) {
 // Sets the rows of every sequence of a tensor; rows beyond a length keep their NaN, unless an expanded tensor has
 // the same memory for rows within.
 template <class Length, class Begin>
-void fill_rows(const Data& data, Tensor& tensor, Length length, Begin begin, float factor, Random& random) {
+void fill_rows(const Data& data, Tensor& tensor, Length length, Begin begin, float factor, Random& random,
+               bool of_keys = false) {
   const Case& c = data.c;
   for_each(tensor.view.shape, [&](auto b, auto h, auto s, auto e) { tensor.set(b, h, s, e, kNan); });
   for (std::int64_t b = 0; b < c.batch; ++b) {
     const Shape part = {1, tensor.view.shape[1], length(b), tensor.view.shape[3]};
     for_each(part, [&](auto, auto h, auto s, auto e) {
-      tensor.set(data.view_batch(b), h, begin(b) + s, e, draw_value(c, random) * factor);
+      const float value = draw_value(c, random) * factor;
+      if (!of_keys || s >= c.first_key(b)) tensor.set(data.view_batch(b), h, begin(b) + s, e, value);
     });
   }
 }
@@ -71,6 +73,22 @@ void fill_bias(Data& data, Random& random) {
       bias.set(c.bias_shape.batch ? b : 0, h, i, j, draw_bias(c, i, j, random));
     });
   }
+}
+
+// A row of the mask allows most keys, one key or none. Elements that no pair uses are 2, which allows too.
+void fill_mask(Data& data, Random& random) {
+  const Shape dims = data.c.mask_dims();
+  data.mask.assign(static_cast<std::size_t>(count_of(dims)), 2);
+  const MaskView view = data.mask_view();
+  for_each({dims[0], dims[1], dims[2], 1}, [&](auto b, auto h, auto i, auto) {
+    const double kind = random.uniform();
+    const std::int64_t only = random.between(0, std::max<std::int64_t>(0, dims[3] - 1));
+    for (std::int64_t j = 0; j < dims[3]; ++j) {
+      const bool allowed = kind < 0.1 ? false : kind < 0.2 ? j == only : random.chance(0.7);
+      const std::int64_t at = b * view.stride[0] + h * view.stride[1] + i * view.stride[2] + j * view.stride[3];
+      data.mask[static_cast<std::size_t>(at)] = allowed ? static_cast<unsigned char>(random.between(1, 255)) : 0;
+    }
+  });
 }
 
 }  // namespace
@@ -103,8 +121,8 @@ Data::Data(const Case& description) : c(description) {
   const auto row_q = [&](std::int64_t b) { return begin_q(b); };
   const auto row_k = [&](std::int64_t b) { return begin_k(b); };
   fill_rows(*this, q, length_q, row_q, factor_q, random);
-  fill_rows(*this, k, length_k, row_k, 1, random);
-  fill_rows(*this, v, length_k, row_k, 1, random);
+  fill_rows(*this, k, length_k, row_k, 1, random, true);
+  fill_rows(*this, v, length_k, row_k, 1, random, true);
   fill_rows(*this, d_o, length_q, row_q, 1, random);
   if (c.bias) {
     bias = make_tensor({c.bias_dtype, c.bias_dims(), c.layout_bias, c.misalign});
@@ -114,6 +132,17 @@ Data::Data(const Case& description) : c(description) {
     if (c.alibi) alibi_slopes.push_back(std::exp2(-8.f * static_cast<float>(h + 1) / static_cast<float>(c.heads_q)));
     if (c.sinks) sinks.push_back(random.normal());
   }
+  for (std::int64_t i = c.heads_q; c.alibi && c.alibi_batch && i < c.batch * c.heads_q; ++i) {
+    alibi_slopes.push_back(random.uniform() * 0.5f);
+  }
+  if (c.mask) fill_mask(*this, random);
+  if (c.d_lse) {
+    d_lse = make_tensor({DType::fp32, shape_lse(), c.layout_lse, c.misalign});
+    fill_rows(*this, d_lse, length_q, row_q, 1, random);
+  }
+  dropout_seed = c.seed * 0x9e3779b97f4a7c15u;
+  first64 = c.first_keys;
+  first32.assign(first64.begin(), first64.end());
   alibi_slopes.shrink_to_fit();
   sinks.shrink_to_fit();
   remember();
@@ -127,6 +156,32 @@ Shape Data::shape_k() const { return {c.packed() ? 1 : c.batch, c.heads_kv, c.to
 Shape Data::shape_v() const { return {c.packed() ? 1 : c.batch, c.heads_kv, c.total_k(), c.dv}; }
 Shape Data::shape_o() const { return {c.packed() ? 1 : c.batch, c.heads_q, c.total_q(), c.dv}; }
 
+Shape Data::shape_lse() const { return {c.packed() ? 1 : c.batch, c.heads_q, c.total_q(), 1}; }
+
+MaskView Data::mask_view() const {
+  const Shape dims = c.mask_dims();
+  MaskView view = view_mask(mask.data(), dims);
+  if (c.mask_transposed) view.stride[2] = 1, view.stride[3] = dims[2];
+  return view;
+}
+
+bool Data::mask_allows(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const {
+  if (!c.mask) return true;
+  const MaskView view = mask_view();
+  const std::int64_t index[] = {b, h, i, j};
+  std::int64_t at = 0;
+  for (std::size_t axis = 0; axis < 4; ++axis) at += view.shape[axis] == 1 ? 0 : index[axis] * view.stride[axis];
+  return mask[static_cast<std::size_t>(at)] != 0;
+}
+
+void Data::complete(Problem& problem) const {
+  problem.d_o = d_o.view;
+  problem.dropout.seed = dropout_seed;
+  if (!c.d_lse) return;
+  problem.d_lse = static_cast<const float*>(d_lse.view.data);
+  std::copy_n(d_lse.view.stride.begin(), 3, problem.d_lse_stride.begin());
+}
+
 Attention Data::attention() const {
   Attention attention{.q = q.view, .k = k.view, .v = v.view};
   attention.scale = c.scale;
@@ -137,11 +192,15 @@ Attention Data::attention() const {
   if (c.alibi) attention.alibi_slopes = alibi_slopes.data();
   if (c.bias) attention.bias = bias.view;
   if (c.sinks) attention.sinks = sinks.data();
-  attention.dropout = {.p = c.dropout, .seed = c.seed * 0x9e3779b97f4a7c15u};
+  attention.dropout = {.p = c.dropout, .seed = dropout_seed};
+  if (c.seed_data) attention.dropout.seed = 0, attention.dropout.seed_data = &dropout_seed;
+  if (c.alibi && c.alibi_batch) attention.alibi_batch_stride = c.heads_q;
+  if (c.mask) attention.mask = mask_view();
   const auto view = [&](const auto& narrow, const auto& wide) {
     const auto count = static_cast<std::int64_t>(wide.size());
     return c.index_bits == 64 ? view_index(wide.data(), count) : view_index(narrow.data(), count);
   };
+  if (!c.first_keys.empty()) attention.first_keys = view(first32, first64);
   if (c.packed()) {
     attention.cu_seqlens_q = view(index_q32, index_q64);
     attention.cu_seqlens_k = view(index_k32, index_k64);
@@ -153,13 +212,13 @@ Attention Data::attention() const {
 }
 
 void Data::remember() {
-  for (Tensor* tensor : {&q, &k, &v, &d_o, &bias}) {
+  for (Tensor* tensor : {&q, &k, &v, &d_o, &bias, &d_lse}) {
     if (tensor->buffer) tensor->buffer->remember();
   }
 }
 
 std::string Data::changed() const {
-  for (const Tensor* tensor : {&q, &k, &v, &d_o, &bias}) {
+  for (const Tensor* tensor : {&q, &k, &v, &d_o, &bias, &d_lse}) {
     if (!tensor->buffer) continue;
     if (std::string what = tensor->buffer->changed(); !what.empty()) return what;
   }

@@ -6,6 +6,7 @@
 // cannot know the size of the caller's memory.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -62,6 +63,8 @@ class CApiCall {
     kSinks,
     kDsinks,
     kIndices,
+    kMask,
+    kDlse,
     kWorkspace,
     kBuffers
   };
@@ -155,6 +158,19 @@ class CApiCall {
     const auto indices = [&](std::int64_t count) {
       return strobe_index_view{at<std::int32_t>(kIndices) + bytes_.between(0, 8), 32, count};
     };
+    if (bytes_.one_in(8)) a.first_keys = indices(b);
+    if (bytes_.one_in(4)) {
+      a.mask.data = at<void>(kMask);
+      const std::int64_t shape[4] = {bytes_.one_in(2) ? 1 : b, bytes_.one_in(2) ? 1 : heads, bytes_.one_in(2) ? 1 : sq,
+                                     bytes_.one_in(4) ? 1 : sk};
+      const std::int64_t stride[4] = {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+      std::copy_n(shape, 4, a.mask.shape), std::copy_n(stride, 4, a.mask.stride);
+    }
+    if (bytes_.one_in(6) && a.alibi_slopes) a.alibi_batch_stride = heads;
+    if (bytes_.one_in(8)) a.dropout_seed = 0, a.dropout_seed_data = at<std::uint64_t>(kSlopes);
+    const std::int64_t strides[3] = {heads, 1, b * heads};
+    if (bytes_.one_in(4)) std::copy_n(strides, 3, outputs().lse_stride), std::copy_n(strides, 3, inputs().lse_stride);
+    if (bytes_.one_in(4)) inputs().d_lse = at<float>(kDlse);
     if (bytes_.one_in(4)) a.lengths_q = indices(b);
     if (bytes_.one_in(4)) a.lengths_k = indices(b);
     if (bytes_.one_in(6)) {
@@ -167,6 +183,7 @@ class CApiCall {
     static constexpr const char* kKernels[] = {nullptr, "", "flash2", "frugal", "standard", "reference", "unknown"};
     execution().kernel = bytes_.pick(kKernels);
     execution().threads = bytes_.one_in(8) ? 2 : 1;
+    execution().batch_invariant = bytes_.one_in(8);
     if (bytes_.one_in(4)) {
       execution().workspace = at<void>(kWorkspace);
       execution().workspace_bytes = kBufferBytes - static_cast<std::size_t>(bytes_.between(0, 255));
@@ -185,12 +202,13 @@ class CApiCall {
                offsetof(strobe_attention, alibi_slopes), offsetof(strobe_attention, bias),
                offsetof(strobe_attention, sinks), offsetof(strobe_attention, lengths_q),
                offsetof(strobe_attention, lengths_k), offsetof(strobe_attention, cu_seqlens_q),
-               offsetof(strobe_attention, cu_seqlens_k)}},
+               offsetof(strobe_attention, cu_seqlens_k), offsetof(strobe_attention, mask),
+               offsetof(strobe_attention, first_keys), offsetof(strobe_attention, dropout_seed_data)}},
         Place{sizeof(strobe_forward_outputs),
               {offsetof(strobe_forward_outputs, o), offsetof(strobe_forward_outputs, lse)}},
         Place{sizeof(strobe_backward_inputs),
               {offsetof(strobe_backward_inputs, o), offsetof(strobe_backward_inputs, lse),
-               offsetof(strobe_backward_inputs, d_o)}},
+               offsetof(strobe_backward_inputs, d_o), offsetof(strobe_backward_inputs, d_lse)}},
         Place{sizeof(strobe_gradients),
               {offsetof(strobe_gradients, dq), offsetof(strobe_gradients, dk), offsetof(strobe_gradients, dv),
                offsetof(strobe_gradients, dbias), offsetof(strobe_gradients, dsinks)}},
@@ -309,11 +327,41 @@ class CApiCall {
     holds = holds && heads >= 0 && heads <= kMostElements && a.q.shape[0] >= 0 && a.q.shape[2] >= 0 &&
             a.q.shape[0] <= kMostElements && a.q.shape[2] <= kMostElements;
     if (!holds) return false;
-    const std::int64_t rows = a.q.shape[0] * heads * a.q.shape[2];
-    return has_room(outputs().lse, rows) && has_room(inputs().lse, rows) && has_room(a.alibi_slopes, heads) &&
-           has_room(a.sinks, heads) && has_room(gradients().dsinks, heads) && has_room(a.lengths_q) &&
-           has_room(a.lengths_k) && has_room(a.cu_seqlens_q) && has_room(a.cu_seqlens_k) && execution().threads <= 3 &&
-           has_workspace();
+    const strobe_const_view slopes = {
+        a.alibi_slopes, STROBE_FP32, {a.q.shape[0], 1, 1, heads}, {a.alibi_batch_stride, 0, 0, 1}};
+    const std::int64_t sequences = std::max(a.q.shape[0], a.cu_seqlens_q.count - 1);
+    const bool packed = a.cu_seqlens_q.data != nullptr;
+    return elements(lse_view(outputs().lse, outputs().lse_stride), nullptr) &&
+           elements(lse_view(inputs().lse, inputs().lse_stride), nullptr) &&
+           elements(lse_view(inputs().d_lse, inputs().d_lse_stride), nullptr) && elements(slopes, nullptr) &&
+           (!packed || a.alibi_slopes == nullptr || a.alibi_batch_stride == 0 || sequences <= a.q.shape[0]) &&
+           has_mask_room(a.mask) && has_room(a.first_keys) &&
+           (is_index(a.dropout_seed_data) ? false : has_room(a.dropout_seed_data, 1, 8)) && has_room(a.sinks, heads) &&
+           has_room(gradients().dsinks, heads) && has_room(a.lengths_q) && has_room(a.lengths_k) &&
+           has_room(a.cu_seqlens_q) && has_room(a.cu_seqlens_k) && execution().threads <= 3 && has_workspace();
+  }
+
+  // LSE or its gradient as a view [B, Hq, Sq, 1].
+  strobe_const_view lse_view(const float* data, const std::int64_t (&stride)[3]) {
+    const auto& q = attention().q.shape;
+    if (stride[0] == 0 && stride[1] == 0 && stride[2] == 0)
+      return strobe_const_bhsd(data, STROBE_FP32, q[0], q[1], q[2], 1);
+    return {data, STROBE_FP32, {q[0], q[1], q[2], 1}, {stride[0], stride[1], stride[2], 1}};
+  }
+
+  // True if every element of the mask is inside its buffer.
+  bool has_mask_room(const strobe_mask_view& mask) const {
+    if (mask.data == nullptr) return true;
+    const auto* const data = static_cast<const std::byte*>(mask.data);
+    const std::byte* const buffer = buffer_of(data);
+    std::int64_t low = 0, high = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (mask.shape[i] < 0 || mask.shape[i] > kMostElements) return false;
+      if (mask.stride[i] < -kMostElements || mask.stride[i] > kMostElements) return false;
+      const std::int64_t reach = std::max<std::int64_t>(0, mask.shape[i] - 1) * mask.stride[i];
+      (reach < 0 ? low : high) += reach;
+    }
+    return buffer != nullptr && data + low >= buffer && data + high < buffer + kBufferBytes;
   }
 
   bool has_workspace() {
@@ -372,8 +420,6 @@ class CApiCall {
       written.emplace_back(reinterpret_cast<const std::byte*>(values), 4 * static_cast<std::size_t>(count));
   }
 
-  std::int64_t rows() { return attention().q.shape[0] * attention().q.shape[1] * attention().q.shape[2]; }
-
   bool run_forward() {
     const std::vector<std::byte> before = snapshot();
     if (!is_ok(strobe_forward(&attention(), &outputs(), &execution()))) {
@@ -382,7 +428,7 @@ class CApiCall {
     }
     Covered written;
     elements(outputs().o, &written);
-    cover(written, outputs().lse, rows());
+    elements(lse_view(outputs().lse, outputs().lse_stride), &written);
     require_untouched(before, written);
     return true;
   }

@@ -137,6 +137,23 @@ void draw_memory(Case& c, Random& random) {
   c.own_workspace = random.chance(0.5);
 }
 
+void draw_cpu_options(Case& c, Random& random) {
+  if (random.chance(0.25)) {
+    c.mask = true;
+    c.mask_shape = {random.chance(0.5), random.chance(0.5), random.chance(0.6), random.chance(0.85)};
+    c.mask_transposed = random.chance(0.3);
+  }
+  c.alibi_batch = c.alibi && random.chance(0.5);
+  c.seed_data = c.dropout > 0 && random.chance(0.4);
+  c.d_lse = random.chance(0.25);
+  c.batch_invariant = random.chance(0.25);
+  c.layout_lse = random.pick({Layout::bhsd, Layout::bhsd, Layout::bshd, Layout::padded});
+  if (!random.chance(0.15)) return;
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    c.first_keys.push_back(random.chance(0.3) ? 0 : random.chance(0.1) ? c.sk : random.between(0, c.length_k(b)));
+  }
+}
+
 }  // namespace
 
 Case grid_case(std::int64_t index) {
@@ -149,6 +166,7 @@ Case grid_case(std::int64_t index) {
   draw_mask(c, random);
   draw_options(c, random);
   draw_memory(c, random);
+  draw_cpu_options(c, random);
   return c;
 }
 
@@ -192,6 +210,12 @@ std::vector<std::string> required_features() {
   add("values", {"normal", "large", "integer"});
   add("threads", {"1", "2", "3", "4"});
   add("workspace", {"own", "library"});
+  add("mask", {"none", "[1,1,1,Sk]", "[1,1,Sq,Sk]", "[1,H,1,Sk]", "[1,H,Sq,Sk]", "[B,1,1,Sk]", "[B,1,Sq,Sk]",
+               "[B,H,1,Sk]", "[B,H,Sq,Sk]", "transposed"});
+  add("d_lse", {"on", "off"});
+  add("layout_lse", {"bhsd", "bshd", "padded"});
+  add("first_keys", {"no", "yes"});
+  list.insert(list.end(), {"alibi=batch", "dropout=seed_data", "batch_invariant"});
   list.push_back("fused_qkv");
   list.push_back("blocks=several");
   return list;

@@ -36,16 +36,19 @@ Outcome run(const Data& data, const RunOptions& options) {
   };
   const Attention attention = data.attention();
   const Shape shape_o = data.shape_o();
-  Execution execution{.kernel = options.kernel, .threads = options.threads};
+  const bool invariant = c.batch_invariant && options.kernel == "flash2";
+  Execution execution{.kernel = options.kernel, .threads = options.threads, .batch_invariant = invariant};
 
   Tensor o = tensor(shape_o, c.layout_out, c.dtype);
-  Tensor lse = tensor({shape_o[0], shape_o[1], shape_o[2], 1}, Layout::bhsd, DType::fp32);
+  Tensor lse = tensor(data.shape_lse(), c.layout_lse, DType::fp32);
+  std::array<std::int64_t, 3> lse_stride{};
+  if (c.layout_lse != Layout::bhsd) std::copy_n(lse.view.stride.begin(), 3, lse_stride.begin());
   auto* lse_data = static_cast<float*>(lse.view.data);
   {
     Execution pass = execution;
     std::optional<Workspace> workspace;
     if (options.own_workspace) workspace.emplace(attention, Pass::forward, pass);
-    forward(attention, {.o = o.view, .lse = lse_data}, pass);
+    forward(attention, {.o = o.view, .lse = lse_data, .lse_stride = lse_stride}, pass);
     if (workspace) out.complain("forward workspace", workspace->tensor.buffer->stray_write());
   }
   out.complain("O", o.buffer->stray_write());
@@ -73,11 +76,16 @@ Outcome run(const Data& data, const RunOptions& options) {
     gradients.dsinks = static_cast<float*>(dsinks.view.data);
   }
   o.buffer->remember(), lse.buffer->remember();
+  BackwardInputs inputs{.o = o.view, .lse = lse_data, .d_o = data.d_o.view, .lse_stride = lse_stride};
+  if (c.d_lse) {
+    inputs.d_lse = static_cast<const float*>(data.d_lse.view.data);
+    std::copy_n(data.d_lse.view.stride.begin(), 3, inputs.d_lse_stride.begin());
+  }
   {
     Execution pass = execution;
     std::optional<Workspace> workspace;
     if (options.own_workspace) workspace.emplace(attention, Pass::backward, pass);
-    backward(attention, {.o = o.view, .lse = lse_data, .d_o = data.d_o.view}, gradients, pass);
+    backward(attention, inputs, gradients, pass);
     if (workspace) out.complain("backward workspace", workspace->tensor.buffer->stray_write());
   }
   out.complain("backward", data.changed());
@@ -96,7 +104,8 @@ Outcome run(const Data& data, const RunOptions& options) {
 }
 
 Results oracle_forward(const Data& data, int threads) {
-  const Problem problem = validate_query(data.attention(), Pass::forward, {.threads = threads});
+  Problem problem = validate_query(data.attention(), Pass::forward, {.threads = threads});
+  data.complete(problem);
   const Shape shape = data.shape_o();
   Results results;
   results.o.resize(static_cast<std::size_t>(count_of(shape)));
@@ -109,7 +118,7 @@ Results oracle(const Data& data, int threads) {
   const Case& c = data.c;
   Results results = oracle_forward(data, threads);
   Problem problem = validate_query(data.attention(), Pass::backward, {.threads = threads});
-  problem.d_o = data.d_o.view;
+  data.complete(problem);
   const auto size = [](std::vector<double>& values, const Shape& shape) {
     values.resize(static_cast<std::size_t>(count_of(shape)));
     return values.data();
