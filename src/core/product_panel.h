@@ -1,4 +1,4 @@
-// Arguments of a matmul of one panel of columns, which core/panel_product.h computes. Plain data: it crosses from
+// Arguments of a matmul of one panel of columns, which core/simd_panel.h computes. Plain data: it crosses from
 // baseline code to code of one instruction set.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Matmuls for the baseline architecture: 6-row tiles.
-#include "core/panel_product.h"
+#include "core/simd_panel.h"
 #include "device/cpu/isa/double_product.h"
 
 namespace strobe::blas {

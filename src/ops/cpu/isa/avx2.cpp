@@ -1,5 +1,5 @@
 // Loops for AVX2 with FMA. Matmuls use 6 x 16 tiles: 12 accumulators, and three registers for operands.
-#include "core/panel_product.h"
+#include "core/simd_panel.h"
 #include "ops/cpu/isa/table.h"
 
 namespace strobe::ops {

@@ -1,5 +1,5 @@
 // Loops for AVX-512 F, BW, VL and DQ. Matmuls use 12 x 32 tiles: 24 accumulators, and three registers for operands.
-#include "core/panel_product.h"
+#include "core/simd_panel.h"
 #include "ops/cpu/isa/table.h"
 
 namespace strobe::ops {
