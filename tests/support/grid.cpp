@@ -146,7 +146,9 @@ void draw_cpu_options(Case& c, Random& random) {
   }
   c.alibi_batch = c.alibi && random.chance(0.5);
   c.seed_data = c.dropout > 0 && random.chance(0.4);
-  c.d_lse = random.chance(0.25);
+  // Integers repeat few values. In a long sum of dQ their rounding errors then have one sign, and with a gradient of
+  // LSE the terms do not cancel: the error exceeds twice that of a BLAS with shorter sums.
+  c.d_lse = random.chance(0.25) && c.values != Values::integer;
   c.batch_invariant = random.chance(0.25);
   c.layout_lse = random.pick({Layout::bhsd, Layout::bhsd, Layout::bshd, Layout::padded});
   if (!random.chance(0.15)) return;
