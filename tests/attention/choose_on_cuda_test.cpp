@@ -165,7 +165,7 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
   };
   const std::pair<const char*, const char*> cases[] = {{"table", "tiles of 256 rows x 64 keys"},
                                                        {"128", "tiles of 128 rows x 128 keys"},
-                                                       {"64", "2 warpgroups that alternate key tiles"},
+                                                       {"64", "2 warpgroups in turns"},
                                                        {"64x4", "keys split 4 ways"},
                                                        {"64x128", "keys split 7 ways"}};
   for (const auto& [tiles, words] : cases) EXPECT_NE(said(tiles).find(words), std::string::npos) << said(tiles);

@@ -113,7 +113,7 @@ TEST_F(GpuHopperBackward, ExplainTellsTheTiles) {
         const bool in_turns = share_of(c) == Share::tiles && !deterministic;
         const char* const words = share_of(c) == Share::columns
                                       ? "x 128 keys, 2 warpgroups per block, clusters of 2 blocks, 2 stages"
-                                  : in_turns ? "x 64 keys, 2 warpgroups on alternate tiles, 4 stages"
+                                  : in_turns ? "x 64 keys, 2 warpgroups in turns, 4 stages"
                                              : "x 128 keys, 2 warpgroups, 2 stages";
         EXPECT_NE(verdict.configuration.find(words), std::string::npos) << name << ": " << verdict.configuration;
       }

@@ -47,7 +47,7 @@ CurrentGpu current_gpu() {
   if (cudaGetDevice(&gpu.index) != cudaSuccess) {
     cudaGetLastError();
     gpu.reason = gpu_inventory().reason;
-    if (gpu.reason.empty()) gpu.reason = "the CUDA runtime has no current GPU";
+    if (gpu.reason.empty()) gpu.reason = "the CUDA runtime names no current GPU";
     return gpu;
   }
   try {

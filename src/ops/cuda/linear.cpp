@@ -42,7 +42,7 @@ unsigned alignment_of(const void* pointer, DType dtype, std::int64_t row_stride,
 
 void check_inner_sizes(const Product& p) {
   const std::int64_t a = p.a.transposed ? p.a.rows : p.a.cols, b = p.b.transposed ? p.b.cols : p.b.rows;
-  if (a != b) fail(ErrorCode::invalid_argument, "ops: a matmul of inner sizes {} and {}; valid: equal sizes", a, b);
+  if (a != b) fail(ErrorCode::invalid_argument, "ops: a product of inner sizes {} and {}", a, b);
 }
 
 Shape shape_of(const Place& place, const Product& p) {
@@ -276,7 +276,7 @@ void multiply(const Place& place, const Product& product) {
   const Product p = along_k(place, product);
   const Shape shape = shape_of(place, p);
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
-    fail(ErrorCode::invalid_argument, "ops: a matmul [{} x {}] [{} x {}] on CUDA; valid: at least 1 each", shape.n,
+    fail(ErrorCode::invalid_argument, "ops: a product [{} x {}] [{} x {}] on CUDA; valid: at least 1 each", shape.n,
          shape.k, shape.k, shape.m);
   }
   const auto [handle, plan] = prepare(place, p, shape);

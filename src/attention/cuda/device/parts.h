@@ -32,9 +32,9 @@ constexpr Parts fp32_parts(bool plain, bool tf32) {
 constexpr const char* text_of(Parts parts) {
   switch (parts) {
     case Parts::whole: return "";
-    case Parts::rounded: return ", tf32";
-    case Parts::scaled: return ", 2xFP16 (two scaled fp16 values per element)";
-    case Parts::full: return ", 3xBF16 (three bf16 values per element)";
+    case Parts::rounded: return ", elements rounded to the 11 bits of tf32";
+    case Parts::scaled: return ", two scaled fp16 parts an element";
+    case Parts::full: return ", three bf16 parts an element";
   }
   return "";
 }

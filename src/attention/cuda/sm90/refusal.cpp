@@ -53,7 +53,7 @@ std::string problem_refusal(const Problem& problem, const char* option, std::int
     return fmt::format("it is for compute capability 9.0; the GPU has {}.{}", problem.gpu.compute_capability / 10,
                        problem.gpu.compute_capability % 10);
   }
-  if (option) return fmt::format("it does not support {}", option);
+  if (option) return fmt::format("it does not do {}", option);
   if (problem.d > most_dim || problem.dv > most_dim) {
     return fmt::format("head dimensions {} and {}; it takes up to {} in {}", problem.d, problem.dv, most_dim,
                        name_of(problem.dtype));
@@ -70,14 +70,13 @@ std::string map_refusal(const char* name, const ConstView& view) {
   if (!in_vectors(view)) return fmt::format("{} has rows that are not whole multiples of 16 bytes", name);
   for (const std::int64_t size : view.shape) {
     if (size < 1) return fmt::format("{} has no elements", name);
-    if (size >= kMostSize)
-      return fmt::format("{} has {} elements along a dimension; valid are fewer than 2^31", name, size);
+    if (size >= kMostSize) return fmt::format("{} has {} elements along a dimension; fewer than 2^31 do", name, size);
   }
   for (std::size_t i = 0; i < 3; ++i) {
     const std::int64_t stride = view.stride[i];
     if (stride == 0 && view.shape[i] > 1) return fmt::format("{} is expanded (stride 0)", name);
     if (stride < 0 || stride * 2 >= kMostStrideBytes) {
-      return fmt::format("{} has a stride of {} elements; valid are 0 to 2^39 - 1", name, stride);
+      return fmt::format("{} has a stride of {} elements; 0 to 2^39 - 1 do", name, stride);
     }
   }
   return {};
@@ -100,7 +99,7 @@ std::string output_refusal(const Problem& p) {
 std::string shared_refusal(const Problem& problem, std::size_t needed) {
   const std::size_t had = problem.gpu.shared_bytes_per_block;
   if (needed <= had) return {};
-  return fmt::format("it needs {} bytes of shared memory per block; the GPU has {}", needed, had);
+  return fmt::format("it needs {} bytes of shared memory a block; the GPU has {}", needed, had);
 }
 
 // In a packed batch max_q and max_k may be far above the actual sizes. A backward counts row and key tiles together.

@@ -116,7 +116,7 @@ struct BackwardPlan {
     return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}{}{}",
                        kind, config.d, config.shape.rows, config.shape.keys, config.shape.warps, config.stages,
                        tiles.deterministic ? "added in order" : "added in any order", text_of(config.parts),
-                       has_scales(config.parts) ? ", or 3xBF16 if magnitudes of rows differ too much" : "");
+                       has_scales(config.parts) ? ", or three bf16 ones where rows differ too much in size" : "");
   }
 
   void run(const Problem& problem, void* workspace) const {

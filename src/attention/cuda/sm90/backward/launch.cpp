@@ -155,7 +155,7 @@ std::string text_of(const BackwardLaunch& launch) {
   const BackwardShape& shape = launch.config.shape;
   return fmt::format("wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups{}, {} stages, dQ {}",
                      launch.config.d, shape.rows, cluster_keys(shape), kBackwardConsumers,
-                     shape.share == Share::tiles     ? " on alternate tiles"
+                     shape.share == Share::tiles     ? " in turns"
                      : shape.share == Share::columns ? " per block, clusters of 2 blocks"
                                                      : "",
                      stages_of(shape), launch.deterministic ? "added in order" : "added in any order");

@@ -95,7 +95,7 @@ struct Fp32BackwardPlan : BackwardLaunch {
 
   std::string text(const Problem& problem) const {
     std::string text = text_of(*this) +
-                       ", 2xFP16 (two scaled fp16 values per element), or 3xBF16 if magnitudes of rows differ too much "
+                       ", two scaled fp16 parts an element, or three bf16 ones where rows differ too much in size "
                        "or LSE is large";
     if (const std::string reason = by_name_only(problem); !reason.empty()) text += fmt::format(" ({})", reason);
     return text;

@@ -126,8 +126,8 @@ struct ForwardPlan : ForwardLaunch {
     std::string text =
         fmt::format("wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroup{}, {} stages, {} of Q",
                     config.dims.d, config.dims.dv, rows_of(shape), shape.keys, shape.consumers,
-                    shape.shares           ? "s that alternate key tiles"
-                    : shape.passes         ? "s that skip unused tiles"
+                    shape.shares           ? "s in turns"
+                    : shape.passes         ? "s that pass tiles they do not use"
                     : shape.consumers == 1 ? ""
                                            : "s",
                     shape.stages, shape.q_stages);

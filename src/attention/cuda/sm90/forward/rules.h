@@ -1,5 +1,5 @@
-// Tiles of the Hopper forward for each kind of problem. Written by tools/tune-hopper --write; its head has the rule:
-// NVIDIA H200, 580.159.04, 2026-11-15; each line ends with its lengths and their TFLOP/s.
+// Which tiles a problem gets in the Hopper forward. Written by tools/tune-hopper --write, which says how it chooses:
+// NVIDIA H200, 580.159.04, 2026-11-15; behind each line TFLOP/s at lengths that it is for.
 #pragma once
 
 #include "attention/cuda/sm90/forward/shape.h"

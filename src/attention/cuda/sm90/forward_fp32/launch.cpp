@@ -64,8 +64,8 @@ struct Fp32ForwardPlan : Fp32ForwardLaunch {
   std::string text(const Problem& problem) const {
     const Fp32Shape& shape = config.shape;
     std::string text = fmt::format(
-        "wgmma, head dimension {}, tiles of {} rows x {} keys, {} MMA and {} splitting warpgroups, {} stages, {} of Q, "
-        "2xFP16 (two scaled fp16 values per element)",
+        "wgmma, head dimension {}, tiles of {} rows x {} keys, {} warpgroups that multiply and {} that split, {} "
+        "stages, {} of Q, two scaled fp16 parts an element",
         config.d, rows_of(shape), shape.keys, shape.consumers, shape.splitters, shape.stages, shape.q_stages);
     if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
     if (const std::string reason = by_name_only(problem); !reason.empty()) text += fmt::format(" ({})", reason);
