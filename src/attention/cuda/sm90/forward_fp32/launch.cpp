@@ -42,7 +42,7 @@ Fp32ForwardArgs args_of(const Fp32ForwardLaunch& launch, const Params& params, v
 std::string refusal(const Problem& problem) {
   const char* option = option_refused(problem, "dropout in fp32");
   if (problem.softcap != 0) option = "a softcap in fp32";
-  if (problem.tf32) option = "tf32; it computes full fp32";
+  if (problem.tf32) option = "tf32, because it always computes full fp32";
   std::string reason = problem_refusal(problem, option, kMostFp32Dim);
   if (reason.empty()) reason = input_refusal(problem);
   if (reason.empty()) reason = output_refusal(problem);
