@@ -32,7 +32,7 @@ constexpr int filling_splits(std::int64_t tiles, std::int64_t key_tiles, std::in
 struct Splits {
   std::int32_t count = 1;  // 1: rows are not split, and the other members are unset
   std::int32_t d = 0;      // columns of a partial row: the padded head dimension
-  std::int64_t rows = 0;   // all rows of all heads, counted as in LSE
+  std::int64_t rows = 0;   // number of LSE entries
   float* o = nullptr;      // [count][rows][d]
   float* lse = nullptr;    // [count][rows]
 };

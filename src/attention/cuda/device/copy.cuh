@@ -192,7 +192,7 @@ struct TileWalk {
     }
   }
 
-  // Finishes loading it. scales and kShared: see put_row().
+  // Finishes loading a tile. scales and kShared: see put_row().
   template <bool kShared = false>
   __device__ __forceinline__ void end(const Held& held, std::uint32_t tile, std::uint32_t scales = 0) const {
 #pragma unroll

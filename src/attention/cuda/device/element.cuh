@@ -125,8 +125,7 @@ struct RowScale {
   float up, down;
 
   __device__ __forceinline__ explicit RowScale(float largest) {
-    const std::uint32_t exponent =
-        max(float_to_bits(largest) >> 23, 15u);  // biased by 127; at least 15, so that `up` and `down` are normal
+    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased; from 15 on both are normal
     up = bits_to_float((268 - exponent) << 23);
     down = bits_to_float((exponent - 14) << 23);
   }

@@ -23,7 +23,7 @@ __device__ __forceinline__ float quad_sum(float value) {
   return value + shuffle_xor(value, 2);
 }
 
-// One factor for all rows.
+// The same factor for all rows.
 struct OneFactor {
   float factor;
   __device__ __forceinline__ float of(int, int) const { return factor; }

@@ -15,8 +15,7 @@ namespace strobe::cuda::sm90 {
 
 namespace {
 
-constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // elements per dimension: box coordinates are signed
-                                                                  // 32 bits
+constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // elements per dimension: box coordinates are int32
 constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of a dimension
 constexpr int kHopper = 90;
 constexpr std::int64_t kFewRows = 64;  // up to here flash2 packs a group's heads into one tile and splits the keys

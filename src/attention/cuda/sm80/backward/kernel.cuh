@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
       copy_async_commit();
 
-      // Probabilities and score gradients.
+      // Computes probabilities and score gradients.
       const auto score_part = [&](int part) {
         Tiles scores(row_tile, first_key, part);
         const ScoreTiles tiles{s_q + stage, s_k,      s_do + stage, s_v,     Tiles::bias_part(s_bias, part).tile,
@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
         seen = watch(added);
       }
 
-      // Gradients.
+      // Accumulates dV, dK and dQ.
       const GradientUnits<kIsScaled<T>, kRows, kGradKeys> dv_units(scales, scales.d_o, scales.weights, grad_key,
                                                                    Tiles::kScoreKeys);
       add_product<T, kRows>(dv, LeftOf<T, kRows, kKeys, Stored::transposed>(s_p, 0, grad_key),

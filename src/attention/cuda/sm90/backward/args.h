@@ -19,7 +19,7 @@ struct RowTilesArgs {
   // [row tiles][2][rows of a tile]: LSE * log2(e), which is +inf for rows without keys and past the end; then delta
   float* row_facts = nullptr;
   std::uint32_t* ticket = nullptr;     // work counter: the next tile
-  std::uint32_t* keys_done = nullptr;  // [batch * heads_kv]: key tiles, per block, whose dQ is added
+  std::uint32_t* keys_done = nullptr;  // [batch * heads_kv]: key tiles added to dQ, counted by each block
   std::uint32_t* turns = nullptr;      // [row tiles]: semaphore of the tile; null unless `deterministic`
 };
 

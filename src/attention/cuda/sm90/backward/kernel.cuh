@@ -1,7 +1,7 @@
 // Hopper backward kernel on wgmma and TMA for head dimensions up to 128; pairs.cuh has the kernel for 256. A block
 // takes key tiles from the work counter. For each key tile it loops over the row tiles that see it, for every query
 // head of the group. The consumers keep dK and dV in registers. They write dQ to shared memory, and one thread of the
-// producer warpgroup adds it to global memory in fp32 (reduce.cuh). Shapes without enough shared memory add dQ from
+// producer warpgroup adds it to global memory in fp32 (reduce.cuh). Other shapes than Share::keys add dQ from
 // registers. Scores are computed transposed, [keys][rows], so that P and dS are the register A operands of the dV and
 // dK matmuls. Only the dQ matmul reads dS from shared memory. Each matmul is issued before the result of the previous
 // one is awaited, so that exponentials overlap with matmuls.
@@ -30,7 +30,7 @@ struct BackwardConsumer {
   using Work = BackwardWork<kRows, kKeys>;
   // True if registers cannot hold S, dP and rounded P at the same time, so that the matmul of dV has to wait.
   static constexpr bool kRoundsLate = kScoreRows > 64;
-  // `deterministic`: the consumers order the additions to dQ, because there is no reducer.
+  // True if the consumers order the additions to dQ (`deterministic`), because there is no reducer.
   static constexpr bool kOrders = !Memory::kReducesInBulk;
 
   const BackwardArgs& args;

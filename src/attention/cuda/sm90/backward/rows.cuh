@@ -22,7 +22,7 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   const int lane = lane_index();
   if (lane == 0) {
     if (strip == 0) *args.ticket = 0;
-    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // one strip or more per counter
+    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // strips >= counters
   }
   const RowTile place(args, static_cast<unsigned>(strip / kStrips));
   const int of_tile = static_cast<int>(strip % kStrips), first = of_tile * 16;

@@ -10,8 +10,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Limits of the head dimension below which flash2 runs, because this kernel pads columns to 64. Up to dimension 32 this
-// kernel is faster only with many keys. Up to 24 it has not been measured.
+// flash2 runs small head dimensions, because this kernel pads columns to 64. Up to dimension 32 this kernel is faster
+// only with many keys. Up to 24 it has not been measured.
 inline constexpr int kFewFp32BackwardDims = 32, kFewestFp32BackwardDims = 24;
 inline constexpr std::int64_t kManyFp32BackwardKeys = 512;
 

@@ -2,6 +2,7 @@
 // workspace (load.cuh). A persistent block takes key tiles of a KV head from the work counter. For each key tile it
 // loops over the row tiles that see it, for every query head of the group. Each of two consumer warpgroups owns 64 of
 // the keys and works independently: it keeps dK and dV in registers and accumulates dQ in global memory.
+//
 // Scores are computed transposed, [keys][rows], so that split probabilities and score gradients are register A
 // operands. The score gradients also go through shared memory, for the dQ matmul. One warpgroup computes its softmax
 // while the other runs its matmuls.

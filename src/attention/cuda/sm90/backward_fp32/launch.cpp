@@ -80,8 +80,7 @@ Workspace workspace_of(const BackwardConfig& config, const Exact& exact, const P
   Workspace w{};
   w.of_rows = rows * static_cast<std::size_t>(shape.rows) * fp32_part_bytes(config.d);
   w.of_keys = keys * static_cast<std::size_t>(shape.keys) * fp32_part_bytes(config.d);
-  w.dq_sum =
-      whole(std::max(other.dq_sum, w.of_rows));  // the dQ sum takes as much memory as two fp16 floats per element
+  w.dq_sum = whole(std::max(other.dq_sum, w.of_rows));  // both have 4 bytes per element
   w.counters = whole(std::max(other.turns, (1 + (problem.deterministic ? rows : 0)) * sizeof(std::uint32_t)));
   w.spread = whole(sizeof(std::uint32_t));
   w.row_facts = whole(other.row_facts), w.delta = whole(other.delta), w.log2_sums = whole(other.log2_sums);

@@ -19,8 +19,7 @@ struct Fp32PartTiles {
   unsigned char *k = nullptr, *v = nullptr;    // [key tiles][2 split floats][keys][padded head dimension]
   float* row_scales = nullptr;                 // [row tiles][2]: factors that undo the scales of Q and dO
   float* key_scales = nullptr;                 // [key tiles][2]: factors that undo the scales of K and V
-  std::int64_t key_tiles_per_head = 0;         // packed batch: tiles of all sequences, plus one per sequence for a
-                                               // partial tile
+  std::int64_t key_tiles_per_head = 0;         // packed batch: tiles of all sequences, plus one each
   std::uint32_t* spread = nullptr;             // nonzero if two split floats are not enough; set by load.cuh
 };
 

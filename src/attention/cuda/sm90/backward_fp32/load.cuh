@@ -68,8 +68,7 @@ struct Fp32BackwardMemory {
     keys_full().begin(1);
     keys_free().begin(kReaders);
     for (int stage = 0; stage < kStages; ++stage) {
-      rows_full(stage).begin(
-          33);  // the TMA arrival, and one per lane of the warp that stores row statistics and scales
+      rows_full(stage).begin(33);  // TMA, and each lane of the warp that stores statistics
       rows_free(stage).begin(kReaders);
     }
     for (int stage = 0; stage < 2; ++stage) {
@@ -99,8 +98,7 @@ struct Fp32BackwardMemory {
 // then computes the problem. The check is cheap, because the kernel reads the inputs anyway.
 
 inline constexpr int kSplitThreads = 256;
-inline constexpr int kMostPowers =
-    kept_powers(Parts::scaled);  // powers of two by which magnitudes of a tile may differ
+inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // between magnitudes of a tile
 
 // Index of a key tile of a KV head among all key tiles; counterpart of row_tile_index().
 __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& args, const Sequence& sequence, int b,

@@ -13,7 +13,7 @@ namespace strobe::cuda::sm90 {
 // call takes the clocks of the matmuls plus those of exponentials that no matmul overlaps. With several warpgroups
 // these are proportional to exponentials^2 / matmuls; the factor is larger if two warpgroups share rows. With one
 // warpgroup no exponential is overlapped. Each row tile has a fixed cost, and so has the kernel that combines splits.
-// Fields: `several` for several warpgroups, `sharing` for two that share rows, the third line for one warpgroup.
+// The fields are for several warpgroups, for two that share rows, for one, for combining splits, and the required gain.
 struct ForwardClocks {
   double several = 0.86, several_rows = 3.4;  // factor of exposed exponentials; row tile: factor of matmuls
   double sharing = 1.25, sharing_rows = 2500,

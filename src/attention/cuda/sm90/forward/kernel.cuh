@@ -107,7 +107,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
   using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
   const ForwardParams& p = args.params;
-  // logits = unit * scores, or unit * tanh of capped scores
+  // score in natural units: unit * q.k, or with a softcap unit * tanh(q.k * scale / softcap)
   const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
   float dropout_scale = 1;
   if constexpr (kDrops) dropout_scale = args.scale;

@@ -16,10 +16,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// Online softmax of a thread's two rows. Probabilities are relative to the largest of their row in the tile, which is
-// scaled to 2^15, the top of fp16's range, regardless of earlier tiles. It is just below a power of two, where two
-// split floats keep far more bits than elsewhere. A row with one key, or with one dominant key, therefore gets that
-// key's V.
+// Online softmax of a thread's two rows. In every tile the largest probability of a row is scaled to just below 2^15,
+// the top of fp16's range, regardless of earlier tiles. Just below a power of two, two split floats keep far more bits
+// than elsewhere. A row with one key, or with one dominant key, therefore gets that key's V.
 
 inline constexpr float kTopPower = 15;  // the largest probability of a row in a tile is at most 2^15
 inline constexpr float kFromTop = 0x1p-15f;

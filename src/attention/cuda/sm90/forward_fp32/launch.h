@@ -17,9 +17,8 @@ struct Fp32ForwardArgs {
   Fp32ForwardParams params;
   TileOrder order;  // scheduler of row tiles of all query heads, times key splits
   Splits splits;
-  float factor = 1;  // q.k * factor is in units of log2
-  float natural =
-      1;  // natural score = q.k * factor * natural; scale / factor, which is ln 2 up to the rounding of factor
+  float factor = 1;   // q.k * factor is in units of log2
+  float natural = 1;  // natural score = q.k * factor * natural; about ln 2
 };
 
 struct Fp32ForwardLaunch {
