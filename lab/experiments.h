@@ -1,5 +1,5 @@
-// Experiments on the best hand-written rung (`pinned`): leave out one of its ideas (cuda/ablation.cpp), or change the
-// tile sizes of its kernel (cuda/tiles.cu). A build without CUDA has none (no_cuda.cpp).
+// Experiments: rung `pinned`, the best hand-written one, without one of its ideas (cuda/ablation.cpp), and the kernel
+// of rung `float4` with other tile sizes (cuda/tiles.cu). A build without CUDA has none (no_cuda.cpp).
 #pragma once
 
 #include <cstddef>

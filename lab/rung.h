@@ -1,5 +1,5 @@
 // Interface of a rung, which is one program of the ladder (docs/ladder.md): the problem that it computes, the times
-// that it returns, and the sizes that it supports. Rungs are in cpu/ and cuda/, one file each; rungs.cpp lists them;
+// that it returns, and the sizes that it supports. The functions are in cpu/ and cuda/; rungs.cpp lists the rungs;
 // measure.cpp checks and times them.
 #pragma once
 
@@ -43,7 +43,7 @@ struct Split {
 using Run = Split (*)(const Problem& problem, float* o);  // o [batch, rows, dim]; throws strobe::Error
 
 enum class Place { cpu, gpu };
-enum class Sizes { any, tiles };  // tiles: dim 32 or 64, rows a multiple of 32
+enum class Sizes { any, tiles };  // tiles: dim 32 or 64, rows a multiple of 32, batch <= 65535
 
 struct Rung {
   std::string_view name;

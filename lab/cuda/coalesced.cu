@@ -2,7 +2,7 @@
 // differs from `unrolled`.
 //
 // Global memory is read in sectors of 32 bytes. In `unrolled` the 32 threads of a warp read one float from each of 32
-// rows: 32 sectors, of which 28 bytes each were not used. Here they read 128 bytes of one row: 4 sectors.
+// rows: 32 sectors, of which 28 bytes each are not used. Here they read 128 bytes of one row: 4 sectors.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 
