@@ -186,7 +186,7 @@ TEST_F(ChooseOnCuda, HopperTakesFp32) {
     EXPECT_STREQ(choose(problem, "hopper").kernel->name, "hopper") << d;
     EXPECT_STREQ(choose(problem).kernel->name, d > 32 ? "hopper" : "flash2") << d;
     const std::string text = choose(problem, "hopper").plan.text(problem);
-    EXPECT_NE(text.find("two scaled fp16 parts"), std::string::npos) << text;
+    EXPECT_NE(text.find("two scaled fp16 values"), std::string::npos) << text;
     EXPECT_EQ(text.find("by name only") == std::string::npos, d > 32) << text;
   }
   const auto expect = [&](const Problem& problem, const char* words) {

@@ -61,7 +61,7 @@ std::string common_refusal(const Problem& problem) {
   }
   if (std::string reason = cpu_option(problem); !reason.empty()) return reason;
   if (problem.max_q + problem.max_k > kMostPositions) {
-    return fmt::format("{} rows and {} keys: CUDA kernels count both together in 32 bits, up to {}", problem.max_q,
+    return fmt::format("{} rows and {} keys; CUDA kernels support at most {} rows plus keys", problem.max_q,
                        problem.max_k, kMostPositions);
   }
   return {};

@@ -123,14 +123,14 @@ ForwardConfig config_of(const ForwardFacts& facts) {
 struct ForwardPlan : ForwardLaunch {
   std::string text(const Problem&) const {
     const ForwardShape& shape = config.shape;
-    std::string text =
-        fmt::format("wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroup{}, {} stages, {} of Q",
-                    config.dims.d, config.dims.dv, rows_of(shape), shape.keys, shape.consumers,
-                    shape.shares           ? "s that alternate key tiles"
-                    : shape.passes         ? "s that skip unused tiles"
-                    : shape.consumers == 1 ? ""
-                                           : "s",
-                    shape.stages, shape.q_stages);
+    std::string text = fmt::format(
+        "wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroup{}, {} stages of K and V, {} of Q",
+        config.dims.d, config.dims.dv, rows_of(shape), shape.keys, shape.consumers,
+        shape.shares           ? "s that alternate key tiles"
+        : shape.passes         ? "s that skip unused tiles"
+        : shape.consumers == 1 ? ""
+                               : "s",
+        shape.stages, shape.q_stages);
     if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
     return text;
   }

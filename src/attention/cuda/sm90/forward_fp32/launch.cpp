@@ -64,7 +64,8 @@ struct Fp32ForwardPlan : Fp32ForwardLaunch {
   std::string text(const Problem& problem) const {
     const Fp32Shape& shape = config.shape;
     std::string text = fmt::format(
-        "wgmma, head dimension {}, tiles of {} rows x {} keys, {} MMA and {} splitting warpgroups, {} stages, {} of Q, "
+        "wgmma, head dimension {}, tiles of {} rows x {} keys, {} MMA and {} splitting warpgroups, {} stages of K and "
+        "V, {} of Q, "
         "2xFP16 (two scaled fp16 values per element)",
         config.d, rows_of(shape), shape.keys, shape.consumers, shape.splitters, shape.stages, shape.q_stages);
     if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
