@@ -26,7 +26,8 @@ bool has_few_keys(const Problem& problem);
 // True if the problem has a score option that the plain kernels of flash2 do not support.
 bool has_score_options(const Problem& problem);
 
-// True if kernels other than the general ones can load the bias with 16-byte cp.async: 16-bit elements, aligned rows.
+// True if there is no bias, or if kernels other than the general ones can load it with 16-byte cp.async: it has 16-bit
+// elements and aligned rows.
 bool bias_takes_vectors(const Problem& problem);
 
 template <class... Views>

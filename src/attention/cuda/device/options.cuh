@@ -33,9 +33,8 @@ struct BiasRows {
   }
 };
 
-// Options of one (sequence, query head). The enabled options are the same for the whole block, and branches on them are
-// outside the loops over accumulators. A lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n +
-// e.
+// Options of one (sequence, query head). The enabled options are the same for the whole block, so branches on them are
+// uniform. A lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
 struct ScoreOptions {
   float scale, softcap, slope;  // slope: ALiBi
   float unit;                   // a score in natural units is score * unit; 1 if natural()
