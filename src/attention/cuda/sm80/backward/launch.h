@@ -48,7 +48,7 @@ struct BackwardArgs : BackwardTiles {
   float* delta = nullptr;           // [rows as in LSE]: sum of dO * O
   float* log2_sums = nullptr;       // [rows]: log2 of the sum of the probabilities that LSE gives; null: 0
   RowFacts* row_facts = nullptr;    // [rows], fp32
-  float* dq_sum = nullptr;          // [row tiles][padded head dimension * rows of a tile], in register order
+  float* dq_sum = nullptr;          // [row tiles][rows of a tile * padded D], in accumulator order
   std::uint32_t* turns = nullptr;   // `deterministic`: semaphores [row tiles]
   std::uint32_t* ticket = nullptr;  // `deterministic`: work counter of key tiles
   // Nonzero if the kernels with scales are not exact enough (sm80/rows.cu): they then return at once, otherwise those

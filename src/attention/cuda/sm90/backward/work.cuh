@@ -1,6 +1,6 @@
-// Work items of the Hopper backward. Blocks take key tiles from a work counter, so blocks that finish early take more.
-// With `deterministic` a tile waits only for tiles taken before it. In the 16-bit kernels the row tiles whose dQ is
-// rounded follow all key tiles and wait for them.
+// Work items of the Hopper backward. Blocks take tickets, which are indices of work items, from a work counter, so
+// blocks that finish early take more. The first tickets are the key tiles. With `deterministic` a tile waits only for
+// tiles taken before it. In the 16-bit kernels the row tiles whose dQ is rounded follow and wait for the key tiles.
 #pragma once
 
 #include "attention/cuda/device/dq_tiles.cuh"
@@ -28,7 +28,7 @@ struct RowTile {
   }
 };
 
-// Counts the completed key tiles of a KV head.
+// Returns the counter of completed key tiles of a KV head.
 __device__ __forceinline__ std::uint32_t* keys_done_of(const RowTilesArgs& args, int b, int head_kv) {
   return args.keys_done + static_cast<std::int64_t>(b) * args.params.heads_kv + head_kv;
 }
