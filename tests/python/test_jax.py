@@ -66,6 +66,23 @@ def test_three_dimensions_and_residual():
     assert_close(*both(lambda attention: attention(q, k, v, return_residual=True)))
 
 
+def test_gradient_of_the_residual():
+    """Against a derivative of the definition: XLA's gradient of the residual in jax 0.10 is another one."""
+    def by_definition(q, k, v, return_residual):
+        k, v = (jnp.repeat(one, 2, axis=2) for one in (k, v))
+        scores = jnp.einsum("bthd,bshd->bhts", q, k) / 4
+        o = jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
+        return o, jax.nn.logsumexp(scores, axis=-1).transpose(0, 2, 1)
+
+    def gradients(attention):
+        def value(*inputs):
+            o, lse = attention(*inputs, return_residual=True)
+            return jnp.square(o).sum() + jnp.sin(lse).sum()
+        return jax.grad(value, argnums=(0, 1, 2))(*given())
+
+    assert_close(gradients(dot_product_attention), gradients(by_definition))
+
+
 @pytest.mark.parametrize("change, error, text", [
     ({"key": jnp.zeros((2, 9, 2, 17))}, ValueError, "key has head_dim 17 but query has 16"),
     ({"value": jnp.zeros((2, 9, 2, 16), jnp.int32)}, TypeError, "value is int32"),
