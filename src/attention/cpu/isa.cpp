@@ -1,4 +1,5 @@
-// Selects the built-in table for a problem. device/host/instruction_sets.h lists those that this machine supports.
+// Selects the table of kernels (Isa) for a problem among those in this build and supported by this machine
+// (device/host/instruction_sets.h).
 #include "attention/cpu/isa.h"
 
 #include <array>
@@ -31,7 +32,8 @@ bool available(const Isa& table) {
   return false;
 }
 
-// Returns whether a table's panels can hold a type: fp32 panels hold every type, split floats only fp32.
+// Returns true if a table's panels can hold a type: bf16 panels hold only bf16, split floats only fp32, and fp32 panels
+// every type.
 bool serves(const Isa& table, DType dtype, Parts parts) {
   if (table.compute == DType::bf16) return dtype == DType::bf16;
   return table.parts == 1 || (dtype == DType::fp32 && parts == Parts::allowed);

@@ -1,5 +1,5 @@
-// fp32 micro-kernel by broadcast: broadcasts each row element of the M chunk to a vector and multiplies it with the N
-// chunk's columns. Instruction sets differ only in the tile: M x N accumulators, which use all but a few vector
+// fp32 micro-kernel that broadcasts each row element of the M chunk to a vector and multiplies it with the N chunk's
+// columns. Instruction sets differ only in the size of the tile of M x N accumulators, which uses most of the vector
 // registers. Included by avx2.cpp and avx512.cpp.
 #pragma once
 
