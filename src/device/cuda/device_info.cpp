@@ -1,4 +1,4 @@
-// The GPUs of this machine, as the CUDA runtime reports them.
+// Implements gpu_inventory(): the GPUs of this machine as the CUDA runtime reports them.
 #include <string>
 
 #include "device/cuda/check.h"
@@ -26,7 +26,8 @@ GpuInfo gpu_info(int device) {
   return info;
 }
 
-// Creates the current device's context: the runtime reports free memory only for the current device.
+// Returns the free memory of the current device; the runtime cannot report that of others. Creates the device's
+// context.
 std::size_t free_bytes_of_current() {
   std::size_t free = 0;
   std::size_t total = 0;

@@ -1,5 +1,6 @@
-// CUPTI's functions. The first trace opens libcupti, so that a machine without it runs everything except traces.
-// Searches STROBE_CUPTI, the system's search path, and the folder where CMake found it.
+// The CUPTI functions that Strobe calls. libcupti is loaded by the first trace, so a machine without it runs everything
+// except traces. It is loaded from the path in STROBE_CUPTI if that is set, otherwise from the system's search path or
+// the folder where CMake found it.
 #pragma once
 
 #include <cuda.h>

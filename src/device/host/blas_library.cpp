@@ -1,4 +1,4 @@
-// Loads OpenBLAS on one core, with kernels that suit the processor.
+// Loads OpenBLAS, restricted to one core and with kernels that suit the processor.
 #include "device/host/blas_library.h"
 
 #include <dlfcn.h>
@@ -11,7 +11,7 @@
 #include "core/fail.h"
 #include "device/shared_library.h"
 
-#ifdef STROBE_OPENBLAS_LINKED  // a static OpenBLAS; its header does not declare these
+#ifdef STROBE_OPENBLAS_LINKED  // OpenBLAS is linked statically; its header does not declare these functions
 extern "C" {
 void* blas_memory_alloc(int purpose);
 void blas_memory_free(void* buffer);
@@ -39,8 +39,8 @@ BlasLibrary open_library() {
 
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
-// Restricts the calling thread to one core. OpenBLAS starts a thread per visible core when it is loaded. Strobe uses
-// none of them, and a thread without memory for its buffer spins forever.
+// Restricts the calling thread to one core while OpenBLAS is loaded. OpenBLAS then starts one thread per visible core.
+// Strobe uses none of these threads, and one without memory for its buffer would spin forever.
 class OneCore {
  public:
   OneCore() {
@@ -85,8 +85,8 @@ BlasLibrary open_library() {
   const BlasLibrary found = load();
   const char* const better = better_core(found.get_corename(), instruction_sets());
   if (!better || std::getenv(kCoreVariable)) return found;
-  // OpenBLAS reads the variable when it is loaded. Another user of the library may keep it open; then it stays as it
-  // is.
+  // OpenBLAS reads the variable when it is loaded. If other code keeps the library open, it is not loaded again and
+  // keeps its kernels.
   dlclose(found.handle);
   setenv(kCoreVariable, better, 0);
   const BlasLibrary again = load();

@@ -1,4 +1,4 @@
-// dlopen and dlsym with error messages.
+// Implements SharedLibrary with dlopen and dlsym.
 #include "device/shared_library.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ namespace strobe {
 
 namespace {
 
-// Detects an out-of-memory failure: the loader reports its reason only as text.
+// Returns true if the loader's message is about a lack of memory; the loader reports its reason only as text.
 bool is_out_of_memory(std::string_view reason) {
   for (const std::string_view text : {"annot allocate memory", "out of memory", "failed to map segment"}) {
     if (reason.find(text) != reason.npos) return true;
