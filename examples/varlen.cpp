@@ -11,7 +11,7 @@
 int main() {
   using namespace strobe;
   constexpr std::int64_t kHeads = 3, kDim = 24;
-  const std::vector<std::int32_t> starts{0, 5, 105, 142};  // sequences of 5, 100 and 37
+  const std::vector<std::int32_t> starts{0, 5, 105, 142};  // sequence lengths 5, 100 and 37
   const std::int64_t total = starts.back();
   std::vector<float> q(static_cast<std::size_t>(total * kHeads * kDim)), k(q.size()), v(q.size());
   std::vector<float> o(q.size()), single(q.size());

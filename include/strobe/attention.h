@@ -95,7 +95,7 @@ struct Attention {
 
   // The fields below are for the CPU; CUDA kernels refuse them.
   // Boolean mask [B or 1, Hq or 1, Sq or 1, Sk or 1]: a row uses a key only if the mask allows it too. In a packed
-  // batch the sizes are those of a bias. Values of masked pairs do not affect any output.
+  // batch the sizes are those of a bias. Pairs of a row and a key that are masked do not affect any output.
   MaskView mask{};
   // Elements from the slopes of one sequence to those of the next if alibi_slopes is [B, Hq]. 0 means that it is [Hq]
   // and shared by all sequences.

@@ -1,6 +1,7 @@
 // flash2's backward pass on the CPU. For each group of units it prepares rows (delta, and packed Q and dO unless they
 // need too much memory), runs one task per key block, and then writes dQ. The task of a key block accumulates its dK
-// and dV and adds to dQ. With unit_tasks each thread does all of that for whole units, one after the other.
+// and dV and adds to dQ. With Plan::unit_tasks each thread does all of that for whole units, one after the other.
+// plan.h defines units, row blocks and panels.
 #include <thread>
 
 #include "attention/cpu/plan.h"

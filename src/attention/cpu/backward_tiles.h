@@ -1,5 +1,6 @@
 // Workspace and tiles of the backward pass. BackwardTiles packs row panels and key blocks, and runs the step that
-// computes P and dS of one panel against one key block. RowPreparation and Backward derive from it.
+// computes P and dS of one panel against one key block. RowPreparation and Backward derive from it. plan.h defines
+// units, row blocks and panels.
 #pragma once
 
 #include <atomic>
@@ -16,19 +17,19 @@ struct BackwardScratch {
   char* k;               // M panels of K, steps d                 [block_keys][d_steps]
   char* k_t;             // M panels of K^T, steps keys            [d_rows][block_keys]
   char* v;               // M panels of V, steps dv                [block_keys][dv_steps]
-  float* dk;             // C tiles                                [d_cols / cols][block_keys][cols]
-  float* dv;             //                                        [dv_cols / cols][block_keys][cols]
+  float* dk;             // sums of dK                             [d_cols / cols][block_keys][cols]
+  float* dv;             // sums of dV                             [dv_cols / cols][block_keys][cols]
   float* scores;         // tile                                   [block_keys][n]
-  float* d_scores;       // tile, if tiles are converted           [block_keys][n]
+  float* d_scores;       // tile, unless operands are fp32         [block_keys][n]
   float* slopes;         // tile, with softcap                     [block_keys][n]
   std::uint32_t* words;  // tile, with dropout                  [block_keys][n]
   char* ds_n;            // dS as N operand                        [panels][block_keys][n]
   char* p_m;             // P as M operand                         [block_keys / m][block_rows][m]
   char* ds_m;            // dS as M operand                        [block_keys / m][block_rows][m]
-  char* q;               // N panels, if not prepacked             [panels][d_steps][n]
-  char* d_o;             //                                        [panels][dv_steps][n]
-  char* q_t;             // N panels, steps rows, if not kept      [d_cols][block_rows]
-  char* do_t;            //                                        [dv_cols][block_rows]
+  char* q;               // N panels of Q, if not prepacked        [panels][d_steps][n]
+  char* d_o;             // N panels of dO, if not prepacked       [panels][dv_steps][n]
+  char* q_t;             // Q with rows as steps, if not kept      [d_cols][block_rows]
+  char* do_t;            // dO with rows as steps, if not kept     [dv_cols][block_rows]
   float* p_tile;         // plain tiles instead of M operands, for non-finite input              [panels][block_keys][n]
   float* ds_tile;        //                                        [panels][block_keys][n]
   Lanes* lanes;          //                                        [panels]

@@ -1,7 +1,7 @@
 // flash2's forward pass on the CPU. For each group of units it packs K and V if they are kept (Plan::prepack), computes
-// row blocks, and combines the key ranges of split row blocks (split-KV). With unit_tasks each thread packs and
+// row blocks, and combines the key ranges of split row blocks (split-KV). With Plan::unit_tasks each thread packs and
 // computes whole units, one after the other. Blocks, and the order of keys within a row, do not depend on the number of
-// threads.
+// threads. plan.h defines units, row blocks and panels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,7 +21,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Scratch of one thread. The arrays of a narrow panel are proportionally shorter, without a gap before the next panel.
 struct Scratch {
-  char* q;               // N panels                        [panels][d_steps][n]
+  char* q;               // N panels of Q                      [panels][d_steps][n]
   float* o;              // O^T                             [panels][dv_rows][n]
   float* max;            //                                 [panels][n]
   float* sum;            //                                 [panels][n]
@@ -160,7 +160,7 @@ class Forward {
     *to.v_odd = pack_(isa_.pack_mt, {s.rows + padded, padded, static_cast<int>(problem_.dv), problem_.dtype, 1, to.v});
   }
 
-  // Computes one row block against the keys of one split.
+  // Computes one row block against the keys of one split (one of Plan::splits key ranges).
   void attend(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index, std::int64_t split) {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;

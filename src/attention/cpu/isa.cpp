@@ -48,7 +48,7 @@ const Isa* find_isa(const char* name, DType compute) {
   return nullptr;
 }
 
-// Returns the best table at or below the named set. bf16 tables serve only bf16 problems.
+// Returns the most capable available table that can hold the type, among those up to `forced` if that is not "".
 const Isa& choose_isa(DType dtype, const char* forced, Parts parts) {
   std::size_t last = kTables.size();
   if (*forced) {

@@ -42,7 +42,7 @@ struct Pack {
   int following = 0;  // further entries of `rows`, which are packed next or null; packing may prefetch those rows
 };
 
-// C_i (+)= M_i N for `panels` M panels.
+// Matmul C_i (+)= M_i N for each of `panels` M panels.
 struct Multiply {
   const void* m;
   std::ptrdiff_t m_stride;  // elements from one M panel to the next

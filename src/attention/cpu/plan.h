@@ -39,9 +39,9 @@ struct RowBlock {
   int count;
 };
 
-// Divides a row block into panels: wide ones, then up to two narrow tail panels. One narrow panel holds the remaining
-// rows if they fit. Two replace the last wide panel too if they can hold its rows and the remaining ones. The number of
-// panels is the same as with wide panels only.
+// Divides a row block into panels: wide ones, then up to two narrow tail panels. A narrow panel holds the remaining
+// rows if they fit. If two narrow panels can hold these rows and those of the last wide panel, they replace that one
+// too. The number of panels is the same as with wide panels only.
 class PanelsOfBlock {
  public:
   PanelsOfBlock(const Isa& isa, int rows) : isa_(isa), count_(static_cast<int>(ceil_div(rows, isa.n))), wide_(count_) {

@@ -1,5 +1,6 @@
 // Prepares query rows for backward before any key block runs: computes delta, converts LSE and packs Q and dO.
-// Recomputes LSE if the rounding of the forward's fp32 LSE would affect gradients.
+// Recomputes LSE if the rounding of the forward's fp32 LSE would affect gradients. plan.h defines units, row blocks and
+// panels.
 #pragma once
 
 #include "attention/cpu/backward_tiles.h"

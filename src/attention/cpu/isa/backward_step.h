@@ -1,5 +1,5 @@
 // Implements Isa::backward_step: computes P and dS of one panel of query rows and one block of keys, in the operand
-// layouts of the three matmuls that follow.
+// layouts of the three matmuls that follow. isa.h defines panels and lanes.
 #pragma once
 
 #include "attention/cpu/isa/dropout.h"

@@ -1,5 +1,6 @@
-// An additive bias and its gradient. Both are [row][key] in the caller's memory and [key][row] in a tile: squares of
-// kLanes rows and kLanes keys are transposed in registers. Used by scores.h and backward_step.h.
+// Adds a bias to the scores of a tile, and dS to the gradient of the bias. Both are [row][key] in the caller's memory,
+// but a tile is [key][row]. Squares of kLanes rows and kLanes keys are therefore transposed in registers. Used by
+// scores.h and backward_step.h.
 #pragma once
 
 #include "attention/cpu/isa.h"

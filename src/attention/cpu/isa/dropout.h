@@ -15,13 +15,13 @@
 namespace strobe::cpu {
 namespace {
 
-// Intermediate results of the first rounds that all keys share, for one vector of lanes.
+// Intermediate results of the first rounds that do not depend on the attention key j, for one vector of lanes.
 struct PhiloxLanes {
   static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
-  std::uint32_t of_batch;        // xored with the key index, this is the operand of a multiply in round 1
+  std::uint32_t of_batch;        // xored with j, this is the operand of a multiply in round 1
   std::uint32_t k0[10], k1[10];  // round keys
-  // The words (c0, c1, c2, c3) as far as they do not depend on the key, with round keys applied: c0 before round 2, and
-  // c0, c1 and c2 before round 3. Rounds count from 0.
+  // The Philox words (c0, c1, c2, c3) as far as they do not depend on j, with round keys applied: c0 before round 2,
+  // and c0, c1 and c2 before round 3. Rounds count from 0.
   alignas(64) std::uint32_t c0_second[kLanes], c0_third[kLanes], c1_third[kLanes], c2_third[kLanes];
 
   PhiloxLanes(const ScoreOptions& options, const Lanes& lanes, int v) {

@@ -1,7 +1,8 @@
 // Micro-kernels on AMX: 2 x 2 tiles of 16 x 16 accumulators, tdpbf16ps over 32 steps. Serves bf16, and fp32 as split
 // floats of three bf16 parts, which take six bf16 products. tdpbf16ps sums the 16 products of the even steps from zero,
 // likewise those of the odd steps, rounding to nearest, and adds both sums to the accumulator. Each thread must
-// configure its tile registers: call begin() before and end() after any number of matmuls. Included by amx.cpp.
+// configure its tile registers: call begin() before and end() after any number of matmuls. Included by amx.cpp. isa.h
+// defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa/engine_avx512bf16.h"
@@ -142,7 +143,8 @@ struct EngineAmx : AmxPanels<Parts> {
     boosted_to_n({rows[0] * kBoost, rows[1] * kBoost}, t, v, out);
   }
 
-  // For forward_flow.h: 2^x * kBoost, and the conversion of such values to the layout of lanes_to_n.
+  // Used by forward_flow.h: exponentiate() computes 2^x * kBoost, and boosted_to_n() converts such values to the layout
+  // of lanes_to_n().
   template <int Count>
   STROBE_INLINE static void exponentiate(F32 (&x)[Count]) {
     if constexpr (Parts == 1) {

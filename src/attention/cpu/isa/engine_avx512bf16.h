@@ -1,6 +1,6 @@
 // bf16 micro-kernel on AVX512-BF16: vdpbf16ps multiplies pairs of steps at twice the throughput of an fp32 FMA. Also
 // contains the conversions of fp32 tiles to bf16 chunks, which engine_amx.h shares. Included by avx512bf16.cpp and
-// amx.cpp.
+// amx.cpp. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

@@ -1,6 +1,6 @@
 // fp32 matmul on NEON with FMLA by element. The tile of accumulators is 8 x 12 for query lanes, and 8 x 8 for columns
 // and tail panels. Written in assembly because GCC 12 spills the 24 accumulators. Used by neon.cpp; engine_neonbf16.h
-// uses the clobber list.
+// uses the clobber list. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

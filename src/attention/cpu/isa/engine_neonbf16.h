@@ -3,7 +3,7 @@
 //
 // An accumulator holds (row 0: columns 0, 1; row 1: columns 0, 1), so a row of C consists of the low, or high, halves
 // of adjacent accumulators. Storing a tile takes as long as multiplying three chunks, so it is overlapped with
-// multiplying the next tile's first chunk.
+// multiplying the next tile's first chunk. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

@@ -13,7 +13,7 @@ STROBE_INLINE void for_each_of(Body&& body) {
   for (int i = 0; i < Count; ++i) body(i);
 }
 
-// Same steps as exp2 in simd.h.
+// Computes 2^x in the same steps as exp2 in simd.h.
 template <int Degree, int Count>
 STROBE_INLINE void exp2_by_polynomial(F32 (&x)[Count]) {
   constexpr const Coefficient* c = kExp2<Degree>;

@@ -1,7 +1,7 @@
 // Implements Isa::forward_flow: software pipelining of three forward steps, for engines whose matmuls leave the vector
 // units idle. It overlaps the output of one step, the probabilities of the next, and the scores and logits of the
 // third. Probabilities are computed a few rows at a time between tile multiplies, so matrix and vector units work at
-// the same time. Each stage computes the same as forward_step.h.
+// the same time. Each stage computes the same as forward_step.h. isa.h defines panels and lanes.
 #pragma once
 
 #include "attention/cpu/isa/forward_step.h"
@@ -201,8 +201,8 @@ void flow_once(const ForwardStep* before, const ForwardStep* step, const Forward
   }
 }
 
-// In a sequence of calls, the first passes only `next` and the last only `before`. These two configure and release the
-// tile registers, because doing so takes as long as a few tile multiplies.
+// In a sequence of calls, the first passes only `next` and the last only `before`. The first configures the tile
+// registers and the last releases them, because doing so in every call would cost as much as a few tile multiplies.
 template <class Engine>
 void forward_flow(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   if (!before && !step) Engine::begin();

@@ -1,5 +1,5 @@
 // Implements Isa::forward_step: scores, online softmax and output matmul of one panel of query rows and one block of
-// keys.
+// keys. isa.h defines panels and lanes.
 #pragma once
 
 #include "attention/cpu/isa/dropout.h"

@@ -1,6 +1,6 @@
 // Packing for the bf16 panels of BFMMLA, in chunks of four steps. It copies 8 bytes at a time if steps are columns of
 // the source, and transposes 4 x 8 blocks if steps are rows. The results equal those of pack.h. NeonBf16Engine inherits
-// it.
+// it. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

@@ -19,7 +19,7 @@ namespace {
 
 inline constexpr float kLog2e = 1.44269504088896340736f;
 
-// Calls the engine's begin() and end(), if it has them, around any use of its matmul.
+// Scope that calls the engine's begin() and end(), if it has them. Any use of its matmul must be in such a scope.
 template <class Engine>
 struct ProductScope {
   ProductScope() {
@@ -141,7 +141,7 @@ inline TileRange tile_range(const Lanes& lanes, int key_begin, int first, int la
   return {first, last, free_first, free_last};
 }
 
-// Returns the intersection of a range with rows [first, last), which it contains.
+// Returns the part of a range in rows [first, last), which must be inside it.
 inline TileRange part_of(const TileRange& range, int first, int last) {
   return {first, last, clamp(range.free_first, first, last), clamp(range.free_last, first, last)};
 }

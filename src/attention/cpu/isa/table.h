@@ -1,4 +1,4 @@
-// Turns an engine into the function table that the driver calls. An engine is a struct of static members:
+// Makes the function table (Isa) that the driver calls from an engine. An engine is a struct of static members:
 //   Element, kCompute           type of packed panels
 //   kM, kN, kCols, kK, kP       geometry, see isa.h; kN is a multiple of kLanes and of kK
 //   product<Width>(m, n, steps, c, accumulate)   computes C[kM][Width] (+)= M N; Width is kN or kCols
