@@ -48,13 +48,13 @@ std::string refusal(const Problem& problem, Variant variant) {
     return "batch_invariant: the order of sums in OpenBLAS depends on the sizes of a call";
   }
   if (problem.max_q > INT_MAX || problem.max_k > INT_MAX) {
-    return fmt::format("{} rows and {} keys: BLAS counts in 32 bits, up to {}", problem.max_q, problem.max_k, INT_MAX);
+    return fmt::format("{} rows and {} keys: OpenBLAS supports sizes up to {}", problem.max_q, problem.max_k, INT_MAX);
   }
   const std::int64_t heads = variant == Variant::frugal ? 1 : problem.batch * problem.heads_q;
   const double scores =
       static_cast<double>(heads) * static_cast<double>(problem.max_q) * static_cast<double>(problem.max_k);
   if (scores <= 0x1p58) return {};
-  return fmt::format("scores of {} heads, {} rows x {} keys do not fit any memory", heads, problem.max_q,
+  return fmt::format("scores of {} heads, {} rows x {} keys do not fit in any memory", heads, problem.max_q,
                      problem.max_k);
 }
 

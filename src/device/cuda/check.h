@@ -38,8 +38,8 @@ inline bool is_asynchronous(cudaError_t status) {
 
 inline void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // clears the error, unless it has corrupted the context, so that a later check does not report
-                       // it
+  // Clears an error that has not corrupted the context, so that later checks do not report it.
+  cudaGetLastError();
   if (is_asynchronous(status)) fail_earlier(status);
   const auto code = status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::runtime;
   throw Error(code, std::string("cuda: ") + what + " failed: " + error_text(status));

@@ -46,7 +46,7 @@ GpuInventory gpu_inventory() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
     cudaGetLastError();
-    const char* why = status != cudaSuccess ? cudaGetErrorString(status) : "the driver lists none";
+    const char* why = status != cudaSuccess ? cudaGetErrorString(status) : "the driver reports none";
     if (inventory.driver_version == 0) why = "no NVIDIA driver is installed";
     inventory.reason = std::string("no usable GPU: ") + why;
     return inventory;

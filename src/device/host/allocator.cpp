@@ -10,8 +10,7 @@ namespace strobe {
 
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{1}
-                                  << 56;  // more than any address space; prevents overflow in rounding up
+constexpr std::size_t kMaxBytes = std::size_t{1} << 56;  // more than any address space; rounding up cannot overflow
 
 }  // namespace
 

@@ -65,7 +65,7 @@ class OneCore {
 
 BlasLibrary load() {
   const SharedLibrary library(
-      {.files = {STROBE_OPENBLAS, "libopenblas.so.0"}, .advice = "OpenBLAS cannot be opened; install libopenblas0"});
+      {.files = {STROBE_OPENBLAS, "libopenblas.so.0"}, .advice = "OpenBLAS cannot be loaded; install libopenblas0"});
   return {library.function("cblas_sgemm"),
           library.function("cblas_dgemm"),
           library.function("openblas_get_num_threads"),

@@ -40,14 +40,15 @@ SharedLibrary::SharedLibrary(const LibraryFiles& where) {
 
 SharedLibrary::Address SharedLibrary::function(const char* name) const {
   if (void* const found = dlsym(handle_, name)) return Address(found);
-  fail(ErrorCode::unsupported, "{} has no {}", file_, name);
+  fail(ErrorCode::unsupported, "{} does not have the function {}", file_, name);
 }
 
 #ifdef STROBE_CUBLAS_DIR  // a build with CUDA
 LibraryFiles toolkit_library(const char* name, int major) {
   const std::string file = fmt::format("lib{}.so.{}", name, major);
-  return {.files = {file, fmt::format("{}/{}", STROBE_CUBLAS_DIR, file)},
-          .advice = fmt::format("cuda: no {}; install the toolkit's, or put its folder in LD_LIBRARY_PATH", file)};
+  return {
+      .files = {file, fmt::format("{}/{}", STROBE_CUBLAS_DIR, file)},
+      .advice = fmt::format("cuda: cannot load {}; install the toolkit's, or put its folder in LD_LIBRARY_PATH", file)};
 }
 #endif
 

@@ -220,7 +220,7 @@ std::string refusal(const Problem& problem, Variant variant) {
   const bool all = variant == Variant::standard || problem.wants_dbias;
   const HeadRange range{0, all ? problem.batch : 1, 0, all ? problem.heads_kv : 1};
   if (score_bytes(problem, range) <= 0x1p57) return {};  // other buffers then fit in 63 bits too
-  return fmt::format("scores of {} heads, {} rows x {} keys do not fit any memory",
+  return fmt::format("scores of {} heads, {} rows x {} keys do not fit in any memory",
                      range.batches * range.heads * problem.group, problem.max_q, problem.max_k);
 }
 
