@@ -1,5 +1,5 @@
-// Launches kernels through the driver, which takes the host less time than the runtime's launch: that looks up the
-// kernel and checks the context every time. Used by the launchers of CUDA kernels.
+// Launches kernels through the driver. The runtime's launch takes the host more time, because it looks up the kernel
+// and checks the context every time. Used by the launchers of CUDA kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>

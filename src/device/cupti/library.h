@@ -16,10 +16,10 @@ namespace strobe::cupti {
 
 inline LibraryFiles cupti_files() {
   const std::string file = fmt::format("libcupti.so.{}", CUDA_VERSION / 1000);
-  return {.files = {file, STROBE_CUPTI_LIBRARY},
-          .advice = fmt::format(
-              "cannot load CUPTI; install the CUDA toolkit's, or set STROBE_CUPTI to the path of its {}", file),
-          .variable = "STROBE_CUPTI"};
+  return {
+      .files = {file, STROBE_CUPTI_LIBRARY},
+      .advice = fmt::format("cannot load CUPTI; install the CUDA toolkit or set STROBE_CUPTI to the path of {}", file),
+      .variable = "STROBE_CUPTI"};
 }
 
 struct Library : SharedLibrary {

@@ -39,8 +39,8 @@ BlasLibrary open_library() {
 
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
-// Restricts the calling thread to one core while OpenBLAS is loaded. OpenBLAS then starts one thread per visible core.
-// Strobe uses none of these threads, and one without memory for its buffer would spin forever.
+// Restricts the calling thread to one core. While it is being loaded, OpenBLAS starts a thread for every core that it
+// sees. Strobe uses none of these threads, and one without memory for its buffer would spin forever.
 class OneCore {
  public:
   OneCore() {

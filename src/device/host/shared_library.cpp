@@ -46,9 +46,9 @@ SharedLibrary::Address SharedLibrary::function(const char* name) const {
 #ifdef STROBE_CUBLAS_DIR  // a build with CUDA
 LibraryFiles toolkit_library(const char* name, int major) {
   const std::string file = fmt::format("lib{}.so.{}", name, major);
-  return {
-      .files = {file, fmt::format("{}/{}", STROBE_CUBLAS_DIR, file)},
-      .advice = fmt::format("cuda: cannot load {}; install the toolkit's, or put its folder in LD_LIBRARY_PATH", file)};
+  return {.files = {file, fmt::format("{}/{}", STROBE_CUBLAS_DIR, file)},
+          .advice =
+              fmt::format("cuda: cannot load {}; install the CUDA toolkit or put its folder in LD_LIBRARY_PATH", file)};
 }
 #endif
 

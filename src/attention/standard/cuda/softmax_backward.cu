@@ -100,7 +100,7 @@ __global__ void sum_dbias_columns(BackwardParams params, ScoreGradients scores, 
   }
 }
 
-// One block per head.
+// Computes dsinks by summing the rows' contributions, with one block per head.
 __global__ void sum_dsinks_heads(BackwardParams params, const float* parts) {
   __shared__ float scratch[32];
   for (std::int64_t h = blockIdx.x; h < params.heads_q; h += gridDim.x) {
