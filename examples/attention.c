@@ -1,4 +1,4 @@
-/* C ABI: forward and backward with every status checked, and the error of bad input. */
+/* Forward and backward with the C ABI. Checks every status, and shows the error of an invalid argument. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -28,7 +28,8 @@ int main(void) {
     d_o[i] = number(i, 71);
   }
   if (strobe_abi_version() != STROBE_ABI_VERSION) {
-    fprintf(stderr, "the library has ABI version %d, this program %d\n", (int)strobe_abi_version(), STROBE_ABI_VERSION);
+    fprintf(stderr, "the library has ABI version %d, but this program was compiled for %d\n", (int)strobe_abi_version(),
+            STROBE_ABI_VERSION);
     return 1;
   }
 
@@ -54,7 +55,7 @@ int main(void) {
   check(strobe_workspace_bytes(&attention, STROBE_PASS_BACKWARD, &execution, &bytes), "workspace");
   printf("backward needs %zu bytes of workspace\n", bytes);
 
-  /* Bad input: a status, one line of text, nothing written. */
+  /* An invalid argument gives a status and one line of text; nothing is written. */
   attention.k.shape[3] = D / 2;
   const strobe_status status = strobe_forward(&attention, &outputs, &execution);
   printf("%s: %s\n", strobe_status_name(status), strobe_last_error());

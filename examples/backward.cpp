@@ -45,7 +45,7 @@ struct Step {
              {.dq = out(dq), .dk = out(dk), .dv = out(dv)});
   }
 
-  // Returns whether the gradient of tensor[at] equals the finite difference of the loss.
+  // Returns true if the gradient of tensor[at] agrees with the finite difference of the loss.
   bool agrees(const char* name, Tensor& tensor, std::size_t at, float gradient) {
     constexpr float kStep = 1.0f / 64;
     const float before = tensor[at];

@@ -1,4 +1,4 @@
-/* C ABI with device pointers: forward and backward on the caller's stream, in the caller's memory. */
+/* Forward and backward on a GPU with the C ABI: device pointers, the caller's stream and the caller's workspace. */
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@ static strobe_view out(float* data) { return strobe_bhsd(data, STROBE_FP32, B, H
 
 int main(void) {
   int gpus = 0;
-  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) return puts("no GPU here"), 77;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) return puts("skipped: this machine has no GPU"), 77;
   for (int i = 0; i < COUNT; ++i) host[i] = (float)(i * 37 % 201 - 100) / 100;
   float *q = on_gpu(), *k = on_gpu(), *v = on_gpu(), *o = on_gpu(), *lse = on_gpu(), *d_o = on_gpu();
   float *dq = on_gpu(), *dk = on_gpu(), *dv = on_gpu();
@@ -52,7 +52,7 @@ int main(void) {
   execution.device = STROBE_CUDA;
   execution.stream = stream;
 
-  /* One workspace for both passes: the larger of the two. */
+  /* One workspace serves both passes, so it needs the larger of the two sizes. */
   size_t forward = 0, backward = 0;
   check(strobe_workspace_bytes(&attention, STROBE_PASS_FORWARD, &execution, &forward), "workspace");
   check(strobe_workspace_bytes(&attention, STROBE_PASS_BACKWARD, &execution, &backward), "workspace");
@@ -67,7 +67,7 @@ int main(void) {
   cuda(cudaMemcpyAsync(grad, dq, kBytes, cudaMemcpyDeviceToHost, stream), "copy");
   cuda(cudaStreamSynchronize(stream), "synchronize");
   printf("workspace %zu bytes, dq[0] %f, dq[last] %f\n", execution.workspace_bytes, grad[0], grad[COUNT - 1]);
-  /* The first row of a causal mask has one key: its probability is 1 for any score, so dq is 0. */
+  /* With a causal mask the first row has one key, whose probability is 1 for any score, so its dq is 0. */
   for (int c = 0; c < D; ++c) {
     if (fabsf(grad[c]) > 1e-5f) return 1;
   }

@@ -1,5 +1,5 @@
-// Causal attention on a GPU with device pointers, the caller's stream and the caller's workspace. The library neither
-// allocates nor waits, so CUDA graphs can capture the calls.
+// Causal attention on a GPU with device pointers, the caller's stream and the caller's workspace. The calls neither
+// allocate memory nor wait for the GPU, so CUDA graphs can capture them.
 #include <cuda_runtime_api.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ float* on_gpu(const std::vector<float>& values) {
 int main() {
   using namespace strobe;
   int gpus = 0;
-  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) return std::puts("no GPU here"), 77;
+  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) return std::puts("skipped: this machine has no GPU"), 77;
   constexpr std::int64_t kBatch = 2, kHeads = 4, kRows = 256, kDim = 64;
   const std::array<std::int64_t, 4> shape{kBatch, kHeads, kRows, kDim};
   std::vector<float> host(kBatch * kHeads * kRows * kDim), result(host.size());
@@ -55,7 +55,7 @@ int main() {
   check(cudaMemcpyAsync(result.data(), o, result.size() * sizeof(float), cudaMemcpyDeviceToHost, stream));
   check(cudaStreamSynchronize(stream));
 
-  // The first row of a causal mask sees one key: its output is that key's value.
+  // With a causal mask the first row uses only the first key, so its output is that key's value.
   for (std::int64_t c = 0; c < kDim; ++c) {
     if (std::abs(result[static_cast<std::size_t>(c)] - host[static_cast<std::size_t>(c)]) > 1e-6f) return 1;
   }

@@ -1,7 +1,6 @@
-// Decoding with a key/value cache: each step appends one row of K and V and computes attention for one query. The cache
-// has room for kCapacity rows per sequence; lengths_k holds the number of valid rows, so no row is copied or masked by
-// hand.
-// Compares each step with the same row of one causal forward over the whole sequence.
+// Decoding with a KV cache: each step appends one row of K and V per sequence and computes attention for one query. The
+// cache has room for kCapacity rows per sequence. lengths_k contains the number of valid rows, so the caller need not
+// copy or mask rows. The example compares each step with the same row of one causal forward over the whole sequence.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -22,7 +21,7 @@ struct Tensor {
   strobe::View view() { return strobe::view_bshd<void>(data.data(), strobe::DType::fp32, {kBatch, heads, rows, kDim}); }
 };
 
-// Stands for a projection of token s of sequence b.
+// Writes the values that a model would compute as a projection of token s of sequence b.
 void project(float* row, std::int64_t heads, std::int64_t b, std::int64_t s, float frequency) {
   for (std::int64_t i = 0; i < heads * kDim; ++i) {
     row[i] = std::sin(frequency * static_cast<float>((b * kSteps + s) * heads * kDim + i));
@@ -51,7 +50,7 @@ int main() {
     decoded.insert(decoded.end(), o.data.begin(), o.data.end());
   }
 
-  // The cache now holds the whole sequence: one causal forward over it must give the same rows.
+  // The cache now contains the whole sequence. One causal forward over it must give the same rows.
   const Attention prefill{.q = all_q.view(),
                           .k = k.view(),
                           .v = v.view(),

@@ -1,5 +1,5 @@
-// Causal attention with grouped heads: 4 query heads share 2 KV heads. Tensors have memory order [S, H, D], as a
-// projection writes them; nothing is copied or transposed.
+// Causal attention with grouped heads (GQA): 4 query heads share 2 KV heads. Tensors have memory order [S, H, D], in
+// which a projection writes them, so they need not be copied or transposed.
 #include <cmath>
 #include <cstdio>
 #include <vector>
@@ -39,7 +39,7 @@ int main() {
     }
   }
 
-  // The first row of a causal mask sees one key, so its output equals that key's value bit by bit.
+  // With a causal mask the first row uses only the first key, so its output is exactly that key's value.
   for (std::int64_t h = 0; h < kHeadsQ; ++h) {
     for (std::int64_t c = 0; c < kDim; ++c) {
       const std::int64_t kv = h / (kHeadsQ / kHeadsKv);

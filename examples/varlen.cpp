@@ -1,5 +1,5 @@
-// Three sequences of different length, packed without padding, bottom-right causal with a window, in the caller's
-// workspace. Compares them with the same sequences computed one by one.
+// Variable length: three sequences packed without padding, with a bottom-right causal mask, a window and the caller's
+// workspace. Compares the result with the same sequences computed one by one.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,7 +11,7 @@
 int main() {
   using namespace strobe;
   constexpr std::int64_t kHeads = 3, kDim = 24;
-  const std::vector<std::int32_t> starts{0, 5, 105, 142};  // sequences of 5, 100 and 37
+  const std::vector<std::int32_t> starts{0, 5, 105, 142};  // sequence lengths 5, 100 and 37
   const std::int64_t total = starts.back();
   std::vector<float> q(static_cast<std::size_t>(total * kHeads * kDim)), k(q.size()), v(q.size());
   std::vector<float> o(q.size()), single(q.size());
@@ -21,7 +21,7 @@ int main() {
     v[i] = std::sin(0.31f * static_cast<float>(i));
   }
 
-  // Rows [first, first + count) of a packed tensor [total, H, D].
+  // Return views of rows [first, first + count) of a packed tensor [total, H, D].
   const auto in = [&](const std::vector<float>& tensor, std::int64_t first, std::int64_t count) {
     const void* data = tensor.data() + first * kHeads * kDim;
     return view_bshd(data, DType::fp32, {1, kHeads, count, kDim});
@@ -54,7 +54,7 @@ int main() {
   }
   float apart = 0;
   for (std::size_t i = 0; i < o.size(); ++i) apart = std::max(apart, std::abs(o[i] - single[i]));
-  std::printf("3 packed sequences, %d rows, %zu bytes of workspace; largest difference from one by one: %g\n",
+  std::printf("3 packed sequences, %d rows, %zu bytes of workspace; largest difference from single calls: %g\n",
               static_cast<int>(total), bytes, apart);
   for (const Verdict& verdict : explain(packed, Pass::forward)) {
     std::printf("%-10s%-10s%s\n", verdict.kernel.c_str(), verdict.chosen ? "chosen" : "supported",

@@ -6,11 +6,11 @@
 // Ownership: the caller owns every tensor, array, workspace and stream. No function keeps a pointer after it returns,
 // except that work queued on a CUDA stream uses the memory until the stream reaches the end of that work.
 // Threads: every function may be called concurrently, if no call writes memory that another call uses. A call on the
-// CPU uses the worker threads of the process, which concurrent calls share: together they use about one thread per
-// core. It returns when the outputs are complete. Workers start at the first call, block all signals, and end with the
-// process. A child of fork() may call every function and gets workers of its own; a fork() during a call is safe.
-// Errors: every function throws strobe::Error, or std::bad_alloc. If the code is invalid_argument or unsupported,
-// nothing was written. No function prints or ends the process.
+// CPU uses the worker threads of the process and returns when the outputs are complete. Concurrent calls share the
+// workers and together use about one thread per core. Workers start at the first call, block all signals, and end with
+// the process. A child of fork() may call every function and gets its own workers; a fork() during a call is safe.
+// Errors: functions report errors by throwing strobe::Error or std::bad_alloc. If the code is invalid_argument or
+// unsupported, nothing was written. No function prints or ends the process.
 // Floating point: the CPU computes in the IEEE default mode (round to nearest, subnormals kept, no traps). The calling
 // thread's mode is restored before the function returns; its exception flags are unspecified afterwards.
 //
@@ -54,7 +54,7 @@ struct Window {
 struct Dropout {
   float p = 0;  // 0 <= p < 1; 0 disables dropout
   std::uint64_t seed = 0;
-  // If not null, the seed is read from here and `seed` must be 0. On the CPU it is read at the call. CUDA refuses it.
+  // If not null, the seed is read from here during the call, and `seed` must be 0. CPU only; CUDA kernels refuse it.
   const std::uint64_t* seed_data = nullptr;
 };
 
@@ -62,16 +62,16 @@ struct Dropout {
 struct Attention {
   // Q, K and V have the same dtype and the same B. Strides are free, except that the last one is 1.
   ConstView q;  // [B, Hq, Sq, D]; 1 <= D
-  ConstView k;  // [B, Hkv, Sk, D]; Hq is a multiple of Hkv: consecutive query heads share a KV head
+  ConstView k;  // [B, Hkv, Sk, D]; Hq is a multiple of Hkv; Hq / Hkv consecutive query heads share a KV head
   ConstView v;  // [B, Hkv, Sk, Dv]; 1 <= Dv
 
   std::optional<float> scale{};  // default: 1 / sqrt(D)
 
   bool causal = false;                      // row i uses keys j <= i + offset
-  Window window{};                          // combined with causal: a key must pass both
+  Window window{};                          // if combined with causal, a row uses keys that both allow
   Alignment alignment = Alignment::unsaid;  // required if Sq != Sk and there is a causal mask, a window or ALiBi
 
-  // Applied to s = scale * q.k in this order, before the mask.
+  // These options modify the score s = scale * q.k in this order, before masking.
   float softcap = 0;                    // s = softcap * tanh(s / softcap); 0 disables it, else 1e-30 to 1e30
   const float* alibi_slopes = nullptr;  // [Hq] or [B, Hq]; s -= slope * |i + offset - j|
   ConstView bias{};                     // [B or 1, Hq or 1, Sq or 1, Sk], fp32 or the dtype of Q; s += bias
@@ -83,23 +83,25 @@ struct Attention {
   // Padded batch: lengths per sequence, [B], 0 to Sq and 0 to Sk. Rows and keys past a length are masked.
   IndexView lengths_q{};
   IndexView lengths_k{};
-  // Packed batch: B is 1 and sequences are adjacent along S. Cumulative offsets, [sequences + 1], from 0 to Sq and Sk.
+  // Packed batch: B is 1 and sequences are adjacent along S. The cumulative offsets [sequences + 1] go from 0 to Sq and
+  // from 0 to Sk.
   IndexView cu_seqlens_q{};
   IndexView cu_seqlens_k{};
-  // Packed batch: upper bounds of the sequence lengths; 0 if unknown. A bias has these as its sizes if they are given.
-  // CUDA cannot read the offsets before launch: an unknown bound becomes the total, which costs time and workspace.
-  // With a bias on CUDA both are required.
+  // Packed batch: upper bounds of the sequence lengths; 0 if unknown. If given, they are also the sizes of a bias. CUDA
+  // does not read the offsets before launch. There an unknown bound becomes the total, which costs time and workspace,
+  // and a bias requires both bounds.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
 
   // The fields below are for the CPU; CUDA kernels refuse them.
-  // A row uses a key only if the mask allows the pair too: [B or 1, Hq or 1, Sq or 1, Sk or 1]. Packed batch: sizes as
-  // for a bias. Values of masked pairs do not affect any output.
+  // Boolean mask [B or 1, Hq or 1, Sq or 1, Sk or 1]: a row uses a key only if the mask allows it too. In a packed
+  // batch the sizes are those of a bias. Pairs of a row and a key that are masked do not affect any output.
   MaskView mask{};
-  // Elements from the slopes of one sequence to those of the next: alibi_slopes is [B, Hq]. 0: [Hq], shared.
+  // Elements from the slopes of one sequence to those of the next if alibi_slopes is [B, Hq]. 0 means that it is [Hq]
+  // and shared by all sequences.
   std::int64_t alibi_batch_stride = 0;
-  // Left padding: first key of each sequence, one integer per sequence, 0 to Sk. Earlier keys are masked. Indices of
-  // rows and keys, and the offset of the diagonal, do not change.
+  // Left padding: the first key of each sequence, one integer from 0 to Sk per sequence. Earlier keys are masked. This
+  // does not change the indices of rows and keys or the offset of the diagonal.
   IndexView first_keys{};
 };
 
@@ -108,19 +110,19 @@ struct Attention {
 struct ForwardOutputs {
   View o;                // [B, Hq, Sq, Dv], dtype of Q
   float* lse = nullptr;  // [B, Hq, Sq]: natural log of the sum of exp(score); optional. backward needs it
-  std::array<std::int64_t, 3> lse_stride{};  // batch, head, row, in elements; all zero: contiguous. CUDA: contiguous
+  std::array<std::int64_t, 3> lse_stride{};  // batch, head, row, in elements; all zero: contiguous, as CUDA requires
 };
 
 struct BackwardInputs {
-  ConstView o;                                 // output of forward
-  const float* lse = nullptr;                  // output of forward; required
-  ConstView d_o{};                             // gradient of O, [B, Hq, Sq, Dv]; every stride may be 0
-  std::array<std::int64_t, 3> lse_stride{};    // as in ForwardOutputs
-  const float* d_lse = nullptr;                // gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf. CPU
+  ConstView o;                               // output of forward
+  const float* lse = nullptr;                // output of forward; required
+  ConstView d_o{};                           // gradient of O, [B, Hq, Sq, Dv]; every stride may be 0
+  std::array<std::int64_t, 3> lse_stride{};  // as in ForwardOutputs
+  const float* d_lse = nullptr;  // CPU only: gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf
   std::array<std::int64_t, 3> d_lse_stride{};  // in elements; all zero: contiguous
 };
 
-// Each element is overwritten, not accumulated. Shapes and dtypes are those of the input, except where stated.
+// Gradients are overwritten, not accumulated. Shapes and dtypes are those of the inputs, except where stated.
 struct Gradients {
   View dq, dk, dv;
   View dbias{};             // fp32; optional, requires bias
@@ -131,22 +133,22 @@ enum class Pass { forward, backward };
 enum class Device { cpu, cuda };
 
 // How to compute. These options affect speed and rounding only.
-// CUDA: every pointer of a call, including lengths, offsets, slopes and sinks, is device memory of the calling thread's
-// current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture it.
-// Lengths and offsets outside their tensors are clamped, not reported.
+// CUDA: every pointer of a call, including lengths, offsets, slopes and sinks, must be in device memory of the calling
+// thread's current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture
+// it. Lengths and offsets outside their tensors are clamped without an error.
 struct Execution {
   Device device = Device::cpu;
   std::string_view kernel{};  // a name from kernel_names(); empty: the first kernel that supports the problem
-  int threads = 0;            // CPU: number of threads; 0: all cores of the process. Does not change any result bit
-  bool deterministic = true;  // CUDA: backward repeats bit by bit. On the CPU it always does
+  int threads = 0;            // CPU: number of threads, which does not affect results; 0: all cores of the process
+  bool deterministic = true;  // CUDA: backward gives bitwise identical results in every run, as the CPU always does
   bool tf32 = false;          // CUDA, fp32: kernels may use TF32 MMA (10-bit mantissa) with fp32 accumulation.
                               // explain() shows whether the chosen kernel does
   void* stream = nullptr;     // CUDA: the caller's cudaStream_t
-  void* workspace = nullptr;  // at least workspace_bytes() long, aligned to 64 bytes (CUDA: 256). Null on the CPU: the
-                              // library allocates. Null on CUDA: valid only if workspace_bytes() is 0
-  std::size_t workspace_bytes = 0;  // size of workspace in bytes
-  // Forward on the CPU, finite inputs: the bits of a row of O and LSE do not depend on the batch that the row is in, on
-  // chunking of the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
+  void* workspace = nullptr;  // aligned to 64 bytes (CUDA: 256). If null, the library allocates one on the CPU; on CUDA
+                              // null is valid only if workspace_bytes() is 0
+  std::size_t workspace_bytes = 0;  // size of workspace in bytes; at least the result of workspace_bytes()
+  // Forward on the CPU: makes the bits of a row of O and LSE independent of the row's batch, of chunking of the queries
+  // and of padding, if inputs are finite. Costs speed (docs/kernels-cpu.md). Backward ignores it.
   bool batch_invariant = false;
   Executor executor{};    // CPU: runs the tasks of the call; default: the process's worker threads
   Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: operator new
@@ -173,11 +175,11 @@ void backward(const Attention& attention, const BackwardInputs& inputs, const Gr
 //   std::vector<char> memory(workspace_bytes(attention, Pass::forward) + 64);  // + 64: room to align
 std::size_t workspace_bytes(const Attention& attention, Pass pass, const Execution& execution = {});
 
-// Result of one kernel for one problem.
+// States if a kernel supports a problem, and how it would compute it.
 struct Verdict {
   std::string kernel;
   std::string refusal;              // reason why the kernel does not support the problem; empty if it does
-  std::string configuration;        // tiles and instruction set; empty if refused
+  std::string configuration;        // such as tile sizes and instruction set; empty if refused
   std::size_t workspace_bytes = 0;  // 0 if refused
   bool chosen = false;              // forward or backward would run this kernel
 };

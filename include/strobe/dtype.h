@@ -7,10 +7,10 @@ namespace strobe {
 
 enum class DType { fp32, fp16, bf16 };
 
-// Bytes per element.
+// Returns the bytes per element.
 constexpr std::size_t size_of(DType dtype) { return dtype == DType::fp32 ? 4 : 2; }
 
-// "fp32", "fp16" or "bf16"; "unknown dtype" for any other value.
+// Returns "fp32", "fp16" or "bf16", or "unknown dtype" for any other value.
 constexpr const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::fp32: return "fp32";

@@ -1,4 +1,4 @@
-// The only exception type of the library. what() is a single line that contains the offending values.
+// The library's exception type. what() is a single line that contains the invalid values.
 #pragma once
 
 #include <stdexcept>

@@ -12,8 +12,8 @@
  * on the CPU share the worker threads of the process. The error text is per thread.
  * Errors: functions return a status; STROBE_OK is 0. After any other status strobe_last_error() returns one line of
  * text. After STROBE_INVALID_ARGUMENT or STROBE_UNSUPPORTED nothing was written. No function prints, ends the process
- * or lets a C++ exception out. The calling thread's floating-point mode has no effect on results and is restored before
- * a function returns.
+ * or throws a C++ exception. The calling thread's floating-point mode does not affect results and is restored before a
+ * function returns.
  *
  * Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv that of V. attention.h
  * documents the same fields for C++. */
@@ -28,9 +28,10 @@
 extern "C" {
 #endif
 
-/* Incremented when an existing declaration changes its meaning. New fields are appended to a struct, and zero in them
- * selects the old behaviour. Each struct starts with its size, so a program and a library of different age work
- * together. */
+/* Incremented when an existing declaration changes its meaning. New fields are only appended to a struct, and their
+ * value 0 selects the old behaviour. Each struct starts with its size, so a program works with an older or newer
+ * library.
+ */
 #define STROBE_ABI_VERSION 1
 
 typedef enum strobe_status {
@@ -47,7 +48,8 @@ enum { STROBE_ALIGNMENT_UNSAID = 0, STROBE_TOP_LEFT = 1, STROBE_BOTTOM_RIGHT = 2
 enum { STROBE_PASS_FORWARD = 0, STROBE_PASS_BACKWARD = 1 };
 enum { STROBE_CPU = 0, STROBE_CUDA = 1 };
 
-/* A tensor [batch, heads, sequence, dim]. Strides are in elements; the last one is 1 (dO: or 0). All zero: absent. */
+/* A tensor [batch, heads, sequence, dim]. Strides are in elements. The last one must be 1 (for dO it may be 0). All
+ * fields zero: not given. */
 typedef struct strobe_view {
   void* data;
   int32_t dtype;
@@ -63,14 +65,15 @@ typedef struct strobe_const_view {
 } strobe_const_view;
 
 /* A boolean mask [batch, heads, sequence, keys], one byte per element: 0 masks the pair, any other value allows it.
- * Strides are in elements and free; 0 repeats the mask along that dimension. All zero: absent. */
+ * Strides are in elements and free; 0 repeats the mask along that dimension. All fields zero: no mask. */
 typedef struct strobe_mask_view {
   const void* data;
   int64_t shape[4];
   int64_t stride[4];
 } strobe_mask_view;
 
-/* Lengths (one integer per sequence) or cumulative offsets (one more than sequences). All zero: absent. */
+/* Lengths (one integer per sequence) or cumulative offsets (number of sequences + 1 integers). All fields zero: not
+ * given. */
 typedef struct strobe_index_view {
   const void* data; /* int32_t or int64_t */
   int32_t bits;     /* bits per integer: 32 or 64 */
@@ -113,9 +116,9 @@ typedef struct strobe_attention {
 
   /* The fields below are for the CPU; CUDA kernels refuse them. */
   strobe_mask_view mask;             /* [B or 1, Hq or 1, Sq or 1, Sk or 1]; a row uses only keys that it allows */
-  int64_t alibi_batch_stride;        /* elements between the slopes of two sequences; 0: [Hq], shared */
+  int64_t alibi_batch_stride;        /* elements between the slopes of two sequences; 0: slopes are [Hq], shared */
   strobe_index_view first_keys;      /* left padding: first key of each sequence, 0 to Sk; earlier keys are masked */
-  const uint64_t* dropout_seed_data; /* if not null: holds the seed, read at the call; dropout_seed must be 0 */
+  const uint64_t* dropout_seed_data; /* if not null: points to the seed, and dropout_seed must be 0 */
 } strobe_attention;
 
 /* Outputs must not share memory with an input, another output or the workspace. */
@@ -123,7 +126,7 @@ typedef struct strobe_forward_outputs {
   size_t size;           /* sizeof(strobe_forward_outputs) */
   strobe_view o;         /* [B, Hq, Sq, Dv], dtype of q */
   float* lse;            /* [B, Hq, Sq]: natural log of the sum of exp(score); optional. backward needs it */
-  int64_t lse_stride[3]; /* batch, head, row, in elements; all zero: contiguous. CUDA: contiguous */
+  int64_t lse_stride[3]; /* batch, head, row, in elements; all zero: contiguous, as CUDA requires */
 } strobe_forward_outputs;
 
 typedef struct strobe_backward_inputs {
@@ -132,11 +135,11 @@ typedef struct strobe_backward_inputs {
   const float* lse;        /* output of forward; required */
   strobe_const_view d_o;   /* gradient of O, [B, Hq, Sq, Dv]; every stride may be 0 */
   int64_t lse_stride[3];   /* as in strobe_forward_outputs */
-  const float* d_lse;      /* gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf. CPU */
+  const float* d_lse;      /* CPU only: gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf */
   int64_t d_lse_stride[3]; /* in elements; all zero: contiguous */
 } strobe_backward_inputs;
 
-/* Each element is overwritten, not accumulated. */
+/* Gradients are overwritten, not accumulated. */
 typedef struct strobe_gradients {
   size_t size;       /* sizeof(strobe_gradients) */
   strobe_view dq;    /* shape and dtype of q */
@@ -146,16 +149,16 @@ typedef struct strobe_gradients {
   float* dsinks;     /* [Hq]; optional, requires sinks */
 } strobe_gradients;
 
-/* The caller's own threads, for calls on the CPU. run() calls task(task_context, i) once for each i in [0, count) and
- * returns when all calls have ended. They may run concurrently or not, on any thread, but start in increasing order of
- * i: a task may wait for an earlier one. */
+/* The caller's own threads, for calls on the CPU. run() must call task(task_context, i) once for each i in [0, count)
+ * and return when all calls have ended. They may run concurrently or not, on any thread, but must start in increasing
+ * order of i, because a task may wait for an earlier one. */
 typedef struct strobe_executor {
   void (*run)(void* context, int32_t count, void (*task)(void* task_context, int32_t index), void* task_context);
   void* context;
 } strobe_executor;
 
-/* Provides the workspace of calls on the CPU that are given none. allocate() returns memory aligned to 64 bytes, or
- * null if there is none; deallocate() gets it back, with the same size, before the call returns. */
+/* Provides the workspace of calls on the CPU whose `workspace` is null. allocate() must return memory aligned to 64
+ * bytes, or null if there is none. deallocate() is called with the same pointer and size before the call returns. */
 typedef struct strobe_allocator {
   void* (*allocate)(void* context, size_t bytes);
   void (*deallocate)(void* context, void* pointer, size_t bytes);
@@ -163,23 +166,23 @@ typedef struct strobe_allocator {
 } strobe_allocator;
 
 /* How to compute. These options affect speed and rounding only. Initialize it with strobe_execution_init(); a null
- * strobe_execution* means the same defaults. CUDA: every pointer of a call is device memory of the calling thread's
- * current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture it.
- * Lengths and offsets outside their tensors are clamped, not reported. */
+ * strobe_execution* means the same defaults. CUDA: every pointer of a call must be in device memory of the calling
+ * thread's current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture
+ * it. Lengths and offsets outside their tensors are clamped without an error. */
 typedef struct strobe_execution {
-  size_t size;              /* sizeof(strobe_execution) */
-  int32_t device;           /* STROBE_CPU or STROBE_CUDA */
-  int32_t threads;          /* CPU: number of threads; 0: all cores of the process */
-  int32_t deterministic;    /* CUDA: backward repeats bit by bit; default 1 */
-  int32_t tf32;             /* CUDA, fp32: kernels may use TF32 MMA (10-bit mantissa); default 0 */
-  const char* kernel;       /* kernel name; null or empty: the first that supports the problem */
-  void* stream;             /* CUDA: the caller's cudaStream_t */
-  void* workspace;          /* aligned to 64 bytes (CUDA: 256). Null on the CPU: the library allocates */
-  size_t workspace_bytes;   /* size of workspace; at least strobe_workspace_bytes() */
-  int32_t batch_invariant;  /* 1, forward on the CPU, finite inputs: the bits of a row of O and LSE do not depend on its
-                               batch, on chunking of the queries or on padding. Backward ignores it */
-  strobe_executor executor; /* CPU: all zero: the worker threads of the process */
-  strobe_allocator allocator; /* CPU, if workspace is null. All zero: operator new */
+  size_t size;                /* sizeof(strobe_execution) */
+  int32_t device;             /* STROBE_CPU or STROBE_CUDA */
+  int32_t threads;            /* CPU: number of threads; 0: all cores of the process */
+  int32_t deterministic;      /* CUDA: backward gives bitwise identical results in every run; default 1 */
+  int32_t tf32;               /* CUDA, fp32: kernels may use TF32 MMA (10-bit mantissa); default 0 */
+  const char* kernel;         /* kernel name; null or empty: the first kernel that supports the problem */
+  void* stream;               /* CUDA: the caller's cudaStream_t */
+  void* workspace;            /* aligned to 64 bytes (CUDA: 256). If null, the library allocates one on the CPU */
+  size_t workspace_bytes;     /* size of workspace; at least strobe_workspace_bytes() */
+  int32_t batch_invariant;    /* 1: in a forward on the CPU with finite inputs, the bits of a row of O and LSE do not
+                                 depend on its batch, on chunking of the queries or on padding. Backward ignores it */
+  strobe_executor executor;   /* CPU: runs the tasks of the call; all zero: the worker threads of the process */
+  strobe_allocator allocator; /* CPU: provides the workspace if `workspace` is null; all zero: operator new */
 } strobe_execution;
 
 /* Set the defaults. `size` is sizeof(*attention) or sizeof(*execution) in the caller.
@@ -227,20 +230,20 @@ strobe_status strobe_explain(const strobe_attention* attention, int32_t pass, co
  *   if (strobe_kernel_names(STROBE_CPU, names, sizeof names, NULL) == STROBE_OK) puts(names); */
 strobe_status strobe_kernel_names(int32_t device, char* buffer, size_t capacity, size_t* needed);
 
-/* Returns one line about the calling thread's last call that failed; "" if none has. The library owns the text; it is
- * valid until the thread's next call. */
+/* Returns one line of text about the calling thread's last call that failed, or "" if none has failed. The library owns
+ * the text, which is valid until the thread's next call. */
 const char* strobe_last_error(void);
 
-/* Returns the name of a status, such as "invalid_argument"; "unknown" for any other value. Static storage. */
+/* Returns the name of a status, such as "invalid_argument", or "unknown" for any other value. Static storage. */
 const char* strobe_status_name(strobe_status status);
 
 const char* strobe_version(void); /* version of the linked library, such as "0.1.0"; static storage */
 int32_t strobe_abi_version(void); /* STROBE_ABI_VERSION of the linked library */
 
-/* Used by the views below. Wraps on overflow; the call that takes the view rejects such sizes. */
+/* Used by the functions below. Wraps on overflow; the function that takes the view rejects such sizes. */
 static inline int64_t strobe_product(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
 
-/* View a contiguous tensor with memory order [b, h, s, d]. The data is not read or copied. */
+/* Return a view of a contiguous tensor with memory order [b, h, s, d]. The data is not read or copied. */
 static inline strobe_view strobe_bhsd(void* data, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d) {
   strobe_view view = {data, dtype, {b, h, s, d}, {strobe_product(h, strobe_product(s, d)), strobe_product(s, d), d, 1}};
   return view;
@@ -253,7 +256,8 @@ static inline strobe_const_view strobe_const_bhsd(const void* data, int32_t dtyp
   return view;
 }
 
-/* View a contiguous tensor with memory order [b, s, h, d]. A packed batch [total, H, D] has b = 1 and s = total. */
+/* Return a view of a contiguous tensor with memory order [b, s, h, d]. A packed batch [total, H, D] has b = 1 and
+ * s = total. */
 static inline strobe_view strobe_bshd(void* data, int32_t dtype, int64_t b, int64_t h, int64_t s, int64_t d) {
   strobe_view view = {data, dtype, {b, h, s, d}, {strobe_product(s, strobe_product(h, d)), d, strobe_product(h, d), 1}};
   return view;

@@ -1,5 +1,6 @@
-// Non-owning views of the caller's tensors: a pointer, a shape, and strides in elements. The helpers compute strides
-// only: they neither read nor copy data and never throw. A wrong size is reported by the call that takes the view.
+// Non-owning views of the caller's tensors: a pointer, a shape, and strides in elements. The helper functions only
+// compute strides; they neither read nor copy data and never throw. Invalid sizes are reported by the function that
+// takes the view.
 //
 //   std::vector<float> q(B * H * S * D);
 //   View view = view_bhsd<void>(q.data(), DType::fp32, {B, H, S, D});
@@ -17,8 +18,9 @@
 
 namespace strobe {
 
-// A tensor [batch, heads, sequence, dim]. Strides are in elements. The last stride must be 1 (dO: or 0). The others are
-// free; 0 repeats the tensor along that dimension (inputs only). A default-constructed view means "absent".
+// A tensor [batch, heads, sequence, dim]. Strides are in elements. The last stride must be 1 (for dO it may be 0). The
+// others are free; 0 repeats the tensor along that dimension (inputs only). A default-constructed view means that the
+// tensor is not given.
 template <class Void>
 struct BasicView {
   Void* data = nullptr;  // aligned to the element size
@@ -36,13 +38,14 @@ using View = BasicView<void>;
 using ConstView = BasicView<const void>;
 
 namespace detail {
-// Wraps on overflow; the call that takes the view rejects such sizes.
+// Returns a * b, wrapped on overflow. The function that takes the view rejects such sizes.
 constexpr std::int64_t product(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 }  // namespace detail
 
-// Views a contiguous tensor with memory order [B, H, S, D]. `shape` is {B, H, S, D} in all three helpers.
+// Returns a view of a contiguous tensor with memory order [B, H, S, D]. `shape` is {B, H, S, D} in this and the next
+// two functions.
 template <class Void>
 BasicView<Void> view_bhsd(Void* data, DType dtype, std::array<std::int64_t, 4> shape) {
   const auto [b, h, s, d] = shape;
@@ -50,7 +53,8 @@ BasicView<Void> view_bhsd(Void* data, DType dtype, std::array<std::int64_t, 4> s
   return {data, dtype, shape, {detail::product(h, detail::product(s, d)), detail::product(s, d), d, 1}};
 }
 
-// Views a contiguous tensor with memory order [B, S, H, D]. A packed batch [total, H, D] has B = 1 and S = total.
+// Returns a view of a contiguous tensor with memory order [B, S, H, D]. A packed batch [total, H, D] has B = 1 and
+// S = total.
 template <class Void>
 BasicView<Void> view_bshd(Void* data, DType dtype, std::array<std::int64_t, 4> shape) {
   const auto [b, h, s, d] = shape;
@@ -58,7 +62,7 @@ BasicView<Void> view_bshd(Void* data, DType dtype, std::array<std::int64_t, 4> s
   return {data, dtype, shape, {detail::product(s, detail::product(h, d)), d, detail::product(h, d), 1}};
 }
 
-// Views Q (which = 0), K (1) or V (2) inside a packed tensor [B, S, 3, H, D].
+// Returns a view of Q (which = 0), K (1) or V (2) inside a packed tensor [B, S, 3, H, D].
 template <class Void>
 BasicView<Void> view_packed_qkv(Void* data, DType dtype, std::array<std::int64_t, 4> shape, int which) {
   const auto [b, h, s, d] = shape;
@@ -70,7 +74,8 @@ BasicView<Void> view_packed_qkv(Void* data, DType dtype, std::array<std::int64_t
 }
 
 // A boolean mask [batch, heads, sequence, keys], one byte per element: 0 masks the pair, any other value allows it.
-// Strides are in elements and free; 0 repeats the mask along that dimension. A default-constructed view means "absent".
+// Strides are in elements and free; 0 repeats the mask along that dimension. A default-constructed view means that
+// there is no mask.
 struct MaskView {
   const void* data = nullptr;
   std::array<std::int64_t, 4> shape{};
@@ -79,14 +84,15 @@ struct MaskView {
   explicit operator bool() const { return data != nullptr; }
 };
 
-// Views a contiguous boolean mask.
+// Returns a view of a contiguous boolean mask.
 inline MaskView view_mask(const void* data, std::array<std::int64_t, 4> shape) {
   const auto [b, h, s, k] = shape;
   (void)b;
   return {data, shape, {detail::product(h, detail::product(s, k)), detail::product(s, k), k, 1}};
 }
 
-// Lengths (one integer per sequence) or cumulative offsets (one more than sequences). A null pointer means "absent".
+// Lengths (one integer per sequence) or cumulative offsets (number of sequences + 1 integers). A null pointer means
+// that they are not given.
 struct IndexView {
   const void* data = nullptr;  // std::int32_t or std::int64_t
   int bits = 32;               // bits per integer: 32 or 64
@@ -98,7 +104,7 @@ struct IndexView {
   }
 };
 
-// Views `count` integers at `data`.
+// Return a view of `count` integers at `data`.
 inline IndexView view_index(const std::int32_t* data, std::int64_t count) { return {data, 32, count}; }
 inline IndexView view_index(const std::int64_t* data, std::int64_t count) { return {data, 64, count}; }
 

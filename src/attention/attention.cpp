@@ -1,4 +1,5 @@
-// The public functions: validate -> choose -> run. The C ABI (c_api.cpp) and every C++ caller enter here.
+// Implements include/strobe/attention.h: each function validates its arguments and chooses a kernel; forward() and
+// backward() then run it. The C ABI (c_api.cpp) calls these functions.
 #include "strobe/attention.h"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ namespace {
 constexpr std::size_t kHostAlignment = CountingAllocator::kAlignment;
 constexpr std::size_t kGpuAlignment = 256;  // minimum alignment of every CUDA allocator
 
-// True if Q has no rows, so O and dQ are empty. With Sk = 0, in contrast, rows exist and are written (O = 0, LSE =
-// -inf).
+// Returns true if Q has no rows, so that O and dQ are empty. (If only K has no rows, O is written as 0 and LSE as
+// -inf.)
 bool has_no_rows(const Problem& problem) { return problem.batch == 0 || problem.heads_q == 0 || problem.total_q == 0; }
 
 std::size_t workspace_of(const Plan& plan, const Problem& problem) {
@@ -43,7 +44,7 @@ void launch(const Choice& choice, const Problem& problem, void* workspace) {
   }
 }
 
-// Memory of the caller's allocator for the duration of a call.
+// Memory from the caller's allocator, freed at the end of the call.
 class CallersMemory {
  public:
   CallersMemory(const Allocator& allocator, std::size_t bytes) : allocator_(allocator), bytes_(bytes) {
@@ -52,7 +53,7 @@ class CallersMemory {
     }
     if (bytes == 0) return;
     data_ = allocator.allocate(allocator.context, bytes);
-    if (!data_) fail(ErrorCode::out_of_memory, "attention: the caller's allocator has no {} bytes", bytes);
+    if (!data_) fail(ErrorCode::out_of_memory, "attention: the caller's allocator returned null for {} bytes", bytes);
   }
   ~CallersMemory() {
     if (data_) allocator_.deallocate(allocator_.context, data_, bytes_);
@@ -73,7 +74,7 @@ void check_aligned(const void* workspace, std::size_t alignment, const char* sou
   fail(ErrorCode::invalid_argument, "attention: {} at {} is not aligned to {} bytes", source, workspace, alignment);
 }
 
-// Allocates a workspace on the CPU if the caller gave none.
+// Runs without a workspace from the caller: allocates one on the CPU; on the GPU the kernel must not need any.
 void run_on_own(const Choice& choice, const Problem& problem, std::size_t needed, const Allocator& allocator) {
   if (problem.device == Device::cuda && needed != 0) {
     fail(ErrorCode::invalid_argument,
@@ -121,7 +122,7 @@ void fill_with_zeros(const View& view) {
   }
 }
 
-// Zeroes the gradients that sum over rows of Q. Called when Q has no rows.
+// Sets all gradients to zero. Called when Q has no rows.
 void fill_with_zeros(const Problem& problem) {
   const auto fill = [&](const View& view) {
     if (problem.device == Device::cpu) return fill_with_zeros(view);
@@ -183,7 +184,7 @@ std::vector<Verdict> explain(const Attention& attention, Pass pass, const Execut
   try {
     choice = choose(problem, execution.kernel);
   } catch (const Error& error) {
-    if (error.code() != ErrorCode::unsupported) throw;  // not an error here: the verdicts contain the reasons
+    if (error.code() != ErrorCode::unsupported) throw;  // `unsupported` is no error here: the verdicts have the reasons
   }
   std::vector<Verdict> verdicts;
   for (const Kernel& kernel : kernels()) {

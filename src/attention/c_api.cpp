@@ -1,4 +1,5 @@
-// The C ABI over the C++ API: translates structs field by field, and exceptions to a status and a message.
+// Implements the C ABI (include/strobe/strobe.h) on the C++ API. Converts structs field by field, and exceptions to a
+// status and a message.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -26,7 +27,7 @@ static_assert(static_cast<int>(Alignment::top_left) == STROBE_TOP_LEFT &&
 static_assert(static_cast<int>(Pass::backward) == STROBE_PASS_BACKWARD &&
               static_cast<int>(Device::cuda) == STROBE_CUDA);
 
-// Fixed size, so reporting an out-of-memory error needs no allocation.
+// A fixed buffer, so that reporting an out-of-memory error needs no allocation.
 thread_local char last_error[1024] = "";
 
 void remember(std::string_view text) noexcept {
@@ -51,13 +52,13 @@ strobe_status guarded(F&& call) noexcept {
     remember(error.what());
     return STROBE_RUNTIME;
   } catch (...) {
-    remember("attention: an unknown exception");
+    remember("attention: unknown exception");
     return STROBE_RUNTIME;
   }
 }
 
-// Sizes of the structs in version 1 of the ABI, on the 64-bit systems that Strobe supports. They never change: new
-// fields are appended, and callers compiled against an older version keep working.
+// Sizes of the structs in version 1 of the ABI, on the 64-bit systems that Strobe supports. These numbers never change.
+// New fields are appended, so callers compiled against an older version keep working.
 constexpr StructAge kAttention{"strobe_attention", 504};
 constexpr StructAge kForwardOutputs{"strobe_forward_outputs", 96};
 constexpr StructAge kBackwardInputs{"strobe_backward_inputs", 176};
@@ -66,7 +67,7 @@ constexpr StructAge kExecution{"strobe_execution", 56};
 
 // The last field of version 1 must end where version 1 ends, and earlier fields must keep their offsets.
 #define STROBE_ENDS_AT(type, field, end) (offsetof(type, field) + sizeof(type::field) == (end))
-static_assert(sizeof(void*) == 8 && sizeof(std::size_t) == 8, "version 1 has no sizes for this system");
+static_assert(sizeof(void*) == 8 && sizeof(std::size_t) == 8, "the sizes of version 1 are for 64-bit systems");
 static_assert(sizeof(strobe_view) == 80 && sizeof(strobe_const_view) == 80 && sizeof(strobe_index_view) == 24);
 static_assert(STROBE_ENDS_AT(strobe_attention, max_seqlen_k, kAttention.oldest));
 static_assert(offsetof(strobe_attention, q) == 8 && offsetof(strobe_attention, scale_given) == 248 &&
@@ -148,7 +149,7 @@ Attention attention_from(const strobe_attention* given) {
   return attention;
 }
 
-// The kernel name still points to the caller's memory, which must stay valid during the call.
+// The result refers to the caller's kernel name, which must stay valid during the call.
 Execution execution_from(const strobe_execution* given) {
   Execution execution;
   if (!given) return execution;

@@ -1,5 +1,5 @@
-// Size-versioned structs of the C ABI, so callers and libraries of different versions work together. Called by
-// c_api.cpp.
+// Reads and initialises the structs of the C ABI. Each struct contains its size, so callers and libraries of different
+// versions work together. Used by c_api.cpp.
 #pragma once
 
 #include <algorithm>
@@ -11,16 +11,16 @@
 
 namespace strobe {
 
-// Name of a struct and its size in ABI version 1, which every version includes.
+// Name of a struct and its size in ABI version 1, the smallest size that a caller may pass.
 struct StructAge {
   const char* name;
   std::size_t oldest;
 };
 
-inline constexpr std::size_t kMaxStruct = 1 << 16;  // bytes; a larger size is an uninitialised field
+inline constexpr std::size_t kMaxStruct = 1 << 16;  // bytes; a larger size must come from an uninitialised struct
 
-// Returns the caller's struct as this version defines it. An older caller's struct is shorter: missing fields are zero,
-// the default. A newer caller's struct is longer: bytes past this version's size must be zero.
+// Returns the caller's struct as this version defines it. If the struct is shorter (an older caller), missing fields
+// are zero, which is their default. If it is longer (a newer caller), the bytes past this version's size must be zero.
 template <class Struct>
 Struct read_struct(const Struct* given, const StructAge& age) {
   if (!given) fail(ErrorCode::invalid_argument, "attention: {} is null", age.name);
@@ -42,7 +42,7 @@ Struct read_struct(const Struct* given, const StructAge& age) {
   return known;
 }
 
-// Sets a struct of the caller's version to zero, except for its size.
+// Sets a struct of the caller's size to zero, and then its size field.
 template <class Struct>
 void clear_struct(Struct* out, std::size_t size, const StructAge& age) {
   if (!out) fail(ErrorCode::invalid_argument, "attention: {} is null", age.name);

@@ -1,5 +1,5 @@
-// Checks sequence lengths and cumulative offsets. On the CPU every value must be within its tensor. On CUDA they are in
-// GPU memory and are not read here; kernels clamp them.
+// Checks sequence lengths and cumulative offsets for validate.cpp. On the CPU every value must be within its tensor. On
+// CUDA the values are in GPU memory and are not read here; kernels clamp them.
 #include "attention/checks.h"
 
 #include "core/fail.h"
@@ -20,7 +20,7 @@ void check_index_view(const IndexView& indices, const char* name) {
   check_array({name, indices.data, indices.count, indices.bits / 8});
 }
 
-// Checks one side of a padded batch: [B] lengths in [0, size].
+// Checks the lengths [B] of one side (queries or keys) of a padded batch. Each must be in [0, size].
 void check_padded(const IndexView& lengths, const char* name, const Problem& problem, std::int64_t size) {
   if (!given(lengths)) return;
   const std::int64_t batch = problem.batch;
@@ -36,7 +36,7 @@ void check_padded(const IndexView& lengths, const char* name, const Problem& pro
   }
 }
 
-// Checks the first keys of the sequences: [sequences] in [0, longest sequence of keys].
+// Checks first_keys [sequences]. Each value must be in [0, max_k].
 void check_first_keys(const IndexView& first_keys, const Problem& problem) {
   if (!given(first_keys)) return;
   check_index_view(first_keys, "first_keys");
@@ -56,11 +56,11 @@ struct Packed {
   const IndexView& offsets;  // [sequences + 1]
   const char* name;
   std::int64_t total;  // rows of the packed tensors
-  std::int64_t bound;  // max_seqlen_q or max_seqlen_k; 0: unknown
+  std::int64_t bound;  // max_seqlen_q or max_seqlen_k; 0 if not given
   const char* bound_name;
 };
 
-// Checks the offsets, which go from 0 to the total. Returns the longest sequence.
+// Checks that offsets start at 0, do not decrease and end at the total. Returns the longest sequence length.
 std::int64_t longest_of(const Packed& side) {
   const auto& [offsets, name, total, bound, bound_name] = side;
   if (offsets[0] != 0) fail(kInvalid, "attention: {}[0] is {}; it must be 0", name, offsets[0]);

@@ -1,6 +1,6 @@
-// Decides whether two strided tensors share memory. They do if the difference of two element offsets is in a small
-// interval. The search visits strides from largest to smallest and prunes differences that smaller strides cannot
-// correct.
+// Decides if two strided tensors share memory. They do if an element offset of one minus an element offset of the other
+// is in a small interval. The search visits strides from largest to smallest and prunes sums that the remaining strides
+// cannot bring into the interval.
 #include "attention/checks.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace strobe {
 
 namespace {
 
-// Search steps after which two tensors count as overlapping. Nested dimensions need a few dozen.
+// Number of search steps after which two tensors count as overlapping. Tensors with nested dimensions need a few dozen.
 constexpr int kMostSteps = 20000;
 
 // A stride times any integer in [low, high].
@@ -34,7 +34,7 @@ class Search {
     }
   }
 
-  // Returns true if terms from `first` on have a sum in [low, high], or if the search takes too many steps.
+  // Returns true if the terms from `first` on can have a sum in [low, high], or if the search takes too many steps.
   bool finds(std::int64_t low, std::int64_t high, std::size_t first = 0) {
     if (low > reach_[first].high || high < reach_[first].low) return false;
     if (first == count_ || ++steps_ > kMostSteps) return true;
@@ -53,7 +53,7 @@ class Search {
     std::int64_t low = 0, high = 0;
   };
 
-  // Merges terms of equal stride: only the difference of two indices matters.
+  // Adds a term. Terms of equal stride are merged, since only the difference of their indices matters.
   void add(const Term& term) {
     for (std::size_t i = 0; i < count_; ++i) {
       if (terms_[i].stride != term.stride) continue;
@@ -77,7 +77,7 @@ void check_pair(const Memory& a, const Memory& b) {
          reinterpret_cast<const void*>(a.begin));
   }
   fail(ErrorCode::invalid_argument,
-       "attention: {} and {} overlap: they span {:#x} to {:#x} and {:#x} to {:#x}; an output needs memory of its own",
+       "attention: {} and {} overlap: they span {:#x} to {:#x} and {:#x} to {:#x}; outputs must not share memory",
        a.name, b.name, a.begin, a.end, b.begin, b.end);
 }
 
@@ -119,7 +119,7 @@ Memory::Memory(const char* array, const IndexView& indices)
     : Memory(array, indices.data,
              static_cast<std::size_t>(indices.count) * static_cast<std::size_t>(indices.bits / 8)) {}
 
-// The last dimension may have any stride, so each element is a run of its own.
+// The last dimension of a mask may have any stride, so each element is a separate run.
 Memory::Memory(const char* mask_name, const MaskView& mask) : name(mask_name) {
   if (!mask.data || !has_elements(mask.shape)) return;
   run = 1;

@@ -1,4 +1,4 @@
-// Checks one tensor view. Sizes and strides are untrusted, so every multiplication detects overflow.
+// Checks a tensor view for validate.cpp. Sizes and strides are untrusted, so every multiplication detects overflow.
 #include "attention/checks.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::array<const char*, 4> kDimensions{"batch", "heads", "sequence", "last dimension"};
 
-// Largest span of a view in bytes; no user address space is larger. Arm ignores the top bits of an address, so a
-// pointer past this limit might not fault.
+// Largest span of a view in bytes. No user address space is larger, and beyond this limit an access might not fault,
+// because Arm can ignore the top bits of an address.
 constexpr std::int64_t kMaxSpan = std::int64_t{1} << 56;
 
 // Offsets of a view's elements from its pointer, in bytes: [low, high).
@@ -43,7 +43,7 @@ Span span_of(const View& view, std::int64_t bytes, const char* name) {
   return span;
 }
 
-// Checks that a view has memory, and that its elements are within the address space.
+// Checks that a view's pointer is not null (if required) and that its elements are within the address space.
 template <class View>
 void check_address(const View& view, const Span& span, const ViewRule& rule) {
   if (!view.data) {
@@ -81,7 +81,7 @@ void check_distinct(const ConstView& view, const char* name) {
     if (step(i) <= reach) {
       fail(ErrorCode::invalid_argument,
            "attention: {} of shape {} with strides {} has elements that overlap ({} stride {} does not pass the {} "
-           "elements inside it); an output needs distinct ones",
+           "elements inside it); elements of an output must not overlap",
            name, text_of(view.shape), text_of(view.stride), kDimensions[i], view.stride[i], reach + 1);
     }
     reach += (view.shape[i] - 1) * step(i);
@@ -113,10 +113,10 @@ void check_shape(const std::array<std::int64_t, 4>& shape, const char* name) {
   bool fits = true;
   for (std::size_t i = 0; i < 4; ++i) {
     if (shape[i] < 0) {
-      fail(ErrorCode::invalid_argument, "attention: {} has {} {} in its shape {}; sizes are 0 or more", name,
+      fail(ErrorCode::invalid_argument, "attention: {} has {} {} in its shape {}; sizes must be at least 0", name,
            kDimensions[i], shape[i], text_of(shape));
     }
-    // An empty dimension counts as 1. Kernels multiply the other sizes, whose product must not overflow either.
+    // A dimension of size 0 counts as 1, because the product of the other sizes must not overflow either.
     fits = fits && !__builtin_mul_overflow(elements, std::max<std::int64_t>(1, shape[i]), &elements);
   }
   if (!fits || elements > kMaxElements) {

@@ -13,28 +13,28 @@
 
 namespace strobe {
 
-// Checks of a single tensor's view: type, sizes, strides, the bytes it spans, its pointer.
+// Checks of a single tensor view: type, sizes, strides, span in bytes and pointer.
 
-// Largest sequence length, head count and number of sequences. Kernels index them with 32 bits and may exceed them by
-// one block.
+// Largest sequence length, number of heads and number of sequences. Kernels use 32-bit indices, which may exceed these
+// by one block.
 inline constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1 - 64;
-// Largest number of elements of a tensor, expanded ones included. Kernels multiply it by padding and element size in 63
-// bits.
+// Largest number of elements of a tensor, where expanded dimensions count in full. The bytes of its padded copy then
+// fit into 63 bits.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
 enum class Use {
   input,
-  expanded_input,  // the last stride may be 0: dO
+  expanded_input,  // an input whose last stride may be 0 (dO)
   output,          // distinct elements must not share memory
 };
 
 enum class Pointers {
-  required,  // a tensor with elements needs memory
-  ignored,   // only sizes matter
+  required,  // the pointer of a tensor with elements must not be null
+  ignored,   // the pointer may be null
 };
 
 struct ViewRule {
-  const char* name;  // as in messages: "Q", "dO"
+  const char* name;  // used in messages: "Q", "dO"
   Use use = Use::input;
   Pointers pointers = Pointers::required;
 };
@@ -45,21 +45,20 @@ inline bool has_elements(const std::array<std::int64_t, 4>& shape) {
   return shape[0] != 0 && shape[1] != 0 && shape[2] != 0 && shape[3] != 0;
 }
 
-// Throws unless the dtype is known and every size is in its range. The sequence dimension of a packed batch is limited
-// by kMaxElements only; check_size() limits each of its sequences.
+// Throws unless the dtype is valid, no size is negative and the view has at most kMaxElements elements.
 void check_sizes(const ConstView& view, const char* name);
 void check_shape(const std::array<std::int64_t, 4>& shape, const char* name);  // check_sizes() without the type
-void check_size(const char* what, std::int64_t size);
+void check_size(const char* what, std::int64_t size);                          // throws if size exceeds kMaxSize
 
-// Checks strides, span and pointer, and returns the strides for kernels. The caller may leave some strides undefined;
-// they get valid values. A tensor without elements gets 0, 0, 0, 1. A dimension of size 1 gets the head dimension, or 1
-// if it is the last.
+// Checks strides, span and pointer, and returns the strides for kernels. Strides that address nothing may have any
+// value and are replaced. A tensor without elements gets 0, 0, 0, 1. A dimension of size 1 gets the size of the last
+// dimension as its stride, or 1 if it is the last one.
 std::array<std::int64_t, 4> check_memory(const ConstView& view, const ViewRule& rule);
 
-// Checks span and pointer of a boolean mask. Returns its strides: 0 in dimensions of size 1.
+// Checks span and pointer of a boolean mask. Returns its strides, with 0 in dimensions of size 1.
 std::array<std::int64_t, 4> check_mask_memory(const MaskView& mask, Pointers pointers);
 
-// A pointer to `count` plain values of `bytes` each: [Hq] slopes, LSE, lengths.
+// An array of `count` values of `bytes` bytes each, such as slopes, LSE or lengths.
 struct PlainArray {
   const char* name;
   const void* data;
@@ -68,31 +67,27 @@ struct PlainArray {
 };
 void check_array(const PlainArray& array);
 
-// Batches of variable length: lengths per sequence, or cumulative offsets of packed sequences.
-
-// Checks lengths or offsets: reads every index on the CPU, none on CUDA. Sets batch, max_q, max_k, packed and the index
-// views.
+// Checks lengths (padded batch) or cumulative offsets (packed batch). Reads every value on the CPU and none on CUDA.
+// Sets max_q, max_k and the index views of the problem; for a packed batch also batch and packed.
 void check_lengths(const Attention& attention, Problem& problem);
 
-// Returns "" if every sequence is known, without reading lengths, to have as many rows as keys. Otherwise returns the
-// difference for a message: "Sq 3 and Sk 5", "lengths_k".
+// Returns "" if every sequence has as many queries as keys, as far as is known without reading lengths. Otherwise
+// returns the difference as part of an error message, such as "Sq 3 and Sk 5" or "only lengths_k".
 std::string unequal_lengths(const Attention& attention);
 
-// Checks that outputs share no memory with each other or with inputs.
-
-// Memory of a tensor or an array: runs of `run` bytes, repeated along up to four dimensions.
+// Memory of a tensor or an array: contiguous runs of `run` bytes, repeated along up to four dimensions.
 struct Memory {
   struct Dimension {
     std::int64_t size, stride;  // stride in bytes, positive
   };
 
   const char* name;
-  std::uintptr_t begin = 0, end = 0;  // range of all runs; equal if there are no elements
+  std::uintptr_t begin = 0, end = 0;  // address range of all runs; empty if there are no elements
   std::int64_t run = 0;
   std::array<Dimension, 4> dimensions{};
   std::size_t dimension_count = 0;
 
-  // Requires a view whose sizes, strides and span check_memory() has bounded.
+  // Requires a view that check_memory() has accepted.
   Memory(const char* name, const ConstView& view);
   Memory(const char* name, const void* data, std::size_t bytes);
   Memory(const char* name, const float* values, std::int64_t count);
@@ -103,8 +98,8 @@ struct Memory {
   void add_dimension(std::int64_t size, std::int64_t stride);  // stride in bytes
 };
 
-// True if both share a byte. Exact for views whose dimensions nest, such as slices, transposes and interleaved tensors.
-// For other views the search is limited; reaching the limit counts as overlap.
+// Returns true if a and b share a byte. The result is exact for views whose dimensions nest, such as slices, transposes
+// and interleaved tensors. For other views the search is limited, and reaching the limit counts as overlap.
 bool overlap(const Memory& a, const Memory& b);
 
 // Throws Error(invalid_argument) if an output overlaps another output or an input.

@@ -1,4 +1,5 @@
-// The only place that chooses a kernel. attention.cpp calls it for run, workspace and explain.
+// Implements choose(), the only function that chooses a kernel. attention.cpp calls it to run a pass, to compute the
+// workspace size, and for explain().
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -19,7 +20,7 @@ bool same_name(std::string_view a, std::string_view b) {
                     [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
 }
 
-// "flash2, frugal, standard, reference": the kernel families of a device.
+// Returns the names of a device's kernels, such as "flash2, frugal, standard, reference".
 std::string names_on(Device device) {
   std::string names;
   for (const std::string& name : kernel_names(device)) names += (names.empty() ? "" : ", ") + name;
@@ -28,8 +29,8 @@ std::string names_on(Device device) {
 
 }  // namespace
 
-// An unknown STROBE_CPU_ISA is an error unless the caller names a kernel. If it only made flash2 refuse, a misspelt
-// name would silently select a slower kernel.
+// An invalid STROBE_CPU_ISA is an error unless the caller names a kernel. If it only made flash2 refuse, a misspelt
+// value would silently select a slower kernel.
 Choice choose(const Problem& problem, std::string_view name) {
   if (const std::string refusal = instruction_set_refusal(problem.cpu_isa.c_str()); name.empty() && !refusal.empty()) {
     fail(ErrorCode::unsupported, "attention: {}", refusal);

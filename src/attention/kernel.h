@@ -1,5 +1,6 @@
-// A kernel is one row of the ordered list that choose() walks. Its plan() makes all decisions about a problem once per
-// call; choosing, workspace, explain and run all use that one Plan.
+// Interface between the public functions and the kernels. A kernel is one entry of the ordered list from which choose()
+// selects. Its plan() makes all decisions about a problem once per call. The choice, the workspace size, explain() and
+// the run all use that Plan.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +15,16 @@
 
 namespace strobe {
 
-// A kernel's decision about one problem: a refusal or a launch. The launch is stored inside the object, so creating,
-// copying and running a plan allocate nothing.
+// A kernel's decision about one problem: either a refusal (the kernel does not support it) or a launch. The launch is
+// stored inside the object, so running a plan does not allocate.
 class Plan {
  public:
-  // A refusal. The reason does not name the kernel.
+  // Creates a refusal. The reason does not contain the kernel's name.
   explicit Plan(std::string reason) : refusal(std::move(reason)) {}
 
-  // A launch has two members:
-  //   std::string text(const Problem&) const;           tiles and instruction set, for explain
-  //   void run(const Problem&, void* workspace) const;  workspace: `bytes`, aligned to 64, contents undefined
+  // Creates a launch. The type Launch has two member functions:
+  //   std::string text(const Problem&) const;           returns the configuration (such as tile sizes) for explain()
+  //   void run(const Problem&, void* workspace) const;  the workspace has `bytes` bytes, aligned to 64, not initialised
   template <class Launch>
   Plan(const Launch& launch, std::size_t bytes)
       : workspace_bytes(bytes),
@@ -34,11 +35,11 @@ class Plan {
     new (launch_) Launch(launch);
   }
 
-  std::string refusal;              // empty if the kernel takes the problem
-  std::string by_name_only;         // why choose() runs the kernel only if the caller names it; empty: no restriction
-  std::size_t workspace_bytes = 0;  // a query without outputs returns enough for any output strides
+  std::string refusal;              // reason of a refusal; empty for a launch
+  std::string by_name_only;         // reason why choose() requires the caller to name the kernel; empty if it does not
+  std::size_t workspace_bytes = 0;  // for a query without outputs: enough for any strides of the outputs
 
-  // Both require the problem that the plan was made for.
+  // text() and run() require the problem for which the plan was made.
   std::string text(const Problem& problem) const { return text_(*this, problem); }
   void run(const Problem& problem, void* workspace) const { run_(*this, problem, workspace); }
 
@@ -55,9 +56,9 @@ class Plan {
 
 enum class Types : std::uint8_t { all, fp32, fp16_and_bf16 };
 
-// Rows with the same name form a family. A family has exactly one row per pass and dtype on its device.
+// An entry of the list of kernels. On each device, exactly one entry of a given name serves each pass and dtype.
 struct Kernel {
-  const char* name;  // the same in tests, benchmarks and --impl
+  const char* name;  // also used by tests, benchmarks and --impl
   Device device;
   Pass pass;
   Plan (*plan)(const Problem&);
@@ -69,7 +70,7 @@ struct Kernel {
   }
 };
 
-// In order of preference; the reference is last.
+// Returns the list of kernels in order of preference; the reference is last on the CPU.
 std::span<const Kernel> kernels();
 
 struct Choice {
@@ -77,8 +78,9 @@ struct Choice {
   Plan plan;
 };
 
-// Returns the first kernel that takes the problem and is not by name only, or the kernel called `name`. It launches
-// nothing and allocates nothing on a device. Throws Error(unsupported) with the reasons if no kernel takes the problem.
+// Returns the kernel called `name` or, if that is empty, the first kernel that supports the problem and whose plan has
+// no by_name_only. Does not launch or allocate anything on a device. Throws Error(unsupported) with the reasons if no
+// kernel supports the problem, and Error(invalid_argument) if there is no kernel of that name.
 Choice choose(const Problem& problem, std::string_view name = {});
 
 }  // namespace strobe

@@ -1,5 +1,5 @@
-// The plan() of every kernel. To add a kernel, declare it here and add its rows to kernel_list.cpp; a CUDA kernel also
-// needs a stub in no_cuda.cpp.
+// Declares the plan functions of all kernels. To add a kernel, declare its function here and add entries to
+// kernel_list.cpp. A CUDA kernel also needs a stub in no_cuda.cpp.
 #pragma once
 
 #include "attention/kernel.h"

@@ -1,4 +1,4 @@
-// Stubs of the CUDA kernels for a build without CUDA: every plan is a refusal.
+// Stubs of the CUDA kernels for builds without CUDA. Every plan is a refusal.
 #include "attention/kernel_list.h"
 #include "attention/standard/gpu_product_rate.h"
 #include "core/fail.h"

@@ -1,4 +1,4 @@
-// A validated attention problem: every default is set, every size is checked. Kernels read only this.
+// A validated attention problem, in which defaults are set and sizes are checked. Kernels read only this.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@
 
 namespace strobe {
 
-// Largest head dimension of the tiled kernels, flash2 and hopper. Kernels that materialise scores take any.
+// Largest head dimension of the tiled kernels, flash2 and hopper. Kernels that materialise scores support any.
 inline constexpr std::int64_t kMostTiledDim = 256;
 
-// One sequence of the batch: the first row and key in the views, and their number. With left padding the keys before
-// the first one are left out: key j of an extent is key j + k_skipped of the sequence.
+// Position of one sequence in the views: its first row and first key, and the numbers of rows and keys. With left
+// padding (first_keys) the extent leaves out the padding, so key j of the extent is key j + k_skipped of the sequence.
 struct Extent {
   std::int64_t q_begin, q_length;
   std::int64_t k_begin, k_length;
@@ -27,7 +27,7 @@ struct Interval {
   std::int64_t lo, hi;
 };
 
-// One row of a head and the distance to the next, in the caller's memory.
+// Rows of one head in the caller's memory: the first row and the distance between rows.
 struct Rows {
   const char* data;
   std::int64_t stride_bytes;
@@ -39,18 +39,19 @@ struct Problem {
   Device device = Device::cpu;
   DType dtype = DType::fp32;
   int threads = 1;
-  std::string cpu_isa;  // STROBE_CPU_ISA, read once at the start of the call; empty: the best instruction set
+  std::string cpu_isa;  // STROBE_CPU_ISA at the start of the call; empty selects the best instruction set
   bool deterministic = true;
   bool tf32 = false;       // fp32 on CUDA only
-  GpuFacts gpu;            // CUDA: the current GPU; tests may substitute another
+  GpuFacts gpu;            // CUDA: properties of the current GPU; tests may substitute another one's
   void* stream = nullptr;  // CUDA: the caller's cudaStream_t
 
-  std::int64_t batch = 0;  // sequences: B, or the number of packed sequences
+  std::int64_t batch = 0;  // number of sequences, also in a packed batch
   std::int64_t heads_q = 0;
   std::int64_t heads_kv = 0;
   std::int64_t group = 1;  // heads_q / heads_kv
-  // Longest sequence on either side: Sq and Sk in a padded batch. On CUDA the offsets of a packed batch are not read,
-  // so these are the caller's max_seqlen, or the total.
+  // Upper bounds of the lengths of queries and keys. They are Sq and Sk in a padded batch. In a packed batch they are
+  // the caller's max_seqlen if given, otherwise the longest sequence on the CPU and the total on CUDA, where offsets
+  // are not read.
   std::int64_t max_q = 0;
   std::int64_t max_k = 0;
   std::int64_t d = 0;   // head dimension of q and k
@@ -65,7 +66,7 @@ struct Problem {
   const float* alibi_slopes = nullptr;
   std::int64_t alibi_batch_stride = 0;
   const float* sinks = nullptr;
-  Dropout dropout;  // on the CPU the seed is already read
+  Dropout dropout;  // on the CPU `seed` already has the value from seed_data
   ConstView bias;   // strides of broadcast dimensions are 0 here
   bool has_bias = false;
   MaskView mask;  // strides of broadcast dimensions are 0 here
@@ -80,12 +81,12 @@ struct Problem {
   const float* d_lse = nullptr;              // backward; may be null
   std::array<std::int64_t, 3> lse_stride{};  // of lse or lse_in: batch, head, row
   std::array<std::int64_t, 3> d_lse_stride{};
-  bool lse_contiguous = true;  // both, if given
+  bool lse_contiguous = true;  // true if LSE and its gradient are contiguous, as far as given
   View dq, dk, dv_out;
   View dbias;  // strides of broadcast dimensions are 0 here
   float* dsinks = nullptr;
-  // The caller requests the optional gradients. A kernel's workspace may depend on these. In a workspace query, where
-  // data pointers are null, they are true if the problem has the input.
+  // True if the caller requests the optional gradient. A kernel's workspace may depend on these. In a workspace query,
+  // where data pointers are null, they are true if the problem has the corresponding input.
   bool wants_dbias = false;
   bool wants_dsinks = false;
 
@@ -94,7 +95,7 @@ struct Problem {
 
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
 
-  // CPU only: on CUDA lengths and offsets are in GPU memory.
+  // For the CPU only, because on CUDA lengths and offsets are in GPU memory.
   Extent extent(std::int64_t b) const {
     Extent extent{0, lengths_q ? lengths_q[b] : max_q, 0, lengths_k ? lengths_k[b] : max_k};
     if (packed) {
@@ -109,7 +110,7 @@ struct Problem {
     return extent;
   }
 
-  // Row i of a sequence is aligned with key i + offset of its extent.
+  // Returns the offset of the diagonal: row i of a sequence is aligned with key i + offset of its extent.
   std::int64_t offset(const Extent& extent) const {
     return alignment == Alignment::bottom_right ? extent.k_length - extent.q_length : -extent.k_skipped;
   }
@@ -124,17 +125,18 @@ struct Problem {
     return {lo, std::max(lo, hi)};
   }
 
-  // ALiBi slope of a head of sequence b. Requires alibi_slopes.
+  // Returns the ALiBi slope of head hq in sequence b. Requires alibi_slopes.
   float slope(std::int64_t b, std::int64_t hq) const { return alibi_slopes[b * alibi_batch_stride + hq]; }
 
-  // Elements of the boolean mask for row i, from the extent's first key on. mask.stride[3] apart. Requires has_mask.
+  // Returns the element of the boolean mask for row i and the extent's first key. Those of further keys are
+  // mask.stride[3] apart. Requires has_mask.
   const unsigned char* mask_row(const Extent& extent, std::int64_t b, std::int64_t hq, std::int64_t i) const {
     const auto& stride = mask.stride;
     return static_cast<const unsigned char*>(mask.data) + b * stride[0] + hq * stride[1] + i * stride[2] +
            extent.k_skipped * stride[3];
   }
 
-  // True if the boolean mask, or its absence, allows a key of the interval.
+  // Returns true if the interval has a key that the boolean mask, if there is one, allows.
   bool allows_any(const Extent& extent, std::int64_t b, std::int64_t hq, std::int64_t i, const Interval& keys) const {
     if (!has_mask) return keys.lo < keys.hi;
     const unsigned char* const row = mask_row(extent, b, hq, i);
@@ -144,7 +146,7 @@ struct Problem {
     return false;
   }
 
-  // Returns the rows of sequence b, head h of a tensor; the sequence begins at row `begin`.
+  // Returns the rows of sequence b and head h of a tensor, from row `begin` of the view on.
   template <class Void>
   Rows rows(const BasicView<Void>& view, std::int64_t b, std::int64_t h, std::int64_t begin) const {
     const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
@@ -152,12 +154,13 @@ struct Problem {
     return {static_cast<const char*>(view.data) + first * bytes, view.stride[2] * bytes};
   }
 
-  // Returns the index of row i of sequence b, head h in LSE: [B, Hq, Sq], or [Hq, total] in a packed batch.
+  // Returns the index in LSE of row i of sequence b, whose first row is `begin`, and head h. LSE is [B, Hq, Sq], or
+  // [Hq, total] in a packed batch.
   std::int64_t lse_index(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t i) const {
     return (packed ? 0 : b * lse_stride[0]) + h * lse_stride[1] + (begin + i) * lse_stride[2];
   }
 
-  // Returns the gradient of a row's LSE, 0 if there is none. Rows without keys do not read it.
+  // Returns the gradient of a row's LSE, or 0 if the call has none. Not called for rows without keys.
   float d_lse_of(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t i) const {
     if (!d_lse) return 0;
     return d_lse[(packed ? 0 : b * d_lse_stride[0]) + h * d_lse_stride[1] + (begin + i) * d_lse_stride[2]];

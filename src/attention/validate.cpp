@@ -1,5 +1,5 @@
-// Validates the arguments of a call, about one function per group of fields. Order: execution, sizes, options, lengths,
-// memory.
+// Implements validate.h, with about one function per group of fields. The order of checks is: execution, sizes,
+// options, lengths, memory.
 #include "attention/validate.h"
 
 #include <array>
@@ -16,7 +16,7 @@ namespace strobe {
 namespace {
 
 constexpr auto kInvalid = ErrorCode::invalid_argument;
-// Range in which tanh(s / softcap) and its product with softcap stay within floats.
+// Limits of softcap, within which tanh(s / softcap) * softcap stays in the range of floats.
 constexpr float kLeastSoftcap = 1e-30f, kMostSoftcap = 1e30f;
 
 void check_execution(const Execution& execution, Problem& problem) {
@@ -40,7 +40,7 @@ void check_execution(const Execution& execution, Problem& problem) {
   problem.device = execution.device;
   if (execution.threads != 0) {
     problem.threads = execution.threads;
-  } else if (execution.device == Device::cpu) {  // a system call; calls on a GPU skip it
+  } else if (execution.device == Device::cpu) {  // calls on a GPU skip this system call
     problem.threads = std::min(available_cores(), kMaxThreads);
   }
   problem.deterministic = execution.deterministic;
@@ -48,7 +48,7 @@ void check_execution(const Execution& execution, Problem& problem) {
   problem.batch_invariant = execution.batch_invariant;
 }
 
-// One dimension of two tensors that must agree.
+// Two tensors whose sizes must be equal in one dimension.
 struct Same {
   const char* what;
   int dimension;
@@ -79,7 +79,7 @@ void check_head_dim(const char* name, std::int64_t size) {
 bool given(const ConstView& view) { return view.data || view.shape != std::array<std::int64_t, 4>{}; }
 
 void check_given(const ConstView& view, const char* name) {
-  if (!given(view)) fail(kInvalid, "attention: {} is absent: it has neither data nor a shape", name);
+  if (!given(view)) fail(kInvalid, "attention: {} is missing: it has neither data nor a shape", name);
 }
 
 void check_shapes(const Attention& attention, Problem& problem) {
@@ -167,8 +167,8 @@ void check_alibi_stride(const Problem& problem) {
   }
 }
 
-// Causal masks, windows and ALiBi measure distance from a diagonal. If Sq != Sk there are two possible diagonals, so
-// the caller must choose one.
+// Causal masks, windows and ALiBi depend on a diagonal. If Sq != Sk there are two possible diagonals, so the caller
+// must choose one.
 void check_alignment(const Attention& attention, Problem& problem) {
   const bool causal = attention.causal;
   const bool window = attention.window.left >= 0 || attention.window.right >= 0;
@@ -181,13 +181,14 @@ void check_alignment(const Attention& attention, Problem& problem) {
          unequal);
   }
   problem.alignment = attention.alignment == Alignment::unsaid ? Alignment::top_left : attention.alignment;
-  // A window side that no row can reach is open; this also keeps row +- side far from overflow.
+  // A window that extends past all keys on one side counts as open there. This also prevents overflow of
+  // diagonal - left and diagonal + right.
   const std::int64_t far = problem.max_q + problem.max_k;
   problem.window.left = attention.window.left >= far ? -1 : attention.window.left;
   problem.window.right = attention.window.right >= far ? -1 : attention.window.right;
 }
 
-// Returns the strides of a bias or its gradient: 0 in broadcast dimensions.
+// Returns the strides of a bias or its gradient, with 0 in broadcast dimensions.
 std::array<std::int64_t, 4> broadcast(const ConstView& view, std::array<std::int64_t, 4> stride) {
   for (std::size_t i = 0; i < 3; ++i) {
     if (view.shape[i] == 1) stride[i] = 0;
@@ -203,13 +204,14 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
   }
-  // The bias shape is unknown if lengths are neither read nor given, except when there are no rows or no keys.
+  // For a packed batch on CUDA, where offsets are not read, the shape that the bias must have is known only if
+  // max_seqlen is given, or if there are no rows or no keys.
   const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
   const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
   if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
     fail(kInvalid,
-         "attention: a bias over packed sequences on device cuda needs max_seqlen_q and max_seqlen_k, the "
-         "shape it has; they are {} and {}",
+         "attention: a bias over packed sequences on device cuda needs max_seqlen_q and max_seqlen_k, which "
+         "determine its shape; they are {} and {}",
          attention.max_seqlen_q, attention.max_seqlen_k);
   }
   const auto fits = [&](std::size_t i, std::int64_t size) { return bias.shape[i] == 1 || bias.shape[i] == size; };
@@ -239,7 +241,7 @@ void check_mask(const Attention& attention, Pointers pointers, Problem& problem)
   problem.has_mask = true;
 }
 
-// Reads a seed given by pointer. A query does not need it.
+// Reads a seed given by pointer, on the CPU. Workspace queries do not need it.
 void read_seed(Problem& problem) {
   if (problem.device == Device::cpu && problem.dropout.seed_data) problem.dropout.seed = *problem.dropout.seed_data;
 }
@@ -270,7 +272,7 @@ Problem validate_attention(const Attention& attention, Pass pass, const Executio
   return problem;
 }
 
-// Checks a tensor whose shape follows from Q, K and V.
+// Checks a tensor that must have the given shape, and returns it with strides for kernels.
 template <class Void>
 BasicView<Void> checked(const BasicView<Void>& view, const ViewRule& rule, const std::array<std::int64_t, 4>& shape,
                         const Problem& problem) {
@@ -296,7 +298,7 @@ std::int64_t count_of_rows(const Problem& problem) {
 
 using LseStride = std::array<std::int64_t, 3>;
 
-// LSE or its gradient as a view [B, Hq, Sq, 1].
+// Returns LSE or its gradient as a view [B, Hq, Sq, 1].
 ConstView lse_view(const float* data, const LseStride& stride, const Problem& problem) {
   const auto& q = problem.q.shape;
   return {data, DType::fp32, {q[0], q[1], q[2], 1}, {stride[0], stride[1], stride[2], 1}};
@@ -313,7 +315,7 @@ bool is_contiguous(const LseStride& stride, const Problem& problem) {
   return true;
 }
 
-// Checks LSE or its gradient, [B, Hq, Sq]. Returns the strides for kernels.
+// Checks LSE or its gradient [B, Hq, Sq], and returns its strides for kernels.
 LseStride check_lse(const ViewRule& rule, const float* data, const LseStride& stride, Problem& problem) {
   if (stride == LseStride{}) {
     check_array({rule.name, data, count_of_rows(problem), 4});
@@ -367,7 +369,7 @@ ConstView slopes_of(const Problem& problem) {
       problem.alibi_slopes, DType::fp32, {problem.batch, 1, 1, problem.heads_q}, {problem.alibi_batch_stride, 0, 0, 1}};
 }
 
-// Tensors of the other pass are null and count as zero bytes.
+// Returns the inputs of both passes. Those that the pass does not have are null and count as zero bytes.
 std::array<Memory, 16> inputs_of(const Problem& problem) {
   return {{{"Q", problem.q},
            {"K", problem.k},

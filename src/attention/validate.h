@@ -1,5 +1,5 @@
-// Validates the arguments of a call and returns a Problem, or throws an Error with the offending values. attention.cpp
-// calls this first.
+// Validates the arguments of a call and returns a Problem, or throws an Error that contains the invalid values. Called
+// by attention.cpp.
 #pragma once
 
 #include "attention/problem.h"
@@ -11,11 +11,11 @@ Problem validate_forward(const Attention& attention, const ForwardOutputs& outpu
 Problem validate_backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
                           const Execution& execution);
 
-// For workspace_bytes() and explain(). Data pointers may be null, except those of lengths and offsets. Outputs count as
-// contiguous, and the gradients of bias and sinks as wanted if the problem has them.
+// For workspace_bytes() and explain(). Data pointers of tensors may be null; those of lengths and offsets may not.
+// Outputs are assumed to be contiguous. Gradients of a bias and of sinks are assumed to be wanted if these are given.
 Problem validate_query(const Attention& attention, Pass pass, const Execution& execution);
 
-// Throws if the bytes of the workspace that a kernel uses overlap a tensor or an array of the call.
+// Throws if the first `bytes` bytes of the workspace overlap a tensor or an array of the call.
 void check_workspace_apart(const Problem& problem, const void* workspace, std::size_t bytes);
 
 }  // namespace strobe

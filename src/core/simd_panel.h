@@ -1,6 +1,6 @@
-// Matmul of one panel of columns. It packs the right operand's panel, one block of k at a time, into a buffer that
-// stays in L1. It reads the left operand in place and broadcasts each element to a vector. Only data that every row
-// reads again is packed. Only isa/*.cpp of ops/cpu/ and device/cpu/ include it.
+// Implements Isa::multiply: the matmul of one panel of columns. Packs the panel of the right operand, one block of k at
+// a time, into a buffer that stays in L1. Only the right operand is packed, because every tile of rows reads it again.
+// The left operand is read in place, and each element is broadcast to a vector.
 #pragma once
 
 #include "core/product_panel.h"
@@ -16,8 +16,8 @@ class PanelProduct {
 
   static void multiply(const ProductPanel& p) {
     if (p.cols == kColumns) return multiply_whole(p);
-    // A panel that the matrix edge cuts off: computes full-width row blocks in a temporary tile, then copies the valid
-    // columns.
+    // The panel extends past the last column of the matrix: computes row blocks of full width in a temporary tile and
+    // copies the valid columns.
     constexpr std::int64_t kRows = 8 * M;
     alignas(64) float tile[kRows * kColumns];
     for (std::int64_t first = 0; first < p.rows; first += kRows) {
@@ -38,11 +38,11 @@ class PanelProduct {
   }
 
  private:
-  static constexpr int kSteps = 256;  // k per block: 32 KB of the right operand with AVX-512, two thirds of L1
+  static constexpr int kSteps = 256;  // k per block; with AVX-512 the packed block has 32 KB, two thirds of L1
 
-  static constexpr int kAhead = 16;  // prefetch distance in k for a column of the left operand
+  static constexpr int kAhead = 16;  // prefetch distance, in steps of k, for a transposed left operand
 
-  // Rows of one tile and their addend.
+  // Operands, addend and output of the rows that remain to be computed; tile() computes the first ones.
   struct Rows {
     const float* a;
     std::ptrdiff_t a_stride;
@@ -71,7 +71,7 @@ class PanelProduct {
     } while (done < p.steps);
   }
 
-  // Packs k in [first, first + steps) of the right operand, with zeros beyond the last column.
+  // Packs steps [first, first + steps) of the right operand, with zeros beyond the last column.
   static void pack(const ProductPanel& p, std::int64_t first, int steps, float* out) {
     const auto cols = static_cast<int>(p.cols);
     if (!p.b_transposed) {
@@ -114,8 +114,8 @@ class PanelProduct {
     if constexpr (R > 0) count == R ? tile<R, kTransposed>(rows) : last_rows<R - 1, kTransposed>(rows, count);
   }
 
-  // c = a b (+ addend) for R rows. The addend is added at the end. If sums began with it, every step of a long sum
-  // would be rounded to the magnitude of the total.
+  // Computes c = a b (+ addend) for R rows. The addend is added at the end, because sums that start from it would round
+  // every step at the magnitude of the total.
   template <int R, bool kTransposed>
   static void tile(const Rows& rows) {
     F32 sum[R][kVectors];
@@ -124,7 +124,7 @@ class PanelProduct {
 #pragma GCC unroll 2
       for (int v = 0; v < kVectors; ++v) sum[r][v] = F32{};
     }
-    // Row r begins at base[r / 3] + (r % 3) strides: one pointer per row would exceed the number of registers.
+    // Row r starts r % 3 strides after base[r / 3], because one pointer per row would take too many registers.
     const float* base[(R + 2) / 3];
 #pragma GCC unroll 16
     for (int i = 0; i < (R + 2) / 3; ++i) base[i] = rows.a + 3 * i * rows.a_stride;

@@ -1,4 +1,4 @@
-// Allocation counters with an observer, shared by the host's and the GPU's counting allocator.
+// Counts allocations and reports them to an observer. Base class of the counting allocators of the host and the GPU.
 #pragma once
 
 #include <algorithm>
@@ -16,16 +16,16 @@ struct AllocationEvent {
   std::size_t bytes;
   const void* pointer;
   std::size_t current;  // bytes held after the event
-  const char* tag;      // purpose of an allocation, "" if unknown; a free has none
+  const char* tag;      // purpose of an allocation; "" if unknown, and for a free
 };
 
 struct AllocationStatistics {
   std::size_t current = 0;        // bytes currently allocated
-  std::size_t peak = 0;           // most bytes allocated since the last reset_peak()
-  std::uint64_t allocations = 0;  // since the process started
+  std::size_t peak = 0;           // most bytes allocated at a time since the last reset_peak()
+  std::uint64_t allocations = 0;  // number of allocations since the process started
 };
 
-// Allocations are few and large (one workspace per call), so that the cost of one lock is not measurable.
+// One mutex guards all members. Allocations are few and large (one workspace per call), so its cost is not measurable.
 class AllocationCounter {
  public:
   using Observer = std::function<void(const AllocationEvent&)>;
@@ -35,13 +35,13 @@ class AllocationCounter {
     return statistics_;
   }
 
-  void reset_peak() {  // to the current bytes
+  void reset_peak() {  // sets the peak to the current bytes
     const std::lock_guard lock(mutex_);
     statistics_.peak = statistics_.current;
   }
 
-  // Sets a function that is called at every event, one at a time, on the thread that allocates or frees. It must not
-  // throw or allocate here. An empty function removes the observer.
+  // Sets a function that is called for every event, on the thread that allocates or frees; calls do not overlap. It
+  // must not throw or use this allocator. An empty function removes the observer.
   void observe(Observer observer) {
     const std::lock_guard lock(mutex_);
     observer_ = std::move(observer);

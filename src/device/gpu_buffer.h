@@ -1,5 +1,5 @@
-// GPU memory and pinned host memory for host code without CUDA headers. In a build without CUDA (no_cuda.cpp) every
-// request throws with the reason.
+// GPU memory and pinned host memory for host code without CUDA headers. In a build without CUDA (no_cuda.cpp) the
+// functions throw Error(unsupported).
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@ namespace strobe {
 
 class GpuStream;
 
-// Bytes on the current GPU from gpu_allocator(), freed at the end of the scope. Without a stream, copies and fills run
-// on the default stream and are complete when the call returns. Throws Error on failure, out_of_memory with the
+// Owns memory on the current GPU from gpu_allocator(). Without a stream, copies and fills run on the default stream and
+// are complete when the call returns. Throws Error on failure; if memory is exhausted, Error(out_of_memory) with the
 // requested and the free bytes.
 class GpuBuffer {
  public:
@@ -35,9 +35,9 @@ class GpuBuffer {
   void copy_from_host(const void* source, std::size_t bytes);
   void copy_to_host(void* destination, std::size_t bytes) const;
 
-  // Writes one 32-bit word over the whole buffer, whose size must be a multiple of 4. Tests use it as poison.
+  // Fills the whole buffer, whose size must be a multiple of 4, with one 32-bit word. Tests poison memory with it.
   void fill(std::uint32_t word);
-  void fill(std::uint32_t word, const GpuStream& stream);  // in order on the stream; returns before it is done
+  void fill(std::uint32_t word, const GpuStream& stream);  // asynchronous, in stream order
 
  private:
   void swap(GpuBuffer& other) noexcept {
@@ -50,7 +50,7 @@ class GpuBuffer {
 };
 
 // Pinned host memory for asynchronous copies. Allocation is slow (some tenths of a millisecond per MB) and reduces the
-// system's pageable memory: allocate few, small buffers and reuse them.
+// system's pageable memory, so callers should allocate few, small buffers and reuse them.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;

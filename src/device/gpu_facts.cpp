@@ -1,4 +1,4 @@
-// The functions of gpu_facts.h and device_info.h that need no CUDA.
+// Implements the functions of gpu_facts.h and device_info.h that do not need CUDA.
 #include "device/gpu_facts.h"
 
 #include <algorithm>
@@ -20,8 +20,8 @@ std::size_t limited_shared_bytes(std::size_t bytes, const char* kilobytes) {
   char* end = nullptr;
   const long long limit = std::strtoll(kilobytes, &end, 10);
   if (*end != '\0' || limit < 1 || limit > 1 << 20) {
-    fail(ErrorCode::invalid_argument, "cuda: STROBE_CUDA_SHARED_KB is '{}'; valid is a whole number of KB, such as 99",
-         kilobytes);
+    fail(ErrorCode::invalid_argument,
+         "cuda: STROBE_CUDA_SHARED_KB is '{}'; it must be a whole number of KB, such as 99", kilobytes);
   }
   return std::min(bytes, static_cast<std::size_t>(limit) * 1024);
 }

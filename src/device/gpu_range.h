@@ -1,5 +1,5 @@
-// NVTX ranges: names a span of the calling thread's time for external profilers. Nearly free without an attached tool.
-// In a build without NVTX headers (no_nvtx.cpp) it does nothing.
+// An NVTX range: a named span of the calling thread's time, which external profilers show. It costs almost nothing
+// unless a profiler is attached. In a build without NVTX headers (no_nvtx.cpp) it does nothing.
 #pragma once
 
 #include <string>

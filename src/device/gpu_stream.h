@@ -1,5 +1,5 @@
-// Streams, events and graphs of a GPU for host code without CUDA headers: the bench and the tests. The library itself
-// only receives a stream as an opaque handle. In a build without CUDA every request throws.
+// CUDA streams, events and graphs for host code without CUDA headers, such as benchmarks, training and tests. The
+// attention library itself only receives a stream as an opaque handle. In a build without CUDA the functions throw.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class GpuEvent;
 // Owns a non-blocking stream (no implicit synchronisation with the default stream).
 class GpuStream {
  public:
-  // first: pending blocks of this stream are scheduled before those of ordinary streams.
+  // With `first`, pending thread blocks of this stream are scheduled before those of ordinary streams.
   enum class Priority { ordinary, first };
   explicit GpuStream(Priority priority = Priority::ordinary);
   GpuStream(GpuStream&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
@@ -23,12 +23,13 @@ class GpuStream {
   void* handle() const { return handle_; }  // a cudaStream_t
   void synchronize() const;
 
-  // Later work on this stream starts after the event.
+  // Makes later work on this stream wait for the event.
   void wait_for(const GpuEvent& event) const;
 
-  // Copies between host and GPU memory in any direction. Host memory may be reused after synchronize().
+  // Copies between host and GPU memory in any direction, in stream order. Host memory may be reused after
+  // synchronize().
   void copy(void* to, const void* from, std::size_t bytes) const;
-  void clear(void* to, std::size_t bytes) const;  // zeros, GPU memory
+  void clear(void* to, std::size_t bytes) const;  // sets GPU memory to zero, in stream order
 
  private:
   void* handle_ = nullptr;
@@ -44,14 +45,14 @@ class GpuEvent {
 
   void record(const GpuStream& stream);
   void synchronize() const;
-  double seconds_since(const GpuEvent& earlier) const;  // both must be complete
+  double seconds_since(const GpuEvent& earlier) const;  // both events must have completed
 
  private:
   friend class GpuStream;
   void* handle_ = nullptr;
 };
 
-// Work that `record` puts on the stream, captured once and launched any number of times.
+// A CUDA graph: captures the work that `record` puts on the stream once, and launches it any number of times.
 class GpuGraph {
  public:
   GpuGraph(const GpuStream& stream, const std::function<void()>& record);

@@ -1,5 +1,5 @@
-// Small operations of the library on the caller's stream, and the check before them. attention.cpp calls this. Nothing
-// here waits for the GPU.
+// Preparation of a call on the GPU, and an operation that sets tensors to zero. Neither waits for the GPU. Called by
+// the attention library.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace strobe {
 
-// Gives this thread a context, also if this is its first GPU call. Throws if an earlier CUDA call of this thread left
-// an unreported error, which must not be attributed to later work. Reports an error that leaves the GPU usable only
-// once.
+// Makes sure that this thread has a CUDA context, even if this is its first GPU call. Throws if an earlier CUDA call of
+// this thread left an unreported error, so that it is not attributed to later work. If the GPU is still usable, the
+// error is thus cleared.
 void begin_gpu_work();
 
 // A strided tensor in GPU memory.
@@ -19,7 +19,7 @@ struct GpuElements {
   std::int64_t shape[4] = {}, stride[4] = {};
 };
 
-// Sets every element to zero and leaves the gaps between rows unchanged. `stream` is a cudaStream_t.
+// Sets every element to zero, but not the gaps between them. `stream` is a cudaStream_t.
 void clear_on_gpu(const GpuElements& elements, void* stream);
 
 }  // namespace strobe

@@ -1,6 +1,6 @@
-// Traces a GPU's kernels and their launchers with CUPTI's activity records, without CUDA headers. `strobe lm profile`
-// uses it. The first trace opens libcupti. If that fails, or the build has no CUPTI headers (no_cupti.cpp), a trace
-// throws with the reason.
+// Traces the kernels, copies and clears that run on a GPU, and which operation launched each, with CUPTI's activity
+// records. Used by `strobe lm profile`. The first trace loads libcupti. If that fails, or if the build has no CUPTI
+// headers (no_cupti.cpp), a trace throws with the reason.
 #pragma once
 
 #include <cstddef>
@@ -13,33 +13,33 @@ namespace strobe {
 struct GpuRecord {
   enum class Kind { kernel, copy, clear };
   Kind kind = Kind::kernel;
-  std::string name;            // demangled kernel name; "copy host to GPU", "clear"
-  std::uint64_t launcher = 0;  // argument of enter() at its launch; 0: none
+  std::string name;            // demangled kernel name, or a name such as "copy host to GPU" or "clear"
+  std::uint64_t launcher = 0;  // argument of enter() that was in effect at the launch; 0 if there was none
   int stream = 0;              // CUPTI's stream id
-  double begin = 0;            // by now_seconds()
-  double seconds = 0;
-  std::size_t bytes = 0;  // size of a copy or a clear
+  double begin = 0;            // start on the clock of now_seconds()
+  double seconds = 0;          // duration
+  std::size_t bytes = 0;       // size of a copy or a clear
 };
 
-// Why this process cannot trace; empty if it can.
+// Returns the reason why this process cannot trace, or "" if it can.
 std::string kernel_trace_refusal();
 
-// Records all GPU work of this process until finish(); one trace at a time. Throws Error(unsupported) with the reason
-// if traces are unavailable.
+// Records all GPU work of this process until finish(). Only one trace may be active. The constructor throws
+// Error(unsupported) with the reason if traces are unavailable.
 class KernelTrace {
  public:
   KernelTrace();
   KernelTrace(const KernelTrace&) = delete;
   KernelTrace& operator=(const KernelTrace&) = delete;
-  ~KernelTrace();  // drops the records unless finish() was called
+  ~KernelTrace();  // ends the trace and discards its records unless finish() was called
 
-  // Attributes launches of the calling thread between enter() and leave() to `launcher` instead of 0. Pairs may nest:
-  // the inner one counts.
+  // Attributes launches of the calling thread between enter() and leave() to `launcher` instead of 0. Pairs may nest; a
+  // launch is attributed to the innermost one.
   void enter(std::uint64_t launcher) const;
   void leave() const noexcept;
 
-  // Ends the trace after all work has ended; returns the records ordered by begin. Throws Error(runtime) if CUPTI lost
-  // a record or its time: the sum of the others would not be the GPU's time.
+  // Waits for all GPU work, ends the trace and returns the records ordered by begin. Throws Error(runtime) if CUPTI
+  // lost a record or its time, because the sum of the others would not be the GPU's time.
   std::vector<GpuRecord> finish();
 
  private:

@@ -1,4 +1,4 @@
-// Stubs for cuda/ in a build without CUDA: each function throws or returns the reason.
+// Stubs of cuda/ for builds without CUDA. Functions throw or return the reason.
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/gpu_allocator.h"

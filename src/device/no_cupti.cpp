@@ -1,4 +1,4 @@
-// Stubs for cupti/ in a build without CUDA or CUPTI headers: no trace, with the reason.
+// Stubs of cupti/ for builds without CUDA or CUPTI headers. The constructor of KernelTrace throws the reason.
 #include "core/fail.h"
 #include "device/gpu_facts.h"
 #include "device/kernel_trace.h"

@@ -1,4 +1,4 @@
-// Stubs for nvtx/ in a build without NVTX headers: ranges do nothing.
+// Stubs of nvtx/ for builds without NVTX headers. Ranges do nothing.
 #include "device/gpu_range.h"
 
 namespace strobe {

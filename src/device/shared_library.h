@@ -1,5 +1,5 @@
-// Shared libraries that the first use opens and that are not linked: libraries that a machine may lack or that load
-// slowly.
+// Shared libraries that are loaded at their first use instead of being linked, because a machine may lack them or they
+// load slowly.
 //
 //   struct CublasLibrary : SharedLibrary {
 //     CublasLibrary() : SharedLibrary(toolkit_library("cublas", CUBLAS_VER_MAJOR)) {}
@@ -13,22 +13,22 @@
 
 namespace strobe {
 
-// Where to search for a library, and advice if it is missing.
+// Files to try for a library, and advice for the error message if none can be loaded.
 struct LibraryFiles {
   std::vector<std::string> files;  // names or paths, tried in order; empty ones are skipped
   std::string advice;
-  const char* variable = nullptr;  // an environment variable that replaces `files`
+  const char* variable = nullptr;  // name of an environment variable that, if set, replaces `files`
 };
 
 class SharedLibrary {
  public:
-  // Opens the first file that can be opened and keeps it open. Throws Error(unsupported), or Error(out_of_memory) if
-  // memory was the reason, with the advice and the loader's reasons.
+  // Loads the first file that can be loaded, and never unloads it. Throws Error(unsupported), or Error(out_of_memory)
+  // if the loader lacked memory, with the advice and the loader's reasons.
   explicit SharedLibrary(const LibraryFiles& where);
 
   void* handle() const { return handle_; }
 
-  // The address of a function, for a pointer of any function type.
+  // Address of a function, which converts to a pointer of any function type.
   class Address {
    public:
     explicit Address(void* address) : address_(address) {}
@@ -41,7 +41,7 @@ class SharedLibrary {
     void* address_;
   };
 
-  // Throws Error(unsupported) if the library lacks the name.
+  // Returns the address of a function. Throws Error(unsupported) if the library does not have it.
   Address function(const char* name) const;
 
  private:
@@ -49,10 +49,11 @@ class SharedLibrary {
   void* handle_ = nullptr;
 };
 
-// lib<name>.so.<major> of the CUDA toolkit: from the system's search path, else from the build's toolkit.
+// Returns the files for lib<name>.so.<major> of the CUDA toolkit: first in the system's search path, then in the folder
+// of the toolkit with which Strobe was built.
 LibraryFiles toolkit_library(const char* name, int major);
 
-// Returns the library, opened by the first call. Thread-safe. Throws like its constructor; a later call tries again.
+// Returns the library, which the first call loads. Thread-safe. Throws like its constructor; a later call tries again.
 template <class Library>
 const Library& opened() {
   static const Library library;

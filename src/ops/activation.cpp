@@ -1,4 +1,4 @@
-// GELU and SwiGLU on the CPU, and dispatch to CUDA.
+// Implements activation.h on the CPU, and calls cuda/ for tensors on a GPU.
 #include "ops/activation.h"
 
 #include "ops/cpu/each_row.h"

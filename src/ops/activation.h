@@ -8,7 +8,7 @@
 
 namespace strobe::ops {
 
-// Exact GELU with erf, not the tanh approximation: y = x P(X < x), where X is a standard normal variable.
+// Exact GELU instead of the tanh approximation: y = x P(X < x), where X is a standard normal variable.
 struct Gelu {
   std::int64_t rows = 0, width = 0;
   DType dtype = DType::fp32;
@@ -22,7 +22,7 @@ void gelu_backward(const Place& place, const Gelu& shape, const void* x, const v
 
 // --- SwiGLU ----------------------------------------------------------------------------------------------------------
 
-// y = silu(a) b, silu(a) = a / (1 + exp(-a)). a and b are adjacent, as one matmul writes them.
+// y = silu(a) b with silu(a) = a / (1 + exp(-a)). The rows of a and b are adjacent, because one matmul computes both.
 struct Swiglu {
   std::int64_t rows = 0, width = 0;
   DType dtype = DType::fp32;

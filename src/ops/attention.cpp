@@ -1,4 +1,4 @@
-// Attention over materialised scores, from batched matmuls and softmax.
+// Implements ops/attention.h with batched matmuls and a softmax over materialised scores.
 #include "ops/attention.h"
 
 #include <algorithm>
@@ -94,7 +94,8 @@ void multiply(const Place& place, const char* part, const BatchedMatmul& matmul)
 
 // --- softmax ---------------------------------------------------------------------------------------------------------
 
-// Calls body(offset of a row of a score matrix, number of keys it may use, which come first).
+// Calls body(offset, allowed) for each row of the score matrices. The row starts at `offset`, and its query may use the
+// first `allowed` keys.
 template <class Body>
 void each_score_row(const Place& place, const Shape& shape, Body&& body) {
   const std::int64_t S = shape.context;
@@ -155,9 +156,9 @@ void attention_backward(const Place& place, const Shape& shape, const AttentionG
   multiply(place, "dK matmul", matmul_of(shape, transposed(d_scores), input(Qkv::q), gradient(Qkv::k), scale));
 }
 
-// Returns the largest workspace of the matmuls. They have two shapes: dP has that of the scores, all others that of dV.
-// The output may be written in place. A gradient is not, since its rows are interleaved with those of two other
-// tensors.
+// Returns the largest workspace of any of the matmuls. Those of the scores and of dP have the same shape. Those of dV,
+// dQ, dK and o have another one. Of these, dV needs the largest workspace: gradients cannot be computed in place, since
+// their rows are interleaved with those of two other tensors.
 std::size_t attention_workspace_bytes(const Shape& shape) {
   const BatchedMatmul dv = matmul_of(shape, transposed(scores_operand(shape, nullptr)), output_operand(shape, nullptr),
                                      {nullptr, packed_rows(shape, 3)});

@@ -1,5 +1,6 @@
-// Causal self-attention as a tensor library computes it: matmul, softmax, matmul over materialised scores. The forward
-// stores the probabilities and the backward reads them. The language model uses it with `--attention standard`.
+// Causal self-attention as a tensor library computes it, with materialised scores: matmul, softmax, matmul. The forward
+// pass stores the probabilities and the backward pass reads them. The language model uses it with `--attention
+// standard`.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@ struct MaterialisedAttention {
   DType dtype = DType::fp32;  // type of all tensors
 };
 
-// qkv: [batch, context, 3, heads, head_dim]. probabilities: [batch, heads, context, context], softmax of the scores
-// q k / sqrt(head_dim), 0 above the diagonal. o: [batch, context, heads, head_dim].
+// Computes probabilities [batch, heads, context, context], the softmax of the scores q k / sqrt(head_dim), with zeros
+// above the diagonal, and o [batch, context, heads, head_dim]. qkv is [batch, context, 3, heads, head_dim].
 void attention(const Place& place, const MaterialisedAttention& shape, const void* qkv, void* probabilities, void* o);
 
 struct AttentionGradients {
@@ -25,10 +26,10 @@ struct AttentionGradients {
   void* d_qkv;
 };
 
-// Computes the gradients of qkv. A tensor that is written must not overlap another.
+// Computes the gradients of q, k and v. d_scores and d_qkv must not overlap any other tensor.
 void attention_backward(const Place& place, const MaterialisedAttention& shape, const AttentionGradients& tensors);
 
-// Peak bytes that either function allocates on the CPU.
+// Returns the peak bytes that attention() or attention_backward() allocates on the CPU.
 std::size_t attention_workspace_bytes(const MaterialisedAttention& shape);
 
 }  // namespace strobe::ops

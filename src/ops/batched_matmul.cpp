@@ -1,4 +1,5 @@
-// Batched matmuls. CPU: head by head, each matmul on all threads. CUDA: one strided batched matmul per sequence.
+// Implements batched_matmul.h. The CPU computes one head after the other, each on all threads. CUDA runs one strided
+// batched matmul per sequence.
 #include "ops/batched_matmul.h"
 
 #include "device/host/allocator.h"
@@ -19,7 +20,7 @@ std::size_t operand_floats(DType dtype, const HeadOperand& operand) {
 
 bool is_in_place(DType dtype, const HeadMatrices& c) { return dtype == DType::fp32 && c.row_stride == c.cols; }
 
-// One head's operand as fp32: in place, or widened into `buffer`.
+// Returns one head's operand as fp32: in place if it is fp32, else converted in `buffer`.
 template <class T>
 blas::Matrix operand_of(int threads, const HeadOperand& operand, std::int64_t offset, float* buffer) {
   const HeadMatrices& m = operand.matrices;

@@ -1,4 +1,4 @@
-// One matmul per attention head: matrices inside larger tensors, at fixed strides. ops/attention.cpp calls it.
+// One matmul per attention head, on matrices at fixed strides inside larger tensors. Called by ops/attention.cpp.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace strobe::ops {
 
-// A matrix per head, with contiguous rows; strides in elements. Describes heads of [batch, context, heads, head_dim]
-// and of [batch, heads, rows, cols].
+// One matrix per head and sequence, with contiguous rows. Strides are in elements, so this describes the heads of a
+// tensor [batch, context, heads, head_dim] as well as those of [batch, heads, rows, cols].
 struct HeadMatrices {
   std::int64_t rows = 0, cols = 0;
   std::int64_t row_stride = 0, head_stride = 0, batch_stride = 0;
@@ -18,8 +18,8 @@ struct HeadMatrices {
 
 struct HeadOperand {
   const void* data = nullptr;
-  HeadMatrices matrices;    // as stored
-  bool transposed = false;  // the matmul reads the transpose
+  HeadMatrices matrices;    // shape and strides as stored
+  bool transposed = false;  // the matmul uses the transpose of each stored matrix
 };
 
 // c = scale * a b for every head of every sequence. Sums are fp32; c is rounded once.

@@ -1,4 +1,4 @@
-// Cross-entropy on the CPU, and dispatch to CUDA.
+// Implements cross_entropy.h on the CPU, and calls cuda/ for tensors on a GPU.
 #include "ops/cross_entropy.h"
 
 #include "ops/cpu/each_row.h"

@@ -1,4 +1,4 @@
-// Mean cross-entropy over rows of logits, and its gradient, which overwrites the logits.
+// Cross-entropy of each row of logits, and the gradient of the mean, which overwrites the logits.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ struct CrossEntropy {
   std::int64_t rows = 0, vocabulary = 0;
   DType dtype = DType::fp32;          // type of the logits
   float gradient_scale = 1;           // factor of the gradient in addition to 1 / rows, for partial batches
-  const float* loss_scale = nullptr;  // another factor, in device memory: it may change between launches of a graph
+  const float* loss_scale = nullptr;  // another factor, in device memory so that it may change between graph launches
 };
 
 // Computes losses [rows]: log(sum exp(logit)) - logit[target]. Stable for any finite logits.
 void cross_entropy(const Place& place, const CrossEntropy& shape, const void* logits, const std::int32_t* target,
                    float* losses);
 
-// Also overwrites the logits with (softmax - onehot(target)) * gradient_scale / rows.
+// Does the same, and overwrites the logits with (softmax - onehot(target)) * gradient_scale * loss_scale / rows.
 void cross_entropy_with_gradient(const Place& place, const CrossEntropy& shape, void* logits,
                                  const std::int32_t* target, float* losses);
 
-// Returns the mean of losses in host memory, summed in a fixed order.
+// Returns the mean of `rows` losses in host memory, summed in a fixed order.
 double mean_of(const float* losses, std::int64_t rows);
 
 }  // namespace strobe::ops

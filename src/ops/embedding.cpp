@@ -1,4 +1,4 @@
-// Embedding lookup and its gradient on the CPU, and dispatch to CUDA.
+// Implements embedding.h on the CPU, and calls cuda/ for tensors on a GPU.
 #include "ops/embedding.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kTokens = 64, kColumns = 64;  // per task
+constexpr std::int64_t kTokens = 64, kColumns = 64;  // tokens per task, columns per task of the gradient
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void embedding(const Place& place, const Embedding& shape, const std::int32_t* t
   });
 }
 
-// Each task owns columns, not tokens, so every sum has the same order for any number of threads.
+// Tasks divide the columns instead of the tokens, so that every sum has the same order for any number of threads.
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
                         float* dtable, Into into) {
   if (place.device == Device::cuda) return cuda::embedding_backward(place, shape, token, dy, dtable, into);

@@ -1,4 +1,4 @@
-// Embedding lookup by token, and by position.
+// Embedding lookup by token and position, and its gradient.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ struct Positions {
   std::int64_t context = 1;
 };
 
-// Computes y[t] = table[token[t]] + positions, rounded once. token: [tokens], each in [0, vocabulary), which data
-// readers check. table: [vocabulary, width], fp32. The gradient of positions is column_sums of dy viewed as [sequences,
-// context * width].
+// Computes y[t] = table[token[t]] + positions.table[t % context], rounded once. token: [tokens], each in [0,
+// vocabulary) (not checked here; data readers check it). table: [vocabulary, width], fp32. The gradient of
+// positions.table is column_sums of dy viewed as [sequences, context * width].
 void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
                const Positions& positions = {});
 
-// Computes dtable[token[t]] += dy[t], starting from zeros or from the old values. If the place is deterministic, each
-// row is summed in the order of t.
+// Computes dtable[token[t]] += dy[t] for all t; Into::set first sets dtable to zero. If the place is deterministic,
+// each row is summed in the order of t.
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
                         float* dtable, Into into = Into::sum);
 

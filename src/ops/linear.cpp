@@ -1,5 +1,5 @@
-// Linear layers on the CPU, and dispatch to CUDA. Matmuls compute in fp32: 16-bit operands are widened, which is exact,
-// and results are rounded once.
+// Implements linear.h on the CPU, and calls cuda/ for tensors on a GPU. CPU matmuls compute in fp32: 16-bit operands
+// are converted, which is exact, and results are rounded once.
 #include "ops/linear.h"
 
 #include <algorithm>
@@ -18,11 +18,11 @@ namespace strobe::ops {
 namespace {
 
 constexpr const char* kTag = "matmul workspace";
-constexpr std::int64_t kElements = 16384;  // per conversion task
+constexpr std::int64_t kElements = 16384;  // elements per conversion task
 
 std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::size_t>(count) * size_of(dtype); }
 
-// An operand as fp32: in place if it is fp32, else a widened copy.
+// An operand as fp32: in place if it is fp32, else a converted copy.
 class Widened {
  public:
   Widened(const Place& place, DType dtype, const void* data, std::int64_t count)
@@ -54,7 +54,7 @@ void add_bias(const Place& place, DType dtype, const void* bias, std::int64_t ro
   });
 }
 
-// c = a b, plus the addend and bias, in the problem's type.
+// Computes c = a b + addend + bias in the given type.
 void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, const Added& added,
                  void* c) {
   const void* const addend = added.addend;
@@ -79,7 +79,7 @@ void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const b
   });
 }
 
-// Bytes of fp32 copies of both operands and the result.
+// Returns the bytes of fp32 copies of both operands and the result.
 std::size_t bytes_as_fp32(const Linear& shape) {
   return sizeof(float) *
          static_cast<std::size_t>(shape.rows * shape.in + shape.in * shape.out + shape.rows * shape.out);
@@ -146,7 +146,7 @@ void linear_backward_weight(const Place& place, const Linear& shape, const void*
            blas::matrix(b.data(), shape.rows, shape.in), into == Into::sum ? dweight : nullptr, dweight);
 }
 
-// Each task owns columns, not rows, so every sum has the order of the rows for any number of threads.
+// Tasks divide the columns instead of the rows, so that every sum has the order of the rows for any number of threads.
 void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into) {
   if (place.device == Device::cuda) return cuda::column_sums(place, shape, x, sums, into);
   constexpr std::int64_t kFewestColumns = 64, kElementsOfATask = 8192;

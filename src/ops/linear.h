@@ -1,4 +1,4 @@
-// A linear layer, y = x W^T + bias, for row-major matrices, with its gradients.
+// The linear layer y = x W^T + bias on row-major matrices, and its gradients.
 #pragma once
 
 #include <cstdint>
@@ -13,37 +13,37 @@ struct Linear {
   DType dtype = DType::fp32;  // type of x, y, W and the gradients of x and y; the gradient of W is fp32
 };
 
-// Tensors added to a matmul, in the type of its result; null: none.
+// Optional tensors that are added to the result of a matmul, in its type.
 struct Added {
   const void* addend = nullptr;  // [rows, out]; may be y itself
   const void* bias = nullptr;    // [out], added to every row; its gradient is column_sums of dy
 };
 
-// y = x W^T + addend + bias. x: [rows, in]; weight: [out, in]; y: [rows, out].
+// Computes y = x W^T + addend + bias. x: [rows, in]; weight: [out, in]; y: [rows, out].
 void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y,
             const Added& added = {});
 
-// dx = dy W, or dx += dy W with Into::sum.
+// Computes dx = dy W, or dx += dy W with Into::sum.
 void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
                            Into into);
 
-// dW = dy^T x, or dW += dy^T x with Into::sum.
+// Computes dW = dy^T x, or dW += dy^T x with Into::sum.
 void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
                             Into into = Into::sum);
 
-// Returns the workspace of linear(), or of the larger of its two gradients. On the CPU the functions allocate it, for
-// fp32 copies of 16-bit operands and results. On CUDA the place's workspace should have this size. With less, at least
-// kWorkspaceBytes, they are slower.
+// Return the workspace bytes of linear(), and the larger of those of its two gradients. On the CPU the functions
+// allocate this workspace themselves, for fp32 copies of 16-bit operands and results. On CUDA the place's workspace
+// should have this size; it must have kWorkspaceBytes, but with less than the full size a matmul may be slower.
 std::size_t linear_workspace_bytes(const Place& place, const Linear& shape);
 std::size_t linear_backward_workspace_bytes(const Place& place, const Linear& shape);
 
-// Sums of a matrix over its rows: the gradient of a bias, or of any tensor that was added to every row.
+// Column sums of a matrix, which are the gradient of a bias or of any other tensor that was added to every row.
 struct ColumnSums {
   std::int64_t rows = 0, columns = 0;
   DType dtype = DType::fp32;  // type of x
 };
 
-// sums [columns] = sum of x [rows, columns] over its rows, in a fixed order. `into` selects overwriting or adding.
+// Sums x [rows, columns] over its rows in a fixed order, and writes the result to sums [columns] or adds it to them.
 void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into);
 
 }  // namespace strobe::ops

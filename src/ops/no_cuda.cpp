@@ -1,4 +1,4 @@
-// Stubs of cuda/ for a build without CUDA: each function throws the reason.
+// Stubs of cuda/ for builds without CUDA. Each function throws Error(unsupported) with the reason.
 #include "core/fail.h"
 #include "ops/cuda/launch.h"
 

@@ -1,4 +1,4 @@
-// RMSNorm and LayerNorm on the CPU, and dispatch to CUDA.
+// Implements norm.h on the CPU, and calls cuda/ for tensors on a GPU.
 #include "ops/norm.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kColumns = 64;  // per task
+constexpr std::int64_t kColumns = 64;  // columns per task of the weight gradient
 
 }  // namespace
 
@@ -62,7 +62,7 @@ void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensor
   });
 }
 
-// For parameter gradients each task owns columns, not rows, so every sum has a fixed order.
+// For parameter gradients, tasks divide the columns instead of the rows, so that every sum has a fixed order.
 void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& t) {
   if (place.device == Device::cuda) return cuda::layer_norm_backward(place, norm, t);
   constexpr std::int64_t kColumnsOfATask = 64;

@@ -1,4 +1,4 @@
-// RMSNorm and LayerNorm, row by row, computed in fp32.
+// RMSNorm and LayerNorm of the rows of a matrix, computed in fp32, and their gradients.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct RmsNorm {
   DType dtype = DType::fp32;  // type of x, y and their gradients; weight and inverse are fp32
 };
 
-// x, y: [rows, width]; weight: [width]; inverse, for the backward: [rows], 1 / sqrt(mean(x^2) + eps).
+// x, y: [rows, width]; weight: [width]. Also writes inverse [rows] = 1 / sqrt(mean(x^2) + eps) for the backward pass.
 void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse);
 
 struct RmsNormGradients {
@@ -44,7 +44,7 @@ struct LayerNormTensors {
   const void* x = nullptr;
   const float *weight = nullptr, *bias = nullptr;
   void* y = nullptr;
-  float* statistics = nullptr;  // for the backward, [rows, 2]: mean(x), 1 / sqrt(variance(x) + eps)
+  float* statistics = nullptr;  // output for the backward pass, [rows, 2]: mean(x), 1 / sqrt(variance(x) + eps)
 };
 
 void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensors& tensors);

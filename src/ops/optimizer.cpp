@@ -1,4 +1,4 @@
-// AdamW and gradient norms on the CPU, and dispatch to CUDA.
+// Implements optimizer.h on the CPU, and calls cuda/ for tensors on a GPU.
 #include "ops/optimizer.h"
 
 #include <algorithm>
@@ -40,7 +40,7 @@ void store_copy(const Isa& isa, const Trained& tensor, std::int64_t first, std::
 }  // namespace
 
 Update update_of(const AdamW& options) {
-  // 1 - beta is computed in float64: in fp32 it would have a relative error of 1e-5 for beta 0.999.
+  // 1 - beta is computed in float64. From an fp32 beta of 0.999 it would have a relative error of 1e-5.
   const auto step = static_cast<double>(options.step);
   return {.beta1 = static_cast<float>(options.beta1),
           .beta2 = static_cast<float>(options.beta2),

@@ -1,4 +1,4 @@
-// AdamW with decoupled weight decay over all tensors of a model, and the norm of their gradients.
+// AdamW with decoupled weight decay over all parameter tensors of a model, and the norm of their gradients.
 #pragma once
 
 #include <cstdint>
@@ -9,57 +9,58 @@
 
 namespace strobe::ops {
 
-// One parameter tensor, [count] each: the fp32 master values, their gradient, AdamW's moments, and the copy that
-// matmuls read if its type is not fp32.
+// One parameter tensor: the fp32 master values, their gradient, AdamW's moments, and a copy in another type for matmuls
+// that are not fp32. Each array is [count].
 struct Trained {
   std::int64_t count = 0;
   float* value = nullptr;
   const float* gradient = nullptr;
   float *mean = nullptr, *variance = nullptr;  // running averages of the gradient and of its square
-  void* copy = nullptr;                        // rounded to copy_dtype; null: none
+  void* copy = nullptr;                        // values rounded to copy_dtype; null if there is no copy
   DType copy_dtype = DType::fp32;
 };
 
 struct AdamW {
   double rate = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, decay = 0.01;
   std::int64_t step = 1;      // current step, from 1
-  double gradient_scale = 1;  // first factor of the gradients, such as the inverse of the loss scale
+  double gradient_scale = 1;  // factor applied to the gradients, such as the inverse of the loss scale
 };
 
 // Parameters of one step in device memory, so that a replayed graph gets new values.
 struct Update {
   float beta1 = 0, beta2 = 0, rest1 = 0, rest2 = 0;  // rest: 1 - beta
-  float rate = 0, unbias2 = 0;                       // both include the bias correction
-  float shrink = 0, eps = 0;
-  float gradient_scale = 1;        // limit_gradients() may reduce it
-  float loss_scale = 1;            // factor of the loss, for cross_entropy(); gradient_scale undoes it
-  float most = 0;                  // maximum norm after limit_gradients(); 0: no limit
+  float rate = 0, unbias2 = 0;                       // learning rate / (1 - beta1^step); 1 / sqrt(1 - beta2^step)
+  float shrink = 0, eps = 0;                         // shrink: 1 - learning rate * decay
+  float gradient_scale = 1;                          // limit_gradients() may reduce it
+  float loss_scale = 1;            // factor of the loss, for cross_entropy(); gradient_scale includes its inverse
+  float most = 0;                  // maximum norm of the gradients (clipping); 0: no limit
   std::int32_t skip_infinite = 0;  // nonzero: limit_gradients() sets `skip` if a gradient is not finite
-  std::int32_t skip = 0;           // nonzero: adamw() does not update the values, but writes their copies
+  std::int32_t skip = 0;           // nonzero: adamw() does not update values, but still writes their copies
   double norm = 0;                 // set by limit_gradients(): norm of the gradients times the previous gradient_scale
 };
 
 Update update_of(const AdamW& options);
 
-// value -= rate (decay value + mean' / (sqrt(variance') + eps)), where ' means bias-corrected. Processes tensors one
-// after the other, because a copy may share memory with the gradient of an earlier tensor.
+// Computes value -= rate (decay value + mean' / (sqrt(variance') + eps)), where ' means bias-corrected, and the copies.
+// Processes tensors one after the other, because a copy may share memory with the gradient of an earlier tensor.
 void adamw(const Place& place, const AdamW& options, std::span<const Trained> tensors);
 void adamw(const Place& place, const Update* update, std::span<const Trained> tensors);
 
-// Sets update->norm, and from it gradient_scale and skip. Does not wait for the GPU.
+// Computes the norm of the gradients and passes it to apply_norm(). Does not wait for the GPU.
 void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update);
 
 // Updates the copies after other code has written the values.
 void round_copies(const Place& place, std::span<const Trained> tensors);
 
-// Returns the square root of the sum of all squares, times `scale`, on the host. NaN or infinity if a gradient is not
+// Returns the L2 norm of all gradients, times `scale`, on the host. The result is NaN or infinity if a gradient is not
 // finite.
 double gradient_norm(const Place& place, std::span<const Trained> tensors, double scale = 1);
 
-// Factor that limits a gradient of this norm to `most`; 1 if the norm is not above it, or if `most` is 0 (no clipping).
+// Returns the factor that limits gradients of this norm to `most`. It is 1 if the norm is not larger than `most`, or if
+// `most` is 0 (no clipping).
 constexpr double clip_factor(double norm, double most) { return most > 0 && norm > most ? most / norm : 1; }
 
-// Sets the fields that depend on the norm. Also runs on the GPU.
+// Sets norm and skip, and multiplies gradient_scale by the clip factor. Also runs on the GPU.
 constexpr void apply_norm(Update& update, double norm) {
   const bool finite = norm - norm == 0;
   update.norm = norm;

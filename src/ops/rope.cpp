@@ -1,4 +1,4 @@
-// RoPE on the CPU, its table, and dispatch to CUDA.
+// Implements rope.h: the table of angles, and RoPE on the CPU. Calls cuda/ for tensors on a GPU.
 #include "ops/rope.h"
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace strobe::ops {
 
 std::vector<float> rope_table(std::int64_t context, std::int64_t head_dim, double theta) {
   if (head_dim < 2 || head_dim % 2 != 0) {
-    fail(ErrorCode::invalid_argument, "rope: head dimension {}; valid: even, at least 2", head_dim);
+    fail(ErrorCode::invalid_argument, "rope: head dimension {}; it must be even and at least 2", head_dim);
   }
   std::vector<float> table(static_cast<std::size_t>(context * head_dim));
   for (std::int64_t position = 0; position < context; ++position) {

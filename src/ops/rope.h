@@ -1,4 +1,5 @@
-// Rotary position embedding of q and k: rotates the pairs (2i, 2i + 1) of a head at position p by p theta^(-2i/D).
+// Rotary position embedding (RoPE) of q and k: rotates elements 2i and 2i + 1 of a head at position p by the angle
+// p theta^(-2i/D).
 #pragma once
 
 #include <cstdint>
@@ -9,21 +10,21 @@
 
 namespace strobe::ops {
 
-// Returns the table [context, head_dim / 2, 2]: cosine and sine of each position and pair, on the host.
+// Returns the table [context, head_dim / 2, 2] with the cosine and sine for each position and pair, in host memory.
 std::vector<float> rope_table(std::int64_t context, std::int64_t head_dim, double theta = 10000);
 
 struct Rope {
   std::int64_t tokens = 0, heads = 0, head_dim = 0;
   std::int64_t context = 0;         // position of token t is first_position + t % context
-  std::int64_t first_position = 0;  // nonzero with a cache of earlier tokens
+  std::int64_t first_position = 0;  // nonzero if earlier tokens are in a KV cache
   std::int64_t stride = 0;          // elements between tokens; 0: heads * head_dim
   DType dtype = DType::fp32;
 };
 
-enum class Turn { forward, back };  // back: the gradient
+enum class Turn { forward, back };  // back: inverse rotation, for the gradient
 
-// Rotates in place. x: [tokens, heads, head_dim], with q and k in one call if they are adjacent. table: rope_table() in
-// memory of the tensors' device, long enough for every position.
+// Rotates x [tokens, heads, head_dim] in place. If q and k are adjacent, one call can rotate both as 2 * heads. `table`
+// is rope_table() in memory of the tensors' device, and its context must include every position.
 void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn);
 
 }  // namespace strobe::ops

@@ -105,7 +105,8 @@ TEST(Allocator, FailuresAreErrorsAndLoseNoMemory) {
   heap.offset = 0;
   heap.is_full = true;
   const std::size_t bytes = workspace_bytes(problem.attention, Pass::backward, problem.execution);
-  EXPECT_EQ(error_of(problem), "attention: the caller's allocator has no " + std::to_string(bytes) + " bytes");
+  EXPECT_EQ(error_of(problem),
+            "attention: the caller's allocator returned null for " + std::to_string(bytes) + " bytes");
   EXPECT_EQ(heap.active, 0);
 }
 

@@ -45,7 +45,8 @@ TEST(SharedLibrary, AVariableReplacesTheFiles) {
 
 TEST(SharedLibrary, MissingFunctionIsNamed) {
   const SharedLibrary library({.files = {"libm.so.6"}, .advice = "no mathematics"});
-  EXPECT_EQ(refusal_of([&] { library.function("no_such_function"); }), "libm.so.6 has no no_such_function");
+  EXPECT_EQ(refusal_of([&] { library.function("no_such_function"); }),
+            "libm.so.6 does not have the function no_such_function");
 }
 
 struct Mathematics : SharedLibrary {

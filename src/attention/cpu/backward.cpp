@@ -1,6 +1,7 @@
-// flash2's backward pass on the CPU. For each group of units: prepare rows (delta = sum of dO * O; packed Q and dO
-// unless they need too much memory), run one task per key block, then write dQ. A key block's task accumulates its dK
-// and dV and adds to dQ. With unit_tasks each thread does all of that for whole units, one after the other.
+// flash2's backward pass on the CPU. For each group of units it prepares rows (delta, and packed Q and dO unless they
+// need too much memory), runs one task per key block, and then writes dQ. The task of a key block accumulates its dK
+// and dV and adds to dQ. With Plan::unit_tasks each thread does all of that for whole units, one after the other.
+// plan.h defines units, row blocks and panels.
 #include <thread>
 
 #include "attention/cpu/plan.h"
@@ -13,9 +14,9 @@ namespace strobe::cpu {
 
 namespace {
 
-// Ordered accumulation: tasks add to the dQ of a row block in the order of their key blocks (`turn`), whichever threads
-// run them. That needs five matmuls instead of the seven of a second pass, no atomics on data, and results are bitwise
-// identical for any number of threads.
+// Uses ordered accumulation: tasks add to the dQ of a row block in the order of their key blocks (`turn`), whichever
+// threads run them. Results are therefore bitwise identical for any number of threads, without atomics on data. It
+// takes five matmuls; a separate pass for dQ would make it seven.
 class Backward : BackwardTiles {
  public:
   using BackwardTiles::BackwardTiles;
@@ -55,8 +56,8 @@ class Backward : BackwardTiles {
         rows.prepare(workspace_.scratch[thread], unit_at(problem_, first + task % units), task % units, task / units);
       });
       if (!pack_.fits()) return;
-      // Order by key block over all units, since the first key blocks of a causal mask have the most rows. Consecutive
-      // tasks belong to different units, so they seldom wait for each other's turn.
+      // Tasks are ordered by key block over all units, since with a causal mask the first key blocks have the most
+      // rows. Consecutive tasks belong to different units, so they seldom wait for each other's turn.
       if (bias_gradient_shared()) {
         const std::int64_t sets = sets_of_units();
         parallel_for(plan_.threads, sets * plan_.key_blocks, [&](int thread, std::int64_t task) {
@@ -76,7 +77,8 @@ class Backward : BackwardTiles {
     }
   }
 
-  // True if several units add to the same element of dbias; one task then runs a key block for all of them, in order.
+  // Returns true if several units add to the same element of dbias. One task then runs a key block for all of these
+  // units, in order.
   bool bias_gradient_shared() const { return sequences_share_dbias() || heads_share_dbias(); }
   bool sequences_share_dbias() const {
     return problem_.dbias.data && problem_.batch > 1 && problem_.dbias.stride[0] == 0;
@@ -84,7 +86,7 @@ class Backward : BackwardTiles {
   bool heads_share_dbias() const {
     return problem_.dbias.data && problem_.heads_kv > 1 && problem_.dbias.stride[1] == 0;
   }
-  // Units that add to the same elements form a set: those of a head, those of a sequence, or all units.
+  // Units that add to the same elements of dbias form a set: the units of a KV head, those of a sequence, or all units.
   std::int64_t sets_of_units() const {
     return (sequences_share_dbias() ? 1 : problem_.batch) * (heads_share_dbias() ? 1 : problem_.heads_kv);
   }
@@ -106,7 +108,7 @@ class Backward : BackwardTiles {
     });
   }
 
-  // dsink = -sum over rows of P_sink * delta, summed in a fixed order.
+  // Computes dsink = -(sum over rows of P_sink * delta), summed in a fixed order.
   void add_to_sink_gradients(std::int64_t first, std::int64_t units) const {
     for (std::int64_t u = 0; u < units; ++u) {
       const Unit unit = unit_at(problem_, first + u);
@@ -128,7 +130,7 @@ class Backward : BackwardTiles {
     }
   }
 
-  // Computes one key block of one unit against all its rows.
+  // Computes one key block of one unit against all rows of the unit.
   void work(BackwardScratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t key_block) const {
     const Unit unit = unit_at(problem_, unit_index);
     if (key_block * plan_.block_keys >= unit.extent.k_length) return;
@@ -137,7 +139,7 @@ class Backward : BackwardTiles {
     std::fill_n(s.dv, std::int64_t{plan_.block_keys} * plan_.dv_cols, 0.0f);
 
     const std::int64_t blocks = row_blocks_of(problem_, plan_, unit.extent.q_length);
-    // Start with the last rows: all key blocks of a causal mask share them, so no task waits long for its turn.
+    // Start with the last rows, which see all key blocks if the mask is causal, so no task waits long for its turn.
     for (std::int64_t index = blocks; index-- > 0;) {
       const RowInfo& info = workspace_.info[block_at(u, index)];
       if (key_block < info.first_block || key_block >= info.last_block) continue;
@@ -157,7 +159,7 @@ class Backward : BackwardTiles {
     RowInfo& info = workspace_.info[block];
     const ScoreOptions options = score_options(problem_, unit);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
-    // Lanes past the last row contain zeros, and 0 * infinity is NaN.
+    // Masked pairs and lanes past the last row must not contribute, but in a matmul 0 * infinity is NaN.
     const bool isolate = (keys.odd || info.odd) &&
                          (problem_.masked() || problem_.has_bias || problem_.has_mask || rows.count % isa_.n != 0);
     Range ranges[kMaxPanels];
@@ -194,8 +196,8 @@ class Backward : BackwardTiles {
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
 
-  // Computes dV += P^T dO and dK += dS^T Q. Consecutive M panels that use the same row panels form one matmul. A row
-  // panel that did not fill its tile within that range counts as zeros.
+  // Computes dV += P^T dO and dK += dS^T Q. Consecutive key panels whose rows span the same row panels form one matmul.
+  // Parts of P and dS that no step computed within such a span are set to zero first.
   void add_key_gradients(BackwardScratch& s, const Range* ranges, int panels, int padded,
                          const Transposed& rows) const {
     const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };
@@ -251,8 +253,8 @@ class Backward : BackwardTiles {
     }
   }
 
-  // Computes the three matmuls element by element over allowed pairs only: with non-finite input, 0 * NaN must not
-  // spread.
+  // Computes the matmuls for dV, dK and dQ element by element over allowed pairs only. It is used for non-finite input,
+  // where a product 0 * NaN of a masked pair would spread.
   void add_isolated(BackwardScratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows, int panels,
                     const Range* ranges, std::int64_t block) const {
     RowInfo& info = workspace_.info[block];

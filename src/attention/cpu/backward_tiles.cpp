@@ -1,4 +1,4 @@
-// Workspace of the backward pass; packing and step of BackwardTiles.
+// Implements backward_tiles.h: the workspace of the backward pass, and the packing and the step of BackwardTiles.
 #include "attention/cpu/backward_tiles.h"
 
 #include <algorithm>

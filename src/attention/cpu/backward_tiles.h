@@ -1,5 +1,6 @@
-// Operands and tiles of the backward pass: addresses and packing of row panels and key blocks, and the step that
-// computes P and dS of one panel against one key block. Shared by row_preparation.cpp and backward.cpp.
+// Workspace and tiles of the backward pass. BackwardTiles packs row panels and key blocks, and runs the step that
+// computes P and dS of one panel against one key block. RowPreparation and Backward derive from it. plan.h defines
+// units, row blocks and panels.
 #pragma once
 
 #include <atomic>
@@ -11,38 +12,36 @@
 
 namespace strobe::cpu {
 
-// Memory of the backward pass: per thread, per row block and per group of units.
-
 // Scratch of one thread. Blocks are [block_keys] x [block_rows].
 struct BackwardScratch {
-  char* k;               // M panels, steps d                      [block_keys][d_steps]
-  char* k_t;             // M panels of the transpose, steps keys  [d_rows][block_keys]
-  char* v;               // M panels, steps dv                     [block_keys][dv_steps]
-  float* dk;             // C tiles                                [d_cols / cols][block_keys][cols]
-  float* dv;             //                                        [dv_cols / cols][block_keys][cols]
+  char* k;               // M panels of K, steps d                 [block_keys][d_steps]
+  char* k_t;             // M panels of K^T, steps keys            [d_rows][block_keys]
+  char* v;               // M panels of V, steps dv                [block_keys][dv_steps]
+  float* dk;             // sums of dK                             [d_cols / cols][block_keys][cols]
+  float* dv;             // sums of dV                             [dv_cols / cols][block_keys][cols]
   float* scores;         // tile                                   [block_keys][n]
-  float* d_scores;       // tile, if tiles are converted           [block_keys][n]
+  float* d_scores;       // tile, unless operands are fp32         [block_keys][n]
   float* slopes;         // tile, with softcap                     [block_keys][n]
   std::uint32_t* words;  // tile, with dropout                  [block_keys][n]
-  char* ds_n;            // N operands                             [panels][block_keys][n]
-  char* p_m;             // M operands                             [block_keys / m][block_rows][m]
-  char* ds_m;            //                                        [block_keys / m][block_rows][m]
-  char* q;               // N panels, if not prepacked             [panels][d_steps][n]
-  char* d_o;             //                                        [panels][dv_steps][n]
-  char* q_t;             // N panels, steps rows, if not kept      [d_cols][block_rows]
-  char* do_t;            //                                        [dv_cols][block_rows]
+  char* ds_n;            // dS as N operand                        [panels][block_keys][n]
+  char* p_m;             // P as M operand                         [block_keys / m][block_rows][m]
+  char* ds_m;            // dS as M operand                        [block_keys / m][block_rows][m]
+  char* q;               // N panels of Q, if not prepacked        [panels][d_steps][n]
+  char* d_o;             // N panels of dO, if not prepacked       [panels][dv_steps][n]
+  char* q_t;             // Q with rows as steps, if not kept      [d_cols][block_rows]
+  char* do_t;            // dO with rows as steps, if not kept     [dv_cols][block_rows]
   float* p_tile;         // plain tiles instead of M operands, for non-finite input              [panels][block_keys][n]
   float* ds_tile;        //                                        [panels][block_keys][n]
   Lanes* lanes;          //                                        [panels]
   const void** rows;     //                                        [max(block_rows, block_keys)]
 };
 
-// State of a row block that all key blocks read.
+// State of a row block. All key blocks read it, and each updates `turn`.
 struct RowInfo {
   std::int32_t first_block, last_block;  // key blocks [first, last) that at least one row sees
   bool odd;                              // Q or dO has a value that is not finite
   bool far;                              // the LSE of at least one row is far (see has_far_lse)
-  std::atomic<std::int32_t> turn;        // ordered accumulation: the key block that may add to dQ next
+  std::atomic<std::int32_t> turn;        // the key block that may add to dQ next (ordered accumulation)
 };
 
 struct BackwardWorkspace {
@@ -56,8 +55,8 @@ struct BackwardWorkspace {
   float* dq;                 // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
   float* lse_high;           // see split_lse         [group_units][row_blocks][block_rows]
   float* lse_low;            //                       [group_units][row_blocks][block_rows]
-  float* delta;              // less d_lse            [group_units][row_blocks][block_rows]
-  float* sink_weight;        // with dsinks           [group_units][row_blocks][block_rows]
+  float* delta;              // delta minus d_lse     [group_units][row_blocks][block_rows]
+  float* sink_weight;        // with dsinks: sink's P [group_units][row_blocks][block_rows]
 };
 
 BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carver& carver);
@@ -70,7 +69,7 @@ class BackwardTiles {
  protected:
   // Returns the index of a row block within its group; arrays per row block are indexed by it.
   std::int64_t block_at(std::int64_t u, std::int64_t index) const { return u * plan_.row_blocks + index; }
-  // Panel p of a row block: in the workspace if prepacked, else in the thread's scratch.
+  // Packed Q and dO of panel p of a row block: in the workspace if prepacked, else in the thread's scratch.
   struct Panel {
     char* q;
     char* d_o;
@@ -93,23 +92,24 @@ class BackwardTiles {
     std::int64_t index;
     bool odd;
   };
-  // Tile rows [first, last) that a panel fills.
+  // Tile rows [first, last) that the step of a panel computes.
   struct Range {
     int first, last;
   };
 
-  // Output of a step: matmul operands, plain tiles instead, or only delta.
+  // Output of a step: P and dS as matmul operands, the same as plain tiles, or only the sum for delta.
   enum class Use { operands, tiles, delta };
 
   KeyBlock pack_keys(BackwardScratch& s, const Unit& unit, std::int64_t index) const;
   Range tile_rows(const KeyBlock& keys, const Lanes& lanes) const;
 
-  // A row with a single key has probability 1 for any score, so dS is that of LSE. It is exact if dP is left out.
+  // Returns true if dP of a row is left out. A row with a single key has probability 1 for any score, so its dS is just
+  // the gradient of LSE, and that is exact only without dP.
   bool leaves_out_dp(const Lanes& lanes, int lane, float delta) const {
     return !problem_.sinks && lanes.hi[lane] - lanes.lo[lane] == 1 && std::isfinite(delta);
   }
 
-  // Packs Q and dO of a panel's rows for the tiles. Returns true if a value is not finite.
+  // Packs Q and dO of a panel's rows as N panels. Returns true if a value is not finite.
   bool pack_panel(BackwardScratch& s, const Unit& unit, std::int64_t first, const Lanes& lanes, const float* delta,
                   const Panel& to) const;
 

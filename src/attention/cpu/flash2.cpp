@@ -1,4 +1,4 @@
-// Plan and launch of the kernel flash2 on the CPU.
+// Plans and launches the kernel flash2 on the CPU.
 #include "attention/cpu/plan.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,8 @@ namespace strobe {
 
 namespace {
 
-// Split floats cannot represent all values. Packing detects such values, and the call is then repeated with `whole`.
+// `plan` may use split floats, which cannot represent all values. Packing detects such values, and the call is then
+// repeated with `whole`, a plan without split floats.
 struct Flash2Launch {
   cpu::Plan plan, whole;
 
@@ -50,7 +51,7 @@ Plan plan_flash2(const Problem& problem) {
 
 namespace {
 
-// Clears dK and dV of the keys before each sequence's first one.
+// Sets dK and dV of the keys before each sequence's first one to zero.
 void clear_skipped_keys(const Problem& problem) {
   parallel_for(problem.threads, problem.batch * problem.heads_kv, [&](int, std::int64_t task) {
     const std::int64_t b = task / problem.heads_kv, h = task % problem.heads_kv;

@@ -1,6 +1,7 @@
-// flash2's forward pass on the CPU. For each group of units: packs K and V once, computes row blocks, then combines the
-// key ranges of split row blocks (split-KV). If each thread gets whole units (unit_tasks), it packs and computes them
-// one after the other. Blocks, and the order within a row, do not depend on the number of threads.
+// flash2's forward pass on the CPU. For each group of units it packs K and V if they are kept (Plan::prepack), computes
+// row blocks, and combines the key ranges of split row blocks (split-KV). With Plan::unit_tasks each thread packs and
+// computes whole units, one after the other. Blocks, and the order of keys within a row, do not depend on the number of
+// threads. plan.h defines units, row blocks and panels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,18 +19,18 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Scratch of one thread. A narrow panel's arrays are proportionally shorter, and the next panel follows directly.
+// Scratch of one thread. The arrays of a narrow panel are proportionally shorter, without a gap before the next panel.
 struct Scratch {
-  char* q;               // N panels                        [panels][d_steps][n]
+  char* q;               // N panels of Q                      [panels][d_steps][n]
   float* o;              // O^T                             [panels][dv_rows][n]
   float* max;            //                                 [panels][n]
   float* sum;            //                                 [panels][n]
   float* scores;         //                                 [copies][block_keys][n]
-  char* weights;         // N operand, if converted            [copies][block_keys][n]
+  char* weights;         // P as N operand, unless fp32        [copies][block_keys][n]
   float* shrink;         //                                 [copies][n]
   float* largest;        //                                 [copies][n]
   std::uint32_t* words;  // with dropout                    [block_keys][n]
-  char* k;               // one block, if not prepacked        [block_keys][d_steps]
+  char* k;               // one key block, if not prepacked    [block_keys][d_steps]
   char* v;               //                                 [dv_rows][block_keys]
   Lanes* lanes;          //                                 [panels]
   const void** rows;     // rows of Q or O, or of K and V      [max(block_rows, 2 * block_keys)]
@@ -41,11 +42,10 @@ struct Workspace {
   char* k;              // [group_units][key_blocks][block_keys][d_steps]
   char* v;              // [group_units][key_blocks][dv_rows][block_keys]
   std::uint8_t* v_odd;  // 1 if a block of V holds a value that is not finite  [group_units][key_blocks]
-  // A place holds the splits of a row block: with split_tasks of each row block of the group, else of each thread's. A
-  // narrow panel uses only the beginning of its slot.
-  float* split_o;    // O^T of a split, not normalised    [places][splits][panels][dv_rows][n]
-  float* split_max;  //                                   [places][splits][panels][n]
-  float* split_sum;  //                                   [places][splits][panels][n]
+  // Slots have room for a wide panel; a narrow one uses only the beginning of its slot.
+  float* split_o;    // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
+  float* split_max;  //                                   [group_units][row_blocks][splits][panels][n]
+  float* split_sum;  //                                   [group_units][row_blocks][splits][panels][n]
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
@@ -122,8 +122,8 @@ class Forward {
         });
       }
       if (!pack_.fits()) return;
-      // Order by unit, so K and V stay in cache. Within a unit, longest first: the last rows of a causal mask see most
-      // keys.
+      // Tasks are ordered by unit, so K and V stay in cache. Within a unit the last rows start first, because with a
+      // causal mask they see most keys and take longest.
       if (plan_.split_tasks) {
         run_splits(first, units);
       } else {
@@ -224,7 +224,7 @@ class Forward {
     }
   }
 
-  // Initialises a panel's state. s.rows contains the Q rows of the whole block.
+  // Initialises the state of a panel and packs its Q rows. s.rows contains the Q rows of the whole block.
   void begin_panel(Scratch& s, const Unit& unit, const RowBlock& block, const PanelsOfBlock& panels, int p) {
     const RowPanel panel = panels.panel(p);
     const int n = panel.n, at = panels.first_lane(p), left = block.count - at;
@@ -265,14 +265,15 @@ class Forward {
     }
   }
 
-  // Adds the sink, normalises and writes O and LSE of a panel, whose first row is `first`. sum [n] is the running sum
-  // after all keys. max [n] is the running maximum in logits, read only with sinks or LSE; it is updated with the sink.
+  // Adds the sink, normalises O, and writes O and LSE of the panel whose first row is `first`. sum [n] is the running
+  // sum after all keys. max [n] is the running maximum in logits; it is read only with sinks or LSE, and it is raised
+  // to the sink.
   void finish_panel(Scratch& s, const Unit& unit, const RowPanel& panel, std::int64_t first, const Lanes& lanes,
                     float* o, double* max, const float* sum) const {
     const int n = panel.n, count = lanes.count;
     const double kept = 1.0 - problem_.dropout.p;
-    // total is relative to the largest logit including the sink, total_of_o to the largest logit of keys, as the sums
-    // of O.
+    // Both totals include the sink. `total` is relative to the largest logit including the sink. `total_of_o` is
+    // relative to the largest logit of keys, like O.
     double total[kMaxLanes], total_of_o[kMaxLanes];
     std::copy_n(sum, n, total);
     std::copy_n(sum, n, total_of_o);
@@ -299,14 +300,15 @@ class Forward {
         {o, const_cast<void* const*>(s.rows), count, static_cast<int>(problem_.dv), 1.0f, divisor, problem_.dtype});
   }
 
-  // True if the masks leave the row a key. `max` is its largest logit: -inf if all keys are masked, or have that bias.
+  // Returns true if the masks allow the row at least one key. `max` is its largest logit, which is -inf if all keys are
+  // masked or have a bias of -inf.
   bool sees_a_key(const Unit& unit, const Lanes& lanes, int lane, double max) const {
     const Interval keys{lanes.lo[lane], lanes.hi[lane]};
     if (!problem_.has_mask || max != -kInfinity) return keys.lo < keys.hi;
     return problem_.allows_any(unit.extent, unit.b, lanes.head[lane], lanes.row[lane], keys);
   }
 
-  // max and total [n] are those of finish_panel.
+  // Writes LSE from max [n] and total [n] of finish_panel.
   void store_lse(const Unit& unit, const Lanes& lanes, int n, const double* max, const double* total) const {
     float lse[kMaxLanes];
     for (int lane = 0; lane < n; ++lane) lse[lane] = static_cast<float>(max[lane] + natural_log(total[lane]));
@@ -323,7 +325,7 @@ class Forward {
     return (place * plan_.splits + split) * plan_.panels + p;
   }
 
-  // Saves n lanes of a split; a slot has room for a wide panel.
+  // Saves the state of a panel of n lanes for combine().
   void keep_split(int n, const float* o, const float* max, const float* sum, std::int64_t piece) const {
     std::copy_n(o, plan_.dv_rows * n, workspace_.split_o + piece * plan_.dv_rows * isa_.n);
     std::copy_n(max, n, workspace_.split_max + piece * isa_.n);

@@ -1,4 +1,5 @@
-// Selects the built-in table for a problem. device/host/instruction_sets.h lists those that this machine supports.
+// Selects the table of kernels (Isa) for a problem among those in this build and supported by this machine
+// (device/host/instruction_sets.h).
 #include "attention/cpu/isa.h"
 
 #include <array>
@@ -31,7 +32,8 @@ bool available(const Isa& table) {
   return false;
 }
 
-// Returns whether a table's panels can hold a type: fp32 panels hold every type, split floats only fp32.
+// Returns true if a table's panels can hold a type: bf16 panels hold only bf16, split floats only fp32, and fp32 panels
+// every type.
 bool serves(const Isa& table, DType dtype, Parts parts) {
   if (table.compute == DType::bf16) return dtype == DType::bf16;
   return table.parts == 1 || (dtype == DType::fp32 && parts == Parts::allowed);
@@ -46,7 +48,7 @@ const Isa* find_isa(const char* name, DType compute) {
   return nullptr;
 }
 
-// Returns the best table at or below the named set. bf16 tables serve only bf16 problems.
+// Returns the most capable available table that can hold the type, among those up to `forced` if that is not "".
 const Isa& choose_isa(DType dtype, const char* forced, Parts parts) {
   std::size_t last = kTables.size();
   if (*forced) {

@@ -1,8 +1,9 @@
-// Interface between flash2's driver (forward.cpp, backward.cpp: blocks, threads, order; plain C++) and its kernels,
-// which are compiled once per instruction set (isa/*.cpp). It contains only plain data and function pointers. No inline
-// function crosses it, so the linker cannot pick code built for AVX-512 for a machine without it.
+// Interface between flash2's driver (forward.cpp, backward.cpp) and its kernels. The driver is plain C++ and decides
+// on blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains
+// only plain data and function pointers. No inline function is compiled on both sides, so the linker cannot pick a copy
+// built for AVX-512 that then runs on a machine without it.
 //
-// Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], on micro-tiles of m rows and n columns:
+// Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], computed in micro-tiles of m rows and n columns:
 //   scores      S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]      one lane of a vector is one query row,
 //   output      O^T[dv x rows]   += V^T [dv x keys]    P^T [keys x rows]   so softmax needs no shuffles and the
 //   (backward)  dP^T[keys x rows] = V   [keys x dv]    dO^T[dv x rows]     score tile is the next matmul's operand
@@ -14,10 +15,10 @@
 // of `k` steps of the contraction:
 //   M chunk [m][k]              step t of row r at r * k + t
 //   N chunk [k / p][n][p]       step t of column c at (t / p) * n * p + c * p + t % p
-// The panel from step t0 (a multiple of k) on therefore starts t0 * m (or t0 * n) elements later. Rows, columns and
-// steps beyond the matrix are zeros. Elements are fp32, or bf16 if the instruction set multiplies bf16, or fp32 as
-// split floats: the sum of `parts` bf16 numbers. A chunk of split floats is one bf16 chunk per part, one after the
-// other.
+// Step t0 of a panel (t0 a multiple of k) is therefore t0 * m (or t0 * n) elements after its start. Rows, columns and
+// steps beyond the matrix are zeros. Elements are fp32, or bf16 if the instruction set multiplies bf16, or split
+// floats. A split float represents an fp32 number as the sum of `parts` bf16 numbers. A chunk of split floats consists
+// of `parts` bf16 chunks, the first of which holds the first part of every element.
 #pragma once
 
 #include <cstddef>
@@ -33,15 +34,15 @@ inline constexpr int kMaxLanes = 32;    // largest n of any instruction set
 // Rows of the caller's matrix [count x cols] to pack. A null row packs as zeros.
 struct Pack {
   const void* const* rows;
-  int count;       // rows given
-  int cols;        // columns of each
+  int count;       // number of rows
+  int cols;        // columns per row
   DType dtype;     // source type
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
-  int following = 0;  // `rows` entries after these, null or packed next; packing may prefetch them (pack_parts.h)
+  int following = 0;  // further entries of `rows`, which are packed next or null; packing may prefetch those rows
 };
 
-// C_i (+)= M_i N for `panels` M panels.
+// Matmul C_i (+)= M_i N for each of `panels` M panels.
 struct Multiply {
   const void* m;
   std::ptrdiff_t m_stride;  // elements from one M panel to the next
@@ -57,10 +58,10 @@ struct Lanes {
   int count;                   // rows that exist
   std::int32_t lo[kMaxLanes];  // keys [lo, hi) of the sequence
   std::int32_t hi[kMaxLanes];
-  std::int32_t lo_min, hi_max;   // no lane sees a key outside of this; lo_min >= hi_max: no lane sees any key
-  std::int32_t lo_max, hi_min;   // every lane sees all keys inside of this
-  std::int32_t row[kMaxLanes];   // i, index of the row in its sequence
-  std::int32_t head[kMaxLanes];  // hq
+  std::int32_t lo_min, hi_max;   // no lane sees a key outside [lo_min, hi_max); empty if no lane sees any key
+  std::int32_t lo_max, hi_min;   // every lane sees every key in [lo_max, hi_min)
+  std::int32_t row[kMaxLanes];   // index of the row in its sequence (i)
+  std::int32_t head[kMaxLanes];  // query head
   float d_lse[kMaxLanes];        // backward only: gradient of LSE; 0 if no key is visible, and past the last row
   // Set only with a bias, a boolean mask, ALiBi or dropout:
   std::int32_t diagonal[kMaxLanes];     // i + offset
@@ -70,29 +71,29 @@ struct Lanes {
   float* dbias[kMaxLanes];  // backward: set for every lane, or null for all; several lanes may share one row of dbias
 };
 
-// Converts q.k into a logit and the logit into a probability; the same for all rows of a problem.
+// Parameters that convert a score q.k into a logit and the logit into a probability; the same for all rows of a unit.
 struct ScoreOptions {
-  bool plain;  // only a positive scale: the fast path, scores stay in units of q.k and are not masked here
+  bool plain;  // the only option is a positive scale: scores stay in units of q.k, and apply_options() is skipped
   float scale;
-  float unit;     // logit = tile score (options applied) * unit: a positive scale if it is the only option besides a
-                  // boolean mask, softcap if applied last, or 1
+  float unit;     // logit = unit * tile score with options applied. It is the scale if a positive scale is the only
+                  // option besides a boolean mask, softcap if that is the last option, otherwise 1.
   float softcap;  // 0: off
   bool alibi;
   bool bias;
   DType bias_dtype;
   bool mask;                   // a boolean mask
   std::ptrdiff_t mask_stride;  // elements from one key to the next
-  bool exact_max = false;      // the probability of a row's largest score is exactly 1: slower, used to recompute LSE
+  bool exact_max = false;  // makes the probability of a row's largest score exactly 1; slower, used to recompute LSE
   bool dropout;
   std::uint32_t dropout_threshold;  // a probability is dropped if its Philox word is below this
   float dropout_scale;              // 1 / (1 - p)
   std::uint64_t seed;
-  std::int32_t batch;      // b, for the Philox counter
-  std::int32_t k_skipped;  // added to a key's index in the Philox counter: keys before the first one
+  std::int32_t batch;      // index of the sequence, for the Philox counter
+  std::int32_t k_skipped;  // keys before the sequence's first one, which the key index of the Philox counter includes
 
-  // True if logits are at most as large as q.k scores may be. A bias has no such bound.
+  // True if the size of logits is limited by that of q.k. ALiBi and a bias add terms without such a limit.
   bool bounded() const { return !alibi && !bias; }
-  // True if probabilities may be computed from s * factor - m * factor when m * factor is near (kNearExponent).
+  // True if rows with near exponents (kNearExponent) may use s * factor - m * factor.
   bool may_be_near() const { return bounded() && !exact_max; }
   // Factor that converts a tile's scores to base-2 exponents.
   float exponent_factor() const {
@@ -101,48 +102,50 @@ struct ScoreOptions {
   }
 };
 
-// A base-2 exponent is near if its magnitude is below this: a float of that size still resolves 1/16. Rows whose
-// largest logit is near use s * factor - m * factor if may_be_near(); other rows use (s - m) * factor.
+// A base-2 exponent is called near if its magnitude is below this; a float of that size still resolves 1/16. For a
+// score s and the row's maximum m, rows with a near m * factor use the exponent s * factor - m * factor if
+// may_be_near(). Other rows use (s - m) * factor.
 inline constexpr float kNearExponent = 0x1p20f;
 
-// Prefetch state of the software-pipelined forward, which prefetches one line of each tensor per kScoresOfFetch scores.
-// If a tensor has more lines than that, the hardware prefetcher covers those in between. Lines may be past the end of a
-// tensor.
+// Prefetch state of the software-pipelined forward, which prefetches one cache line of each tensor per kScoresOfFetch
+// scores. If a tensor has more lines, `step` skips some, and the hardware prefetcher covers those.
 inline constexpr int kScoresOfFetch = 64;
 struct Soon {
   const char* tensors[4];  // O of this unit; Q, K and V of the next unit
   std::ptrdiff_t at;       // bytes from a tensor's start to the next line to prefetch
   std::ptrdiff_t step;     // bytes between prefetched lines
-  std::ptrdiff_t last;     // upper bound of `at`; the line there is then prefetched repeatedly
+  std::ptrdiff_t last;     // upper bound of `at`; once `at` reaches it, the same line is prefetched again
 };
 
-// One panel of rows against one block of keys; n is the panel's width, which is smaller for Isa::narrow.
+// Forward of one panel of query rows against one block of keys. n is the panel's width, which is smaller for
+// Isa::narrow.
 struct ForwardStep {
   const void* k;             // M panels of the block, steps d                    [keys / m][d][m]
-  const void* v;             // M panels of its transpose, rows dv, steps keys    [dv / m][block_keys][m]
+  const void* v;             // M panels of V^T, steps keys                       [dv / m][block_keys][m]
   int block_keys;            // steps of v's panels: key_count rounded up to `step`
   int key_begin, key_count;  // the block's keys in the sequence
-  int d_steps, dv_rows;      // padded to k and to m
+  int d_steps, dv_rows;      // head dimensions, padded to k and to m
   const void* q;             // N panel                                           [d][n]
   const Lanes* lanes;
   const ScoreOptions* options;
   float* o;                   // running O^T, not normalised                       [dv_rows][n]
-  float* max;                 // running, in units of the scores                   [n]
+  float* max;                 // running maximum, in units of the scores           [n]
   float* sum;                 // running sum of exp(score - max)                   [n]
   float* scores;              // scratch                                           [block_keys][n]
   void* weights;              // scratch, the probabilities as N operand           [block_keys][n]
-  float* shrink;              // scratch, software pipelining only: factor of o before output is added  [n]
+  float* shrink;              // scratch, software pipelining only: factor that rescales o to the new maximum  [n]
   float* largest;             // scratch, software pipelining only: maximum of max and the block's scores  [n]
   std::uint32_t* words;       // scratch, with dropout only                        [block_keys][n]
   const void* const* v_rows;  // rows of V in the caller's memory if some are not finite, else null
   DType dtype;
   int dv;
   int piece = kLongPiece;
-  bool begins = false;  // o and sum are zeros: output may be stored instead of added
+  bool begins = false;  // o and sum are zeros, so output may be stored instead of added
   Soon* soon = nullptr;
 };
 
-// One panel of rows against one block of keys: P and dS from S and dP. Multiply computes the matmuls with them.
+// Backward of one panel of query rows against one block of keys: computes S, dP, P and dS. The driver then runs the
+// matmuls that have P and dS as operands.
 struct BackwardStep {
   const void* k;  // M panels, steps d
   const void* v;  // M panels, steps dv
@@ -153,30 +156,31 @@ struct BackwardStep {
   const void* d_o;  // N panel, steps dv
   const Lanes* lanes;
   const ScoreOptions* options;
-  bool whole;          // no lane sees a key outside of the block: softmax is recomputed without lse and delta
-  const float* sinks;  // optional, only if whole                           [n]
-  float* max;          // if whole: the largest logit and the sum of exp(logit - max), sink included  [n]
-  float* sum;
-  const float* lse_high;  // LSE * log2(e) as high + low, with few bits in high; huge if the row has no keys  [n]
+  bool whole;             // no lane sees a key outside the block, so softmax is recomputed without using LSE and delta
+  const float* sinks;     // optional, only if whole                           [n]
+  float* max;             // output if whole: largest logit, sink included  [n]
+  float* sum;             // output if whole: sum of exp(logit - max), sink included  [n]
+  const float* lse_high;  // LSE * log2(e) is lse_high + lse_low (see split_lse); huge if the row has no keys  [n]
   const float* lse_low;
-  bool far;  // an LSE of the row block is not near: lse_high is the largest score, lse_low the rest of LSE * log2(e)
-  float* delta;      // sum of dO * O, less the gradient of LSE; recomputed if whole  [n]
+  bool far;  // an LSE of the row block is not near; lse_high is then the row's largest score, and lse_low is LSE minus
+             // the logit of that score, times log2(e)
+  float* delta;      // sum of dO * O minus the gradient of LSE; recomputed if whole  [n]
   float* delta_sum;  // if not null: only add the sum of P * dP (recomputed delta) to this; write no other output  [n]
   float* scores;     // scratch                                           [block_keys][n]
   float* d_scores;   // scratch                                           [block_keys][n]
-  float* slopes;     // scratch, d capped / d score, with softcap only    [block_keys][n]
+  float* slopes;     // scratch, with softcap only: derivative of tanh    [block_keys][n]
   std::uint32_t* words;     // scratch, with dropout only                        [block_keys][n]
   void* ds_n;               // dS as N operand, steps keys                       [block_keys][n]
-  void* p_m;                // P as M panels, steps rows: this panel's n steps of key panel r go to p_m + r * stride
-  void* ds_m;               // dS likewise
+  void* p_m;                // P as M panels, steps rows; the n steps of key panel r go to p_m + r * m_stride
+  void* ds_m;               // dS in the same layout
   std::ptrdiff_t m_stride;  // elements
   int piece = kLongPiece;
-  float* p_tile;  // if not null: store P (with dropout) and dS as plain tiles instead, for non-finite input
+  float* p_tile;  // if not null, P (with dropout) and dS are stored as plain tiles instead, for non-finite input
   float* ds_tile;
 };
 
-// Stores C^T [d][n] of one panel to the caller's rows: out[lane][c] = c[c][lane] * factor / divisor[lane]. It divides
-// because a rounded reciprocal would scale the whole row by the same error.
+// Stores the transposed output c [d][n] of one panel to the caller's rows: rows[lane][j] = c[j][lane] * factor /
+// divisor[lane]. It divides, because a rounded reciprocal would scale the whole row by the same error.
 struct StoreLanes {
   const float* c;
   void* const* rows;  // [lanes]
@@ -186,7 +190,7 @@ struct StoreLanes {
   DType dtype;
 };
 
-// Stores C [cols / w][rows][w], w = cols of the instruction set, to the caller's rows, times a factor.
+// Stores c * factor to the caller's rows. c is [cols / w][rows][w] with w = Isa::cols.
 struct StoreCols {
   const float* c;
   std::ptrdiff_t panel_stride;  // elements from one column panel to the next
@@ -196,7 +200,7 @@ struct StoreCols {
   DType dtype;
 };
 
-// out[r] = a_r . b_r
+// Dot products of rows: out[r] = a_r . b_r
 struct DotRows {
   const void* const* a;
   const void* const* b;
@@ -219,13 +223,14 @@ struct Isa {
   DType compute;     // element type of packed panels: fp32 or bf16
   int element;       // bytes per element
   int parts;         // bf16 numbers per split float, or 1
-  bool interleaved;  // if steps are query rows (P and dS as M operands, pack_nt), steps t and t + k / 2 are adjacent
+  bool interleaved;  // chunks whose steps are query rows (P and dS as M operands, pack_nt) hold steps t and t + k / 2
+                     // next to each other
   int m, n, cols, k, p;  // see the top of this file
   bool fused;            // has fused multiply-add
   int step;              // least common multiple of m and k: the granularity of key ranges
   int small_piece;       // steps per fp32 partial sum of scores in small matmuls
-  float boost;           // factor applied to P and dS as operands; matmuls with them are too large by it
-  // Each returns true if it met a value that is not finite. With split floats it also returns true if values are so
+  float boost;           // P and dS are multiplied by this as operands; the driver divides results by it
+  // The pack functions return true if a value is not finite. With split floats they also return true if values are so
   // large or so small that their parts, or matmuls with them, would lose precision (isa/parts.h).
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows
@@ -234,24 +239,25 @@ struct Isa {
   void (*multiply_n)(const Multiply&);
   void (*multiply_cols)(const Multiply&);
   void (*forward_step)(const ForwardStep&);
-  // Software pipelining over three consecutive steps: output of the first, probabilities of the second, logits of the
-  // third. A step may be null. The function pointer is null if the instruction set gains nothing from it.
+  // Software pipelining over three consecutive steps: computes the output of the first, the probabilities of the second
+  // and the logits of the third. A step may be null. The function pointer is null if the instruction set gains nothing
+  // from it.
   void (*forward_flow)(const ForwardStep*, const ForwardStep*, const ForwardStep*);
   void (*backward_step)(const BackwardStep&);
   void (*store_lanes)(const StoreLanes&);
   void (*store_cols)(const StoreCols&);
   void (*dot_rows)(const DotRows&);
-  // Tail panels: for the last rows of a forward's row block, if panels of n would have more empty lanes. Only n
-  // differs. n is 0 if the instruction set has none.
+  // Tail panels, which have fewer lanes. A forward uses them for the last rows of a row block if panels of n would have
+  // more empty lanes. narrow.n is 0 if the instruction set has none.
   RowPanel narrow;
 
   RowPanel wide() const { return {n, pack_n, forward_step, store_lanes}; }
 };
 
-// Returns the best instruction set of this machine for a type, or the one called `forced` unless that is "". Sets with
-// split floats are considered only if `parts` is allowed. Throws Error(unsupported) with instruction_set_refusal's
-// reason. Each API call reads STROBE_CPU_ISA once (Problem::cpu_isa): a change after the workspace was sized would
-// overrun it.
+// Returns the best instruction set of this machine for a type. If `forced` is not "", sets that are more capable than
+// the one called `forced` are excluded. Sets with split floats are considered only if `parts` is allowed. Throws
+// Error(unsupported) if instruction_set_refusal(forced) returns a reason. Each API call reads STROBE_CPU_ISA once
+// (Problem::cpu_isa), because a set chosen after the workspace was sized could overrun it.
 enum class Parts { allowed, refused };
 const Isa& choose_isa(DType dtype, const char* forced, Parts parts = Parts::allowed);
 

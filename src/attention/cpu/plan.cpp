@@ -1,4 +1,4 @@
-// Block sizes, lane descriptions and prefetches of flash2 on the CPU.
+// Implements plan.h except for the passes: block sizes, lane descriptions and prefetches of flash2 on the CPU.
 #include "attention/cpu/plan.h"
 
 #include <algorithm>
@@ -11,27 +11,27 @@ namespace strobe::cpu {
 
 namespace {
 
-constexpr std::int64_t kGroupBytes = 40 << 20;  // budget for packed operands and sums of the units in flight
-constexpr std::int64_t kUnitBytes = 24 << 20;   // a unit that needs more is packed again for each block
-constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that needs at most this stays in a core's cache
-constexpr std::int64_t kManyRows = 576;  // rows per row block that packs K and V again: enough to hide the packing cost
-constexpr std::int64_t kTileElements = 6144;  // elements per score tile: 24 KB
-constexpr std::int64_t kFlowingKeys = 512;    // keys per block with software pipelining (docs/kernels-cpu.md)
-constexpr std::int64_t kFlowingKeysInParts = 384;
-constexpr std::int64_t kMostKeys = 512;    // keys per block in backward
-constexpr std::int64_t kEnoughTasks = 16;  // blocks to share among threads, on small and large machines
+constexpr std::int64_t kGroupBytes = 40 << 20;  // budget for packed operands and dQ sums of concurrent units
+constexpr std::int64_t kUnitBytes = 24 << 20;   // the operands of a unit that needs more are not kept packed
+constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that needs at most this many bytes stays in a core's cache
+constexpr std::int64_t kManyRows = 576;  // rows per row block if each packs K and V again; enough to hide that cost
+constexpr std::int64_t kTileElements = 6144;       // elements per score tile: 24 KB
+constexpr std::int64_t kFlowingKeys = 512;         // keys per block with software pipelining (docs/kernels-cpu.md)
+constexpr std::int64_t kFlowingKeysInParts = 384;  // the same with split floats
+constexpr std::int64_t kMostKeys = 512;            // keys per block in backward
+constexpr std::int64_t kEnoughTasks = 16;  // tasks that a call should have; independent of the number of threads
 
 // batch_invariant: the ranges of keys whose sums are combined are fixed. No output matmul of fp32 may be split in
 // pieces, since the place of the cut would depend on the number of keys.
 constexpr std::int64_t kInvariantKeys = 256;        // most keys per block
 constexpr std::int64_t kInvariantSplitKeys = 2048;  // keys per split
 
-constexpr int kScorePiece = 128;  // steps per partial sum of scores: head dimensions up to 192 are not split
-constexpr std::int64_t kSmallProduct = 1'200'000;  // rows * keys * head dimension
+constexpr int kScorePiece = 128;  // steps per partial sum of scores; sums over up to 192 steps are not split
+constexpr std::int64_t kSmallProduct = 1'200'000;  // most rows * keys * head dimension of a small matmul (small_piece)
 
 bool is_invariant(const Problem& problem) { return problem.batch_invariant && problem.pass == Pass::forward; }
 
-// Returns the longest sequence lengths: max_q and max_k, or less if lengths are given.
+// Returns the longest q_length and k_length: max_q and max_k, or the maxima of the lengths if these are given.
 Extent longest_sequence(const Problem& problem) {
   Extent longest{0, 0, 0, 0};
   if (!problem.lengths_q && !problem.lengths_k) return {0, problem.max_q, 0, problem.max_k};
@@ -42,7 +42,8 @@ Extent longest_sequence(const Problem& problem) {
   return longest;
 }
 
-// True in backward for short sequences, or few rows: one block holds all keys of a row and softmax is recomputed.
+// Returns true in backward if one block shall hold all keys of a sequence, so that softmax is recomputed. That is the
+// case for short sequences, and for longer ones if there are few rows.
 bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
   const bool few_rows = problem.group * longest.q_length <= 2 * isa.n;
   return problem.pass == Pass::backward && longest.k_length <= (few_rows ? 2304 : 384);
@@ -55,9 +56,9 @@ int piece_of_scores(const Problem& problem, const Isa& isa, const Extent& longes
   return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? isa.small_piece : kScorePiece;
 }
 
-// Number of keys per block. Without software pipelining the score tile [keys][n] stays in L1 next to the streamed
-// operands. In backward, dK and dV of a block stay in L2. Both passes gain from long blocks. Backward distributes key
-// blocks among threads, so it takes shorter blocks if there are few.
+// Returns the number of keys per block. Both passes gain from long blocks, within limits. In a forward without software
+// pipelining, the score tile [keys][n] must stay in L1 next to the streamed operands. In backward, dK and dV of a block
+// must stay in L2. Backward distributes key blocks among threads, so it takes shorter blocks if there would be few.
 int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, std::int64_t units) {
   const std::int64_t flowing = isa.parts > 1 ? kFlowingKeysInParts : kFlowingKeys;
   std::int64_t wanted = kMostKeys;
@@ -72,23 +73,24 @@ int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, st
   return static_cast<int>(std::min(whole, round_up(std::max<std::int64_t>(problem.max_k, 1), isa.step)));
 }
 
-// Number of N panels per row block: few enough for many cores, enough to amortize loading a key block.
+// Returns the number of N panels per row block: few enough to give many cores a row block, but enough to amortize
+// loading a key block.
 int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units) {
-  // Each thread in backward holds P and dS of a block as operands, so wider elements mean fewer rows. Software
-  // pipelining takes more rows, since each block fills and drains the pipeline. (Measured without a mask.)
+  // In backward each thread holds P and dS of a block as operands, so wider elements allow fewer rows. Software
+  // pipelining takes more rows, since each row block fills and drains the pipeline. (Measured without a mask.)
   const int forward_rows = isa.forward_flow ? 256 : 192, backward_rows = isa.element == 2 ? 144 : 384 / isa.element;
   const int most_rows = problem.pass == Pass::forward ? forward_rows : backward_rows;
   const std::int64_t wanted = std::clamp(most_rows / isa.n, 1, kMaxPanels);
   const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_q, 1);
   const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
   const std::int64_t most = std::min(wanted, of_unit);
-  // Forward distributes row blocks, and threads wait for the last ones. Blocks are smaller if panels are narrow (NEON;
-  // not measured with wider panels).
+  // Forward distributes row blocks among threads, which wait for the last ones. Blocks are therefore smaller if panels
+  // are narrow, as on NEON. (Not measured with wider panels.)
   const std::int64_t blocks = (problem.pass == Pass::forward && isa.n < 16 ? 3 : 2) * kEnoughTasks;
   return static_cast<int>(std::clamp<std::int64_t>(all / blocks, std::min<std::int64_t>(2, most), most));
 }
 
-// Bytes that a unit keeps while in flight: packed operands, if prepacked, and dQ sums.
+// Returns the bytes that a unit occupies while it is computed: packed operands, if prepacked, and dQ sums.
 std::int64_t unit_bytes(const Problem& problem, const Plan& plan) {
   if (problem.pass == Pass::forward) {
     const std::int64_t keys = plan.key_blocks * plan.block_keys;
@@ -106,9 +108,9 @@ void set_panels(const Problem& problem, int panels, Plan& plan) {
   plan.row_blocks = row_blocks_of(problem, plan, problem.max_q);
 }
 
-// Operands are packed once and kept, unless a unit would need too much memory. Backward then packs Q and dO again for
-// each key block. Forward packs K and V again for each row block, with longer row blocks, if enough of those remain to
-// distribute. A single row block does not need to keep K and V.
+// Decides if operands are packed once per unit and kept. If a unit would need too much memory, backward packs Q and dO
+// again for each key block. Forward then packs K and V again for each row block, with longer row blocks, provided that
+// enough of them remain to distribute. It does not keep K and V either if there is a single row block.
 void set_prepack(const Problem& problem, Plan& plan) {
   plan.prepack = true;
   const bool too_much = unit_bytes(problem, plan) > kUnitBytes;
@@ -125,7 +127,7 @@ void set_prepack(const Problem& problem, Plan& plan) {
   }
 }
 
-// Sets row and head of each lane; lanes past the last row repeat it.
+// Sets the row and the head of each lane. Lanes past the last row repeat that row.
 void number_rows(const Problem& problem, const Unit& unit, std::int64_t first, int n, Lanes& lanes) {
   std::int64_t head = unit.head_of(problem, first), i = first % unit.extent.q_length;
   for (int lane = 0; lane < n; ++lane) {
@@ -138,7 +140,8 @@ void number_rows(const Problem& problem, const Unit& unit, std::int64_t first, i
   }
 }
 
-// Forward without mask and options: every lane sees every key. (A per-lane loop is measurable for short sequences.)
+// For a forward without masks and options, where every lane sees every key. (With short sequences, the time of a loop
+// per lane would be measurable.)
 void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
   const auto keys = static_cast<std::int32_t>(unit.extent.k_length);
   std::fill_n(lanes.lo, n, 0);
@@ -148,9 +151,9 @@ void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
   lanes.hi_min = lanes.hi_max = keys;
 }
 
-// True if split floats suit the problem. P and dS are multiplied with Isa::boost and the scale divides by it at the
-// end, so the scale must be far from the limits of a float. If tiles of 32 x 32 would be half empty, split floats are
-// slower and are used only by name.
+// Returns true if split floats suit the problem. Isa::boost is multiplied into P and dS and combined with the scale at
+// the end, so the scale must be far from the limits of a float. If tiles of 32 x 32 would be half empty, split floats
+// are slower, and they are used only if STROBE_CPU_ISA is set.
 bool suits_parts(const Problem& problem) {
   const float scale = std::abs(problem.scale);
   const bool fast = problem.max_k >= 32 && problem.d + problem.dv >= 32;
@@ -205,8 +208,8 @@ Plan make_plan(const Problem& problem, Parts parts) {
   set_splits(problem, plan);
   const std::int64_t most = plan.group_units * std::max(plan.key_blocks, plan.row_blocks * plan.splits);
   plan.threads = static_cast<int>(std::clamp<std::int64_t>(most, 1, problem.threads));
-  // False if several units may add to the same gradients of a bias or of sinks. (Not wants_dbias: a workspace query
-  // counts what a call may leave out.)
+  // False if several units may add to the same elements of dbias or dsinks. It depends on the inputs instead of
+  // wants_dbias, because a workspace query assumes gradients that the call itself may leave out.
   const bool units_apart = problem.pass == Pass::forward || (!problem.has_bias && !problem.sinks);
   plan.unit_tasks = plan.prepack && !plan.split_tasks && units_apart && plan.units >= problem.threads &&
                     bytes <= std::min(kCoreBytes, kGroupBytes / problem.threads);
@@ -249,7 +252,7 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
   for (int lane = 0; lane < n; ++lane) {
     const std::int64_t head = lanes.head[lane], i = lanes.row[lane];
     Interval seen = problem.allowed(unit.extent, i);
-    // A bias may mask a whole row (LSE -inf). Such a row, and its inputs, must not affect any gradient.
+    // A bias may mask a whole row, whose LSE is then -inf. Such a row and its inputs must not affect any gradient.
     if (problem.lse_in && problem.lse_in[problem.lse_index(unit.b, head, unit.extent.q_begin, i)] ==
                               -std::numeric_limits<float>::infinity()) {
       seen = {0, 0};

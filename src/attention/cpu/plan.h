@@ -1,5 +1,6 @@
-// Block sizes of flash2. They depend only on the shape and the instruction set, never on the number of threads, so
-// results are bitwise identical for any number of threads. Shared by forward.cpp and backward.cpp.
+// Plan of a flash2 call on the CPU: block sizes, numbering of units and row blocks, and lane descriptions. Block sizes
+// depend only on the problem and the instruction set, never on the number of threads, so results are bitwise identical
+// for any number of threads. Used by forward.cpp and backward.cpp.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@
 
 namespace strobe::cpu {
 
-// Workspace allocator: the same calls compute the size (base null) or the pointers.
+// Divides a workspace into arrays. With a null base, the same calls compute only the size.
 class Carver {
  public:
   explicit Carver(void* base) : base_(static_cast<char*>(base)) {}
@@ -32,14 +33,15 @@ class Carver {
   std::size_t used_ = 0;
 };
 
-// Consecutive query rows of one unit, numbered g * q_length + i over the grouped heads g and rows i.
+// Consecutive query rows of one unit. Row i of query head g of the group has number g * q_length + i.
 struct RowBlock {
   std::int64_t first;
   int count;
 };
 
-// Panels of a row block: wide ones, then one or two narrow tail panels if those need fewer lanes for the remaining rows
-// (or for those plus the last wide panel's rows). The number of panels is the same as with wide panels only.
+// Divides a row block into panels: wide ones, then up to two narrow tail panels. A narrow panel holds the remaining
+// rows if they fit. If two narrow panels can hold these rows and those of the last wide panel, they replace that one
+// too. The number of panels is the same as with wide panels only.
 class PanelsOfBlock {
  public:
   PanelsOfBlock(const Isa& isa, int rows) : isa_(isa), count_(static_cast<int>(ceil_div(rows, isa.n))), wide_(count_) {
@@ -57,44 +59,44 @@ class PanelsOfBlock {
   int count_, wide_;
 };
 
-inline constexpr int kMaxPanels = 32;  // per row block in backward, with any instruction set
+inline constexpr int kMaxPanels = 32;  // largest number of panels per row block in backward
 
-// Block sizes of a call. A unit is one KV head of one sequence with all query heads that share it.
+// Block sizes of a call. A unit is one KV head of one sequence with all query heads of its group.
 struct Plan {
   const Isa* isa;
   int element;                // bytes of a packed element
-  int d_steps, dv_steps;      // contraction over a head dimension, padded to k
-  int d_rows, dv_rows;        // a head dimension as rows of M panels, padded to m
-  int d_cols, dv_cols;        // a head dimension as columns of N panels, padded to cols
+  int d_steps, dv_steps;      // head dimensions as contraction steps, padded to k
+  int d_rows, dv_rows;        // head dimensions as rows of M panels, padded to m
+  int d_cols, dv_cols;        // head dimensions as columns of N panels, padded to cols
   int block_keys;             // keys per block, a multiple of step
   int panels;                 // N panels per row block
   int block_rows;             // panels * n
   std::int64_t units;         // batch * heads_kv
-  std::int64_t key_blocks;    // in the longest sequence
-  std::int64_t row_blocks;    // in the unit with the most rows
-  std::int64_t group_units;   // units in flight at a time, to bound the workspace
+  std::int64_t key_blocks;    // key blocks of the longest sequence
+  std::int64_t row_blocks;    // row blocks of the unit with the most rows
+  std::int64_t group_units;   // units computed at the same time, limited to bound the workspace
   bool unit_tasks;            // each thread packs and computes whole units, whose packed operands stay in its cache
-  std::int64_t splits;        // forward: ranges of keys per row block (split-KV), combined at the end
+  std::int64_t splits;        // forward: key ranges per row block (split-KV), whose outputs are combined at the end
   bool split_tasks;           // each split is a task; else one task computes and combines those of a row block
   std::int64_t split_blocks;  // forward: key blocks per split
   int piece;                  // steps per fp32 partial sum of scores or dP
   bool whole_rows;            // backward: a block holds all keys of a sequence
-  int threads;                // as requested, but at most the number of concurrent tasks; each thread has its scratch
+  int threads;                // threads requested, at most the number of concurrent tasks; each has its own scratch
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 
-// Plans with the best instruction set for the problem, or the best one without split floats.
+// Plans a call with the best instruction set for the problem. Parts::refused excludes those with split floats.
 Plan make_plan(const Problem& problem, Parts parts = Parts::allowed);
 
-// Backward: true if rows are kept packed in both layouts. fp32 is cheap to pack again.
+// Backward: returns true if Q and dO are kept packed in both layouts. fp32 is packed again instead, which is cheap.
 inline bool keeps_transposed(const Plan& plan) { return plan.prepack && plan.element != 4; }
 
-// Packs the operands of a call. fits() is false once split floats cannot represent a value: the caller then repeats the
-// call without split floats.
+// Packs the operands of a call. After packing a value that split floats cannot represent, fits() returns false, and the
+// caller repeats the call without split floats.
 class Packer {
  public:
   explicit Packer(const Isa& isa) : isa_(isa) {}
-  // Returns true if a value is not finite. Always false with split floats, where the call is repeated instead.
+  // Returns true if a value is not finite. With split floats it returns false and sets fits() to false instead.
   bool operator()(bool (*pack)(const Pack&), const Pack& rows) {
     const bool odd = pack(rows);
     if (!odd || isa_.parts == 1) return odd;
@@ -113,8 +115,8 @@ inline std::int64_t row_blocks_of(const Problem& problem, const Plan& plan, std:
   return ceil_div(problem.group * q_length, plan.block_rows);
 }
 
-// Returns a row block. Long heads are split separately, so a block's rows are adjacent in memory; short heads share
-// blocks.
+// Returns a row block. Heads with at least block_rows rows are divided separately, so that a block's rows are adjacent
+// in memory. Shorter heads share blocks.
 inline RowBlock row_block(const Problem& problem, const Plan& plan, std::int64_t q_length, std::int64_t index) {
   const std::int64_t rows = plan.block_rows;
   if (q_length >= rows) {
@@ -128,7 +130,7 @@ inline RowBlock row_block(const Problem& problem, const Plan& plan, std::int64_t
 
 // One unit and its sequence.
 struct Unit {
-  std::int64_t b, h;  // sequence, KV head
+  std::int64_t b, h;  // index of the sequence, index of the KV head
   Extent extent;
   std::int64_t head_of(const Problem& problem, std::int64_t row) const {
     return h * problem.group + row / extent.q_length;
@@ -142,9 +144,9 @@ inline Unit unit_at(const Problem& problem, std::int64_t index) {
 
 ScoreOptions score_options(const Problem& problem, const Unit& unit);
 
-// Returns the logit of a running maximum of the forward step. Its probabilities are 2^(score * unit - m) with m =
-// maximum * unit, rounded. With fused multiply-add only m is rounded, so this adds the rounding error of m; LSE would
-// be off by it otherwise.
+// Converts a running maximum of the forward step to a logit, for LSE. The step computes probabilities as
+// 2^(score * factor - m) with m = rounded(maximum * factor). With fused multiply-add the rounding error of m changes
+// all probabilities of the row alike, so this adds it to the logit; LSE would be off by it otherwise.
 class LogitOfMax {
  public:
   LogitOfMax(const Isa& isa, const ScoreOptions& options)
@@ -162,31 +164,35 @@ class LogitOfMax {
   bool may_be_near_;
 };
 
-// Fills the lanes of one panel: rows [first, first + count) of a unit, count <= n, with the hull bounds.
+// Fills the lanes of one panel for rows [first, first + count) of a unit, and the bounds lo_min to hi_min. Requires
+// count <= n.
 void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes);
 
-// Pointers to consecutive rows of a unit in a tensor with query heads; null from `count` up to `padded`.
+// Sets rows [0, count) to pointers to consecutive query rows of a unit in a tensor with query heads, and
+// [count, padded) to null.
 void query_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
                 int padded, const void** rows);
 
-// Pointers to consecutive keys of a unit, likewise.
+// Like query_rows, for consecutive keys of a unit in a tensor with KV heads.
 void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
               int padded, const void** rows);
 
-// Returns the prefetches of a forward while it computes, since a core gets only a few bytes per clock from uncached
-// memory. They cover the unit's output and the operands that its thread packs next. Empty unless steps are
-// software-pipelined, each unit is a single row block, and all tensors have one shape with contiguous rows.
+// Returns the prefetch state for a unit of the forward, or nothing. Prefetches cover the unit's output and the operands
+// that its thread packs next. They are issued during computation, because a core gets only a few bytes per clock from
+// uncached memory. Empty unless steps are software-pipelined, each unit is a single row block without grouped heads, Q
+// and K have the same length, and all tensors have the same head dimension and contiguous rows.
 std::optional<Soon> soon_wanted(const Problem& problem, const Plan& plan, std::int64_t unit_index);
 
-// Both passes return true if the plan's panels could represent all values. If not, the caller discards their output.
+// forward() and backward() return true if the plan's panels can represent all values. Otherwise the caller must discard
+// the output.
 std::size_t forward_workspace(const Problem& problem, const Plan& plan);
 bool forward(const Problem& problem, const Plan& plan, void* workspace);
 
 std::size_t backward_workspace(const Problem& problem, const Plan& plan);
 bool backward(const Problem& problem, const Plan& plan, void* workspace);
 
-// Writes zeros (and LSE -inf) to rows and keys past their sequence's length in a padded batch, and zeros to keys before
-// its first one.
+// In a padded batch, writes zeros (-inf for LSE) to output rows and keys past their sequence's length. In backward,
+// also writes zeros to dK and dV of keys before each sequence's first one.
 void clear_padding(const Problem& problem);
 
 }  // namespace strobe::cpu

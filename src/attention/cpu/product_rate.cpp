@@ -1,5 +1,5 @@
-// Times Isa::multiply_n on one attention block: kRows keys by kSteps steps against kPanels panels of query lanes. As in
-// flash2, the left operand is in L2 and one panel of the right operand in L1.
+// Times Isa::multiply_n on matmuls of an attention block: kRows keys, kSteps steps and kPanels panels of query lanes.
+// As in flash2, the left operand stays in L2 and one panel of the right operand in L1.
 #include "attention/cpu/product_rate.h"
 
 #include <algorithm>
@@ -20,9 +20,9 @@ namespace {
 constexpr int kRows = 256;
 constexpr int kSteps = 256;
 constexpr int kPanels = 16;
-constexpr double kWindow = 1e-3;  // seconds: long for the clock's resolution, short for a scheduler time slice
+constexpr double kWindow = 1e-3;  // seconds per rate; long for the clock, but shorter than a scheduler time slice
 
-// Both operands, packed, and the output of one thread.
+// The packed operands and the output of one thread.
 class Product {
  public:
   Product(const cpu::Isa& isa, DType dtype)

@@ -1,5 +1,5 @@
-// Measures the peak rate of flash2's packed matmul on this machine and names its instruction set. Besides public
-// headers, bench/ includes only this header and standard/gpu_product_rate.h from attention/.
+// Measures the peak rate of flash2's packed matmul on this machine and returns the name of its instruction set. Besides
+// public headers, bench/ includes only this header and standard/gpu_product_rate.h from attention/.
 #pragma once
 
 #include <optional>
@@ -9,9 +9,9 @@
 
 namespace strobe {
 
-// Returns the FLOP/s of C += A B from packed panels in cache, with the instruction set that choose_isa returns for the
-// type, on `threads` threads at once. It is the best rate within about `seconds` seconds. Empty if STROBE_CPU_ISA names
-// no available instruction set.
+// Returns the total FLOP/s of C = A B from packed panels in cache, on `threads` threads at once, with the instruction
+// set that choose_isa returns for the type. It is the sum of each thread's best rate within about `seconds` seconds.
+// Returns nothing if STROBE_CPU_ISA names no available instruction set.
 std::optional<double> matrix_product_rate(DType dtype, int threads, double seconds);
 
 // Returns the name of that instruction set, or "none" if STROBE_CPU_ISA names no available one.

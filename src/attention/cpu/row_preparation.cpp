@@ -1,5 +1,5 @@
-// Prepares rows for backward: LSE and delta from the forward pass, or recomputed if their rounding would affect
-// gradients.
+// Implements RowPreparation: takes LSE and O from the forward pass, and recomputes LSE and delta if their rounding
+// would affect gradients.
 #include "attention/cpu/row_preparation.h"
 
 #include <algorithm>
@@ -56,8 +56,8 @@ void RowPreparation::prepare(BackwardScratch& s, const Unit& unit, std::int64_t 
   std::fill_n(dq_panel(block, 0), std::int64_t{plan_.block_rows} * plan_.d_rows, 0.0f);
 }
 
-// Sets LSE and delta of a panel's rows. Rows without keys and rows past the end get LSE +inf, so their probabilities
-// are 0.
+// Sets LSE and delta of a panel's rows. LSE is +inf for rows without keys and for lanes past the last row, so that
+// their probabilities are 0.
 void RowPreparation::prepare_statistics(const Unit& unit, std::int64_t first, int count, double* lse,
                                         float* delta) const {
   const void *outputs[kMaxLanes], *gradients[kMaxLanes];
@@ -75,17 +75,17 @@ void RowPreparation::prepare_statistics(const Unit& unit, std::int64_t first, in
 }
 
 bool RowPreparation::wants_refined_lse(const Lanes& lanes, const double* lse, const double* typical) const {
-  if (plan_.whole_rows) return false;                                        // softmax is recomputed there
-  if (problem_.dtype == DType::fp32 && workspace_.sink_weight) return true;  // dsinks has one probability per row
+  if (plan_.whole_rows) return false;                                        // the tile's softmax is recomputed anyway
+  if (problem_.dtype == DType::fp32 && workspace_.sink_weight) return true;  // errors do not average out in dsinks
   return lse_rounding_shows(problem_.dtype, lanes, lse, typical);
 }
 
-// Recomputes the LSE of a row block's panels from their scores: one more matmul than backward needs otherwise.
+// Recomputes the LSE of a row block's panels from their scores, which takes an additional matmul.
 void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64_t block, int panels, std::int32_t lo,
                                 std::int32_t hi, RowStatistics& statistics) const {
   ScoreOptions options = score_options(problem_, unit);
-  options.dropout = false;   // applied after the sum
-  options.exact_max = true;  // else a dominating probability is 1 minus the error of its exponential, and dS is not 0
+  options.dropout = false;   // dropout does not affect LSE
+  options.exact_max = true;  // so that a dominant probability is exactly 1 and its dS exactly 0
   float max[kMaxPanels * kMaxLanes], sum[kMaxPanels * kMaxLanes];
   std::fill_n(max, plan_.block_rows, -kInfinity);
   std::fill_n(sum, plan_.block_rows, 0.0f);
@@ -95,7 +95,7 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
     const int padded = static_cast<int>(round_up(count, isa_.step));
     key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
     pack_(isa_.pack_m, {s.rows, padded, d(), problem_.dtype, 1, s.k});
-    ForwardStep step{};  // without V: dv_rows is 0
+    ForwardStep step{};  // dv_rows is 0, so V is not read
     step.k = step.v = s.k;
     step.o = s.dk;
     step.key_begin = static_cast<int>(first);
@@ -134,7 +134,8 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
   }
 }
 
-// Recomputes delta where one probability dominates: dP - delta cancels there, so delta must come from the same dP.
+// Recomputes delta of rows in which one probability dominates. There dP - delta cancels, so delta must be computed from
+// the same dP.
 void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const RowBlock& rows, std::int64_t block,
                                   const RowStatistics& statistics) const {
   const auto outweighs = [&](int r) { return statistics.typical[r] > -1; };
@@ -167,7 +168,7 @@ void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const Ro
   }
 }
 
-// Writes LSE in the form that backward_step reads, and the probabilities of the sinks.
+// Writes LSE as lse_high and lse_low (see BackwardStep), and the probabilities of the sinks.
 void RowPreparation::keep_lse(const Unit& unit, const RowBlock& rows, const RowStatistics& statistics, bool far,
                               std::int64_t at) const {
   const ScoreOptions options = score_options(problem_, unit);

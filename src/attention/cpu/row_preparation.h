@@ -1,5 +1,6 @@
-// Prepares query rows for backward before any key block runs: LSE, delta, packed Q and dO. Recomputes LSE if the
-// rounding of the forward's fp32 LSE would affect gradients.
+// Prepares query rows for backward before any key block runs: computes delta, converts LSE and packs Q and dO.
+// Recomputes LSE if the rounding of the forward's fp32 LSE would affect gradients. plan.h defines units, row blocks and
+// panels.
 #pragma once
 
 #include "attention/cpu/backward_tiles.h"
@@ -12,23 +13,24 @@ inline constexpr double kLog2e64 = 1.44269504088896340736;
 // Statistics of the rows of one block.
 struct RowStatistics {
   double lse[kMaxPanels * kMaxLanes];
-  double typical[kMaxPanels * kMaxLanes] = {};  // log2 of the dominant probabilities
-  float largest[kMaxPanels * kMaxLanes] = {};   // score in a tile's units; set only if LSE was recomputed
+  double typical[kMaxPanels * kMaxLanes] = {};  // log2 of the row's dominant probability, or of 1 / keys
+  float largest[kMaxPanels * kMaxLanes] = {};   // largest score in a tile's units; set only if LSE was recomputed
 };
 
-// True if the LSE of some row is not near (kNearExponent); the LSE of such a block was recomputed.
+// Returns true if the LSE of some row, as a base-2 exponent, is not near (kNearExponent). For such a row block
+// RowPreparation has recomputed LSE.
 bool has_far_lse(const RowStatistics& statistics, int rows);
 
 // Splits LSE * log2(e) into high + low, for probabilities 2^(score * factor - high - low). Adding an integer of up to 8
-// bits to high is exact, as WeightExponent needs (isa/weight_exponent.h). factor is a float with relative error
-// `excess`; low includes the resulting error of an exponent of about `typical`. Rows without keys have lse = +inf,
-// which becomes a huge number: the effect is the same and no NaN arises.
+// bits to high is exact, as WeightExponent needs (isa/weight_exponent.h). `excess` is the relative rounding error of
+// the float factor; low corrects for it, assuming a probability of 2^typical. Rows without keys have lse = +inf, which
+// becomes a huge number, so their probabilities are 0 without causing a NaN.
 void split_lse(double lse, double excess, double typical, float& high, float& low);
 
-// True if the rounding of LSE to fp32 affects gradients. A probability is exp(score - LSE), so it has the rounding
-// error of LSE. That matters if LSE is large, or if a row's probabilities are uneven, some near 1 and otherwise almost
-// exact (scores of variance 1 give log(keys) + 0.5). In fp32 it also matters with few keys. lse and typical are
-// [lanes], as in RowStatistics.
+// Returns true if the rounding of LSE to fp32 affects gradients. A probability is exp(logit - LSE), so its relative
+// error is the rounding error of LSE. That matters if LSE is large. It also matters if LSE differs much from log(keys)
+// (logits of variance 1 give log(keys) + 0.5), because some probabilities are then near 1 and otherwise almost exact.
+// In fp32 it also matters with few keys. lse and typical are [lanes], as in RowStatistics.
 bool lse_rounding_shows(DType dtype, const Lanes& lanes, const double* lse, const double* typical);
 
 class RowPreparation : BackwardTiles {

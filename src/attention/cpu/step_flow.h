@@ -1,5 +1,5 @@
-// Runs the forward steps of a row block: one after the other, or software-pipelined over three consecutive steps
-// (Isa::forward_flow) if the instruction set supports it. Used by forward.cpp; one instance per thread.
+// Runs the forward steps of a row block, either one after the other or software-pipelined over three consecutive steps
+// (Isa::forward_flow) if the instruction set supports it. Used by forward.cpp, with one instance per row block.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@ namespace strobe::cpu {
 
 class StepFlow {
  public:
-  // Copies of the scratch: software-pipelined steps in flight need one each.
+  // Number of copies of the scratch. With software pipelining adjacent steps need separate copies.
   static int copies(const Plan& plan) { return flows(plan) ? 2 : 1; }
 
-  // Scratch [copies][block_keys][n], shrink and largest [copies][n].
+  // Scratch arrays: scores and weights are [copies][block_keys][n], shrink and largest [copies][n].
   StepFlow(const Plan& plan, float* scores, char* weights, float* shrink, float* largest)
       : plan_(plan), flows_(flows(plan)), scores_(scores), weights_(weights), shrink_(shrink), largest_(largest) {}
 
-  // Per-panel fields of a ForwardStep.
+  // Fields of a ForwardStep that differ between panels.
   struct Panel {
     void (*step)(const ForwardStep&);  // used without software pipelining
     const void* q;
@@ -25,8 +25,9 @@ class StepFlow {
     float *o, *max, *sum;
   };
 
-  // Runs or enqueues a step of one panel. `block` has the fields that panels share, except scratch. Pointers must stay
-  // valid until drain(). (The struct is copied before its fields are written: writing first would stall the copy.)
+  // Runs or enqueues the step of one panel, unless no lane sees a key of the block. `block` contains the fields that
+  // panels share, except scratch. Pointers must stay valid until drain(). (The struct is copied before its fields are
+  // written, because a copy right after the writes would stall.)
   void push(const ForwardStep& block, const Panel& panel) {
     if (std::max(panel.lanes->lo_min, block.key_begin) >=
         std::min(panel.lanes->hi_max, block.key_begin + block.key_count)) {

@@ -1,5 +1,6 @@
-// Work stealing over units on the CPU. A thread begins a unit and computes its blocks, so the unit's packed operands
-// stay in that core's cache. A thread that finds no unit left steals blocks of units in flight.
+// Work stealing over units (see plan.h) on the CPU. A thread begins a unit and computes its blocks, so the unit's
+// packed operands stay in that core's cache. When no units are left, a thread steals blocks from the units of other
+// threads.
 #pragma once
 
 #include <atomic>
@@ -12,11 +13,11 @@
 
 namespace strobe::cpu {
 
-// The unit that one thread has begun; other threads steal its blocks.
+// The unit that one thread has begun and from which other threads may steal blocks.
 struct alignas(64) UnitInWork {
   std::int64_t unit;
-  std::atomic<std::int64_t> next;  // next block to take; below 0 while begin() runs
-  std::atomic<std::int64_t> left;  // blocks not completed
+  std::atomic<std::int64_t> next;  // next block to take; negative while begin() runs
+  std::atomic<std::int64_t> left;  // number of blocks not yet completed
 };
 
 struct UnitTasks {
@@ -26,10 +27,10 @@ struct UnitTasks {
   std::int64_t blocks;  // per unit
 };
 
-// Calls begin(thread, unit) for each unit; if it returns true, block(thread, owner, unit, index) for each of its
-// blocks, then end(thread, owner, unit) when all have completed. Blocks start in increasing order, so one may wait for
-// an earlier one. `owner` is the thread that began the unit and owns its memory. The callbacks must not throw: other
-// threads wait for them.
+// Calls begin(thread, unit) for each unit. If that returns true, it calls block(thread, owner, unit, index) for each
+// block of the unit, and end(thread, owner, unit) once all of them have completed. Blocks of a unit start in increasing
+// order, so a block may wait for an earlier one. `owner` is the thread that began the unit and owns its memory. The
+// callbacks must not throw, because other threads wait for them.
 template <class Begin, class Block, class End>
 void work_off_units(const UnitTasks& tasks, const Begin& begin, const Block& block, const End& end) {
   constexpr std::int64_t kBeginning = std::numeric_limits<std::int64_t>::min();
@@ -58,8 +59,8 @@ void work_off_units(const UnitTasks& tasks, const Begin& begin, const Block& blo
     }
     if (goes_on && tasks.blocks == 0) end(thread, thread, unit);
   };
-  // Steals blocks. Once all units are published no owner begins another one, so no thread holds a block of a replaced
-  // unit.
+  // Steals blocks of other threads. It first waits until all units are published, because no owner then replaces the
+  // unit in its slot.
   const auto help = [&](int thread) {
     while (begun.load(std::memory_order_acquire) < tasks.units) std::this_thread::yield();
     for (bool more = true; more;) {
@@ -74,7 +75,7 @@ void work_off_units(const UnitTasks& tasks, const Begin& begin, const Block& blo
       if (more) std::this_thread::yield();
     }
   };
-  // The tasks after the units steal blocks: they start when no unit is left to take.
+  // The tasks after those of the units steal blocks. They start once every unit has been taken.
   parallel_for(tasks.threads, tasks.units + tasks.threads,
                [&](int thread, std::int64_t task) { task < tasks.units ? own_unit(thread, task) : help(thread); });
 }

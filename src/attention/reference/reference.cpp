@@ -1,5 +1,5 @@
-// Reference attention in float64, one row and one key at a time; it stores nothing of size Sq x Sk. It reads a value
-// only for a pair (row, key) that the mask allows, so a NaN reaches exactly the rows that use it.
+// The kernel `reference`: attention in float64, one row and one key at a time, without storing anything of size Sq x
+// Sk. It uses the value of a key only for rows that the masks allow, so a NaN affects exactly the rows that use it.
 #include "attention/reference/reference.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void add_scaled(double* out, double factor, const double* row, std::int64_t n) {
   for (std::int64_t c = 0; c < n; ++c) out[c] += factor * row[c];
 }
 
-// Copies `count` rows of the caller's tensor to doubles, contiguous [count][cols].
+// Converts `count` rows of the caller's tensor to doubles, contiguous [count][cols].
 template <class Void>
 void widen(const BasicView<Void>& view, const Rows& rows, std::int64_t count, std::int64_t cols, double* out) {
   const std::int64_t step = view.stride[3];  // 1, or 0 if dO is expanded
@@ -59,7 +59,7 @@ void widen(const BasicView<Void>& view, const Rows& rows, std::int64_t count, st
   }
 }
 
-// Position of a pair (row, key of the extent), for the options that depend on it.
+// Position of a query row i and a key j of the extent, for the options that depend on it.
 struct Pair {
   std::int64_t b, hq, i, j;
   std::int64_t offset;
@@ -71,7 +71,7 @@ struct Logit {
   double slope;  // d value / d (q.k)
 };
 
-// Applies the score options in the order of the specification.
+// Applies the score options in the specified order: scale, softcap, ALiBi, bias.
 Logit logit_of(const Problem& problem, const Pair& pair, double q_dot_k) {
   double s = problem.scale * q_dot_k;
   double slope = problem.scale;
@@ -100,7 +100,7 @@ double kept(const Problem& problem, const Pair& pair) {
   return 1 / (1 - static_cast<double>(problem.dropout.p));
 }
 
-// True if the boolean mask, or its absence, allows the pair.
+// Returns true if there is no boolean mask, or if it allows the pair.
 bool allows(const Problem& problem, const Pair& pair) {
   if (!problem.has_mask) return true;
   const auto& stride = problem.mask.stride;
@@ -109,7 +109,7 @@ bool allows(const Problem& problem, const Pair& pair) {
   return static_cast<const unsigned char*>(problem.mask.data)[at] != 0;
 }
 
-// One KV head of one sequence with the query heads that share it.
+// One KV head of one sequence with the query heads of its group.
 struct Unit {
   std::int64_t b, hkv;
   Extent extent;
@@ -117,17 +117,18 @@ struct Unit {
   const double* v;  // [k_length][dv]
 };
 
-// Largest logit of a row, and the logarithm of the sum of exp(logit - max). They are stored separately: with a bias
-// such as -FLT_MAX on a whole row, their sum (LSE) loses the second, and exp(logit - LSE) would not sum to 1.
+// Largest logit of a row, and the logarithm of the sum of exp(logit - max). LSE is their sum, but they are stored
+// separately. With a bias such as -FLT_MAX on a whole row, rounding LSE would lose log_sum, and exp(logit - LSE) would
+// not sum to 1.
 struct Normaliser {
-  double max = -kInfinity;  // -inf: the row has no key that it may use
+  double max = -kInfinity;  // -inf if the row may use no key
   double log_sum = 0;
   bool empty() const { return max == -kInfinity; }
   double lse() const { return max + log_sum; }
   double weight(double logit) const { return std::exp(logit - max - log_sum); }
 };
 
-// Computes the scores of one row and returns their normaliser.
+// Computes the logits of one row (and, if `slopes` is not null, their derivatives) and returns their normaliser.
 Normaliser score_row(const Problem& problem, const Unit& unit, Pair pair, Interval keys, const double* q,
                      double* scores, double* slopes) {
   double max = -kInfinity;
@@ -150,7 +151,7 @@ Normaliser score_row(const Problem& problem, const Unit& unit, Pair pair, Interv
   return {max, std::log(sum)};
 }
 
-// Offsets into the workspace, in doubles. It holds K and V of one unit as doubles (backward: Q and dO too).
+// Offsets into the workspace, in doubles. The workspace holds K and V of one unit, in backward also Q and dO.
 struct Layout {
   std::int64_t k, v, q, d_o, max, log_sum, delta, sink, dbias, dsinks, threads;
   std::int64_t per_thread, total;
@@ -184,8 +185,8 @@ Layout layout_of(const Problem& problem) {
   return layout;
 }
 
-// Returns the number of threads for a unit with `pairs` (row, key) pairs. A small unit gets one thread, since it ends
-// before a second thread starts.
+// Returns the number of threads for a unit with `pairs` pairs of a row and a key. A small unit gets one thread, since
+// it would be finished before a second thread starts.
 int team(const Problem& problem, std::int64_t pairs) {
   return pairs * (problem.d + problem.dv) < (1 << 15) ? 1 : std::max(1, problem.threads);
 }
@@ -201,7 +202,8 @@ Unit widen_unit(const Problem& problem, const Layout& layout, double* workspace,
   return {b, hkv, extent, k, v};
 }
 
-// Number of rows written per sequence: a padded batch has max_q, with zeros past the length.
+// Returns the number of rows written per sequence. In a padded batch it is max_q, since rows past the length are
+// zeroed.
 std::int64_t rows_written(const Problem& problem, const Extent& extent) {
   return problem.packed ? extent.q_length : problem.max_q;
 }
@@ -238,17 +240,17 @@ void forward_rows(const Problem& problem, double* workspace, Write&& write) {
   }
 }
 
-// Per-row state of a unit in backward, [group][q_length] each.
+// Arrays of a unit's rows in backward; each is [group][q_length].
 struct RowFacts {
   double* q;    // [..][d]
   double* d_o;  // [..][dv]
   double* max;
   double* log_sum;
-  double* delta;  // sum over the keys of probability * its gradient, minus the gradient of LSE
-  double* sink;   // this row's share of dsinks
+  double* delta;  // sum over keys of P * dP, minus the gradient of LSE
+  double* sink;   // the row's contribution to dsinks
 };
 
-// Adds dQ of row r of the unit to dq [d]; sets the row's normaliser, delta and sink.
+// Adds dQ of row r of the unit to dq [d], and sets the row's max, log_sum, delta and sink.
 void backward_row(const Problem& problem, const Unit& unit, const RowFacts& facts, std::int64_t r, Pair pair,
                   double* scratch, double* dq) {
   double* scores = scratch;
@@ -277,7 +279,7 @@ void backward_row(const Problem& problem, const Unit& unit, const RowFacts& fact
   if (problem.sinks) facts.sink[r] = -row.weight(problem.sinks[pair.hq]) * delta;
 }
 
-// Adds dK [d], dV [dv] and the dbias column of key j, over all rows of the unit that use it.
+// Adds the contributions of all rows of the unit that use key j to dk [d], dv [dv] and the column of dbias.
 void backward_key(const Problem& problem, const Unit& unit, const RowFacts& facts, std::int64_t j, double* dk,
                   double* dv, double* dbias) {
   const std::int64_t rows = unit.extent.q_length;
@@ -306,9 +308,9 @@ void backward_key(const Problem& problem, const Unit& unit, const RowFacts& fact
   }
 }
 
-// Calls write_q(b, hq, row of the view, dq [d]) and write_k(b, hkv, key of the view, dk [d], dv [dv]) for every row and
-// key. Units run one after the other. Within a unit, a row's task owns dQ and a key's task owns dK, dV and a column of
-// dbias, so every sum has a fixed order for any number of threads.
+// Calls write_q(b, hq, row of the view, dq [d]) for every row, and write_k(b, hkv, key of the view, dk [d], dv [dv])
+// for every key. Units run one after the other. Within a unit, one task computes the dQ of a row, and one task the dK,
+// the dV and the column of dbias of a key. Every sum therefore has the same order for any number of threads.
 template <class WriteQ, class WriteK>
 void backward_rows(const Problem& problem, double* workspace, double* dbias, double* dsinks, WriteQ&& write_q,
                    WriteK&& write_k) {
@@ -357,7 +359,7 @@ void backward_rows(const Problem& problem, double* workspace, double* dbias, dou
   }
 }
 
-// Returns the index of a row in a contiguous tensor [B or 1 (packed), heads, sequence, ..].
+// Returns the index of a row in a contiguous tensor [B, heads, sequence, ...]; a packed batch has B = 1.
 std::int64_t row_index(const Problem& problem, const ConstView& view, std::int64_t b, std::int64_t h,
                        std::int64_t row) {
   return ((problem.packed ? 0 : b) * view.shape[1] + h) * view.shape[2] + row;

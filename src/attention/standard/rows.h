@@ -1,5 +1,5 @@
-// Loops over contiguous rows of floats that the compiler vectorises: rounding to a 16-bit type, softmax, and
-// conversions. Called only by the files of cpu/.
+// Operations on contiguous rows of floats, written as loops that the compiler vectorises: conversions, rounding to a
+// 16-bit type, and softmax. Used only by the files of cpu/.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace strobe::standard {
 inline constexpr int kLanes = 16;  // independent partial results of a reduction
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// bf16_to_float(float_to_bf16(x)) and the same for fp16, without branches.
+// Returns bf16_to_float(float_to_bf16(x)), computed without branches. round_fp16 does the same for fp16.
 inline float round_bf16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) & 0xffff0000u;
@@ -41,7 +41,7 @@ inline void round_row(DType dtype, float* row, std::int64_t n) {
   }
 }
 
-// fp16_to_float() and float_to_fp16() without branches.
+// Like fp16_to_float() and float_to_fp16(), but without branches.
 inline float widen_fp16(std::uint16_t half) {
   const std::uint32_t rest = half & 0x7fffu;
   const float subnormal = static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-24f;
@@ -68,7 +68,7 @@ inline std::uint16_t narrow_bf16(float x) {
   return static_cast<std::uint16_t>(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x00400000u : rounded) >> 16);
 }
 
-// Converts n elements with a stride of `step` (1, or 0: expanded) to floats.
+// Converts n elements to floats. `step` is their stride: 1, or 0 if the dimension is expanded.
 inline void widen_row(DType dtype, const void* from, std::int64_t step, std::int64_t n, float* to) {
   if (step != 1) {
     for (std::int64_t c = 0; c < n; ++c) to[c] = load_element(from, dtype, c * step);
@@ -99,9 +99,9 @@ inline void add_bias(DType dtype, const void* bias, std::int64_t n, float* row) 
   }
 }
 
-// exp(x) for x <= 0, to about one ulp; 0 below the smallest normal float. The C library's exp does not vectorise here.
+// Returns exp(x) for x <= 0 to about one ulp, and 0 for x < -87. Unlike the C library's exp, it vectorises here.
 inline float exp_negative(float x) {
-  constexpr float kRound = 0x1.8p23f;  // adding it rounds to an integer, which is then in the low bits
+  constexpr float kRound = 0x1.8p23f;  // adding this rounds to an integer, which is then in the low bits
   const float shifted = x * 0x1.715476p0f + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;  // ln 2 in two parts
@@ -116,8 +116,8 @@ inline float exp_negative(float x) {
   return x < -87.0f ? 0.0f : value;
 }
 
-// Maps float bits to integers of the same order, and back; a NaN is above infinity. Compilers vectorise the maximum of
-// integers without -ffast-math.
+// Maps the bits of floats to integers of the same order, and back. A positive NaN is above infinity. Compilers
+// vectorise the maximum of integers even without -ffast-math.
 inline std::int32_t order_of(std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); }
 
 inline float max_of(const float* row, std::int64_t n) {
@@ -151,11 +151,11 @@ inline float dot_of(const float* a, const float* b, std::int64_t n) {
 }
 
 struct Softmax {
-  float lse;   // -inf: every key is masked, all probabilities are 0
+  float lse;   // -inf if every key is masked, so that all probabilities are 0
   float sink;  // the sink's own probability
 };
 
-// Converts scores to probabilities, in place. sink: an additional logit, or null.
+// Converts logits to probabilities in place. `sink` is an additional logit, or null.
 inline Softmax softmax_row(float* row, std::int64_t n, const float* sink) {
   const float highest = max_of(row, n);
   const float max = sink && *sink > highest ? *sink : highest;

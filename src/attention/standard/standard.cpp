@@ -1,7 +1,7 @@
-// The kernels `standard` and `frugal` on the CPU: plain attention over materialised scores, GEMMs through OpenBLAS.
-// Every intermediate tensor is rounded to the problem's type. `standard` is the baseline: like a tensor library it
-// stores the scores and probabilities of all heads. `frugal` stores those of one head, and runs if no tiled kernel
-// takes the problem. cpu/ has the passes.
+// The kernels `standard` and `frugal` on the CPU: attention over materialised scores, with GEMMs through OpenBLAS.
+// Every intermediate tensor is rounded to the problem's type. `standard` is the baseline for comparisons: like a tensor
+// library, it stores the scores and probabilities of all heads. `frugal` stores those of one head; choose() selects it
+// if flash2 does not support the problem. The passes are in cpu/.
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@ namespace {
 using namespace standard::cpu;
 using standard::Variant;
 
-// Clears dbias and dsinks, which are sums over heads.
+// Sets dbias and dsinks, which are sums over heads, to zero.
 void clear_sums(const Problem& problem) {
   if (problem.dsinks) std::fill_n(problem.dsinks, problem.heads_q, 0.0f);
   if (!problem.dbias) return;
@@ -45,16 +45,16 @@ void run_passes(const Problem& problem, const Layout& layout, void* workspace) {
 
 std::string refusal(const Problem& problem, Variant variant) {
   if (problem.batch_invariant && problem.pass == Pass::forward) {
-    return "batch_invariant: OpenBLAS chooses the order of sums by the sizes of a call";
+    return "batch_invariant: the order of sums in OpenBLAS depends on the sizes of a call";
   }
   if (problem.max_q > INT_MAX || problem.max_k > INT_MAX) {
-    return fmt::format("{} rows and {} keys: BLAS counts in 32 bits, up to {}", problem.max_q, problem.max_k, INT_MAX);
+    return fmt::format("{} rows and {} keys: OpenBLAS supports sizes up to {}", problem.max_q, problem.max_k, INT_MAX);
   }
   const std::int64_t heads = variant == Variant::frugal ? 1 : problem.batch * problem.heads_q;
   const double scores =
       static_cast<double>(heads) * static_cast<double>(problem.max_q) * static_cast<double>(problem.max_k);
   if (scores <= 0x1p58) return {};
-  return fmt::format("scores of {} heads, {} rows x {} keys do not fit any memory", heads, problem.max_q,
+  return fmt::format("scores of {} heads, {} rows x {} keys do not fit in any memory", heads, problem.max_q,
                      problem.max_k);
 }
 

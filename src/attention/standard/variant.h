@@ -1,4 +1,4 @@
-// The two kernels of this folder. They share all arithmetic. They differ in the number of heads per pass and in which
+// The two kernels of this folder. They do the same arithmetic, but differ in the number of heads per pass and in which
 // score matrices share memory.
 #pragma once
 

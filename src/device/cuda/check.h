@@ -1,5 +1,6 @@
-// Converts a failed CUDA call into strobe::Error, with the call's text and CUDA's message. Host code of device/cuda/
-// and of the CUDA kernels' launchers. No {fmt} here: nvcc does not compile Debian's version.
+// Converts the status of a failed CUDA call to a strobe::Error with the text of the call and CUDA's message. Used by
+// host code of device/cuda/ and by the launchers of CUDA kernels. It does not use {fmt}, because nvcc does not compile
+// Debian's version.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +15,7 @@ inline std::string error_text(cudaError_t status) {
   return std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")";
 }
 
-// Errors of earlier asynchronous work. No call returns these because of its own arguments.
+// Returns true for errors of earlier asynchronous work. No call returns these because of its own arguments.
 inline bool is_asynchronous(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -37,13 +38,14 @@ inline bool is_asynchronous(cudaError_t status) {
 
 inline void check(cudaError_t status, const char* what) {
   if (status == cudaSuccess) return;
-  cudaGetLastError();  // clear an error that does not poison the context, so that the next launch does not report it
+  // Clears an error that has not corrupted the context, so that later checks do not report it.
+  cudaGetLastError();
   if (is_asynchronous(status)) fail_earlier(status);
   const auto code = status == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::runtime;
   throw Error(code, std::string("cuda: ") + what + " failed: " + error_text(status));
 }
 
-// Call after a launch: `what` names the kernel and the shape.
+// Throws if the preceding launch failed. `what` is the kernel's name for the message.
 inline void check_launch(const char* what) { check(cudaGetLastError(), what); }
 
 }  // namespace strobe::cuda

@@ -1,4 +1,4 @@
-// The GPUs of this machine, as the CUDA runtime reports them.
+// Implements gpu_inventory(): the GPUs of this machine as the CUDA runtime reports them.
 #include <string>
 
 #include "device/cuda/check.h"
@@ -26,7 +26,8 @@ GpuInfo gpu_info(int device) {
   return info;
 }
 
-// Creates the current device's context: the runtime reports free memory only for the current device.
+// Returns the free memory of the current device; the runtime cannot report that of others. Creates the device's
+// context.
 std::size_t free_bytes_of_current() {
   std::size_t free = 0;
   std::size_t total = 0;
@@ -45,7 +46,7 @@ GpuInventory gpu_inventory() {
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess || count == 0) {
     cudaGetLastError();
-    const char* why = status != cudaSuccess ? cudaGetErrorString(status) : "the driver lists none";
+    const char* why = status != cudaSuccess ? cudaGetErrorString(status) : "the driver reports none";
     if (inventory.driver_version == 0) why = "no NVIDIA driver is installed";
     inventory.reason = std::string("no usable GPU: ") + why;
     return inventory;

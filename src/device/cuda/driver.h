@@ -1,4 +1,4 @@
-// Looks up driver functions by name, so that the program does not link libcuda.
+// Looks up driver functions by name, so that the program does not have to link libcuda.
 #pragma once
 
 #include <cuda.h>
@@ -7,7 +7,7 @@
 
 namespace strobe::cuda {
 
-// Returns the function's CUDA 12.0 version. Throws if the driver is older.
+// Returns the CUDA 12.0 version of a driver function. Throws if the driver is older.
 template <class Function>
 Function driver_function(const char* name) {
   void* found = nullptr;
@@ -19,8 +19,8 @@ Function driver_function(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// Makes the device's primary context current unless the caller has set a context. A new thread has no context before
-// its first runtime call that needs one, and neither the driver nor cuBLAS works without.
+// Makes the current device's primary context current unless this thread has a context. A new thread gets one only with
+// its first runtime call that needs it, but the driver and cuBLAS require one.
 inline void enter_context() {
   static const auto ask = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
   CUcontext current = nullptr;

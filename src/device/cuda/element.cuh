@@ -1,4 +1,4 @@
-// Element types of tensors in kernels: float, __half and __nv_bfloat16. Kernels compute in fp32.
+// Element types of tensors in kernels (float, __half and __nv_bfloat16) and their conversions; kernels compute in fp32.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,4 +1,4 @@
-// GpuAllocator on cudaMalloc.
+// Implements GpuAllocator with cudaMalloc.
 #include "device/gpu_allocator.h"
 
 #include <string>

@@ -1,4 +1,4 @@
-// GpuBuffer on the CUDA runtime.
+// Implements GpuBuffer and PinnedBuffer with the CUDA runtime.
 #include <algorithm>
 #include <string>
 
@@ -40,7 +40,7 @@ void fill_on(void* data, std::size_t bytes, std::uint32_t word, cudaStream_t str
 
 GpuBuffer::GpuBuffer(std::size_t bytes, const char* tag) : data_(gpu_allocator().allocate(bytes, tag)), bytes_(bytes) {}
 
-// The first call of gpu_allocator() allocates, and a destructor must not throw.
+// Does not call gpu_allocator() for an empty buffer: its first call allocates, and a destructor must not throw.
 GpuBuffer::~GpuBuffer() {
   if (data_) gpu_allocator().free(data_, bytes_);
 }

@@ -1,4 +1,4 @@
-// Facts of the current GPU, queried once per GPU.
+// Implements gpu_facts.h with the CUDA runtime. The properties of each GPU are queried once.
 #include "device/gpu_facts.h"
 
 #include <cstdlib>
@@ -24,7 +24,7 @@ GpuFacts ask(int device) {
 
 const GpuFacts& cached(int device) {
   static std::mutex mutex;
-  static auto* const known = new std::map<int, GpuFacts>;  // never destroyed: threads may still call at exit
+  static auto* const known = new std::map<int, GpuFacts>;  // never destroyed, because threads may call this at exit
   const std::lock_guard lock(mutex);
   auto found = known->find(device);
   if (found == known->end()) found = known->emplace(device, ask(device)).first;

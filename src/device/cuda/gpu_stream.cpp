@@ -1,4 +1,4 @@
-// GpuStream, GpuEvent and GpuGraph on the CUDA runtime.
+// Implements GpuStream, GpuEvent and GpuGraph with the CUDA runtime.
 #include "device/gpu_stream.h"
 
 #include "device/cuda/check.h"

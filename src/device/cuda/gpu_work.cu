@@ -1,4 +1,4 @@
-// Clears strided tensors and reports pending errors.
+// Implements gpu_work.h: reports pending errors and sets strided tensors to zero.
 #include "device/gpu_work.h"
 
 #include <algorithm>

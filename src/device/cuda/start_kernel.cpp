@@ -1,5 +1,5 @@
-// Launches kernels through the driver. A per-thread cache of kernel handles leaves one runtime query per launch: the
-// current device.
+// Implements start_kernel(), which launches kernels through the driver. With its per-thread cache of kernel handles,
+// the only runtime call per launch is the query of the current device.
 #include "device/cuda/start_kernel.h"
 
 #include <cuda.h>
@@ -12,17 +12,17 @@ namespace strobe::cuda {
 
 namespace {
 
-constexpr std::size_t kAlwaysAllowed = 48 * 1024;  // bytes of dynamic shared memory
+constexpr std::size_t kAlwaysAllowed = 48 * 1024;  // bytes of dynamic shared memory that need no opt-in
 
 struct KernelEntry {
   const void* kernel;
   int device;
-  bool large_shared;    // may use all of the GPU's opt-in shared memory
+  bool large_shared;    // the kernel's limit was raised to the GPU's maximum of shared memory
   cudaKernel_t handle;  // valid in any context
 };
 
-// Returns the cache entry of a kernel: 4-way set-associative. The set is a hash of the address, since kernels are at
-// regular distances. A miss in a full set evicts its first entry.
+// Returns the entry of a kernel in the cache, or one that may be overwritten. The cache is 4-way set-associative, and a
+// miss in a full set evicts its first entry. The address is hashed, since kernels are at regular distances.
 KernelEntry& cache_slot(const void* kernel) {
   static thread_local KernelEntry table[32][4] = {};
   const auto mixed = reinterpret_cast<std::uintptr_t>(kernel) / 4 * 0x9E3779B97F4A7C15u;
@@ -33,8 +33,8 @@ KernelEntry& cache_slot(const void* kernel) {
   return slots[0];
 }
 
-// Raises the kernel's limit to the GPU's maximum, independent of the request: the limit belongs to the kernel, and
-// another thread may launch it with less.
+// Raises the kernel's limit of shared memory to the GPU's maximum instead of the requested size. The limit belongs to
+// the kernel, so setting a smaller one could make a concurrent launch by another thread fail.
 cudaError_t raise_shared_limit(const void* kernel, int device) {
   int most = 0;
   const cudaError_t status = cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
@@ -42,8 +42,8 @@ cudaError_t raise_shared_limit(const void* kernel, int device) {
   return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
 }
 
-// Fills a cache entry. The driver launches on the stream's context or, for a null stream, on the thread's.
-// cudaFuncGetAttributes creates the latter in a new thread.
+// Fills a cache entry. For a null stream, the driver launches in the context of the thread. In a new thread,
+// cudaFuncGetAttributes creates that context.
 cudaError_t fill_entry(KernelEntry& entry, const void* kernel, int device, bool large_shared) {
   cudaFuncAttributes attributes{};
   cudaError_t status = cudaFuncGetAttributes(&attributes, kernel);

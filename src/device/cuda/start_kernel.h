@@ -1,4 +1,5 @@
-// Launches a kernel through the driver. The runtime's launch looks up the kernel and checks the context every time.
+// Launches kernels through the driver. The runtime's launch takes the host more time, because it looks up the kernel
+// and checks the context every time. Used by the launchers of CUDA kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -9,7 +10,7 @@ namespace strobe::cuda {
 
 struct Grid {
   dim3 blocks, threads;
-  std::size_t shared_bytes = 0;  // dynamic; at most the GPU's limit
+  std::size_t shared_bytes = 0;  // dynamic shared memory; at most the GPU's limit
   // Cooperative launch: all blocks are co-resident and may wait for each other. If that is impossible, start_kernel
   // returns cudaErrorCooperativeLaunchTooLarge or cudaErrorNotSupported and launches nothing.
   bool cooperative = false;
@@ -17,17 +18,19 @@ struct Grid {
 
 // How a kernel is ordered after earlier work of the stream. in_launch: normal stream order. in_kernel: programmatic
 // dependent launch (PDL), in which every thread calls await_kernel_before() first. PDL costs the host less and starts
-// the kernel while the previous one drains, but it waits only for that kernel. Attention's first kernel uses in_launch,
-// because any work of the caller may precede it. ops kernels only follow kernels of the same model, each of which ends
-// after all earlier ones. A captured graph stores it as an edge.
+// the kernel while the previous one drains, but it waits only for that kernel. The first kernel of an attention call
+// uses in_launch, because any work of the caller may precede it. Kernels of ops may use in_kernel, because they follow
+// only kernels of the same model, each of which ends after all earlier ones. A captured graph stores the order as an
+// edge.
 enum class Waits { in_launch, in_kernel };
 
-// arguments: the addresses of the kernel's arguments. May return an error of earlier work.
+// Launches a kernel. `arguments` are the addresses of the kernel's arguments. May return an error of earlier work.
 cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, void** arguments, Waits waits);
 
 #if defined(__CUDACC__)
-// griddepcontrol.wait: returns when the previous kernel has ended and its writes are visible. Every thread of the grid
-// must call this first. The kernel then never ends before the previous one, so waiting for it waits for both.
+// Executes griddepcontrol.wait, which returns when the previous kernel has ended and its writes are visible. Every
+// thread of the grid must call this first. The kernel then cannot end before the previous one, so waiting for it waits
+// for both.
 __device__ __forceinline__ void await_kernel_before() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,5 +1,6 @@
-// KernelTrace on CUPTI's activity records. A kernel's record has the correlation id of the CUDA call that launched it.
-// That call's external-correlation record, which exists because calls are traced too, has the launcher.
+// Implements KernelTrace with CUPTI's activity records. The record of a kernel contains the correlation id of the CUDA
+// call that launched it. An external-correlation record maps that id to the launcher. CUPTI writes these only if CUDA
+// calls are traced too.
 #include "device/kernel_trace.h"
 
 #include <cuda_runtime_api.h>
@@ -29,20 +30,21 @@ constexpr CUpti_ActivityKind kKinds[] = {
     CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,    CUPTI_ACTIVITY_KIND_MEMCPY,  CUPTI_ACTIVITY_KIND_MEMSET};
 constexpr std::size_t kBufferBytes = std::size_t{8} << 20, kBufferAlignment = 8;
 
-// A CUPTI record: times in CUPTI's nanoseconds, mangled names.
+// A CUPTI record, with times in CUPTI's nanoseconds and a mangled name.
 struct Raw {
   GpuRecord::Kind kind;
-  const char* name;  // owned by CUPTI, never freed
+  const char* name;  // owned by CUPTI or a literal; never freed
   std::uint32_t correlation, second_correlation;
   std::uint32_t stream;
   std::uint64_t begin, end;
   std::size_t bytes;
 };
 
-// Records from CUPTI's threads. One instance per process: CUPTI's callbacks take no user pointer.
+// Records received from CUPTI's threads. There is one instance per process, because CUPTI's callbacks have no user
+// pointer.
 struct Collected {
   std::mutex mutex;
-  bool is_taken = false;  // a trace uses it
+  bool is_taken = false;  // true while a trace uses it
   std::vector<Raw> records;
   std::unordered_map<std::uint32_t, std::uint64_t> launchers;  // by correlation id
   std::size_t dropped = 0;
@@ -57,7 +59,7 @@ struct Collected {
 };
 
 Collected& collected() {
-  static auto* const the = new Collected;  // never destroyed: CUPTI may still deliver records at exit
+  static auto* const the = new Collected;  // never destroyed, because CUPTI may still deliver records at exit
   return *the;
 }
 
@@ -71,7 +73,7 @@ const char* copy_name(std::uint8_t kind) {
   }
 }
 
-// The structures of CUDA 12. Later versions only append members.
+// Adds a record. Uses the structures of CUDA 12; later versions only append members.
 void take(Collected& into, const CUpti_Activity* record) {
   switch (record->kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
@@ -98,14 +100,14 @@ void take(Collected& into, const CUpti_Activity* record) {
       if (one.externalKind == kLauncher) into.launchers[one.correlationId] = one.externalId;
       return;
     }
-    default: return;  // records of the calls
+    default: return;  // records of CUDA calls, which are not needed
   }
 }
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
-  *bytes = *buffer ? kBufferBytes : 0;  // no buffer: CUPTI drops records and counts them
-  *most_records = 0;                    // as many as fit
+  *bytes = *buffer ? kBufferBytes : 0;  // without a buffer, CUPTI drops records and counts them
+  *most_records = 0;                    // no limit other than the size
 }
 
 void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t,
@@ -130,7 +132,8 @@ std::string demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-// One moment on both clocks. CUPTI counts nanoseconds from 1970; a double of seconds would lose a kernel's duration.
+// The same moment on CUPTI's clock (`there`, in nanoseconds from 1970) and on that of now_seconds() (`here`). Times are
+// converted as differences from it, because seconds from 1970 in a double do not resolve a kernel's duration.
 struct Moment {
   std::uint64_t there = 0;
   double here = 0;
@@ -140,7 +143,7 @@ struct Moment {
   }
 };
 
-// Takes the fastest of several readings.
+// Reads both clocks several times and returns the reading that took least time.
 Moment same_moment() {
   Moment moment;
   double fastest = 1e300;
@@ -200,7 +203,7 @@ KernelTrace::KernelTrace() {
   {
     const std::lock_guard lock(collected().mutex);
     if (collected().is_taken)
-      fail(ErrorCode::unsupported, "kernel trace: another trace is active; valid: one at a time");
+      fail(ErrorCode::unsupported, "kernel trace: another trace is active; only one is possible at a time");
     collected().is_taken = true;
     collected().clear();
   }
@@ -219,7 +222,7 @@ KernelTrace::KernelTrace() {
 
 KernelTrace::~KernelTrace() {
   if (!is_active_) return;
-  cudaDeviceSynchronize();  // leaves no record of this trace for the next
+  cudaDeviceSynchronize();  // so that the next trace gets no record of this one
   library().flush_all(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   end();
 }
@@ -237,7 +240,7 @@ void KernelTrace::enter(std::uint64_t launcher) const {
 
 void KernelTrace::leave() const noexcept {
   std::uint64_t launcher = 0;
-  library().pop_id(kLauncher, &launcher);  // fails, harmlessly, if nothing was entered
+  library().pop_id(kLauncher, &launcher);  // fails without effect if there was no enter()
 }
 
 std::vector<GpuRecord> KernelTrace::finish() {

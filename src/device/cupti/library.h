@@ -1,5 +1,6 @@
-// CUPTI's functions. The first trace opens libcupti, so that a machine without it runs everything except traces.
-// Searches STROBE_CUPTI, the system's search path, and the folder where CMake found it.
+// The CUPTI functions that Strobe calls. libcupti is loaded by the first trace, so a machine without it runs everything
+// except traces. It is loaded from the path in STROBE_CUPTI if that is set, otherwise from the system's search path or
+// the folder where CMake found it.
 #pragma once
 
 #include <cuda.h>
@@ -15,9 +16,10 @@ namespace strobe::cupti {
 
 inline LibraryFiles cupti_files() {
   const std::string file = fmt::format("libcupti.so.{}", CUDA_VERSION / 1000);
-  return {.files = {file, STROBE_CUPTI_LIBRARY},
-          .advice = fmt::format("no CUPTI; install the CUDA toolkit's, or set STROBE_CUPTI to its {}", file),
-          .variable = "STROBE_CUPTI"};
+  return {
+      .files = {file, STROBE_CUPTI_LIBRARY},
+      .advice = fmt::format("cannot load CUPTI; install the CUDA toolkit or set STROBE_CUPTI to the path of {}", file),
+      .variable = "STROBE_CUPTI"};
 }
 
 struct Library : SharedLibrary {

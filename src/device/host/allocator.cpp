@@ -1,4 +1,4 @@
-// CountingAllocator on aligned_alloc.
+// Implements CountingAllocator with aligned_alloc.
 #include "device/host/allocator.h"
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace strobe {
 
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{1} << 56;  // beyond any address space; prevents overflow when rounding up
+constexpr std::size_t kMaxBytes = std::size_t{1} << 56;  // more than any address space; rounding up cannot overflow
 
 }  // namespace
 
@@ -33,7 +33,7 @@ void CountingAllocator::free(void* pointer, std::size_t bytes) noexcept {
 }
 
 CountingAllocator& host_allocator() {
-  // Never destroyed: buffers of static duration may be freed after all other objects of this file.
+  // Never destroyed, because buffers of static storage duration may be freed after all other objects of this file.
   static auto* const allocator = new CountingAllocator;
   return *allocator;
 }

@@ -1,5 +1,5 @@
-// Counting allocator for host memory. Every workspace of the library and every tensor of the bench comes from here, so
-// that "memory beyond inputs and outputs" is measured. attention.cpp and bench allocate; tests read the counters.
+// Counting allocator for host memory. Every workspace that the library allocates and every tensor of a benchmark comes
+// from here, so that the memory beyond inputs and outputs can be measured.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@ class CountingAllocator : public AllocationCounter {
  public:
   static constexpr std::size_t kAlignment = 64;
 
-  // Aligned to kAlignment, contents undefined; null for 0 bytes. Throws Error(out_of_memory) with the requested bytes.
-  // tag: purpose, for an observer; must be a string literal.
+  // Returns memory that is aligned to kAlignment and not initialised, or null for 0 bytes. Throws Error(out_of_memory)
+  // with the requested bytes. `tag` is the purpose of the memory, for an observer; it must be a string literal.
   void* allocate(std::size_t bytes, const char* tag = "");
   void free(void* pointer, std::size_t bytes) noexcept;
 };
 
-// The allocator that the library uses.
+// Returns the allocator that the library uses.
 CountingAllocator& host_allocator();
 
-// Owned bytes, freed at the end of the scope.
+// Owns memory from a CountingAllocator.
 class Buffer {
  public:
   Buffer() = default;

@@ -1,4 +1,4 @@
-// Linux on x86-64 requires a permission before a process uses AMX tile registers. instruction_sets.cpp calls this once.
+// Linux on x86-64 requires a process to request permission before it uses AMX tile registers.
 #include "device/host/amx_permission.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -13,7 +13,7 @@ bool request_amx_permission() {
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return false;
   if ((edx & kAmxBf16) == 0 || (edx & kAmxTile) == 0) return false;
-  constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM; Linux 5.16, which may be newer than the build's headers
+  constexpr long kRequest = 0x1023;  // ARCH_REQ_XCOMP_PERM of Linux 5.16, which the build's headers may not define
   constexpr long kTileData = 18;     // XFEATURE_XTILE_DATA
   return syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
 }

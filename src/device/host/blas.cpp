@@ -1,5 +1,5 @@
-// GEMM in row blocks, one sgemm per block. The blocks depend only on the shape. With OpenBLAS's threads the split, and
-// hence the rounding, would depend on the number of threads.
+// Implements blas.h: GEMM in row blocks, with one sgemm per block. The blocks depend only on the shape. If OpenBLAS
+// distributed the work among its own threads, the rounding would depend on their number.
 #include "device/host/blas.h"
 
 #include <algorithm>
@@ -19,7 +19,8 @@ std::mutex& session_mutex() {
   return one;
 }
 
-// Concurrent callers that OpenBLAS was compiled for. It has twice as many buffers; further callers get a null buffer.
+// Returns the number of concurrent callers for which OpenBLAS was compiled. It has twice as many buffers, beyond which
+// callers would get a null buffer.
 int max_callers(const BlasLibrary& library) {
   constexpr std::string_view key = "MAX_THREADS=";
   const std::string_view config = library.get_config();
@@ -30,7 +31,8 @@ int max_callers(const BlasLibrary& library) {
   return std::max(1, most);
 }
 
-// Returns how many of `callers` threads have a buffer. Freed buffers stay mapped, so a process maps each only once.
+// Maps buffers for up to `callers` threads and returns how many threads have one. Released buffers stay mapped, so a
+// process maps each one only once.
 int map_buffers(const BlasLibrary& library, int callers) {
   static int mapped = 0;  // guarded by session_mutex()
   const int wanted = std::clamp(callers, 1, max_callers(library));

@@ -1,5 +1,5 @@
-// GEMM through OpenBLAS, split over Strobe's threads so that results do not depend on their number. Every OpenBLAS call
-// happens inside a BlasSession.
+// GEMM through OpenBLAS, distributed among Strobe's threads so that results do not depend on their number. Every call
+// of OpenBLAS requires a BlasSession.
 #pragma once
 
 #include <algorithm>
@@ -12,12 +12,13 @@
 
 namespace strobe::blas {
 
-// Reserves OpenBLAS for one caller at a time. Sets OpenBLAS's thread count, a process-wide setting, for the session and
-// restores it afterwards.
+// Locks OpenBLAS for one session at a time. Sets OpenBLAS's own thread count, a process-wide setting, for the session
+// and restores it afterwards.
 class BlasSession {
  public:
-  // Maps packing buffers for `callers` threads, since OpenBLAS retries a failed mapping forever. Throws
-  // Error(out_of_memory) if no buffer can be mapped.
+  // Maps packing buffers for up to `callers` threads in advance, since OpenBLAS itself would retry a failed mapping
+  // forever. own_threads is the number of OpenBLAS's own threads. Throws Error(out_of_memory) if no buffer can be
+  // mapped.
   explicit BlasSession(int callers, int own_threads = 1);
   ~BlasSession();
   BlasSession(const BlasSession&) = delete;
@@ -25,7 +26,7 @@ class BlasSession {
 
   const BlasLibrary& library() const { return library_; }
 
-  // Threads that may call OpenBLAS concurrently: 1 to the constructor's `callers`.
+  // Number of threads that may call OpenBLAS concurrently: from 1 to the constructor's `callers`.
   int callers() const { return callers_; }
 
  private:
@@ -49,21 +50,22 @@ inline Matrix transposed(const Matrix& m) { return {m.data, m.cols, m.rows, m.st
 
 enum class Accumulate { no, yes };
 
-// c (+)= a b; c is contiguous, [a.rows x b.cols].
+// Computes c (+)= a b; c is contiguous, [a.rows x b.cols].
 void gemm(const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
           Accumulate accumulate = Accumulate::no);
 
-// The steps of gemm(), for GEMMs whose operands are prepared block by block. Results are the same.
+// The functions below are the steps of gemm(), for GEMMs whose operands are prepared block by block. Results are the
+// same.
 
-// Rows [first, first + count) of a matrix.
+// Returns rows [first, first + count) of a matrix.
 inline Matrix row_range(const Matrix& m, std::int64_t first, std::int64_t count) {
   return {m.data + first * (m.stored_transposed ? 1 : m.stride), count, m.cols, m.stride, m.stored_transposed};
 }
 
-// Rows per block of a GEMM with `rows` rows.
+// Returns the number of rows per block of a GEMM with `rows` rows.
 inline std::int64_t block_rows(std::int64_t rows) { return rows >= 1024 ? 256 : 64; }
 
-// One block, on the calling thread. `a` is the block's row_range().
+// Computes one block on the calling thread. `a` is the block's row_range().
 void gemm_block(const BlasSession& session, const Matrix& a, const Matrix& b, float* c, Accumulate accumulate);
 
 struct ProductShape {
@@ -73,7 +75,7 @@ struct ProductShape {
 // Calls body(thread, first, count) for each row block of a GEMM.
 template <class Body>
 void for_row_blocks(const BlasSession& session, const ProductShape& shape, Body&& body) {
-  constexpr double kSmall = 1 << 18;  // FMAs below which a second thread does not pay
+  constexpr double kSmall = 1 << 18;  // FMAs below which a second thread does not pay off
   const std::int64_t block = block_rows(shape.rows);
   const double work =
       static_cast<double>(shape.rows) * static_cast<double>(shape.inner) * static_cast<double>(shape.cols);

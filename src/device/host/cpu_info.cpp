@@ -1,4 +1,5 @@
-// Reads this machine's processor from /proc and /sys. Missing values stay empty.
+// Implements cpu_info(): reads the properties of this machine's processor from /proc and /sys. Values that the system
+// does not report stay empty or 0.
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,7 +18,7 @@ namespace strobe {
 
 namespace {
 
-// First line of a small file; empty if it cannot be read.
+// Returns the first line of a file, or "" if it cannot be read.
 std::string read_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;
@@ -25,7 +26,7 @@ std::string read_line(const std::string& path) {
   return line;
 }
 
-// The value of the first "key : value" line of /proc/cpuinfo.
+// Returns the value of the first "key : value" line of /proc/cpuinfo with this key.
 std::string cpuinfo(std::string_view key) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -39,7 +40,7 @@ std::string cpuinfo(std::string_view key) {
   return "";
 }
 
-// Arm kernels report numbers instead of a name.
+// Returns the model on Arm, where Linux reports numbers instead of a name.
 std::string arm_model() {
   struct Part {
     const char* number;
@@ -69,7 +70,7 @@ std::string model_name() {
   return model.empty() ? "unknown" : model;
 }
 
-// The flags that code paths of this library or its bench depend on. Arm kernels call the line "Features".
+// Returns the processor flags that may affect performance. Linux on Arm calls the line "Features".
 std::vector<std::string> isa_flags() {
   static constexpr std::array<std::string_view, 22> kWanted{
       "avx",         "avx2",        "fma",         "f16c",     "avx512f",  "avx512bw", "avx512dq", "avx512vl",
@@ -85,7 +86,7 @@ std::vector<std::string> isa_flags() {
   return found;
 }
 
-// Number of cores in a list such as "0-3,8".
+// Returns the number of cores in a list such as "0-3,8".
 int count_of_list(const std::string& list) {
   std::istringstream parts(list);
   int count = 0;
@@ -98,7 +99,7 @@ int count_of_list(const std::string& list) {
   return std::max(1, count);
 }
 
-// "48K", "2M" or plain bytes.
+// Parses a size such as "48K", "2M" or "64".
 std::size_t parse_size(const std::string& text) {
   char* end = nullptr;
   const std::size_t number = std::strtoull(text.c_str(), &end, 10);
@@ -119,14 +120,14 @@ std::vector<CacheInfo> cache_list() {
   return caches;
 }
 
-// Reads a sysfs file of kHz; 0 if the system does not report it.
+// Returns the MHz from a sysfs file in kHz, or 0 if the system does not report it.
 double mhz_of(const char* file) {
   return std::atof(read_line(std::string("/sys/devices/system/cpu/cpu0/cpufreq/") + file).c_str()) / 1000;
 }
 
 double current_mhz() {
   const double mhz = mhz_of("scaling_cur_freq");
-  return mhz > 0 ? mhz : std::atof(cpuinfo("cpu MHz").c_str());  // x86 kernels without cpufreq
+  return mhz > 0 ? mhz : std::atof(cpuinfo("cpu MHz").c_str());  // for x86 systems without cpufreq
 }
 
 }  // namespace

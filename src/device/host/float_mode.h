@@ -1,5 +1,5 @@
-// Floating-point mode of the calling thread: rounding direction, subnormals, traps. Public functions and thread pool
-// jobs compute in the IEEE default mode, regardless of the caller's mode.
+// Floating-point mode of the calling thread: rounding direction, treatment of subnormals, traps. Public functions and
+// jobs of the thread pool compute in the IEEE default mode, regardless of the caller's mode.
 #pragma once
 
 #include <cstdint>

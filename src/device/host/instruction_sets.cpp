@@ -1,4 +1,4 @@
-// Detects the machine's instruction sets; STROBE_CPU_ISA overrides the choice.
+// Implements instruction_sets.h: detects the machine's instruction sets and checks STROBE_CPU_ISA.
 #include "device/host/instruction_sets.h"
 
 #include <array>

@@ -1,5 +1,5 @@
-// Instruction sets that inner code is compiled for, and which of them this machine has. attention/cpu/isa.cpp and
-// ops/cpu/isa.cpp choose their function tables by these names.
+// The instruction sets for which inner loops are compiled, and which of them this machine supports.
+// attention/cpu/isa.cpp and ops/cpu/isa.cpp select their function tables by these names.
 #pragma once
 
 #include <span>
@@ -8,17 +8,18 @@
 namespace strobe {
 
 struct InstructionSet {
-  const char* name;  // as in STROBE_CPU_ISA
-  bool available;    // on this machine
+  const char* name;  // value of STROBE_CPU_ISA
+  bool available;    // true if this machine supports it
 };
 
-// Instruction sets of this architecture, least capable first.
+// Returns the instruction sets of this architecture, least capable first.
 std::span<const InstructionSet> instruction_sets();
 
-// Value of STROBE_CPU_ISA; "" if unset.
+// Returns the value of STROBE_CPU_ISA, or "" if it is not set.
 const char* forced_instruction_set();
 
-// Why this machine lacks the instruction set `forced`; empty if it has it, and for "".
+// Returns an error text if `forced`, a value of STROBE_CPU_ISA, names no available instruction set. Returns "" if it
+// does, or if `forced` is "".
 std::string instruction_set_refusal(const char* forced);
 
 }  // namespace strobe

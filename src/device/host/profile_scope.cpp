@@ -1,4 +1,4 @@
-// The calling thread's sink.
+// Defines the calling thread's sink of profiling scopes.
 #include "device/host/profile_scope.h"
 
 namespace strobe {

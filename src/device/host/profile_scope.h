@@ -1,5 +1,6 @@
-// Profiling scopes on the host, such as the softmax between two matmuls, reported to a sink of the calling thread.
-// `standard` names its scopes; `strobe lm profile` times them. Without a sink a scope costs one null check.
+// Profiling scopes on the host, such as the softmax between two matmuls, which are reported to a sink of the calling
+// thread. The kernel `standard` and ops/attention.cpp define scopes; `strobe lm profile` measures their time. Without a
+// sink a scope costs one null check.
 #pragma once
 
 namespace strobe {
@@ -9,13 +10,14 @@ enum class ScopeKind { matmul, other };
 class ProfileSink {
  public:
   virtual ~ProfileSink() = default;
-  virtual void begin_scope(const char* name, ScopeKind kind) = 0;  // name: a literal
+  virtual void begin_scope(const char* name, ScopeKind kind) = 0;  // name is a string literal
   virtual void end_scope() = 0;
 };
 
-extern constinit thread_local ProfileSink* profile_sink;  // the calling thread's sink; null: none
+extern constinit thread_local ProfileSink* profile_sink;  // the calling thread's sink, or null
 
-// Reports the time from here to the end of the scope, including work of other threads for it. Scopes do not overlap.
+// Reports its construction and destruction to the sink. Scopes of a thread must not nest. The time between includes
+// work that other threads do for the caller.
 class ProfileScope {
  public:
   explicit ProfileScope(const char* name, ScopeKind kind = ScopeKind::other) : sink_(profile_sink) {

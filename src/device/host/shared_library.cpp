@@ -1,4 +1,4 @@
-// dlopen and dlsym with error messages.
+// Implements SharedLibrary with dlopen and dlsym.
 #include "device/shared_library.h"
 
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ namespace strobe {
 
 namespace {
 
-// Detects an out-of-memory failure: the loader reports its reason only as text.
+// Returns true if the loader's message is about a lack of memory; the loader reports its reason only as text.
 bool is_out_of_memory(std::string_view reason) {
   for (const std::string_view text : {"annot allocate memory", "out of memory", "failed to map segment"}) {
     if (reason.find(text) != reason.npos) return true;
@@ -40,14 +40,15 @@ SharedLibrary::SharedLibrary(const LibraryFiles& where) {
 
 SharedLibrary::Address SharedLibrary::function(const char* name) const {
   if (void* const found = dlsym(handle_, name)) return Address(found);
-  fail(ErrorCode::unsupported, "{} has no {}", file_, name);
+  fail(ErrorCode::unsupported, "{} does not have the function {}", file_, name);
 }
 
 #ifdef STROBE_CUBLAS_DIR  // a build with CUDA
 LibraryFiles toolkit_library(const char* name, int major) {
   const std::string file = fmt::format("lib{}.so.{}", name, major);
   return {.files = {file, fmt::format("{}/{}", STROBE_CUBLAS_DIR, file)},
-          .advice = fmt::format("cuda: no {}; install the toolkit's, or put its folder in LD_LIBRARY_PATH", file)};
+          .advice =
+              fmt::format("cuda: cannot load {}; install the CUDA toolkit or put its folder in LD_LIBRARY_PATH", file)};
 }
 #endif
 

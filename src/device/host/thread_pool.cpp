@@ -1,5 +1,6 @@
-// The worker threads behind parallel(), shared by concurrent calls. A worker spins briefly after each job, because the
-// next call is often close, and then sleeps. The pool is built at the first use and again after fork().
+// Implements parallel() with worker threads that concurrent calls share. A worker spins briefly after each job, because
+// the next call often follows soon, and then sleeps. The pool is created at the first use, and again in a child of
+// fork().
 #include "device/host/thread_pool.h"
 
 #include <pthread.h>
@@ -55,7 +56,8 @@ void relax() {
 #endif
 }
 
-// Waits until done() holds: polls for about 30 us, then calls sleep(), which may wake early.
+// Waits until done() returns true. If `spin`, polls for about 30 us. Then calls sleep(), which may wake early, in a
+// loop.
 template <class Done, class Sleep>
 void wait_for(bool spin, Done done, Sleep sleep) {
   if (spin) {
@@ -70,7 +72,7 @@ void wait_for(bool spin, Done done, Sleep sleep) {
   while (!done()) sleep();
 }
 
-// Starts a thread with all signals blocked: signals belong to the program's threads.
+// Starts a thread with all signals blocked, because the program's own threads should handle signals.
 template <class F>
 std::thread start_thread(int index, F&& body) {
   sigset_t all, before;
@@ -101,8 +103,8 @@ class ThreadPool {
     return calls_ == 0;
   }
 
-  // Runs the bodies on the caller and on idle workers. Concurrent calls share the workers: the bodies for which there
-  // is no worker run on the caller after body 0, in order of their index.
+  // Runs body 0 on the caller and the other bodies on idle workers. Concurrent calls share the workers. Bodies for
+  // which there is no worker run on the caller after body 0, in order of their index, unless late bodies are dismissed.
   void run(int threads, detail::Late late, Job& job) {
     const Claim claim(*this, threads);
     Team& team = claim.team();
@@ -126,19 +128,20 @@ class ThreadPool {
   struct Team;
   struct alignas(64) Worker {
     std::atomic<std::uint32_t> turn{0};  // incremented for each job
-    std::atomic<Job*> job{nullptr};      // taken by the worker or, to dismiss it, by the caller
-    int index = 0;                       // of its body; written before `job`
-    Team* team = nullptr;                // likewise
+    std::atomic<Job*> job{nullptr};  // set to null by the worker when it starts the job, or by the caller to dismiss it
+    int index = 0;                   // index of the worker's body; written before `job`
+    Team* team = nullptr;            // written before `job`
     std::thread thread;
   };
 
-  // The workers of one call. It outlives the call: the last worker notifies `pending` when the job may be gone.
+  // The workers of one call. Its memory outlives the call, because the last worker notifies `pending` after the job may
+  // have been destroyed.
   struct alignas(64) Team {
     std::atomic<int> pending{0};
     std::vector<Worker*> workers;
   };
 
-  // Takes idle workers for a call of `threads` and returns them at its end.
+  // Claims idle workers for a call with `threads` threads, and releases them at the end of the scope.
   class Claim {
    public:
     Claim(ThreadPool& pool, int threads) : pool_(pool), team_(pool.claim(threads)) {}
@@ -155,7 +158,7 @@ class ThreadPool {
   Team& claim(int threads) {
     const std::lock_guard lock(mutex_);
     const auto wanted = static_cast<std::size_t>(threads - 1);
-    // One call may have more threads than there are cores. Several calls together have at most one per core.
+    // A single call may have more threads than there are cores. Several calls together have at most about one per core.
     while (idle_.size() < wanted && (calls_ == 0 || static_cast<int>(workers_.size()) + calls_ + 1 < cores_)) grow();
     if (free_teams_.empty()) {
       teams_.push_back(std::make_unique<Team>());
@@ -182,7 +185,7 @@ class ThreadPool {
     const std::lock_guard lock(mutex_);
     --calls_;
     busy_ -= static_cast<int>(team.workers.size()) + 1;
-    // In reverse order, so that the next call gets the same workers, whose caches have its data.
+    // In reverse order, so that the next call gets the same workers in the same order, whose caches may have its data.
     idle_.insert(idle_.end(), team.workers.rbegin(), team.workers.rend());
     team.workers.clear();
     free_teams_.push_back(&team);
@@ -203,7 +206,7 @@ class ThreadPool {
     worker.turn.notify_one();
   }
 
-  // Withdraws the job from workers that have not started it.
+  // Takes the job back from workers that have not started it.
   static void dismiss(Team& team) {
     for (Worker* worker : team.workers) {
       if (worker->job.exchange(nullptr, std::memory_order_relaxed))
@@ -221,7 +224,7 @@ class ThreadPool {
       if (!job) continue;  // dismissed
       Team& team = *worker.team;
       job->run(worker.index);
-      // The job may be destroyed and the worker claimed again from here on.
+      // After fetch_sub the job may be destroyed, and the worker may be claimed again.
       if (team.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) team.pending.notify_one();
     }
   }
@@ -229,15 +232,15 @@ class ThreadPool {
   const int cores_;
   std::mutex mutex_;  // guards the members up to the next comment
   std::vector<std::unique_ptr<Worker>> workers_;
-  std::vector<Worker*> idle_;  // the next to be claimed is the last
+  std::vector<Worker*> idle_;  // claimed from the end
   std::vector<std::unique_ptr<Team>> teams_;
   std::vector<Team*> free_teams_;
-  int calls_ = 0, busy_ = 0;  // active calls; their threads, callers included
-  // Read without the mutex.
+  int calls_ = 0, busy_ = 0;  // number of active calls; number of their threads including the callers
+  // The members below are read without the mutex.
   std::atomic<bool> spin_{true}, ending_{false};
 };
 
-// The process's pool. A child of fork() has none of the threads; it drops the pool and builds a new one.
+// The process's pool. A child of fork() does not have the threads, so it abandons the pool and creates a new one.
 std::atomic<ThreadPool*> the_pool{nullptr};
 
 bool forget_pool_in_children() {
@@ -286,7 +289,7 @@ ExecutorScope::ExecutorScope(const Executor& executor) : before_(current_executo
 ExecutorScope::~ExecutorScope() { current_executor = before_; }
 
 int available_cores() {
-  // The mask may be larger than cpu_set_t; the kernel then returns EINVAL.
+  // The system's mask may be larger than cpu_set_t. The system call then fails with EINVAL, and a larger set is tried.
   for (int cpus = CPU_SETSIZE; cpus <= 1 << 16; cpus *= 2) {
     cpu_set_t* const set = CPU_ALLOC(static_cast<std::size_t>(cpus));
     if (!set) break;

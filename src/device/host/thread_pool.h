@@ -1,6 +1,6 @@
-// Threads of the CPU path: workers live as long as the process and wake for each call. Kernels call parallel_for (tasks
-// from an atomic counter) or parallel (one body per thread). Bodies run in the IEEE default floating-point mode, also
-// on the caller's thread.
+// Worker threads for CPU code. They live as long as the process and wake up for each call. Kernels call parallel_for()
+// (tasks from an atomic counter) or parallel() (one body per thread). Bodies run in the IEEE default floating-point
+// mode, also on the caller's thread.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 
 namespace strobe {
 
-// Cores that this process may run on (its affinity mask), at least 1.
+// Returns the number of cores on which this process may run (its affinity mask), at least 1.
 int available_cores();
 
 namespace detail {
 using ParallelBody = void (*)(void* context, int thread);
 
-// Handling of workers that have not started when the caller's body ends. On a shared machine a worker may wait for a
-// core longer than the call takes.
+// Selects if workers that have not started their body when the caller's body ends are awaited or dismissed. On a shared
+// machine a worker may wait for a core longer than the call takes.
 enum class Late { awaited, dismissed };
 
 void run_parallel(int threads, Late late, ParallelBody body, void* context);
@@ -38,10 +38,11 @@ void parallel(int threads, Late late, F& body) {
 }
 }  // namespace detail
 
-// Maximum threads per call.
+// Maximum number of threads per call.
 inline constexpr int kMaxThreads = 1024;
 
-// Sends the parallel calls of this thread to `executor` while the scope lives; an empty executor changes nothing.
+// Makes parallel() and parallel_for() on this thread use `executor` until the end of the scope. An empty executor has
+// no effect.
 class ExecutorScope {
  public:
   explicit ExecutorScope(const Executor& executor);
@@ -53,11 +54,10 @@ class ExecutorScope {
   const Executor* before_;
 };
 
-// Runs body(0) on the caller and body(1) .. body(threads - 1) on idle workers; returns when all have ended. Then
-// rethrows the first exception.
-// A nested call runs its bodies on the caller in order of their index. A body may therefore wait for a body of a lower
-// index, never for one of a higher index.
-// Thread-safe. Concurrent calls share the workers: bodies for which no worker is idle run on the caller, after body 0.
+// Runs body(0) on the caller and body(1) .. body(threads - 1) on idle workers. When all have ended, it rethrows the
+// first exception or returns. A nested call runs its bodies on the caller in order of their index. A body may therefore
+// wait for a body of a lower index, never for one of a higher index. Thread-safe. Concurrent calls share the workers:
+// bodies for which no worker is idle run on the caller, after body 0.
 template <class F>
 void parallel(int threads, F&& body) {
   detail::parallel(threads, detail::Late::awaited, body);
@@ -81,7 +81,7 @@ void parallel_for(int threads, std::int64_t tasks, F&& body) {
       throw;
     }
   };
-  // If the caller finds no task, a worker that has not started would find none either.
+  // Late workers are dismissed, because once the caller finds no task left, they would find none either.
   detail::parallel(static_cast<int>(std::min<std::int64_t>(threads, tasks)), detail::Late::dismissed, take_tasks);
 }
 

@@ -1,4 +1,4 @@
-// GpuRange as NVTX ranges. NVTX is header-only and loads a profiler's library if one is attached.
+// Implements GpuRange with NVTX, a header-only library that loads a profiler's library if one is attached.
 #include "device/gpu_range.h"
 
 #include <nvtx3/nvToolsExt.h>

@@ -1,4 +1,4 @@
-// Inner loops of GELU and SwiGLU over a range of elements.
+// Inner loops of GELU and SwiGLU, forward and backward, over a range of elements.
 #pragma once
 
 #include <cmath>
@@ -17,9 +17,9 @@ struct Normal {
   C below, density;
 };
 
-// Plain arithmetic that compilers vectorize. The tail probability beyond a = |x| is exp(-a^2 / 2) times a slowly
-// varying function of a. A minimax polynomial in 1 / (1 + 0.3 a) approximates that function with a relative error of
-// 6e-8. Total error: 2e-7.
+// Uses plain arithmetic that compilers vectorize. The probability of a value above a = |x| is exp(-a^2 / 2) times a
+// slowly varying function of a. A minimax polynomial in 1 / (1 + 0.3 a) approximates that function with a relative
+// error of 6e-8. The total error is 2e-7.
 inline Normal<float> normal_at(float x) {
   const float a = x < 0 ? -x : x;
   const float bell = exponential(-0.5f * a * a);
@@ -72,7 +72,7 @@ void swiglu_range(const T* a, const T* b, T* y, std::int64_t count) {
   }
 }
 
-// silu'(x) = s + x s (1 - s), s = 1 / (1 + exp(-x)).
+// The derivative of silu is silu'(x) = s + x s (1 - s) with s = 1 / (1 + exp(-x)).
 template <class T>
 void swiglu_range_backward(const T* a, const T* b, const T* dy, T* da, T* db, std::int64_t count) {
   using C = Compute<T>;

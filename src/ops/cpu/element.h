@@ -1,5 +1,5 @@
-// Element types of the CPU operations: storage type, and compute type. double is for tests, which check gradients by
-// finite differences.
+// Element types of the CPU operations: storage types, their compute type (fp32, or double for double) and conversions.
+// Tests use double to check gradients by finite differences.
 #pragma once
 
 #include <cstdint>
@@ -58,13 +58,13 @@ void widen_range(const T* x, float* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] = widened(x[i]);
 }
 
-// y += x
+// Computes y += x.
 template <class T>
 void add_range(const T* x, float* y, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) y[i] += widened(x[i]);
 }
 
-// Rounds sums once.
+// Computes y = x or y += x, rounded once.
 template <class T>
 void narrow_range(const float* x, T* y, Into into, std::int64_t count) {
   if (into == Into::set) {

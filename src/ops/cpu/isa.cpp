@@ -1,4 +1,4 @@
-// Chooses the function table of this machine's instruction set.
+// Implements chosen_isa(), which selects the table of inner loops for this machine.
 #include "ops/cpu/isa.h"
 
 #include <string>
@@ -13,8 +13,8 @@ extern const Isa kIsaGeneric, kIsaAvx2, kIsaAvx512;
 
 namespace {
 
-// Arm's baseline architecture has NEON, so the generic loops use it. Instruction sets beyond AVX-512 only add matmuls
-// of 16-bit types, which these loops do not use.
+// On Arm the generic loops already use NEON, which its baseline architecture includes. Instruction sets beyond AVX-512
+// only add matmuls of 16-bit types, which these loops do not use.
 const Isa& table_of(std::string_view name) {
 #if defined(__x86_64__)
   if (name == "avx2") return kIsaAvx2;

@@ -1,6 +1,6 @@
-// Interface between the operations (ops/*.cpp: shapes, types, threads) and their inner loops, which are compiled once
-// per instruction set (isa/*.cpp). It consists of plain data and function pointers. No inline function crosses it, so
-// the linker cannot select AVX-512 code for a machine without it.
+// Interface between the operations (ops/*.cpp), which know shapes, types and threads, and their inner loops, which are
+// compiled once per instruction set (isa/*.cpp). It consists of plain data and function pointers. No inline function is
+// compiled on both sides, so the linker cannot pick a copy built for AVX-512 that then runs on a machine without it.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace strobe::ops {
 struct Trained;
 struct Update;
 
-// y [out] = x W^T, plus the addend if there is one.
+// A matmul of a single row: y [out] = x W^T (+ addend).
 struct RowProduct {
   const float *x, *weight;  // [in], [out, in]
   std::ptrdiff_t stride;    // elements between rows of the weight
@@ -24,7 +24,7 @@ struct RowProduct {
   std::int64_t in, out;
 };
 
-// Loops over elements of one type; their contracts are in ops/cpu/.
+// Inner loops for one element type. The headers of ops/cpu/ define and document them.
 template <class T>
 struct Loops {
   void (*widen)(const T* x, float* y, std::int64_t count);
@@ -53,8 +53,8 @@ struct Loops {
 };
 
 struct Isa {
-  const char* name;     // as in STROBE_CPU_ISA
-  int product_columns;  // columns of a panel; 0: no matmul in this table, OpenBLAS runs it
+  const char* name;     // value of STROBE_CPU_ISA
+  int product_columns;  // columns per panel of `multiply`; 0 if the table has no `multiply` and OpenBLAS is used
   void (*multiply)(const ProductPanel&);
   void (*multiply_row)(const RowProduct&);
   void (*adamw)(const Update&, const Trained&, std::int64_t first, std::int64_t last);
@@ -74,8 +74,8 @@ struct Isa {
   }
 };
 
-// Returns the best instruction set of this machine, at most the one that STROBE_CPU_ISA names. Throws
-// Error(unsupported) if that name is not available.
+// Returns the table for this machine's best instruction set or, if STROBE_CPU_ISA is set, for the one that it names.
+// Throws Error(unsupported) if that one is not available.
 const Isa& chosen_isa();
 
 }  // namespace strobe::ops

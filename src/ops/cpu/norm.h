@@ -1,4 +1,4 @@
-// RMSNorm and LayerNorm of one row, and the row's contribution to the parameter gradients.
+// Inner loops of RMSNorm and LayerNorm: forward and backward of one row, and the parameter gradients.
 #pragma once
 
 #include <cmath>
@@ -10,7 +10,7 @@
 namespace strobe::ops {
 namespace {  // separate copy per instruction set
 
-// Returns 1 / sqrt(mean(x^2) + eps).
+// Computes y = x inverse weight and returns inverse = 1 / sqrt(mean(x^2) + eps).
 template <class T>
 Compute<T> rms_norm_row(const T* x, const Compute<T>* weight, T* y, std::int64_t width, Compute<T> eps) {
   using C = Compute<T>;
@@ -20,7 +20,7 @@ Compute<T> rms_norm_row(const T* x, const Compute<T>* weight, T* y, std::int64_t
   return inverse;
 }
 
-// With n = x inverse and g = dy weight: dx = inverse (g - n mean(g n)).
+// Computes dx = inverse (g - n mean(g n)) with n = x inverse and g = dy weight.
 template <class T>
 void rms_norm_row_backward(const T* x, const Compute<T>* weight, Compute<T> inverse, const T* dy, T* dx, Into into,
                            std::int64_t width) {
@@ -34,7 +34,7 @@ void rms_norm_row_backward(const T* x, const Compute<T>* weight, Compute<T> inve
   }
 }
 
-// Columns [first, last) of dweight += sum over rows of dy x inverse, in row order.
+// Adds the sum over rows of dy x inverse to columns [first, last) of dweight, in the order of the rows.
 template <class T>
 void rms_norm_weight_backward(const T* x, const Compute<T>* inverse, const T* dy, Compute<T>* dweight,
                               std::int64_t rows, std::int64_t width, std::int64_t first, std::int64_t last) {
@@ -47,8 +47,8 @@ void rms_norm_weight_backward(const T* x, const Compute<T>* inverse, const T* dy
 
 // --- LayerNorm -------------------------------------------------------------------------------------------------------
 
-// Computes statistics [2]: mean and 1 / sqrt(variance + eps). Subtracts the mean before it computes the variance, so a
-// row of large, nearly equal numbers does not lose digits to cancellation.
+// Computes y and statistics [2]: mean and 1 / sqrt(variance + eps). The variance is computed after subtracting the
+// mean, so a row of large, nearly equal numbers does not lose digits to cancellation.
 template <class T>
 void layer_norm_row(const T* x, const Compute<T>* weight, const Compute<T>* bias, T* y, Compute<T>* statistics,
                     std::int64_t width, Compute<T> eps) {
@@ -63,7 +63,7 @@ void layer_norm_row(const T* x, const Compute<T>* weight, const Compute<T>* bias
   statistics[1] = inverse;
 }
 
-// With n = (x - mean) inverse and g = dy weight: dx = inverse (g - mean(g) - n mean(g n)).
+// Computes dx = inverse (g - mean(g) - n mean(g n)) with n = (x - mean) inverse and g = dy weight.
 template <class T>
 void layer_norm_row_backward(const T* x, const Compute<T>* weight, const Compute<T>* statistics, const T* dy, T* dx,
                              Into into, std::int64_t width) {
@@ -82,7 +82,7 @@ void layer_norm_row_backward(const T* x, const Compute<T>* weight, const Compute
   }
 }
 
-// dweight += dy (x - mean) inverse and dbias += dy, for `count` columns of a row.
+// Computes dweight += dy (x - mean) inverse and dbias += dy for `count` columns of a row.
 template <class T>
 void layer_norm_parameters_backward(const T* x, const Compute<T>* statistics, const T* dy, Compute<T>* dweight,
                                     Compute<T>* dbias, std::int64_t count) {

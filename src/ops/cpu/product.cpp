@@ -1,5 +1,5 @@
-// Selects the implementation of a CPU matmul. Kernels per instruction set run a single row and medium sizes. OpenBLAS,
-// which packs both operands and is faster for large matrices, runs the rest.
+// Selects the implementation of a CPU matmul. Our own kernels compute single rows and medium sizes. OpenBLAS, which
+// packs both operands and is faster for large matrices, computes the rest.
 #include "ops/cpu/product.h"
 
 #include <algorithm>
@@ -13,17 +13,18 @@ namespace strobe::ops {
 
 namespace {
 
-constexpr std::int64_t kFewestRows = 16;   // minimum to amortize packing a panel
-constexpr std::int64_t kPromptRows = 512;  // most rows; for these, packing costs OpenBLAS more than its kernel gains
-constexpr double kMostWork = 1 << 28;      // multiplications; OpenBLAS is faster above
-constexpr double kSmall = 1 << 18;         // multiplications; a second thread does not pay off below
-constexpr std::int64_t kBlock = 264;       // rows per task, a multiple of every tile height; 64 to 256 KB of a
-constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // range of OpenBLAS's integers
+constexpr std::int64_t kFewestRows = 16;   // fewer rows do not amortize packing a panel
+constexpr std::int64_t kPromptRows = 512;  // up to this many rows, packing costs OpenBLAS more than its kernel gains
+constexpr double kMostWork = 1 << 28;      // multiplications above which OpenBLAS is faster
+constexpr double kSmall = 1 << 18;         // multiplications below which a second thread does not pay off
+constexpr std::int64_t kBlock = 264;       // rows per task: a multiple of every tile height
+constexpr std::int64_t kMostSize = (1ll << 31) - 1;  // largest size that OpenBLAS's 32-bit integers allow
 
 void multiply_in_panels(const Isa& isa, int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend,
                         float* c) {
   const std::int64_t blocks = tasks_of(a.rows, kBlock), width = isa.product_columns;
-  // Adjacent tasks share columns instead of rows: with two row blocks each thread then keeps its rows of `a` in cache.
+  // Adjacent tasks have the same columns and different rows. With two row blocks, for example, each thread then keeps
+  // its rows of `a` in cache.
   parallel_for(threads, blocks * tasks_of(b.cols, width), [&](int, std::int64_t task) {
     const std::int64_t row = task % blocks * kBlock, column = task / blocks * width, at = row * b.cols + column;
     isa.multiply({.a = a.data + row * (a.stored_transposed ? 1 : a.stride),
@@ -41,10 +42,10 @@ void multiply_in_panels(const Isa& isa, int threads, const blas::Matrix& a, cons
   });
 }
 
-// c [1 x out] = a b, where b is stored as [out, in].
+// Computes c [1 x out] = a b + addend, where b is stored as [out, in].
 void multiply_single_row(const Isa& isa, int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend,
                          float* c) {
-  constexpr std::int64_t kWeights = 32768;  // per task: 128 KB, a few microseconds of memory bandwidth
+  constexpr std::int64_t kWeights = 32768;  // elements of b per task: 128 KB, which takes a few microseconds to read
   const std::int64_t share = std::max<std::int64_t>(1, kWeights / std::max<std::int64_t>(1, b.rows));
   parallel_for(threads, tasks_of(b.cols, share), [&](int, std::int64_t task) {
     const std::int64_t first = task * share;
@@ -61,7 +62,7 @@ void multiply_single_row(const Isa& isa, int threads, const blas::Matrix& a, con
 void multiply_by_blas(int threads, const blas::Matrix& a, const blas::Matrix& b, const float* addend, float* c) {
   for (const std::int64_t size : {a.rows, a.cols, b.cols}) {
     if (size > kMostSize) {
-      fail(ErrorCode::unsupported, "ops: a matmul of size {}; valid with OpenBLAS: below 2^31", size);
+      fail(ErrorCode::unsupported, "ops: a matmul has size {}; with OpenBLAS sizes must be below 2^31", size);
     }
   }
   if (addend && addend != c) std::copy_n(addend, a.rows * b.cols, c);

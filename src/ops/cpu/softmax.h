@@ -22,7 +22,7 @@ void softmax_row(T* scores, std::int64_t count) {
   }
 }
 
-// Converts the gradient with respect to the probabilities, in place, to that with respect to the scores.
+// Replaces the gradient with respect to the probabilities by the gradient with respect to the scores.
 template <class T>
 void softmax_row_backward(const T* probabilities, T* gradient, std::int64_t count) {
   using C = Compute<T>;

@@ -1,4 +1,4 @@
-// Sums and maxima in a fixed order that compilers can vectorize, and division of loops into tasks.
+// Sums and maxima in a fixed order that compilers can vectorize, and the number of tasks of a loop.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace strobe::ops {
 namespace {  // separate copy per instruction set
 
-// Sum of term(i) over [0, count), in 16 lanes that are added pairwise.
+// Returns the sum of term(i) over [0, count), accumulated in 16 lanes that are finally added pairwise.
 template <class C, class Term>
 C sum_of(std::int64_t count, Term&& term) {
   constexpr std::int64_t kLanes = 16;
@@ -22,8 +22,8 @@ C sum_of(std::int64_t count, Term&& term) {
   return lane[0];
 }
 
-// Largest term(i) over [0, count), with lanes as above; count is at least 1. If several terms are NaN, any of them may
-// be returned.
+// Returns the largest term(i) over [0, count); count must be at least 1. The result is NaN if term(0) is NaN; other
+// NaNs are ignored.
 template <class C, class Term>
 C highest_of(std::int64_t count, Term&& term) {
   constexpr std::int64_t kLanes = 16;
@@ -39,7 +39,7 @@ C highest_of(std::int64_t count, Term&& term) {
   return highest;
 }
 
-// Number of tasks of at most `share` items each.
+// Returns the number of tasks if each has at most `share` of `count` items.
 constexpr std::int64_t tasks_of(std::int64_t count, std::int64_t share) { return (count + share - 1) / share; }
 
 }  // namespace

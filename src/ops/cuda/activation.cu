@@ -1,4 +1,4 @@
-// GELU and SwiGLU on CUDA, forward and backward: one vector per thread.
+// GELU and SwiGLU on CUDA, forward and backward. A thread processes one vector of each row that its block visits.
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_grid.h"
@@ -72,8 +72,8 @@ void gelu_backward(const Place& place, const Gelu& shape, const void* x, const v
 
 namespace {
 
-// 1 / (1 + exp(-x)). For 16-bit elements the error is within 2 ulp of fp32, and the function costs less than the memory
-// access.
+// Returns 1 / (1 + exp(-x)). For 16-bit elements it uses fast intrinsics, with an error of at most 2 ulp of fp32, so
+// that it costs less than the memory access.
 template <class T>
 __device__ __forceinline__ float sigmoid(float x) {
   if constexpr (sizeof(T) == 2) return __fdividef(1.0f, 1.0f + __expf(-x));
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kMostRowThreads) gate(Swiglu shape, const T* a
   }
 }
 
-// silu'(x) = s + x s (1 - s), s = 1 / (1 + exp(-x)). dab may be ab.
+// Uses silu'(x) = s + x s (1 - s) with s = 1 / (1 + exp(-x)). dab may be ab.
 template <class T, int N>
 __global__ void __launch_bounds__(kMostRowThreads) gate_backward(Swiglu shape, const T* ab, const T* dy, T* dab) {
   await_kernel_before();

@@ -1,6 +1,6 @@
-// Search over cuBLASLt algorithms. The heuristic proposes only a few good tiles, but cuBLASLt has kernels for hundreds.
-// At 1,600 columns the tiles that leave few multiprocessors idle are not among its proposals, and matmuls gain a tenth
-// or more with them (docs/training.md).
+// Finds candidate cuBLASLt algorithms. cuBLASLt has kernels for hundreds of tile sizes, but its heuristic proposes only
+// a few. With 1,600 columns, for example, the tile sizes that leave few multiprocessors idle are not among them,
+// although matmuls gain a tenth or more with them (docs/training.md).
 #include "ops/cuda/algorithms.h"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ struct NamedTile {
   Tile tile;  // tile of cuBLASLt's d: m x n
 };
 
-// Sides from 96 to 320 and 12,288 to 40,960 elements: smaller tiles read too much, larger ones exceed the registers.
+// Tile sizes with sides of 96 to 320 and 12,288 to 40,960 elements. Smaller tiles read too much, larger ones exceed the
+// registers.
 #define STROBE_TILE(rows, cols)                          \
   {                                                      \
     CUBLASLT_MATMUL_TILE_##rows##x##cols, { rows, cols } \
@@ -50,7 +51,7 @@ constexpr NamedTile kTiles[] = {
     STROBE_TILE(280, 128), STROBE_TILE(288, 128), STROBE_TILE(296, 128), STROBE_TILE(304, 128), STROBE_TILE(312, 128),
     STROBE_TILE(320, 96),  STROBE_TILE(320, 104), STROBE_TILE(320, 112), STROBE_TILE(320, 120), STROBE_TILE(320, 128),
 };
-#else  // an older header names few tiles
+#else  // older headers define few of these tile sizes
 constexpr NamedTile kTiles[] = {STROBE_TILE(128, 128), STROBE_TILE(128, 160), STROBE_TILE(128, 192),
                                 STROBE_TILE(128, 256), STROBE_TILE(160, 128), STROBE_TILE(192, 128),
                                 STROBE_TILE(256, 128)};
@@ -62,7 +63,7 @@ void prefer(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttri
   check(cublas_lt().preference_set(preference, which, &value, sizeof value), "cublasLtMatmulPreferenceSetAttribute");
 }
 
-// Returns false if the algorithm does not have this option.
+// Sets an option of an algorithm. Returns false if the algorithm does not have the option.
 template <class Value>
 bool configure(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t which, Value value) {
   return cublas_lt().algorithm_set(&algorithm, which, &value, sizeof value) == CUBLAS_STATUS_SUCCESS;
@@ -86,7 +87,7 @@ std::uint32_t last_option_of(const cublasLtMatmulAlgo_t& algorithm) {
   return status == CUBLAS_STATUS_SUCCESS ? last : 0;
 }
 
-// Tiles that the algorithm supports, sorted by expected rate.
+// Returns the tile sizes of kTiles that the algorithm supports, sorted by expected rate, best first.
 std::vector<cublasLtMatmulTile_t> best_tiles(const Shape& s, const cublasLtMatmulAlgo_t& algorithm) {
   const int multiprocessors = current_gpu().facts.multiprocessors;
   const std::vector<std::uint32_t> has = tiles_of(algorithm);
@@ -148,8 +149,8 @@ Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& s, const Plan& pl
 }
 
 Algorithms vary_tiles(cublasLtHandle_t handle, const Shape& s, const Plan& plan, const cublasLtMatmulAlgo_t& proposal) {
-  constexpr double kWorthIt = 1e9;    // FLOPs; smaller matmuls take microseconds
-  constexpr std::size_t kTried = 14;  // tiles to time; the fastest for `xl` ranked among the first 13
+  constexpr double kWorthIt = 1e9;    // FLOPs; smaller matmuls take only microseconds
+  constexpr std::size_t kTried = 14;  // tile sizes to time; for the model `xl` the fastest ranked among the first 13
   if (2.0 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) < kWorthIt) return {};
   const std::uint32_t last_option = last_option_of(proposal);
   Algorithms found;

@@ -14,15 +14,16 @@ namespace strobe::ops::cuda {
 
 void check(cublasStatus_t status, const char* what);
 
-// cuBLASLt is column-major and our matrices are row-major: it computes d^T = b^T a^T, so its A is our b.
+// Shape of a matmul, the key of the plan cache in linear.cpp. cuBLASLt is column-major and our matrices are row-major,
+// so it computes d^T = b^T a^T: its a is our b, its b our a.
 struct Shape {
-  std::int64_t m = 0, n = 0, k = 0;  // columns of d, rows of d, summed dimension
+  std::int64_t m = 0, n = 0, k = 0;  // columns of our d, rows of our d, inner dimension
   std::int64_t lda = 0, ldb = 0, ldd = 0;
-  std::int64_t matrices = 1, a_stride = 0, b_stride = 0, d_stride = 0;  // batch: elements between matrices
+  std::int64_t matrices = 1, a_stride = 0, b_stride = 0, d_stride = 0;  // strides: elements between matrices of a batch
   bool a_transposed = false, b_transposed = false;
   DType in = DType::fp32, out = DType::fp32;
   bool adds = false, tf32 = false, timed = false;
-  unsigned bias_alignment = 0;          // bytes; 0: no bias
+  unsigned bias_alignment = 0;          // bytes; 0 if there is no bias
   std::array<unsigned, 4> alignment{};  // bytes, for a, b, c, d
   std::size_t workspace = 0;
   int device = 0;
@@ -30,7 +31,8 @@ struct Shape {
   auto operator<=>(const Shape&) const = default;
 };
 
-// Never destroyed: at exit the driver may be gone before a destructor runs.
+// Descriptors and algorithm of a matmul. They are never destroyed, because at exit the driver may be gone before a
+// destructor runs.
 struct Plan {
   cublasLtMatmulDesc_t product = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
@@ -39,12 +41,12 @@ struct Plan {
 
 using Algorithms = std::vector<cublasLtMatmulAlgo_t>;
 
-// The heuristic's proposals, best first: one, or up to 32 for timing (it has about 8). Split-K sums are reduced in
-// fp32, in the workspace, in a fixed order.
+// Returns the heuristic's proposals, best first: one, or up to 32 if they are to be timed (it usually has about 8).
+// Split-K sums are reduced in fp32, in the workspace, in a fixed order.
 Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& shape, const Plan& plan);
 
-// Variants of `proposal`: the tiles that should fill the GPU best, every cluster of up to two blocks, and every custom
-// option of its kernels. Empty for a matmul too small to be worth a search.
+// Returns variants of `proposal`: the tile sizes that should fill the GPU best, each with every cluster of up to two
+// blocks and every custom option of its kernels. Returns none if the matmul is too small to be worth a search.
 Algorithms vary_tiles(cublasLtHandle_t handle, const Shape& shape, const Plan& plan,
                       const cublasLtMatmulAlgo_t& proposal);
 

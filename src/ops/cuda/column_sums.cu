@@ -1,5 +1,5 @@
-// Column sums on CUDA. A block sums one strip of columns over every gridDim.y-th group of rows. If several blocks share
-// a strip, a second kernel adds their partial sums in a fixed order.
+// Column sums on CUDA. Each block sums one strip of columns over every gridDim.y-th group of rows. If several blocks
+// share a strip, a second kernel adds their partial sums in a fixed order. Also implements partial_sums.h.
 #include <algorithm>
 #include <string>
 
@@ -13,10 +13,10 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kLanesAcross = 32, kRowsAtOnce = 8;  // block size
+constexpr int kLanesAcross = 32, kRowsAtOnce = 8;  // threads of a block in x and y
 constexpr int kBlocksPerProcessor = 4;
 
-// out: the final sums if gridDim.y is 1, otherwise [gridDim.y, columns] partial sums.
+// Writes the final sums to `out` if gridDim.y is 1, otherwise partial sums [gridDim.y, columns].
 template <class T, int N>
 __global__ void __launch_bounds__(kLanesAcross* kRowsAtOnce)
     sum_rows(std::int64_t rows, std::int64_t columns, const T* x, float* out, Into into) {
@@ -47,7 +47,8 @@ __global__ void __launch_bounds__(kLanesAcross* kRowsAtOnce)
 
 constexpr int kColumns = 32, kLanesOfRows = 32;
 
-// 32 columns per block, in 32 interleaved sums.
+// Adds partial sums [count, width] over their rows. A block has 32 columns, each of which it sums in 32 interleaved
+// parts.
 __global__ void __launch_bounds__(kColumns* kLanesOfRows)
     add_partial(const float* partial, int count, std::int64_t width, float* out, Into into) {
   await_kernel_before();
@@ -66,7 +67,8 @@ __global__ void __launch_bounds__(kColumns* kLanesOfRows)
   out[column] = into == Into::sum ? out[column] + sum : sum;
 }
 
-// Number of blocks that share a strip: enough to keep the GPU busy, limited by the rows and the workspace.
+// Returns the number of blocks that share a strip of columns: enough to keep the GPU busy, but limited by the number of
+// rows and by the workspace. `stretches` is the number of strips.
 std::int64_t shares_of(const Place& place, const ColumnSums& shape, std::int64_t stretches) {
   const std::int64_t wanted = std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors / stretches;
   const std::int64_t groups = (shape.rows + kRowsAtOnce - 1) / kRowsAtOnce;
@@ -78,15 +80,15 @@ std::int64_t shares_of(const Place& place, const ColumnSums& shape, std::int64_t
 
 PartialSums partial_sums(const Place& place, const char* what, std::int64_t wanted, std::int64_t width, int kinds) {
   constexpr std::int64_t kMostOfProcessor = 8;
-  constexpr std::size_t kMostShared = 47 << 10;  // shared memory of a kernel without opt-in, less the space for block
-                                                 // reductions
+  constexpr std::size_t kMostShared = 47 << 10;  // shared memory of a kernel without opt-in (48 KB), minus the space
+                                                 // for block reductions
   const std::size_t bytes = static_cast<std::size_t>(kinds) * static_cast<std::size_t>(width) * sizeof(float);
   const auto most = std::min<std::int64_t>(kMostOfProcessor * current_gpu().facts.multiprocessors,
                                            static_cast<std::int64_t>(place.workspace_bytes / bytes));
   if (most < 1) {
     throw Error(ErrorCode::invalid_argument, std::string("ops: ") + what + "'s gradient of width " +
                                                  std::to_string(width) + " needs a workspace of " +
-                                                 std::to_string(bytes) + " bytes at least; it has " +
+                                                 std::to_string(bytes) + " bytes or more; it has " +
                                                  std::to_string(place.workspace_bytes));
   }
   return {.partial = static_cast<float*>(place.workspace),

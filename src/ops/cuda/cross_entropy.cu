@@ -1,5 +1,5 @@
-// Cross-entropy on CUDA, one block per row: reads the logits once, keeps them in shared memory if they fit, and writes
-// their gradient once.
+// Cross-entropy on CUDA, one block per row. If a row fits in shared memory, its logits are read from memory only once.
+// Their gradient is written once.
 #include <cmath>
 
 #include "ops/cuda/element.cuh"
@@ -11,15 +11,15 @@ namespace strobe::ops::cuda {
 namespace {
 
 constexpr int kEntropyThreads = 256;
-constexpr std::size_t kMostShared = 47 << 10;  // shared memory in bytes of a kernel without opt-in, less the space for
+constexpr std::size_t kMostShared = 47 << 10;  // shared memory of a kernel without opt-in (48 KB), minus the space for
                                                // block reductions
 
-// Largest logit so far and the sum of exp(logit - largest).
+// State of the online softmax: the largest logit so far and the sum of exp(logit - largest).
 struct Online {
   float largest, sum;
 };
 
-// kKeeps: a copy of the row fits in shared memory.
+// If kKeeps, the kernel keeps a copy of the row in shared memory.
 template <class T, int N, bool kKeeps>
 __global__ void __launch_bounds__(kEntropyThreads)
     cross_entropy_rows(CrossEntropy shape, T* logits, const std::int32_t* target, float* losses, LogitsBecome become) {

@@ -1,4 +1,5 @@
-// cuBLASLt's functions. The first matmul loads libcublasLt, so that program start does not wait for it.
+// The cuBLASLt functions that Strobe calls. libcublasLt is loaded by the first matmul, so program start does not wait
+// for it.
 #pragma once
 
 #include <cublasLt.h>

@@ -1,4 +1,5 @@
-// Vector loads and stores of tensor rows, widened to fp32, and block reductions. All kernels of this folder use them.
+// Vector loads and stores of tensor rows, which convert to and from fp32, and block reductions. Used by the kernels of
+// this folder.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ __device__ __forceinline__ Pack<T, N> pack_at(const T* from) {
   return *reinterpret_cast<const Pack<T, N>*>(from);
 }
 
-// Compiler fence: later uses widen the elements again. Otherwise the compiler would keep both halves of a word as
-// floats until then.
+// Compiler fence that keeps a pack of 16-bit elements in packed form: later uses convert the elements again. Otherwise
+// the compiler would keep both halves of each word as floats in between, which takes twice the registers.
 template <class T, int N>
 __device__ __forceinline__ void stay_packed(Pack<T, N>& pack) {
   if constexpr (sizeof(pack) == 16 && sizeof(T) == 2) {
@@ -50,13 +51,13 @@ __device__ __forceinline__ void store(T* to, const float (&from)[N]) {
 template <class T>
 inline constexpr int kLanes = 16 / sizeof(T);  // elements per access
 
-// True if rows of `width` elements from all these pointers allow 16-byte accesses.
+// Returns true if rows of `width` elements at all these pointers allow 16-byte accesses.
 template <class T, class... Pointers>
 bool fits_lanes(std::int64_t width, const Pointers*... pointers) {
   return width % kLanes<T> == 0 && ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-// Calls body(lanes) with a constant: 16 bytes at a time, or one element.
+// Calls body with the number of elements per access as a constant: 16 bytes if `fits`, else one element.
 template <class T, class Body>
 void with_lanes(bool fits, Body&& body) {
   if (fits) {
@@ -66,7 +67,7 @@ void with_lanes(bool fits, Body&& body) {
   }
 }
 
-// First column of the thread in a RowGrid (row_grid.h).
+// Returns the first column of the thread in a RowGrid (row_grid.h).
 template <int N>
 __device__ __forceinline__ std::int64_t first_column() {
   return (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) * N;
@@ -82,7 +83,7 @@ struct Largest {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-// Reduces over all threads of the block in a fixed order. Every thread gets the result, and all must call.
+// Reduces over all threads of the block in a fixed order. All threads must call it, and every thread gets the result.
 template <int kThreads, class Join, class C>
 __device__ __forceinline__ C over_block(C value) {
   constexpr int kWarps = kThreads / 32;

@@ -1,5 +1,5 @@
-// Embedding on CUDA, one block per token. In the backward pass, the first occurrence of a token owns its table row and
-// adds the gradients of all occurrences in order. Without determinism, every token adds its gradient with atomics.
+// Embedding on CUDA, one block per token position. In a deterministic backward pass, the block of a token's first
+// occurrence adds the gradients of all its occurrences in order. Otherwise every block adds its gradient with atomics.
 #include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kTokenThreads)
   }
 }
 
-// True if any of token[0, count) is `wanted`. All threads call and get the result.
+// Returns true if any of token[0, count) is `wanted`. All threads of the block must call it, and all get the result.
 __device__ bool occurs(const std::int32_t* token, int count, std::int32_t wanted) {
   bool found = false;
   for (int i = static_cast<int>(threadIdx.x); i < count; i += kTokenThreads) found |= token[i] == wanted;
@@ -40,7 +40,7 @@ template <class T, int N>
 __global__ void __launch_bounds__(kTokenThreads)
     scatter_in_order(int tokens, int width, const std::int32_t* token, const T* dy, float* dtable) {
   __shared__ int warp_count[kTokenThreads / 32];
-  __shared__ int equal[kTokenThreads];  // indices of this token in a window of kTokenThreads tokens, in order
+  __shared__ int equal[kTokenThreads];  // positions of this token in a window of kTokenThreads tokens, in order
   const int t = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
   const std::int32_t mine = token[t];
   if (occurs(token, t, mine)) return;
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kTokenThreads)
     const int at = begin + thread;
     const bool is_equal = at < tokens && token[at] == mine;
     const unsigned ballot = __ballot_sync(0xffffffffu, is_equal);
-    __syncthreads();  // the columns of the previous window are done
+    __syncthreads();  // all threads have finished the previous window
     if (thread % 32 == 0) warp_count[thread / 32] = __popc(ballot);
     __syncthreads();
     int before = 0, count = 0;

@@ -1,5 +1,5 @@
-// The operations on a GPU, each with the contract of its header in src/ops, which is their only caller. In a build
-// without CUDA, no_cuda.cpp refuses them.
+// The operations on a GPU. Each has the contract of the function of the same name in src/ops, which calls it. In a
+// build without CUDA, no_cuda.cpp defines stubs that throw.
 #pragma once
 
 #include <cstdint>
@@ -17,24 +17,24 @@
 
 namespace strobe::ops::cuda {
 
-// A row-major matrix operand; a matmul may read its transpose. Strides in elements.
+// A row-major matrix operand. Strides are in elements.
 struct Factor {
   const void* data = nullptr;
   std::int64_t rows = 0, cols = 0;  // as stored
-  bool transposed = false;
-  std::int64_t row_stride = 0;     // 0: cols
-  std::int64_t matrix_stride = 0;  // between matrices of a batch
+  bool transposed = false;          // the matmul uses the transpose
+  std::int64_t row_stride = 0;      // 0: cols
+  std::int64_t matrix_stride = 0;   // between matrices of a batch
 };
 
-// d [rows, cols] = scale * a b (+ addend, which may be d itself) (+ bias), with fp32 sums. A batch of `matrices` has
-// neither addend nor bias.
+// A matmul d [rows, cols] = scale * a b (+ addend, which may be d itself) (+ bias), with fp32 sums. If `matrices` is
+// larger than 1, it is a batch, which has neither addend nor bias.
 struct Product {
   Factor a, b;
   DType in = DType::fp32, out = DType::fp32;
   const void* addend = nullptr;  // d's type and shape; null: none
   const void* bias = nullptr;    // [cols] in d's type, added to every row; null: none
   void* d = nullptr;
-  std::int64_t d_row_stride = 0, d_matrix_stride = 0;  // 0: cols; only in a batch
+  std::int64_t d_row_stride = 0, d_matrix_stride = 0;  // row stride 0 means cols; matrix stride for a batch
   std::int64_t matrices = 1;
   float scale = 1;
 };
@@ -46,15 +46,16 @@ constexpr std::size_t aligned_bytes(std::int64_t count) {
   return (static_cast<std::size_t>(count) * sizeof(float) + 255) / 256 * 256;
 }
 
-// Workspace bytes, in addition to kWorkspaceBytes, that make dW [out, in] = dy^T x over `rows` fast in TF32; 0: a
-// larger workspace does not help. Transposing an element costs about as much as 1,200 operations lose at half the rate.
+// Returns the bytes for transposed copies of dy and x with which dW [out, in] = dy^T x over `rows` rows is faster in
+// TF32, in addition to kWorkspaceBytes. Returns 0 if copies do not pay off: transposing an element takes about as long
+// as 1,200 operations lose at half the rate.
 constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std::int64_t in) {
   constexpr std::int64_t kOperations = 1200;
   if (2 * out * in < kOperations * (out + in)) return 0;
   return aligned_bytes(rows * out) + aligned_bytes(rows * in);
 }
 
-// to [cols, rows] = from [rows, cols], transposed.
+// Writes the transpose of from [rows, cols] to to [cols, rows].
 void transpose(const Place& place, const float* from, std::int64_t rows, std::int64_t cols, float* to);
 
 void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into);
@@ -73,13 +74,14 @@ void embedding(const Place& place, const Embedding& shape, const std::int32_t* t
 void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
                         float* dtable, Into into);
 
-// Rows of score matrices [context, context]; row i of each uses the keys [0, i].
+// Rows of score matrices [context, context]. Row i of each matrix uses the keys [0, i].
 struct ScoreRows {
   std::int64_t rows = 0, context = 0;
   DType dtype = DType::fp32;
 };
 
-// In place; 0 above the diagonal. gradient: input with respect to the probabilities, output with respect to the scores.
+// Compute the softmax of the scores, or its gradient, in place, with zeros above the diagonal. `gradient` is with
+// respect to the probabilities on input and with respect to the scores on output.
 void causal_softmax(const Place& place, const ScoreRows& shape, void* scores);
 void causal_softmax_backward(const Place& place, const ScoreRows& shape, const void* probabilities, void* gradient);
 
@@ -91,7 +93,7 @@ void adamw(const Place& place, const Update* update, std::span<const Trained> te
 void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update);
 void round_copies(const Place& place, std::span<const Trained> tensors);
 
-// Copies in stream order, and waits for completion.
+// Copy from host memory to the GPU (write) or back (read), in stream order, and wait for completion.
 void write(const Place& place, void* to, const void* host, std::size_t bytes);
 void read(const Place& place, void* host, const void* from, std::size_t bytes);
 

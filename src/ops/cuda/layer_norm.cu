@@ -1,5 +1,5 @@
-// LayerNorm on CUDA. Forward: one block per row. Backward: blocks loop over rows with a grid stride and keep partial
-// sums of the parameter gradients, which a second kernel adds in a fixed order.
+// LayerNorm on CUDA. The forward pass has one block per row. In the backward pass, blocks loop over rows with a grid
+// stride and keep partial sums of the parameter gradients, which a second kernel adds in a fixed order.
 #include <algorithm>
 
 #include "ops/cuda/element.cuh"
@@ -52,8 +52,8 @@ __global__ void __launch_bounds__(kLayerNormThreads) layer_norm_rows(LayerNorm n
   }
 }
 
-// A thread owns the columns [i, i + N) in every row, so that sums need no atomics. sums: [2, width], for the gradients
-// of weight and bias. It is in shared memory or in the block's part of `partial`, [2, blocks, width].
+// A thread processes the same columns [i, i + N) of every row, so sums need no atomics. The block's sums [2, width],
+// for the gradients of weight and bias, are in shared memory or in its part of `partial` [2, blocks, width].
 template <class T, int N>
 __global__ void __launch_bounds__(kLayerNormThreads)
     layer_norm_rows_backward(LayerNorm norm, LayerNormGradients t, float* partial, bool sums_are_shared) {

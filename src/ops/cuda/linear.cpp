@@ -1,10 +1,10 @@
-// Matmuls with cuBLASLt. The heuristic runs once per shape, and its answer is cached with the descriptors. With
-// Place::searches_tiles the heuristic's proposals and other tiles are timed once, and the fastest is kept. The fastest
-// may change from run to run, and the order of sums with it.
+// Matmuls with cuBLASLt. The heuristic runs once per shape, and its result is cached with the descriptors. With
+// Place::searches_tiles, unless the place is deterministic, its proposals and other tile sizes are timed once and the
+// fastest is kept. The fastest may change from run to run, and the order of sums with it.
 //
 // Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
-// kernels transpose them tile by tile and reach half the rate (docs/training.md). This file copies them transposed
-// first if that is cheap compared with the matmul and the workspace has room.
+// kernels transpose both tile by tile and reach half the rate (docs/training.md). This file therefore makes transposed
+// copies first if that is cheap compared with the matmul and the workspace has room.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -34,7 +34,7 @@ unsigned alignment_of(const void* pointer) {
   return bytes;
 }
 
-// Alignment that every matrix and row of a batch has.
+// Returns the alignment in bytes of every row of every matrix of a batch.
 unsigned alignment_of(const void* pointer, DType dtype, std::int64_t row_stride, std::int64_t matrix_stride) {
   const auto strides = static_cast<std::uintptr_t>(row_stride | matrix_stride) * size_of(dtype);
   return alignment_of(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(pointer) | strides));
@@ -42,7 +42,7 @@ unsigned alignment_of(const void* pointer, DType dtype, std::int64_t row_stride,
 
 void check_inner_sizes(const Product& p) {
   const std::int64_t a = p.a.transposed ? p.a.rows : p.a.cols, b = p.b.transposed ? p.b.cols : p.b.rows;
-  if (a != b) fail(ErrorCode::invalid_argument, "ops: a matmul of inner sizes {} and {}; valid: equal sizes", a, b);
+  if (a != b) fail(ErrorCode::invalid_argument, "ops: a matmul has inner sizes {} and {}; they must be equal", a, b);
 }
 
 Shape shape_of(const Place& place, const Product& p) {
@@ -96,7 +96,7 @@ void point_to_bias(cublasLtMatmulDesc_t product, const void* bias) {
         "cublasLtMatmulDescSetAttribute");
 }
 
-// bias: a pointer with the alignment of the shape, for the heuristic.
+// Creates the descriptors. `bias` is a pointer with the alignment of the shape, which the heuristic considers.
 Plan make_plan(const Shape& s, const void* bias) {
   Plan plan;
   const cublasComputeType_t compute = s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -107,7 +107,7 @@ Plan make_plan(const Shape& s, const void* bias) {
   };
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.a_transposed);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.b_transposed);
-  if (bias) {  // one per row of cuBLASLt's d, which is our column
+  if (bias) {  // one element per row of cuBLASLt's d, which is a column of ours
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
     check(cublas_lt().product_set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
           "cublasLtMatmulDescSetAttribute");
@@ -141,8 +141,8 @@ bool is_capturing(const Place& place) {
   return capture != cudaStreamCaptureStatusNone;
 }
 
-// Flushes the L2 cache before a launch, so that operands come from memory as in a training step. A tile that is fast
-// with weights in the cache may be slow without. Null if the allocation fails.
+// Memory that is written before a timed launch to flush the L2 cache, so that operands are read from GPU memory as in a
+// training step. A tile size that is fast with weights in the cache may be slow without. Null if the allocation fails.
 struct CacheFlush {
   void* memory = nullptr;
   std::size_t bytes = 0;
@@ -150,7 +150,7 @@ struct CacheFlush {
   CacheFlush() : bytes(2 * current_gpu_info().l2_bytes) {
     if (cudaMalloc(&memory, bytes) == cudaSuccess) return;
     memory = nullptr;
-    cudaGetLastError();  // clears the error, so that the next call does not report it
+    cudaGetLastError();  // clears the error, so that a later check does not report it
   }
   CacheFlush(const CacheFlush&) = delete;
   ~CacheFlush() { cudaFree(memory); }
@@ -169,7 +169,7 @@ class Stopwatch {
     cudaEventDestroy(end_);
   }
 
-  // Minimum time in milliseconds of a few launches; infinity if cuBLASLt refuses.
+  // Returns the minimum time in milliseconds of `rounds` launches, or infinity if cuBLASLt cannot run the plan.
   float time(const Plan& plan, int rounds) {
     const auto stream = static_cast<cudaStream_t>(place_.stream);
     constexpr float kRefused = std::numeric_limits<float>::infinity();
@@ -196,7 +196,7 @@ class Stopwatch {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-// Times all algorithms with a few launches, then the fastest with more.
+// Times all algorithms with a few launches each, then the fastest ones with more, and returns the fastest.
 cublasLtMatmulAlgo_t fastest(const Algorithms& algorithms, Plan plan, Stopwatch& watch) {
   constexpr int kFirst = 2, kAgain = 10;
   constexpr std::size_t kFinalists = 8;
@@ -252,8 +252,8 @@ Prepared prepare(const Place& place, const Product& p, const Shape& shape) {
   return {handle, &found->second};  // std::map does not move its elements
 }
 
-// Returns the matmul with both operands transposed to be contiguous along k, in the workspace after cuBLASLt's part.
-// Returns it unchanged if that does not pay off.
+// Copies both operands, transposed to be contiguous along k, to the workspace after cuBLASLt's part, and returns the
+// matmul of the copies. Returns the matmul unchanged if copies are not needed, do not pay off or do not fit.
 Product along_k(const Place& place, Product p) {
   const bool is_dense = p.a.row_stride == 0 && p.b.row_stride == 0;
   const bool across = is_dense && place.tf32 && p.in == DType::fp32 && p.a.transposed && !p.b.transposed;
@@ -276,8 +276,8 @@ void multiply(const Place& place, const Product& product) {
   const Product p = along_k(place, product);
   const Shape shape = shape_of(place, p);
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
-    fail(ErrorCode::invalid_argument, "ops: a matmul [{} x {}] [{} x {}] on CUDA; valid: at least 1 each", shape.n,
-         shape.k, shape.k, shape.m);
+    fail(ErrorCode::invalid_argument, "ops: a matmul on CUDA has sizes [{} x {}] [{} x {}]; each must be at least 1",
+         shape.n, shape.k, shape.k, shape.m);
   }
   const auto [handle, plan] = prepare(place, p, shape);
   check(launch(handle, place, p, *plan), "cublasLtMatmul");

@@ -1,5 +1,5 @@
-// AdamW on CUDA in one pass over memory: 28 bytes per parameter, plus the copy. Gradient norms in two stages, in a
-// fixed order.
+// AdamW and gradient norms on CUDA. AdamW makes one pass over memory: 28 bytes per parameter, plus the copy. A norm is
+// summed in two stages, in a fixed order.
 #include <algorithm>
 
 #include "device/cuda/check.h"
@@ -11,14 +11,15 @@ namespace strobe::ops::cuda {
 namespace {
 
 constexpr int kUpdateThreads = 256;
-constexpr int kNormBlocks = 1024;  // per tensor norm; only this determines the order of sums
+constexpr int kNormBlocks = 1024;  // blocks per tensor for the norm; fixed, because it determines the order of sums
 
 template <int N>
 struct Columns {
   float value[N], mean[N], variance[N];
 };
 
-// Uses explicit FMAs, so that an element has the same bits wherever its tensor is split: each rank updates a shard.
+// Uses explicit FMAs, so that the bits of an element do not depend on how its tensor is divided into shards, each of
+// which one rank updates.
 __device__ __forceinline__ void update_one(const Update& u, float gradient, float& value, float& mean,
                                            float& variance) {
   gradient *= u.gradient_scale;
@@ -27,7 +28,7 @@ __device__ __forceinline__ void update_one(const Update& u, float gradient, floa
   value = fmaf(value, u.shrink, -(u.rate * mean / fmaf(sqrtf(variance), u.unbias2, u.eps)));
 }
 
-// T: type of the copy; float means no copy.
+// Updates N elements. T is the type of the copy; float means that there is no copy.
 template <class T, int N>
 __device__ __forceinline__ void update_columns(const Update& u, const Trained& t, std::int64_t i) {
   Columns<N> columns;
@@ -44,7 +45,7 @@ __device__ __forceinline__ void update_columns(const Update& u, const Trained& t
   if constexpr (!std::is_same_v<T, float>) store(static_cast<T*>(t.copy) + i, columns.value);
 }
 
-// First of N elements per thread; the last thread processes the rest one by one.
+// Returns the first of the thread's N elements. The last thread processes fewer than N, one by one.
 template <int N>
 __device__ __forceinline__ std::int64_t first_element() {
   return (static_cast<std::int64_t>(blockIdx.x) * kUpdateThreads + threadIdx.x) * N;
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kUpdateThreads) round_values(Trained t) {
   round_columns<T, N>(t);
 }
 
-// squares [kNormBlocks]
+// Writes squares [kNormBlocks], each block's part of the sum of squares.
 __global__ void __launch_bounds__(kUpdateThreads)
     add_squares(const float* gradient, std::int64_t count, double* squares) {
   constexpr std::int64_t kStep = std::int64_t{kNormBlocks} * kUpdateThreads * 4;
@@ -110,7 +111,7 @@ unsigned blocks_of(std::int64_t count) {
   return static_cast<unsigned>((count + N * kUpdateThreads - 1) / (N * kUpdateThreads));
 }
 
-// True if four elements can be accessed at a time.
+// Returns true if the alignment of all arrays allows accesses of four elements.
 bool is_aligned(const Trained& t) {
   const auto aligned = [](const void* pointer, std::size_t size) {
     return reinterpret_cast<std::uintptr_t>(pointer) % (4 * size) == 0;
@@ -146,7 +147,7 @@ void limit_gradients(const Place& place, std::span<const Trained> tensors, Updat
   if (place.workspace_bytes < needed) {
     throw Error(ErrorCode::invalid_argument, "ops: the norm of " + std::to_string(tensors.size()) +
                                                  " gradients needs a workspace of " + std::to_string(needed) +
-                                                 " bytes; it has " + std::to_string(place.workspace_bytes));
+                                                 " bytes or more; it has " + std::to_string(place.workspace_bytes));
   }
   int blocks = 0;
   for (const Trained& t : tensors) {

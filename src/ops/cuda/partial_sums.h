@@ -1,4 +1,4 @@
-// Two-stage sums over rows in a fixed order, for the kernels of this folder. The implementation is in column_sums.cu.
+// Sums over rows in two stages and a fixed order, for the kernels of this folder. Implemented in column_sums.cu.
 #pragma once
 
 #include <cstddef>
@@ -8,19 +8,19 @@
 
 namespace strobe::ops::cuda {
 
-// Partial sums of blocks that loop over rows with a grid stride: each block has a part of the workspace, and
-// accumulates in shared memory if the sums fit.
+// First stage: a kernel whose blocks loop over rows with a grid stride. Each block has its own partial sums in the
+// workspace, and accumulates them in shared memory if they fit.
 struct PartialSums {
   float* partial;
-  unsigned blocks;           // 0: none are wanted
-  std::size_t shared_bytes;  // 0: they do not fit
+  unsigned blocks;           // number of blocks to launch; 0 if there are no rows
+  std::size_t shared_bytes;  // shared memory per block for the sums; 0 if they do not fit
 };
 
-// wanted: number of blocks, limited by the workspace and the GPU. kinds: sums of `width` floats per block. The text
-// `what` is a readable name, for example "RMSNorm".
+// Plans the first stage with `wanted` blocks, or fewer if the workspace or the GPU limits them. Each block has `kinds`
+// sums of `width` floats. `what` is a name for error messages, such as "RMSNorm".
 PartialSums partial_sums(const Place& place, const char* what, std::int64_t wanted, std::int64_t width, int kinds = 1);
 
-// sums [width] = the sum of partial [count, width], fp32, over its rows; `into` selects overwriting or adding.
+// Second stage: sums partial [count, width] over its rows, and writes the result to sums [width] or adds it to them.
 void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into);
 
 }  // namespace strobe::ops::cuda

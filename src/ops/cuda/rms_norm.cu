@@ -1,6 +1,6 @@
-// RMSNorm on CUDA. A block keeps several rows at a time in registers, one vector per thread, or processes wider rows
-// one by one. In the backward pass blocks keep partial sums of the weight gradient, which a second kernel adds in a
-// fixed order.
+// RMSNorm on CUDA. If a row has at most one vector per thread of a block, the block keeps kRows rows at a time in
+// registers. Otherwise it processes rows one by one. In the backward pass, blocks compute partial sums of the weight
+// gradient, which a second kernel adds in a fixed order.
 #include <algorithm>
 
 #include "device/gpu_facts.h"
@@ -13,12 +13,12 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-constexpr int kRmsNormThreads = 128;  // for blocks that process rows one by one
-constexpr int kMostThreads = 512;     // for blocks that keep rows, with up to 128 registers per thread: all of a
-                                      // multiprocessor
-constexpr int kRows = 4;              // rows kept per block
+constexpr int kRmsNormThreads = 128;  // threads of blocks that process rows one by one
+constexpr int kMostThreads = 512;     // most threads of blocks that keep rows; with 128 registers each, they use all
+                                      // registers of a multiprocessor
+constexpr int kRows = 4;              // rows that a block keeps at a time
 
-// Reduces each value over kCount lanes of a warp.
+// Sums each value over kCount adjacent lanes of a warp.
 template <int kCount>
 __device__ __forceinline__ void sum_over_lanes(float (&values)[kRows]) {
 #pragma unroll
@@ -28,7 +28,7 @@ __device__ __forceinline__ void sum_over_lanes(float (&values)[kRows]) {
   }
 }
 
-// Reduces each value over all threads of the block in a fixed order. Every thread gets the results, and all must call.
+// Sums each value over all threads of the block in a fixed order. All threads must call it, and all get the results.
 __device__ __forceinline__ void sum_over_block(float (&values)[kRows]) {
   constexpr int kMostWarps = kMostThreads / 32;
   __shared__ __align__(16) float parts[kMostWarps][kRows];
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// partial: [blocks, width].
+// Writes the block's partial sums of the weight gradient to its row of `partial` [blocks, width].
 template <class T, int N>
 __global__ void __launch_bounds__(kMostThreads)
     rms_norm_kept_backward(RmsNorm norm, RmsNormGradients t, float* partial) {
@@ -161,7 +161,7 @@ __global__ void __launch_bounds__(kRmsNormThreads)
   }
 }
 
-// A thread owns the columns [i, i + N) in every row, so that sums need no atomics.
+// A thread processes the same columns [i, i + N) of every row, so sums need no atomics.
 template <class T, int N>
 __global__ void __launch_bounds__(kRmsNormThreads)
     rms_norm_rows_backward(RmsNorm norm, RmsNormGradients t, float* partial, bool sums_are_shared) {
@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kRmsNormThreads)
   }
 }
 
-// One vector per thread.
+// Returns the number of threads with one vector each, rounded up to whole warps.
 template <int N>
 unsigned threads_of(const RmsNorm& norm) {
   return static_cast<unsigned>((norm.width / N + 31) / 32 * 32);

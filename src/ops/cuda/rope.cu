@@ -1,4 +1,4 @@
-// RoPE: one vector of a token per thread.
+// RoPE on CUDA. A thread rotates one vector of each token that its block visits.
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_grid.h"
@@ -8,7 +8,7 @@ namespace strobe::ops::cuda {
 
 namespace {
 
-// Rotates N elements of one head at a time, in pairs of neighbours.
+// Rotates N elements of one head per token, in pairs of adjacent elements.
 template <class T, int N>
 __global__ void __launch_bounds__(kMostRowThreads) turn_pairs(Rope shape, const float* table, T* x, float sign) {
   await_kernel_before();
@@ -38,7 +38,7 @@ void turn_tokens(const Place& place, const Rope& shape, const float* table, T* x
 
 }  // namespace
 
-// head_dim is even (rope_table refuses others), so that pairs are aligned if x and the stride are.
+// head_dim is even (rope_table() rejects odd ones), so pairs are aligned if x and the stride are.
 void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn) {
   if (shape.tokens == 0) return;
   Rope full = shape;
@@ -52,8 +52,8 @@ void rope(const Place& place, const Rope& shape, const float* table, void* x, Tu
       turn_tokens<T, 2>(place, full, table, to, sign);
     } else {
       throw Error(ErrorCode::unsupported,
-                  "ops: RoPE on CUDA takes tokens an even number of elements apart, aligned to "
-                  "two; the stride is " +
+                  "ops: RoPE on CUDA needs an even stride of tokens and x aligned to two elements; "
+                  "the stride is " +
                       std::to_string(full.stride));
     }
   });

@@ -1,5 +1,5 @@
-// Grid of kernels with one vector per thread. A block processes one part of a row in every gridDim.y-th row, so that
-// blocks that run at the same time access adjacent memory.
+// Grid of kernels whose threads process one vector of a row. A block processes the same part of every gridDim.y-th row,
+// so blocks that run at the same time access adjacent memory.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@ namespace strobe::ops::cuda {
 inline constexpr unsigned kMostRowThreads = 256;
 
 struct RowGrid {
-  unsigned parts, rows;  // gridDim.x; gridDim.y, the row stride of a block
-  unsigned threads;
+  unsigned parts, rows;  // gridDim.x: parts of a row; gridDim.y: blocks per part
+  unsigned threads;      // per block
 };
 
-// Selects the thread count with the fewest idle threads at the end of a row of `vectors`.
+// Selects the number of threads per block that leaves the fewest idle at the end of a row of `vectors` vectors.
 constexpr RowGrid row_grid(std::int64_t rows, std::int64_t vectors) {
   constexpr std::int64_t kMostRows = 65535;
   const auto parts = [&](std::int64_t threads) { return (vectors + threads - 1) / threads; };

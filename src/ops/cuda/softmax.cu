@@ -1,4 +1,4 @@
-// Causal softmax over materialised scores and its gradient, in place: one block per row.
+// Causal softmax over materialised scores and its gradient, both in place, with one block per row.
 #include <cmath>
 
 #include "ops/cuda/element.cuh"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kSoftmaxThreads = 128;
 
-// Each thread writes only elements that it read. Row i of a matrix uses the keys [0, i].
+// Row i of a matrix uses the keys [0, i]. A thread writes only elements that no other thread reads.
 template <class T, int N>
 __global__ void __launch_bounds__(kSoftmaxThreads) causal_softmax_rows(T* scores, int context) {
   await_kernel_before();
@@ -43,7 +43,7 @@ __global__ void __launch_bounds__(kSoftmaxThreads) causal_softmax_rows(T* scores
   }
 }
 
-// gradient: input with respect to the probabilities, output with respect to the scores.
+// `gradient` is with respect to the probabilities on input and with respect to the scores on output.
 template <class T, int N>
 __global__ void __launch_bounds__(kSoftmaxThreads)
     causal_softmax_backward_rows(const T* probabilities, T* gradient, int context) {

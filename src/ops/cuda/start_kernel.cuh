@@ -1,4 +1,4 @@
-// Launches the frequent kernels of this folder. On Hopper they use programmatic dependent launch
+// Launches the frequently used kernels of this folder, on Hopper with programmatic dependent launch
 // (device/cuda/start_kernel.h).
 #pragma once
 
@@ -16,8 +16,9 @@ namespace strobe::ops::cuda {
 using strobe::cuda::await_kernel_before;
 using strobe::cuda::Grid;
 
-// True if the code for this GPU waits in the kernel. Code compiled for compute_80 does not: await_kernel_before() is
-// empty in it. All kernels of the folder are compiled with the same options, so that checking one is enough.
+// Returns true if the kernel's code for this GPU waits for the previous kernel itself. Code compiled for compute_80
+// does not, because await_kernel_before() is empty there. All kernels of this folder are compiled with the same
+// options, so only the first one is checked.
 inline bool waits_itself(const void* kernel) {
   if (current_gpu().facts.compute_capability != 90) return false;
   static const bool waits = [&] {
@@ -28,7 +29,7 @@ inline bool waits_itself(const void* kernel) {
   return waits;
 }
 
-// `what` is a readable name, for example "rms_norm".
+// `what` is a name for error messages, such as "rms_norm".
 template <class... Parameters>
 void start_kernel(const Place& place, const char* what, const Grid& grid, void (*kernel)(Parameters...),
                   std::type_identity_t<Parameters>... arguments) {

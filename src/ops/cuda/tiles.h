@@ -1,5 +1,4 @@
-// Estimates how well tiles of a matmul's result fill a GPU. Pure function; algorithms.cpp ranks cuBLASLt's tiles with
-// it.
+// Estimates how well a tile size of a matmul's result fills a GPU. algorithms.cpp ranks cuBLASLt's tile sizes with it.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +9,16 @@ struct Tile {
   int rows = 0, cols = 0;
 };
 
-// Fraction of the GPU's rate that a result [rows, cols] can reach if a multiprocessor computes one tile at a time. It
-// accounts for tiles that extend past the edges, multiprocessors that are idle in the last wave, and the higher read
-// volume per operation of small tiles.
+// Returns the fraction of the GPU's rate that a matmul with a result [rows, cols] can reach if each multiprocessor
+// computes one tile at a time. It accounts for tiles that extend past the edges, multiprocessors that are idle in the
+// last wave, and the higher number of reads per operation of small tiles.
 constexpr double expected_rate(std::int64_t rows, std::int64_t cols, Tile tile, int multiprocessors) {
   const auto over = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
   const std::int64_t tiles = over(rows, tile.rows) * over(cols, tile.cols);
   const std::int64_t places = over(tiles, multiprocessors) * multiprocessors;
   const double area = static_cast<double>(tile.rows) * tile.cols;
   const double full = static_cast<double>(rows) * static_cast<double>(cols) / (static_cast<double>(places) * area);
-  constexpr double kReads = 8;  // multiplications per element load time, fitted to ranks of measured tiles
+  constexpr double kReads = 8;  // multiplications in the time of one element load, fitted to measured ranks of tiles
   return full / (1 + kReads * (tile.rows + tile.cols) / area);
 }
 

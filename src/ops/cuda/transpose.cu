@@ -1,4 +1,4 @@
-// Transposes through tiles in shared memory, so that reads and writes are both along rows.
+// Transposes a matrix through tiles in shared memory, so that both reads and writes are along rows.
 #include "device/cuda/check.h"
 #include "ops/cuda/launch.h"
 

@@ -1,4 +1,4 @@
-// flash2's kernels for AMX: bf16 problems, and fp32 problems with split floats. Other problems use avx512.cpp.
+// flash2's kernels for AMX: bf16 problems, and fp32 problems with split floats. Other problems use the AVX-512 kernels.
 #include "attention/cpu/isa/engine_amx.h"
 #include "attention/cpu/isa/table.h"
 

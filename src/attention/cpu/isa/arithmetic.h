@@ -1,4 +1,4 @@
-// Small integer arithmetic on tile geometry, for the code of one instruction set.
+// Integer arithmetic on tile geometry, for code that is compiled once per instruction set.
 #pragma once
 
 namespace strobe::cpu {
@@ -10,7 +10,7 @@ constexpr int clamp(int value, int low, int high) { return value < low ? low : v
 
 constexpr int greatest_common_divisor(int a, int b) { return b == 0 ? a : greatest_common_divisor(b, a % b); }
 
-// Granularity of key ranges: whole M panels and whole chunks.
+// Granularity of key ranges: the least common multiple of the rows of an M panel and the steps of a chunk.
 template <class Engine>
 inline constexpr int kStep = Engine::kM / greatest_common_divisor(Engine::kM, Engine::kK) * Engine::kK;
 

@@ -1,4 +1,4 @@
-// flash2's kernels for AVX2 with FMA: 6 x 16 tiles, twelve of sixteen registers.
+// flash2's kernels for AVX2 with FMA. A 6 x 16 tile takes twelve of the sixteen registers.
 #include "attention/cpu/isa/engine_broadcast.h"
 #include "attention/cpu/isa/table.h"
 

@@ -1,4 +1,4 @@
-// flash2's kernels for AVX-512 F, BW, VL and DQ: 8 x 32 tiles, which divide the common head dimensions.
+// flash2's kernels for AVX-512 F, BW, VL and DQ. Common head dimensions are multiples of the 8 x 32 tile's sides.
 #include "attention/cpu/isa/engine_broadcast.h"
 #include "attention/cpu/isa/table.h"
 

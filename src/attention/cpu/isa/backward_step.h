@@ -1,4 +1,5 @@
-// One panel of query rows against one block of keys: P and dS, in the operand layouts of the three matmuls that follow.
+// Implements Isa::backward_step: computes P and dS of one panel of query rows and one block of keys, in the operand
+// layouts of the three matmuls that follow. isa.h defines panels and lanes.
 #pragma once
 
 #include "attention/cpu/isa/dropout.h"
@@ -22,7 +23,8 @@ struct DropLanes {
   }
 };
 
-// For tile rows [first, last): replaces scores by P, and d_scores (dP on entry) by dS before the derivative of the cap.
+// For tile rows [first, last): replaces scores by P, and d_scores (dP on entry) by dS without the derivative of
+// softcap.
 template <class Engine, bool Dropout, class Exponent>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
@@ -58,8 +60,8 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
                      : softmax_gradient<Engine, false, Exponent>(a, first, last);
 }
 
-// The same for an engine that converts: writes rows [first, last) directly to the operands. With Masked, stores 0 where
-// a lane does not see the key. first and last are multiples of kP.
+// Like softmax_gradient, for an engine whose operands are not fp32: writes rows [first, last) of P and dS directly to
+// the operands. With Masked, stores 0 where a lane does not see the key. first and last are multiples of kP.
 template <class Engine, bool Masked, bool Capped>
 void gradient_operands(const BackwardStep& a, int first, int last) {
   using Element = typename Engine::Element;
@@ -70,7 +72,7 @@ void gradient_operands(const BackwardStep& a, int first, int last) {
   Element *const p_m = static_cast<Element*>(a.p_m), *const ds_m = static_cast<Element*>(a.ds_m);
   Element* const ds_n = static_cast<Element*>(a.ds_n);
   const std::ptrdiff_t m_stride = a.m_stride;
-  // Calls put(r, p, ds) for vector v of each group of rows.
+  // Calls put(r, p, ds) with vector v of rows [r, r + kP), for each group of kP rows.
   const auto gradients = [&](int v, std::ptrdiff_t begin, std::ptrdiff_t end, auto put) STROBE_INLINE_LAMBDA {
     const Exponent exponent(a, v);
     const F32 delta = load(a.delta + v * kLanes);
@@ -132,9 +134,9 @@ void gradient_operands(const BackwardStep& a, const TileRange& range) {
   gradient_operands<Engine, true, Capped>(a, free_last, range.last);
 }
 
-// Softmax and gradient of a tile that holds all keys of its rows. Probabilities and delta come from the tile itself, so
-// they do not have the rounding errors of LSE and O, and terms that cancel exactly do so. Masked scores are -inf on
-// entry and their dP is 0.
+// Softmax and its gradient for a tile that holds all keys of its rows. Probabilities and delta are computed from the
+// tile itself, so they do not have the rounding errors of LSE and O, and P dP - P delta cancels exactly where it
+// should. On entry masked scores are -inf and their dP is 0.
 template <class Engine>
 void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
@@ -183,8 +185,8 @@ void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   }
 }
 
-// Adds a tile's share of delta, the sum of P * dP. It is more exact than dO * O, because O was rounded. Masked scores
-// are -inf on entry and their dP is 0.
+// Adds the sum of P * dP over this tile to delta_sum. Delta from this sum is more exact than from dO * O, because O was
+// rounded. On entry masked scores are -inf and their dP is 0.
 template <class Engine, class Exponent>
 void add_to_delta(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
@@ -201,8 +203,8 @@ void add_to_delta(const BackwardStep& a, int first, int last) {
   }
 }
 
-// Sets scores that a lane does not see to `score` and their d_scores to 0: those of keys outside of its range, and
-// those that the boolean mask excludes.
+// Sets masked scores to `score` and their d_scores to 0. A score is masked if its key is outside the lane's range or
+// excluded by the boolean mask.
 template <class Engine>
 void clear_masked(const BackwardStep& a, const TileRange& range, float score) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;

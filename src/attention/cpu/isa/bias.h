@@ -1,5 +1,6 @@
-// An additive bias and its gradient. Both are [row][key] in the caller's memory and [key][row] in a tile: squares of
-// kLanes rows and kLanes keys are transposed in registers. Used by scores.h and backward_step.h.
+// Adds a bias to the scores of a tile, and dS to the gradient of the bias. Both are [row][key] in the caller's memory,
+// but a tile is [key][row]. Squares of kLanes rows and kLanes keys are therefore transposed in registers. Used by
+// scores.h and backward_step.h.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -9,10 +10,10 @@
 namespace strobe::cpu {
 namespace {
 
-// Prefetch distance: there are too many row streams for the hardware prefetcher.
+// Prefetch distance. Software prefetch is needed because the rows are more streams than the hardware prefetcher tracks.
 inline constexpr int kAheadBytes = 192;
 
-// Computes scores * scale + bias in tile rows [first, end), with each lane's row of the bias.
+// Computes score * scale + bias in tile rows [first, end).
 template <class Engine>
 void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int key_begin, int first, int end,
               float* tile) {
@@ -37,14 +38,14 @@ void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int ke
   }
 }
 
-// Returns true if the lanes' rows of the gradient are distinct.
+// Returns true if the lanes' rows of dbias have increasing addresses, so all are distinct.
 inline bool rows_apart(float* const* rows, int count) {
   bool apart = true;
   for (int i = 1; i < count; ++i) apart &= rows[i - 1] < rows[i];
   return apart;
 }
 
-// Adds tile rows [first, last), where a lane sees them, to each lane's row of the gradient.
+// Adds dS of tile rows [first, last) to each lane's row of dbias, for keys that the lane sees.
 template <class Engine>
 void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last, const float* tile) {
   constexpr int kN = Engine::kN;
@@ -59,8 +60,8 @@ void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last
       for (int i = 0; i < kLanes; ++i) square[i] = i < keys ? load(tile + (r + i) * kN + lane) : F32{};
       transpose(square);
       if (apart && key >= lanes.lo_max && key + kLanes <= lanes.hi_min) {
-        // All loads before all stores: rows are often pages apart, and a load waits for an earlier store to the same
-        // page offset.
+        // All loads precede all stores, because rows are often whole pages apart and a load waits for an earlier store
+        // to the same page offset.
         for (int i = 0; i < count; ++i) square[i] += load(rows[i] + key);
         for (int i = 0; i < count; ++i) store(rows[i] + key, square[i]);
         continue;

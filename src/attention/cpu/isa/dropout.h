@@ -1,8 +1,9 @@
-// Random words of a tile for dropout: Philox4x32-10 on counter (b, hq, i, j), first word, as in core/philox.h. Used by
-// forward_step.h and backward_step.h. Ten rounds of two wide multiplies each are most of dropout's cost:
+// Draws the random words of a tile for dropout: the first word of Philox4x32-10 on counter (b, hq, i, j), as in
+// core/philox.h. Used by forward_step.h and backward_step.h. The ten rounds of two wide multiplies each are most of
+// dropout's cost, so:
 //  - the first three rounds, which mix few words, are mostly computed once per lane or once per key;
-//  - the last two compute only what the first word needs;
-//  - on NEON, vectors compute four of six keys and scalar multipliers, which have separate pipes, the other two.
+//  - the last two rounds compute only what the first word needs;
+//  - on NEON, vector instructions compute four of six keys; scalar multiplies, which use other pipes, compute two.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +15,13 @@
 namespace strobe::cpu {
 namespace {
 
-// State that the words of one vector of lanes share.
+// Intermediate results of the first rounds that do not depend on the attention key j, for one vector of lanes.
 struct PhiloxLanes {
   static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
-  std::uint32_t of_batch;        // xor the key: operand of the multiply in round 1
+  std::uint32_t of_batch;        // xored with j, this is the operand of a multiply in round 1
   std::uint32_t k0[10], k1[10];  // round keys
-  // Parts of the counter (c0, c1, c2, c3) with the keys of their rounds: c0 before round 2, all but c3 before round 3.
+  // The Philox words (c0, c1, c2, c3) as far as they do not depend on j, with round keys applied: c0 before round 2,
+  // and c0, c1 and c2 before round 3. Rounds count from 0.
   alignas(64) std::uint32_t c0_second[kLanes], c0_third[kLanes], c1_third[kLanes], c2_third[kLanes];
 
   PhiloxLanes(const ScoreOptions& options, const Lanes& lanes, int v) {
@@ -40,14 +42,14 @@ struct PhiloxLanes {
     store_vector<U32>(c0_third, high ^ k0[2]);
     store_vector<U32>(c1_third, low ^ k0[3]);
   }
-  // Returns a product whose high word is xored into c0 before round 2 and whose low word into c0 before round 3.
+  // Returns a 64-bit product. Its high word is xored into c0 before round 2, its low word into c0 before round 3.
   STROBE_INLINE std::uint64_t of_key(int key) const {
     return std::uint64_t{kM1} * (of_batch ^ static_cast<std::uint32_t>(key));
   }
 };
 
-// Computes the words of rows [first, last), an even number of rows, in a tile with `stride` lanes. Lanes are in two
-// vectors of 64-bit elements, for 32 x 32 bit multiplies: only the low words are used, high words are arbitrary.
+// Computes the words of rows [first, last), an even number, in a tile with `stride` lanes. Even and odd lanes are in
+// separate vectors of 64-bit elements, for 32 x 32 bit multiplies. Only low words are used; high words are arbitrary.
 void draw_pairs(const PhiloxLanes& lanes, int key_begin, int first, int last, std::uint32_t* words,
                 std::ptrdiff_t stride) {
   constexpr std::uint32_t kM0 = PhiloxLanes::kM0, kM1 = PhiloxLanes::kM1;
@@ -56,7 +58,7 @@ void draw_pairs(const PhiloxLanes& lanes, int key_begin, int first, int last, st
     return i % 2 == 0 ? both : both >> 32;
   };
   for (int r = first; r < last; r += 2) {
-    U64 c0[4], c1[4], c2[4], c3[4];  // even and odd lanes of a key, then of the next
+    U64 c0[4], c1[4], c2[4], c3[4];  // even and odd lanes of key r, then those of key r + 1
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) {
       const std::uint64_t of_key = lanes.of_key(key_begin + r + i / 2);
@@ -90,7 +92,7 @@ void draw_pairs(const PhiloxLanes& lanes, int key_begin, int first, int last, st
 }
 
 #if defined(__ARM_NEON)
-// Volatile keeps the compiler from reordering them.
+// `volatile` keeps the compiler from reordering these instructions.
 #define STROBE_ORDERED(Type, kind, name, instruction)                \
   STROBE_INLINE Type name(Type a, Type b) {                          \
     Type result;                                                     \
@@ -108,11 +110,11 @@ STROBE_ORDERED(std::uint64_t, "r", ordered_xor, "eor %0, %1, %2")
 STROBE_ORDERED(std::uint64_t, "r", ordered_xor_high, "eor %0, %1, %2, lsr #32")  // a ^ (b >> 32)
 #undef STROBE_ORDERED
 
-// Computes one key with vectors, in 16 steps of up to six operations: two steps per round from 2 to 9, first
-// multiplies, then the rest.
+// Computes the words of one key with vectors, in 16 steps of up to six operations: two steps for each of the rounds 2
+// to 9, mostly multiplies first and then the rest.
 struct PhiloxVector {
   U32 c0, c1, c2, c3;
-  U32 p, q, s, t;  // products of c2 (two lanes each), and of c0
+  U32 p, q, s, t;  // products of c2 (lanes 0 and 1 in p, lanes 2 and 3 in q) and of c0 (in s and t)
 
   template <int Step, int Operation>
   STROBE_INLINE void work(const PhiloxLanes& lanes, int key, std::uint32_t* out) {
@@ -120,7 +122,7 @@ struct PhiloxVector {
     const U32 m0 = broadcast(PhiloxLanes::kM0), m1 = broadcast(PhiloxLanes::kM1);
     if constexpr (Step == 0) {
       std::uint64_t high = lanes.of_key(key) >> 32;
-      if constexpr (Operation == 0) asm("" : "+r"(high));  // else the compiler shifts in a vector register
+      if constexpr (Operation == 0) asm("" : "+r"(high));  // keeps the compiler from shifting in a vector register
       const U32 low = broadcast(static_cast<std::uint32_t>(lanes.of_key(key)));
       if constexpr (Operation == 0) c0 = broadcast(static_cast<std::uint32_t>(high));
       if constexpr (Operation == 1) c0 = ordered_xor(load_vector<U32>(lanes.c0_second), c0);
@@ -165,7 +167,8 @@ struct PhiloxVector {
   }
 };
 
-// Computes one lane of one key with scalars, in 8 steps of up to six operations: one step per round from 2 to 9.
+// Computes the word of one lane of one key with scalars, in 8 steps of up to six operations: one step for each of the
+// rounds 2 to 9.
 struct PhiloxScalar {
   std::uint64_t c0, c1, c2, c3, p;  // only the low words are used
 
@@ -204,10 +207,10 @@ struct PhiloxScalar {
   }
 };
 
-// Computes six keys at a time. Vector and scalar instructions alternate. The four vectors are at different steps, so
-// multiplies (which use two of the four vector pipes) overlap with other operations, and the long chains do not all
-// begin and end together: three vectors finish during the next six keys. Neoverse's queues are too short to find such
-// an order in hardware.
+// Computes six keys at a time, alternating vector and scalar instructions. The four vectors are at different steps, so
+// multiplies (which use two of the four vector pipes) overlap with other operations. Their long dependency chains do
+// not begin and end together either: three vectors finish during the next six keys. Neoverse's scheduler queues are too
+// short for out-of-order execution to find such an order.
 struct PhiloxSix {
   static constexpr int kDelay[4] = {0, 1, 8, 9};  // steps by which each vector lags
   const PhiloxLanes& lanes;
@@ -243,12 +246,12 @@ struct PhiloxSix {
 };
 
 // Computes the words of rows [first, last), at least six, in a tile with `stride` lanes. Takes 4.6 clocks per word on
-// Neoverse-V1; vectors only, with two keys at a time, take 10. The last six rows may overlap earlier ones and are
-// computed twice, to finish the vectors that lag.
+// Neoverse-V1, where draw_pairs() takes 10. The last six rows may overlap earlier ones, and they are computed twice to
+// finish the vectors that lag.
 void draw_sixes(const PhiloxLanes& lanes, int key_begin, int first, int last, std::uint32_t* words,
                 std::ptrdiff_t stride) {
   PhiloxSix six{lanes, stride};
-  asm("" : "+r"(six.m0), "+r"(six.m1));  // else the compiler recomputes these constants for each use
+  asm("" : "+r"(six.m0), "+r"(six.m1));  // keeps the compiler from recomputing these constants for each use
   six.out = words + first * stride;
   for (int r = first; r < last + 6; r += 6) {
     const int at = r < last - 6 ? r : last - 6;
@@ -260,7 +263,7 @@ void draw_sixes(const PhiloxLanes& lanes, int key_begin, int first, int last, st
 }
 #endif
 
-// Computes the words of rows [first, last) of a tile, as a tile [key][kN].
+// Computes the words of tile rows [first, last). `words` is a tile [key][kN].
 template <class Engine>
 void draw_words(const ScoreOptions& options, const Lanes& lanes, int key_begin, int first, int last,
                 std::uint32_t* words) {

@@ -1,7 +1,8 @@
 // Micro-kernels on AMX: 2 x 2 tiles of 16 x 16 accumulators, tdpbf16ps over 32 steps. Serves bf16, and fp32 as split
-// floats of three bf16 parts, which take six bf16 products. The instruction sums 16 products each of the even and the
-// odd steps from zero, rounding to nearest, and adds both to the accumulator. Each thread must configure its tile
-// registers before use: call begin() and end() around any number of matmuls. Included by amx.cpp.
+// floats of three bf16 parts, which take six bf16 products. tdpbf16ps sums the 16 products of the even steps from zero,
+// likewise those of the odd steps, rounding to nearest, and adds both sums to the accumulator. Each thread must
+// configure its tile registers: call begin() before and end() after any number of matmuls. Included by amx.cpp. isa.h
+// defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa/engine_avx512bf16.h"
@@ -11,7 +12,7 @@
 namespace strobe::cpu {
 namespace {
 
-// These declare that a tile load reads memory; the compiler's own wrappers do not.
+// Unlike the compiler's own intrinsics, these declare that tile loads and stores access memory.
 template <int Tile>
 STROBE_INLINE void tile_load(const void* from, std::ptrdiff_t row_bytes) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_bytes), "i"(Tile) : "memory");
@@ -39,7 +40,8 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// Element of panels: bf16, or fp32 as split floats (then only the unit of offsets; a chunk is stored part by part).
+// Element of panels: bf16 or a split float. For split floats it is only the unit of offsets, because a chunk is stored
+// part by part.
 template <int Parts>
 struct AmxPanels : PartsPack<Parts> {
   struct Element {
@@ -75,15 +77,15 @@ struct EngineAmx : AmxPanels<Parts> {
   static void end() { asm volatile("tilerelease"); }
 
   // Computes C[32][32] (+)= the M panel [steps / 32][32][32] times the N panel [steps / 2][32][2].
-  // Tiles 0..3 are C, 4 and 5 rows of the M chunk, 6 and 7 columns of the N chunk.
+  // Tile registers 0 to 3 hold C, 4 and 5 the rows of the M chunk, 6 and 7 the columns of the N chunk.
   template <int Width>
   static void product(const Element* m, const Element* n, int steps, float* c, bool accumulate) {
     products<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
-  // Callbacks that overlap vector work with tile matmuls. meanwhile() is called kProductsOfChunk times per chunk.
-  // stored(i) is called for each panel but the last, once it is in memory and the first chunk of the next panel has
-  // been issued.
+  // Callback that does nothing. products() calls meanwhile() kProductsOfChunk times per chunk, so that vector work
+  // overlaps with tile matmuls. It calls stored(i) for each panel i but the last, once that panel's C is in memory and
+  // the first chunk of panel i + 1 has been issued.
   struct Nothing {
     STROBE_INLINE void operator()() const {}
     STROBE_INLINE void operator()(int) const {}
@@ -103,8 +105,9 @@ struct EngineAmx : AmxPanels<Parts> {
     }
   }
 
-  // Computes C_i = C_i * factor + M_i N, with a factor [32] per lane. C is added at the end: starting from it would
-  // round each product of parts at the magnitude of C. A panel's sums are added during the next panel's first chunk.
+  // Computes C_i = C_i * factor + M_i N with one factor per lane, factor [32]. C is added at the end, because sums that
+  // start from C would round each product of parts at the magnitude of C. The sums of a panel are added to C during the
+  // next panel's first chunk.
   template <class Meanwhile>
   STROBE_INLINE static void add_products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps,
                                          int panels, float* c, const float* factor, Meanwhile&& meanwhile) {
@@ -123,7 +126,7 @@ struct EngineAmx : AmxPanels<Parts> {
   STROBE_INLINE static void lanes_to_m(const F32 (&rows)[2], int r, int v, Element* out) {
     pair_to_m<kM, kK>(rows, r, v, out);
   }
-  // Writes whole cache lines: writing half of each at a time would send the data through the cache twice.
+  // Writes whole cache lines, because two writes of half a line each would transfer the line twice.
   STROBE_INLINE static void rows_to_m(const F32 (&rows)[2][2], int r, Element* out) {
     std::uint16_t* at = words(out) + r * kK;
     F32 low[Parts][2], high[Parts][2];
@@ -140,7 +143,8 @@ struct EngineAmx : AmxPanels<Parts> {
     boosted_to_n({rows[0] * kBoost, rows[1] * kBoost}, t, v, out);
   }
 
-  // For forward_flow.h: 2^x * kBoost, and the conversion of such values to the layout of lanes_to_n.
+  // Used by forward_flow.h: exponentiate() computes 2^x * kBoost, and boosted_to_n() converts such values to the layout
+  // of lanes_to_n().
   template <int Count>
   STROBE_INLINE static void exponentiate(F32 (&x)[Count]) {
     if constexpr (Parts == 1) {
@@ -225,7 +229,7 @@ struct EngineAmx : AmxPanels<Parts> {
     }
   }
 
-  // Small products before large ones, as far as each step can change only one operand.
+  // Adds small products before large ones, as far as the order allows each step to load only one new operand.
   template <class Meanwhile>
   STROBE_INLINE static void multiply_chunk(const Element* m_chunk, const Element* n_chunk, Meanwhile& meanwhile) {
     const auto* m = reinterpret_cast<const std::uint16_t*>(m_chunk);

@@ -1,6 +1,6 @@
 // bf16 micro-kernel on AVX512-BF16: vdpbf16ps multiplies pairs of steps at twice the throughput of an fp32 FMA. Also
 // contains the conversions of fp32 tiles to bf16 chunks, which engine_amx.h shares. Included by avx512bf16.cpp and
-// amx.cpp.
+// amx.cpp. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -10,7 +10,8 @@
 namespace strobe::cpu {
 namespace {
 
-// Converts two rows to bf16, the second 16 words after the first. Rounds to nearest even; subnormals become 0.
+// Converts two rows to bf16: words 0 to 15 are rows[0], words 16 to 31 rows[1]. Rounds to nearest even; subnormals
+// become 0.
 STROBE_INLINE __m512i narrow(const F32 (&rows)[2]) {
   return (__m512i)_mm512_cvtne2ps_pbh((__m512)rows[1], (__m512)rows[0]);
 }
@@ -33,8 +34,7 @@ STROBE_INLINE void pair_to_m(const F32 (&rows)[2], int r, int v, std::uint16_t* 
   }
 }
 
-// Stores vector v of two rows in the N layout of pairs [32][2]: word 2 i from the first row, word 2 i + 1 from the
-// second.
+// Stores vector v of two rows in the N layout [32][2]: word 2 i comes from the first row, word 2 i + 1 from the second.
 STROBE_INLINE void pair_to_n(const F32 (&rows)[2], int v, std::uint16_t* out) {
   const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
                                               6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);

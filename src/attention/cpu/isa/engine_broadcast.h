@@ -1,6 +1,6 @@
-// fp32 micro-kernel by broadcast: broadcasts each row element of the M chunk to a vector and multiplies it with the N
-// chunk's columns. Instruction sets differ only in the tile: M x N accumulators, which use all but a few vector
-// registers. Included by avx2.cpp and avx512.cpp.
+// fp32 micro-kernel that broadcasts each row element of the M chunk to a vector and multiplies it with the N chunk's
+// columns. Instruction sets differ only in the size of the tile of M x N accumulators, which uses most of the vector
+// registers. Included by avx2.cpp and avx512.cpp. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -20,7 +20,7 @@ struct BroadcastEngine : BlockPack<M, N, K> {
   static constexpr int kK = K;
   static constexpr int kP = 1;
 
-  // C[M][Width] (+)= the M panel [steps / K][M][K] times the N panel [steps][Width].
+  // Computes C[M][Width] (+)= the M panel [steps / K][M][K] times the N panel [steps][Width].
   template <int Width>
   static void product(const float* m, const float* n, int steps, float* c, bool accumulate) {
     constexpr int kVectors = Width / kLanes;
@@ -46,7 +46,7 @@ struct BroadcastEngine : BlockPack<M, N, K> {
       m += M * K;
       n += Width * K;
     }
-    // C is added at the end. Starting the sums from C would round every step at the magnitude of the whole sum.
+    // C is added at the end, because sums that start from C would round every step at the magnitude of the final sum.
 #pragma GCC unroll 8
     for (int r = 0; r < M; ++r) {
 #pragma GCC unroll 8

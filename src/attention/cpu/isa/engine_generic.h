@@ -1,5 +1,5 @@
-// Portable engine: fp32 matmul on GCC's vector extensions. It is the fallback of every instruction set, and the
-// shortest engine to read first. table.h documents the contract of an engine.
+// Portable engine: fp32 matmul on GCC's vector extensions, for machines without a specialized engine. It is the
+// shortest one, so read it first. table.h documents the contract of an engine.
 #pragma once
 
 #include "core/simd.h"

@@ -1,24 +1,23 @@
-// fp32 matmul on NEON: an 8 x 12 (query lanes) or 8 x 8 (columns, or tail panels) tile of accumulators, FMLA by
-// element. Written in assembly because GCC 12 spills the 24 accumulators. Used by neon.cpp; neonbf16.cpp shares the
-// clobber list.
+// fp32 matmul on NEON with FMLA by element. The tile of accumulators is 8 x 12 for query lanes, and 8 x 8 for columns
+// and tail panels. Written in assembly because GCC 12 spills the 24 accumulators. Used by neon.cpp; engine_neonbf16.h
+// uses the clobber list. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/pack_neon.h"
 #include "core/simd.h"
 
-// One macro line is one assembly line.
+// The line breaks group instructions, so they are not reformatted.
 // clang-format off
 
-// Rows of the tile are consecutive registers from v8 on, in the order of memory.
+// The tile is in consecutive registers from v8 on, row by row as in memory.
 #define STROBE_NEON_CLOBBERS                                                                                     \
   "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
       "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",   \
       "v30", "v31"
 
-// Store two adjacent sums to C, `at` bytes from its start. ADD2 adds C first: starting the sums from C would round
-// every step of a long sum at the magnitude of the whole. MAX2 also updates the maxima of both columns in registers x
-// and y.
+// Store the sums in registers a and b to C, `at` bytes from its start. ADD2 first adds C, because sums that start from C
+// would round every step at the magnitude of the final sum. MAX2 also raises the column maxima in registers x and y.
 #define STROBE_NEON_STORE2(a, b, at, x, y) "stp q" #a ", q" #b ", [%[c], #" #at "]\n"
 #define STROBE_NEON_ADD2(a, b, at, x, y)                                                                 \
   "ldp q5, q6, [%[c], #" #at "]\n fadd v" #a ".4s, v" #a ".4s, v5.4s\n fadd v" #b ".4s, v" #b ".4s, v6.4s\n" \
@@ -26,10 +25,10 @@
 #define STROBE_NEON_MAX2(a, b, at, x, y)                                                                 \
   "fmaxnm v" #x ".4s, v" #x ".4s, v" #a ".4s\n fmaxnm v" #y ".4s, v" #y ".4s, v" #b ".4s\n"              \
   STROBE_NEON_STORE2(a, b, at, x, y)
-// Stores nothing: for the first tile of a run.
+// Stores nothing; for the first tile of a call, which has no previous tile to store.
 #define STROBE_NEON_NOTHING2(a, b, at, x, y)
 
-// One row: accumulators += the columns in v0.. times element `lane` of register m.
+// One row of the tile: accumulators += (columns in v0 and following registers) * (element `lane` of register m).
 #define STROBE_FMLA(a, n, m, lane) "fmla v" #a ".4s, v" #n ".4s, v" #m ".s[" #lane "]\n"
 #define STROBE_ROW12(a, b, c, m, lane) STROBE_FMLA(a, 0, m, lane) STROBE_FMLA(b, 1, m, lane) STROBE_FMLA(c, 2, m, lane)
 #define STROBE_ROW8(a, b, m, lane) STROBE_FMLA(a, 0, m, lane) STROBE_FMLA(b, 1, m, lane)
@@ -42,8 +41,8 @@
   STROBE_ROW8(8, 9, m0, 0) STROBE_ROW8(10, 11, m0, 1) STROBE_ROW8(12, 13, m0, 2) STROBE_ROW8(14, 15, m0, 3) \
   STROBE_ROW8(16, 17, m1, 0) STROBE_ROW8(18, 19, m1, 1) STROBE_ROW8(20, 21, m1, 2) STROBE_ROW8(22, 23, m1, 3)
 
-// First step of a tile, rows 0..3 in v3 and 4..7 in v4. Each pair of sums of the previous tile is stored just before
-// this step overwrites it.
+// First step of a tile, with rows 0..3 in v3 and 4..7 in v4. It stores each pair of the previous tile's sums just
+// before overwriting it.
 #define STROBE_FMUL(a, n, m, lane) "fmul v" #a ".4s, v" #n ".4s, v" #m ".s[" #lane "]\n"
 #define STROBE_BEGIN_ROWS12(put, a, b, c, d, e, f, m, lane, next, at)                                    \
   put(a, b, at, 5, 6) STROBE_FMUL(a, 0, m, lane) STROBE_FMUL(b, 1, m, lane)                              \
@@ -74,12 +73,12 @@ struct NeonEngine : NeonPack<12> {
   static constexpr DType kCompute = DType::fp32;
   static constexpr int kM = 8, kN = 12, kCols = 8, kK = 1, kP = 1;
   static constexpr int kSmallPiece =
-      128;  // as for other matmuls: partial sums of 8 steps would cost 9 % of a forward and increase the error
+      128;  // as for larger matmuls: partial sums of 8 steps would cost 9 % of a forward and increase the error
 
-  // Computes C_i (+)= M_i N for consecutive M panels. The first step initialises the sums, then the loop takes four
-  // steps at a time, then single steps. A tile's sums are stored while the next tile begins: stores share pipes with
-  // multiplies, and a store that waits for its sum stalls all later instructions. Reaches 98 % of Neoverse-N1's FMLA
-  // rate at 64 steps.
+  // Computes C_i (+)= M_i N for `panels` M panels. The first step initialises the sums, a loop then takes four steps at
+  // a time, and a second loop the remaining steps. A tile's sums are stored while the next tile begins, because stores
+  // share pipes with multiplies and a store that waits for its sum stalls all later instructions. Reaches 98 % of
+  // Neoverse-N1's FMLA rate at 64 steps.
   template <int Width>
   static void products(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,
                        bool accumulate, float* largest = nullptr) {
@@ -110,7 +109,7 @@ struct NeonEngine : NeonPack<12> {
           "5: ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]]\n ldr q2, [%[n], #32]\n"
           "add %[n], %[n], #48\n subs %[i], %[i], #1\n" STROBE_STEP12(3, 4)
           "b.ne 5b\n"
-          // First step of the next tile. After the last tile it loads the first tile again; the result is not used.
+          // First step of the next tile. After the last tile it computes the first tile's again, which is not used.
           "6: subs %[left], %[left], #1\n"
           "csel %[m], %[next_m], %[first_m], ne\n"
           "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[first_n]]\n ldr q2, [%[first_n], #32]\n add %[n], %[first_n], #48\n"
@@ -174,7 +173,8 @@ struct NeonEngine : NeonPack<12> {
   }
 };
 
-// Eight lanes. (16 rows fill two such panels; two panels of twelve lanes would have a third of their lanes empty.)
+// Tail panels of eight lanes. For example, 16 rows fill two such panels, but two panels of twelve lanes only to two
+// thirds.
 struct NarrowNeonEngine : NeonPack<8> {
   using Element = float;
   static constexpr DType kCompute = DType::fp32;

@@ -1,9 +1,9 @@
-// bf16 matmul with NEON's BFMMLA: [2 rows x 4 steps] times [4 steps x 2 columns], 24 accumulators of 2 x 2 blocks.
-// Written in assembly because GCC 12 spills them. Used by neonbf16.cpp.
+// bf16 matmul with NEON's BFMMLA, which multiplies [2 rows x 4 steps] by [4 steps x 2 columns]. Each of the 24
+// accumulators holds a 2 x 2 block of C. Written in assembly because GCC 12 spills them. Used by neonbf16.cpp.
 //
 // An accumulator holds (row 0: columns 0, 1; row 1: columns 0, 1), so a row of C consists of the low, or high, halves
-// of adjacent accumulators. Storing a tile takes as long as three chunks, so it overlaps with the next tile's first
-// chunk.
+// of adjacent accumulators. Storing a tile takes as long as multiplying three chunks, so it is overlapped with
+// multiplying the next tile's first chunk. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -11,15 +11,16 @@
 #include "attention/cpu/isa/pack_neonbf16.h"
 #include "core/simd.h"
 
-// One macro line is one assembly line.
+// The line breaks group instructions, so they are not reformatted.
 // clang-format off
 
 #define STROBE_BF_MMLA(a, m, n) "bfmmla v" #a ".4s, v" #m ".8h, v" #n ".8h\n"
 // Loads the high halves of two accumulators from a row of C.
 #define STROBE_BF_HIGH(a, b, at) "ldr q7, [%[next], #" #at "]\n ins v" #a ".d[1], v7.d[0]\n ins v" #b ".d[1], v7.d[1]\n"
 
-// Two rows of 12 columns: six accumulators a..f, at byte `at` of C. [c] is the previous tile, [next] the tile that
-// begins. N chunk in v0..v5, M chunk in v6 and v7; v7 is free while a tile begins.
+// Two rows of 12 columns: six accumulators a..f, at byte `at` of C. [c] points to the finished tile, [next] to the one
+// being started. v0..v5 hold the N chunk, v6 and v7 half of the M chunk at a time. While a tile is started only v6 holds
+// M, and v7 is scratch.
 #define STROBE_BF_STORE6(a, b, c, d, e, f, at)                                             \
   "stp d" #a ", d" #b ", [%[c], #" #at "]\n stp d" #c ", d" #d ", [%[c], #" #at "+16]\n"   \
   "stp d" #e ", d" #f ", [%[c], #" #at "+32]\n"                                            \
@@ -53,8 +54,9 @@
   "ldp q6, q7, [%[m], #" #m_at "+32]\n"                                                  \
   STROBE_BF_MMLA6(6, 20, 21, 22, 23, 24, 25) STROBE_BF_MMLA6(7, 26, 27, 28, 29, 30, 31)
 
-// The same with 8 columns: four accumulators per two rows; N chunk in v0..v3, M chunk in v4..v7. A tile has 12 rows
-// (the 16 accumulators of 8 rows would not hide BFMMLA's latency): three half panels, at [ma], [mb] and [mc].
+// The same macros for 8 columns: two rows take four accumulators, v0..v3 hold the N chunk and v4..v7 the M chunk. A
+// tile has 12 rows, because the 16 accumulators of 8 rows would not hide BFMMLA's latency. The 12 rows are three half
+// panels, at [ma], [mb] and [mc].
 #define STROBE_BF_STORE4(a, b, c, d, at)                                                  \
   "stp d" #a ", d" #b ", [%[c], #" #at "]\n stp d" #c ", d" #d ", [%[c], #" #at "+16]\n"  \
   "zip2 v" #a ".2d, v" #a ".2d, v" #b ".2d\n zip2 v" #c ".2d, v" #c ".2d, v" #d ".2d\n"   \
@@ -127,10 +129,11 @@ struct NeonBf16Engine : NeonBf16Pack {
     vst1q_u16(at, narrow(rows[0], rows[1]));
     vst1q_u16(at + 8, narrow(rows[2], rows[3]));
   }
-  // For an N panel they are transposed, so a lane's four steps are adjacent.
+  // An N panel needs the four rows transposed, so that a lane's four steps are adjacent.
   STROBE_INLINE static void lanes_to_n(const F32 (&rows)[4], std::ptrdiff_t t, int v, Element* out) {
-    const uint16x8_t low = narrow(rows[0], rows[1]), high = narrow(rows[2], rows[3]);  // the same as in lanes_to_m
-    const uint16x8_t even = vzip1q_u16(low, high), odd = vzip2q_u16(low, high);        // steps 0 and 2, 1 and 3
+    const uint16x8_t low = narrow(rows[0], rows[1]),
+                     high = narrow(rows[2], rows[3]);  // the same two vectors as in lanes_to_m
+    const uint16x8_t even = vzip1q_u16(low, high), odd = vzip2q_u16(low, high);  // steps 0 and 2, 1 and 3
     Element* at = out + t * kN + v * kLanes * kP;
     vst1q_u16(at, vzip1q_u16(even, odd));
     vst1q_u16(at + 8, vzip2q_u16(even, odd));
@@ -174,12 +177,12 @@ struct NeonBf16Engine : NeonBf16Pack {
         : STROBE_NEON_CLOBBERS);
   }
 
-  // Computes an even number of tiles of three half panels each: panels p, p + 1, p + 2 are two tiles.
+  // Computes an even number of tiles. A tile consists of three half panels, so three panels make two tiles.
   static void tiles_12x8(const Element* m, std::ptrdiff_t m_stride, const Element* n, std::int64_t chunks,
                          std::int64_t tiles, float* c, bool accumulate) {
     const std::int64_t back = chunks * kK * 8 * 2;  // bytes
     // From one tile to the next, ma and mc advance by one panel plus half a chunk (near), mb by two panels minus half a
-    // chunk (far). The two swap after each tile.
+    // chunk (far). The two distances swap after each tile.
     std::int64_t near = m_stride * 2 + 32 - back, far = m_stride * 4 - 32 - back, swap = 0;
     const std::int64_t load_c = accumulate;
     std::int64_t i = 0;

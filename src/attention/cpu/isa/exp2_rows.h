@@ -1,6 +1,6 @@
-// exp2 over the rows of a tile, for forward_step.h and backward_step.h. It is scheduled by hand on NEON: Neoverse's
-// queues are too short to overlap whole chains of dependent instructions. The range reduction of one group of rows
-// overlaps with the polynomial of the previous group.
+// Computes 2^x for the rows of a tile; used by forward_step.h and backward_step.h. On NEON it is scheduled by hand,
+// because Neoverse's scheduler queues are too short to overlap whole chains of dependent instructions. The range
+// reduction of one group of rows overlaps with the polynomial of the previous group.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace {
 #if defined(__ARM_NEON)
 inline constexpr int kRowsAtOnce = 4;
 
-// Volatile keeps the compiler from reordering them.
+// `volatile` keeps the compiler from reordering these instructions.
 STROBE_INLINE F32 ordered_add(F32 a, F32 b) {
   asm volatile("fadd %0.4s, %1.4s, %2.4s" : "=w"(a) : "w"(a), "w"(b));
   return a;
@@ -39,7 +39,8 @@ STROBE_INLINE F32 ordered_power(F32 shifted) {
   return shifted;
 }
 
-// The steps of exp2 in simd.h, on four vectors at a time: 2^x is y times the power in `shifted`.
+// Computes exp2 of four vectors at a time, in the same steps as exp2 in simd.h. The result is y times the power of two
+// in `shifted`.
 template <int Degree>
 struct Exp2Group {
   F32 fraction[4], shifted[4], y[4];
@@ -49,8 +50,8 @@ struct Exp2Group {
     F32 first = broadcast(kExp2<Degree>[0].lanes[0]);
   };
 
-  // Evaluates y and the power of this group. Meanwhile `other` completes its 2^x, which put_previous() takes, and
-  // starts again with the arguments next_x(i), from which next_rest subtracts the integer parts (see exp2_rows).
+  // Evaluates y and the power of this group. In between, `other` completes its previous results, which put_previous()
+  // stores, and then starts on the arguments next_x(i), whose integer parts next_rest subtracts (see PlainRest).
   template <class NextX, class NextRest, class PutPrevious>
   STROBE_INLINE void evaluate(const Constants& c, Exp2Group& other, NextX next_x, NextRest next_rest,
                               PutPrevious put_previous) {
@@ -125,8 +126,8 @@ STROBE_INLINE F32 ordered_fma(F32 a, F32 b, F32 c) { return fma(a, b, c); }
 STROBE_INLINE F32 ordered_max(F32 a, F32 b) { return max_keep_nan(a, b); }
 #endif
 
-// x minus its integer part, in up to four steps, so a schedule may interleave other work. This one is for float
-// arguments; WeightExponent in weight_exponent.h has arguments of higher precision.
+// Subtracts the integer part of x in up to four steps, between which exp2_rows can interleave other work. PlainRest is
+// for fp32 arguments; WeightExponent in weight_exponent.h has arguments of higher precision.
 struct PlainRest {
   STROBE_INLINE F32 first(std::ptrdiff_t, F32 x, F32 floor) const { return ordered_subtract(x, floor); }
   STROBE_INLINE F32 second(std::ptrdiff_t, F32 f) const { return f; }
@@ -134,7 +135,7 @@ struct PlainRest {
   STROBE_INLINE F32 fourth(std::ptrdiff_t, F32 f) const { return f; }
 };
 
-// Applies a Rest to rows from `r` on, as Exp2Group expects.
+// Adapts a Rest to Exp2Group, whose index i stands for row r + i.
 template <class Rest>
 struct RestFrom {
   const Rest& rest;
@@ -145,7 +146,8 @@ struct RestFrom {
   STROBE_INLINE F32 fourth(int i, F32 f) const { return rest.fourth(r + i, f); }
 };
 
-// Calls put(r, y) with y[i] = 2^x(r + i), for groups of Rows rows in [first, last). last - first is a multiple of Rows.
+// Calls put(r, y) with y[i] = 2^x(r + i) for each group of Rows rows in [first, last). last - first must be a multiple
+// of Rows.
 template <int Degree, int Rows, class X, class Put, class Rest = PlainRest>
 STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put put, const Rest& rest = {}) {
 #if defined(__ARM_NEON)
@@ -157,7 +159,7 @@ STROBE_INLINE void exp2_rows(std::ptrdiff_t first, std::ptrdiff_t last, X x, Put
                           STROBE_INLINE_LAMBDA { return [&x, r](int i) STROBE_INLINE_LAMBDA { return x(r + i); }; };
   std::ptrdiff_t r = first;
   even.begin(constants, x_from(r), RestFrom<Rest>{rest, r});
-  // One loop without exits in its middle: with such exits GCC stores all of a group each time.
+  // The loop has no exit in its middle, because GCC would then spill a whole group in each iteration.
   if (r + 8 <= last) {
     even.evaluate(constants, odd, x_from(r + 4), RestFrom<Rest>{rest, r + 4}, []() STROBE_INLINE_LAMBDA {});
     for (; r + 16 <= last; r += 8) {

@@ -1,5 +1,5 @@
-// 2^x of several vectors on AVX-512, interleaved step by step: one after the other, their chains of dependent
-// operations would fill the scheduler. Included by engine_amx.h.
+// Computes 2^x of several vectors on AVX-512, interleaved step by step. If they were computed one after the other,
+// their chains of dependent operations would fill the scheduler. Included by engine_amx.h.
 #pragma once
 
 #include "core/simd.h"
@@ -13,7 +13,7 @@ STROBE_INLINE void for_each_of(Body&& body) {
   for (int i = 0; i < Count; ++i) body(i);
 }
 
-// Same steps as exp2 in simd.h.
+// Computes 2^x in the same steps as exp2 in simd.h.
 template <int Degree, int Count>
 STROBE_INLINE void exp2_by_polynomial(F32 (&x)[Count]) {
   constexpr const Coefficient* c = kExp2<Degree>;
@@ -38,9 +38,9 @@ inline constexpr float kSixteenths[16] = {
     0x1.ae89fap0f, 0x1.c199bep0f, 0x1.d5818ep0f, 0x1.ea4afap0f,
 };
 
-// Computes 2^x * 2^Boost for x <= 0, with error 1.1e-7, from a table in a register. Below -126.5 it is exactly 0; NaN
-// stays NaN. It takes 12 operations per vector, of which 6 need the one multiplier that tiles leave free; the
-// polynomial takes 13 and 9.
+// Computes 2^x * 2^Boost for x <= 0 with a table in a register; the relative error is 1.1e-7. The result is exactly 0
+// for x < -126.5 and NaN for NaN. It takes 12 operations per vector, 6 of which need the one multiplier that AMX leaves
+// free. exp2_by_polynomial takes 13 operations, 9 of which need it.
 template <int Boost, int Count>
 STROBE_INLINE void exp2_by_table(F32 (&x)[Count]) {
   struct Table {
@@ -55,7 +55,7 @@ STROBE_INLINE void exp2_by_table(F32 (&x)[Count]) {
     return table;
   }();
   const __m512i table = _mm512_load_si512(&kTable);
-  const F32 magic = broadcast(0x1.8p19f);  // adding it rounds to sixteenths, which are then in the low bits
+  const F32 magic = broadcast(0x1.8p19f);  // adding it rounds x to sixteenths, whose number is then in the low bits
   F32 shifted[Count], y[Count];
   __m512i power[Count];
   __mmask16 seen[Count];

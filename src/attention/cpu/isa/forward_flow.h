@@ -1,7 +1,7 @@
-// Software pipelining of three forward steps, for engines whose matmuls leave the vector units idle: the output of one
-// step, the probabilities of the next, the scores and logits of the third. Probabilities are computed row by row
-// between tile multiplies, so matrix and vector units work at the same time. Each stage computes the same as
-// forward_step.h.
+// Implements Isa::forward_flow: software pipelining of three forward steps, for engines whose matmuls leave the vector
+// units idle. It overlaps the output of one step, the probabilities of the next, and the scores and logits of the
+// third. Probabilities are computed a few rows at a time between tile multiplies, so matrix and vector units work at
+// the same time. Each stage computes the same as forward_step.h. isa.h defines panels and lanes.
 #pragma once
 
 #include "attention/cpu/isa/forward_step.h"
@@ -17,8 +17,8 @@ STROBE_INLINE void fetch(Soon& soon) {
   soon.at = soon.at + soon.step < soon.last ? soon.at + soon.step : soon.last;
 }
 
-// Replaces scores of a step by probabilities, two rows at a time, and adds their sum to the row's sum. AllNear: all
-// lanes are near (forward_step.h), else none. Without dropout.
+// Computes the probabilities of a step's scores, two tile rows at a time, writes them to the N operand and adds them to
+// the sums. All lanes use the near formula if AllNear, else none does (see kNearExponent in isa.h). Without dropout.
 template <class Engine, bool AllNear>
 class WeightRows {
  public:
@@ -91,7 +91,7 @@ class WeightRows {
   CarefulSum total_[kV]{{F32{}}, {F32{}}};
 };
 
-// Called `calls` times between tile multiplies: advances `rows` by an even share each time.
+// Function object for `calls` calls between tile multiplies. Each call advances `rows` by an equal share of its groups.
 template <class Rows>
 class Interleaved {
  public:
@@ -117,7 +117,7 @@ int chunks_of(const ForwardStep* a, int other) {
   return a ? panels_of<Engine>(*a) * other / Engine::kK : 0;
 }
 
-// Converts scores of the key panels [first, last) to logits and raises `largest` to their maximum.
+// Converts the scores of key panels [first, last) to logits and raises a.largest to their maximum.
 template <class Engine>
 void make_logits(const ForwardStep& a, int first, int last) {
   static_assert(kStep<Engine> == Engine::kM);  // so a range of panels is a range of steps
@@ -130,9 +130,9 @@ void make_logits(const ForwardStep& a, int first, int last) {
   find_max<Engine>(a, range, a.largest);
 }
 
-// Number of panels whose logits are computed early, in L1, while the next panel is multiplied. The last panel is
-// converted when the step's probabilities are due, and so are all panels if early conversion is slower: fp32's tanh
-// needs both multipliers, and tiles occupy one.
+// Returns the number of panels whose logits are computed early: from L1, while the next panel is multiplied. The logits
+// of the last panel are computed just before the step's probabilities. So are those of all panels in fp32 with softcap,
+// because tanh in fp32 needs both vector multipliers and AMX occupies one.
 template <class Engine>
 int early_panels(const ForwardStep& a) {
   return Engine::kCompute == DType::fp32 && a.options->softcap != 0 ? 0 : panels_of<Engine>(a) - 1;
@@ -163,9 +163,8 @@ STROBE_INLINE void output_products(const ForwardStep& a, Meanwhile&& meanwhile) 
                        keys.last - keys.first, a.dv_rows / kM, a.o, a.shrink, meanwhile);
 }
 
-// Runs three consecutive steps; any of them may be null. Each step has keys that some lane sees. Adjacent steps must
-// not share scores, weights, shrink or largest.
-// shrink or largest.
+// Computes the output of `before`, the probabilities of `step` and the scores of `next`; any of them may be null. Each
+// step has keys that some lane sees. Adjacent steps must not share scores, weights, shrink or largest.
 template <class Engine>
 void flow_once(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   const auto products = [&](auto&& meanwhile) STROBE_INLINE_LAMBDA {
@@ -202,8 +201,8 @@ void flow_once(const ForwardStep* before, const ForwardStep* step, const Forward
   }
 }
 
-// The first call has only a third step, the last call only a first one. Tiles are configured once for all calls, since
-// that takes as long as a few tile multiplies.
+// In a sequence of calls, the first passes only `next` and the last only `before`. The first configures the tile
+// registers and the last releases them, because doing so in every call would cost as much as a few tile multiplies.
 template <class Engine>
 void forward_flow(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   if (!before && !step) Engine::begin();

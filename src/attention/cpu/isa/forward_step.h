@@ -1,4 +1,5 @@
-// One panel of query rows against one block of keys: scores, online softmax, output matmul.
+// Implements Isa::forward_step: scores, online softmax and output matmul of one panel of query rows and one block of
+// keys. isa.h defines panels and lanes.
 #pragma once
 
 #include "attention/cpu/isa/dropout.h"
@@ -7,22 +8,22 @@
 namespace strobe::cpu {
 namespace {
 
-// Returns the lanes whose exponents are computed as s * factor - m * factor with the second product rounded. With fused
-// multiply-add that is exact except for an error common to the row, which LogitOfMax (plan.h) adds. `exponent` is
-// m * factor.
+// Returns a mask of the near lanes (kNearExponent), which use the exponent s * factor - m * factor with a rounded
+// second product. `exponent` is m * factor. With fused multiply-add the only other rounding is that of the result. The
+// error of m * factor is common to the row, and LogitOfMax (plan.h) corrects LSE for it.
 STROBE_INLINE I32 near_lanes(const ScoreOptions& options, F32 exponent) {
   if (!kFused || !options.may_be_near()) return I32{};
   return (exponent < kNearExponent) & (exponent > -kNearExponent);
 }
 STROBE_INLINE F32 finite_max(F32 m) { return m == -__builtin_inff() ? F32{} : m; }
 
-// Returns the rounding error of m * factor.
+// Returns the rounding error of m * factor in near lanes, 0 in other lanes.
 STROBE_INLINE F32 rounding_of_exponent(const ScoreOptions& options, F32 m, float factor) {
   const F32 exponent = m * factor;
   return near_lanes(options, exponent) ? -fma(m, broadcast(factor), -exponent) : F32{};
 }
 
-// Raises `largest` to each lane's largest score in the range. Sets masked scores to -inf first.
+// Sets scores of keys outside a lane's range to -inf, then raises `largest` to each lane's largest score.
 template <class Engine>
 void find_max(const ForwardStep& a, const TileRange& range, float* largest) {
   constexpr int kN = Engine::kN, kV = kN / kLanes;
@@ -58,8 +59,8 @@ void find_max(const ForwardStep& a, const TileRange& range, float* largest) {
   }
 }
 
-// Sets `max` to the largest score so far. Stores the factor for older sums to `shrink`. Returns true if the maximum of
-// some lane grew.
+// Sets a.max to `found`, the largest score so far. Stores to `shrink` the factor that rescales sums of earlier blocks
+// to the new maximum. Returns true if the maximum of some lane grew.
 template <class Engine>
 bool update_max(const ForwardStep& a, const float* found, float unit, float* shrink) {
   constexpr int kV = Engine::kN / kLanes;
@@ -75,9 +76,9 @@ bool update_max(const ForwardStep& a, const float* found, float unit, float* shr
   return any(grew);
 }
 
-// Replaces scores by probabilities exp(score - max) and adds their sum to `sum`. Writes in place or, with `Convert`,
-// directly to the N operand. Dropout is applied after the sum: a probability is dropped if its random word is below the
-// threshold. AllNear saves one operation.
+// Computes probabilities exp(score - max) and adds them to a.sum. Writes them in place of the scores or, with Convert,
+// directly to the N operand. Dropout does not change the sum; it drops a probability if its random word is below the
+// threshold. AllNear (all lanes are near) saves one operation.
 template <class Engine, bool AllNear, bool Convert, bool Dropout>
 void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, Convert>;
@@ -132,7 +133,7 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   }
 }
 
-// True if some lane is not near.
+// Returns true if some lane is not near (kNearExponent).
 template <class Engine>
 bool any_far(const ForwardStep& a, float unit) {
   I32 far{};
@@ -160,7 +161,8 @@ inline float element_of(const void* row, DType dtype, int at) {
   return (dtype == DType::fp16 ? from_fp16(U16{} + bits) : from_bf16(U16{} + bits))[0];
 }
 
-// O += P V only over the pairs that the mask allows: 0 * NaN would spread to rows that may not use the key.
+// Computes O += P V element by element over allowed pairs only. In a matmul, a NaN in V would spread to rows for which
+// its key is masked, because 0 * NaN is NaN.
 template <class Engine>
 void accumulate_isolated(const ForwardStep& a, const TileRange& range) {
   constexpr int kN = Engine::kN;
@@ -175,7 +177,7 @@ void accumulate_isolated(const ForwardStep& a, const TileRange& range) {
   }
 }
 
-// Rows of the block's tile that some lane sees, rounded to the granularity of matmuls.
+// Range of tile rows (keys of the block) that some lane sees, extended to multiples of kStep.
 struct KeyRange {
   int first, last;
 };
@@ -186,7 +188,7 @@ KeyRange key_range(const ForwardStep& a) {
   return {first, first < seen ? round_up(seen, kStep<Engine>) : first};
 }
 
-// True if an engine's matmul can return the maximum of each column.
+// True if an engine's products() can also return the maximum of each column.
 template <class Engine>
 inline constexpr bool kFindsMax = requires(float* c) {
   Engine::template products<Engine::kN>(c, 0, c, 0, 0, c, false, c);

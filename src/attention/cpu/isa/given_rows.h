@@ -1,4 +1,4 @@
-// Tests whether packing can read a block of the source without masks on AVX-512. Used by pack_pairs.h and pack_parts.h.
+// Tests if packing can read a block of the source without AVX-512 masks. Used by pack_pairs.h and pack_parts.h.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -7,7 +7,8 @@
 namespace strobe::cpu {
 namespace {
 
-// Returns true if the source has all of rows [r, r + rows), a multiple of 8, and columns [col, col + cols).
+// Returns true if rows [r, r + rows) exist, none is null, and each has contiguous columns [col, col + cols). `rows`
+// must be a multiple of 8.
 STROBE_INLINE bool all_given(const Pack& pack, int r, int rows, int col, int cols) {
   if (pack.col_stride != 1 || r + rows > pack.count || col + cols > pack.cols) return false;
   for (int i = r; i < r + rows; i += 8) {

@@ -1,5 +1,5 @@
-// A boolean mask: [row][key] bytes in the caller's memory, [key][row] in a tile. Squares of kLanes rows and kLanes keys
-// are transposed in registers. Used by scores.h and backward_step.h.
+// Applies a boolean mask to a tile. The mask is [row][key] bytes in the caller's memory, but a tile is [key][row].
+// Squares of kLanes rows and kLanes keys are therefore transposed in registers. Used by scores.h and backward_step.h.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -10,7 +10,7 @@ namespace {
 
 typedef std::uint8_t U8 __attribute__((vector_size(kLanes)));
 
-// Returns all bits set where element `at` + lane of a mask row is not 0. Lanes from `count` on are 0.
+// Returns a vector mask: all bits of lane i are set if i < count and element at + i of the mask row is not 0.
 STROBE_INLINE I32 mask_elements(const std::uint8_t* row, std::ptrdiff_t stride, int at, int count) {
   I32 found{};
   if (stride == 1 && count == kLanes) {
@@ -23,14 +23,15 @@ STROBE_INLINE I32 mask_elements(const std::uint8_t* row, std::ptrdiff_t stride, 
   return found != 0;
 }
 
-// Returns true if kLanes lanes have one mask row, as in a mask of keys.
+// Returns true if all kLanes lanes share one mask row, as with a key padding mask (row stride 0).
 inline bool one_mask_row(const std::uint8_t* const* rows) {
   bool one = true;
   for (int i = 1; i < kLanes; ++i) one &= rows[i] == rows[0];
   return one;
 }
 
-// Calls body(offset in the tile, allowed lanes) for the vectors of tile rows [first, end). No row may be past the keys.
+// Calls body(offset in the tile, mask of allowed lanes) for each vector of tile rows [first, end). Tile rows are keys;
+// `end` must not exceed the block's key count, since the mask has no bytes for later rows.
 template <class Engine, class Body>
 STROBE_INLINE void for_each_mask_vector(const ScoreOptions& options, const Lanes& lanes, int key_begin, int first,
                                         int end, Body&& body) {
@@ -54,7 +55,7 @@ STROBE_INLINE void for_each_mask_vector(const ScoreOptions& options, const Lanes
   }
 }
 
-// Sets scores of masked pairs in tile rows [first, end) to -inf.
+// Sets scores in tile rows [first, end) to -inf where the boolean mask is 0.
 template <class Engine>
 void mask_scores(const ScoreOptions& options, const Lanes& lanes, int key_begin, int first, int end, float* tile) {
   const F32 nothing = broadcast(-__builtin_inff());
@@ -63,7 +64,7 @@ void mask_scores(const ScoreOptions& options, const Lanes& lanes, int key_begin,
   });
 }
 
-// True if a lane's mask allows a key, or if there is no mask.
+// Returns true if a lane's mask row allows the key, or if there is no boolean mask.
 inline bool mask_allows(const ScoreOptions& options, const Lanes& lanes, int lane, int key) {
   return !options.mask || lanes.mask[lane][key * options.mask_stride] != 0;
 }

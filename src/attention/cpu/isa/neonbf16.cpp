@@ -1,4 +1,4 @@
-// flash2's kernels for Arm with bf16 matrix instructions (BFMMLA); serves bf16 problems.
+// flash2's kernels for Arm with bf16 matrix instructions (BFMMLA), only for bf16 problems.
 #include "attention/cpu/isa/engine_neonbf16.h"
 #include "attention/cpu/isa/table.h"
 

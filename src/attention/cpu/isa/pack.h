@@ -1,5 +1,5 @@
-// Packs the caller's rows into panels, for any engine: plain loops over the layout that isa.h defines. Faster engines
-// declare functions of the same names, which table.h prefers.
+// Packs the caller's rows into panels for any engine, with plain loops over the layout that isa.h defines. Engines with
+// faster packing declare functions of the same names, which table.h then uses instead.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -9,7 +9,7 @@
 namespace strobe::cpu {
 namespace {
 
-// Conversion of one source element to one panel element.
+// Conversions of one source element to one panel element.
 struct FromFp32 {
   using Source = float;
   static float get(const float* from) { return *from; }
@@ -39,8 +39,8 @@ inline bool not_finite(float value) {
 }
 inline bool not_finite(std::uint16_t bf16) { return (bf16 & 0x7f80u) == 0x7f80u; }
 
-// Writes element (row, col) of the source at index(row, col) of the output, and zeros beyond the source. Returns true
-// if a value is not finite.
+// Writes element (r, c) of the source to out[index(r, c)], and zeros for elements outside the source. Returns true if a
+// value is not finite.
 template <class Element, class From, class Index>
 bool pack_elements(const Pack& a, int rows, int cols, Index index) {
   auto* out = static_cast<Element*>(a.out);

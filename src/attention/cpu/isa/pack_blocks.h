@@ -1,5 +1,6 @@
-// Packing for fp32 engines on x86: square blocks of kLanes x kLanes elements, converted to fp32 on load and transposed
-// in registers if the layout requires it. Same results as pack.h, faster. Engines inherit it.
+// Packing for fp32 engines on x86, in square blocks of kLanes x kLanes elements. Blocks are converted to fp32 on load
+// and transposed in registers if the layout requires it. The results equal those of pack.h. BroadcastEngine inherits
+// it. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -10,11 +11,11 @@
 namespace strobe::cpu {
 namespace {
 
-// Reads the source as fp32 vectors, with zeros beyond its ends; records whether a value was not finite.
+// Reads the source as fp32 vectors, with zeros for elements outside it. Records if a value is not finite.
 template <DType Source>
 struct BlockReader {
   const Pack& pack;
-  F32 probe{};  // a sum of x * 0
+  F32 probe{};  // sum of x * 0, which is NaN if an x is not finite
 
   STROBE_INLINE F32 row(int r, int col) {
     if (r >= pack.count || col >= pack.cols || !pack.rows[r]) return F32{};
@@ -105,7 +106,7 @@ struct BlockPack {
   }
 
  private:
-  // Calls body(reader, a) with a reader of the source type.
+  // Calls body(reader, a) with a reader for the source's type. Returns true if a value is not finite.
   template <class Body>
   static bool by_source(const Pack& a, Body body) {
     if (a.dtype == DType::fp32) return run(BlockReader<DType::fp32>{a}, body);
@@ -118,7 +119,7 @@ struct BlockPack {
     return in.met_non_finite();
   }
 
-  // Stores steps [t, t + kLanes) of row r of the M panels; steps from `steps` on do not exist.
+  // Stores steps [t, t + kLanes) of row r of the M panels. Steps >= `steps` are not stored.
   STROBE_INLINE static void put_m(const Pack& a, int steps, int r, int t, F32 x) {
     const std::ptrdiff_t panel = static_cast<std::ptrdiff_t>(r / M) * steps * M;
     float* chunk = static_cast<float*>(a.out) + panel + t * M + r % M * K;

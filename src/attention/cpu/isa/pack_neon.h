@@ -1,5 +1,6 @@
-// Packing for NEON's fp32 panels: 4 x 4 blocks, converted to fp32 on load and transposed in registers if the layout
-// requires it. Same results as pack.h, faster. engine_neon.h's engines inherit it.
+// Packing for NEON's fp32 panels, in 4 x 4 blocks. Blocks are converted to fp32 on load and transposed in registers if
+// the layout requires it. The results equal those of pack.h. The engines of engine_neon.h inherit it. isa.h defines
+// panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -9,26 +10,26 @@
 namespace strobe::cpu {
 namespace {
 
-// Reads the caller's rows as vectors of four columns; records whether a value was not finite.
+// Reads the caller's rows as vectors of four columns. Records if a value is not finite.
 template <DType Source>
 struct NeonReader {
   const Pack& pack;
-  F32 probe[2] = {};  // sums of x * 0
+  F32 probe[2] = {};  // sums of x * 0, NaN if an x is not finite
 
   STROBE_INLINE bool whole_rows(int first, int count) const {
     bool whole = pack.col_stride == 1 && first + count <= pack.count;
     for (int r = first; whole && r < first + count; ++r) whole = pack.rows[r] != nullptr;
     return whole;
   }
-  // Returns four columns of a row that has them. `seen` is the caller's probe, kept in registers and passed to note()
-  // at the end: the compiler must assume that stores to a panel alias this struct.
+  // Returns columns [col, col + 4) of a row, which must exist. `seen` is a probe of the caller, who passes it to note()
+  // at the end. It stays in a register, unlike `probe`, which stores to a panel may alias.
   STROBE_INLINE static F32 whole(const void* row, int col, F32& seen) {
     const F32 x = load_as(row, Source, col);
     seen = fma(x, F32{}, seen);
     return x;
   }
   STROBE_INLINE void note(F32 seen) { probe[0] += seen; }
-  // Returns four columns of any row; zeros beyond the source.
+  // Returns columns [col, col + 4) of row r, with zeros for elements outside the source.
   F32 padded(int r, int col) {
     const int count = pack.cols - col < 4 ? pack.cols - col : 4;
     if (r >= pack.count || count <= 0 || !pack.rows[r]) return F32{};
@@ -42,7 +43,7 @@ struct NeonReader {
   bool met_non_finite() const { return any((probe[0] != probe[0]) | (probe[1] != probe[1])); }
 };
 
-// Packing with N panels of N query lanes.
+// Packing functions for N panels of N query lanes.
 template <int N>
 struct NeonPack {
   static bool pack_m(const Pack& a) {
@@ -72,7 +73,7 @@ struct NeonPack {
     return in.met_non_finite();
   }
 
-  // Packs rows [first, first + Rows) to a panel [cols][Rows].
+  // Packs rows [first, first + Rows) into a panel [cols][Rows].
   template <int Rows, class Reader>
   static void transpose_rows(Reader& in, int first, float* out) {
     const int cols = in.pack.cols;
@@ -102,7 +103,7 @@ struct NeonPack {
     }
   }
 
-  // Packs panels [count][8] of eight columns each. Eight rows at a time, so writes to each panel fill whole cache
+  // Packs panels [count][8] of eight columns each. It takes eight rows at a time, so each panel receives whole cache
   // lines.
   template <class Reader>
   static void copy_columns(Reader& in, const Pack& a) {

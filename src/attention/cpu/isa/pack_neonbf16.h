@@ -1,5 +1,6 @@
-// Packing for the bf16 panels of BFMMLA, in chunks of four steps. Copies 8 bytes at a time if steps are columns of the
-// source; transposes 4 x 8 blocks if steps are rows. Same results as pack.h, faster. NeonBf16Engine inherits it.
+// Packing for the bf16 panels of BFMMLA, in chunks of four steps. It copies 8 bytes at a time if steps are columns of
+// the source, and transposes 4 x 8 blocks if steps are rows. The results equal those of pack.h. NeonBf16Engine inherits
+// it. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -9,7 +10,8 @@
 namespace strobe::cpu {
 namespace {
 
-// Reads the caller's rows as vectors of eight columns; records the largest magnitude by its bits.
+// Reads the caller's rows as vectors of eight columns. Records the bits of the largest magnitude, to detect values that
+// are not finite.
 struct NeonBf16Reader {
   const Pack& pack;
   uint16x8_t largest[2] = {vdupq_n_u16(0), vdupq_n_u16(0)};
@@ -23,11 +25,11 @@ struct NeonBf16Reader {
     largest[r & 1] = vmaxq_u16(largest[r & 1], vbicq_u16(x, vdupq_n_u16(0x8000)));
     return x;
   }
-  // Returns eight columns of a row that has them.
+  // Returns columns [col, col + 8) of row r, which must exist.
   STROBE_INLINE uint16x8_t whole(int r, int col) {
     return seen(r, vld1q_u16(static_cast<const std::uint16_t*>(pack.rows[r]) + col));
   }
-  // Returns eight columns of any row; zeros beyond the source.
+  // Returns columns [col, col + 8) of row r, with zeros for elements outside the source.
   uint16x8_t padded(int r, int col) {
     std::uint16_t copy[8] = {};
     const int count = pack.cols - col < 8 ? pack.cols - col : 8;
@@ -60,7 +62,7 @@ struct NeonBf16Pack {
   static bool pack_nt(const Pack& a) { return pack_mt(a); }  // both are panels of 8 columns
 
  private:
-  // Packs rows [first, first + Rows) to chunks [Rows][4], two chunks at a time.
+  // Packs rows [first, first + Rows) into chunks [Rows][4], two chunks at a time.
   template <int Rows>
   static void copy_rows(NeonBf16Reader& in, int first, std::uint16_t* out) {
     const int cols = in.pack.cols;
@@ -91,7 +93,8 @@ struct NeonBf16Pack {
     return vreinterpretq_u16_u64(vzip1q_u64(vreinterpretq_u64_u16(x), vreinterpretq_u64_u16(y)));
   }
 
-  // Packs panels of eight columns, in chunks [8][4] of four rows each. Eight rows at a time: two whole cache lines.
+  // Packs panels of eight columns, in chunks [8][4] that hold four rows each. It takes eight rows at a time, so each
+  // panel receives two whole cache lines.
   static void interleave_rows(NeonBf16Reader& in, const Pack& a) {
     const int steps = round_up(a.count, 4);
     for (int first = 0; first < steps; first += 8) {

@@ -1,5 +1,6 @@
-// Packing for AVX-512 engines that multiply bf16, whose N panels hold pairs of steps: blocks of 32 x 32 elements,
-// transposed in registers as 32-bit pairs. Same results as pack.h, faster. Engines inherit it.
+// Packing for the AVX-512 bf16 engines. Their N panels keep two steps of a column adjacent, so pack_n and pack_mt
+// transpose in registers in units of 32 bits (two bf16), in blocks of up to 32 x 32 elements. The results equal those
+// of pack.h. EngineAvx512Bf16 and EngineAmx<1> inherit it. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -11,12 +12,13 @@
 namespace strobe::cpu {
 namespace {
 
-// Reads a bf16 source; records whether a value was not finite.
+// Reads a bf16 source. Records if a value is not finite.
 struct Bf16Reader {
   const Pack& pack;
   __mmask32 met = 0;
 
-  // Returns 32 adjacent elements of a row. Given: all_given() is true for them; else missing elements are zeros.
+  // Returns columns [col, col + 32) of row r. Given = true requires that all 32 exist in the source (all_given()). With
+  // false, elements outside the source are zeros.
   template <bool Given>
   STROBE_INLINE __m512i row(int r, int col) {
     const __m512i x = Given ? _mm512_loadu_si512(static_cast<const std::uint16_t*>(pack.rows[r]) + col) : some(r, col);
@@ -96,12 +98,12 @@ struct PairPack {
   }
 
  private:
-  // Stores 32 elements at `at`.
+  // Stores 32 elements to a.out at offset `at`.
   STROBE_INLINE static void put(const Pack& a, std::ptrdiff_t at, __m512i x) {
     _mm512_storeu_si512(static_cast<std::uint16_t*>(a.out) + at, x);
   }
 
-  // Stores steps [t, t + 32) of row r of the M panels; steps from `steps` on do not exist.
+  // Stores steps [t, t + 32) of row r of the M panels. Steps >= `steps` are not stored.
   STROBE_INLINE static void put_m(const Pack& a, int steps, int r, int t, __m512i x) {
     const std::ptrdiff_t at = static_cast<std::ptrdiff_t>(r / M) * steps * M + t * M + r % M * K;
     if constexpr (K == 32) {
@@ -115,16 +117,17 @@ struct PairPack {
     }
   }
 
-  // Packs 8 rows, 32 steps of each, of M panels.
+  // Packs steps [t, t + 32) of rows [r, r + 8) into M panels.
   template <bool Given>
   STROBE_INLINE static void put_rows(const Pack& a, Bf16Reader& in, int steps, int r, int t) {
     for (int i = r; i < r + 8; ++i) put_m(a, steps, i, t, in.row<Given>(i, t));
   }
 
-  // Packs 8 steps, 32 columns of each, of an N panel, to offset `at`.
+  // Packs 8 steps x 32 columns into an N panel, at offset `at`.
   template <bool Given>
   STROBE_INLINE static void put_steps(const Pack& a, Bf16Reader& in, int t, int c, std::ptrdiff_t at) {
-    // Word 2 i from column i of the even step, word 2 i + 1 from the odd step; then the same 16 columns later.
+    // low: word 2 i is column i of the even step, word 2 i + 1 column i of the odd step, for columns 0 to 15. high: the
+    // same for columns 16 to 31.
     const __m512i low = _mm512_set_epi16(47, 15, 46, 14, 45, 13, 44, 12, 43, 11, 42, 10, 41, 9, 40, 8, 39, 7, 38, 6, 37,
                                          5, 36, 4, 35, 3, 34, 2, 33, 1, 32, 0);
     const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
@@ -135,10 +138,10 @@ struct PairPack {
     }
   }
 
-  // Packs rows [r, r + 32) of M panels whose steps are rows [t, t + 32) of the source.
+  // Packs rows [r, r + 32) of M panels for steps [t, t + 32), which are rows of the source.
   template <bool Given>
   static void put_transposed(const Pack& a, Bf16Reader& in, int steps, int rows, int r, int t) {
-    // Pairs of steps of the first four columns of every eight, then of the other four.
+    // low holds the step pairs of columns 0 to 3 of every eight, high those of columns 4 to 7.
     F32 low[16], high[16];
     for (int i = 0; i < 16; ++i) {
       const __m512i even = in.row<Given>(t + 2 * i, r), odd = in.row<Given>(t + 2 * i + 1, r);
@@ -149,7 +152,8 @@ struct PairPack {
     put_columns(a, steps, rows, r + 4, t, high);
   }
 
-  // Transposes 16 pairs of steps of the columns r, r + 1, r + 2, r + 3, r + 8, ... and stores each as a row.
+  // Transposes 16 step pairs of columns r to r + 3, r + 8 to r + 11, ... and stores each column as a row of the M
+  // panels.
   static void put_columns(const Pack& a, int steps, int rows, int r, int t, F32 (&v)[16]) {
     transpose(v);
     for (int i = 0; i < 16; ++i) {

@@ -1,7 +1,7 @@
 // Packs fp32 as split floats of bf16 parts (parts.h), for AVX-512 engines with chunks of 32 x 32 elements. A chunk
-// stores all first parts, then all second parts and so on. Squares of 16 x 16 are read, transposed if the layout
-// requires it, and then split. Reads need no masks if a whole square, or the two squares of a chunk's row, exist.
-// Engines inherit it.
+// stores the first parts of all elements, then the second parts, and so on. Squares of 16 x 16 elements are read,
+// transposed if the layout requires it, and then split. Reads use masks only if part of a square, or of a chunk's two
+// adjacent squares, is outside the source. EngineAmx<3> inherits it. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -14,32 +14,33 @@
 namespace strobe::cpu {
 namespace {
 
-// Returns per lane: the upper half of `even` in the low half, the upper half of `odd` in the high half.
+// Returns lanes whose low 16 bits are the upper half of `even` and whose high 16 bits are the upper half of `odd`.
 STROBE_INLINE __m512i upper_halves(__m512i even, __m512i odd) {
   const __m512i down = _mm512_set4_epi32(0x0f0e0f0e, 0x0b0a0b0a, 0x07060706, 0x03020302);
   return _mm512_mask_shuffle_epi8(odd, 0x3333333333333333, even, down);
 }
 
-// 32 bf16 per part.
+// 32 split floats: part[i] holds part i of each as 32 bf16.
 template <int Parts>
 struct PartWords {
   __m512i part[Parts];
 };
 
-// Reads an fp32 source; records the largest magnitude. A value that is not finite counts as larger than any.
+// Reads an fp32 source. Records the largest magnitude; a value that is not finite counts as larger than any other.
 class SquareReader {
  public:
   explicit SquareReader(const Pack& pack) : pack_(pack) {}
 
-  // Returns true if the source has all of rows [r, r + 16) and columns [col, col + cols). If so, prefetches rows packed
-  // later.
+  // Returns true if the source has all of rows [r, r + 16) and columns [col, col + cols). If so, prefetches the same
+  // columns of rows that are packed later.
   STROBE_INLINE bool given(int r, int col, int cols) const {
     if (!all_given(pack_, r, 16, col, cols)) return false;
     for (int at = 0; at < cols; at += 16) fetch_after(r, col + at);
     return true;
   }
 
-  // Returns columns [col, col + 16) of row r. Given: given() is true for them; else missing elements are zeros.
+  // Returns columns [col, col + 16) of row r. Given = true requires that given() returned true for them. With false,
+  // elements outside the source are zeros.
   template <bool Given>
   STROBE_INLINE F32 row(int r, int col) {
     const __m512 x = Given ? _mm512_loadu_ps(static_cast<const float*>(pack_.rows[r]) + col) : some_of_row(r, col);
@@ -65,7 +66,7 @@ class SquareReader {
   }
 
  private:
-  // Prefetching a null row has no effect; neither has prefetching columns past the end of narrower rows that follow.
+  // Prefetching is harmless if a later row is null or too short to have these columns.
   STROBE_INLINE void fetch_after(int r, int col) const {
     constexpr int kAhead = 24;  // rows
     if (r + kAhead + 16 > pack_.count + pack_.following) return;
@@ -92,7 +93,7 @@ class SquareReader {
 
 template <int Parts>
 struct PartsPack {
-  static constexpr bool kInterleaved = true;  // because rows of tiles are cheap to split (engine_amx.h)
+  static constexpr bool kInterleaved = true;  // whole tile rows are cheaper to split (rows_to_m in engine_amx.h)
 
   static bool pack_m(const Pack& a) {
     SquareReader in(a);
@@ -151,19 +152,19 @@ struct PartsPack {
   }
 
  private:
-  static constexpr int kChunk = 32;                     // rows or columns, and steps
+  static constexpr int kChunk = 32;                     // rows (or columns) and steps of a chunk
   static constexpr int kWordsOfPart = kChunk * kChunk;  // per chunk
 
   // Returns the chunk that holds step `step` of consecutive panels.
   STROBE_INLINE static std::uint16_t* words(const Pack& a, std::ptrdiff_t step) {
     return static_cast<std::uint16_t*>(a.out) + step / kChunk * kWordsOfPart * Parts;
   }
-  // Returns the address of steps [t, t + 32) of the rows from r on, of M panels.
+  // Returns the address of row r, step t, in the M panels; t is a multiple of 32.
   STROBE_INLINE static std::uint16_t* rows_of_m(const Pack& a, int steps, int r, int t) {
     return words(a, static_cast<std::ptrdiff_t>(r / kChunk) * steps + t) + r % kChunk * kChunk;
   }
 
-  // Packs 16 rows, 32 steps of each, of an M panel.
+  // Packs 16 rows x 32 steps into an M panel.
   template <bool Given>
   STROBE_INLINE static void put_rows(SquareReader& in, int r, int t, std::uint16_t* out) {
     for (int i = 0; i < 16; ++i) {
@@ -172,7 +173,7 @@ struct PartsPack {
     }
   }
 
-  // Packs 32 steps, 16 columns of each, of an N panel; steps t and t + 16 are a pair.
+  // Packs 32 steps x 16 columns into an N panel; steps t and t + 16 are adjacent.
   template <bool Given>
   STROBE_INLINE static void put_steps(SquareReader& in, int t, int c, std::uint16_t* out) {
     for (int i = 0; i < 16; ++i) {
@@ -181,7 +182,7 @@ struct PartsPack {
     }
   }
 
-  // Splits both vectors; `join` combines each part of a and b into 32 words.
+  // Splits both vectors. For each part, `join` combines those of a and b into 32 bf16.
   template <class Join>
   STROBE_INLINE static PartWords<Parts> split_and_join(F32 a, F32 b, Join join) {
     F32 of_a[Parts], of_b[Parts];
@@ -192,13 +193,13 @@ struct PartsPack {
     for (int i = 0; i < Parts; ++i) words.part[i] = join(of_a[i], of_b[i]);
     return words;
   }
-  // Lanes of low, then lanes of high.
+  // Returns the split lanes of `low` followed by those of `high`.
   STROBE_INLINE static PartWords<Parts> neighbours(F32 low, F32 high) {
     return split_and_join(low, high, [](F32 of_low, F32 of_high) STROBE_INLINE_LAMBDA {
       return (__m512i)_mm512_cvtne2ps_pbh((__m512)of_high, (__m512)of_low);
     });
   }
-  // Lanes of even and odd, interleaved.
+  // Returns the split lanes of `even` and `odd`, interleaved.
   STROBE_INLINE static PartWords<Parts> pairs(F32 even, F32 odd) {
     return split_and_join(even, odd, [](F32 of_even, F32 of_odd) STROBE_INLINE_LAMBDA {
       return upper_halves((__m512i)of_even, (__m512i)of_odd);

@@ -1,6 +1,6 @@
 // Split floats (3xBF16): fp32 as an exact sum of three bf16 numbers, x = h + m + l with 8 bits each, for engines that
-// multiply only bf16. A product takes six bf16 products. The omitted ones are below 2^-24 of it and have either sign.
-// Included by engine_amx.h.
+// multiply only bf16. A product of two split floats takes six of the nine bf16 products. The omitted ones are below
+// 2^-24 of the result and have either sign. Included by engine_amx.h.
 #pragma once
 
 #include "core/simd.h"
@@ -9,7 +9,7 @@ namespace strobe::cpu {
 namespace {
 
 // Splits x into parts, largest first, as floats whose low 16 bits are zeros. The last part is the remainder, which also
-// has 8 bits. x is finite and below 2^127. Parts are rounded to nearest, so they have either sign, and so have the
+// fits into 8 bits. |x| must be below 2^127. Parts are rounded to nearest, so they have either sign, and so do the
 // omitted products.
 template <int Parts>
 STROBE_INLINE void split(F32 x, F32 (&part)[Parts]) {
@@ -21,7 +21,8 @@ STROBE_INLINE void split(F32 x, F32 (&part)[Parts]) {
   part[Parts - 1] = x;
 }
 
-// Like split(), but truncates instead of rounding: for one operand of a matmul whose other operand is rounded.
+// Like split(), but truncates instead of rounding. At most one operand of a matmul may be split this way, so that the
+// omitted products still have either sign.
 template <int Parts>
 STROBE_INLINE void split_quickly(F32 x, F32 (&part)[Parts]) {
 #pragma GCC unroll 3
@@ -32,11 +33,11 @@ STROBE_INLINE void split_quickly(F32 x, F32 (&part)[Parts]) {
   part[Parts - 1] = x;
 }
 
-// AMX flushes subnormal numbers to 0, so parts of tiny values, and tiny products, are lost. The largest value in a
-// panel of inputs must therefore be in this range (or all values are 0); the loss is then far below the rounding error
-// of the result. Probabilities and dS may be small compared with an input, so they are multiplied with kPartsBoost when
-// split. The smallest probabilities then keep all their parts, and the largest sums, |dS| <= 2^49 times 2^20, stay
-// finite.
+// AMX flushes subnormal numbers to 0, so parts of tiny values, and tiny products, are lost. Unless all values of a
+// panel of inputs are 0, the largest magnitude must therefore be in [kLeastOfPanel, kMostOfPanel]. The loss is then far
+// below the rounding error of the result. Probabilities and dS may be small compared with an input, so they are
+// multiplied by kPartsBoost when split. The smallest probabilities then keep all their parts, and the largest sums
+// (|dS| <= 2^49 times 2^20) stay finite.
 inline constexpr float kLeastOfPanel = 0x1p-40f;
 inline constexpr float kMostOfPanel = 0x1p20f;
 inline constexpr float kPartsBoost = 0x1p32f;

@@ -1,5 +1,6 @@
-// Converts raw scores to logits: the options between q.k and the softmax, each a small loop over a tile in cache. A
-// tile is fp32 [key][kN], one lane per query row. Used by forward_step.h and backward_step.h.
+// Converts raw scores q.k to logits: applies scale, softcap, ALiBi, bias and boolean mask, each in a small loop over a
+// tile in cache. A tile is fp32 [key][kN], one lane per query row. Also contains the calls of an engine's matmul and
+// the conversions of tiles to operands. Used by forward_step.h and backward_step.h.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -18,7 +19,7 @@ namespace {
 
 inline constexpr float kLog2e = 1.44269504088896340736f;
 
-// Scope around every use of an engine's matmul; calls begin() and end() of engines that have state to set up.
+// Scope that calls the engine's begin() and end(), if it has them. Any use of its matmul must be in such a scope.
 template <class Engine>
 struct ProductScope {
   ProductScope() {
@@ -42,11 +43,11 @@ STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdif
   }
 }
 
-// Longest sum, in steps, that is not split into partial sums of `piece` steps.
+// Returns the largest number of steps that products() adds in one sum instead of partial sums of `piece` steps.
 constexpr int most_of_one_piece(int piece) { return piece + piece / 2; }
 
-// Like whole_products. In fp32, a sum of more than one and a half pieces is split into partial sums to limit its
-// rounding error. An engine that rounds less often may use longer ones (kLongerPieces).
+// Like whole_products. In fp32, sums over more than 1.5 * piece steps are split into partial sums of `piece` steps to
+// limit their rounding error. An engine that rounds less often may use longer partial sums (kLongerPieces).
 template <class Engine, int Width>
 STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
                             const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,
@@ -81,11 +82,11 @@ struct CarefulSum {
   }
 };
 
-// True if packed elements are not the fp32 of tiles, so tiles must be converted to become operands.
+// True if packed elements are not fp32, so that tiles must be converted to become operands.
 template <class Engine>
 inline constexpr bool kConverts = sizeof(typename Engine::Element) != sizeof(float);
 
-// Tile rows per group of exponentials: kP if the group writes converted operands.
+// Tile rows per group of exponentials; Convert is true if the group is written as a converted operand.
 template <class Engine, bool Convert>
 inline constexpr int kGroup = Convert ? Engine::kP : kRowsAtOnce;
 
@@ -102,7 +103,7 @@ void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
   }
 }
 
-// True if M panels are written from whole rows of a tile, not from single vectors.
+// Returns true if the engine writes M panels from whole tile rows (rows_to_m) instead of single vectors (lanes_to_m).
 template <class Engine>
 constexpr bool whole_rows_to_m() {
   if constexpr (requires { Engine::kInterleaved; }) return Engine::kInterleaved;
@@ -134,7 +135,8 @@ void tile_to_m(const float* tile, typename Engine::Element* out) {
   }
 }
 
-// Rows [first, last) of a block's tile. Rows outside of [free_first, free_last) need a mask.
+// Rows [first, last) of a block's tile. Every lane sees the keys of rows [free_first, free_last); other rows need a
+// mask.
 struct TileRange {
   int first, last;
   int free_first, free_last;
@@ -147,7 +149,7 @@ inline TileRange tile_range(const Lanes& lanes, int key_begin, int first, int la
   return {first, last, free_first, free_last};
 }
 
-// Returns the part of a range in rows [first, last).
+// Returns the part of a range in rows [first, last), which must be inside it.
 inline TileRange part_of(const TileRange& range, int first, int last) {
   return {first, last, clamp(range.free_first, first, last), clamp(range.free_last, first, last)};
 }
@@ -158,7 +160,7 @@ STROBE_INLINE void for_each_masked_row(const TileRange& range, Body&& body) {
   for (int r = range.free_last; r < range.last; ++r) body(r);
 }
 
-// Returns a mask of the lanes of vector v that see the key, all bits set if they do.
+// Returns a vector mask: all bits of a lane are set if that lane of vector v sees the key.
 STROBE_INLINE I32 sees(const Lanes& lanes, int v, int key) {
   const I32 at = broadcast(key);
   return (at >= load(lanes.lo + v * kLanes)) & (at < load(lanes.hi + v * kLanes));
@@ -177,13 +179,13 @@ STROBE_INLINE auto tanh_for() {
   }
 }
 
-// Replaces scores q.k by tanh(scale / softcap * q.k). With Slope, also stores the derivative of the capped score.
+// Replaces scores q.k by tanh(scale / softcap * q.k). With Slope, also stores the derivative of that tanh.
 template <class Engine, bool Slope>
 void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile, float* slopes) {
   constexpr int kN = Engine::kN, kAtOnce = kTanhAtOnce * kLanes;
   static_assert(kStep<Engine> * kN % kAtOnce == 0);
   auto tanh = tanh_for<Engine>();
-  constexpr float kMost = 0x1.fffffep127f;  // infinity times a score of 0 would be NaN
+  constexpr float kMost = 0x1.fffffep127f;  // the factor must be finite, because infinity times a score of 0 is NaN
   const float factor = options.scale / options.softcap * tanh.kScale;
   const F32 inner = broadcast(factor > kMost ? kMost : factor < -kMost ? -kMost : factor);
   const auto begin = [&](int at) STROBE_INLINE_LAMBDA {
@@ -202,9 +204,9 @@ void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile
   }
 }
 
-// Converts scores q.k in rows [first, last) to logits in options.unit. If `slopes` is not null, it receives the
-// derivative of the cap. The boolean mask is applied last. Rows past the sequence then hold arbitrary values; the mask
-// of key ranges is applied later.
+// Converts scores q.k in the tile rows of `range` to logits divided by options.unit. If `slopes` is not null, it
+// receives the derivative of softcap's tanh. The boolean mask is applied last. Tile rows past the sequence's end hold
+// arbitrary values, and keys outside a lane's range are masked later.
 template <class Engine>
 void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begin, int key_count, TileRange range,
                    float* tile, float* slopes) {

@@ -1,4 +1,5 @@
-// Stores accumulators to the caller's rows, in their type; and row-wise dot products. Serves every engine.
+// Stores accumulators to the caller's rows, converted to their type, and computes row-wise dot products. Used by every
+// engine.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -8,20 +9,21 @@ namespace strobe::cpu {
 namespace {
 
 // Returns a / b from the rounded inverse of b and one correction, in a quarter of the time of a division. The result
-// equals the division's unless the quotient or the remainder is subnormal; the sign of a zero may differ. It is NaN if
-// any of a, b, inverse and a * inverse is not finite: the caller then divides.
+// equals a / b unless the quotient or the remainder is subnormal; the sign of a zero may differ. It is NaN if a, b,
+// inverse or a * inverse is not finite; the caller must then divide.
 STROBE_INLINE F32 corrected_quotient(F32 a, F32 b, F32 inverse) {
   const F32 quotient = a * inverse;
   return fma(fma(-quotient, b, a), inverse, quotient);
 }
 STROBE_INLINE bool has_nan(F32 sum) { return any(sum != sum); }
 
-// Only on NEON, whose scheduler queues are short; not measured on other sets.
+// True on NEON, whose cores have short scheduler queues (see store_squares). Not measured on other instruction sets.
 inline constexpr bool kStoresSquares = kFused && kLanes == 4;
 
-// Stores a whole vector of lanes, from `first` on, as fp32, without the last columns. Returns the number of columns
-// stored, 0 if a value is not finite, since a correction may then be NaN. Interleaves two squares: one after the other,
-// their chains of dependent operations would fill Neoverse's queues.
+// Stores kLanes lanes, from lane `first` on, as fp32, in blocks of 2 kLanes columns. Returns the number of columns
+// stored; the caller must store the rest. Returns 0 if a result is not finite, since it may then need a division. It
+// interleaves two squares of kLanes x kLanes, because their chains of dependent operations would fill Neoverse's
+// scheduler queues if computed one after the other.
 template <class Engine>
 int store_squares(const StoreLanes& a, int first) {
   constexpr int kN = Engine::kN, kAtOnce = 2 * kLanes;
@@ -30,7 +32,7 @@ int store_squares(const StoreLanes& a, int first) {
   float* row[kLanes];
   for (int lane = 0; lane < kLanes; ++lane) row[lane] = static_cast<float*>(a.rows[first + lane]);
   const int cols = a.cols / kAtOnce * kAtOnce;
-  F32 probe[kLanes] = {};  // sums of x * 0
+  F32 probe[kLanes] = {};  // sums of x * 0, NaN if an x is not finite
   for (int c = 0; c < cols; c += kAtOnce) {
     F32 x[kAtOnce], quotient[kAtOnce];
     for (int i = 0; i < kAtOnce; ++i) x[i] = load(from + (c + i) * kN) * factor;
@@ -49,13 +51,13 @@ int store_squares(const StoreLanes& a, int first) {
 }
 
 #if defined(__AVX512BF16__)
-// Stores a whole vector of lanes, from `first` on, as bf16, without the last columns. Returns the number of columns
-// stored; stops where a division is needed. Adjacent columns become one 32-bit element before the transpose, which
-// halves the shuffles.
+// Stores kLanes lanes, from lane `first` on, as bf16, in blocks of 2 kLanes columns. Returns the number of columns
+// stored; the caller must store the rest. It stops at a block with a NaN, which may need a division. Two adjacent
+// columns become one 32-bit element before the transpose, which halves the shuffles.
 template <class Engine>
 int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
   constexpr int kAtOnce = 2 * kLanes;
-  // Word 2 i is word i of the lower half, word 2 i + 1 is word i of the upper half.
+  // Permutation that interleaves the words of the lower and the upper half.
   const __m512i in_turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                                             21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   const auto column = [&](int c) STROBE_INLINE_LAMBDA {
@@ -82,7 +84,7 @@ int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
 template <class Engine>
 void store_lanes(const StoreLanes& a) {
   constexpr int kN = Engine::kN;
-  if constexpr (kStoresSquares) {  // rows are written one vector at a time: prefetch their lines
+  if constexpr (kStoresSquares) {  // prefetches the output's lines, since rows are written one vector at a time
     const int bytes = a.cols * (a.dtype == DType::fp32 ? 4 : 2);
     for (int lane = 0; lane < a.lanes; ++lane) {
       for (int at = 0; at < bytes; at += 64) __builtin_prefetch(static_cast<char*>(a.rows[lane]) + at, 1);
@@ -137,7 +139,8 @@ void store_cols(const StoreCols& a) {
   }
 }
 
-// a . b of two fp32 rows, summed in float64: backward subtracts delta from values that may be almost equal.
+// Returns a . b of two fp32 rows, summed in float64, because backward subtracts delta from values that may be almost
+// equal.
 inline float dot_fp32(const float* a, const float* b, int cols) {
   F64 even{}, odd{};
   int c = 0;
@@ -152,7 +155,7 @@ inline float dot_fp32(const float* a, const float* b, int cols) {
   return static_cast<float>(total);
 }
 
-// a_r . b_r for any type and stride, summed in lanes of type Sum.
+// Returns a_r . b_r for any type and column stride, summed in a vector of type Sum.
 template <class Sum>
 float dot_row(const DotRows& a, int r) {
   Sum sum{};

@@ -1,26 +1,25 @@
-// Turns an engine into the function table that the driver calls. An engine is a struct of static members:
+// Makes the function table (Isa) that the driver calls from an engine. An engine is a struct of static members:
 //   Element, kCompute           type of packed panels
 //   kM, kN, kCols, kK, kP       geometry, see isa.h; kN is a multiple of kLanes and of kK
-//   product<Width>(m, n, steps, c, accumulate)   C[kM][Width] (+)= M N, Width is kN or kCols; or instead
-//   products<Width>(m, m_stride, n, steps, panels, c, accumulate)   for several M panels. It may take
-//                               one more argument, largest [kN], for matmuls with Width kN that do not accumulate:
-//                               raised to the maximum of each column; steps > 0
-// fp32 engines:
+//   product<Width>(m, n, steps, c, accumulate)   computes C[kM][Width] (+)= M N; Width is kN or kCols
+//   products<Width>(m, m_stride, n, steps, panels, c, accumulate)   instead of product: the same for several M panels.
+//                               It may take one more argument, largest [kN], which it raises to the maximum of each
+//                               column. That is used only with Width = kN, steps > 0 and without `accumulate`.
+// Engines with fp32 panels also have:
 //   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (an N panel has the layout of a tile)
-//   kSmallPiece                 optional: Isa::small_piece, if it is not 8
-// other engines, for vector v of kP adjacent rows of a tile:
-//   lanes_to_n(rows, t, v, out) steps t .. t + kP - 1 of the N panel that begins at `out`
-//   lanes_to_m(rows, r, v, out) rows r .. r + kP - 1 of the kN steps of an M panel that begin at `out`; or instead,
-//                               if kInterleaved (see Isa),
-//   rows_to_m(rows, r, out)     the same with all vectors at once, rows[v][i]
-// engines whose elements are several bf16:
+//   kSmallPiece                 optional: value of Isa::small_piece; 8 by default
+// Other engines convert vector v of kP adjacent tile rows (rows[i] of the arguments):
+//   lanes_to_n(rows, t, v, out) to steps t .. t + kP - 1 of the N panel that starts at `out`
+//   lanes_to_m(rows, r, v, out) to rows r .. r + kP - 1 of the kN steps of an M panel that start at `out`
+//   rows_to_m(rows, r, out)     instead of lanes_to_m if kInterleaved (see Isa): all vectors at once, rows[v][i]
+// Engines with split floats also have:
 //   kParts                      number of bf16 per element
-//   kBoost                      factor that lanes_to_n and lanes_to_m apply
-//   kLongerPieces               factor by which its partial sums may be longer than others'; see products in scores.h
-// Optional: Narrow, an engine with fewer lanes and the same M panels, for Isa::narrow; pack_m, pack_mt, pack_n and
-// pack_nt, all four, if it packs faster than pack.h; begin(), end() around every use of products. Engines with software
-// pipelining (forward_flow.h) have kProductsOfChunk, add_products, exponentiate, boosted_to_n and the arguments
-// meanwhile and stored of products.
+//   kBoost                      factor that lanes_to_n and rows_to_m apply
+//   kLongerPieces               factor on the length of partial sums; see products in scores.h
+// Optional members: Narrow, an engine with fewer lanes and the same M panels, for Isa::narrow; pack_m, pack_mt, pack_n
+// and pack_nt, either all four or none, which replace those of pack.h; begin() and end(), called around every use of
+// products. Engines with software pipelining (forward_flow.h) also have kProductsOfChunk, add_products, exponentiate,
+// boosted_to_n, and the arguments `meanwhile` and `stored` of products.
 #pragma once
 
 #include <type_traits>
@@ -67,8 +66,8 @@ constexpr Isa make_isa(const char* name) {
   isa.parts = 1;
   isa.interleaved = false;
   isa.boost = 1;
-  // OpenBLAS has more exact kernels for small matmuls on x86-64. With longer pieces `standard` would be more exact than
-  // flash2.
+  // OpenBLAS has more exact kernels for small matmuls on x86-64. With longer partial sums, the kernel `standard` would
+  // be more exact than flash2.
   isa.small_piece = 8;
   if constexpr (requires { Engine::kSmallPiece; }) isa.small_piece = Engine::kSmallPiece;
   if constexpr (requires { Engine::kParts; }) isa.parts = Engine::kParts;
@@ -101,7 +100,7 @@ constexpr Isa make_isa(const char* name) {
     static_assert(Narrow::kN < Engine::kN && Narrow::kCompute == Engine::kCompute);
     static_assert(std::is_same_v<typename Narrow::Element, typename Engine::Element>);
     static_assert(
-        !requires { Engine::kProductsOfChunk; }, "steps that flow have lanes of one number");
+        !requires { Engine::kProductsOfChunk; }, "software pipelining requires panels of one width");
     isa.narrow = make_row_panel<Narrow>();
   }
   return isa;

@@ -1,6 +1,6 @@
-// tanh and its slope over several vectors at once, for softcap in scores.h. The vectors are interleaved step by step,
-// and the work is split in two parts, so the next vectors' polynomials overlap with the division of these. A single
-// chain of some 30 dependent instructions would mostly wait for latencies.
+// tanh and its derivative (slope) for several vectors at a time, for softcap in scores.h. The vectors are interleaved
+// step by step, because a single chain of some 30 dependent instructions would mostly wait for latencies. The work is
+// split into begin() and finish(), so the polynomials of the next vectors overlap with the division of these.
 #pragma once
 
 #include "core/simd.h"
@@ -26,8 +26,8 @@ STROBE_INLINE void polynomial(const Coefficient (&c)[Count], const F32 (&x)[kTan
   }
 }
 
-// Accurate to fp32, from r = 1 / (exp(2 |x|) + 1): tanh = 1 - 2 r. The slope 4 r (1 - r) does not cancel near
-// saturation, as 1 - tanh^2 would. Near 0, where 1 - 2 r cancels, it uses an odd polynomial (that of Cephes' tanhf).
+// Accurate to fp32: computes tanh |x| = 1 - 2 r with r = 1 / (exp(2 |x|) + 1). The slope 4 r (1 - r) does not cancel
+// near saturation, as 1 - tanh^2 would. Near 0, where 1 - 2 r cancels, it uses the odd polynomial of Cephes' tanhf.
 struct AccurateTanh {
   static constexpr float kScale = 1;  // factor of the argument
   F32 x[kTanhAtOnce], divisor[kTanhAtOnce], near_zero[kTanhAtOnce];
@@ -67,9 +67,9 @@ struct AccurateTanh {
                                               -0x1.555532p-2f};
 };
 
-// For probabilities that are rounded to bf16: x P(x^2) / Q(x^2), relative error 2e-6 (fitted on [0, 7]), at half the
-// cost. The slope has an absolute error of 4e-6, but no small relative error; beyond 7, where it is less than that, it
-// is 0.
+// For probabilities that are rounded to bf16: x P(x^2) / Q(x^2), fitted on [0, 7] with relative error 2e-6, at half the
+// cost of AccurateTanh. The slope has an absolute error of 4e-6; its relative error is not bounded. It is 0 for
+// |x| >= 7, where the true slope is less than that error.
 struct ShortTanh {
   static constexpr float kScale = 1;
   F32 x[kTanhAtOnce], numerator[kTanhAtOnce], divisor[kTanhAtOnce];

@@ -1,5 +1,5 @@
-// tanh on AVX-512, for probabilities that are rounded to bf16: 32 intervals from a table in registers. Used by
-// scores.h.
+// tanh on AVX-512, for probabilities that are rounded to bf16: cubics on 32 intervals, whose coefficients are looked up
+// in registers. Used by scores.h.
 #pragma once
 
 #include "attention/cpu/isa/tanh.h"
@@ -8,8 +8,9 @@ namespace strobe::cpu {
 namespace {
 
 // Interval j uses a cubic in 4 |x| - j, fitted for the least relative error, which is at most 2e-5. The absolute error
-// is 7e-6, so a logit has an error of 7e-6 of the cap. It takes 13 operations per vector; ShortTanh takes 18. The slope
-// has an absolute error of 1e-5, but no small relative error; beyond 7, where it is less than that, it is 0.
+// is 7e-6, so a logit has an error of 7e-6 times softcap. It takes 13 operations per vector; ShortTanh takes 18. The
+// slope has an absolute error of 1e-5; its relative error is not bounded. It is 0 for |x| >= 7, where the true slope is
+// less than that error.
 struct TableTanh {
   static constexpr float kScale = 4;  // factor of the argument
 
@@ -20,7 +21,7 @@ struct TableTanh {
     for_each_vector([&](int i) STROBE_INLINE_LAMBDA {
       x_[i] = argument(i);
       rest[i] = min_keep_nan(broadcast(31.0f), absolute(x_[i]));
-      piece[i] = (__m512i)(rest[i] + 0x1.8p23f);  // the low bits hold the index; the look-up reads only those
+      piece[i] = (__m512i)(rest[i] + 0x1.8p23f);  // the low bits hold the interval; the look-up reads only those
       rest[i] = (F32)_mm512_reduce_ps((__m512)rest[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     });
     const auto coefficient = [&](int k, int i) STROBE_INLINE_LAMBDA {
@@ -41,7 +42,7 @@ struct TableTanh {
  private:
   F32 x_[kTanhAtOnce], y_[kTanhAtOnce];
 
-  // Coefficient k of each interval; the first cubic is 0 at 0.
+  // kPieces[k][j] is coefficient k of interval j. The cubic of interval 0 is 0 at 0.
   alignas(64) static constexpr float kPieces[4][32] = {
       {0.0f,          2.4491462e-1f, 4.6211222e-1f, 6.351459e-1f,  7.615933e-1f,  8.48284e-1f,   9.05149e-1f,
        9.4137627e-1f, 9.640281e-1f,  9.780265e-1f,  9.866145e-1f,  9.9185985e-1f, 9.9505484e-1f, 9.969977e-1f,

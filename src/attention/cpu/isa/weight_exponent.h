@@ -1,5 +1,5 @@
-// Exponents of P in the backward pass: to full fp32 accuracy, relative to the largest score if LSE is huge, or to bf16
-// accuracy. Included by backward_step.h.
+// Exponents of P in the backward pass. WeightExponent has full fp32 accuracy, FarWeightExponent is for huge LSE, and
+// ShortWeightExponent suffices for bf16. Included by backward_step.h.
 #pragma once
 
 #include "attention/cpu/isa/scores.h"
@@ -7,9 +7,9 @@
 namespace strobe::cpu {
 namespace {
 
-// Exponent of P = 2^(factor * s - LSE log2(e)) for scores s in column v of the tile. Rounding a large exponent to fp32
-// would lose bits of P, so the integer part is subtracted before any rounding. LSE log2(e) is split into two floats.
-// lse_high has so few bits that subtracting an integer from it is exact (see split_lse in row_preparation.h).
+// Exponent of P = 2^(factor * s - LSE log2(e)) for scores s in vector v of each tile row. Rounding a large exponent to
+// fp32 would lose bits of P, so the integer part is subtracted before any rounding. LSE log2(e) is split into two
+// floats. lse_high has so few bits that subtracting an integer from it is exact (see split_lse in row_preparation.h).
 template <int N>
 struct WeightExponent {
   const float* scores;  // this vector of lanes, [key][N]
@@ -23,8 +23,8 @@ struct WeightExponent {
 
   STROBE_INLINE F32 score(std::ptrdiff_t r) const { return load(scores + r * N); }
   STROBE_INLINE F32 rounded(std::ptrdiff_t r) const { return fma_memory(score(r), factor, minus_high); }
-  // The argument without its integer part, in the steps of exp2_rows. The last step clamps it: if `rounded` was
-  // clamped, the power is 0.
+  // Exponent minus its integer part `floor`, in the four steps of exp2_rows (see PlainRest). The last step clamps it,
+  // which does not matter where exp2 clamped `rounded`, because the power of two is 0 there.
   STROBE_INLINE F32 first(std::ptrdiff_t, F32, F32 floor) const { return ordered_subtract(minus_high, floor); }
   STROBE_INLINE F32 second(std::ptrdiff_t r, F32 f) const {
     if constexpr (kFused) return ordered_fma(score(r), factor, f);
@@ -43,7 +43,7 @@ struct WeightExponent {
   static constexpr int kDegree = 6;
 };
 
-// The same if LSE is not near (BackwardStep::far): relative to the row's largest score.
+// Exponent of P if LSE is not near (BackwardStep::far); computed relative to the row's largest score.
 template <int N>
 struct FarWeightExponent : PlainRest {
   static constexpr int kDegree = WeightExponent<N>::kDegree;
@@ -60,7 +60,7 @@ struct FarWeightExponent : PlainRest {
   STROBE_INLINE F32 weight(std::ptrdiff_t r) const { return exp2<kDegree>(rounded(r)); }
 };
 
-// The same to bf16 accuracy.
+// Exponent of P for probabilities that are rounded to bf16.
 template <int N>
 struct ShortWeightExponent : PlainRest {
   static constexpr int kDegree = 3;

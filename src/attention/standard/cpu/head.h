@@ -1,5 +1,5 @@
-// State of one call of the CPU kernels `standard` and `frugal`, and of one query head of it. Declares the operations on
-// one head (softmax.cpp) and on the heads of a pass (passes.cpp).
+// State of one call of the CPU kernels `standard` and `frugal` (Call) and of one query head (Head). Declares the
+// operations on one head (softmax.cpp) and on the heads of a pass (passes.cpp).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Call {
   bool backward() const { return problem.pass == Pass::backward; }
 };
 
-// Calls body(thread, i) for rows of `cols` elements, several rows per task.
+// Calls body(thread, i) for each row i in parallel. A task has several rows if rows are short (`cols` elements each).
 template <class Body>
 void for_rows(int threads, std::int64_t rows, std::int64_t cols, Body&& body) {
   const std::int64_t chunk = std::max<std::int64_t>(1, 16384 / std::max<std::int64_t>(1, cols));
@@ -32,9 +32,9 @@ void for_rows(int threads, std::int64_t rows, std::int64_t cols, Body&& body) {
 
 struct Head {
   const Call& call;
-  std::int64_t index;  // index in the pass
+  std::int64_t index;  // index of the head within the pass
   std::int64_t b, hq;
-  int slot;  // thread index if each thread gets whole heads; else 0
+  int slot;  // index of the thread if each thread computes whole heads, else 0
   Extent extent;
 
   Head(const Call& call, std::int64_t first, std::int64_t index, int slot)
@@ -65,7 +65,8 @@ struct Head {
   float* sinks() const { return floats(call.layout.sinks) + index * call.problem.max_q; }
 
   float* in_slot(std::int64_t offset) const { return floats(slot * call.layout.slot_bytes + offset); }
-  // If `slot` is not 0, `thread` is 0: a nested parallel_for runs on the calling thread.
+  // Returns the scratch of a thread. If `slot` is not 0, `thread` is 0, because a nested parallel_for runs on the
+  // calling thread.
   float* strip(int thread) const { return floats(call.layout.strips + (slot + thread) * call.layout.strip_bytes); }
 
  private:
@@ -79,29 +80,30 @@ struct Head {
 
 // Operations on the rows of a head's score matrices: score options, softmax, dropout and their gradients.
 
-// probabilities() = softmax(mask(options(scores()))); writes LSE (forward), tanh() and sinks() (backward).
+// Computes probabilities() = softmax(mask(options(scores()))). Also writes LSE in forward, tanh() and sinks() in
+// backward.
 void softmax(const Head& head);
 
-// dropped() from probabilities().
+// Computes dropped() from probabilities().
 void dropout(const Head& head);
 
-// d_scores() from d_probabilities(): the gradient of q.k, or of the logits if dbias is wanted. Turns sinks() from
-// probabilities into gradients.
+// Computes d_scores() from d_probabilities(): the gradient of q.k, or of the logits if dbias is wanted. Replaces the
+// probabilities in sinks() by the rows' contributions to dsinks.
 void softmax_gradient(const Head& head);
 
-// dbias += d_scores(), then d_scores() from the logits' gradient to that of q.k.
+// Adds d_scores() to dbias, then converts d_scores() from the gradient of the logits to that of q.k.
 void bias_gradient(const Head& head);
 
-// The operations of plain attention on the heads of a pass. Each processes all heads before the next one begins.
-
-// Query heads [first, first + count), counted through all sequences.
+// Query heads [first, first + count), numbered b * heads_q + hq.
 struct HeadRange {
   std::int64_t first, count;
 };
 
+// forward_pass() and backward_pass() run the operations (matmuls, softmax, ...) one after the other, each on all heads
+// of the range.
 void forward_pass(const Call& call, HeadRange heads);
 
-// If a pass has one head, it accumulates into the dK and dV of the previous head of its group.
+// A pass with one head adds to dK and dV of its group's earlier heads, which must have been the preceding calls.
 void backward_pass(const Call& call, HeadRange heads);
 
 }  // namespace strobe::standard::cpu

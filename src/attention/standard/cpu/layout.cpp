@@ -32,13 +32,13 @@ void take_score_matrices(Layout& layout, Offsets& offsets, const Problem& proble
   layout.scores = offsets.take(true, bytes);
   layout.probabilities = in_place ? layout.scores : offsets.take(true, bytes);
   layout.tanh = offsets.take(backward && problem.softcap != 0, bytes);
-  // No operation reads the scores after the softmax.
+  // `dropped` may use the memory of the scores, which are not read after the softmax.
   layout.dropped = !dropout ? layout.probabilities : in_place ? offsets.take(true, bytes) : layout.scores;
   layout.d_probabilities = offsets.take(backward, bytes);
   layout.d_scores = in_place ? layout.d_probabilities : offsets.take(backward, bytes);
 }
 
-// Returns the floats per strip: a block of rows or columns. A block always has room for the two rows that row
+// Returns the floats per strip, which holds a block of rows or columns. A block has room for the two rows that row
 // operations need.
 std::int64_t strip_floats(const Problem& problem, DType stored) {
   const std::int64_t rows = problem.max_q;

@@ -1,5 +1,6 @@
-// GEMMs of the CPU kernels `standard` and `frugal`, by OpenBLAS on inputs converted to fp32. Row blocks of a GEMM
-// depend only on the shape, so results depend neither on the variant nor on the number of threads.
+// Forward and backward passes of the CPU kernels `standard` and `frugal`, with GEMMs by OpenBLAS on inputs converted to
+// fp32. The row blocks of a GEMM depend only on the shape, so results depend neither on the variant nor on the number
+// of threads.
 #include "attention/standard/cpu/head.h"
 
 #include <climits>
@@ -11,7 +12,7 @@ namespace {
 
 using namespace blas;
 
-// Calls body(head) for all heads. With enough heads each one runs on one thread.
+// Calls body(head) for all heads. If there are enough heads, each one runs on a single thread.
 template <class Body>
 void for_heads(const Call& call, HeadRange heads, const char* name, ScopeKind kind, Body&& body) {
   const ProfileScope part(name, kind);
@@ -20,7 +21,8 @@ void for_heads(const Call& call, HeadRange heads, const char* name, ScopeKind ki
                [&](int thread, std::int64_t index) { body(Head(call, heads.first, index, thread)); });
 }
 
-// Calls body(heads of one group that are in the pass) for all groups, threaded the same way.
+// Calls body(head) for all heads of the pass, in order within each group. If there are enough groups, each one runs on
+// a single thread.
 template <class Body>
 void for_groups(const Call& call, HeadRange heads, const char* name, Body&& body) {
   const ProfileScope part(name, ScopeKind::matmul);
@@ -34,7 +36,8 @@ void for_groups(const Call& call, HeadRange heads, const char* name, Body&& body
   });
 }
 
-// Returns a head's rows of the caller's tensor as fp32: in place if BLAS can read them, else a copy in the slot.
+// Returns a head's rows of the caller's tensor as an fp32 matrix: in place if BLAS can read them, else as a copy in the
+// head's slot of the workspace.
 Matrix load(const Head& head, const ConstView& view, std::int64_t h, std::int64_t begin, std::int64_t count,
             std::int64_t offset) {
   const std::int64_t cols = view.shape[3];
@@ -57,8 +60,8 @@ Matrix load_keys(const Head& head, const ConstView& view) {
   return load(head, view, head.kv_head(), head.extent.k_begin, head.keys(), head.call.layout.keys_operand);
 }
 
-// Copies rows of a contiguous fp32 matrix to the caller's tensor, from row `begin` on. Clears rows from `count` to the
-// end of a padded one.
+// Copies `count` rows of a contiguous fp32 matrix to the caller's tensor, from row `begin` on. In a padded batch it
+// sets the remaining rows to zero.
 void store(const Head& head, const View& view, std::int64_t h, std::int64_t begin, std::int64_t count,
            const float* from) {
   const std::int64_t cols = view.shape[3];
@@ -74,7 +77,7 @@ void store(const Head& head, const View& view, std::int64_t h, std::int64_t begi
   });
 }
 
-// c = factor * a b^T, rounded to the problem's type.
+// Computes c = factor * a b^T, rounded to the problem's type.
 void multiply_into_scores(const Head& head, const Matrix& a, const Matrix& b, float factor, const ScoreMatrix& c) {
   const Matrix right = transposed(b);
   for_row_blocks(head.call.blas, {a.rows, a.cols, right.cols}, [&](int thread, std::int64_t first, std::int64_t count) {
@@ -87,7 +90,7 @@ void multiply_into_scores(const Head& head, const Matrix& a, const Matrix& b, fl
   });
 }
 
-// c = scores b, c is [rows][b.cols].
+// Computes c = scores b; c is [rows][b.cols].
 void multiply_rows(const Head& head, const ScoreMatrix& scores, const Matrix& b, float* c) {
   for_row_blocks(head.call.blas, {head.rows(), b.rows, b.cols},
                  [&](int thread, std::int64_t first, std::int64_t count) {
@@ -96,7 +99,7 @@ void multiply_rows(const Head& head, const ScoreMatrix& scores, const Matrix& b,
                  });
 }
 
-// c (+)= scores^T b, c is [keys][b.cols]; accumulates for every head of a group except the first.
+// Computes c (+)= scores^T b; c is [keys][b.cols]. Accumulates for every head of a group except the first.
 void add_columns(const Head& head, const ScoreMatrix& scores, const Matrix& b, float* c) {
   const Accumulate accumulate = head.member() == 0 ? Accumulate::no : Accumulate::yes;
   for_row_blocks(head.call.blas, {head.keys(), b.rows, b.cols},
@@ -124,7 +127,7 @@ void probabilities_of(const Call& call, HeadRange heads) {
   for_heads(call, heads, "dropout", ScopeKind::other, [](const Head& head) { dropout(head); });
 }
 
-// Sums dbias and dsinks over heads, in head order.
+// Sums dbias and dsinks over heads, in the order of the heads.
 void shared_gradients(const Call& call, HeadRange heads) {
   const Problem& problem = call.problem;
   const ProfileScope part("shared gradients");

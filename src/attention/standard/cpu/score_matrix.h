@@ -1,5 +1,5 @@
-// A matrix [rows][keys] of one head in the workspace. Values are rounded to the problem's type, stored in that type or
-// in fp32, and read and written as fp32.
+// A matrix [rows][keys] of one head in the workspace, such as scores or probabilities. Values are rounded to the
+// problem's type. They are stored in that type or in fp32, but read and written as fp32.
 #pragma once
 
 #include <algorithm>
@@ -15,30 +15,31 @@ class ScoreMatrix {
   ScoreMatrix(char* data, DType stored, DType values, std::int64_t rows, std::int64_t keys)
       : data_(data), stored_(stored), values_(values), rows_(rows), keys_(keys) {}
 
-  // Returns the buffer for row i and later rows: the matrix if it is fp32, else `buffer`. Call store() afterwards.
+  // Returns memory to write row i and following rows as fp32: the matrix itself if it is fp32, else `buffer`. The
+  // caller must then store() each row.
   float* open(std::int64_t i, float* buffer) const { return is_fp32() ? row(i) : buffer; }
 
-  // Rounds and writes a row that open() returned, or columns [lo, hi) of it.
+  // Rounds row i at `from` and writes it to the matrix, or only its columns [lo, hi).
   void store(std::int64_t i, float* from, std::int64_t lo, std::int64_t hi) const {
     if (is_fp32()) return round_row(values_, from + lo, hi - lo);
     narrow_row(stored_, from + lo, hi - lo, at(i, lo));
   }
   void store(std::int64_t i, float* from) const { store(i, from, 0, keys_); }
 
-  // Returns row i: in place if the matrix is fp32, else a copy in `buffer`.
+  // Returns row i: in place if the matrix is fp32, else converted in `buffer`.
   const float* read(std::int64_t i, float* buffer) const {
     if (is_fp32()) return row(i);
     widen_row(stored_, at(i, 0), 1, keys_, buffer);
     return buffer;
   }
 
-  // Copies columns [lo, hi) of row i. `to` may be the row itself.
+  // Converts columns [lo, hi) of row i to fp32. `to` may be the same columns in the matrix.
   void copy(std::int64_t i, std::int64_t lo, std::int64_t hi, float* to) const {
     if (is_fp32() && to == row(i) + lo) return;
     widen_row(stored_, at(i, lo), 1, hi - lo, to);
   }
 
-  // Operands of a GEMM: `count` rows or columns, in place if the matrix is fp32, else copied to `strip`.
+  // Return `count` rows or columns as the operand of a GEMM: in place if the matrix is fp32, else converted in `strip`.
   blas::Matrix some_rows(std::int64_t first, std::int64_t count, float* strip) const {
     if (is_fp32()) return blas::matrix(row(first), count, keys_);
     widen_row(stored_, at(first, 0), 1, count * keys_, strip);

@@ -1,5 +1,5 @@
-// Score options, softmax, dropout and their gradients for one head. Rounds every step to the problem's type, as a
-// tensor library does.
+// Implements score options, softmax, dropout and their gradients for one head (head.h). The result of every step is
+// rounded to the problem's type, as in a tensor library.
 #include "attention/standard/cpu/head.h"
 
 #include <cmath>
@@ -9,8 +9,8 @@
 namespace strobe::standard::cpu {
 namespace {
 
-// Converts the scores of one row to logits, in the specification's order. tanh_row receives tanh(s / softcap), or is
-// null.
+// Converts the scores of one row to logits: softcap, ALiBi, bias, boolean mask, in this order. tanh_row receives
+// tanh(s / softcap) unless it is null.
 void apply_options(const Head& head, std::int64_t i, Interval keys, float* row, float* tanh_row) {
   const Problem& problem = head.problem();
   const std::int64_t n = keys.hi - keys.lo;
@@ -41,7 +41,7 @@ void apply_options(const Head& head, std::int64_t i, Interval keys, float* row, 
   }
 }
 
-// Converts one row from the gradient of the logits to that of q.k: softcap, then scale.
+// Converts one row from the gradient of the logits to that of q.k, through softcap and scale.
 void options_gradient(const Head& head, std::int64_t i, Interval keys, float* row, float* buffer) {
   const Problem& problem = head.problem();
   if (problem.softcap != 0) {
@@ -64,7 +64,7 @@ void add_dbias(const Head& head) {
   float* dbias =
       static_cast<float*>(problem.dbias.data) + head.b * stride[0] + head.hq * stride[1] + head.extent.k_skipped;
   const ScoreMatrix d_scores = head.d_scores();
-  // Each task owns some columns, since all rows may share one row of the bias.
+  // Tasks divide the columns, since all rows may share one row of the bias.
   parallel_for(problem.threads, ceil_div(head.keys(), kColumns), [&](int, std::int64_t task) {
     const std::int64_t first = task * kColumns;
     const std::int64_t count = std::min(head.keys() - first, kColumns);
@@ -139,7 +139,7 @@ void softmax_gradient(const Head& head) {
     float* row = all + keys.lo;
     d_probabilities.copy(i, keys.lo, keys.hi, row);
     clear_masked(head, keys, all);
-    if (problem.dropout.p != 0) {  // a probability that is kept but is 0 has no gradient either
+    if (problem.dropout.p != 0) {  // a kept probability of 0 looks dropped, but its dS is 0 anyway
       const float* kept = dropped.read(i, buffer) + keys.lo;
       for (std::int64_t j = 0; j < n; ++j) row[j] = kept[j] == 0 ? 0.0f : row[j] * factor;
       round_row(problem.dtype, row, n);

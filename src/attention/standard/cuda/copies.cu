@@ -1,4 +1,4 @@
-// Copies between the caller's tensors, of any strides and lengths, and contiguous padded rows for cuBLAS.
+// Kernels that copy between the caller's tensors, with any strides and lengths, and contiguous padded rows for cuBLAS.
 #include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
 #include "device/cuda/check.h"
@@ -9,9 +9,9 @@ namespace {
 
 enum class Direction { gather, scatter };
 
-constexpr int kRows = 8;  // per block, one warp each
+constexpr int kRows = 8;  // rows per block, one warp per row
 
-// Copies elements bit by bit: only their size matters.
+// Copies bits, so Word only needs to have the size of an element.
 template <class Word>
 __global__ void copy_rows(SequenceParams params, Copy copy, std::int64_t rows, Direction direction) {
   const std::int64_t longest = copy.side == Side::queries ? params.max_q : params.max_k;

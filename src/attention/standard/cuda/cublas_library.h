@@ -1,4 +1,4 @@
-// cuBLAS's functions. The first matmul loads libcublas, so start-up and kernels without cuBLAS do not need it.
+// The cuBLAS functions that Strobe calls. libcublas is loaded by the first matmul, so other kernels do not need it.
 #pragma once
 
 #include <cublas_v2.h>
@@ -10,7 +10,7 @@ namespace strobe::standard {
 struct CublasLibrary : SharedLibrary {
   CublasLibrary() : SharedLibrary(toolkit_library("cublas", CUBLAS_VER_MAJOR)) {}
 
-  // The header defines the unversioned names of these three as macros for their _v2 functions.
+  // cublas_v2.h defines the names of the first three as macros for these _v2 functions.
   decltype(cublasCreate)* create = function("cublasCreate_v2");
   decltype(cublasSetStream)* set_stream = function("cublasSetStream_v2");
   decltype(cublasSetWorkspace)* set_workspace = function("cublasSetWorkspace_v2");

@@ -1,4 +1,4 @@
-// Times one large cuBLAS matmul with events.
+// Implements gpu_product_rate.h: times one large cuBLAS matmul with CUDA events.
 #include "attention/standard/gpu_product_rate.h"
 
 #include <algorithm>
@@ -18,8 +18,8 @@ namespace strobe {
 
 namespace {
 
-// Fills a buffer with random normal numbers, repeating one million of them. Zeros or a constant would draw less power
-// and run faster than real data.
+// Fills a buffer with random normal numbers, which repeat after one million. With zeros or a constant, the GPU would
+// draw less power and run faster than with real data.
 void fill_normal(const GpuBuffer& buffer, DType dtype, const GpuStream& stream) {
   constexpr std::int64_t kNumbers = 1 << 20;
   std::vector<char> part(kNumbers * size_of(dtype));
@@ -58,7 +58,7 @@ double product_rate(DType dtype, std::int64_t n, standard::Fp32Math math) {
                                   .members = 1};
   GpuEvent begin, end;
   double best = 0;
-  for (int run = 0; run < 11; ++run) {  // the first one warms up
+  for (int run = 0; run < 11; ++run) {  // the first run is a warm-up
     begin.record(stream);
     cublas.multiply(product);
     end.record(stream);

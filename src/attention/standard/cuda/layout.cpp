@@ -1,4 +1,4 @@
-// Computes the workspace layout of the CUDA kernels `standard` and `frugal`, and the heads per pass.
+// Implements layout.h: the workspace layout of the CUDA kernels `standard` and `frugal`, and the heads per pass.
 #include "attention/standard/cuda/layout.h"
 
 #include <algorithm>
@@ -8,13 +8,14 @@
 namespace strobe::standard {
 namespace {
 
-constexpr std::int64_t kFrugalScores = std::int64_t{32} << 20;  // bytes per pass; at least one KV head
+constexpr std::int64_t kFrugalScores = std::int64_t{32} << 20;  // bytes of scores per pass, unless a KV head needs more
 
 std::int64_t score_bytes_of_group(const Problem& problem) {
   return problem.group * problem.max_q * padded(problem.max_k) * static_cast<std::int64_t>(size_of(problem.dtype));
 }
 
-// True if the rows of all query heads of a group have one stride: one GEMM then sums over the group.
+// Returns true if the rows of all query heads of a group have one common stride, so that one GEMM can sum over the
+// group.
 bool group_is_stacked(const Problem& problem, const ConstView& view) {
   return problem.group == 1 || view.stride[1] == problem.max_q * view.stride[2];
 }
@@ -37,8 +38,8 @@ HeadRange heads_of_pass(const Problem& problem, Variant variant) {
   return {0, heads / problem.heads_kv, 0, problem.heads_kv};
 }
 
-// A workspace query does not know the strides of outputs and dO, so the layout always has room to copy one output and
-// dO.
+// A workspace query does not know the strides of outputs and dO, so the layout always has room for copies of one output
+// and of dO.
 Layout layout_of(const Problem& problem, Variant variant) {
   const bool in_place = variant == Variant::frugal;
   const bool backward = problem.pass == Pass::backward;

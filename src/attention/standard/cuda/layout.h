@@ -1,4 +1,4 @@
-// Workspace of the CUDA kernels `standard` and `frugal`, and the heads of a pass. Used by standard.cpp.
+// Workspace layout of the CUDA kernels `standard` and `frugal`, and the heads of a pass. Used by standard.cpp.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,23 @@ namespace strobe::standard {
 
 inline std::int64_t padded(std::int64_t columns) { return (columns + 7) / 8 * 8; }  // aligns rows of 16-bit elements
 
-// True if cuBLAS can read or write the tensor in place.
+// Returns true if cuBLAS can read or write the tensor in place.
 template <class Void>
 bool is_gemm_operand(const Problem& problem, const BasicView<Void>& view) {
   const auto& stride = view.stride;
   return !problem.packed && stride[0] >= 0 && stride[1] >= 0 && stride[2] >= view.shape[3] && stride[3] == 1;
 }
 
-// True if an input must be copied to contiguous rows first.
+// Returns true if an input must be copied to contiguous rows first.
 bool needs_copy(const Problem& problem, const ConstView& view, Side side);
 
-// KV heads of some sequences, with their query heads. A range with several sequences has all heads of each.
+// KV heads of consecutive sequences, with their query heads. A range of several sequences has all heads of each one.
 struct HeadRange {
   std::int64_t first_batch, batches;
   std::int64_t first_head, heads;
 };
 
-// Returns the largest range of a pass: all heads if dbias is wanted, since it is a sum over heads.
+// Returns the range of the first pass, the largest of all. It has all heads if dbias, a sum over heads, is wanted.
 HeadRange heads_of_pass(const Problem& problem, Variant variant);
 
 // Offsets in bytes, each a multiple of 256, for the heads of a pass. Equal offsets share memory.

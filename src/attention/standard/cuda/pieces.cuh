@@ -1,4 +1,4 @@
-// Device code that the .cu files of this folder share: rows of a score matrix and block reductions.
+// Device code shared by the .cu files of this folder: rows of a score matrix and block reductions.
 #pragma once
 
 #include <cmath>
@@ -19,13 +19,13 @@ using cuda::SequenceParams;
 using cuda::widened;
 using cuda::with_element;
 
-// Rounds to the type and back.
+// Rounds x to T and converts it back to float.
 template <class T>
 __device__ float rounded(float x) {
   return widened(narrowed<T>(x));
 }
 
-// Rows [begin, begin + length) of a packed tensor, or the first `length` rows of a padded one.
+// Queries or keys of one sequence: rows [begin, begin + length) of a packed tensor, or of the sequence in a padded one.
 struct Extent {
   std::int64_t begin;
   std::int32_t length;
@@ -37,13 +37,13 @@ __device__ inline Extent extent_of(const SequenceParams& params, Side side, std:
                                : Extent{sequence.k_begin, sequence.k_length};
 }
 
-// One row of the score matrix: its position, and the keys [lo, hi) that it may use (none: 0, 0).
+// One row of the score matrix: its position and the keys [lo, hi) that it may use. lo and hi are 0 if there are none.
 struct Row {
   std::int32_t b, h, i;
   std::int64_t q_begin;
   std::int32_t q_length;
   std::int32_t lo, hi;
-  std::int32_t diagonal;  // the key on the row's diagonal
+  std::int32_t diagonal;  // the key with which the row is aligned
 };
 
 __device__ inline Row row_of(const SequenceParams& params, std::int64_t index) {
@@ -63,8 +63,8 @@ __device__ inline Row row_of(const SequenceParams& params, std::int64_t index) {
   return row;
 }
 
-// Returns the first key of this thread that the row may use. Thread j % blockDim.x always owns key j, so a thread reads
-// only what it wrote in an earlier loop.
+// Returns the first key of this thread that the row may use. Key j always belongs to thread j % blockDim.x, so a thread
+// reads only what it wrote itself in an earlier loop.
 __device__ inline std::int32_t first_key(const Row& row) {
   const auto threads = static_cast<std::int32_t>(blockDim.x);
   const std::int32_t j = row.lo / threads * threads + static_cast<std::int32_t>(threadIdx.x);
@@ -86,8 +86,8 @@ struct Plus {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
 
-// Reduces one value per thread over the block. All threads get the same result, and the order is fixed. `scratch` has
-// room for 32 floats and is free again afterwards.
+// Reduces one value per thread over the block, in a fixed order. All threads get the same result. `scratch` has room
+// for 32 floats and may be reused after the call.
 template <class Combine>
 __device__ float over_block(float x, Combine combine, float* scratch) {
   for (int step = 16; step > 0; step /= 2) x = combine(x, __shfl_xor_sync(0xffffffffu, x, step));
@@ -101,10 +101,11 @@ __device__ float over_block(float x, Combine combine, float* scratch) {
   return all;
 }
 
-// Threads per block for a row with `keys` keys.
+// Returns the number of threads per block for a row with `keys` keys.
 inline unsigned threads_for(std::int64_t keys) { return keys <= 64 ? 32 : keys <= 1024 ? 128 : 256; }
 
-// Blocks for `rows` rows, one each. Kernels loop over rows with a stride of gridDim.x.
+// Returns the number of blocks for `rows` rows: one per row up to 2^30. Kernels loop over rows with a stride of
+// gridDim.x.
 inline unsigned blocks_for(std::int64_t rows) { return static_cast<unsigned>(rows < (1 << 30) ? rows : 1 << 30); }
 
 }  // namespace strobe::standard

@@ -1,5 +1,6 @@
-// Softmax over materialised scores and its gradient, for problems without score options whose rows fit the registers of
-// their threads: each score is read and written once. Rounds at the same steps as softmax.cu and softmax_backward.cu.
+// Softmax over materialised scores and its gradient, for problems without score options whose rows fit in the registers
+// of their threads. Each score is then read and written only once. Rounds at the same steps as softmax.cu and
+// softmax_backward.cu.
 #include <algorithm>
 #include <type_traits>
 
@@ -14,7 +15,7 @@ namespace {
 constexpr int kPieces = 4;  // fragments of 8 adjacent scores per thread
 constexpr int kLeastThreads = 128;
 
-// 8 adjacent scores. Rows are padded to a multiple of 8 scores and begin at multiples of 16 bytes.
+// 8 adjacent scores. Rows are padded to a multiple of 8 scores and start at multiples of 16 bytes.
 template <class T>
 struct Piece {
   static constexpr int kWords = static_cast<int>(sizeof(T)) * 8 / 16;
@@ -35,7 +36,7 @@ struct Piece {
   }
 };
 
-// Reduces over the kThreads threads that hold a row: a warp or the block.
+// Reduces over the kThreads threads that hold a row, which are a warp or the block.
 template <int kThreads, class Combine>
 __device__ float over_row(float x, Combine combine, float* scratch) {
   if constexpr (kThreads == 32) {
@@ -46,7 +47,8 @@ __device__ float over_row(float x, Combine combine, float* scratch) {
   }
 }
 
-// Calls body(index) for the rows of this thread. If a block holds one row, all its threads run the same iterations.
+// Calls body(index) for each row in which this thread takes part. If a block holds one row at a time, all its threads
+// run the same iterations.
 template <int kThreads, class Body>
 __device__ void for_rows(std::int64_t rows, Body&& body) {
   constexpr int kRows = kThreads < kLeastThreads ? kLeastThreads / kThreads : 1;
@@ -117,7 +119,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
   });
 }
 
-// Computes the gradient of q.k.
+// Computes the gradient of q.k from that of the probabilities.
 template <class T, int kThreads>
 __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kThreads)
     plain_softmax_backward_rows(OutputParams params, ScoreGradients scores) {
@@ -159,7 +161,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
   });
 }
 
-// Calls body(threads per row) and returns true if a row fits in registers.
+// If a row fits in registers, calls body(threads per row) and returns true.
 template <class Body>
 bool with_threads(std::int64_t keys, Body&& body) {
   constexpr std::int64_t kHeld = 8 * kPieces;

@@ -1,4 +1,5 @@
-// Batched matmuls by cublasGemmStridedBatchedEx: one call for the matrices at one stride, a host loop over the rest.
+// Batched matmuls by cublasGemmStridedBatchedEx. One call computes the matrices along one stride; a host loop runs over
+// the other strides.
 #include "attention/standard/cuda/products.h"
 
 #include <algorithm>
@@ -15,9 +16,10 @@ namespace strobe::standard {
 
 namespace {
 
-constexpr std::int64_t kMostInACall = 65535;  // matrices per call; more overflow the grid of some cuBLAS kernels
+constexpr std::int64_t kMostInACall = 65535;  // matrices per call; more would exceed the grid of some cuBLAS kernels
 
-// cuBLAS reports an error of earlier work as its own internal error, so this asks the stream first.
+// Throws if a cuBLAS call failed. cuBLAS reports an error of earlier work as its own internal error, so this queries
+// the stream first.
 void check(cublasStatus_t status, const char* what, void* stream) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
@@ -31,7 +33,7 @@ void check(cublasStatus_t status, const char* what, void* stream) {
        what, cublas_library().status_text(status), cublas_library().status_name(status));
 }
 
-// Idle cuBLAS handles per GPU.
+// Idle cuBLAS handles of each GPU.
 struct Pool {
   std::mutex mutex;
   std::map<int, std::vector<cublasHandle_t>> idle;
@@ -42,7 +44,7 @@ Pool& pool() {
   return *one;
 }
 
-// Creating a handle allocates. The relaxed mode allows that while the caller captures a graph.
+// Creates a handle, which allocates memory. The relaxed mode allows that while the caller captures a graph.
 cublasHandle_t create(void* stream) {
   const CublasLibrary& cublas = cublas_library();  // may throw, so load it before changing the mode
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
@@ -76,12 +78,13 @@ cudaDataType type_of(DType dtype) {
   return dtype == DType::fp32 ? CUDA_R_32F : dtype == DType::fp16 ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-// One level of the loop over matrices: their number, and the strides of a, b and c.
+// One level of the loop over matrices: the number of iterations and the strides of a, b and c.
 struct Level {
   std::int64_t count, a, b, c;
 };
 
-// Returns the levels with more than one matrix. Levels with one common stride are merged; the largest level is last.
+// Returns three levels. Adjacent levels that continue each other's strides are merged, and unused levels have count 1.
+// The largest level is last.
 std::vector<Level> levels_of(const Product& p) {
   const Level all[] = {{p.batch, p.a.batch, p.b.batch, p.c.batch},
                        {p.heads, p.a.head, p.b.head, p.c.head},
@@ -117,7 +120,7 @@ Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes, Fp
   cublasHandle_t handle = take(device_, stream);
   handle_ = handle;
   try {
-    // The order matters: setting a stream resets the workspace to cuBLAS's own.
+    // The stream must be set before the workspace, because setting it resets the workspace to cuBLAS's own.
     check(cublas_library().set_stream(handle, static_cast<cudaStream_t>(stream)), "cublasSetStream", stream);
     check(cublas_library().set_workspace(handle, workspace, bytes), "cublasSetWorkspace", stream);
     const int mode = (math == Fp32Math::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) |
@@ -147,7 +150,7 @@ void Cublas::multiply(const Product& p) const {
         const std::int64_t b = x * outer.b + y * middle.b + z * inner.b;
         const std::int64_t c = x * outer.c + y * middle.c + z * inner.c;
         const std::int64_t count = std::min(kMostInACall, inner.count - z);
-        // cuBLAS is column-major: for it every matrix is transposed, so c^T = b^T a^T.
+        // cuBLAS is column-major and thus reads every matrix as its transpose, so this computes c^T = b^T a^T.
         check(cublas_library().gemm_strided_batched(
                   static_cast<cublasHandle_t>(handle_), order(p.b_stored), order(p.a_stored), p.cols, p.rows, p.inner,
                   &p.factor, at(p.b, b), type, p.b.row, inner.b, at(p.a, a), type, p.a.row, inner.a, &zero, at(p.c, c),

@@ -1,4 +1,4 @@
-// Batched matmuls through cuBLAS, for the kernel `standard` on CUDA. Called by standard/cuda/standard.cpp.
+// Batched matmuls through cuBLAS, for the CUDA kernels `standard` and `frugal` (standard.cpp) and gpu_product_rate.cpp.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,8 @@
 
 namespace strobe::standard {
 
-// One row-major matrix per (sequence, KV head, query head of its group). Strides are in elements, 0 if shared.
+// Row-major matrices, one per sequence, KV head and query head of its group (member). Strides are in elements; 0 means
+// that matrices are shared.
 struct Matrices {
   void* data = nullptr;
   std::int64_t batch = 0, head = 0, member = 0;
@@ -18,7 +19,7 @@ struct Matrices {
 enum class Operand { plain, transposed };
 enum class Fp32Math { exact, tf32 };
 
-// c [rows x cols] = factor * a [rows x inner] b [inner x cols]; a transposed operand is stored transposed.
+// c [rows x cols] = factor * a [rows x inner] b [inner x cols]. a_stored and b_stored describe how a and b are stored.
 struct Product {
   std::int64_t rows, cols, inner;
   Matrices a;
@@ -26,16 +27,16 @@ struct Product {
   Matrices b;
   Operand b_stored;
   Matrices c;
-  std::int64_t batch, heads, members;  // number of matrices
+  std::int64_t batch, heads, members;  // numbers of matrices
   float factor = 1;
 };
 
-// A cuBLAS handle for one call, bound to the caller's stream and to memory of the caller's workspace. cuBLAS thus
-// allocates nothing, results are bitwise reproducible, and a graph can capture the work. Handles are pooled for the
-// life of the process: one per GPU and concurrent call.
+// A cuBLAS handle for one call, bound to the caller's stream and to memory of the caller's workspace. Matmuls thus
+// allocate nothing, results are bitwise reproducible, and the work can be captured in a graph. Handles are reused until
+// the process ends: one per GPU and concurrent call.
 class Cublas {
  public:
-  // Returns the bytes of GPU memory that NVIDIA recommends for the card.
+  // Returns the workspace size that NVIDIA recommends for the GPU.
   static std::size_t workspace_bytes(int compute_capability);
 
   Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes, Fp32Math math = Fp32Math::exact);
@@ -43,8 +44,8 @@ class Cublas {
   Cublas(const Cublas&) = delete;
   Cublas& operator=(const Cublas&) = delete;
 
-  // Computes fp32 in plain fp32 unless tf32 was requested; 16-bit types with fp32 sums, rounded once. Writes c, never
-  // reads it.
+  // Computes c without reading it. fp32 uses fp32 arithmetic unless TF32 was requested. 16-bit types are summed in fp32
+  // and rounded once.
   void multiply(const Product& product) const;
 
  private:

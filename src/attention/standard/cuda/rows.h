@@ -1,5 +1,6 @@
-// CUDA kernels of `standard` and `frugal` other than GEMMs: softmax over materialised scores, its gradient, and copies
-// between the caller's tensors and contiguous ones. The .cu files of this folder define them; standard.cpp calls them.
+// Launches the CUDA kernels of `standard` and `frugal` other than GEMMs: softmax over materialised scores, its
+// gradient, and copies between the caller's tensors and contiguous ones. The .cu files of this folder define these
+// functions; standard.cpp calls them.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace strobe::standard {
 
-// Rows of score matrices in the problem's dtype: rows [first, first + count) of [B, Hq, max_q], each of `stride`
-// elements (max_k padded). Pointers are to row `first`.
+// Rows [first, first + count) of score matrices, numbered through [B, Hq, max_q], in the problem's dtype. A row has
+// `stride` elements (max_k padded). Pointers in the structs below point to row `first`, except sink_weight.
 struct RowRange {
   std::int64_t first = 0, count = 0, stride = 0;
 };
@@ -18,29 +19,29 @@ struct RowRange {
 struct Scores {
   RowRange rows;
   const void* scores = nullptr;   // in: scale * q.k
-  void* probabilities = nullptr;  // out, 0 where masked (forward: after dropout); may be `scores`
+  void* probabilities = nullptr;  // out, 0 where masked (in forward after dropout); may be `scores`
   void* dropped = nullptr;        // backward with dropout, out: probabilities after dropout; may be `scores`
   void* tanh = nullptr;           // backward with softcap, out: tanh(s / softcap)
-  float* sink_weight = nullptr;   // backward with sinks, out: [B, Hq, max_q], all rows
+  float* sink_weight = nullptr;   // backward with sinks, out: the sink's probabilities [B, Hq, max_q]
 };
 
-// Applies options, mask, softmax and dropout; writes LSE if write_lse is set and the problem has LSE (forward).
+// Applies score options, mask, softmax and dropout. Writes LSE if write_lse is set and the problem has LSE (forward).
 void softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 
-// Gradients of the same shape.
+// Gradients of score matrices, with the same rows.
 struct ScoreGradients {
   RowRange rows;
   const void* probabilities = nullptr;
   const void* d_probabilities = nullptr;  // in: gradient of the probabilities after dropout
   void* d_scores = nullptr;               // out: see each function; may be `d_probabilities`
   const void* tanh = nullptr;             // with softcap
-  float* sink_weight = nullptr;           // with sinks, in: probabilities; out: the row's share of dsinks; all rows
+  float* sink_weight = nullptr;           // with sinks, [B, Hq, max_q], in: probabilities; out: contributions to dsinks
 };
 
-// Computes the gradient of the logits, back through dropout and softmax.
+// Computes d_scores as the gradient of the logits, through dropout and softmax.
 void softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// Converts the gradient of the logits in d_scores to that of q.k, in place: softcap and scale.
+// Converts d_scores in place from the gradient of the logits to that of q.k, through softcap and scale.
 void options_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
 // Variants of softmax() and softmax_backward() for problems without score options whose rows fit in registers.
@@ -48,8 +49,8 @@ void options_backward(DType dtype, const cuda::Params& params, const ScoreGradie
 bool plain_softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 bool plain_softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// sum_dbias sums the gradient of the logits over all scores that share an element of the bias. sum_dsinks sums the
-// rows' shares of dsinks. Each sum has a fixed order. `scores` has the rows of all heads.
+// sum_dbias sums the gradient of the logits over all scores that share an element of the bias; `scores` must have the
+// rows of all heads. sum_dsinks sums the rows' contributions to dsinks. Each sum has a fixed order.
 struct BiasShape {
   std::int32_t batch, heads, rows;  // 1 if broadcast
 };
@@ -57,11 +58,11 @@ void sum_dbias(DType dtype, const cuda::BackwardParams& params, const ScoreGradi
                void* stream);
 void sum_dsinks(const cuda::BackwardParams& params, const float* parts, void* stream);
 
-// The side of the problem whose lengths apply.
+// Selects the lengths that apply to a tensor: those of queries or those of keys.
 enum class Side { queries, keys };
 
-// A copy between some sequences and heads of a caller's tensor [B, heads, rows, cols] and contiguous rows
-// [batches, heads, max rows, row].
+// A copy between a range of sequences and heads of the caller's tensor [B, heads, rows, cols] and contiguous rows
+// [batches, heads, max_q or max_k, row].
 struct Copy {
   cuda::Tensor tensor;
   void* rows = nullptr;

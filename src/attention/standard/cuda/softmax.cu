@@ -1,5 +1,5 @@
-// Softmax over materialised scores, one block per row: options, mask, probabilities, dropout. Rounds every step to the
-// problem's type, like a tensor library and like the CPU's `standard`.
+// Softmax over materialised scores, one block per row: score options, mask, probabilities, dropout. The result of every
+// step is rounded to the problem's type, as in a tensor library and in `standard` on the CPU.
 #include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
 #include "device/cuda/check.h"
@@ -8,7 +8,7 @@ namespace strobe::standard {
 
 namespace {
 
-// Converts scale * q.k to a logit: the options in the order of the specification.
+// Converts scale * q.k to a logit: softcap, ALiBi, bias, in this order.
 template <class T>
 __device__ float logit_of(const Params& params, const Row& row, std::int32_t j, float s, T* tanh_row) {
   if (params.softcap != 0) {
@@ -52,7 +52,7 @@ __global__ void softmax_rows(Params params, Scores scores, bool write_lse) {
     const float sink = has_sink ? params.sinks[row.h] : -INFINITY;
     if (has_sink && sink > highest) highest = sink;
 
-    const bool empty = highest == -INFINITY;  // no usable key: masked, or a bias of -inf
+    const bool empty = highest == -INFINITY;  // every key is masked or has a bias of -inf
     float sum = 0;
     for (std::int32_t j = first_key(row); j < row.hi && !empty; j += blockDim.x) {
       sum += expf(widened(weights[j]) - highest);

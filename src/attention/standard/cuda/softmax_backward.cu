@@ -1,5 +1,5 @@
-// Gradient of softmax over materialised scores, one block per row, and the sums of dbias and dsinks. Rounds every step
-// to the problem's type, like the CPU's `standard`.
+// Gradient of softmax over materialised scores, one block per row, and the sums of dbias and dsinks. The result of
+// every step is rounded to the problem's type, as in `standard` on the CPU.
 #include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
 #include "device/cuda/check.h"
@@ -8,8 +8,8 @@ namespace strobe::standard {
 
 namespace {
 
-// Returns the gradient of a probability from that of the probability after dropout. It is also 0 if a kept probability
-// is 0.
+// Returns the gradient of a probability from that of the probability after dropout. It is 0 if the probability after
+// dropout is 0, even if dropout kept it.
 template <class T>
 __device__ float through_dropout(const Params& params, const Row& row, std::int32_t j, float weight, float gradient) {
   if (params.dropout_threshold == 0) return gradient;
@@ -66,8 +66,8 @@ __global__ void options_backward_rows(Params params, ScoreGradients scores) {
 constexpr int kColumns = 32;  // dbias columns per block
 constexpr int kLanes = 32;    // rows of scores summed in parallel
 
-// Block (x, y) sums columns x of row y of dbias over all scores that share them. It loops over rows with a stride of
-// gridDim.y.
+// Block (x, y) computes kColumns elements of row y of dbias, each as the sum over all scores that share it. It loops
+// over rows with a stride of gridDim.y.
 template <class T>
 __global__ void sum_dbias_columns(BackwardParams params, ScoreGradients scores, BiasShape shape) {
   __shared__ float parts[kLanes][kColumns + 1];
@@ -100,7 +100,7 @@ __global__ void sum_dbias_columns(BackwardParams params, ScoreGradients scores, 
   }
 }
 
-// One block per head.
+// Computes dsinks by summing the rows' contributions, with one block per head.
 __global__ void sum_dsinks_heads(BackwardParams params, const float* parts) {
   __shared__ float scratch[32];
   for (std::int64_t h = blockIdx.x; h < params.heads_q; h += gridDim.x) {

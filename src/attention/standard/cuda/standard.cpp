@@ -1,6 +1,6 @@
-// `standard` and `frugal` on CUDA: scores materialised in the problem's type, GEMMs by cuBLAS, softmax and its gradient
-// by the kernels of rows.h. Tensors that cuBLAS cannot read in place, and all tensors of batches with lengths, are
-// copied to contiguous rows padded with zeros.
+// The kernels `standard` and `frugal` on CUDA. Scores are materialised in the problem's type, cuBLAS computes the
+// GEMMs, and the kernels of rows.h compute softmax and its gradient. Tensors that cuBLAS cannot read in place, and all
+// inputs of batches with lengths, are copied to contiguous rows padded with zeros.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,9 +31,9 @@ class HeadPass {
   Matrices probabilities(const Matrices& q, const Matrices& k);
   void to_scores(const ScoreGradients& gradients);
 
-  // Returns an input in place, or its copy at an offset of the workspace.
+  // Returns an input in place or, if it needs_copy(), copies it to offset `copy` of the workspace.
   Matrices input(const ConstView& view, const cuda::Tensor& tensor, Side side, std::size_t copy);
-  // Computes c = a b into an output of the caller.
+  // Computes c = a b and writes it to an output of the caller.
   void multiply_out(Product product, const View& view, const cuda::Tensor& tensor, Side side);
 
   std::int64_t heads_on(Side side) const { return range_.heads * (side == Side::queries ? problem_.group : 1); }
@@ -104,7 +104,7 @@ Matrices HeadPass::input(const ConstView& view, const cuda::Tensor& tensor, Side
 }
 
 void HeadPass::multiply_out(Product product, const View& view, const cuda::Tensor& tensor, Side side) {
-  if (product.inner == 0) {  // a sum over no terms
+  if (product.inner == 0) {  // the matmul has no terms, so its result is 0
     GpuElements elements{.data = view.data, .bytes = size_of(view.dtype)};
     std::copy(view.shape.begin(), view.shape.end(), elements.shape);
     std::copy(view.stride.begin(), view.stride.end(), elements.stride);
@@ -195,7 +195,7 @@ void HeadPass::backward() {
   multiply_out(to_q, problem_.dq, params_.dq, Side::queries);
 }
 
-// Converts gradients of probabilities to those of q.k, and sums the gradient of the bias.
+// Converts gradients of probabilities to those of q.k, and sums dbias if it is wanted.
 void HeadPass::to_scores(const ScoreGradients& gradients) {
   if (plain_softmax_backward(problem_.dtype, params_, gradients, problem_.stream)) return;
   softmax_backward(problem_.dtype, params_, gradients, problem_.stream);
@@ -220,13 +220,13 @@ std::string refusal(const Problem& problem, Variant variant) {
   const bool all = variant == Variant::standard || problem.wants_dbias;
   const HeadRange range{0, all ? problem.batch : 1, 0, all ? problem.heads_kv : 1};
   if (score_bytes(problem, range) <= 0x1p57) return {};  // other buffers then fit in 63 bits too
-  return fmt::format("scores of {} heads, {} rows x {} keys do not fit any memory",
+  return fmt::format("scores of {} heads, {} rows x {} keys do not fit in any memory",
                      range.batches * range.heads * problem.group, problem.max_q, problem.max_k);
 }
 
 struct StandardLaunch {
   Variant variant;
-  HeadRange most;  // largest range that a pass has
+  HeadRange most;  // range of the largest pass
   Layout layout;
 
   std::string text(const Problem& problem) const;

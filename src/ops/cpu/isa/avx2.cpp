@@ -1,4 +1,4 @@
-// Loops for AVX2 with FMA. Matmuls use 6 x 16 tiles: 12 accumulators, and three registers for operands.
+// Inner loops for AVX2 with FMA. A 6 x 16 matmul tile takes 12 registers for accumulators and three for operands.
 #include "core/simd_panel.h"
 #include "ops/cpu/isa/table.h"
 

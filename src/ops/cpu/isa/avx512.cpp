@@ -1,4 +1,5 @@
-// Loops for AVX-512 F, BW, VL and DQ. Matmuls use 12 x 32 tiles: 24 accumulators, and three registers for operands.
+// Inner loops for AVX-512 F, BW, VL and DQ. A 12 x 32 matmul tile takes 24 registers for accumulators and three for
+// operands.
 #include "core/simd_panel.h"
 #include "ops/cpu/isa/table.h"
 

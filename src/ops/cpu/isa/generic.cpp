@@ -1,4 +1,4 @@
-// Loops for the baseline architecture; OpenBLAS runs the matmuls.
+// Inner loops for the baseline architecture, without `multiply`: OpenBLAS computes matmuls of more than one row.
 #include "ops/cpu/isa/table.h"
 
 namespace strobe::ops {

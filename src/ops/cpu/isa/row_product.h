@@ -1,5 +1,5 @@
-// GEMV: one row times a transposed matrix. Each output is the dot product of x with a row of the weight. The weight is
-// read once and in place; this read limits the speed of decoding a token.
+// Implements Isa::multiply_row (GEMV): one row times a transposed matrix. Each output is the dot product of x with a
+// row of the weight. The weight is read once and in place, and this read limits the speed of decoding.
 #pragma once
 
 #include "core/simd_memory.h"
@@ -10,10 +10,10 @@ namespace {
 
 using namespace strobe::cpu;
 
-// Computes kRows outputs together, which share the loads of x.
+// Computes kRows outputs together, so that they share the loads of x.
 template <int kRows>
 STROBE_INLINE void dot_rows(const RowProduct& p, std::int64_t first) {
-  constexpr int kSums = 8 / kRows;  // per row: eight independent sums hide the latency of additions
+  constexpr int kSums = 8 / kRows;  // sums per row; eight independent sums in all hide the latency of additions
   F32 sum[kRows][kSums] = {};
   const float* const weight = p.weight + first * p.stride;
   std::int64_t i = 0;

@@ -1,4 +1,4 @@
-// Collects the loops of ops/cpu/ in the function table that the operations call.
+// Collects the inner loops of ops/cpu/ in an Isa, the table of function pointers that the operations call.
 #pragma once
 
 #include "ops/cpu/activation.h"
