@@ -70,7 +70,7 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
 
 DataParallel::~DataParallel() {
   if (calls_.empty()) return;
-  if (std::uncaught_exceptions() > exceptions_) communicator_.abort("its own error, printed in its line");
+  if (std::uncaught_exceptions() > exceptions_) communicator_.abort("see the error that it printed");
   try {  // pending calls refer to this object's events, so wait for them, up to their timeout
     if (replica_.stream) replica_.stream->synchronize();
   } catch (const Error&) {
