@@ -1,4 +1,4 @@
-// Current memory and operating system. device/device_info.h describes the processor and the GPUs.
+// Reads memory size and operating system. device/device_info.h describes the processor and the GPUs.
 #pragma once
 
 #include <cstdint>
