@@ -56,7 +56,7 @@ const char* name_of(Category category) {
                                                       "gradients",
                                                       "optimizer state",
                                                       "activations saved for backward",
-                                                      "activations passing",
+                                                      "transient activations",
                                                       "attention scores",
                                                       "workspace",
                                                       "data",

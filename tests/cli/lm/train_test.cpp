@@ -142,7 +142,7 @@ TEST(LmTrain, RefusesBadInputInOneLine) {
   refused("--data " + kText, "--out: is needed");
   refused("--data missing --out run", "--data missing: cannot be read: No such file");
   refused("--data short.txt --out run --context 32", "has 32 tokens; a context of 32 needs at least 33");
-  refused("--data odd.bin --out run", "its 3 bytes are not whole tokens");
+  refused("--data odd.bin --out run", "its 3 bytes are not a multiple of the token size 2");
   refused("--data high.bin --out run --context 8 --vocabulary 50257", "its token 0 is 65535; valid: 0 to 50256");
   refused("--data " + kText + " --vocabulary 100 --out run", "valid: 0 to 99");
   refused("--data " + kText + " --out full", "is not empty; valid: --resume in a run's folder");
