@@ -162,7 +162,7 @@ void TokenFile::read_window(std::int64_t first, std::int64_t length, std::int32_
 namespace {
 
 constexpr std::uint32_t kRounds = 6;
-constexpr std::uint32_t kOrderStream = 0x64617461;  // random stream; other uses of the seed have other streams
+constexpr std::uint32_t kOrderStream = 0x64617461;  // random stream that only WindowOrder uses
 
 }  // namespace
 
