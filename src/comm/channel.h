@@ -34,7 +34,7 @@ class Channel {
   ~Channel();
 
   bool send(const Json& message);          // returns false if the peer has disconnected or does not read for 2 s
-  std::optional<Json> next();              // does not wait
+  std::optional<Json> next();              // nullopt if no complete message has arrived
   std::optional<Json> next(double until);  // waits at most until this time of the steady clock
   void set_longest(std::size_t bytes) { longest_ = bytes; }
   // Stops reading. Call it if the last message was malformed.
@@ -67,14 +67,14 @@ class Listener {
 
   int port() const { return port_; }
   int descriptor() const { return descriptor_; }
-  std::optional<Channel> accept(std::size_t longest);  // does not wait
+  std::optional<Channel> accept(std::size_t longest);  // nullopt if no connection is pending
 
  private:
   Listener() = default;
   int descriptor_ = -1, port_ = 0;
 };
 
-// Returns the IPv4 addresses, "192.0.2.7 10.0.0.1", at which others reach this host's socket that listens on `address`.
+// Returns the IPv4 addresses, such as "192.0.2.7 10.0.0.1", of this host's socket that listens on `address`.
 // From::this_host puts loopback first if the socket listens on all interfaces. Otherwise it omits loopback, where
 // another user might listen on the same port.
 enum class From { this_host, other_hosts };

@@ -77,15 +77,15 @@ const char* name_of(Kind kind);  // "all-reduce"
 // all-gather, 1 for a broadcast.
 double bus_factor(Kind kind, std::int64_t ranks);
 
-// How the other ranks wait in a barrier until rank 0 has entered it.
+// Selects how the other ranks wait in a barrier until rank 0 has entered it.
 enum class Waiting {
-  polling,  // inside the engine
+  polling,  // the engine polls
   asleep,   // blocked on the control connection to rank 0, without using a core
 };
 
 struct Collective {
   Kind kind = Kind::barrier;
-  Elements in{}, out{};                // broadcast: only out; the root's out is sent
+  Elements in{}, out{};                // broadcast uses only `out`, which the root sends
   int root = 0;                        // broadcast only
   const GpuEvent* after = nullptr;     // GPU memory: `in` is ready after this event; null: ready now
   Waiting waiting = Waiting::polling;  // barrier only

@@ -53,7 +53,7 @@ struct CommunicatorOptions {
   std::int64_t chunk = kChunk;
 };
 
-// Reads STROBE_COMM_TIMEOUT and STROBE_COMM_SILENCE in seconds, with defaults. Throws Error(invalid_argument).
+// Reads STROBE_COMM_TIMEOUT and STROBE_COMM_SILENCE in seconds. Throws Error(invalid_argument) for an invalid number.
 Limits limits_from(const Variable& variable);
 
 class Communicator {

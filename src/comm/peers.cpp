@@ -209,7 +209,7 @@ void Peers::handle(Member& member, const Status& status) {
     member.left = beat->left;
     left_[static_cast<std::size_t>(member.rank)] = member.left;
     heard_.notify_all();
-  } else if (world_.rank != 0) {  // only rank 0 closes
+  } else if (world_.rank != 0) {  // Closed, which only rank 0 sends
     closed_ = true;
   }
 }

@@ -108,7 +108,7 @@ class Model {
   std::span<float> on_host(float* data) const;
   void check_tokens(const char* what, const std::int32_t* tokens) const;
   void take(const std::int32_t* tokens, const std::int32_t* targets);
-  const GpuStream* replay_stream() const;                      // null: no graph
+  const GpuStream* replay_stream() const;                      // null: launch directly
   void run(Replay& which, const std::function<void()>& work);  // includes transfers; waits for the result
   void forward_and_backward(ops::Into into);
   double mean_loss() const;

@@ -17,8 +17,8 @@ inline constexpr std::int64_t kBytes = 256;  // vocabulary size of DataFormat::t
 
 const char* name_of(DataFormat format);
 
-// Returns the format that `word` names: text, tokens (uint16) or tokens32 (uint32). auto selects tokens if the path
-// ends in .bin or .tokens, otherwise text.
+// Returns the format that `word` names: text, tokens (uint16) or tokens32 (uint32). With the word auto, returns tokens
+// if the path ends in .bin or .tokens, otherwise text.
 DataFormat data_format(std::string_view word, std::string_view path);
 
 class TokenFile {
@@ -75,7 +75,7 @@ class WindowOrder {
  private:
   std::uint64_t seed_;
   std::uint64_t windows_;
-  int half_bits_;  // bits of each of the two equal halves of a number below windows
+  int half_bits_;  // half the bits of the numbers that the Feistel network permutes
 };
 
 }  // namespace strobe::lm

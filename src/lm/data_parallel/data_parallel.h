@@ -99,7 +99,7 @@ class DataParallel {
  private:
   struct Group {                                // state of one bucket
     std::int64_t own_first = 0, own_count = 0;  // range of the replica's elements that this rank updates
-    std::int64_t state_first = 0;               // offset of its moments
+    std::int64_t state_first = 0;               // offset of that range's moments in state_, in elements
     int left = 0;                               // number of ready() calls still to come in this step
     bool started = false;
     comm::Pending sums;

@@ -31,7 +31,7 @@ DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::s
 
 // --- one device, before any allocation
 
-// Returns the exact peak in bytes.
+// Returns the peak bytes of the case. The prediction is exact.
 std::size_t predicted_bytes(const BenchCase& one);
 
 // Returns the workspace included in predicted_bytes(): the largest of any operation. On CUDA the model holds it

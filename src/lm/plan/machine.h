@@ -29,7 +29,7 @@ struct Machine {
 struct KnownMachine {
   const char* name;
   double fp32, tf32, half;  // FLOP/s of dense matmuls; half: bf16 and fp16
-  Machine machine;          // all except flop_rate
+  Machine machine;          // without flop_rate
 
   double peak(Precision precision) const;
 };
@@ -74,7 +74,7 @@ struct LinkSample {
 
 // Returns the latency and bandwidth that fit the samples best under the formula above: least squares of relative
 // errors, so small messages count as much as large ones. A latency below 0 becomes 0. Throws Error(invalid_argument)
-// without two different sizes, or if times do not grow with bytes.
+// if all samples have the same size, or if times do not grow with the size.
 Link fit_link(std::span<const LinkSample> samples);
 
 }  // namespace strobe::lm
