@@ -20,7 +20,7 @@ TEST(CheckFlags, AcceptsValidCommandsWithoutRunningThem) {
                                 "ladder --output out.jsonl",
                                 "precision",
                                 "comm --sizes 1M",
-                                "plan --size 7b --output out.json",
+                                "plan --size xl --output out.json",
                                 "launch -n 2 -- comm",
                                 "env",
                                 "lm bench --output out.json",

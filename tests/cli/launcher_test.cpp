@@ -39,6 +39,32 @@ TEST(Launcher, RefusesWhatItDoesNotKnowAndLeavesNothing) {
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
+TEST(Launcher, PrintsHelpBeforeTheFirstBuild) {
+  const Scratch scratch;
+  ASSERT_EQ(run_command("cp -r '" STROBE_SOURCE_DIR "/strobe' '" STROBE_SOURCE_DIR
+                        "/CMakePresets.json' . && mkdir docs && cp -r '" STROBE_SOURCE_DIR "/docs/commands' docs",
+                        scratch)
+                .code,
+            0);
+  const auto printed = [&](const std::string& arguments) {
+    const Program program = run_command("./strobe " + arguments, scratch);
+    EXPECT_EQ(program.code, 0) << arguments;
+    EXPECT_EQ(program.errors, "") << arguments;
+    EXPECT_EQ(scratch.entries(), 3u) << arguments;
+    return program.output;
+  };
+  const std::string commands = scratch.read("docs/commands/strobe.txt");
+  for (const char* arguments : {"", "--help", "-h", "help"}) {
+    EXPECT_TRUE(printed(arguments).starts_with(commands)) << arguments;
+    EXPECT_NE(printed(arguments).find("\n  docs "), std::string::npos) << arguments;
+  }
+  EXPECT_EQ(printed("bench --help"), scratch.read("docs/commands/bench.txt"));
+  EXPECT_EQ(printed("bench --seq_len 8 -h"), scratch.read("docs/commands/bench.txt"));
+  EXPECT_EQ(printed("lm train --help"), scratch.read("docs/commands/lm-train.txt"));
+  EXPECT_EQ(printed("help lm train"), scratch.read("docs/commands/lm-train.txt"));
+  EXPECT_EQ(printed("help cases"), scratch.read("docs/commands/cases.txt"));
+}
+
 // .ci/run looks for nvcc where the launcher does. If nothing is built, its stage `install` ends at once and names the
 // preset.
 TEST(CiRun, FindsNvccInCudaHome) {

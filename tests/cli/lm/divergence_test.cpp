@@ -34,6 +34,7 @@ TEST(LmDivergence, LeavesTheLastGoodCheckpoint) {
   const Scratch scratch;
   const Program diverged = run_program(kDiverging + "--steps 20", scratch);
   expect_refusal(diverged, 3, "step 3: the loss is nan");
+  EXPECT_NE(diverged.output.find("note: step 2: the loss explodes: "), std::string::npos) << diverged.output;
   EXPECT_NE(diverged.errors.find("run/step-00000001.safetensors is the newest checkpoint known to be good, 1 later one "
                                  "set aside as .abandoned: --resume=1 --lr 99999.9 continues there\n"),
             std::string::npos)
@@ -82,6 +83,7 @@ TEST(LmDivergence, ACheckpointThatCannotBeSetAsideDoesNotHideTheReason) {
   command.replace(command.find("--out run"), 9, "--out " + out);
   const Program diverged = run_program(command, scratch);
   expect_refusal(diverged, 3, "step 3: the loss is nan");
+  EXPECT_NE(diverged.output.find("note: step 2: the loss explodes: "), std::string::npos) << diverged.output;
   EXPECT_NE(diverged.errors.find("known to be good, later ones stay ("), std::string::npos) << diverged.errors;
   EXPECT_NE(diverged.errors.find(": File name too long): --resume=1 --lr"), std::string::npos) << diverged.errors;
 }
