@@ -19,7 +19,7 @@ std::span<const Field<lm::ModelShape>> fields<lm::ModelShape>() {
       integer_field({"heads", 1, kMostOfShape}, &ModelShape::heads, "attention heads; must divide the width",
                     {"num-heads"}),
       integer_field({"vocabulary", 1, kMostOfShape}, &ModelShape::vocabulary,
-                    "vocabulary size; default: the size's own", {"vocab-size"}),
+                    "size of the vocabulary; default: the size's own", {"vocab-size"}),
       integer_field({"context", 1, kMostOfShape}, &ModelShape::context, "tokens per sequence", {"context-length"}),
   };
   return all;
