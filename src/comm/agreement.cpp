@@ -1,4 +1,4 @@
-// Exchanges texts and makes decisions that all ranks share.
+// Implements text exchange, settings checks and shared errors with the collectives of a communicator.
 #include "comm/agreement.h"
 
 #include <span>
@@ -9,7 +9,8 @@
 namespace strobe::comm {
 namespace {
 
-// Describes the first of this rank's facts, `theirs`, that differs from those in rank 0's message; empty if all agree.
+// Describes the first fact of this rank (`theirs`) whose value differs from rank 0's message `told`. Returns an empty
+// string if all are equal.
 std::string difference_of(const World& world, const Json& theirs, const Json& told) {
   const Json& ours = told.at("facts");
   for (const auto& [key, value] : theirs.as_object()) {

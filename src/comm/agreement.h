@@ -1,5 +1,5 @@
-// Exchange of texts between ranks, and decisions that all ranks share: equal settings, errors, waiting for rank 0. Used
-// by data-parallel commands.
+// Helpers of data-parallel commands: ranks exchange texts, check that settings are equal, throw the same error, and
+// wait for rank 0.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ std::string broadcast_text(Communicator& communicator, std::string text, int roo
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);
 
 // Calls `advance` on rank 0 until it returns true. Meanwhile the other ranks sleep and use no core. Each call must
-// return within the time limit of an operation.
+// return within Limits::operation seconds.
 void while_others_sleep(Communicator& communicator, const std::function<bool()>& advance);
 
 // An error that all ranks throw with the same text and code, so that one of them can print it for all.
@@ -32,8 +32,8 @@ class AgreedRefusal : public Error {
 // from rank 0's, throws AgreedRefusal(invalid_argument) with the key, both values, both ranks and their hosts.
 void check_same_facts(Communicator& communicator, const Json& facts);
 
-// Runs `work` on rank 0 only. If it throws Error(invalid_argument) or Error(unsupported), every rank throws the same as
-// AgreedRefusal.
+// Runs `work` on rank 0 only. If it throws Error(invalid_argument) or Error(unsupported), every rank throws
+// AgreedRefusal with the same code and text.
 void on_first_rank(Communicator& communicator, const std::function<void()>& work);
 
 }  // namespace strobe::comm

@@ -1,4 +1,4 @@
-// TCP sockets with a time limit for every wait.
+// Implements Channel and Listener on non-blocking TCP sockets, with a time limit for every wait.
 #include "comm/channel.h"
 
 #include <arpa/inet.h>
@@ -41,7 +41,7 @@ bool wait_for(int descriptor, short events, double until) {
   }
 }
 
-// Connects within a few seconds, or returns -1.
+// Returns a connected socket, or -1 if the connection fails or takes longer than 3 s.
 int try_connect(const addrinfo& address, double until) {
   const int descriptor = socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (descriptor < 0) return -1;
@@ -209,7 +209,7 @@ std::string address_of_interface(const std::string& interface) {
     if (one.name == interface || one.address == interface) return one.address;
     valid += fmt::format("{}{} ({})", valid.empty() ? "" : ", ", one.name, one.address);
   }
-  fail(ErrorCode::invalid_argument, "{} is {}: no interface of this host; valid: {}", kInterfaceVariable,
+  fail(ErrorCode::invalid_argument, "{} is {}: not an interface of this host; valid: {}", kInterfaceVariable,
        printable_value(interface), valid);
 }
 

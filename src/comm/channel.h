@@ -1,4 +1,4 @@
-// Lines of JSON over TCP: the ranks' control connections. handshake.cpp and peers.cpp use it.
+// Control connections between ranks: one JSON message per line over TCP. handshake.cpp and peers.cpp use them.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace strobe::comm {
 
-inline constexpr std::size_t kLongestLine = 1 << 20;  // bytes of a message
+inline constexpr std::size_t kLongestLine = 1 << 20;  // maximum bytes per message
 
-// One end of a connection. Messages are small and are sent whole.
+// One end of a connection. send() blocks until the whole message is sent.
 class Channel {
  public:
   Channel() = default;
@@ -33,13 +33,13 @@ class Channel {
   }
   ~Channel();
 
-  bool send(const Json& message);          // returns false if the peer has disconnected
-  std::optional<Json> next();              // does not wait
-  std::optional<Json> next(double until);  // waits until that moment of the steady clock
+  bool send(const Json& message);          // returns false if the peer has disconnected or does not read for 2 s
+  std::optional<Json> next();              // nullopt if no complete message has arrived
+  std::optional<Json> next(double until);  // waits at most until this time of the steady clock
   void set_longest(std::size_t bytes) { longest_ = bytes; }
-  // Call if the last message was malformed: stops reading.
+  // Stops reading. Call it if the last message was malformed.
   void refuse() { ended_ = malformed_ = true; }
-  bool ended() const { return ended_; }          // no message will follow, and all have been returned
+  bool ended() const { return ended_; }          // next() will return no more messages
   bool malformed() const { return malformed_; }  // ended because of invalid data
   int descriptor() const { return descriptor_; }
 
@@ -53,12 +53,12 @@ class Channel {
 inline constexpr const char* kLoopback = "127.0.0.1";
 inline constexpr const char* kAllInterfaces = "0.0.0.0";
 
-// The listening socket of rank 0.
+// Rank 0's listening socket.
 class Listener {
  public:
-  // `address`: numeric IPv4. port 0: any free port. Throws Error(runtime).
+  // `address` must be a numeric IPv4 address. Port 0 selects any free port. Throws Error(runtime).
   explicit Listener(const std::string& address, int port = 0);
-  // Adopts a socket that listens on this port, inherited from the launcher. Throws Error(runtime).
+  // Takes over a descriptor inherited from the launcher. Throws Error(runtime) unless it listens on this port.
   static Listener adopt(int descriptor, int port);
   Listener(Listener&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)), port_(other.port_) {}
   ~Listener();
@@ -67,16 +67,16 @@ class Listener {
 
   int port() const { return port_; }
   int descriptor() const { return descriptor_; }
-  std::optional<Channel> accept(std::size_t longest);  // does not wait
+  std::optional<Channel> accept(std::size_t longest);  // nullopt if no connection is pending
 
  private:
   Listener() = default;
   int descriptor_ = -1, port_ = 0;
 };
 
-// Returns the IPv4 addresses, "192.0.2.7 10.0.0.1", at which others reach this host's socket that listens on `address`.
-// For this host, loopback comes first, but only if the socket listens on all interfaces. Otherwise another user might
-// listen on loopback at the same port.
+// Returns the IPv4 addresses, such as "192.0.2.7 10.0.0.1", of this host's socket that listens on `address`.
+// From::this_host puts loopback first if the socket listens on all interfaces. Otherwise it omits loopback, where
+// another user might listen on the same port.
 enum class From { this_host, other_hosts };
 std::string addresses_of_listener(const std::string& address, From from);
 
@@ -84,13 +84,13 @@ std::string addresses_of_listener(const std::string& address, From from);
 // Error(invalid_argument) with the valid names.
 std::string address_of_interface(const std::string& interface);
 
-// Returns a non-loopback IPv4 address of `name` that this host has; empty if there is none.
+// Resolves `name` and returns the first address that a non-loopback interface of this host has; empty if none has one.
 std::string own_address_of(const std::string& name);
 
-// Returns the timeout for poll() until a time of the steady clock, rounded up.
+// Returns the milliseconds until a time of the steady clock, rounded up, as a timeout for poll().
 int milliseconds_until(double until);
 
-// Tries an address (name or number) once. Returns none if it does not answer.
+// Tries once to connect to each IPv4 address of a host name or number. Returns nullopt if none accepts.
 std::optional<Channel> connect_once(const std::string& address, int port, double until);
 
 }  // namespace strobe::comm

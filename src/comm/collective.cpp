@@ -1,5 +1,5 @@
-// Names and bus factors of collectives, for errors and results, and sums on the host. CMakeLists.txt compiles this file
-// with -O3, so the compiler vectorizes the plain loops.
+// Implements names, bus factors and host sums of collectives. CMakeLists.txt compiles this file with -O3, so the
+// compiler vectorizes the plain loops.
 #include "comm/collective.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Value types of collectives: elements in memory, shares of ranks, one collective call.
+// Types that describe a collective: elements in memory, the share of each rank, and the call itself.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ struct Elements {
   }
 };
 
-// Elements in host memory. A source is never written to, although the type here is not const.
+// Views of host memory. A collective does not write to its source, although `data` is not const.
 inline Elements elements(std::span<float> values) {
   return {values.data(), static_cast<std::int64_t>(values.size()), Element::fp32};
 }
@@ -55,8 +55,8 @@ inline Elements elements(std::span<std::byte> values) {
   return {values.data(), static_cast<std::int64_t>(values.size()), Element::byte};
 }
 
-// The range of `total` elements that a rank holds after an even split. Sizes differ by at most one element; larger
-// ranges come first.
+// The range of elements that a rank holds after an even split of `total` elements. Sizes differ by at most one element,
+// and the larger ranges come first.
 struct Share {
   std::int64_t first, count;
 };
@@ -65,7 +65,8 @@ constexpr Share share_of(std::int64_t total, int rank, int size) {
   return {rank * least + (rank < larger ? rank : larger), least + (rank < larger ? 1 : 0)};
 }
 
-// out[i] = a[i] + b[i] on the host. out may be a or b; no other overlap is allowed. Not for bytes.
+// Computes out[i] = a[i] + b[i] on the host. `out` may be `a` or `b`; no other overlap is allowed. Does nothing for
+// bytes.
 void add(const void* a, const void* b, void* out, std::int64_t count, Element element);
 
 enum class Kind { barrier, broadcast, all_reduce, reduce_scatter, all_gather };
@@ -76,20 +77,20 @@ const char* name_of(Kind kind);  // "all-reduce"
 // all-gather, 1 for a broadcast.
 double bus_factor(Kind kind, std::int64_t ranks);
 
-// How the other ranks wait in a barrier until rank 0 has entered it.
+// Selects how the other ranks wait in a barrier until rank 0 has entered it.
 enum class Waiting {
-  polling,  // inside the engine
+  polling,  // the engine polls
   asleep,   // blocked on the control connection to rank 0, without using a core
 };
 
 struct Collective {
   Kind kind = Kind::barrier;
-  Elements in{}, out{};                // broadcast: only out; the root's out is sent
+  Elements in{}, out{};                // broadcast uses only `out`, which the root sends
   int root = 0;                        // broadcast only
   const GpuEvent* after = nullptr;     // GPU memory: `in` is ready after this event; null: ready now
   Waiting waiting = Waiting::polling;  // barrier only
 
-  std::int64_t total() const;  // elements across all ranks: the larger of in and out
+  std::int64_t total() const;  // elements of the whole vector: the larger of in and out
   std::string text() const;    // "all-reduce of 250000 fp32"
 };
 

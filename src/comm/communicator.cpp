@@ -1,4 +1,4 @@
-// The caller's side of the communicator: argument checks, the queue of calls, and waiting.
+// Implements the caller's side of the communicator: checks arguments, queues calls and waits for them.
 #include "comm/communicator.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kPatience = 5;  // seconds beyond a limit that the communicator's thread has to react
+constexpr double kPatience = 5;  // seconds after a time limit in which the communicator's thread must report it
 
 [[noreturn]] void fail_of(const Communicator::State& state, const std::string& operation, const std::string& why) {
   fail(state.code, "{}: {}: {}", state.place(), operation, why);
@@ -49,8 +49,8 @@ void check(const Collective& one, int rank, int size) {
     refuse(fmt::format("root {}; valid: 0 to {}", one.root, size - 1));
   if (one.kind == Kind::barrier || one.kind == Kind::broadcast) return;
   if (one.in.element != one.out.element || one.in.memory != one.out.memory)
-    refuse(fmt::format("{} in, {} out; valid: the same, in the same memory", name_of(one.in.element),
-                       name_of(one.out.element)));
+    refuse(fmt::format("{} in, {} out; valid: the same type, both in host or both in GPU memory",
+                       name_of(one.in.element), name_of(one.out.element)));
   if (one.kind != Kind::all_gather && one.in.element == Element::byte)
     refuse("bytes are not summed; valid: fp32, fp64, int64");
   const std::int64_t share = share_of(one.total(), rank, size).count;
@@ -60,7 +60,7 @@ void check(const Collective& one, int rank, int size) {
     refuse(fmt::format("{} elements in and {} out on rank {} of {}; valid: {} and {}", one.in.count, one.out.count,
                        rank, size, in, out));
   if (one.kind == Kind::reduce_scatter && size > 1 && one.in.count > 0 && one.in.data == one.out.data)
-    refuse("the share overlaps the summed memory; valid: separate memory");
+    refuse("out is the same memory as in; valid: separate memory");
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ const char* name_of(EngineKind kind) {
 
 EngineKind engine_for(EngineKind asked, const World& world) {
   if (asked != EngineKind::automatic) return asked;
-  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // MPI may know the size
+  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // size 0: MPI reports it
 }
 
 Limits limits_from(const Variable& variable) {
@@ -105,7 +105,7 @@ void Pending::wait() const {
     if (state->peers && state->peers->failed() && failed_at == 0) failed_at = now;
     const bool over =
         call_->stage == Call::Stage::running && now > call_->times.began + state->options.limits.operation + kPatience;
-    if (over || (failed_at > 0 && now > failed_at + kPatience)) {  // the engine's library does not return
+    if (over || (failed_at > 0 && now > failed_at + kPatience)) {  // the engine has not returned in time
       state->fail_call(failed_at > 0 ? state->peers->failure()
                                      : fmt::format("not complete in {:g} s", state->options.limits.operation));
       call_->stage = Call::Stage::failed;
@@ -147,7 +147,7 @@ Communicator::~Communicator() {
   std::unique_lock lock(state_->mutex);
   if (state_->failure.empty() && state_->peers && std::uncaught_exceptions() > exceptions_) {
     lock.unlock();
-    abort("its own error, printed in its line");
+    abort("see the error that it printed");
     lock.lock();
   }
   state_->closing = true;

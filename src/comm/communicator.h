@@ -1,7 +1,7 @@
-// Collective communication between ranks: broadcast, all-reduce, reduce-scatter, all-gather, barrier, each also
-// asynchronous. The communicator's thread runs all calls in the order in which they were started. That order must be
-// the same on all ranks. Every wait has a time limit and ends early if a rank is lost. It then throws, on every rank,
-// one line with rank, host and operation. Data-parallel training uses it.
+// Collective communication between ranks: broadcast, all-reduce, reduce-scatter, all-gather and barrier, each also
+// asynchronous. The communicator's thread runs all calls in the order in which they were started, which must be the
+// same on all ranks. Every wait has a time limit and ends early if a rank is lost; then every rank throws an Error
+// whose text names rank, host and operation. Data-parallel training uses it.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ enum class EngineKind { automatic, single, mpi, nccl };  // automatic: single fo
 
 const char* name_of(EngineKind kind);
 
-// Returns the engine that `automatic` selects in this world.
+// Returns `asked`, or the engine that `automatic` selects in this world.
 EngineKind engine_for(EngineKind asked, const World& world);
 
-// Times of a call on the steady clock, in seconds. It begins when earlier calls are done and its memory is ready.
+// Times of a call on the steady clock, in seconds. `began` is when earlier calls have ended and its memory is ready.
 struct CallTimes {
   double queued = 0, began = 0, ended = 0;
 };
@@ -32,7 +32,7 @@ struct CallTimes {
 // A call that was started. Its memory must stay valid until wait() or done() reports its end or failure.
 class Pending {
  public:
-  Pending() = default;  // no call: done
+  Pending() = default;  // represents no call; done() is true
 
   bool done() const;        // throws Error(runtime) if the call failed
   void wait() const;        // throws Error(runtime) if the call failed
@@ -53,14 +53,14 @@ struct CommunicatorOptions {
   std::int64_t chunk = kChunk;
 };
 
-// Reads STROBE_COMM_TIMEOUT and STROBE_COMM_SILENCE in seconds, with defaults. Throws Error(invalid_argument).
+// Reads STROBE_COMM_TIMEOUT and STROBE_COMM_SILENCE in seconds. Throws Error(invalid_argument) for an invalid number.
 Limits limits_from(const Variable& variable);
 
 class Communicator {
  public:
   // Collective: every rank of the world constructs one, with equal facts. Throws Error on every rank if facts differ
-  // (invalid_argument), the engine is not built in (unsupported) or a rank does not connect (runtime). With nccl, the
-  // calling thread's current GPU becomes the one with the rank's local index on its host.
+  // (invalid_argument), the engine is not built in (unsupported) or a rank does not connect (runtime). With nccl,
+  // GPU number world().local_rank becomes the calling thread's current GPU.
   explicit Communicator(const World& world, const CommunicatorOptions& options = {});
   // Waits for pending calls, then leaves together with the other ranks. During stack unwinding it aborts instead, which
   // notifies the others at once.
@@ -76,11 +76,11 @@ class Communicator {
   Share share(std::int64_t total) const { return share_of(total, rank(), size()); }  // share of this rank
 
   // Each function starts a call on host memory, or on memory of the calling thread's current GPU, and returns at once.
-  // `after`: GPU memory is ready after this event. Throw Error(invalid_argument) for invalid sizes.
+  // Throws Error(invalid_argument) for invalid arguments, and Error if an earlier call has failed.
   Pending start(const Collective& collective);
   Pending start_broadcast(const Elements& data, int root = 0);
-  Pending start_all_reduce(const Elements& in, const Elements& out);      // sums; `in` may be `out`
-  Pending start_reduce_scatter(const Elements& in, const Elements& out);  // out: this rank's share of the sums
+  Pending start_all_reduce(const Elements& in, const Elements& out);      // sum; `in` may be `out`
+  Pending start_reduce_scatter(const Elements& in, const Elements& out);  // out: this rank's share of the sum
   Pending start_all_gather(const Elements& in, const Elements& out);  // in: this rank's share, or its position in `out`
   Pending start_barrier();
 
@@ -93,7 +93,7 @@ class Communicator {
   // A barrier in which the other ranks sleep until rank 0 enters it, so that they do not disturb rank 0's work.
   void barrier_asleep() { start({.waiting = Waiting::asleep}).wait(); }
 
-  // Ends the work of all ranks: the next or current wait of each rank throws with this rank and the reason.
+  // Ends the work of all ranks: the current or next wait of every rank throws an Error with this rank and the reason.
   void abort(std::string_view reason);
 
   struct State;

@@ -1,5 +1,5 @@
-// Interface of an engine, the transport of collectives. Only the communicator's thread calls an engine: one collective
-// at a time, in the same order on all ranks.
+// Interface of an engine, which executes collectives (single, mpi or nccl). Only the communicator's thread calls an
+// engine: one collective at a time, in the same order on all ranks.
 #pragma once
 
 #include <cstdint>
@@ -21,37 +21,38 @@ class Engine {
 
   virtual bool takes_gpu_memory() const { return false; }
 
-  // Broadcasts rank 0's text before any collective, so that ranks can connect if no environment variable has the
-  // address.
+  // Returns rank 0's text on all ranks. It is called before the first collective, to exchange rank 0's address if no
+  // environment variable has it. By default returns `text`.
   virtual std::string share_text(const std::string& text) { return text; }
 
-  // Returns when `out` is complete, or soon after `stopped` returns true. In both cases the engine no longer accesses
-  // `in` and `out`. Sizes are already checked. Throws Error(runtime) if the underlying library fails.
+  // Returns when `out` is complete, or soon after `stopped` returns true; then no further collective follows. Sizes are
+  // already checked. Throws Error(runtime) if the underlying library fails.
   virtual void run(const Collective& collective, const Stopped& stopped) = 0;
 
-  // Shuts down in order; collective. The destructor does not shut down the library.
+  // Shuts down the library after the last collective; all ranks call it. It is not called after a failure.
   virtual void finish() {}
 };
 
-// Maximum elements per library call of the engines below, whose counts are 32-bit. Tests use a small value.
+// Default maximum of elements per MPI call, since MPI's counts are 32-bit. Tests use a small value.
 inline constexpr std::int64_t kChunk = std::int64_t{1} << 28;
 
 std::unique_ptr<Engine> make_single_engine();
 
-// Sets the world's rank and size from MPI. From then on only the calling thread may call MPI. Throws Error(unsupported)
-// if this build has no MPI. The other functions of an engine that is not built in throw the same.
+// Initializes MPI and sets rank, size and one_host of the world. Throws Error(unsupported) if this build has no MPI.
+// Without MPI or NCCL, the functions below that need it throw the same, except mpi_version().
 std::unique_ptr<Engine> make_mpi_engine(World& world, std::int64_t chunk);
-const char* why_no_mpi();  // null: MPI is built in
+const char* why_no_mpi();  // null if MPI is built in
 
-// One rank per GPU. `id` is rank 0's nccl_id(), equal on all ranks.
+// Each rank needs its own GPU. `id` is rank 0's nccl_id(), the same on all ranks.
 std::unique_ptr<Engine> make_nccl_engine(const World& world, const std::string& id);
 std::string nccl_id();
 const char* why_no_nccl();
 
 // --- plain MPI without Strobe ----------------------------------------------------------------------------------------
 
-// Baseline that `strobe comm` compares with.
-// Calls MPI_Allreduce on the world of the mpi engine. No other call may be pending. `count` must be below 2^31.
+// The baseline of `strobe comm`.
+// Calls MPI_Allreduce on MPI_COMM_WORLD, which the mpi engine must have initialized. No other call may be pending.
+// `count` must be below 2^31.
 void plain_mpi_all_reduce(const float* in, float* out, std::int64_t count);
 
 std::string mpi_version();  // "Open MPI v4.1.4"; "none" if MPI is not built in

@@ -1,4 +1,4 @@
-// Both sides of the handshake between ranks: proofs of the token, time limits, retries.
+// Implements both sides of the handshake between ranks: Reception on rank 0, join_rank_0() on the other ranks.
 #include "comm/handshake.h"
 
 #include <poll.h>
@@ -53,7 +53,8 @@ void Reception::accept_all() {
   }
 }
 
-// Reads the next messages of an unauthenticated connection. Refuses the channel at the first invalid message.
+// Reads the next messages of an unauthenticated connection and returns its rank once authenticated. Closes the channel
+// at the first invalid message.
 std::optional<Guest> Reception::hear(Stranger& stranger) {
   while (const std::optional<Json> message = stranger.channel.next()) {
     const bool is_first = stranger.own_nonce.empty();

@@ -19,7 +19,7 @@ struct Guest {
 };
 
 // Rank 0's side. Serves all connections concurrently. Closes connections that are silent, malformed or lack the token,
-// so they delay no rank. At most one unauthenticated connection per rank plus 64 more are open.
+// so they delay no rank. Keeps at most world.size + 64 unauthenticated connections and closes the oldest.
 class Reception {
  public:
   Reception(Listener& listener, const World& world);
@@ -31,7 +31,7 @@ class Reception {
   struct Stranger {
     Channel channel;
     double until;
-    std::string greeting_nonce, own_nonce;  // empty before its greeting
+    std::string greeting_nonce, own_nonce;  // empty until the greeting has arrived
   };
 
   void accept_all();
@@ -46,7 +46,7 @@ class Reception {
 
 // The other ranks' side: connects, checks that rank 0 knows the token, and presents this rank. Cycles through the
 // addresses (separated by spaces) until `until`. `patience` is the number of seconds to wait for an answer, and to
-// retry after a wrong one. Throws Error(runtime).
+// retry after a listener has sent a wrong proof. Throws Error(runtime).
 struct Meeting {
   std::string addresses;
   int port = 0;

@@ -1,4 +1,4 @@
-// Stubs for a build without MPI: every function throws the reason why MPI is missing.
+// Stubs for a build without MPI. Functions that need MPI throw Error(unsupported).
 #include "comm/engine.h"
 #include "core/fail.h"
 

@@ -1,4 +1,4 @@
-// Stubs for a build without NCCL or CUDA.
+// Stubs for a build without NCCL or CUDA. Functions that need NCCL throw Error(unsupported).
 #include "comm/engine.h"
 #include "core/fail.h"
 

@@ -1,4 +1,4 @@
-// Parses and writes the messages between ranks.
+// Converts messages between ranks to and from JSON.
 #include "comm/peer_messages.h"
 
 #include <fmt/format.h>

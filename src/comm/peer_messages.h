@@ -1,12 +1,11 @@
-// Messages between rank 0 and the other ranks, as JSON. Each parser is a pure function that checks every field. It
-// returns nullopt if a field is missing, has the wrong type, is too long or is out of range. handshake.cpp and
-// peers.cpp use them.
+// Messages between rank 0 and the other ranks, as JSON. Each parser checks every field and returns nullopt if a field
+// is missing, has the wrong type, is too long or is out of range. handshake.cpp and peers.cpp use them.
 //
 //   rank r -> rank 0   Greeting
 //   rank 0 -> rank r   Challenge     with rank 0's proof that it knows the token
 //   rank r -> rank 0   Presentation  with the proof of rank r
 //   rank 0 -> rank r   Welcome or Refusal
-//   both, afterwards   Status
+//   both, repeatedly   Status
 #pragma once
 
 #include <cstddef>
@@ -33,7 +32,7 @@ struct Greeting {
 struct Challenge {
   std::string nonce, proof;
 };
-// `facts_digest` covers the full build and fingerprint; their texts here are excerpts for an error message.
+// `facts_digest` covers the full texts; `build` and `fingerprint` are shortened here, for error messages.
 struct Presentation {
   std::string proof;
   int rank = 0, size = 0;
@@ -41,25 +40,26 @@ struct Presentation {
 };
 struct Welcome {
   std::vector<std::string> hosts;  // one per rank
-  std::string shared;              // rank 0's text for all
+  std::string shared;              // a text that rank 0 sends to all ranks
 };
 struct Refusal {
   std::string reason;
-  bool is_bad_input = false;  // true if the ranks' settings differ; false if a rank is missing
+  bool is_bad_input = false;  // true: the ranks' settings differ; false: any other failure, such as a missing rank
 };
 
 struct Failed {
   std::string reason;
 };
 struct Closed {};
-// Heartbeat: the latest call that each rank has entered. Rank 0 sends those of all ranks, another rank only its own.
+// Heartbeat with the number of the latest call that a rank has entered: of all ranks if rank 0 sends it, otherwise of
+// the sender.
 struct Beat {
   std::vector<std::int64_t> calls;
-  bool left = false;
+  bool left = false;  // the sender makes no more calls
 };
 using Status = std::variant<Failed, Closed, Beat>;
 
-[[noreturn]] void fail_as(const Refusal& refusal);  // throws Error(invalid_argument) or Error(runtime)
+[[noreturn]] void fail_as(const Refusal& refusal);  // throws invalid_argument if is_bad_input, otherwise runtime
 
 Json json_of(const Greeting& message);
 Json json_of(const Challenge& message);
@@ -73,9 +73,10 @@ std::optional<Challenge> parse_challenge(const Json& message);
 std::optional<Presentation> parse_presentation(const Json& message);
 std::optional<Welcome> parse_welcome(const Json& message, int ranks);
 std::optional<Refusal> parse_refusal(const Json& message);
-std::optional<Status> parse_status(const Json& message, std::size_t calls);  // a beat must have `calls` calls
+std::optional<Status> parse_status(const Json& message, std::size_t calls);  // a Beat must have `calls` entries
 
-// Proofs bind both nonces, the sender's role and rank 0's port, so that none can be replayed or reflected.
+// Returns the HMAC-SHA256, with the token as key, of both nonces, the sender's role, rank 0's port and the sender's
+// rank. A proof can therefore be neither replayed nor reflected.
 enum class Role { rank_0, member };
 std::string proof_of(std::string_view token, Role role, std::string_view greeting_nonce,
                      std::string_view challenge_nonce, int port, int rank);

@@ -1,4 +1,5 @@
-// Failure detection: connections in a star around rank 0, served by one thread per process.
+// Implements failure detection. Every rank has a connection to rank 0, and one thread per process serves its
+// connections.
 #include "comm/peers.h"
 
 #include <poll.h>
@@ -18,7 +19,7 @@ namespace strobe::comm {
 namespace {
 
 constexpr double kFailureLinger = 0.5;  // seconds that rank 0 stays connected after a failure, to send the reason
-constexpr std::size_t kExcerpt = 400;   // characters of a fact in a message
+constexpr std::size_t kExcerpt = 400;   // maximum characters of a fact in a message
 constexpr const char* kSilentEnd = "ended without a message";
 constexpr const char* kMalformed = "sent a malformed message";
 
@@ -27,7 +28,7 @@ double beat_period(const Limits& limits) { return std::min(1.0, limits.silence /
 std::string host_text(const std::string& host) { return host.empty() ? "unknown-host" : printable(host, kLongestHost); }
 
 Presentation presentation_of(const World& world, const Facts& facts) {
-  const std::string size = std::to_string(facts.build.size());  // the length prevents ambiguity between the two texts
+  const std::string size = std::to_string(facts.build.size());  // the length marks where the fingerprint begins
   return {.proof = "",
           .rank = world.rank,
           .size = world.size,
@@ -125,7 +126,7 @@ void Peers::start() {
   calls_of_.assign(hosts_.size(), 0);
   left_.assign(hosts_.size(), false);
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wake_ < 0) fail(ErrorCode::runtime, "no eventfd for the thread that watches the other ranks");
+  if (wake_ < 0) fail(ErrorCode::runtime, "cannot create an eventfd for the thread that watches the other ranks");
   for (Member& member : members_) member.heard = now_seconds();
   thread_ = std::thread([this] { attend(); });
 }
@@ -162,7 +163,7 @@ void Peers::attend_until_closed() {
       announced = true;
       const std::lock_guard lock(mutex_);
       left_[static_cast<std::size_t>(world_.rank)] = true;
-      next_beat = 0;  // the next heartbeat announces it
+      next_beat = 0;  // announce it with a heartbeat now
     }
     if (beat_now_.exchange(false)) next_beat = 0;
     if (now_seconds() >= next_beat) {
@@ -208,7 +209,7 @@ void Peers::handle(Member& member, const Status& status) {
     member.left = beat->left;
     left_[static_cast<std::size_t>(member.rank)] = member.left;
     heard_.notify_all();
-  } else if (world_.rank != 0) {  // only rank 0 closes
+  } else if (world_.rank != 0) {  // Closed, which only rank 0 sends
     closed_ = true;
   }
 }
@@ -242,7 +243,8 @@ void Peers::check_members() {
   if (world_.rank == 0) check_leaving();
 }
 
-// On rank 0: ends once all ranks have left. A rank that leaves while others still work counts as lost.
+// On rank 0: closes the connections once all ranks have left. A rank that left after fewer calls than another rank has
+// entered counts as lost.
 void Peers::check_leaving() {
   int early = -1;
   bool all = true;

@@ -1,5 +1,6 @@
-// Failure detection between ranks: a handshake at the start, then messages about ranks that die, hang, abort or leave.
-// Ranks send to rank 0 and rank 0 sends to all, independently of the engine, so no rank waits forever for a dead peer.
+// Failure detection between ranks. After a handshake, every rank exchanges heartbeats with rank 0, which reports to all
+// ranks any rank that died, hangs, aborted or left early. This does not use the engine, so no rank waits forever for a
+// lost rank.
 #pragma once
 
 #include <atomic>
@@ -19,10 +20,10 @@ namespace strobe::comm {
 
 struct Limits {
   double silence = 30;     // seconds without a message after which a rank counts as lost
-  double operation = 600;  // seconds for one call, including the entry of all other ranks
+  double operation = 600;  // seconds for one call, including the wait until all ranks have entered it
 };
 
-// Facts that must be equal on all ranks, as must the size of the world.
+// Facts that must be equal on all ranks. Peers also compares the size of the world.
 struct Facts {
   std::string build;        // revision of the program
   std::string fingerprint;  // set by the caller: model and options
@@ -30,9 +31,10 @@ struct Facts {
 
 class Peers {
  public:
-  // Rank 0: waits for all others and sends them `shared`. world.token must be the same on all ranks.
+  // For rank 0: waits until all others have connected and sends them `shared`. world.token must be the same on all
+  // ranks.
   Peers(const World& world, const Facts& facts, const Limits& limits, Listener& listener, std::string shared);
-  // The other ranks. `addresses` and `port` are those of rank 0.
+  // For the other ranks: connects to rank 0 at one of `addresses`.
   Peers(const World& world, const Facts& facts, const Limits& limits, const std::string& addresses, int port);
   // Both constructors throw on every rank: Error(invalid_argument) if ranks differ, Error(runtime) if a rank is
   // missing.
@@ -43,30 +45,31 @@ class Peers {
   const std::string& shared() const { return shared_; }  // rank 0's text
 
   bool failed() const { return failed_.load(std::memory_order_acquire); }
-  std::string failure() const;  // "rank 2 on HOST ended without a word"
+  std::string failure() const;  // "rank 2 on HOST ended without a message"
 
   void entered(std::int64_t call) { calls_.store(call, std::memory_order_relaxed); }
-  // Blocks until rank 0 has entered this call, a rank is lost, or the clock reaches `until`. Rank 0 announces its entry
-  // at once.
+  // Blocks until rank 0 has entered this call, a rank is lost, or the clock reaches `until`. On rank 0: announces its
+  // entry to all ranks and returns.
   void await_rank_0(std::int64_t call, double until);
-  // Returns the ranks that have not entered this call: ", not reached by rank 2 on HOST"; empty if all have.
+  // Returns the other ranks that have not entered this call as ", not reached by rank 2 on HOST"; empty if all have.
   std::string late_for(std::int64_t call) const;
 
-  void give_up(const std::string& reason);  // reports this rank as lost to all
+  void give_up(const std::string& reason);  // reports this rank as failed to all ranks
 
-  // Announces that this rank is done, and waits until all others are. Returns false if a rank was lost.
+  // Announces that this rank is done, and waits until all ranks are. Returns false if a rank is lost or the wait takes
+  // longer than Limits::operation.
   bool leave();
 
  private:
   struct Member {  // a connected rank
     int rank;
     Channel channel;
-    double heard = 0;  // time of the last message; starts when the thread starts
+    double heard = 0;  // time of its last message; initially the start of the thread
     bool left = false;
   };
 
   void greet(Listener& listener);
-  std::string reason_to_refuse(const Presentation& other) const;  // empty: none
+  std::string reason_to_refuse(const Presentation& other) const;  // empty: accepts it
   [[noreturn]] void refuse_all(const Refusal& refusal);
   void join(const std::string& addresses, int port);
   void start();
@@ -89,8 +92,8 @@ class Peers {
   Limits limits_;
   std::string shared_;
   std::vector<std::string> hosts_;  // per rank
-  std::vector<Member> members_;     // only the thread uses it, once it runs
-  int lost_ = -1;                   // rank that this process found lost; used only by the thread
+  std::vector<Member> members_;     // used only by thread_ once it has started
+  int lost_ = -1;                   // rank that this process reported as lost; used only by thread_
   int wake_ = -1;                   // an eventfd
   std::thread thread_;
 
@@ -100,7 +103,7 @@ class Peers {
   mutable std::mutex mutex_;       // guards the members below
   std::condition_variable heard_;  // notified when calls_of_ or failure_ has changed
   std::string failure_;
-  std::string reason_;                  // reason of give_up() that was not sent yet
+  std::string reason_;                  // the reason passed to give_up(), until it is sent
   std::vector<std::int64_t> calls_of_;  // the last call that each rank is known to have entered
   std::vector<bool> left_;
 };

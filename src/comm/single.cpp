@@ -1,4 +1,4 @@
-// The engine of one rank: a reduction over one rank is a copy.
+// Engine single, for one rank: reductions and gathers are copies, the other collectives do nothing.
 #include <cstring>
 
 #include "comm/engine.h"

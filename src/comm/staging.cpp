@@ -1,4 +1,5 @@
-// Staging through two slots of pinned memory: the engine processes chunk i while chunk i + 1 is copied from the GPU.
+// Implements StagedEngine with two slots of pinned memory: the engine processes chunk i in one slot while chunk i + 1
+// is copied from the GPU to the other.
 #include "comm/staging.h"
 
 #include <algorithm>
@@ -24,7 +25,8 @@ struct StagedEngine::Stage {
     stream.copy(to.data, from.data, static_cast<std::size_t>(from.bytes()));
   }
 
-  // load(i, slot) and store(i, slot) enqueue copies on the stream; work(i, slot) runs the engine on the slot.
+  // Processes chunks 0 to pieces - 1. load(i, slot) and store(i, slot) enqueue copies on the stream; work(i, slot) runs
+  // the engine on the slot.
   template <class Load, class Work, class Store>
   void pipeline(std::int64_t pieces, const Stopped& stopped, Load load, Work work, Store store) {
     const auto begin = [&](std::int64_t i) {
@@ -40,7 +42,7 @@ struct StagedEngine::Stage {
       slot.loaded.synchronize();
       work(i, slot);
       store(i, slot);
-      begin(i + 2);  // stream order makes this copy wait for the copy out of the same slot
+      begin(i + 2);  // the stream runs this load after the store from the same slot
     }
     stream.synchronize();
   }
@@ -82,8 +84,9 @@ void StagedEngine::run_whole(const Collective& collective, const Stopped& stoppe
       [&](std::int64_t i, Stage::Slot& slot) { stage_->copy(out.part(i * most, count(i)), slot_part(i, slot.in)); });
 }
 
-// Splits a collective on shares into chunks. A chunk has the same columns of every rank's share. Shares may differ by
-// one element; only the last chunk has that difference, and it follows the even split of the chunk.
+// Splits a reduce-scatter or all-gather into chunks. Chunk i has elements [i * columns, (i + 1) * columns) of every
+// rank's share, so share_of() of the chunk gives each rank its part. Only in the last chunk may parts differ, by one
+// element.
 void StagedEngine::run_shares(const Collective& collective, const Stopped& stopped) {
   const bool scatters = collective.kind == Kind::reduce_scatter;
   const Elements& whole = scatters ? collective.in : collective.out;
@@ -97,7 +100,7 @@ void StagedEngine::run_shares(const Collective& collective, const Stopped& stopp
     for (int rank = 0; rank < size_; ++rank) sum += count_of(i, rank);
     return sum;
   };
-  // Copies the chunk's part of the whole vector, rank by rank, between the GPU and a slot.
+  // Copies the elements of chunk i from the whole vector on the GPU to a slot, or back, with one copy per rank.
   const auto copy_whole = [&](std::int64_t i, const PinnedBuffer& memory, bool to_slot) {
     std::int64_t first = 0;
     for (int rank = 0; rank < size_; ++rank) {

@@ -1,5 +1,5 @@
-// Adds GPU memory to an engine that accepts only host memory. Chunks pass through pinned memory on a separate stream:
-// one chunk is copied while the engine processes the previous one.
+// Runs collectives on GPU memory with an engine that accepts only host memory. Data pass through pinned memory in
+// chunks: one chunk is copied on a separate stream while the engine processes the previous one.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The communicator's thread: connects the ranks, runs queued calls on the engine and records failures.
+// Implements the communicator's thread: connects the ranks, runs queued calls on the engine and records failures.
 #include "comm/worker.h"
 
 #include "comm/staging.h"
@@ -12,13 +12,14 @@
 namespace strobe::comm {
 namespace {
 
-// Returns the address on which rank 0 listens: the chosen interface, loopback on one host, otherwise all interfaces.
+// Returns the address on which rank 0 listens: that of STROBE_INTERFACE if set, loopback if all ranks are on one host,
+// otherwise all interfaces.
 std::string listening_address(const World& world) {
   if (!world.interface.empty()) return address_of_interface(world.interface);
   return world.is_on_one_host() ? kLoopback : kAllInterfaces;
 }
 
-// Listens on rank 0. If that fails, sends the error to the other ranks, which wait for rank 0's broadcast.
+// Opens rank 0's listening socket. If that fails, broadcasts the error, because the other ranks wait for the address.
 Listener listen_for_others(Engine& engine, const World& world) {
   try {
     return Listener(listening_address(world));
@@ -28,8 +29,8 @@ Listener listen_for_others(Engine& engine, const World& world) {
   }
 }
 
-// Connects the ranks with MPI's help: rank 0 listens on any free port and broadcasts address and port. It also
-// broadcasts a token unless the launcher has set one on each rank.
+// Connects rank 0 to the others: listens on any free port and broadcasts address and port through MPI. Also broadcasts
+// a token unless the launcher has set one.
 std::unique_ptr<Peers> meet_others(Engine& engine, World& world, const CommunicatorOptions& options) {
   Listener listener = listen_for_others(engine, world);
   const std::string address = listening_address(world);
@@ -55,7 +56,8 @@ std::unique_ptr<Peers> meet_rank_0(Engine& engine, World& world, const Communica
                                  static_cast<int>(meeting.at("port").as_integer()));
 }
 
-// Returns the socket inherited from the launcher, or a new one on the interface of MASTER_ADDR.
+// Returns the listening socket inherited from the launcher. Otherwise listens on MASTER_PORT, on the interface of
+// MASTER_ADDR if this host has it.
 Listener listener_at_master(const World& world) {
   if (world.master_listener >= 0) return Listener::adopt(world.master_listener, world.master_port);
   std::string address = listening_address(world);
@@ -64,7 +66,7 @@ Listener listener_at_master(const World& world) {
   return Listener(address, world.master_port);
 }
 
-// Connects the ranks through MASTER_ADDR and MASTER_PORT. `shared` is rank 0's text for all ranks.
+// Connects the ranks through MASTER_ADDR and MASTER_PORT. Rank 0 sends `shared` to all ranks.
 std::unique_ptr<Peers> meet_at_master(const World& world, const CommunicatorOptions& options, std::string shared) {
   if (world.master_address.empty() || world.master_port == 0)
     fail(ErrorCode::invalid_argument,
@@ -117,8 +119,8 @@ void Communicator::State::fail_call(std::string why) {
   if (failure.empty()) failure = std::move(why);
 }
 
-// Waits until GPU memory is ready. The time limit of the call starts afterwards, since the caller may have queued work
-// far ahead of its GPU.
+// Waits until the call's GPU memory is ready. Only then does the time limit of the call start, since the GPU may have
+// much earlier work to run.
 void Communicator::State::await_memory(Pending::Call& call) {
   if (call.what.out.memory != Memory::gpu) return;
   use_gpu(call.gpu);

@@ -1,4 +1,4 @@
-// Reads rank and size from the launcher's environment variables, with one table row per launcher.
+// Reads rank and size from the launcher's environment variables. kLaunchers has one row per launcher.
 #include "comm/world.h"
 
 #include <stdlib.h>
@@ -16,10 +16,11 @@ namespace strobe::comm {
 namespace {
 
 struct Launcher {
-  const char *name, *rank, *size, *local_rank, *local_size;  // names of variables; size null: MPI provides it
+  const char *name, *rank, *size, *local_rank, *local_size;  // names of variables; null: no such variable
 };
 
-// Slurm's batch script also has SLURM_PROCID. It has no step with tasks, so it is not a rank.
+// Slurm sets SLURM_PROCID in the batch script too, but not SLURM_STEP_NUM_TASKS, so the script does not count as a
+// rank.
 constexpr Launcher kLaunchers[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE"},
@@ -74,9 +75,11 @@ World world_from(const Variable& variable) {
     world.local_rank = number(variable, launcher.local_rank).value_or(world.rank);
     world.local_size = number(variable, launcher.local_size).value_or(0);
     world.started = number(variable, "STROBE_RANKS").value_or(0);
-    if (launcher.size && world.rank >= std::max(world.size, world.started))  // else the engine reports it
-      fail(ErrorCode::invalid_argument, "{} is {} and {} is {}: valid ranks are 0 to {} of at least 1", launcher.rank,
-           world.rank, launcher.size, world.size, world.size - 1);
+    // The engine reports a rank from `size` to `started` - 1.
+    if (launcher.size && world.rank >= std::max(world.size, world.started))
+      fail(ErrorCode::invalid_argument,
+           "{} is {} and {} is {}: valid ranks are 0 to {}, and the size must be at least 1", launcher.rank, world.rank,
+           launcher.size, world.size, world.size - 1);
     return world;
   }
   return world;

@@ -8,9 +8,9 @@
 
 namespace strobe::comm {
 
-inline constexpr const char* kTokenVariable = "STROBE_TOKEN";        // the job's secret; `strobe launch` sets it
-inline constexpr const char* kListenerVariable = "STROBE_LISTENER";  // rank 0's inherited listening socket
-inline constexpr const char* kInterfaceVariable = "STROBE_INTERFACE";
+inline constexpr const char* kTokenVariable = "STROBE_TOKEN";            // the job's secret; `strobe launch` sets it
+inline constexpr const char* kListenerVariable = "STROBE_LISTENER";      // descriptor of rank 0's listening socket
+inline constexpr const char* kInterfaceVariable = "STROBE_INTERFACE";    // see World::interface
 inline constexpr const char* kTorchrun = "RANK and WORLD_SIZE";          // World::launcher for torchrun's variables
 inline constexpr std::size_t kShortestToken = 16, kLongestToken = 1024;  // characters
 
@@ -26,9 +26,9 @@ struct World {
   int master_port = 0;
   int master_listener = -1;  // descriptor that listens on master_port, inherited from `strobe launch`; -1: none
   std::string token;         // secret shared by the ranks of a job; empty: not set
-  std::string interface;     // name or address on which rank 0 listens; empty: loopback, or all with several hosts
+  std::string interface;     // name or address of rank 0's interface; empty: loopback on one host, otherwise all
 
-  std::optional<bool> one_host;  // all ranks share one loopback interface; set by the MPI engine
+  std::optional<bool> one_host;  // true: all ranks share one loopback interface; set by engine mpi
 
   bool is_on_one_host() const { return one_host.value_or(local_size > 0 && local_size == size); }
 };
@@ -36,12 +36,13 @@ struct World {
 using Variable = std::function<const char*(const char* name)>;
 
 // Recognises, in this order, Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names, for engine nccl only)
-// and PMIx. Throws Error(invalid_argument) if a variable is not a number, rank and size contradict, or the token is too
-// short or too long.
+// and PMIx. Without these variables the world has one rank. Throws Error(invalid_argument) if a variable is not a
+// number, the rank is not below the size, or the token is too short or too long.
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 
-// Returns the GPU of this rank, and the number of ranks that share it. Ranks of a host take its GPUs round-robin.
+// gpu_of() returns the GPU index of this rank; the ranks of a host take its GPUs round-robin. ranks_on_gpu_of() returns
+// how many ranks use that GPU, including this one.
 int gpu_of(const World& world, int gpus);
 int ranks_on_gpu_of(const World& world, int gpus);
 

@@ -1,4 +1,4 @@
-// The calls of Model: tokens in, forward, backward, update, losses out.
+// Implements Model: copies tokens in, runs forward, backward and update, and returns losses.
 #include "lm/model.h"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ TransformerOptions checked(const ModelShape& shape, std::int64_t batch, DType dt
           .recompute = options.recompute};
 }
 
-// Tag of the workspace bytes above kWorkspaceBytes: transposed operands of matmuls need them if there are any,
-// otherwise attention does.
+// Returns the tag of the workspace: kMatmulsTag if matmuls with transposed operands need more than kWorkspaceBytes,
+// otherwise kWorkspaceTag.
 const char* workspace_tag(const TransformerOptions& options, const ops::Place& place) {
   return matmul_workspace_bytes(options, place) > ops::kWorkspaceBytes ? kMatmulsTag : kWorkspaceTag;
 }
@@ -98,7 +98,7 @@ double Model::loss_of_first(const std::int32_t* tokens, const std::int32_t* targ
 double Model::loss_with_gradients(const std::int32_t* tokens, const std::int32_t* targets, float gradient_scale) {
   state_.check_has_backward("gradients");
   if (state_.gradient_memory() != GradientMemory::own) {
-    fail(ErrorCode::unsupported, "lm: gradients that share memory with activations cannot be added up");
+    fail(ErrorCode::unsupported, "lm: gradients that share memory with activations cannot be accumulated");
   }
   take(tokens, targets);
   transfer_.host().update()->loss_scale = gradient_scale;
@@ -127,7 +127,7 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
   state_.check_optimizer("step");
   take(tokens, targets);
   optimizer_.begin_step(options);
-  // A recorder sees operations one after the other, so with a recorder the update runs last.
+  // A recorder requires operations one after the other, so with a recorder the update runs last.
   const auto overlaps = [&] { return optimizer_.may_overlap() && replay_stream() && !transformer_.is_recorded(); };
   const auto update_beside = [&](std::size_t first, std::size_t last) { optimizer_.update_beside(first, last); };
   try {
@@ -195,8 +195,8 @@ void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
   std::copy_n(targets, transformer_.tokens(), transfer_.host().targets());
 }
 
-// Returns the stream for graph replay, or null. A graph can neither run callbacks nor launch kernels that an observer
-// sees one by one.
+// Returns the stream for graph replay, or null if kernels must be launched directly: a graph can neither run callbacks
+// nor show a profiler its single launches.
 const GpuStream* Model::replay_stream() const {
   return transformer_.reports_gradients() || launches_ == Launches::direct ? nullptr : stream();
 }
@@ -226,7 +226,7 @@ float* Model::placed_gradients() const {
 }
 
 std::span<float> Model::on_host(float* data) const {
-  if (stream_) fail(ErrorCode::unsupported, "lm: the model's memory is the GPU's; valid: read_state and write_state");
+  if (stream_) fail(ErrorCode::unsupported, "lm: the model is in GPU memory; valid: read_state and write_state");
   return {data, state_.count()};
 }
 

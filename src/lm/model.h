@@ -1,5 +1,5 @@
-// A language model: losses, gradients and training steps. models/NAME.cpp defines the network, state/ the memory, step/
-// the update.
+// Model, a language model that computes losses, gradients and training steps. models/NAME.cpp defines the network,
+// state/ the memory, step/ the update.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@
 
 namespace strobe::lm {
 
-// How a call submits its work to a GPU. replayed: from the second time on as one CUDA graph. direct: kernel by kernel.
-// No effect on the CPU.
+// Selects how a call submits its work to a GPU. replayed: as one CUDA graph from the second call on. direct: kernel by
+// kernel. Has no effect on the CPU.
 enum class Launches { replayed, direct };
 
 struct ModelOptions {
-  std::string attention{};                         // kernel name; empty: the library chooses. standard: ops/attention.h
+  std::string attention{};                         // kernel name; empty: the library chooses; standard: ops/attention.h
   GradientMemory gradients = GradientMemory::own;  // none: only loss() is available, and no optimizer state exists
   OptimizerMemory optimizer = OptimizerMemory::own;
   Recompute recompute = Recompute::none;
@@ -38,12 +38,12 @@ class Model {
   Model(const Model&) = delete;  // its members refer to one another
   Model& operator=(const Model&) = delete;
 
-  void begin(std::uint64_t seed);  // initial parameters; clears gradients and optimizer state
-  void begin_at_zero();            // clears parameters too: fast, for callers that do not depend on values
+  void begin(std::uint64_t seed);  // sets initial parameters; clears gradients and optimizer state
+  void begin_at_zero();            // also sets parameters to 0; fast, for callers that do not depend on values
 
   // tokens and targets: [batch, context] on the host, each in [0, vocabulary). Returns the mean loss.
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
-  // Returns the mean loss of the first `counted` tokens.
+  // The same for the first `counted` tokens.
   double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted);
   // Returns the mean loss, and adds gradient_scale times the parameter gradients to the stored ones. Requires
   // GradientMemory::own.
@@ -62,8 +62,8 @@ class Model {
     transformer_.on_gradient_ready(std::move(ready));
   }
 
-  // Copy elements from `first` on, of parameter_count(shape) floats, to and from host memory. Writing values also
-  // updates the copies that matmuls read.
+  // Copy elements [first, first + size) of the parameter_count(shape) floats of `which` to or from host memory. Writing
+  // values also updates the copies that matmuls read.
   void read_state(State which, std::span<float> out, std::int64_t first = 0) const { state_.read(which, out, first); }
   void write_state(State which, std::span<const float> in, std::int64_t first = 0) {
     state_.write(place_, which, in, first);
@@ -75,9 +75,8 @@ class Model {
   double gradient_norm(double scale = 1) const;
   void update(const ops::AdamW& options);
 
-  // Runs one phase of the step on the tokens of the last call of a function above. On CUDA it does not wait. Phases
-  // must run in the order of Phase. With GradientMemory::over_copies no forward may run between a backward and its
-  // update.
+  // Runs one phase of the step on the tokens of the last loss or step call. On CUDA it does not wait. Phases must run
+  // in the order of Phase. With GradientMemory::over_copies no forward may run between a backward and its update.
   void run_phase(Phase phase);
   // fp16: true if the last update, of a step or a phase, was skipped because its gradient overflowed. Waits for the
   // GPU.
@@ -91,25 +90,25 @@ class Model {
 
   const ModelShape& shape() const { return transformer_.shape(); }
   const ActivationPlan& plan() const { return transformer_.plan(); }
-  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset in the plan's run
+  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset in the plan's allocation
   std::int64_t batch() const { return transformer_.options().batch; }
   DType dtype() const { return transformer_.options().dtype; }
   const ops::Place& place() const { return place_; }
   OptimizerMemory optimizer_memory() const { return state_.optimizer_memory(); }
   const std::vector<Parameter>& parameters() const { return transformer_.parameters(); }
-  // On the CPU only.
+  // Parameters and gradients in host memory; on the CPU only.
   std::span<float> values() const { return on_host(placed_values()); }
   std::span<float> gradients() const { return on_host(placed_gradients()); }
-  // Parameters in memory of the device.
+  // Parameters and gradients in the memory of the device.
   float* placed_values() const { return state_.values(); }
   float* placed_gradients() const;
-  void copy_values() { state_.round_copies(place_); }  // call after other code wrote values
+  void copy_values() { state_.round_copies(place_); }  // call it after writing to placed_values()
 
  private:
   std::span<float> on_host(float* data) const;
   void check_tokens(const char* what, const std::int32_t* tokens) const;
   void take(const std::int32_t* tokens, const std::int32_t* targets);
-  const GpuStream* replay_stream() const;                      // null: no graph
+  const GpuStream* replay_stream() const;                      // null: launch directly
   void run(Replay& which, const std::function<void()>& work);  // includes transfers; waits for the result
   void forward_and_backward(ops::Into into);
   double mean_loss() const;
@@ -124,7 +123,7 @@ class Model {
   Launches launches_ = Launches::replayed;
   Replay loss_, gradients_, lone_gradients_;
   Replay steps_[3];   // per Optimizer::Kind
-  Replay phases_[4];  // per Phase; the last: an update with the norm
+  Replay phases_[4];  // per Phase; the last one: an update with the norm
 };
 
 }  // namespace strobe::lm

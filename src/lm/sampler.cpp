@@ -13,7 +13,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::uint32_t kSamplerStream = 0x64726177;  // random stream of draws; differs from other uses of the seed
+constexpr std::uint32_t kSamplerStream = 0x64726177;  // random stream that only draws use
 
 double uniform(std::uint64_t seed, std::uint64_t index) {
   const auto words =
@@ -21,7 +21,7 @@ double uniform(std::uint64_t seed, std::uint64_t index) {
   return static_cast<double>(std::uint64_t{words[0]} << 21 ^ words[1] >> 11) * 0x1p-53;
 }
 
-// Returns the candidates of a draw: the `count` tokens with the largest logits, in descending order.
+// Returns the `count` tokens with the largest logits, in descending order of logit.
 std::vector<std::int32_t> top(std::span<const float> logits, std::size_t count) {
   std::vector<std::int32_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -40,8 +40,8 @@ std::vector<std::int32_t> all_of(std::span<const float> logits) {
   return tokens;
 }
 
-// Returns the position in the text of the first token of the decoder's window, after `tokens` tokens. When the context
-// is full, its later half becomes the new window.
+// Returns the position in a text of `tokens` tokens at which the decoder's window begins. When the context is full, its
+// later half becomes the new window.
 std::size_t window_begin(std::size_t tokens, std::int64_t context) {
   const auto full = static_cast<std::size_t>(context);
   if (tokens <= full) return 0;

@@ -1,4 +1,4 @@
-// Samples text from a model, for `lm sample` and at the end of `lm train`.
+// Samples text from a model. `strobe lm sample` and the end of `strobe lm train` use it.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@ struct SampleOptions {
 
 struct SampleTimes {
   double prompt = 0;               // seconds until the first token is drawn
-  std::int64_t prompt_tokens = 0;  // decoded tokens; fewer than the prompt's if the prompt exceeds the context
+  std::int64_t prompt_tokens = 0;  // tokens of the prompt that were decoded: fewer than all if it exceeds the context
   double decode = 0;               // seconds for all tokens after the first one
   std::int64_t tokens = 0;         // tokens counted in `decode`
 };
 
-// Returns draw number `index` from the softmax of the logits. The lower of two tokens with equal logits comes first.
-// Throws Error(runtime) if a logit is not finite.
+// Draws a token from the softmax of the logits. The draw depends only on the arguments; `index` is its number in the
+// random stream of the seed. Of tokens with equal logits, greedy and top_k prefer the lowest. Throws Error(runtime) if
+// a logit is not finite.
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index);
 
-// Returns options.tokens tokens after the prompt. The prompt has at least one token and is decoded in one pass. When
-// the context is full, decoding continues from its later half.
+// Returns the options.tokens tokens that follow the prompt, which must have at least one token. When the context is
+// full, decoding continues from its later half.
 std::vector<std::int32_t> sample(Decoder& decoder, std::span<const std::int32_t> prompt, const SampleOptions& options,
                                  SampleTimes* times = nullptr);
 

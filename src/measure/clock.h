@@ -1,4 +1,4 @@
-// The clock of every measurement on the host.
+// Includes the clock that all measurements on the host use.
 #pragma once
 
 #include "core/clock.h"

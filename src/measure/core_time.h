@@ -1,4 +1,4 @@
-// Processor time by process, to separate this run's load from that of other processes.
+// Measures processor time, to separate the load of this process from that of other processes.
 #pragma once
 
 #include <sys/types.h>
@@ -7,15 +7,15 @@
 
 namespace strobe {
 
-// Processor seconds so far. Callers use the difference of two readings.
+// Processor time in seconds since an arbitrary start. Callers use the difference of two readings.
 struct CoreTime {
-  double all = 0;  // on the cores, by all processes (and by the host of a virtual machine)
-  double own = 0;  // on any core, by this process and its running or waited-for children
+  double all = 0;  // used on `cores` by all processes, plus time stolen by the hypervisor
+  double own = 0;  // used on any core by this process and its descendants
 };
 CoreTime core_time(const std::vector<int>& cores);
 
-// Average number of cores that other processes used between two readings `seconds` apart; 0 if the system does not
-// report it.
+// Returns the average number of cores that other processes used between two readings `seconds` apart; 0 if /proc/stat
+// is not readable.
 double cores_used_by_others(const CoreTime& before, const CoreTime& after, double seconds);
 
 }  // namespace strobe

@@ -1,5 +1,5 @@
-// Collects the machine and library facts that affect a result. The build defines STROBE_REVISION and STROBE_VERSION in
-// revision.h.
+// Collects the facts about machine, libraries and build that affect a result. The generated revision.h defines
+// STROBE_REVISION and STROBE_VERSION.
 #include "measure/environment.h"
 
 #include <fmt/format.h>

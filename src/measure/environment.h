@@ -1,4 +1,4 @@
-// Machine, system and libraries as one JSON object, for every result and for `strobe env --json`.
+// Describes machine, system and libraries as a JSON object, for benchmark results and `strobe env --json`.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ const char* build_revision();
 const char* build_version();
 std::string build_compiler();
 
-// "0.3.21 (NEOVERSEV1)"
+// Version and core name of OpenBLAS: "0.3.21 (NEOVERSEV1)".
 std::string blas_version();
 
 }  // namespace strobe

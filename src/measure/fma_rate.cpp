@@ -1,5 +1,5 @@
-// Measures the FMA rate of an instruction set with a loop on registers. Enough independent accumulators hide the FMA
-// latency (4 cycles on up to 4 units).
+// Measures the FMA rate of the widest supported instruction set with a loop on registers. The accumulators are
+// independent and numerous enough to hide the FMA latency (4 cycles on up to 4 units).
 #include <algorithm>
 #include <vector>
 
@@ -29,8 +29,8 @@ struct Loop {
 
 constexpr int kAccumulators = 24;
 
-// Reloads one operand for every eight FMAs. With operands that were written long before, Neoverse V1 runs at half its
-// rate. Real kernels keep loading operands.
+// Reloads one operand for every eight FMAs, as real kernels do. If all operands stay in registers, Neoverse V1 runs at
+// half its rate.
 float run_neon(float x, float y) {
   const float operand[4] = {x, x, x, x};
   const float* from = operand;
@@ -44,7 +44,7 @@ float run_neon(float x, float y) {
   for (int round = 0; round < kRounds; ++round) {
 #pragma GCC unroll 32
     for (int i = 0; i < kAccumulators; i += 8) {
-      asm volatile("" : "+r"(from));  // opaque: otherwise it is loaded only once
+      asm volatile("" : "+r"(from));  // opaque: otherwise the compiler loads only once
       const float32x4_t a = vld1q_f32(from);
 #pragma GCC unroll 8
       for (int j = i; j < i + 8; ++j) sum[j] = vfmaq_f32(sum[j], a, b);

@@ -1,5 +1,5 @@
-// Measures the copy rate of the current GPU, and the overhead of timing on it. In a build without CUDA the device layer
-// throws.
+// Measures the copy rate of the current GPU and the overhead of timing with its events. In a build without CUDA the
+// functions throw.
 #include <algorithm>
 #include <cstdint>
 

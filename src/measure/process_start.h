@@ -1,9 +1,9 @@
-// Age of this process: the time that a user waits before main.
+// Measures the age of this process, so that commands can include the time before main().
 #pragma once
 
 namespace strobe {
 
-// Seconds since the process started, to 0.01 s; 0 if the system does not report it.
+// Returns the seconds since the process started, with a resolution of about 0.01 s; 0 if /proc is not readable.
 double seconds_since_process_start();
 
 }  // namespace strobe

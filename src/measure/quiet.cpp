@@ -1,4 +1,4 @@
-// Isolates measurements on Linux, through affinity masks and the thread states in /proc.
+// Implements quiet.h on Linux with affinity masks and the thread states in /proc.
 #include "measure/quiet.h"
 
 #include <sched.h>
@@ -16,10 +16,10 @@
 namespace strobe {
 namespace {
 
-constexpr double kPoll = 1e-3;
+constexpr double kPoll = 1e-3;            // seconds
 constexpr double kMaxWaitSeconds = 0.25;  // Intel's OpenMP spins for 0.2 s
 
-// Returns whether a thread of the process, except the caller, is running or runnable. Reads thread states, because the
+// Returns true if a thread of the process, except the caller, is running or runnable. Reads thread states, because the
 // scheduler updates run times only at its ticks, up to 10 ms apart.
 bool any_runs(pid_t process) {
   std::error_code error;

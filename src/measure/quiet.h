@@ -8,15 +8,16 @@
 
 namespace strobe {
 
-// Restricts this process, and the children that it starts later, to `count` of the cores it may use now.
-// Existing threads keep their mask. Returns the cores; empty if the system refuses.
+// Restricts the calling thread, and the threads and processes that it starts later, to `count` of the cores that it may
+// use now. Other existing threads keep their mask. Returns the cores; empty if the system refuses.
 std::vector<int> pin_to_cores(int count);
 
-// Returns the cores that this process may use, in order.
+// Returns the cores that the calling thread may use, in ascending order.
 std::vector<int> allowed_cores();
 
-// While it exists, the calling thread and the children that it starts may use all cores of the parent process. A
-// launcher restricts a rank to some of its cores. Does nothing if the system refuses.
+// While this object exists, the calling thread and the processes that it starts have the affinity mask of the parent
+// process. A rank uses it to start a process on all cores, because the launcher restricts each rank to its share. Does
+// nothing if the system refuses.
 class CoresOfParent {
  public:
   CoresOfParent();
@@ -29,9 +30,9 @@ class CoresOfParent {
   bool changed_ = false;
 };
 
-// Waits until no thread of the process except the caller's is runnable. OpenMP and BLAS workers spin after a call,
-// usually for milliseconds, and would slow down the next measurement. Returns false if one is still runnable after 0.25
-// s.
+// Waits until no thread of the process except the caller is runnable. OpenMP and BLAS workers spin after a call,
+// usually for milliseconds, and would slow down the next measurement. Returns false if a thread is still runnable after
+// 0.25 s.
 bool wait_until_quiet(pid_t process);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Measures the rates of OpenBLAS's sgemm and of memcpy.
+// Measures the rates of OpenBLAS's sgemm and of memcpy, and the resolution of timing on the host.
 #include "measure/rates.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 namespace strobe {
 namespace {
 
-// Returns the best rate (amount / time) of several calls that together take about `seconds`, at least kLeast of them,
-// after a warm-up call. Calls are short, because on a shared machine long calls are rarely undisturbed.
+// Returns the best rate (amount / time) of at least kLeast calls that together take about `seconds`, after a warm-up
+// call. Calls must be short, because other processes on a shared machine rarely leave a long call undisturbed.
 template <class Call>
 double best_rate(double amount, double seconds, Call&& call) {
   constexpr int kLeast = 4;
@@ -67,7 +67,7 @@ double timed_microsecond() {
 }
 
 double copy_rate(int threads, double seconds) {
-  constexpr std::size_t kBytes = std::size_t{64} << 20;  // bytes of each array; larger than most caches
+  constexpr std::size_t kBytes = std::size_t{64} << 20;  // bytes per array; larger than most caches
   Buffer source(kBytes);
   Buffer target(kBytes);
   const std::size_t part = kBytes / static_cast<std::size_t>(threads) / 64 * 64;

@@ -1,5 +1,6 @@
-// Measured rates of this machine, which serve as ceilings of results. Each measurement takes about `seconds` and uses
-// `threads` threads. It returns the best of several short runs, because the machine may be shared.
+// Measures rates of this machine, which bench/ceilings.h uses as upper bounds of results. Functions with `seconds`
+// measure for about that time on `threads` threads. They return the best of several short calls, because the machine
+// may be shared.
 #pragma once
 
 namespace strobe {
@@ -13,18 +14,18 @@ const char* fma_instructions();
 // Returns the rate of OpenBLAS's sgemm of row-major 2048 x 2048 matrices, in FLOP/s.
 double sgemm_rate(int threads, double seconds);
 
-// Returns the rate of memcpy on arrays larger than the caches, in bytes read plus bytes written per second.
+// Returns the rate of memcpy between arrays of 64 MiB, in bytes read plus bytes written per second.
 double copy_rate(int threads, double seconds);
 
-// Returns the overhead of the harness: the median time in seconds that its clock reports for a call that waits one
-// microsecond.
+// Returns the median time in seconds that the clock reports for a busy wait of 1 us. The excess over 1 us is the
+// overhead of timing on the host.
 double timed_microsecond();
 
-// Returns the overhead of GPU timing: the seconds that events of the current GPU report for an empty kernel.
+// Returns the overhead of GPU timing: the median seconds that events of the current GPU report for filling 4 bytes.
 double gpu_timed_empty_kernel();
 
-// Returns the rate of copies of 2 GiB within the memory of the current GPU, in bytes read plus written per second. Best
-// of 20 runs.
+// Returns the best rate of 20 copies of 2 GiB within the memory of the current GPU, in bytes read plus written per
+// second.
 double gpu_copy_rate();
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Implements the stopping rule as pure functions of the samples and the elapsed time.
+// Implements decide() and warmed_up() as pure functions of the samples and the elapsed time.
 #include "measure/stopping_rule.h"
 
 #include <algorithm>

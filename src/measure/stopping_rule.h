@@ -6,11 +6,11 @@
 namespace strobe {
 
 struct StoppingRule {
-  int repeats = 0;         // exact number of samples; 0: until the interval is narrow enough
-  int least_samples = 30;  // before the interval is checked
-  double interval = 0.01;  // half width of the median's 95 % interval, relative to the median
-  double time_limit = 20;  // seconds for all series of a configuration, without the waits between them
-  int least_at_limit = 3;  // minimum samples, taken even past the limit
+  int repeats = 0;         // exact number of samples; 0: the fields below decide
+  int least_samples = 30;  // minimum number before the interval is checked
+  double interval = 0.01;  // half width of the median's 95 % confidence interval, relative to the median
+  double time_limit = 20;  // seconds to sample all series of a configuration, without the waits between them
+  int least_at_limit = 3;  // minimum number of samples, taken even after time_limit
 };
 
 enum class Stop { not_yet, repeats, interval, time_limit };
@@ -25,11 +25,12 @@ constexpr const char* name_of(Stop stop) {
   return "unknown";
 }
 
-// Decides whether a series has enough samples, `elapsed` seconds after the first sample of any series.
+// Decides if a series (the samples of one implementation) is complete, `elapsed` seconds after the first sample of any
+// series.
 Stop decide(const StoppingRule& rule, std::span<const double> samples, double elapsed);
 
-// Decides whether the warm-up is over: after at least 3 calls and 200 ms, as soon as the last three calls agree within
-// 10 %. Ends at the latest 1 s later, and never runs beyond `limit` seconds after the first call.
+// Returns true if the warm-up is over: after at least 3 calls and 0.2 s, once the last three calls agree within 10 % or
+// 1.2 s have elapsed. Also returns true after `limit` seconds and at least one call.
 bool warmed_up(std::span<const double> calls, double elapsed, double limit);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Current memory and operating system. device/device_info.h describes the processor and the GPUs.
+// Reads memory size and operating system. device/device_info.h describes the processor and the GPUs.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace strobe {
 
 struct MemoryInfo {
   std::int64_t total = 0;      // bytes
-  std::int64_t available = 0;  // without swapping; respects the control group's limit
+  std::int64_t available = 0;  // without swapping; both are limited by the control group
 };
 
 MemoryInfo read_memory_info();

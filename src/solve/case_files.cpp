@@ -1,5 +1,5 @@
-// Generates the files of a case. Problem and answer are written concurrently, some batches at a time, and renamed at
-// the end. cases.json is updated last.
+// Generates the problem and answer file of a case, a few batches at a time. Renames both files at the end, and then
+// lists the case in cases.json.
 #include "solve/case_files.h"
 
 #include <fcntl.h>
@@ -22,16 +22,16 @@
 namespace strobe::solve {
 namespace {
 
-constexpr std::int64_t kChunkElements = 4 << 20;  // elements of O, 16 MB; the inputs are three times as large
+constexpr std::int64_t kChunkElements = 4 << 20;  // elements of O per chunk; its inputs have three times as many
 constexpr std::int64_t kFile = 1;                 // format version of cases.json
 
-// Standard output must not be the answer: printed lines would mix with it.
+// Throws if `output` is the file that standard output writes to: the printed report would mix with the answer.
 void check_not_standard_output(const std::string& output) {
   struct stat file, standard;
   if (stat(output.c_str(), &file) != 0 || fstat(STDOUT_FILENO, &standard) != 0) return;
   if (file.st_dev != standard.st_dev || file.st_ino != standard.st_ino || S_ISCHR(file.st_mode)) return;
-  fail(ErrorCode::invalid_argument, "output {}: is the standard output, which prints the report; valid: another file",
-       printable_value(output));
+  fail(ErrorCode::invalid_argument,
+       "output {}: is the standard output, where the report is printed; valid: another file", printable_value(output));
 }
 
 Json entry_of(const TestCase& one, std::uint64_t seed) {
@@ -39,7 +39,7 @@ Json entry_of(const TestCase& one, std::uint64_t seed) {
       {{"seed", static_cast<std::int64_t>(seed)}, {"B", one.size.batch}, {"N", one.size.rows}, {"d", one.size.dim}});
 }
 
-// Returns the contents of cases.json; an empty list if it is absent, not a regular file, or from another version.
+// Returns the contents of cases.json; an empty list if the file is missing, invalid or from another format version.
 Json read_list(const std::filesystem::path& folder) {
   const Json none = Json::object({{"file", kFile}, {"cases", Json::object()}});
   try {
@@ -85,7 +85,7 @@ void check_list(const std::filesystem::path& folder) {
        shown);
 }
 
-// Sets the case's entry in cases.json; removes it if `entry` is null.
+// Replaces the case's entry in cases.json by `entry`; removes it if `entry` is null.
 void note(const std::filesystem::path& folder, const std::string& name, const Json* entry) {
   const Json list = read_list(folder);
   Json cases = Json::object();
@@ -112,8 +112,8 @@ Header header_of(const ProblemSize& size) {
           static_cast<std::int32_t>(size.dim)};
 }
 
-// The header and the first values of a problem file, which identify its size and seed. Every case has at least that
-// many values.
+// The header and the first 8 values of a problem file, which identify its size and seed. Every case has at least 8
+// values.
 struct Beginning {
   Header header{};
   float values[8]{};
@@ -167,7 +167,7 @@ Made make_case(const std::filesystem::path& folder, const TestCase& one, std::ui
     float64_forward({count, size.rows, size.dim}, inputs.data(), outputs.data());
     answer.write(outputs.data(), count * elements);
   }
-  note(folder, one.name, nullptr);  // removed first: between the two renames, problem and answer do not match
+  note(folder, one.name, nullptr);  // first, because between the two renames problem and answer do not match
   problem.commit();
   answer.commit();
   const Json entry = entry_of(one, seed);

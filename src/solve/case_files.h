@@ -1,4 +1,5 @@
-// Problem files of the cases, generated from a seed, with answers in float64. `strobe cases gen` uses it.
+// Generates the problem files of the course's cases from a seed, and their answers with float64 arithmetic. `strobe
+// cases gen` uses it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 
 namespace strobe::solve {
 
-// Writes elements [first, first + count) of a problem file's floats: uniform in [-3, 3), determined by the seed.
+// Sets `values` to floats [first, first + count) of the problem file with this seed. They are uniform in [-3, 3).
 void uniform_values(std::uint64_t seed, std::uint64_t first, std::int64_t count, float* values);
 
 std::filesystem::path problem_path(const std::filesystem::path& folder, const TestCase& one);
@@ -20,22 +21,23 @@ std::filesystem::path list_path(const std::filesystem::path& folder);  // cases.
 
 enum class Made { now, before };
 
-// Creates both files of a case, unless cases.json in the folder lists them with that size and seed. cases.json is
-// written after the files. Throws Error if they cannot be written.
+// Creates the problem and answer file of a case, unless they exist and cases.json in the folder lists them with that
+// size and seed. cases.json is written last. Throws Error if a file cannot be written. `progress` receives the fraction
+// done.
 Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
                const std::function<void(double done)>& progress = {});
 
-// Throws Error(invalid_argument) if make_case would replace a file that it did not write. That is a file with the
-// case's name that does not begin like the case of that size and seed, or a cases.json that is not a list of cases.
+// Throws Error(invalid_argument) if make_case would replace a file that it did not write: a problem file whose header
+// or first values do not match that size and seed, or a cases.json that is not a list of cases.
 void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed);
 
-// Throws Error(invalid_argument) if the output would replace the input, or a problem or an answer listed in the
-// cases.json of its folder.
+// Throws Error(invalid_argument) if the output file is the input, the standard output, or a problem or answer listed in
+// the cases.json of its folder.
 void check_output_place(const std::string& input, const std::string& output);
 
-// Computes attention of batches in float64 on all cores and rounds once at the end: the reference answers of cases. It
-// is a tiled version of the library's `reference` and several times faster. `inputs` are size.batch times [Q, K, V] as
-// in a problem file, `outputs` [batch, N, d].
+// Computes the answers of cases: attention in float64 on all cores, with the output rounded to float32. It is tiled and
+// several times faster than the library's kernel `reference`. `inputs` is Q, K, V of each batch as in a problem file;
+// `outputs` is [batch, N, d].
 void float64_forward(const ProblemSize& size, const float* inputs, float* outputs);
 
 }  // namespace strobe::solve

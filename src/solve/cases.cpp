@@ -1,4 +1,4 @@
-// The table of the course's cases, and the parser of case lists.
+// Defines the table of the course's cases and parses lists of case names.
 #include "solve/cases.h"
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::size_t index_of(const std::vector<TestCase>& cases, std::string_view name, 
     if (cases[i].name == name) return i;
   }
   fail(ErrorCode::invalid_argument,
-       "--subset {}: \"{}\" is not a case; valid are {} to {}, lists and ranges: t01,t05-t10", printable_value(subset),
-       printable(name), cases.front().name, cases.back().name);
+       "--subset {}: \"{}\" is not a case; valid: {} to {}, in lists and ranges such as t01,t05-t10",
+       printable_value(subset), printable(name), cases.front().name, cases.back().name);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The course's 30 cases: their sizes, their names, and the selection by name. `strobe cases` uses it.
+// Defines names and sizes of the course's 30 cases, and selects cases by name. `strobe cases` uses it.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace strobe::solve {
 
-inline constexpr double kTolerance = 5e-3;  // absolute error bound per element of an answer
+inline constexpr double kTolerance = 5e-3;  // maximum absolute error of each element of an answer
 
 struct TestCase {
   std::string name;  // "t01": name of its problem file; its answer is "t01.out"
@@ -19,10 +19,11 @@ struct TestCase {
 
 std::vector<TestCase> all_cases();
 
-// Selects cases by a list such as "t01,t05-t10". Throws Error(invalid_argument) for an unknown name.
+// Selects the cases named in a list such as "t01,t05-t10". Throws Error(invalid_argument) for an unknown name or a
+// reversed range.
 std::vector<TestCase> select_cases(const std::vector<TestCase>& cases, std::string_view subset);
 
-// Returns the size with B and N multiplied by `factor`, each at least 1. Small machines use it.
+// Returns the size with B and N multiplied by `factor`, rounded, and each at least 1, for small machines.
 ProblemSize scaled(const ProblemSize& size, double factor);
 
 }  // namespace strobe::solve

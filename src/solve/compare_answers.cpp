@@ -1,4 +1,4 @@
-// Compares two files of floats, reading both in chunks.
+// Compares outputs and answers in chunks of kChunk floats.
 #include "solve/compare_answers.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::size_t kChunk = 1 << 20;  // floats
 
-// A file descriptor of a regular file of floats.
+// A file of floats, opened by path or given as an open descriptor.
 class FloatFile {
  public:
   explicit FloatFile(const std::string& path)
@@ -69,8 +69,8 @@ class FloatFile {
 
 void check_answer(const std::string& path, const FloatFile& file) {
   if (file.bytes() % 4 == 0) return;
-  fail(ErrorCode::invalid_argument, "{}: has {} bytes; an answer is a whole number of float32", printable_value(path),
-       file.bytes());
+  fail(ErrorCode::invalid_argument, "{}: has {} bytes; the size of an answer must be a multiple of 4 bytes",
+       printable_value(path), file.bytes());
 }
 
 double error_of(float found, float expected) {

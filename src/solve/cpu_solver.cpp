@@ -1,5 +1,5 @@
-// CPU solver: kernels read the mapped input file and write to one of three buffers. The loading thread takes the
-// input's page faults; the storing thread writes the output file.
+// Implements solve_on_cpu(). Kernels read the mapped input file and write to one of three buffers. The load stage
+// faults the input's pages in before the kernel reads them; the store stage writes the output file.
 #include <algorithm>
 #include <vector>
 
@@ -13,7 +13,7 @@ namespace strobe::solve {
 namespace {
 
 constexpr std::int64_t kInFlight = 3;
-constexpr std::int64_t kChunkBytes = 8 << 20;  // bytes of output; enough rows for every core, few enough to overlap
+constexpr std::int64_t kChunkBytes = 8 << 20;  // output bytes per chunk: enough work for every core
 
 }  // namespace
 

@@ -1,6 +1,7 @@
-// GPU solver: file -> pinned memory -> GPU -> kernel -> pinned memory -> file, all five stages concurrently. Copies in,
-// kernels and copies out have one stream each; events order the three operations of a chunk. Chunks on the GPU are
-// large enough to fill it. Pinned memory consists of a few small buffers, since allocating it is slow.
+// Implements solve_on_cuda(): file -> pinned memory -> GPU -> kernel -> pinned memory -> file, with all five stages
+// concurrent. Host-to-device copies, kernels and device-to-host copies have one stream each; events order the three
+// operations of a chunk. Chunks are large enough to fill the GPU. Each direction has a few small pinned buffers, since
+// allocating pinned memory is slow.
 #include <algorithm>
 #include <vector>
 
@@ -22,16 +23,16 @@ constexpr std::int64_t kLeastChunk = 8 << 20, kMostChunk = 64 << 20;           /
 constexpr std::int64_t kChunksOfFile = 8;                                      // target chunks per file
 constexpr std::int64_t kPieces = 4, kPieceFloats = (4 << 20) / sizeof(float);  // pinned buffers per direction
 
-// A pinned buffer and its copy: part of a chunk between a file and the GPU.
+// A pinned buffer, through which a part of a chunk is copied to or from the GPU.
 struct Piece {
   PinnedBuffer memory;
-  GpuEvent begin, end;  // around its copy
-  bool copied = false;  // true: its time is not recorded yet
+  GpuEvent begin, end;  // recorded before and after the copy
+  bool copied = false;  // true: note() has not added the copy's time yet
 
   explicit Piece(std::int64_t floats) : memory(static_cast<std::size_t>(floats) * sizeof(float)) {}
 };
 
-// GPU buffers of a chunk.
+// GPU buffers and events of a chunk.
 struct Slot {
   GpuBuffer inputs, outputs;
   GpuEvent loaded{}, kernel_begin{}, computed{};
@@ -52,7 +53,8 @@ std::size_t workspace_of(const Solver& solver, const ProblemSize& size, std::int
   return chunk_workspace(size, batches, execution);
 }
 
-// Returns the batches per chunk: as many as the sizes above allow and the GPU's memory can hold, including workspace.
+// Returns the batches per chunk: as many as the constants above allow and fit in GPU memory together with the
+// workspace.
 std::int64_t choose_batches(const Solver& solver) {
   const ProblemSize& size = solver.problem.size();
   const std::int64_t input = 12 * size.elements();  // bytes per batch
@@ -75,8 +77,9 @@ std::int64_t choose_batches(const Solver& solver) {
   }
 }
 
-// Returns the size of a warm-up launch: CUDA loads a kernel's code at its first launch. The size is large enough to
-// select the kernel that the chunks use, and its time is negligible compared with creating a context.
+// Returns the size of the warm-up launch, which is needed because CUDA loads a kernel's code at its first launch. The
+// size is large enough that the library selects the same kernel as for chunks, and its time is negligible compared with
+// creating a context.
 ProblemSize warm_up_size(const ProblemSize& size, std::int64_t batches) {
   return {batches, std::min<std::int64_t>(size.rows, 2048), size.dim};
 }
@@ -137,7 +140,7 @@ class CudaSolver {
              .workspace_bytes = workspace_.bytes()});
   }
 
-  // Waits for the piece's copy and records its time once.
+  // Waits for the piece's copy and adds its time to `stage`, unless this was done already.
   void note(Piece& piece, BusyTime& stage) {
     if (!piece.copied) return;
     piece.end.synchronize();
@@ -152,7 +155,7 @@ class CudaSolver {
     piece.copied = true;
   }
 
-  // Called when the slot is free: its previous result has been stored.
+  // The pipeline calls it once the previous result of the slot has been stored.
   void load(std::int64_t chunk) {
     const std::int64_t floats = 3 * count(chunk) * size_.elements();
     for (std::int64_t from = 0; from < floats; from += kPieceFloats) {
@@ -188,7 +191,7 @@ class CudaSolver {
     streams_.out.wait_for(from.computed);
     for (std::int64_t i = 0; i < kPieces - 1; ++i) fetch(i);
     for (std::int64_t i = 0; i < pieces; ++i) {
-      fetch(i + kPieces - 1);  // reads ahead into the buffer whose write ended last
+      fetch(i + kPieces - 1);  // reads ahead into the buffer that was written to the file last
       note(piece_of(i), from_device_);
       const double begin = now_seconds();
       solver_.answer.write(piece_of(i).memory.as<float>(), length_of(i));
@@ -205,7 +208,7 @@ class CudaSolver {
   std::vector<Slot> slots_;
   std::vector<Piece> in_, out_;
   std::size_t next_in_ = 0;
-  // Each field is written by one stage and read after all stages have ended.
+  // One stage writes each field; run() reads them after all stages have ended.
   StageTimes times_;
   BusyTime to_device_, kernel_, from_device_;
 };

@@ -1,5 +1,5 @@
-// Tiled attention in float64. A task computes a stripe of rows of one batch against all its keys, block by block, with
-// the running maximum and sum of each row:
+// Tiled attention in float64. A task computes up to 256 rows (a stripe) of one batch. It visits the keys in blocks of
+// 256 with online softmax, for 4 rows at a time:
 //   S [4 rows][keys] = Q [4][d] K^T [d][keys];  P = exp(S - max);  O [4][d] += P [4][keys] V [keys][d]
 // Both matmuls use one function on tiles of 4 rows x 8 columns, whose accumulators stay in registers.
 #include "solve/case_files.h"
@@ -18,13 +18,13 @@ namespace strobe::solve {
 namespace {
 
 constexpr std::int64_t kRows = 4;      // rows per tile
-constexpr std::int64_t kCols = 8;      // columns per tile: four vectors
+constexpr std::int64_t kCols = 8;      // columns per tile: four 128-bit vectors
 constexpr std::int64_t kStripe = 256;  // rows per task
 constexpr std::int64_t kKeys = 256;    // keys per block
 
 using Pair = double __attribute__((vector_size(16), aligned(8)));
 
-// c [4][cols] += a [4][inner] b [inner][cols]; cols is a multiple of kCols, and b is packed in panels [cols /
+// Computes c [4][cols] += a [4][inner] b [inner][cols]. `cols` is a multiple of 8, and b is packed in panels: [cols /
 // 8][inner][8].
 void multiply_add(const double* a, std::int64_t lda, const double* b, std::int64_t cols, std::int64_t inner, double* c,
                   std::int64_t ldc) {
@@ -46,14 +46,15 @@ void multiply_add(const double* a, std::int64_t lda, const double* b, std::int64
   }
 }
 
-// exp(x) for x <= 0 with a relative error of about 1e-15; 0 below -700. Plain arithmetic, so compilers vectorize loops.
+// Returns exp(x) for x <= 0 with a relative error of about 1e-15; 0 below -700. Branch-free, so loops over it
+// vectorize.
 inline double exp_negative(double x) {
-  constexpr double kRound = 0x1.8p52;  // adding it leaves an integer in the low bits
+  constexpr double kRound = 0x1.8p52;  // adding it rounds to an integer, which is then in the low mantissa bits
   constexpr double kLn2High = 0x1.62e42fefa0000p-1, kLn2Low = 0x1.cf79abc9e3b3ap-40;
   const double shifted = std::max(x, -700.0) * 1.4426950408889634 + kRound;
   const double n = shifted - kRound;
   const double r = (std::max(x, -700.0) - n * kLn2High) - n * kLn2Low;  // |r| <= ln 2 / 2
-  double sum = 1.0 / 479001600;                                         // Taylor series to r^12
+  double sum = 1.0 / 479001600;                                         // Taylor series up to r^12
   sum = sum * r + 1.0 / 39916800;
   sum = sum * r + 1.0 / 3628800;
   sum = sum * r + 1.0 / 362880;
@@ -86,7 +87,7 @@ struct Room {
   }
 };
 
-// Packs keys [0, keys) of a block from row-major K and V. Clears the remaining columns.
+// Packs `keys` rows of row-major K and V into the panels of a block. All other elements of the panels are zero.
 void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::int64_t d) {
   std::fill(room.k.begin(), room.k.end(), 0.0);
   std::fill(room.v.begin(), room.v.end(), 0.0);
@@ -98,7 +99,8 @@ void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::in
   }
 }
 
-// Online softmax of one row: converts its scores [keys] to probabilities relative to the new maximum, and rescales O.
+// Online softmax of one row and block: replaces scores by exp(score * scale - max) with the new maximum, and rescales
+// `sum` and `o` if the maximum has grown.
 void weigh(double* scores, std::int64_t keys, double scale, double& max, double& sum, double* o, std::int64_t wide) {
   double largest = max;
   for (std::int64_t j = 0; j < keys; ++j) {
@@ -106,7 +108,7 @@ void weigh(double* scores, std::int64_t keys, double scale, double& max, double&
     largest = std::max(largest, scores[j]);
   }
   if (largest > max) {
-    const double factor = exp_negative(max - largest);  // the first maximum is minus infinity, so the factor is 0
+    const double factor = exp_negative(max - largest);  // 0 at the first block, where max is minus infinity
     sum *= factor;
     for (std::int64_t c = 0; c < wide; ++c) o[c] *= factor;
     max = largest;
@@ -116,7 +118,7 @@ void weigh(double* scores, std::int64_t keys, double scale, double& max, double&
   std::fill(scores + keys, scores + kKeys, 0.0);
 }
 
-// Computes rows [begin, begin + rows) of one batch.
+// Computes output rows [begin, begin + rows) of one batch.
 void stripe(Room& room, const ProblemSize& size, const float* inputs, std::int64_t begin, std::int64_t rows,
             float* outputs) {
   const std::int64_t d = size.dim, wide = round_up(d, kCols);

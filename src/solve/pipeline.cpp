@@ -1,4 +1,5 @@
-// Runs the pipeline with one lock, one condition variable and three counters. Chunks are few and large.
+// Implements run_pipeline() with one mutex, one condition variable and three counters, which suffice because chunks are
+// few and large.
 #include "solve/pipeline.h"
 
 #include <condition_variable>
@@ -36,7 +37,8 @@ class Pipeline {
   }
 
  private:
-  // Calls `stage` for each chunk c once c < `before` + `ahead`, and counts it in `done`.
+  // Calls `stage` for each chunk in order, as soon as chunk < before + ahead. `done` counts the chunks that have
+  // returned.
   void work(const std::function<void(std::int64_t)>& stage, std::int64_t& done, const std::int64_t& before,
             std::int64_t ahead) {
     try {

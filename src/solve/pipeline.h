@@ -1,5 +1,5 @@
-// Three-stage pipeline over the chunks of a file: while chunk c is computed, c + 1 is loaded and c - 1 stored. The
-// solvers use it.
+// Three-stage pipeline over the chunks of a file: while chunk c is computed, chunk c + 1 is loaded and chunk c - 1 is
+// stored. Both solvers use it.
 #pragma once
 
 #include <algorithm>
@@ -11,18 +11,18 @@
 
 namespace strobe::solve {
 
-// The functions of the stages. Each is called with chunks 0, 1, 2, ... in order: load and store on separate threads,
-// compute on the caller's.
+// The functions of the stages. Each is called with chunks 0, 1, 2, ... in order. load and store run on a thread each,
+// compute on the calling thread.
 struct Stages {
   std::function<void(std::int64_t chunk)> load, compute, store;
 };
 
 // compute(c) starts after load(c) has returned, store(c) after compute(c), and load(c + in_flight) after store(c), so
-// buffer chunk % in_flight belongs to one chunk at a time. Returns when all chunks are stored. After the first
-// exception no stage is called, and this function rethrows it.
+// buffer chunk % in_flight belongs to one chunk at a time. Returns when all chunks are stored. After an exception no
+// further stage starts, and this function rethrows the first one.
 void run_pipeline(std::int64_t chunks, std::int64_t in_flight, const Stages& stages);
 
-// Intervals in which a stage was busy, and the total time of several stages with overlaps counted once.
+// Records the time intervals in which a stage was busy.
 class BusyTime {
  public:
   void add(double begin, double end) { intervals_.emplace_back(begin, end); }
@@ -33,7 +33,7 @@ class BusyTime {
     return seconds;
   }
 
-  // Seconds in which at least one of the stages was busy.
+  // Returns the seconds in which at least one of the stages was busy.
   static double together(std::initializer_list<const BusyTime*> stages) {
     std::vector<std::pair<double, double>> all;
     for (const BusyTime* stage : stages) all.insert(all.end(), stage->intervals_.begin(), stage->intervals_.end());

@@ -1,4 +1,4 @@
-// Reads and writes problem and answer files, with madvise and pread on the mapped input.
+// Implements ProblemFile with mmap, madvise and pread, and AnswerFile.
 #include "solve/problem_file.h"
 
 #include <sys/mman.h>
@@ -17,11 +17,11 @@
 namespace strobe::solve {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "files are mapped as they are");
+static_assert(std::endian::native == std::endian::little, "mapped files are used without byte swapping");
 
 std::string shown(const std::string& path) { return "input " + printable_value(path); }
 
-// Computes the bytes of a problem's file; returns false if they do not fit in 64 bits.
+// Sets `bytes` to the size of a problem file. Returns false if it does not fit in 64 bits.
 bool file_bytes(const ProblemSize& size, std::int64_t& bytes) {
   std::int64_t product = 0;
   return !__builtin_mul_overflow(size.batch, size.rows, &product) &&
@@ -45,7 +45,8 @@ void check_size(const std::string& path, const ProblemSize& size, std::int64_t f
        found < needed ? "too few" : "too many");
 }
 
-// Reads from `offset` on; returns the number of bytes read, or -1 with errno.
+// Reads `bytes` bytes at `offset`, or fewer at the end of the file. Returns the number of bytes read, or -1 with errno
+// set.
 ssize_t read_at(int descriptor, char* to, std::size_t bytes, off_t offset) {
   std::size_t got = 0;
   while (got < bytes) {
@@ -63,7 +64,7 @@ std::size_t page_bytes() {
   return bytes;
 }
 
-// Returns the pages that overlap or touch [begin, end).
+// Returns address and length of [begin, end), extended down to a page boundary.
 std::pair<char*, std::size_t> pages(const void* begin, const void* end) {
   const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(begin) / page_bytes() * page_bytes();
   return {reinterpret_cast<char*>(first), reinterpret_cast<std::uintptr_t>(end) - first};
@@ -88,19 +89,19 @@ void ProblemFile::load(std::int64_t begin, std::int64_t end) const {
   const auto [first, bytes] = pages(q(begin), q(end));
 #ifdef MADV_POPULATE_READ
   if (madvise(first, bytes, MADV_POPULATE_READ) == 0) return;
-  if (errno != EINVAL) {  // EINVAL: the kernel is too old
+  if (errno != EINVAL) {  // EINVAL: the Linux kernel is too old
     fail(ErrorCode::runtime, "input {}: cannot be read any more: {}", printable_value(path_),
          errno == EFAULT ? "the file was truncated, or its disk failed" : std::strerror(errno));
   }
 #endif
-  // For older kernels: requests readahead of the whole range, then touches each page.
+  // For older Linux kernels: requests readahead of the whole range, then touches each page.
   madvise(first, bytes, MADV_WILLNEED);
   for (std::size_t at = 0; at < bytes; at += page_bytes()) static_cast<void>(static_cast<volatile char*>(first)[at]);
 }
 
 void ProblemFile::unload(std::int64_t begin, std::int64_t end) const {
   const auto [first, bytes] = pages(q(begin), q(end));
-  madvise(first, bytes, MADV_DONTNEED);  // another thread may have to fault the outer pages in again
+  madvise(first, bytes, MADV_DONTNEED);  // pages shared with other batches are read again when needed
 }
 
 void ProblemFile::read(std::int64_t batch, std::int64_t offset, std::int64_t count, float* to) const {
@@ -118,7 +119,7 @@ AnswerFile::AnswerFile(std::string path, const ProblemSize& size) : file_(std::m
 }
 
 void AnswerFile::write(const float* values, std::int64_t count) {
-  if (count > left_) fail(ErrorCode::runtime, "answer: {} values more than the problem has", count - left_);
+  if (count > left_) fail(ErrorCode::runtime, "answer: {} values more than the problem requires", count - left_);
   file_.write({reinterpret_cast<const char*>(values), static_cast<std::size_t>(count) * sizeof(float)});
   left_ -= count;
 }

@@ -1,7 +1,7 @@
-// The two files of `strobe solve`, all integers and floats little-endian:
+// Reads problem files and writes answer files, the two file formats of `strobe solve`. Numbers are little-endian:
 //   problem  int32 B, N, d; then for each batch Q [N, d], K [N, d], V [N, d], float32, row-major
 //   answer   for each batch O [N, d], float32; no header
-// All reading and writing of these files is here; solve, cases and the ladder's driver use it.
+// `strobe solve`, `strobe cases` and strobe-lab use it.
 #pragma once
 
 #include <cstddef>
@@ -25,27 +25,28 @@ struct ProblemSize {
 
 inline constexpr std::size_t kHeaderBytes = 12;
 
-// A validated, mapped problem file. Its size is exactly what its header requires. No product of the sizes overflows,
-// including the file size in bytes.
+// A memory-mapped problem file whose size is exactly what its header requires. No product of B, N and d overflows, nor
+// does the file size in bytes.
 class ProblemFile {
  public:
-  // Throws Error(invalid_argument) with one line and the values if the file cannot be opened, is not a regular file, is
-  // shorter or longer than its header requires, or has a size below 1. Reads the header only.
+  // Throws Error(invalid_argument) if the file cannot be opened, is not a regular file, is shorter or longer than its
+  // header requires, or if B, N or d is below 1. Reads only the header.
   explicit ProblemFile(const std::string& path);
 
   const ProblemSize& size() const { return size_; }
 
-  // [N, d] each, aligned to 4 bytes; the next batch's follow 3 * elements() later.
+  // Q, K and V of a batch: [N, d] each, aligned to 4 bytes. Those of the next batch are 3 * elements() floats later.
   const float* q(std::int64_t batch) const { return floats_ + 3 * batch * size_.elements(); }
   const float* k(std::int64_t batch) const { return q(batch) + size_.elements(); }
   const float* v(std::int64_t batch) const { return q(batch) + 2 * size_.elements(); }
 
-  // load() brings batches [begin, end) into memory, unload() releases them; the mapping stays valid. Thread-safe.
+  // load() reads the pages of batches [begin, end) into memory, unload() releases them; the mapping stays valid.
+  // Thread-safe.
   void load(std::int64_t begin, std::int64_t end) const;
   void unload(std::int64_t begin, std::int64_t end) const;
 
-  // Reads `count` floats starting at q(batch) + `offset`, bypassing the mapping: [Q, K, V] of one batch after the
-  // other. Throws Error(runtime) if the file has become shorter or the disk fails. Thread-safe.
+  // Copies `count` floats that start at q(batch) + offset to `to`, with pread() instead of the mapping. They may extend
+  // over several batches. Throws Error(runtime) if the file has become shorter or the disk fails. Thread-safe.
   void read(std::int64_t batch, std::int64_t offset, std::int64_t count, float* to) const;
 
  private:
@@ -55,18 +56,17 @@ class ProblemFile {
   ProblemSize size_;
 };
 
-// An answer that is being written: a temporary file in the folder of `path` until commit(). Without commit() it is
-// removed, also after a signal (core/atomic_file.h).
+// Writes an answer to a temporary file in the folder of `path`; commit() renames it to `path`. Without commit() the
+// temporary file is removed, also after a signal (core/atomic_file.h).
 class AnswerFile {
  public:
   // Throws Error(invalid_argument) if the path is not writable, Error(runtime) if the disk is full.
   AnswerFile(std::string path, const ProblemSize& size);
 
-  // Writes the next `count` floats, from the first row of the first batch to the last row of the last. One thread at a
-  // time.
+  // Appends `count` floats. Not thread-safe.
   void write(const float* values, std::int64_t count);
 
-  // Requires that all floats have been written.
+  // Throws Error(runtime) unless size.total() floats have been written.
   void commit();
 
  private:

@@ -1,4 +1,5 @@
-// Runs `strobe solve`: opens both files before any work, calls the device's solver, commits the answer.
+// Implements solve_file(): opens both files, runs the solver of the device, and commits the answer. Also describes
+// chunks of a problem as library arguments.
 #include "solve/solve.h"
 
 #include <algorithm>
@@ -41,14 +42,14 @@ Solved solve_file(const std::string& input, const std::string& output, const Sol
   const Solver solver{problem, answer, options.kernel};
   solved.kernel = chosen_kernel(solver, solved.device);
   solved.times = solved.device == Device::cuda ? solve_on_cuda(solver) : solve_on_cpu(solver);
-  if (solved.device == Device::cuda) solved.times.context += choosing;  // includes the first driver call
+  if (solved.device == Device::cuda) solved.times.context += choosing;  // choose_device() made the first driver call
   const double written = now_seconds();
   answer.commit();
   solved.sync = now_seconds() - written;
   return solved;
 }
 
-// --- a chunk of a problem file as library arguments: one head per batch, batches 3 N d apart -------------------------
+// --- a chunk of a problem file as library arguments: one head per batch, batches 3 N d floats apart ------------------
 
 Attention attention_of(const ProblemSize& size, std::int64_t batches, const float* inputs) {
   const std::int64_t elements = size.elements();

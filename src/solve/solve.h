@@ -1,4 +1,4 @@
-// Reads a problem file and writes an answer file, for `strobe solve` and `hw4`.
+// Solves a problem file: reads it and writes an answer file. `strobe solve` and `hw4` use it.
 #pragma once
 
 #include <optional>
@@ -21,8 +21,8 @@ struct Solved {
   double sync = 0;  // seconds of fsync after the last write
 };
 
-// Solves a problem file. Throws Error: invalid_argument or unsupported for invalid options, other codes for failures at
-// run time. After an error the output file is unchanged.
+// Solves a problem file. Throws Error(invalid_argument) or Error(unsupported) for invalid files or options, other codes
+// for failures at run time. After an error the output file is unchanged.
 Solved solve_file(const std::string& input, const std::string& output, const SolveOptions& options = {});
 
 }  // namespace strobe::solve

@@ -214,7 +214,8 @@ TEST(Listener, ListensOnTheChosenInterface) {
     comm::address_of_interface("nowhere0");
     ADD_FAILURE();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find("STROBE_INTERFACE is nowhere0: no interface of this host; valid: "), 0u)
+    EXPECT_EQ(std::string(error.what()).find("STROBE_INTERFACE is nowhere0: not an interface of this host; valid: "),
+              0u)
         << error.what();
   }
 }

@@ -104,7 +104,7 @@ TEST_F(Ranks, ARankThatIsStopped) {
 TEST_F(Ranks, ARankThatThrows) {
   const Program program = launch(4, "throw");
   EXPECT_EQ(program.code, 3) << program.errors;
-  expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " gave up: its own error, printed in its line");
+  expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " gave up: see the error that it printed");
   EXPECT_NE(program.errors.find("[1] strobe: the file is torn\n"), std::string::npos) << program.errors;
 }
 
@@ -161,7 +161,7 @@ TEST_F(Ranks, MeetOnTheChosenInterface) {
     EXPECT_NE(program.errors.find("[" + std::string(rank) + "] strobe: rank " + rank + " of 2 on "), std::string::npos)
         << program.errors;
   }
-  EXPECT_NE(program.errors.find("STROBE_INTERFACE is nowhere0: no interface of this host"), std::string::npos);
+  EXPECT_NE(program.errors.find("STROBE_INTERFACE is nowhere0: not an interface of this host"), std::string::npos);
 }
 
 TEST_F(Ranks, ARankWithoutTheTokenOfRankZeroIsRefused) {

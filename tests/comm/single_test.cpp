@@ -54,7 +54,7 @@ TEST(Single, RefusesBadCallsWithTheValues) {
   refused({.kind = Kind::all_reduce, .in = a, .out = b},
           "all-reduce of 3 fp32: 3 elements in and 2 out on rank 0 of 1; valid: 3 and 3");
   refused({.kind = Kind::all_reduce, .in = a, .out = elements(std::span(other))},
-          "all-reduce of 3 fp64: fp32 in, fp64 out; valid: the same, in the same memory");
+          "all-reduce of 3 fp64: fp32 in, fp64 out; valid: the same type, both in host or both in GPU memory");
   refused({.kind = Kind::all_reduce, .in = elements(std::span(bytes)), .out = elements(std::span(bytes))},
           "all-reduce of 3 bytes: bytes are not summed; valid: fp32, fp64, int64");
   refused({.kind = Kind::broadcast, .out = a, .root = 1}, "broadcast of 3 fp32: root 1; valid: 0 to 0");

@@ -126,7 +126,8 @@ TEST(World, RefusesWhatDoesNotFit) {
     }
   };
   refused({{"RANK", "two"}, {"WORLD_SIZE", "2"}}, "RANK is two: not a whole number of 0 or more");
-  refused({{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK is 2 and WORLD_SIZE is 2: valid ranks are 0 to 1 of at least 1");
+  refused({{"RANK", "2"}, {"WORLD_SIZE", "2"}},
+          "RANK is 2 and WORLD_SIZE is 2: valid ranks are 0 to 1, and the size must be at least 1");
 }
 
 TEST(Share, CoversEverythingOnceAndDiffersByOne) {

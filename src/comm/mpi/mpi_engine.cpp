@@ -1,5 +1,5 @@
-// Collectives on Open MPI, as non-blocking calls polled by MPI_Test, so a rank whose peer is lost can stop. Calls make
-// progress without another thread, because the communicator's thread polls all the time.
+// Engine mpi: non-blocking MPI collectives, and class Ring for large reductions. The communicator's thread polls them,
+// so they need no progress thread and can be abandoned when a rank is lost.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -17,13 +17,13 @@
 namespace strobe::comm {
 namespace {
 
-constexpr std::int64_t kRingBytes = 1 << 17;  // bytes from which reductions use Ring instead of MPI's algorithm
+constexpr std::int64_t kRingBytes = 1 << 17;  // reductions of at least this size use Ring instead of MPI's algorithm
 
-// One rank's view of the job, gathered on all ranks.
+// What each rank knows about the job; gathered on all ranks.
 struct RankView {
   int size = 0;  // ranks according to the launcher's variables; 0: unknown
   char host[256] = "";
-  char network[256] = "";  // network namespace and boot id: ranks with the same value share a loopback interface
+  char network[256] = "";  // boot id and network namespace: ranks with the same value share a loopback interface
 };
 
 std::string network_identity() {
@@ -41,7 +41,7 @@ const char* way_to_start(const World& world) {
          "engine mpi with strobe launch or mpirun";
 }
 
-// Throws unless all ranks have the size that MPI reports. Otherwise a rank with another size would end early while the
+// Throws if the launcher's variables give a rank another size than MPI reports: such a rank would end early while the
 // others wait for it. Sets world.one_host.
 void compare_ranks(World& world, int size) {
   RankView own;
@@ -67,7 +67,7 @@ class MpiEngine final : public Engine {
     int initialized = 0, given = 0;
     MPI_Initialized(&initialized);
     if (initialized) fail(ErrorCode::invalid_argument, "mpi: a second communicator in this process; valid: one");
-    // Serialized: only the communicator's thread calls MPI, except when plain_mpi_all_reduce runs in between.
+    // Serialized: plain_mpi_all_reduce() calls MPI from another thread, but never at the same time.
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (given < MPI_THREAD_SERIALIZED) fail(ErrorCode::unsupported, "mpi: this MPI has no MPI_THREAD_SERIALIZED");
@@ -108,7 +108,7 @@ class MpiEngine final : public Engine {
   void finish() override { MPI_Finalize(); }
 
  private:
-  // Calls body(first, count) for chunks that fit MPI's int counts. Stops when one is abandoned.
+  // Calls body(first, count) for chunks that fit MPI's int counts, until it returns false.
   template <class Body>
   void in_chunks(std::int64_t count, Body body) const {
     for (std::int64_t first = 0; first < count; first += chunk_) {
@@ -137,7 +137,7 @@ class MpiEngine final : public Engine {
     });
   }
 
-  // Sets counts and displacements of all shares. Returns false if they do not fit MPI's int counts.
+  // Sets counts_ and firsts_ to the counts and displacements of all shares. Returns false if `total` exceeds chunk_.
   bool shares_of(std::int64_t total) {
     if (total > chunk_) return false;
     counts_.clear();
@@ -181,7 +181,7 @@ class MpiEngine final : public Engine {
   std::int64_t chunk_;
   int rank_ = 0, size_ = 1;
   std::optional<Ring> ring_;
-  std::vector<int> counts_, firsts_;  // current call's
+  std::vector<int> counts_, firsts_;  // of the current call
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Ring reduce-scatter. In step k, rank r sends the partial sum of share r - k - 1 to rank r + 1. It receives the
-// partial sum of share r - k - 2 from rank r - 1 and adds its own data. After size - 1 steps it has the sum of share r.
-// Each sum runs in a fixed rank order, so results are bitwise reproducible.
+// Implements Ring. In step k of the reduce-scatter, rank r sends the partial sum of share r - k - 1 to rank r + 1. It
+// receives the partial sum of share r - k - 2 from rank r - 1 and adds its own data. Ranks and shares count modulo
+// size. After size - 1 steps rank r has the sum of share r. Each sum runs in a fixed rank order, so results are bitwise
+// reproducible.
 #include "comm/mpi/ring.h"
 
 #include <algorithm>
@@ -13,17 +14,18 @@
 namespace strobe::comm {
 namespace {
 
-constexpr std::int64_t kPieceBytes = 1 << 22;
-constexpr int kAhead = 2;  // chunks in flight at a time
+constexpr std::int64_t kPieceBytes = 1 << 22;  // bytes per chunk
+constexpr int kAhead = 2;                      // chunks in flight per direction
 constexpr int kTag = 1;
 
 }  // namespace
 
-// Sends chunks of `sent` and receives chunks of the same size; adds `own` to them if it is not empty.
+// One step of the ring: sends `sent` to the next rank and receives as many elements as `arrives` has from the previous
+// rank, both in chunks.
 struct Ring::Exchange {
   Elements sent;
-  Elements own;      // count 0: nothing is added; chunks are received directly into `arrives`
-  Elements arrives;  // destination of the result
+  Elements own;      // is added to the received data; count 0: data are received directly into `arrives`
+  Elements arrives;  // destination of the sum
 };
 
 Ring::Ring(int rank, int size) : rank_(rank), size_(size) {}
@@ -81,7 +83,7 @@ bool Ring::exchange(const Exchange& step, const Stopped& stopped) {
   return true;
 }
 
-// place(share) returns the buffer that accumulates the sum of a share.
+// place(share) returns the buffer for the partial sum of a share.
 template <class Place>
 bool Ring::reduce(const Elements& in, Place place, const Stopped& stopped) {
   const auto share_at = [&](int index) { return (index % size_ + size_) % size_; };

@@ -1,5 +1,5 @@
-// Ring reductions on MPI messages. Large vectors are split into chunks: one chunk is summed while the next is in
-// flight. mpi_engine.cpp uses it.
+// Ring all-reduce and reduce-scatter on point-to-point MPI messages. Messages are split into chunks: one chunk is
+// summed while the next is in flight. mpi_engine.cpp uses it.
 #pragma once
 
 #include <mpi.h>
@@ -13,12 +13,12 @@ class Ring {
  public:
   Ring(int rank, int size);
 
-  // Reduce-scatter into `out`, which may be `in`, then all-gather.
+  // Runs a reduce-scatter and an all-gather. `out` may be `in`.
   void all_reduce(const Elements& in, const Elements& out, const Stopped& stopped);
   void reduce_scatter(const Elements& in, const Elements& out, const Stopped& stopped);
 
  private:
-  struct Exchange;  // one step: sends to the next rank and receives from the previous one
+  struct Exchange;  // one step of the ring
   template <class Place>
   bool reduce(const Elements& in, Place place, const Stopped& stopped);
   bool gather(const Elements& out, const Stopped& stopped);
@@ -26,10 +26,11 @@ class Ring {
   void* scratch(Buffer& buffer, std::int64_t bytes);
 
   int rank_, size_;
-  Buffer arrived_, partial_[2];  // reused by all calls
+  Buffer arrived_, partial_[2];  // received chunks, partial sums; reused by all calls
 };
 
-// Tests until all requests are done; returns false if abandoned. MPI uses the requests until then.
+// Polls `count` requests until all are complete. Returns false if `stopped` returns true first; then requests are
+// pending.
 bool drive(MPI_Request* requests, int count, const Stopped& stopped);
 
 void check_mpi(int status, const char* call);

@@ -1,5 +1,5 @@
-// Collectives on NCCL: one rank per GPU, on the engine's stream. The host waits for the end of each call, so done() and
-// wait() mean the same as with other engines.
+// Engine nccl: one rank per GPU, with all NCCL calls on the engine's stream. run() waits on the host for each call to
+// end, so Pending::done() and wait() mean the same as with other engines.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <sched.h>
@@ -40,11 +40,13 @@ class NcclEngine final : public Engine {
     STROBE_CUDA_CHECK(cudaGetDeviceCount(&gpus));
     const int local = world.local_size > 0 ? world.local_size : 1;
     if (world.local_rank >= gpus)
-      fail(ErrorCode::unsupported, "nccl: {} ranks and {} GPUs on {}: one rank per GPU (mpi lets ranks share one)",
+      fail(ErrorCode::unsupported,
+           "nccl: {} ranks and {} GPUs on {}; valid: at most one rank per GPU (engine mpi lets ranks share a GPU)",
            local, gpus, world.host);
     use_gpu(world.local_rank);
     ncclUniqueId unique{};
-    if (id.size() != 2 * sizeof(unique)) fail(ErrorCode::runtime, "nccl: an id of {} digits", id.size());
+    if (id.size() != 2 * sizeof(unique))
+      fail(ErrorCode::runtime, "nccl: the id has an invalid length of {} digits", id.size());
     for (std::size_t i = 0; i < sizeof(unique); ++i)
       unique.internal[i] = static_cast<char>(std::stoi(id.substr(2 * i, 2), nullptr, 16));
     check(ncclCommInitRank(&comm_, size_, unique, rank_), "ncclCommInitRank");
@@ -53,7 +55,7 @@ class NcclEngine final : public Engine {
   }
 
   ~NcclEngine() override {
-    if (comm_) ncclCommAbort(comm_);  // reached if finish() was not called: abort does not wait for lost ranks
+    if (comm_) ncclCommAbort(comm_);  // finish() was not called; ncclCommAbort does not wait for lost ranks
   }
 
   bool takes_gpu_memory() const override { return true; }
@@ -79,8 +81,8 @@ class NcclEngine final : public Engine {
   void finish() override { check(ncclCommDestroy(std::exchange(comm_, nullptr)), "ncclCommDestroy"); }
 
  private:
-  // Runs a collective on host memory through a GPU buffer. Only small exchanges use it, such as settings that ranks
-  // compare.
+  // Runs a collective on host memory through GPU buffers. Only small collectives need it, for example to compare the
+  // settings of ranks.
   void run_on_copies(const Collective& collective, const Stopped& stopped) {
     const Elements &in = collective.in, &out = collective.out;
     const GpuBuffer gpu_in(static_cast<std::size_t>(in.bytes()) + 8),
@@ -117,7 +119,7 @@ class NcclEngine final : public Engine {
     }
   }
 
-  // Equal shares use one NCCL call; unequal ones use one call per rank, launched together.
+  // Equal shares need one NCCL call; unequal shares need one ncclReduce per rank, launched as a group.
   void reduce_scatter(const Elements& in, const Elements& out) {
     const ncclDataType_t type = type_of(in.element);
     if (in.count % size_ == 0) {

@@ -1,4 +1,4 @@
-// Reads and writes the headers of safetensors files.
+// Parses, validates and writes the headers of safetensors files.
 #include "lm/data/safetensors.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace strobe::lm {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "lengths and tensors are written in native byte order");
+static_assert(std::endian::native == std::endian::little, "lengths and tensors are copied without byte swapping");
 
 constexpr const char* kMetadata = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
@@ -33,7 +33,7 @@ std::int64_t element_bytes(std::string_view dtype) {
   return 0;
 }
 
-// Computes the tensor's size. Returns false if it does not fit in 63 bits.
+// Sets `bytes` to the tensor's size. Returns false if it does not fit in 63 bits.
 bool bytes_of(const StoredTensor& tensor, std::int64_t& bytes) {
   bytes = element_bytes(tensor.dtype);
   for (const std::int64_t size : tensor.shape) {

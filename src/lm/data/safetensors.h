@@ -1,6 +1,6 @@
-// Reads and writes safetensors files: an 8-byte little-endian header length, a JSON header with the offsets of each
-// tensor and a table of strings, then the data. Checkpoints use this format. The reader validates every header. The
-// format allows a header of 100 MB; the reader accepts 64 MiB, the limit of every JSON document.
+// Reads and writes headers of safetensors files, the format of checkpoints. A file has an 8-byte little-endian header
+// length, a JSON header with metadata strings and the offsets of each tensor, and the data. The reader validates every
+// header. The format allows a header of 100 MB; the reader accepts 64 MiB, the limit of every JSON document.
 #pragma once
 
 #include <cstddef>
@@ -23,14 +23,14 @@ struct StoredTensor {
 
 struct SafeTensors {
   std::vector<std::pair<std::string, std::string>> metadata;
-  std::vector<StoredTensor> tensors;  // in the order of their data
+  std::vector<StoredTensor> tensors;  // in the order of their data in the file
   std::size_t data_begin = 0;         // file offset in bytes; a multiple of 8 if header_of() set it
 
   const std::string* find_metadata(std::string_view key) const;  // null if the key is missing
   std::size_t data_bytes() const { return tensors.empty() ? 0 : tensors.back().end; }
 };
 
-// Appends a tensor.
+// Appends a tensor whose data follow those of the last one.
 void append(SafeTensors& file, std::string name, std::string dtype, std::vector<std::int64_t> shape);
 
 // Returns the header including its length field, and sets data_begin.

@@ -17,7 +17,7 @@ namespace strobe::lm {
 
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tokens are read in the byte order of the file");
+static_assert(std::endian::native == std::endian::little, "tokens are read without byte swapping");
 
 constexpr std::int64_t kUint16Tokens = 65536;
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // bytes per scan task; the second pass over a chunk hits L2
@@ -53,8 +53,9 @@ TokenFile::TokenFile(const std::string& path, DataFormat format, std::string_vie
     : shown_(fmt::format("{} {}", flag, printable_value(path))), format_(format), file_(path, shown_) {
   const std::size_t token = bytes_of_a_token(format);
   if (file_.bytes() % token != 0) {
-    fail(ErrorCode::invalid_argument, "{}: its {} bytes are not whole tokens of {}; --data-format text reads bytes",
-         shown_, file_.bytes(), token);
+    fail(ErrorCode::invalid_argument,
+         "{}: its {} bytes are not a multiple of the token size {}; --data-format text reads bytes", shown_,
+         file_.bytes(), token);
   }
   count_ = static_cast<std::int64_t>(file_.bytes() / token);
 }
@@ -66,7 +67,7 @@ std::uint32_t TokenFile::at(std::int64_t index) const {
   return token;
 }
 
-// Scans the uint16 words of a chunk in pairs. `first_byte` is a multiple of 4.
+// Computes the Scan of one chunk, two uint16 words at a time. `first_byte` is a multiple of 4.
 TokenFile::Scan TokenFile::scan_chunk(std::size_t first_byte, std::size_t bytes) const {
   const std::string_view chunk = file_.text().substr(first_byte, bytes);
   Scan scan{.checksum = crc32(chunk)};
@@ -114,18 +115,17 @@ const TokenFile::Scan& TokenFile::scan() const {
   return scan_.emplace(whole);
 }
 
-// Detects uint32 tokens that are read as uint16. Then low and high halves of tokens alternate, and the high halves are
-// near 0 because the vocabulary is small.
+// Throws if the file probably has uint32 tokens although the format is uint16. In such a file the low and high halves
+// of tokens alternate, and the high halves are near 0 because the vocabulary is small.
 void TokenFile::check_width(std::int64_t vocabulary) const {
-  constexpr std::int64_t kFewest = 16;         // words; fewer are no evidence
-  constexpr std::uint32_t kTimesLarger = 256;  // largest even word / largest odd word; smaller for uint16 tokens
+  constexpr std::int64_t kFewest = 16;         // words needed for a decision
+  constexpr std::uint32_t kTimesLarger = 256;  // limit of largest even / largest odd word; uint16 tokens stay below
   if (format_ != DataFormat::tokens) return;
   if (vocabulary > kUint16Tokens) {
-    fail(
-        ErrorCode::invalid_argument,
-        "{}: uint16 tokens go up to {}, the vocabulary has {}; valid: --data-format tokens32, which reads uint32, or a "
-        "vocabulary of at most {}",
-        shown_, kUint16Tokens - 1, vocabulary, kUint16Tokens);
+    fail(ErrorCode::invalid_argument,
+         "{}: the largest uint16 token is {}, but the vocabulary has {}; valid: --data-format tokens32, which reads "
+         "uint32, or a vocabulary of at most {}",
+         shown_, kUint16Tokens - 1, vocabulary, kUint16Tokens);
   }
   if (count_ < kFewest || kTimesLarger * scan().largest_odd >= scan().largest_even) return;
   fail(
@@ -162,14 +162,15 @@ void TokenFile::read_window(std::int64_t first, std::int64_t length, std::int32_
 namespace {
 
 constexpr std::uint32_t kRounds = 6;
-constexpr std::uint32_t kOrderStream = 0x64617461;  // random stream; differs from other uses of the seed
+constexpr std::uint32_t kOrderStream = 0x64617461;  // random stream that only WindowOrder uses
 
 }  // namespace
 
 // --- WindowOrder -----------------------------------------------------------------------------------------------------
 
-// Computes a permutation without storing it. A Feistel network works on the smallest even number of bits that holds
-// every window and is applied again while the result is not a window: fewer than four applications on average.
+// Computes a permutation without storing it. A Feistel network permutes the numbers of 2 * half_bits_ bits, the
+// smallest even number of bits that holds every window. It is applied again while the result is not a window (cycle
+// walking): fewer than four applications on average.
 WindowOrder::WindowOrder(std::uint64_t seed, std::int64_t windows)
     : seed_(seed), windows_(static_cast<std::uint64_t>(windows)), half_bits_((std::bit_width(windows_ - 1) + 1) / 2) {}
 

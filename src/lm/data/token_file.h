@@ -1,5 +1,5 @@
-// Memory-mapped training or validation data and the order in which training reads it. The data are text, with one token
-// per byte, or tokens as little-endian uint16 or uint32 words without a header.
+// Maps files of training or validation data, and defines the order in which training reads them. A file has text, with
+// one token per byte, or tokens as little-endian uint16 or uint32 words without a header.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ namespace strobe::lm {
 
 enum class DataFormat { text, tokens, tokens32 };
 
-inline constexpr std::int64_t kBytes = 256;  // vocabulary size of text
+inline constexpr std::int64_t kBytes = 256;  // vocabulary size of DataFormat::text
 
 const char* name_of(DataFormat format);
 
-// Returns the format that `word` names: text, tokens (uint16) or tokens32 (uint32). auto selects tokens if the path
-// ends in .bin or .tokens, otherwise text.
+// Returns the format that `word` names: text, tokens (uint16) or tokens32 (uint32). With the word auto, returns tokens
+// if the path ends in .bin or .tokens, otherwise text.
 DataFormat data_format(std::string_view word, std::string_view path);
 
 class TokenFile {
@@ -30,21 +30,21 @@ class TokenFile {
   DataFormat format() const { return format_; }
   std::int64_t count() const { return count_; }  // tokens
 
-  // Throws Error(invalid_argument) if the file does not fit a vocabulary: reports the position and value of the first
-  // token beyond it, or that the words have a different width than the format.
+  // Throws Error(invalid_argument) if a token is not below `vocabulary`, with its position and value, or if the file
+  // seems to have another token width than its format.
   void check_vocabulary(std::int64_t vocabulary) const;
 
-  // Number of windows of `context` tokens with their successors. A window begins at every token. Throws
-  // Error(invalid_argument) if the file is too short for one window.
+  // Returns the number of windows. A window is `context` tokens and the token after them, and may begin at any token.
+  // Throws Error(invalid_argument) if the file is too short for one window.
   std::int64_t windows(std::int64_t context) const;
 
-  // Copies tokens [length] from position `first`, and targets [length], the successor of each token.
+  // Copies `length` tokens from position `first` to `tokens`, and the successor of each to `targets`.
   void read_window(std::int64_t first, std::int64_t length, std::int32_t* tokens, std::int32_t* targets) const;
 
   std::uint32_t checksum() const { return scan().checksum; }  // CRC-32 of the file
 
  private:
-  // Result of one pass over the whole file, computed on first use and kept.
+  // Result of a pass over the whole file, which scan() computes at its first call.
   struct Scan {
     std::uint32_t checksum = 0;
     // The fields below are set for tokens only, not for text.
@@ -63,8 +63,8 @@ class TokenFile {
   mutable std::optional<Scan> scan_;
 };
 
-// The order in which training reads the windows of its data. Each epoch is a permutation that depends on the seed and
-// the epoch. at() computes any position, so a checkpoint stores one number.
+// The order in which training reads the windows of its data. Each epoch is another permutation that depends on the
+// seed. at() computes the window of any position, so a checkpoint needs to store only the position.
 class WindowOrder {
  public:
   WindowOrder(std::uint64_t seed, std::int64_t windows);  // windows: at least 1
@@ -75,7 +75,7 @@ class WindowOrder {
  private:
   std::uint64_t seed_;
   std::uint64_t windows_;
-  int half_bits_;  // bits of each of the two equal halves of a number below windows
+  int half_bits_;  // half the bits of the numbers that the Feistel network permutes
 };
 
 }  // namespace strobe::lm

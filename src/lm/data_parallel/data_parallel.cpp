@@ -1,4 +1,5 @@
-// Exchanges gradients bucket by bucket during or after backward, and runs AdamW on this rank's share.
+// Implements DataParallel: exchanges gradients bucket by bucket during or after backward, then runs AdamW on the
+// elements that this rank updates.
 #include "lm/data_parallel/data_parallel.h"
 
 #include <algorithm>
@@ -15,10 +16,10 @@ namespace strobe::lm {
 namespace {
 
 constexpr auto kNone = std::numeric_limits<std::size_t>::max();
-constexpr const char *kAveragesTag = "AdamW's averages of this rank", *kScatteredTag = "sums of this rank's gradients",
-                     *kUpdateTag = "numbers of an update";
+constexpr const char *kAveragesTag = "AdamW moments of this rank",
+                     *kScatteredTag = "gradient sums of this rank's share", *kUpdateTag = "arguments of an update";
 
-// Returns the intersection of two ranges of the run, in elements; count 0 if they are disjoint.
+// Returns the intersection of two ranges; its count is 0 if they are disjoint.
 comm::Share common(const comm::Share& one, const comm::Share& other) {
   const std::int64_t first = std::max(one.first, other.first);
   const std::int64_t end = std::min(one.first + one.count, other.first + other.count);
@@ -70,7 +71,7 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
 
 DataParallel::~DataParallel() {
   if (calls_.empty()) return;
-  if (std::uncaught_exceptions() > exceptions_) communicator_.abort("its own error, printed in its line");
+  if (std::uncaught_exceptions() > exceptions_) communicator_.abort("see the error that it printed");
   try {  // pending calls refer to this object's events, so wait for them, up to their timeout
     if (replica_.stream) replica_.stream->synchronize();
   } catch (const Error&) {
@@ -116,7 +117,8 @@ void DataParallel::ready(std::size_t tensor) {
   if (bucket_of_[tensor] == kNone) return;
   Group& group = groups_[bucket_of_[tensor]];
   if (group.left == 0) {
-    fail(ErrorCode::invalid_argument, "data parallel: gradient {} is ready once more than it is used", tensor);
+    fail(ErrorCode::invalid_argument, "data parallel: gradient {} was reported as ready more often than it is used",
+         tensor);
   }
   --group.left;
   if (group.left == 0 && strategy_.start == Start::when_ready) start(bucket_of_[tensor]);
@@ -155,12 +157,12 @@ bool DataParallel::exchanged(std::size_t bucket) const {
 }
 
 ParallelUpdate DataParallel::finish(const ops::AdamW& adamw, double clip, Overflow overflow) {
-  if (replica_.stream) replica_.stream->synchronize();  // backward ends when the GPU has finished it
+  if (replica_.stream) replica_.stream->synchronize();  // until the GPU has finished backward
   const double backward_ended = now_seconds();
   for (std::size_t b = 0; b < groups_.size(); ++b) {
     if (groups_[b].left == 0) continue;
-    fail(ErrorCode::invalid_argument, "data parallel: a step ends and bucket {} of {} still waits for {} gradients", b,
-         groups_.size(), groups_[b].left);
+    fail(ErrorCode::invalid_argument, "data parallel: the step ends but bucket {} of {} still waits for {} gradients",
+         b, groups_.size(), groups_[b].left);
   }
   open_record();
   record_.events.push_back({ParallelEvent::Kind::backward_ended, 0, backward_ended});
@@ -168,7 +170,7 @@ ParallelUpdate DataParallel::finish(const ops::AdamW& adamw, double clip, Overfl
   wait_for_sums();
   record_.update_began = now_seconds();
   ops::Update update = ops::update_of(adamw);
-  update.gradient_scale /= static_cast<float>(communicator_.size());  // turns sums into means
+  update.gradient_scale /= static_cast<float>(communicator_.size());  // converts sums to means
   update.most = static_cast<float>(clip);
   update.skip_infinite = overflow == Overflow::skipped ? 1 : 0;
   limit(update);
@@ -191,8 +193,8 @@ void DataParallel::wait_for_sums() {
   for (const Group& group : groups_) group.sums.wait();
 }
 
-// Computes the gradient norm and the clipping factor. All ranks use the same sums, so all clip and skip alike. An
-// infinity or a NaN of one rank reaches the sums of all ranks.
+// Writes `update` with the gradient norm and the clipping factor to update_. All ranks compute them from the same sums,
+// so all clip or skip alike. An infinity or NaN on one rank is in the sums of all ranks.
 void DataParallel::limit(ops::Update update) {
   if (strategy_.updates != Updates::scattered_share) {
     update_.write(0, &update, sizeof update);
@@ -216,7 +218,8 @@ void DataParallel::gather_values() {
   for (const comm::Pending& call : calls_) call.wait();
 }
 
-// Computes the times of the step's calls. One thread runs them sequentially, so they do not overlap.
+// Adds the times of the step's calls to record_. The communicator runs calls one after the other, so their times do not
+// overlap.
 void DataParallel::measure_calls() {
   record_.optimizer = record_.update_ended - record_.update_began;
   for (std::size_t i = 0; i < calls_.size(); ++i) {
@@ -275,7 +278,7 @@ void DataParallel::write_average(Average which, std::int64_t first, std::span<co
   }
 }
 
-// --- what is updated -------------------------------------------------------------------------------------------------
+// --- arguments of AdamW ----------------------------------------------------------------------------------------------
 
 std::vector<ops::Trained> DataParallel::own_part() const {
   std::vector<ops::Trained> all;

@@ -1,6 +1,6 @@
-// Ranks that train one set of parameters, each on its share of the batch. They exchange gradients as the strategy
-// defines, during or after backward; then AdamW updates this rank's share. Works on memory and tensors, independently
-// of the model; parallel_model.h combines it with Model.
+// DataParallel trains one set of parameters on several ranks, each with its share of the batch. Ranks exchange
+// gradients as the strategy defines, during or after backward; then AdamW updates this rank's share. It works on memory
+// and tensors, independently of the model; parallel_model.h combines it with Model.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@
 
 namespace strobe::lm {
 
-// Parameters and gradients of one rank: fp32 in device memory. Tensors are ranges of both.
+// Parameters and gradients of one rank: fp32 arrays in the memory of its device. `tensors` are ranges of both arrays.
 struct Replica {
   float *values = nullptr, *gradients = nullptr;
-  std::int64_t count = 0;  // elements of each
+  std::int64_t count = 0;  // elements of each array
   std::vector<Tensor> tensors;
   ops::Place place{.threads = 1};
   const GpuStream* stream = nullptr;  // CUDA: the stream on which backward runs
@@ -27,34 +27,36 @@ struct Replica {
 
 struct ParallelOptions {
   Strategy strategy;
-  std::int64_t bucket_bytes = 25'000'000;
+  std::int64_t bucket_bytes = 25'000'000;  // maximum bytes of fp32 gradients per bucket, with Grouping::buckets
 };
 
+// Start of a bucket's exchange, or end of backward. On CUDA a bucket starts when its gradients are queued on the
+// stream; the call waits until they are computed.
 struct ParallelEvent {
-  enum class Kind { bucket_started, backward_ended };  // on CUDA a bucket starts when its gradients are
-  Kind kind;                                           // queued; its call begins when they are computed
+  enum class Kind { bucket_started, backward_ended };
+  Kind kind;
   std::size_t bucket = 0;
   double seconds = 0;  // on the clock of core/clock.h
 };
 
 struct ParallelCall {
   comm::Kind kind = comm::Kind::all_reduce;
-  std::int64_t bucket = -1;  // -1: the sum of squares for the norm
-  std::int64_t bytes = 0;    // bytes of the vector that is exchanged
+  std::int64_t bucket = -1;  // -1: all-reduce of the squared gradient norm
+  std::int64_t bytes = 0;    // size of the exchanged vector
   comm::CallTimes times{};
 };
 
-// Calls of one step, as measured on this rank.
+// Communication calls of one step, as measured on this rank.
 struct StepRecord {
   std::int64_t calls = 0, bytes = 0;                              // totals of all_calls
   double hidden = 0, exposed = 0;                                 // seconds of calls before and after backward ended
-  double optimizer = 0;                                           // seconds of the norm and AdamW without calls
-  double backward_ended = 0, update_began = 0, update_ended = 0;  // timestamps
+  double optimizer = 0;                                           // seconds of gradient norm and AdamW, without calls
+  double backward_ended = 0, update_began = 0, update_ended = 0;  // on the clock of core/clock.h
   std::vector<ParallelEvent> events;
   std::vector<ParallelCall> all_calls;  // in call order
 };
 
-// Handling of a gradient that is not finite: AdamW applies the update, or all ranks skip it (fp16).
+// Selects what happens if a gradient is not finite: AdamW applies the update, or all ranks skip it (fp16).
 enum class Overflow { applied, skipped };
 
 struct ParallelUpdate {
@@ -75,16 +77,16 @@ class DataParallel {
   // Broadcasts rank 0's values, including frozen ones, and sets the optimizer state to zero.
   void begin();
 
-  // Each step calls ready, then finish. It calls ready once per use of each tensor, as soon as backward has computed
-  // the use's gradient (on CUDA: has queued it on the stream). The order is the same on all ranks. finish clips the
-  // mean gradient to the norm `clip` (0: no clipping).
+  // A step calls ready() once per use of each tensor, as soon as backward has computed that use's gradient (on CUDA:
+  // has queued it on the stream). The order must be the same on all ranks. Then it calls finish(), which clips the mean
+  // gradient to the norm `clip` (0: no clipping) and updates the values.
   void ready(std::size_t tensor);
   ParallelUpdate finish(const ops::AdamW& adamw, double clip, Overflow overflow = Overflow::applied);
 
   double mean_of_ranks(double value);
 
-  // AdamW's moments of the elements from `first` on; 0 for frozen parameters. A read is collective and returns the
-  // complete range on every rank. A write takes the complete range, and each rank keeps its share.
+  // Read and write AdamW's moments of elements [first, first + size); frozen parameters have 0. A read is collective
+  // and returns the range on every rank. For a write, every rank passes the whole range and stores its share.
   enum class Average { mean, variance };
   void read_average(Average which, std::int64_t first, std::span<float> out);
   void write_average(Average which, std::int64_t first, std::span<const float> in);
@@ -97,25 +99,25 @@ class DataParallel {
  private:
   struct Group {                                // state of one bucket
     std::int64_t own_first = 0, own_count = 0;  // range of the replica's elements that this rank updates
-    std::int64_t state_first = 0;               // offset of its moments
-    int left = 0;                               // uses whose gradients backward has not computed yet
+    std::int64_t state_first = 0;               // offset of that range's moments in state_, in elements
+    int left = 0;                               // number of ready() calls still to come in this step
     bool started = false;
     comm::Pending sums;
-    std::unique_ptr<GpuEvent> ready;  // CUDA: its gradients are computed
+    std::unique_ptr<GpuEvent> ready;  // CUDA: recorded after the bucket's gradients
   };
 
   void open_record();
   void start(std::size_t bucket);
   comm::Pending counted(comm::Pending call, const ParallelCall& what);
   void wait_for_sums();
-  void limit(ops::Update update);  // result in update_
+  void limit(ops::Update update);  // computes norm and clipping factor
   void gather_values();
   void measure_calls();
   comm::Elements placed(float* data, std::int64_t count) const;
   std::vector<ops::Trained> own_part() const;                    // ranges that this rank updates
   std::vector<ops::Trained> whole() const;                       // all trained ranges, with summed gradients
-  comm::Share updated_by(int rank, const Bucket& bucket) const;  // elements of the run
-  // Byte offset in state_ of the moments of an element that this rank updates.
+  comm::Share updated_by(int rank, const Bucket& bucket) const;  // elements that `rank` updates
+  // Returns the byte offset in state_ of a moment of an element that this rank updates.
   std::size_t average_at(Average which, const Group& group, std::int64_t element) const;
 
   comm::Communicator& communicator_;
@@ -125,10 +127,10 @@ class DataParallel {
   std::vector<Group> groups_;
   std::vector<std::size_t> bucket_of_;  // per tensor; kNone: frozen
   Memory state_;                        // [mean | variance] of the ranges that this rank updates
-  Memory scattered_;                    // Updates::scattered_share: sums of this rank's shares
-  Memory update_;                       // an ops::Update, as kernels read it
+  Memory scattered_;                    // Updates::scattered_share: gradient sums of this rank's shares
+  Memory update_;                       // an ops::Update, where kernels read it
   std::int64_t own_count_ = 0;
-  std::vector<comm::Pending> calls_;  // pending calls of the step
+  std::vector<comm::Pending> calls_;  // the step's calls
   StepRecord record_;
   bool recorded_ = true;  // the record is complete and the next step has not begun
   int exceptions_;        // uncaught exceptions at construction

@@ -1,4 +1,4 @@
-// Times training steps on ranks, and writes their traces.
+// Times training steps on several ranks and in one process, and builds their traces.
 #include "lm/data_parallel/parallel_bench.h"
 
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ StepOptions bench_step(const BenchCase& one, std::int64_t step) {
   return {.adamw = {.rate = 1e-4, .step = step}, .clip = one.clip, .needs_norm = false};
 }
 
-// Runs the warm-up and timed steps. `take` receives the number of the step.
+// Runs the warm-up and timed steps. take(step) runs one step; steps count from 1.
 void run_steps(const BenchCase& one, ParallelTimes& times, const std::function<OneStep(std::int64_t)>& take) {
   for (std::int64_t step = 1; step <= one.warmup + one.steps; ++step) {
     const OneStep taken = take(step);
@@ -105,7 +105,7 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
     watch.begin_step();
     const double begin = watch.step_began();
     const StepResult result = together.step(tokens.data(), targets.data(), bench_step(one, step));
-    if (stream) stream->synchronize();  // rounding the values is the last operation
+    if (stream) stream->synchronize();  // the step ends with copy_values(), which is asynchronous
     const double whole = now_seconds() - begin;
     const StepRecord& record = together.exchange().record();
     const StepSplit split = split_of(watch, record);
@@ -129,7 +129,8 @@ ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCa
 
 namespace {
 
-constexpr int kPhaseWarmup = 2;  // a phase runs directly, is then captured, then replayed
+// The first run launches a phase directly, the second captures its graph, and later runs replay it.
+constexpr int kPhaseWarmup = 2;
 
 OneStep timed_lone_step(Model& model, PhaseWatch& watch, const std::function<double()>& take) {
   watch.begin_step();
@@ -140,7 +141,7 @@ OneStep timed_lone_step(Model& model, PhaseWatch& watch, const std::function<dou
           loss};
 }
 
-// On CUDA a step is one graph, so its phases are timed in additional steps, as many as were timed as a whole.
+// On CUDA a step is one graph, so the phases of `steps` are measured in as many additional steps.
 void time_lone_phases(Model& model, std::vector<ParallelStep>& steps, const std::function<void()>& after_step) {
   std::vector<GpuEvent> events(4);
   const auto take = [&] {
@@ -184,7 +185,7 @@ ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& 
   return times;
 }
 
-// --- between ranks ---------------------------------------------------------------------------------------------------
+// --- JSON between processes ------------------------------------------------------------------------------------------
 
 Json to_json(const ParallelTimes& times) {
   Json steps = Json::array(), spans = Json::array();

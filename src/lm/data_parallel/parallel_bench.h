@@ -1,4 +1,4 @@
-// Times of a training step on several ranks and of the same step in a single process. `strobe lm bench --ddp` uses it.
+// Times a training step on several ranks, and the same step in a single process. `strobe lm bench --ddp` uses it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace strobe::lm {
 
-// One step on one rank, in seconds. `hidden` overlaps with backward; the other fields are disjoint parts of `whole`.
+// One step on one rank, in seconds. `hidden` is communication during backward, `exposed` communication after it. All
+// fields except `hidden` are disjoint parts of `whole`.
 struct ParallelStep {
   double whole = 0, forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
 };
@@ -25,10 +26,10 @@ struct ParallelSpan {
   Track track = Track::compute;
   std::string name;
   double begin = 0, seconds = 0;
-  std::int64_t bytes = 0;  // bytes of a call
+  std::int64_t bytes = 0;  // communication: bytes exchanged
 };
 
-// Bytes allocated by this process.
+// Bytes that this process has allocated at three times of a step.
 struct ParallelMemory {
   std::size_t after_init = 0, before_update = 0, after_step = 0;
 };
@@ -44,34 +45,33 @@ struct ParallelTimes {
   std::int64_t skipped = 0;           // fp16: skipped steps because the gradient overflowed
 };
 
-// Returns text about the missing device memory if the ranks that share a device do not fit in it; empty if they fit.
-// Uses the prediction for one process. Collective: all ranks call it before any of them allocates, and all get the same
-// text.
+// Returns an error text if the ranks that share a device do not fit in its memory; empty if they fit. Uses the
+// predicted bytes per process. Collective: all ranks call it before any of them allocates, and all get the same text.
 std::string lacking_memory(comm::Communicator& communicator, const BenchCase& one);
 
-// Times the step on all ranks. Every rank takes its rows of the case's batch, and a step begins when all ranks have
-// reached it. Throws Error if the model cannot be distributed (parallel_model.h), and Error(out_of_memory).
+// Times the step on all ranks. Every rank computes its rows of the case's batch, and each step begins with a barrier.
+// Throws Error if the model cannot be distributed (parallel_model.h), and Error(out_of_memory).
 ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
                                  const ParallelOptions& exchange);
 
-// Times the step on the whole batch in this process, with the memory and threads of time_step (step_bench.h). Throws
-// Error(out_of_memory).
+// Times the step on the whole batch in this process, with the memory options and threads of time_step (step_bench.h).
+// Calls `after_step` after each step. Throws Error(out_of_memory).
 ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& after_step);
 
-// Conversion of times to the JSON that ranks exchange, and back.
+// Convert times to the JSON that processes exchange, and back.
 Json to_json(const ParallelTimes& times);
 ParallelTimes parallel_times_from(const Json& json);
 
 // --- traces ----------------------------------------------------------------------------------------------------------
 
-// Spans of one step per rank.
+// One step: the spans of each rank.
 struct TracedStep {
   std::string name;
   std::vector<std::vector<ParallelSpan>> ranks;
 };
 
-// Returns a trace with one process per rank and one track each for steps, computing and communication. Steps follow one
-// another. Time 0 of a step is the barrier at its start, on every rank.
+// Returns a Chrome trace with one process per rank, which has one track each for steps, computing and communication.
+// Steps follow one another. On every rank a step starts at the end of its first barrier.
 Json parallel_trace_json(std::span<const TracedStep> steps);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// The training backend of one rank.
+// Implements ParallelLearner with ParallelModel.
 #include "lm/data_parallel/parallel_learner.h"
 
 #include <vector>

@@ -1,4 +1,5 @@
-// Training backend of one rank: a model on the rank's rows of every batch, and the rank's share of the optimizer state.
+// ParallelLearner is the training backend of one of several ranks. It has a model for the rank's rows of every batch,
+// and the rank's share of the optimizer state.
 #pragma once
 
 #include "lm/data_parallel/parallel_model.h"

@@ -1,4 +1,4 @@
-// Combines a model with the gradient exchange of DataParallel.
+// Implements ParallelModel, which combines a model with the gradient exchange of DataParallel.
 #include "lm/data_parallel/parallel_model.h"
 
 #include <algorithm>
@@ -29,7 +29,7 @@ Replica replica_of(Model& model, const std::vector<std::string>& frozen) {
   for (const std::string& name : frozen) {
     const auto has_name = [&](const Parameter& parameter) { return parameter.name == name; };
     if (std::none_of(model.parameters().begin(), model.parameters().end(), has_name)) {
-      fail(ErrorCode::invalid_argument, "data parallel: frozen {}: no parameter of the model; valid: {}, ...",
+      fail(ErrorCode::invalid_argument, "data parallel: frozen {}: not a parameter of the model; valid: {}, ...",
            printable_value(name), model.parameters()[0].name);
     }
   }
@@ -40,8 +40,8 @@ Replica replica_of(Model& model, const std::vector<std::string>& frozen) {
 
 std::int64_t batch_of_a_rank(std::int64_t batch, int ranks) {
   if (batch % ranks != 0) {
-    fail(ErrorCode::invalid_argument, "a batch of {} sequences on {} ranks; valid: a multiple of the ranks", batch,
-         ranks);
+    fail(ErrorCode::invalid_argument, "a batch of {} sequences on {} ranks; valid: a multiple of the number of ranks",
+         batch, ranks);
   }
   return batch / ranks;
 }
@@ -81,8 +81,9 @@ StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* t
   const std::int64_t first = first_token();
   const bool is_scaled = model_.dtype() == DType::fp16;
   LossScale loss_scale = model_.loss_scale();
-  // A rank averages over 1 / size of the tokens, so its gradients are `size` times as large as the whole batch's.
-  // Dividing the loss scale by the number of ranks makes overflow occur in the same cases as in one process.
+  // A rank averages the loss over 1 / size of the batch, so its gradients are `size` times as large as their part of
+  // the whole batch's gradient. Dividing the loss scale by the number of ranks lets them overflow where one process
+  // would.
   const double scale = is_scaled ? loss_scale.scale / communicator_.size() : 1;
   ops::AdamW adamw = options.adamw;
   adamw.gradient_scale = 1 / scale;

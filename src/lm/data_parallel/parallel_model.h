@@ -1,4 +1,5 @@
-// A model on several ranks: each rank computes its share of the batch, and all ranks take the same steps.
+// ParallelModel trains a model on several ranks: each rank computes its share of the batch, and all ranks apply the
+// same update. parallel_learner.h and parallel_bench.h use it.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,10 @@
 
 namespace strobe::lm {
 
-// Sequences of a batch per rank. Throws Error(invalid_argument) if the number of ranks does not divide the batch.
+// Returns the sequences per rank. Throws Error(invalid_argument) if the number of ranks does not divide the batch.
 std::int64_t batch_of_a_rank(std::int64_t batch, int ranks);
 
-// Number of ranks, including this one, that use the memory of this rank's device.
+// Returns the number of ranks, including this one, that use the memory of this rank's device.
 int ranks_that_share(const comm::World& world, Device device);
 
 struct ParallelModelOptions {
@@ -23,29 +24,29 @@ struct ParallelModelOptions {
 
 class ParallelModel {
  public:
-  // `model` has OptimizerMemory::outside and a rank's share of the batch, and must outlive this object. Its loss scale
-  // (fp16) must be equal on all ranks. Training begins with rank 0's values. Throws Error(invalid_argument) for a model
-  // with optimizer state, and for unknown parameter names.
+  // `model` must have OptimizerMemory::outside and the batch size of one rank, and must outlive this object. Its loss
+  // scale (fp16) must be equal on all ranks. Throws Error(invalid_argument) if the model has optimizer state, or if
+  // `frozen` has an unknown name.
   ParallelModel(Model& model, comm::Communicator& communicator, const ParallelModelOptions& options);
   ~ParallelModel();
   ParallelModel(const ParallelModel&) = delete;
   ParallelModel& operator=(const ParallelModel&) = delete;
 
-  void begin();  // broadcasts rank 0's values; clears the optimizer state
+  void begin();  // broadcasts rank 0's values and clears the optimizer state
 
-  // Takes one training step. tokens and targets: [ranks * model.batch(), context], equal on all ranks; each rank reads
-  // its rows. Loss and norm are those of the whole batch. In fp16 all ranks skip the step if the gradient of any rank
-  // overflows.
+  // Takes one training step. `tokens` and `targets` are [ranks * model.batch(), context] and equal on all ranks; each
+  // rank reads only its rows. Loss and norm are those of the whole batch. In fp16 all ranks skip the step if the
+  // gradient of any rank overflows.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
-  // Returns the mean loss of the first `counted` tokens of the whole batch.
+  // Returns the mean loss of the first `counted` tokens of the whole batch, on all ranks.
   double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted);
 
   const DataParallel& exchange() const { return exchange_; }
   DataParallel& exchange() { return exchange_; }
 
  private:
-  std::int64_t first_token() const;  // first token of this rank's rows
+  std::int64_t first_token() const;  // index of the first token of this rank's rows
   Model& model_;
   const comm::Communicator& communicator_;
   DataParallel exchange_;

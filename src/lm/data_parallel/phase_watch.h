@@ -1,4 +1,4 @@
-// Records when each phase of a step began. Training and `lm bench` use it to split the time of a step.
+// PhaseWatch splits the time of a training step into its phases. Training and `lm bench` use it.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace strobe::lm {
 
-// Records the time at which each phase of a step began, and the memory held at the end of backward. On CUDA the host
-// runs ahead of the GPU, so events measure the phases relative to the host's clock at the start of the step.
+// Records when each phase of a step began, and the bytes allocated at the end of backward. On CUDA the host runs ahead
+// of the GPU, so GPU events measure the time since the start of the step.
 class PhaseWatch : public Recorder {
  public:
   explicit PhaseWatch(const GpuStream* stream) : stream_(stream) {
@@ -43,12 +43,12 @@ class PhaseWatch : public Recorder {
   }
   double step_began() const { return step_began_; }
 
-  std::size_t held = 0;
+  std::size_t held = 0;  // bytes allocated at the end of backward
 
  private:
   void mark(std::size_t at) { stream_ ? events_[at]->record(*stream_) : void(moments_[at] = now_seconds()); }
 
-  static constexpr std::size_t kStep = 3;  // index after the phases
+  static constexpr std::size_t kStep = 3;  // the index after those of the phases
   const GpuStream* stream_;
   Phase phase_ = Phase::forward;
   bool begun_ = false;
@@ -56,7 +56,7 @@ class PhaseWatch : public Recorder {
   std::optional<GpuEvent> events_[kStep + 1];
 };
 
-// Valid after the step has finished.
+// Returns the durations of the step's parts. Valid after the step has finished.
 inline StepSplit split_of(const PhaseWatch& watch, const StepRecord& record) {
   const double backward_began = watch.began(Phase::backward);
   return {.forward = backward_began - watch.step_began(),

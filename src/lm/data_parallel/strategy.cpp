@@ -1,4 +1,4 @@
-// The table of strategies, and the assignment of tensors to buckets.
+// Defines the table of strategies and assigns tensors to buckets.
 #include "lm/data_parallel/strategy.h"
 
 #include <fmt/ranges.h>
@@ -43,7 +43,7 @@ namespace {
 
 std::int64_t most_elements(Grouping grouping, std::int64_t bucket_bytes) {
   switch (grouping) {
-    case Grouping::each: return 0;  // every tensor exceeds this limit and gets its own bucket
+    case Grouping::each: return 0;  // so every tensor gets its own bucket
     case Grouping::all: return std::numeric_limits<std::int64_t>::max();
     case Grouping::buckets: break;
   }

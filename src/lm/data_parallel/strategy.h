@@ -1,5 +1,5 @@
-// Strategies for exchanging gradients and the buckets that result. A strategy is three choices: how gradients are
-// grouped, when the exchange of a group starts, and who updates which parameters.
+// Defines strategies for exchanging gradients, and the buckets in which they are exchanged. A strategy makes three
+// choices: how gradients are grouped, when the exchange of a group starts, and which parameters a rank updates.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace strobe::lm {
 
-enum class Grouping { each, all, buckets };  // one call per parameter, one in total, one per bucket
+enum class Grouping { each, all, buckets };  // one call per parameter, one for all, one per bucket
 enum class Start { after_backward, when_ready };
 enum class Updates {
   all,             // every rank updates every parameter
-  share,           // ZeRO-1: all-reduces gradients, updates a share of each group, all-gathers values
-  scattered_share  // like share, but gradients are reduce-scattered: a rank receives only the sums of its share
+  share,           // ZeRO-1: a rank updates its share of each group; values are all-gathered
+  scattered_share  // the same, but gradients are reduce-scattered: a rank receives only its share
 };
 
 struct Strategy {
@@ -34,22 +34,22 @@ const Strategy& strategy_of(std::string_view name);
 
 // --- buckets: gradients that one call exchanges ----------------------------------------------------------------------
 
-// A parameter as a range of the contiguous memory that all tensors share, in the order in which a forward pass first
-// uses them.
+// A parameter, as a range of the contiguous memory of all parameters. Tensors are in the order in which a forward pass
+// first uses them.
 struct Tensor {
   std::int64_t first = 0, count = 0;
-  int uses = 1;         // 2 for a tied parameter: its gradient is final after both uses have been added
+  int uses = 1;         // 2 for a tied parameter, whose gradient is the sum of those of both uses
   bool frozen = false;  // neither exchanged nor updated
 };
 
 struct Bucket {
-  std::vector<std::size_t> tensors;   // table indices, descending: the order in which backward completes them
-  std::int64_t first = 0, count = 0;  // contiguous elements
+  std::vector<std::size_t> tensors;   // indices in descending order, in which backward completes them
+  std::int64_t first = 0, count = 0;  // range of elements
 };
 
 // Returns the buckets in the order in which backward completes them. With Grouping::buckets each has at most
-// bucket_bytes of fp32; a larger tensor gets its own bucket. Gradients are never copied, so a bucket is contiguous: it
-// ends before a frozen tensor or a gap, even with Grouping::all.
+// bucket_bytes of fp32; a larger tensor gets its own bucket. A bucket is contiguous, so that gradients need no copy:
+// frozen tensors and gaps separate buckets, even with Grouping::all.
 std::vector<Bucket> buckets_of(std::span<const Tensor> tensors, Grouping grouping, std::int64_t bucket_bytes);
 
 }  // namespace strobe::lm

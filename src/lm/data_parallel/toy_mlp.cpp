@@ -1,4 +1,4 @@
-// Forward and backward of the toy model.
+// Implements forward and backward of ToyMlp.
 #include "lm/data_parallel/toy_mlp.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A small model with biases, which the llama language model lacks: fc1 - ReLU - fc2, mean square error. verify.h trains
-// it on ranks and in one process.
+// A small model with biases, which the llama language model lacks: fc1, ReLU, fc2 and mean squared error. verify.cpp
+// trains it on ranks and in one process.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Trains a model on ranks and in one process, and compares the two.
+// Trains a model on ranks and in one process, and compares losses and parameters.
 #include "lm/data_parallel/verify.h"
 
 #include <algorithm>
@@ -62,7 +62,8 @@ std::int64_t ranks_that_differ(comm::Communicator& communicator, const std::vect
   return differs;
 }
 
-// Returns the strategy with the same sums in which every rank updates all parameters; empty if `strategy` is that one.
+// Returns the strategy with the same grouping in which every rank updates all parameters; empty if `strategy` already
+// does that.
 std::optional<Strategy> unsharded_of(const Strategy& strategy) {
   if (strategy.updates == Updates::all) return {};
   return strategy_of(strategy.grouping == Grouping::all ? "flat" : "bucketed");

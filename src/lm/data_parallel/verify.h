@@ -16,12 +16,12 @@
 
 namespace strobe::lm {
 
-// Largest accepted relative differences. Where a gradient is near 0, rounding decides the sign of AdamW's step, so in
-// lower precision only losses are bounded.
+// Largest accepted relative differences. Where a gradient is near 0, rounding decides the sign of AdamW's step, so
+// parameters have no bound relative to one process unless the precision is fp32.
 struct VerifyBounds {
   double losses;
-  std::optional<double> weights;  // bound of the parameters, relative to the parameter's norm; none: not bounded
-  double scattered;               // parameters with reduce-scatter compared with all-reduce
+  std::optional<double> weights;  // bound of a parameter's difference, relative to its norm
+  double scattered;               // the same bound between reduce-scatter and all-reduce
 };
 VerifyBounds verify_bounds(Precision precision);
 
@@ -37,12 +37,12 @@ struct Verification {
   std::vector<double> alone{}, ranks{};  // losses in one process and on ranks
   std::vector<ParameterDifference> parameters{};
   VerifyBounds bounds;
-  double losses = 0, weights = 0;  // largest relative differences from one process
+  double losses = 0, weights = 0;  // largest relative differences between ranks and one process
   std::int64_t skipped = 0;        // fp16: steps that the ranks skipped because the gradient overflowed
   std::int64_t other_ranks = 0;    // ranks whose parameters differ from rank 0's in any bit
-  std::string unsharded{};         // the strategy that a sharded one must equal; empty otherwise
-  double from_unsharded = 0;       // largest difference of a parameter, relative to its norm
-  double most_from_unsharded = 0;
+  std::string unsharded{};         // strategy with which a sharded one is compared; empty: not sharded
+  double from_unsharded = 0;       // largest difference of a parameter from `unsharded`, relative to its norm
+  double most_from_unsharded = 0;  // bound of from_unsharded
 
   bool holds() const {
     return losses <= bounds.losses && (!bounds.weights || weights <= *bounds.weights) && other_ranks == 0 &&

@@ -1,4 +1,4 @@
-// Records allocations and tensor lifetimes per operation, and measures the memory of one step.
+// Implements MemoryRecorder, and measures the memory of one step.
 #include "lm/memory/timeline.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::size_t kManyEvents = 1 << 16;  // reserved in advance: the observer runs under the allocator's lock
+constexpr std::size_t kManyEvents = 1 << 16;  // reserved, since the observer runs under the allocator's lock
 
 std::size_t& of(ByCategory& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
 
@@ -33,7 +33,7 @@ Category category_of(const char* tag) {
   return Category::workspace;
 }
 
-// Returns the element type of an allocation. copies: the type of the parameter copies that matmuls read.
+// Returns the element type of an allocation. `copies` is the type of the parameter copies that matmuls read.
 std::string type_of(const std::string& tag, DType copies) {
   if (tag == kCopiesTag) return name_of(copies);
   if (tag == kTransferTag) return "int32, fp32";
@@ -56,7 +56,7 @@ const char* name_of(Category category) {
                                                       "gradients",
                                                       "optimizer state",
                                                       "activations saved for backward",
-                                                      "activations passing",
+                                                      "transient activations",
                                                       "attention scores",
                                                       "workspace",
                                                       "data",
@@ -120,7 +120,7 @@ void MemoryRecorder::on(const AllocationEvent& event) {
   if (event.kind == AllocationEvent::Kind::free) {
     std::size_t end = pointers_.size();  // search backwards: the last allocation is usually freed first
     while (end > 0 && pointers_[end - 1] != event.pointer) --end;
-    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two if attention has a share of a workspace
+    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two if attention has a share
       Life& life = timeline_.allocations[end - 1];
       pointers_[end - 1] = nullptr;
       life.to = now;
@@ -191,7 +191,7 @@ void MemoryRecorder::begin(const Operation& operation) {
   for (const TensorUse& use : operation.writes) {
     if (!reads(use.tensor)) write(use, operation.phase);
   }
-  const std::size_t beyond = model_->plan().table.size();  // keys at and above this are gradients of parameters
+  const std::size_t beyond = model_->plan().table.size();  // keys from here on are gradients of parameters
   for (std::size_t i = 0; i < operation.gradients; ++i) {
     const Parameter& parameter = model_->parameters()[operation.parameter + i];
     begin_life(beyond + operation.parameter + i,
@@ -265,7 +265,7 @@ MemoryFigures measure_memory(const BenchCase& one) {
   figures.timeline = recorder.finish();
   figures.counted = counter.statistics().peak - before;
   const std::size_t left = on_gpu ? current_gpu_info().memory_free_bytes : 0;
-  if (left < free) figures.driver = free - left;  // otherwise another process has freed more in the meantime
+  if (left < free) figures.driver = free - left;  // otherwise another process has freed memory in the meantime
   return figures;
 }
 

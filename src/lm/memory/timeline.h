@@ -1,6 +1,6 @@
-// Memory of a model over the operations of a step. Covers every allocation, and the lifetime of each tensor inside the
-// run: the one contiguous allocation that the memory plan divides. A lifetime goes from the operation that writes a
-// tensor to the last one that reads it.
+// Records the memory of a model over the operations of a step: every allocation, and the lifetime of each tensor in the
+// run. The run is the contiguous allocation that the memory plan (models/activations.h) divides among its tensors. A
+// lifetime goes from the operation that writes a tensor to the last one that reads it.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@
 
 namespace strobe::lm {
 
-// saved: written by the forward and read by the backward. passing: all other activations and their gradients (transient
-// tensors). scores: attention's workspace and materialised scores, probabilities and their gradients. idle: the part of
-// the run that holds no live tensor at the moment.
+// saved: activations that the forward writes and the backward reads. passing: all other activations and their gradients
+// (transient tensors). scores: attention's workspace and materialised scores, probabilities and their gradients. idle:
+// the part of the run without a live tensor.
 enum class Category { parameters, gradients, optimizer, saved, passing, scores, workspace, data, idle };
 inline constexpr std::size_t kCategories = 9;
 const char* name_of(Category category);
@@ -26,12 +26,13 @@ const char* name_of(Category category);
 using ByCategory = std::array<std::size_t, kCategories>;  // bytes
 std::size_t sum_of(const ByCategory& bytes);
 
-// An allocation or a tensor in the run. The range of operations includes both ends; -1: before the first.
+// An allocation, or a tensor in the run, that is live from operation `from` to operation `to`, both included. -1 is the
+// time before the first operation.
 struct Life {
   std::string name;
   Category category = Category::data;
   std::size_t bytes = 0;
-  std::size_t at = 0;  // byte offset: for a tensor in the run, for an allocation among all live bytes
+  std::size_t at = 0;  // byte offset: of a tensor in the run; of an allocation among all live bytes
   int from = -1, to = -1;
   std::string type{};     // element type, such as "bf16"; empty: untyped bytes
   bool is_saved = false;  // written by the forward and read by the backward
@@ -40,18 +41,19 @@ struct Life {
 struct MemoryTimeline {
   std::vector<std::string> operations;  // "linear layers.0.attention.q+k+v"
   std::vector<Phase> phases;            // per operation
-  std::vector<Life> allocations;        // in order of allocation; one that is not freed lasts to the last operation
+  std::vector<Life> allocations;        // in order of allocation; those not freed live to the last operation
   std::vector<Life> tensors;
   std::vector<ByCategory> moments;  // per operation: bytes at the operation's peak
   std::size_t run_at = 0;           // offset of the run among all live bytes
 
-  std::size_t peak_at() const;      // index of the operation with the most bytes; ties go to the most bytes in use
+  std::size_t peak_at() const;      // index of the operation with the most bytes; ties go to the fewest idle bytes
   std::size_t most_in_use() const;  // peak bytes without idle
   std::size_t most_saved() const;   // peak bytes saved for backward
   std::size_t peak() const { return sum_of(moments.at(peak_at())); }
 };
 
-// Observes an allocator from construction on, and the operations of a model after watch(). Create it before the model.
+// Observes an allocator from construction on, and the operations of a model from watch() on. Construct it before the
+// model.
 class MemoryRecorder : public Recorder {
  public:
   explicit MemoryRecorder(AllocationCounter& counter);
@@ -82,15 +84,17 @@ class MemoryRecorder : public Recorder {
   AllocationCounter& counter_;
   Model* model_ = nullptr;
   MemoryTimeline timeline_;
-  std::vector<const void*> pointers_;                // per allocation; null after it is freed
-  std::unordered_map<std::size_t, Tenant> tenants_;  // by index of the tensor; gradients follow the table, by parameter
+  std::vector<const void*> pointers_;  // per allocation; null once it is freed
+  // The key is the table index of a tensor. For a gradient it is the size of the table plus the index of the parameter.
+  std::unordered_map<std::size_t, Tenant> tenants_;
   ByCategory held_{};
-  std::size_t top_ = 0;  // live bytes: offset of the next allocation
+  std::size_t top_ = 0;  // live bytes, which are the offset of the next allocation
 };
 
 // --- one step, measured ----------------------------------------------------------------------------------------------
 
-// Memory of one step: predicted, counted by the allocator, reported by the driver. `strobe lm memory` uses it.
+// Memory of one step as predicted, as counted by the allocator, and as reported by the driver. `strobe lm memory` uses
+// it.
 struct MemoryFigures {
   MemoryTimeline timeline;
   std::size_t predicted = 0;            // peak bytes, computed from the shape
@@ -98,11 +102,11 @@ struct MemoryFigures {
   std::optional<std::size_t> driver{};  // CUDA: decrease of free memory, excluding kernels and handles
 };
 
-// Runs the case's pass once on a new model. On CUDA an earlier run, which is not measured, makes libraries load their
-// kernels. Throws Error(out_of_memory) with the bytes requested and free.
+// Runs the case's pass once on a new model and measures its memory. On CUDA another run comes first, so that libraries
+// load their kernels before the measurement. Throws Error(out_of_memory) with the bytes requested and free.
 MemoryFigures measure_memory(const BenchCase& one);
 
-// Bytes of one tensor of the residual stream, [batch, context, d_model].
+// Returns the bytes of one tensor of the residual stream, [batch, context, d_model].
 std::size_t residual_bytes(const BenchCase& one);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// Computes the memory plan of a step or a forward pass.
+// Implements the memory plan of a step or a forward pass.
 #include "lm/models/activations.h"
 
 #include <fmt/format.h>
@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // limit per plan, so adding one tensor cannot overflow
 
-// From this number of parameters on, a step uses GradientMemory::over_copies. The 2.7B size (3.4 billion parameters) is
-// not slower with it than with overlapped updates, and takes less memory than PyTorch. For fewer parameters, up to xl's
-// 1,998,235,200, it costs up to 2 % or was not measured (docs/training.md).
+// From this number of parameters on, a step uses GradientMemory::over_copies. At the size 2.7B (3.4 billion parameters)
+// it is not slower than overlapped updates and takes less memory than PyTorch. At the size xl (1,998,235,200
+// parameters) and below, it is up to 2 % slower, or was not measured (docs/training.md).
 constexpr std::int64_t kManyParameters = 2'000'000'000;
 
 [[noreturn]] void refuse_bytes(const ModelShape& shape, std::int64_t batch) {
@@ -80,8 +80,8 @@ class PlanBuilder {
     return std::move(plan_);
   }
 
-  // Plan of a forward pass. The residual stream is updated in place. Attention, the feed-forward layer and the logits
-  // share the same memory, and so do all blocks.
+  // Returns the plan of a forward pass. The residual stream is updated in place. Attention, the feed-forward layer and
+  // the logits use the same memory, and so do all blocks.
   ActivationPlan for_forward() {
     BlockActivations block;
     block.x = block.middle = plan_.x = add("block.x", wide_);
@@ -91,7 +91,7 @@ class PlanBuilder {
     const std::size_t after_norm = next_;
     block.qkv = add("block.attention.qkv", 3 * heads_wide_);
     if (is_materialised()) block.probabilities = add_scores("block.attention.probabilities");
-    next_ = begin;  // q, k and v overwrite the norm's output, which nothing reads after them
+    next_ = begin;  // o overwrites the norm's output, which only q, k and v read
     block.o = add("block.attention.o", heads_wide_);
     next_ = after_norm;
     add_hidden("block.", block);
@@ -166,7 +166,7 @@ class PlanBuilder {
   const DType dtype_;
   const Definition& definition_;
   const std::int64_t batch_, tokens_;
-  // per token: elements of x, of o and of the feed-forward layer; vocabulary size
+  // elements of x; heads, elements of o, elements of one feed-forward tensor and vocabulary size of one device
   const std::int64_t wide_, heads_, heads_wide_, hidden_, words_;
   const std::vector<Parameter> parameters_ = parameter_table(shape_);
   ActivationPlan plan_;
@@ -186,8 +186,8 @@ GradientMemory step_memory(const ModelShape& shape, DType dtype) {
 
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype, const PlanOptions& options) {
   if (options.gradients == GradientMemory::over_copies && options.parts > 1) {
-    fail(ErrorCode::invalid_argument, "lm: gradients share memory with parameter copies in {} chunks; valid: 1",
-         options.parts);
+    fail(ErrorCode::invalid_argument,
+         "lm: gradients share memory with the parameter copies of {} tensor-parallel devices; valid: 1", options.parts);
   }
   PlanBuilder builder(shape, batch, dtype, options);
   return options.gradients == GradientMemory::none ? builder.for_forward() : builder.for_training();
@@ -203,8 +203,8 @@ std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter
   constexpr std::size_t kAlignment = 256;
   std::size_t first = plan.bytes;
   if (memory != GradientMemory::own && memory != GradientMemory::none) {
-    // Backward writes parameter gradients from the last to the first. When it writes those of block `layer` and later
-    // ones, it no longer reads the memory behind that block's activations.
+    // Backward writes parameter gradients from the last parameter to the first. When it writes those of a block, it no
+    // longer reads memory after that block's activations, so their gradients may begin there.
     const auto least = [&](std::size_t end, std::size_t parameter) {
       const auto before = static_cast<std::size_t>(parameters[parameter].first) * sizeof(float);
       first = std::max(first, end > before ? end - before : 0);

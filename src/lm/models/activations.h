@@ -1,5 +1,6 @@
-// The memory plan: a table of the tensors that a step or a forward pass holds in addition to the parameters. They share
-// one contiguous allocation, the run. Operations refer to a tensor by its index in the table.
+// The memory plan: a table of the tensors that a step or a forward pass holds in addition to the parameters, with their
+// offsets in one contiguous allocation, which is called the run. Operations refer to a tensor by its index in the
+// table.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +21,7 @@ struct Activation {
   std::string name;
   std::int64_t count = 0;  // elements
   DType dtype = DType::fp32;
-  std::size_t first = 0;  // byte offset, a multiple of 64
+  std::size_t first = 0;  // byte offset in the run, a multiple of 64
   Kind kind = Kind::plain;
 
   std::size_t bytes() const { return static_cast<std::size_t>(count) * size_of(dtype); }
@@ -28,8 +29,9 @@ struct Activation {
 
 inline constexpr std::size_t kNoTensor = static_cast<std::size_t>(-1);
 
-// Indices in the table of one block's tensors. T tokens, width d or d_ff. Recomputed tensors are shared by all blocks:
-// "block.attention.qkv" in the table. Saved tensors belong to one block: "layers.3.attention.qkv".
+// Table indices of one block's tensors, for T tokens, width d and feed-forward width d_ff. All blocks share the tensors
+// that are recomputed, with names such as "block.attention.qkv". Each block has its own saved tensors, such as
+// "layers.3.attention.qkv".
 struct BlockActivations {
   std::size_t x = kNoTensor;                     // [T, d], input of the block
   std::size_t attention_statistics = kNoTensor;  // fp32: RMSNorm's factor [T], LayerNorm's mean and factor [T, 2]
@@ -37,17 +39,18 @@ struct BlockActivations {
   std::size_t qkv = kNoTensor;                   // [T, 3, d]; q and k after RoPE if the architecture has it
   std::size_t probabilities = kNoTensor;         // [batch, heads, context, context]; AttentionMemory::materialised
   std::size_t o = kNoTensor;                     // [T, d]
-  std::size_t lse = kNoTensor;     // [batch, heads, context], fp32; AttentionMemory::fused with a backward
-  std::size_t middle = kNoTensor;  // [T, d], after attention
+  std::size_t lse = kNoTensor;     // [batch, heads, context], fp32; AttentionMemory::fused, unless forward only
+  std::size_t middle = kNoTensor;  // [T, d], residual stream after attention
   std::size_t feed_forward_statistics = kNoTensor;
   std::size_t feed_forward_normed = kNoTensor;  // [T, d]
-  std::size_t hidden = kNoTensor;               // [T, hidden_parts, d_ff], from w1 and w3 or w1, then gradients
+  std::size_t hidden = kNoTensor;               // [T, hidden_parts, d_ff], output of w1 (and w3), then its gradient
   std::size_t activated = kNoTensor;            // [T, d_ff]
   std::size_t end = 0;                          // byte offset in the run, after the tensors of this and earlier blocks
 };
 
-// Copies of parameters in the matmuls' type: those of one block, or those after the blocks. The entry covers the
-// parameters from `parameter` up to the next entry's. The embedding has no copy because no matmul reads it.
+// Table index of the copies, in the matmuls' type, of the parameters of one block or of those after the blocks. They
+// are the parameters from `parameter` up to that of the next entry. The embedding has no copy because no matmul reads
+// it.
 struct Copies {
   std::size_t parameter, tensor;
 };
@@ -55,11 +58,11 @@ struct Copies {
 struct ActivationPlan {
   std::vector<Activation> table;
   std::vector<BlockActivations> blocks;
-  Architecture architecture;                  // architecture of the parameters whose gradients share the memory
-  std::size_t x, statistics, normed, logits;  // after the last block; logits [T, vocabulary], then their gradient
-  // Gradients, shared by all blocks. d_x: of x. d_narrow: of the output of a norm or of attention, [T, d]. d_wide: of
-  // the wider tensors, activated [T, d_ff] and qkv [T, 3, d]. d_scores: of materialised scores, with the shape of the
-  // probabilities.
+  Architecture architecture;                  // defines the parameters
+  std::size_t x, statistics, normed, logits;  // after the last block; logits: [T, vocabulary], then their gradient
+  // Gradients of activations, shared by all blocks. d_x: of x. d_narrow: of the output of a norm or of attention, [T,
+  // d]. d_wide: of `activated`, [T, d_ff], or of qkv, [T, 3, d]. d_scores: of materialised scores, with the shape of
+  // the probabilities.
   std::size_t d_x = kNoTensor, d_narrow = kNoTensor, d_wide = kNoTensor, d_scores = kNoTensor;
   std::vector<Copies> copies;  // GradientMemory::over_copies with a type other than fp32; otherwise empty
   std::size_t d_end = 0;       // byte offset in the run from which parameter gradients may be placed
@@ -67,25 +70,24 @@ struct ActivationPlan {
 };
 
 enum class GradientMemory {
-  none,         // forward only: tensors share memory as soon as the forward has read them
-  own,          // gradients of several batches can be accumulated
-  shared,       // parameter gradients reuse activations that the backward has read: one batch only
-  over_copies,  // gradients also reuse the parameter copies, so an update must follow, in order from the first
-                // parameter to the last
+  none,         // forward only: memory is reused as soon as the forward has read a tensor
+  own,          // gradients have their own memory, so those of several batches can be accumulated
+  shared,       // parameter gradients overwrite activations that the backward has read: one batch only
+  over_copies,  // they also overwrite parameter copies, so an update must follow, from the first parameter to the last
 };
 
-// Returns over_copies for models with many parameters (kManyParameters in activations.cpp), which excludes overlapping
-// updates with the backward.
+// Returns over_copies for models with at least kManyParameters (activations.cpp) unless dtype is fp32, otherwise
+// shared. With over_copies, updates cannot overlap with the backward.
 GradientMemory step_memory(const ModelShape& shape, DType dtype);
 
-// Bytes per parameter of copies with separate memory.
+// Returns the bytes per parameter of copies outside the run.
 constexpr std::size_t copy_bytes(DType dtype, GradientMemory memory) {
   return dtype == DType::fp32 || memory == GradientMemory::over_copies ? 0 : size_of(dtype);
 }
 
-// Data that attention saves for its backward.
+// Selects what attention saves for its backward.
 enum class AttentionMemory {
-  fused,         // the log-sum-exp of each row; the kernel computes scores tile by tile, again in the backward
+  fused,         // the log-sum-exp of each row; the kernels compute scores tile by tile in forward and backward
   materialised,  // the probabilities of all heads (ops/attention.h)
 };
 
@@ -96,21 +98,21 @@ struct PlanOptions {
   Recompute recompute = Recompute::none;
   GradientMemory gradients = GradientMemory::shared;
   AttentionMemory attention = AttentionMemory::fused;
-  // Number of devices that share every layer (tensor parallelism). Each device has heads / parts, d_ff / parts and
-  // vocabulary / parts, but the whole x and whole norms.
+  // Number of tensor-parallel devices. Each device has heads / parts, d_ff / parts and vocabulary / parts, but all of x
+  // and of the norms.
   std::int64_t parts = 1;
 };
 
-// Returns the plan for a batch of sequences of shape.context tokens. `dtype` is the type of the matmuls' operands and
-// results. Throws Error(invalid_argument) above 2^60 bytes, and for copies if parts is not 1.
+// Returns the plan for `batch` sequences of shape.context tokens. `dtype` is the type of the matmuls' operands and
+// results. Throws Error(invalid_argument) above 2^60 bytes, and for over_copies if parts is not 1.
 ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DType dtype,
                                const PlanOptions& options = {});
 
 // Returns the entry that contains the parameter's copy; null if the parameter has none.
 const Copies* copies_with(const ActivationPlan& plan, std::size_t parameter);
 
-// Returns the byte offset in the run at which the parameter gradients begin. They are floats in the order of the
-// parameter table, at the end of the run. With GradientMemory::none it is the end of the run.
+// Returns the byte offset in the run at which the parameter gradients begin: floats in the order of the parameter
+// table, at the end of the run. With GradientMemory::none, returns the end of the run.
 std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory);
 
 }  // namespace strobe::lm

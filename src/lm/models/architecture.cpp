@@ -1,4 +1,4 @@
-// The list of architectures.
+// Lists the architectures and finds them by name.
 #include "lm/models/architecture.h"
 
 #include <iterator>

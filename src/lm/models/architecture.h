@@ -1,4 +1,4 @@
-// The architectures of a model. Each has a file, models/NAME.cpp, and a row in architecture.cpp.
+// Defines the interface of an architecture of a model. Each has a file, models/NAME.cpp, and a row in architecture.cpp.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ std::vector<std::string> architecture_names();  // in the order of Architecture
 const char* name_of(Architecture architecture);
 Architecture architecture_of(std::string_view name);  // throws Error(invalid_argument) with the valid names
 
-// Initial values. linear: normal with std sqrt(2 / (in + out)), truncated at 3 std. embedding, positions: normal with
-// std 1, truncated at 3. norm: ones. Biases are zeros: bias belongs to a norm or to an output to the residual stream,
-// inner_bias to q, v and w1, key_bias to k.
+// The role of a parameter determines its initial values. linear: normal with std sqrt(2 / (in + out)), truncated at 3
+// std. embedding, positions: normal with std 1, truncated at 3. norm: ones. Biases are zeros: `bias` is that of a norm
+// or of a linear layer that adds to the residual stream, inner_bias that of q, v or w1, key_bias that of k.
 enum class Role { linear, embedding, positions, norm, bias, inner_bias, key_bias };
 
 using Size = std::int64_t ModelShape::*;
@@ -38,12 +38,12 @@ struct ParameterRow {
 // Definition of an architecture. Parameters that form one matmul are adjacent in the table: q, k and v, or w1 and w3.
 // Their biases follow them in the same order; every other bias follows its weight.
 struct Definition {
-  const char* name;  // in flags and checkpoints
-  // In the order in which a forward reads them. The embedding comes first, the unembedding last.
+  const char* name;  // name in flags and checkpoints
+  // Parameters in the order in which a forward reads them. The embedding comes first, the unembedding last.
   std::span<const ParameterRow> before_blocks, block, after_blocks;
-  // Activations of a block. `statistics` is the name in memory timelines for what the norms save for the backward, in
-  // fp32 values per token. The feed-forward layer has hidden_parts input matmuls, each d_ff wide, and one activation
-  // function.
+  // Activations of a block. `statistics` is the name, in memory timelines, of the statistics_per_token fp32 values that
+  // a norm saves for the backward. The feed-forward layer has hidden_parts input matmuls, each d_ff wide, and one
+  // activation function.
   const char* statistics;
   int statistics_per_token;
   const char* hidden;

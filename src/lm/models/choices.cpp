@@ -1,4 +1,4 @@
-// Names of precisions and recomputation modes.
+// Converts precisions and recomputation modes to and from their names.
 #include "lm/models/choices.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Options that flags and files spell by name: the precision of a model and its recomputation.
+// Defines options that flags and files give by name: the precision of a model and its recomputation.
 #pragma once
 
 #include <span>
@@ -19,10 +19,11 @@ enum class Precision { fp32, tf32, bf16, fp16 };
 
 std::vector<std::string> precision_names();
 const char* name_of(Precision precision);
-Precision precision_of(std::string_view name);  // throws as index_of_name does
+Precision precision_of(std::string_view name);  // throws what index_of_name() throws
 DType dtype_of(Precision precision);            // tf32: fp32; only matmuls round to TF32
 
-// Activations of a block that the backward recomputes instead of saving. The results have the same bits.
+// Selects the activations of a block that the backward recomputes instead of the forward saving them. Results are
+// bitwise equal.
 enum class Recompute {
   none,
   attention,  // recomputes attention's norm, q, k, v and output
@@ -31,6 +32,6 @@ enum class Recompute {
 
 std::vector<std::string> recompute_names();
 const char* name_of(Recompute recompute);
-Recompute recompute_of(std::string_view name);  // throws as index_of_name does
+Recompute recompute_of(std::string_view name);  // throws what index_of_name() throws
 
 }  // namespace strobe::lm

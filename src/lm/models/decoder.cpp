@@ -1,4 +1,4 @@
-// The forward pass with a KV cache.
+// Implements Decoder, the forward pass with a KV cache.
 #include "lm/models/decoder.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::int64_t kMostRows = 512;  // per pass: bounds the activations of a long prompt
+constexpr std::int64_t kMostRows = 512;  // tokens per pass; limits the memory of activations of a long prompt
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// The forward pass with a KV cache, for sampling: the prompt in one batched pass, then one row per token. Runs on the
-// CPU in fp32.
+// Decoder runs the forward pass with a KV cache, for sampling: the prompt in passes of up to 512 tokens, then one token
+// per pass. It runs on the CPU in fp32.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Decoder {
   void restart() { length_ = 0; }
   const ModelShape& shape() const { return shape_; }
 
-  // Called through Definition: the norm of the rows of x_ from first_row on, and the activation function.
+  // Definition has pointers to these: norms of the rows of x_ from first_row on, and activation functions.
   void rms_norm(const DecoderLayer& norm, std::int64_t first_row);
   void layer_norm(const DecoderLayer& norm, std::int64_t first_row);
   void swiglu();
@@ -42,7 +42,7 @@ class Decoder {
     std::vector<float> keys, values;                              // [context, d_model]; keys after RoPE
   };
 
-  // The functions below process rows_ new tokens at positions length_ and up.
+  // The functions below process rows_ new tokens at positions length_, length_ + 1, ...
   void check(std::span<const std::int32_t> tokens) const;
   void append_rows(std::span<const std::int32_t> tokens);
   void reserve_rows(std::int64_t rows);
@@ -51,8 +51,8 @@ class Decoder {
   void embed(std::span<const std::int32_t> tokens);       // -> x_
   void norm(const Layer& layer, std::int64_t first_row);  // -> normed_
   void linear(const Layer& layer, const float* x, std::int64_t in, std::int64_t out, float* y) const;
-  void add_linear(const Layer& layer, const float* x, std::int64_t in);  // to x_
-  void rotate(float* x) const;                                           // RoPE of rows of q or k
+  void add_linear(const Layer& layer, const float* x, std::int64_t in);  // adds its result to x_
+  void rotate(float* x) const;                                           // applies RoPE to rows_ rows of q or k
 
   ModelShape shape_;
   int threads_;

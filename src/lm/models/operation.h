@@ -1,5 +1,5 @@
-// A recorded operation of a model, and the recorder interface. Memory timelines and profiles use them. Without a
-// recorder, operations are not constructed.
+// Operation describes one operation of a model to a Recorder. Memory timelines and profiles are made by recorders.
+// Without a recorder, no Operation is constructed.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace strobe::lm {
 
-// Phases of a step, for measurements.
+// Phases of a training step.
 enum class Phase { forward, backward, update };
 
 enum class OperationKind { matmul, attention, norm, elementwise, loss, optimizer, copy };
 
-// A tensor of the memory plan, by its index in the table, and the bytes that are used; 0: all.
+// A tensor that an operation reads or writes: its index in the memory plan's table, and the bytes used (0: all).
 struct TensorUse {
   TensorUse(std::size_t index, std::size_t part = 0) : tensor(index), bytes(part) {}
   std::size_t tensor, bytes;
@@ -23,11 +23,11 @@ struct Operation {
   const char* name;  // the function: "linear", "rms_norm backward"
   OperationKind kind = OperationKind::matmul;
   Phase phase = Phase::forward;
-  std::string of{};  // parameters, such as "layers.0.attention.q+k+v"
+  std::string of{};  // its parameters: "layers.0.attention.q+k+v"
   std::vector<TensorUse> reads{}, writes{};
-  std::size_t parameter = 0, gradients = 0;  // writes the gradients of `gradients` parameters from `parameter` on
-  double flops = 0;                          // FLOPs of matmuls, including attention's
-  std::size_t other_bytes = 0;               // bytes read or written outside the plan's tensors: parameters, gradients
+  std::size_t parameter = 0, gradients = 0;  // it writes the gradients of `gradients` parameters from `parameter` on
+  double flops = 0;                          // of matmuls, including those of attention
+  std::size_t other_bytes = 0;               // bytes of parameters and gradients that it reads or writes
 };
 
 class Recorder {
@@ -37,7 +37,7 @@ class Recorder {
   virtual void end() = 0;
 };
 
-// RAII scope of an operation: calls begin(), and end() at the end of the scope. A default-constructed one does nothing.
+// Scope of an operation: the constructor calls begin(), the destructor end(). A default-constructed scope does nothing.
 class Recorded {
  public:
   Recorded() = default;

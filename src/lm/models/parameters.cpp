@@ -1,4 +1,4 @@
-// Builds the parameter table and the initial values.
+// Builds the parameter table and computes initial values.
 #include "lm/models/parameters.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr double kCut = 3;                 // truncation of initial values, in standard deviations
 constexpr std::int64_t kElements = 16384;  // elements per task
 
-// Uniform in (0, 1).
+// Maps a random word to a number in (0, 1).
 double uniform(std::uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
 
 // Returns element `index` of a truncated normal distribution: draws again until the value is within kCut.

@@ -1,4 +1,4 @@
-// The table of a model's parameters: names, shapes, offsets in one allocation, initial values.
+// Defines the table of a model's parameters: names, shapes, offsets in one allocation and initial values.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ constexpr bool is_inner_bias(Role role) { return role == Role::inner_bias || rol
 constexpr bool is_bias(Role role) { return role == Role::bias || is_inner_bias(role); }
 
 struct Parameter {
-  std::string name;                   // as in checkpoints
+  std::string name;                   // name in checkpoints
   std::array<std::int64_t, 2> shape;  // [out, in], [vocabulary or context, width] or [1, width]
   Role role = Role::linear;
   std::int64_t first = 0;  // index of its first element among all parameters
@@ -25,8 +25,8 @@ struct Parameter {
 
 inline constexpr std::size_t kEmbedding = 0;  // index in the table
 
-// Returns the index of the first parameter of a block. For the index after the last block, returns that of the first
-// parameter after the blocks.
+// Returns the table index of the first parameter of block `layer`. If `layer` is the number of blocks, this is the
+// first parameter after the blocks.
 std::size_t first_parameter(Architecture architecture, std::size_t layer);
 
 // Returns the parameters in the order in which a forward pass reads them.

@@ -1,4 +1,4 @@
-// The sizes of models, their checks and their parameter counts.
+// Defines the named sizes, checks shapes and counts their parameters.
 #include "lm/models/shape.h"
 
 #include <fmt/format.h>
@@ -16,11 +16,11 @@ std::span<const Field<lm::ModelShape>> fields<lm::ModelShape>() {
       integer_field({"d_model", 1, kMostOfShape}, &ModelShape::d_model, "width of the residual stream"),
       integer_field({"d_ff", 1, kMostOfShape}, &ModelShape::d_ff, "width of the feed-forward layer"),
       integer_field({"layers", 1, lm::kMostLayers}, &ModelShape::layers, "blocks", {"num-layers"}),
-      integer_field({"heads", 1, kMostOfShape}, &ModelShape::heads, "heads of attention; they divide the width",
+      integer_field({"heads", 1, kMostOfShape}, &ModelShape::heads, "attention heads; must divide the width",
                     {"num-heads"}),
       integer_field({"vocabulary", 1, kMostOfShape}, &ModelShape::vocabulary,
                     "size of the vocabulary; default: the size's own", {"vocab-size"}),
-      integer_field({"context", 1, kMostOfShape}, &ModelShape::context, "tokens of a sequence", {"context-length"}),
+      integer_field({"context", 1, kMostOfShape}, &ModelShape::context, "tokens per sequence", {"context-length"}),
   };
   return all;
 }

@@ -1,4 +1,4 @@
-// The size of a model, from which parameters, activations and operations are computed.
+// ModelShape has the dimensions of a model, from which parameters, activations and FLOPs are computed.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace strobe::lm {
 
-// Upper bounds of each number of a shape and of the layers. Within them, parameter counts fit in 63 bits.
+// Upper bounds: kMostLayers for the layers, kMostOfShape for each other number. Within them, parameter counts fit in 63
+// bits.
 inline constexpr std::int64_t kMostOfShape = std::int64_t{1} << 20, kMostLayers = 100'000;
 
 struct ModelShape {
@@ -29,19 +30,19 @@ struct ModelShape {
   bool operator==(const ModelShape&) const = default;
 };
 
-// Names of the sizes: tiny, small, medium, large, xl and 2.7B (llama), and ddp-small (gpt2).
+// Returns tiny, small, medium, large, xl and 2.7B (llama), and ddp-small (gpt2).
 std::vector<std::string> size_names();
 
-// Throws Error(invalid_argument) for an unknown name.
+// Returns the shape of a named size. Throws Error(invalid_argument) for an unknown name.
 ModelShape shape_of(std::string_view size);
 
-// Throws Error(invalid_argument) with one line if a size is below 1, heads do not divide d_model, the head dimension is
-// above 256, or odd with RoPE, or counts would overflow.
+// Throws Error(invalid_argument) if a number is below 1 or above its bound, if heads does not divide d_model, or if the
+// head dimension is above 256 or, with RoPE, odd.
 void check(const ModelShape& shape);
 
 std::int64_t parameter_count(const ModelShape& shape);
 
-// Number of parameters that matmuls read, once per token: excludes norms, biases and the embedding.
+// Returns the number of parameters in linear layers; excludes norms, biases, embedding and positions.
 std::int64_t matmul_parameter_count(const ModelShape& shape);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// The operations of Transformer, each with its backward.
+// Implements the operations of Transformer, except attention, and their backward.
 #include "lm/models/transformer.h"
 
 #include <cstring>
@@ -69,9 +69,9 @@ void Transformer::linear_onto(Weights weights, std::size_t x, std::size_t addend
               {.addend = at(addend), .bias = bias_data(weights)});
 }
 
-// Returns the place of backward matmuls. The fastest tiles fill all multiprocessors and leave no room for an overlapped
-// AdamW. The tiles that cuBLASLt proposes first leave some multiprocessors idle near the end of a matmul. Then the
-// matmul is slower but the step is faster (docs/training.md, "Ideas tried").
+// Returns the execution context of backward matmuls. The fastest tiles occupy all multiprocessors, which leaves none to
+// an overlapped AdamW. The tiles that cuBLASLt proposes first leave some multiprocessors idle near the end of a matmul:
+// the matmul is slower but the step is faster (docs/training.md, "Ideas tried").
 ops::Place Transformer::backward_place() const {
   ops::Place place = place_;
   place.searches_tiles = !leaves_room_;
@@ -99,7 +99,8 @@ void Transformer::unembed_backward() {
   linear_backward(parameters_.size() - 1, plan_.logits, plan_.normed, plan_.d_narrow);
 }
 
-// Returns the index of the first bias if each of these adjacent parameters has one; else nothing.
+// Returns the index of the first of the weights' biases, which follow the weights in the table; nullopt if they have
+// none.
 std::optional<std::size_t> Transformer::bias_of(Weights weights) const {
   const std::size_t behind = weights.first + static_cast<std::size_t>(weights.parts);
   if (behind < parameters_.size() && is_bias(parameters_[behind].role)) return behind;
@@ -111,9 +112,9 @@ const void* Transformer::bias_data(Weights weights) const {
   return bias ? memory_.weights[*bias] : nullptr;
 }
 
-// Adds bias gradients, except that of k. A bias of k adds one number to all scores of a row, which softmax removes, so
-// its gradient is 0. The computed sum would be rounding noise. AdamW turns noise into full steps, which would differ
-// with the number of ranks.
+// Computes bias gradients and sets that of k to 0. The bias of k adds one number to all scores of a row, which does not
+// change the softmax, so its gradient is 0. The computed sum would be rounding noise, which AdamW turns into full steps
+// that differ with the number of ranks.
 void Transformer::bias_backward(Weights biases, std::size_t dy, std::int64_t width) {
   const Recorded scope =
       recorded("bias backward", OperationKind::elementwise, biases, {rows(dy, width)}, {}, biases.parts);

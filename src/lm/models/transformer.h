@@ -1,5 +1,6 @@
-// The operations of a model's forward and backward; models/NAME.cpp calls them in order. Each works on tensors of the
-// memory plan and parameters of the table, and is recorded. Neither allocates memory nor updates parameters.
+// Transformer has the operations of a model's forward and backward, which models/NAME.cpp calls in order. They work on
+// tensors of the memory plan and parameters of the table, and report to a recorder. They neither allocate memory nor
+// update parameters.
 #pragma once
 
 #include <cstdint>
@@ -24,22 +25,22 @@ struct TransformerOptions {
   ModelShape shape;
   std::int64_t batch = 1;     // sequences of shape.context tokens
   DType dtype = DType::fp32;  // type of activations and matmuls
-  std::string attention{};    // kernel name; empty: the library chooses. standard: ops/attention.h
+  std::string attention{};    // kernel name; empty: the library chooses; "standard": see ops/attention.h
   GradientMemory gradients = GradientMemory::own;
   Recompute recompute = Recompute::none;
 };
 
-// Returns the largest workspace of all matmuls; only of the forward's if `gradients` is none.
+// Returns the largest workspace of any matmul; excludes the backward's matmuls if `gradients` is none.
 std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops::Place& place);
 
-// Returns the largest workspace of one operation. On CUDA all operations share one; on the CPU each allocates its own.
+// Returns the largest workspace of any operation. On CUDA all operations share it; on the CPU each allocates its own.
 std::size_t workspace_bytes(const TransformerOptions& options, const ops::Place& place);
 
-// Device memory of a transformer's tensors.
+// The memory of a transformer's tensors, on its device.
 struct TransformerMemory {
-  char* run = nullptr;                 // memory of the plan: one contiguous allocation
+  char* run = nullptr;                 // the allocation that the memory plan divides
   const float* values = nullptr;       // parameters in the order of the table
-  float* gradients = nullptr;          // in the same order; null: no backward
+  float* gradients = nullptr;          // gradients in the same order; null: no backward
   std::vector<const void*> weights{};  // each parameter as matmuls read it
   const float* rope = nullptr;         // the RoPE table; null: none
   const std::int32_t *tokens = nullptr, *targets = nullptr;
@@ -100,7 +101,7 @@ class Transformer {
   // --- for models/NAME.cpp: operations on tensors of the plan
   void embed(std::optional<std::size_t> positions = {});
   void embed_backward(std::optional<std::size_t> positions = {});
-  // y = x W^T + bias; the bias is added if one follows the weights in the table
+  // y = x W^T + bias, or without bias if the layer has none. linear_onto() also adds `addend`.
   void linear(Weights weights, std::size_t x, std::size_t y);
   void linear_onto(Weights weights, std::size_t x, std::size_t addend, std::size_t y);
   void linear_backward(Weights weights, std::size_t dy, std::size_t x, std::size_t dx);
@@ -108,7 +109,7 @@ class Transformer {
   void unembed_backward();
   void rms_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics);
   void layer_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics);
-  // from plan().d_narrow to plan().d_x
+  // These read plan().d_narrow and write or add to plan().d_x.
   void rms_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
   void layer_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
   void rope(Weights q_and_k, std::size_t qkv, ops::Turn direction);
@@ -116,7 +117,7 @@ class Transformer {
   void attention_backward(std::size_t layer);       // plan().d_narrow -> plan().d_wide
   void swiglu(Weights weights, std::size_t layer);  // hidden -> activated
   void gelu(Weights weights, std::size_t layer);
-  // from plan().d_wide; the gradient of hidden replaces it
+  // These read plan().d_wide and replace the block's `hidden` by its gradient.
   void swiglu_backward(Weights weights, std::size_t layer);
   void gelu_backward(Weights weights, std::size_t layer);
 
@@ -126,7 +127,7 @@ class Transformer {
   const float* value(std::size_t parameter) const { return memory_.values + parameters_[parameter].first; }
   float* gradient(std::size_t parameter) const { return memory_.gradients + parameters_[parameter].first; }
   std::optional<std::size_t> bias_of(Weights weights) const;
-  const void* bias_data(Weights weights) const;  // null: none
+  const void* bias_data(Weights weights) const;  // null if they have no bias
   void bias_backward(Weights biases, std::size_t dy, std::int64_t width);
   void clear(float* data, std::int64_t count) const;
   void report_ready(Weights weights) const;
@@ -136,14 +137,15 @@ class Transformer {
   void materialised_attention_backward(std::size_t layer);
 
   using Tensors = std::initializer_list<TensorUse>;
-  // `gradients` is the number of parameters, from `weights` on, whose gradients the operation writes.
+  // `gradients` is the number of parameters, starting with the first of `weights`, whose gradients the operation
+  // writes.
   Recorded recorded(const char* name, OperationKind kind, Weights weights, Tensors reads, Tensors writes,
                     int gradients = 0) const;
   Recorded recorded_matmul(const char* name, Weights weights, Tensors reads, Tensors writes, int gradients = 0) const;
   Recorded recorded_norm_backward(const char* name, Weights parameters, std::size_t x, std::size_t statistics,
                                   ops::Into into) const;
   Recorded recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const;
-  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // the use of [T, width] of the tensor's elements
+  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // use of the first T * width elements of a tensor
   std::string name_of(Weights weights) const;
 
   TransformerOptions options_;
@@ -154,8 +156,8 @@ class Transformer {
   TransformerMemory memory_;
   ops::Place place_;
   const GpuStream* stream_ = nullptr;
-  ops::Into gradients_into_ = ops::Into::sum;  // the current backward's
-  Updatable updatable_;                        // the current backward's
+  ops::Into gradients_into_ = ops::Into::sum;  // argument of the current backward
+  Updatable updatable_;                        // argument of the current backward
   bool leaves_room_ = false;
   Phase phase_ = Phase::forward;
   Recorder* recorder_ = nullptr;

@@ -1,4 +1,4 @@
-// Attention of Transformer, fused or with materialised scores, and the workspace sizes of all operations.
+// Implements attention of Transformer, fused or with materialised scores, and the workspace sizes of all operations.
 #include <algorithm>
 #include <array>
 
@@ -20,13 +20,13 @@ ops::MaterialisedAttention materialised(const TransformerOptions& one) {
   return {.batch = batch, .heads = heads, .context = context, .head_dim = head_dim, .dtype = one.dtype};
 }
 
-// Describes fused attention. qkv may be null if the data are not read.
+// Describes fused attention. `qkv` may be null if only the workspace size is computed.
 Attention fused_attention(const TransformerOptions& one, const void* qkv) {
   const auto view = [&](int which) { return view_packed_qkv<const void>(qkv, one.dtype, heads_of(one), which); };
   return {.q = view(0), .k = view(1), .v = view(2), .causal = true};
 }
 
-// The library accepts tf32 only for fp32 on CUDA; a Place may always have it set.
+// Sets tf32 only for fp32 on CUDA, because the library refuses it otherwise.
 Execution execution(const TransformerOptions& one, const ops::Place& place) {
   return {.device = place.device,
           .kernel = one.attention,

@@ -68,7 +68,7 @@ Recorded Transformer::recorded_norm_backward(const char* name, Weights parameter
   return recorded(name, OperationKind::norm, parameters.first, {x, statistics, dy, dx}, {dx}, parameters.parts);
 }
 
-// Counts FLOPs of the causal half of the scores: two matmuls in the forward; four in the backward, and a fifth if it
+// Counts FLOPs of the causal half of the scores: two matmuls in the forward; four in the backward, or five if it
 // recomputes the scores.
 Recorded Transformer::recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const {
   if (!recorder_) return {};
@@ -94,7 +94,7 @@ Recorded Transformer::recorded_update(const char* name, std::size_t bytes_per_pa
            .other_bytes = static_cast<std::size_t>(parameter_count(shape())) * bytes_per_parameter}};
 }
 
-// Records a transfer between host and device. On the CPU there are none.
+// Records a transfer between host and GPU. Does nothing for a model on the CPU.
 Recorded Transformer::recorded_transfer(const char* name, Phase phase, std::size_t bytes) const {
   if (!recorder_ || !stream_) return {};
   return {*recorder_, {.name = name, .kind = OperationKind::copy, .phase = phase, .of = "batch", .other_bytes = bytes}};

@@ -1,4 +1,4 @@
-// FLOPs and places of a case.
+// Computes FLOPs, gradient memory and execution context of a BenchCase.
 #include "lm/plan/bench_case.h"
 
 namespace strobe::lm {

@@ -1,4 +1,4 @@
-// One training step, or a part of it, to measure or predict.
+// BenchCase describes a training step, or a part of one, to measure or predict.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +24,13 @@ struct BenchCase {
   std::optional<GradientMemory> gradients{};  // absent: the default of the pass
 };
 
-ops::Place place_of(const BenchCase& one);  // sets tf32 by the precision
+ops::Place place_of(const BenchCase& one);  // one.place with tf32 set if the precision is tf32
 GradientMemory gradient_memory_of(const BenchCase& one);
 TransformerOptions transformer_options(const BenchCase& one);
 
-// Returns the FLOPs of the matmuls. Per token: 2 per parameter that matmuls read, and 2 S d per layer for attention,
-// whose two matmuls cover the causal half of the scores. The backward has twice the FLOPs of the forward. Recomputation
-// does not count.
+// Returns the FLOPs of the matmuls. A forward has, per token, 2 per parameter that matmuls read, and 2 S d per layer
+// for attention (S: context, d: d_model), whose two matmuls cover the causal half of the scores. A backward has twice
+// as many. Recomputation does not count.
 double flops_of(const BenchCase& one);
 
 }  // namespace strobe::lm

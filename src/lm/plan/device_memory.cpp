@@ -1,4 +1,4 @@
-// Predicts the memory of a device, and checks it before allocation.
+// Predicts the memory that a device needs, and checks before allocation that it is free.
 #include "lm/plan/device_memory.h"
 
 #include <algorithm>
@@ -40,14 +40,14 @@ std::int64_t count_of(const std::vector<Parameter>& parameters) {
 
 namespace {
 
-// Only a decoder without a pipeline reuses the memory of activations for gradients.
+// Gradients share memory with activations only in a decoder without a pipeline.
 GradientMemory gradient_memory(const SharedStep& step) {
   if (step.network != Network::decoder || step.mesh.pipeline > 1) return GradientMemory::own;
   if (step.mesh.devices() == 1) return gradient_memory_of(step.one);
   return step.mesh.shard > 1 && step.sharding >= Sharding::gradients ? GradientMemory::own : GradientMemory::shared;
 }
 
-// Bytes of activations, excluding gradients that share their memory.
+// Returns the bytes of activations, excluding gradients that share their memory.
 std::size_t activations_of(const SharedStep& step, const Stage& stage, GradientMemory gradients) {
   if (step.network != Network::decoder || step.mesh.pipeline > 1) return stage_activations(step, stage);
   const BenchCase& one = step.one;
@@ -75,7 +75,7 @@ DeviceMemory memory_of(const SharedStep& step, const Stage& stage, std::size_t w
   DeviceMemory memory;
   const std::int64_t held = splits(Sharding::weights) ? share : count;
   memory.weights = float_bytes(held) + static_cast<std::size_t>(held) * copy_bytes(dtype, gradients);
-  // Weights are gathered unit by unit: the device computes with one unit while it gathers the next.
+  // Sharded parameters are gathered unit by unit: the device computes with one unit while it gathers the next.
   if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
   if (gradients != GradientMemory::none) {
     memory.optimizer = 2 * float_bytes(splits(Sharding::optimizer) ? share : count);

@@ -1,5 +1,4 @@
-// Bytes that one device of a mesh holds in a training step. A mesh of one device is the prediction of `strobe lm
-// memory`.
+// Predicts the bytes that one device of a mesh holds in a training step. `strobe lm memory` uses it for one device.
 #pragma once
 
 #include <cstddef>
@@ -11,38 +10,41 @@
 namespace strobe::lm {
 
 struct DeviceMemory {
-  std::size_t weights = 0;      // fp32 values, copies in the matmuls' type with separate memory, gathered parameters
+  std::size_t weights = 0;      // fp32 values, copies in the matmuls' type outside the plan, gathered parameters
   std::size_t gradients = 0;    // fp32
   std::size_t optimizer = 0;    // AdamW's two moments, fp32
-  std::size_t activations = 0;  // bytes of the run outside the gradients placed in it, also with over_copies
+  std::size_t activations = 0;  // activations, without the gradients that share their memory
   std::size_t other = 0;        // tokens and losses, the RoPE table, workspace
 
   std::size_t total() const { return weights + gradients + optimizer + activations + other; }
 };
 
-// Returns the parameters of one device as flat tensors. Matrices and the biases of their rows are split into `tensor`
-// parts. Norms, positions and biases of outputs to the residual stream are whole.
+// Returns the parameters of one of `tensor` tensor-parallel devices, with their offsets on it. Matrices and inner
+// biases are split into `tensor` parts; norms, positions and other biases are not.
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor);
 std::int64_t count_of(const std::vector<Parameter>& parameters);
 
-// Returns the memory of a device in the stage with the most. `bucket`: bytes of whole gradients per exchange call, from
-// bucket_bytes_of (step_time.h). Throws Error(invalid_argument) above the limit of activation_plan.
+// Returns the memory of a device in the pipeline stage that needs the most. `workspace` and `bucket` are in bytes;
+// `bucket` is the size of gradients per exchange call, bucket_bytes_of() (step_time.h). Throws Error(invalid_argument)
+// above the limit of activation_plan().
 DeviceMemory device_memory(const SharedStep& step, std::size_t workspace, std::size_t bucket = 0);
 
 // --- one device, before any allocation
 
-// Returns the exact peak in bytes.
+// Returns the peak bytes of the case. The prediction is exact.
 std::size_t predicted_bytes(const BenchCase& one);
 
-// Returns the workspace included in predicted_bytes: the largest one of any operation. On CUDA the model holds it all
-// the time.
+// Returns the workspace included in predicted_bytes(): the largest of any operation. On CUDA the model holds it
+// permanently.
 std::size_t predicted_workspace(const BenchCase& one);
 
-// Returns the case. Throws Error(out_of_memory) with the bytes requested and free if it does not fit in host memory: a
-// system that overcommits would kill the process later. Does not check GPU memory, whose allocator fails at once.
+// Returns `one`. Throws Error(out_of_memory) with the bytes requested and free if it does not fit in host memory,
+// because a system that overcommits would kill the process later. Does not check GPU memory, whose allocator fails at
+// once.
 const BenchCase& check_memory(const BenchCase& one);
 
-// Checks the memory for `processes` that share the device, before any of them allocates. Also checks GPU memory.
+// Checks the memory for `processes` processes that share the device, before any of them allocates. Also checks GPU
+// memory.
 void check_shared_memory(const BenchCase& one, int processes);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// Known machines, the cost of collectives, and the fit of links to measurements.
+// Defines known machines, computes costs of collectives, and fits links to measurements.
 #include "lm/plan/machine.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr Link link(double gigabytes, double microseconds) { return {gigabytes * 1e9, microseconds * 1e-6}; }
 
-// Vendor data sheets: dense FLOP/s, HBM bandwidth, NVLink in one direction, one InfiniBand port per GPU.
+// Figures of vendor data sheets: dense FLOP/s, HBM bandwidth, NVLink in one direction, one InfiniBand port per GPU.
 constexpr KnownMachine kMachines[] = {
     {"a100",
      19.5e12,
@@ -105,8 +105,9 @@ Link fit_link(std::span<const LinkSample> samples) {
     most = std::max(most, sample.bytes);
   }
   if (!(least < most)) {
-    fail(ErrorCode::invalid_argument, "latency and bandwidth need times of two sizes or more; there are {} of {} bytes",
-         samples.size(), most);
+    fail(ErrorCode::invalid_argument,
+         "latency and bandwidth need times of at least two sizes; there are {} times, all of {} bytes", samples.size(),
+         most);
   }
   const double determinant = uu * vv - uv * uv;
   double latency = (u_sum * vv - v_sum * uv) / determinant, per_byte = (v_sum * uu - u_sum * uv) / determinant;
@@ -115,7 +116,8 @@ Link fit_link(std::span<const LinkSample> samples) {
     per_byte = v_sum / vv;
   }
   if (!(per_byte > 0)) {
-    fail(ErrorCode::invalid_argument, "times of {} to {} bytes do not grow with the bytes: no bandwidth", least, most);
+    fail(ErrorCode::invalid_argument,
+         "the times of {} to {} bytes do not grow with the size, so they give no bandwidth", least, most);
   }
   return {.bandwidth = 1 / per_byte, .latency = latency};
 }

@@ -1,4 +1,4 @@
-// The machine of a plan: rates of a device and its links, and the cost of collectives on them.
+// Machine describes the devices and links that a plan assumes. Collectives and messages have a cost on it.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ struct Machine {
   double flop_rate = 0;         // FLOP/s that the matmuls of a step achieve on a device
   double memory_bandwidth = 0;  // bytes read plus bytes written per second
   double memory_bytes = 0;      // per device; 0: unknown
-  std::int64_t node = 0;        // devices per node; 0: all are in one node
-  Link inside{}, between{};     // within and between nodes; between: each device's share of its node's network
+  std::int64_t node = 0;        // devices per node; 0: all devices are in one node
+  Link inside{}, between{};     // within a node; between nodes, per device
 };
 
-// A machine with its vendor's peak figures. They are not measured, and no program reaches them. Vendors publish no
-// latencies: 5 us within a node and 10 us between nodes are assumed.
+// A machine with the peak rates of its vendor, which no program reaches. Vendors publish no latencies, so 5 us within a
+// node and 10 us between nodes are assumed.
 struct KnownMachine {
   const char* name;
   double fp32, tf32, half;  // FLOP/s of dense matmuls; half: bf16 and fp16
-  Machine machine;          // all except flop_rate
+  Machine machine;          // without flop_rate
 
   double peak(Precision precision) const;
 };
@@ -54,16 +54,16 @@ struct Cost {
   }
 };
 
-// Rounds of messages: log2 n, rounded up, for a reduce-scatter and for an all-gather; twice that for an all-reduce.
+// Returns the rounds of messages: 2 log2(size) for an all-reduce, otherwise log2(size), rounded up.
 double rounds_of(comm::Kind kind, std::int64_t size);
 
-// Cost of a collective on a vector of `bytes`. Within one level: rounds x latency + bus_factor x bytes / bandwidth. If
-// a group spans nodes, the devices of each node first split the vector. Then each device exchanges its part with its
-// peers in other nodes, all concurrently. A group of one costs nothing.
+// Returns the cost of a collective on a vector of `bytes`. On one kind of link it is rounds x latency + bus_factor x
+// bytes / bandwidth. If a group spans nodes, the devices of each node first split the vector; then all devices
+// concurrently exchange their parts with the corresponding devices of other nodes. A group of one costs nothing.
 Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group);
 
-// Cost of sending `bytes` to the next device of the group: latency + bytes / bandwidth. Uses the link between nodes
-// unless the whole group is in one node. A group of one costs nothing.
+// Returns the cost of sending `bytes` to the next device of the group: latency + bytes / bandwidth. Uses the link
+// between nodes unless the whole group is in one node. A group of one costs nothing.
 Cost send_cost(const Machine& machine, double bytes, const Group& group);
 
 struct LinkSample {
@@ -74,7 +74,7 @@ struct LinkSample {
 
 // Returns the latency and bandwidth that fit the samples best under the formula above: least squares of relative
 // errors, so small messages count as much as large ones. A latency below 0 becomes 0. Throws Error(invalid_argument)
-// without two different sizes, or if times do not grow with bytes.
+// if all samples have the same size, or if times do not grow with the size.
 Link fit_link(std::span<const LinkSample> samples);
 
 }  // namespace strobe::lm

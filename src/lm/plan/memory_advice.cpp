@@ -1,4 +1,4 @@
-// Tries smaller batches, recomputation and bf16 on the prediction of memory.
+// Implements memory_advice() by predicting the memory with smaller batches, recomputation and bf16.
 #include "lm/plan/memory_advice.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 bool fits(const BenchCase& one, std::size_t free) { return predicted_bytes(one) <= free; }
 
-// The largest batch below that of `one` that fits; 0 if none does.
+// Returns the largest batch below that of `one` that fits; 0 if none does.
 std::int64_t fitting_batch(BenchCase one, std::size_t free) {
   std::int64_t known = 0, above = one.batch;  // `above` does not fit
   while (above - known > 1) {

@@ -1,4 +1,4 @@
-// What to change if a training step does not fit in memory.
+// Suggests other flags if a training step does not fit in memory.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace strobe::lm {
 
-// Returns the flags that would make the step fit in `free` bytes, each tried alone and with all recomputation:
-// "valid: --batch 3, --recompute block or --precision bf16". Says that none would if there is none.
+// Returns the flags that each make the step fit in `free` bytes: "valid: --batch 3 or --recompute block or --precision
+// bf16". If none does, returns recomputation with a smaller batch, or a text that no smaller batch fits.
 std::string memory_advice(const BenchCase& one, std::size_t free);
 
-// "37.1 GiB (39850000000 bytes)", so that a message can be read and searched.
+// Returns a text such as "37.1 GiB (39850000000 bytes)".
 std::string gibibytes(std::size_t bytes);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// Names and checks of meshes.
+// Implements the names of shardings and the checks of meshes.
 #include "lm/plan/mesh.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
-// A mesh of devices that share one training run along four dimensions, nearest neighbours first. `tensor`: tensor
-// parallelism, the devices share every layer. `shard`: each device has its own batch, and they shard the state that
-// Sharding selects. `data`: replicas of these groups. `pipeline`: stages of layers, of data x shard x tensor devices
-// each.
+// A mesh of devices that train one model together. Its four dimensions, from the nearest neighbours to the farthest,
+// are: `tensor`: tensor parallelism, devices share every layer. `shard`: devices have different batches and shard the
+// state that Sharding selects. `data`: replicas of these groups. `pipeline`: stages of layers, each with data x shard x
+// tensor devices.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct Mesh {
   Group pipeline_group() const { return {pipeline, data * shard * tensor}; }
 };
 
-// State that the devices along `shard` split: none, ZeRO-1, ZeRO-2, ZeRO-3 (FSDP). Each includes the previous one.
+// Selects the state that devices along `shard` split: none, ZeRO-1, ZeRO-2, ZeRO-3 (FSDP). Each includes the previous
+// one.
 enum class Sharding { replicated, optimizer, gradients, weights };
 
 std::vector<std::string> sharding_names();  // replicated, optimizer, gradients, weights

@@ -1,4 +1,4 @@
-// Stages, FLOPs and activations of a shared training step.
+// Computes stages, parameters, FLOPs and activations of a shared training step.
 #include "lm/plan/shared_step.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ StageParameters feed_forward_parameters(const SharedStep& step, const Stage& sta
   return {.block = 2 * matrix, .layers = stage.layers, .last_gradient = matrix};
 }
 
-// Returns once + times x each, in bytes. Throws above 2^60.
+// Returns once + times * each, in bytes. Throws above 2^60.
 std::size_t sum_of(const SharedStep& step, std::size_t once, std::size_t each, std::int64_t times) {
   if (static_cast<double>(once) + static_cast<double>(times) * static_cast<double>(each) > kMostActivationBytes) {
     fail(ErrorCode::invalid_argument, "lm: activations of batch {} of {} tokens take more than 2^60 bytes",
@@ -47,8 +47,9 @@ std::size_t sum_of(const SharedStep& step, std::size_t once, std::size_t each, s
   return once + static_cast<std::size_t>(times) * each;
 }
 
-// Bytes of the feed-forward network. Saved per micro-batch and block: the input, and both sides of the activation
-// function. In addition, once: the gradients of x and of the function's result, and the output.
+// Returns the bytes of the feed-forward network. Each micro-batch and block saves its input, and input and output of
+// the activation function. The gradients of x and of the activation function's output, and the last block's output,
+// exist once.
 std::size_t feed_forward_activations(const SharedStep& step, const Stage& stage) {
   const ModelShape& shape = step.one.shape;
   const std::int64_t tokens = step.one.batch / step.micro_batches * shape.context;

@@ -1,5 +1,6 @@
-// A training step shared by devices: parameters, FLOPs and activations of each pipeline stage. A step without a
-// pipeline is one stage. device_memory.h and step_time.h use it.
+// SharedStep describes a training step that several devices share. The functions compute parameters, FLOPs and
+// activations of each pipeline stage; a step without a pipeline has one stage. device_memory.h and step_time.h use
+// them.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ std::vector<std::string> network_names();  // decoder, feed-forward
 const char* name_of(Network network);
 Network network_of(std::string_view name);  // throws Error(invalid_argument) for an unknown name
 
-// A training step on a mesh. one.batch is the number of sequences of a tensor-parallel group. With a pipeline it is
-// that of all stages of the pipeline together, cut into equal micro-batches.
+// A training step on a mesh. one.batch is the number of sequences per step of a tensor-parallel group or, with a
+// pipeline, of the groups of all its stages together. It is split into equal micro-batches.
 struct SharedStep {
   BenchCase one;
   Mesh mesh{};
@@ -41,16 +42,17 @@ std::int64_t parameter_count(const ModelShape& shape, Network network);
 struct Stage {
   std::int64_t layers = 0;
   std::int64_t in_flight = 1;           // micro-batches with live activations in the 1F1B schedule
-  bool embeds = true, unembeds = true;  // first and last stage
+  bool embeds = true, unembeds = true;  // the first stage embeds, the last one unembeds
 };
 
-// Returns the first stage of each kind. No other stage holds more memory or takes longer than these.
+// Returns stages such that no other stage holds more memory or takes longer: the first two, the last, and the first
+// with one layer less.
 std::vector<Stage> stages_of(const SharedStep& step);
 
 // Returns a text such as "4 stages of 12 layers" or "2 stages of 13 layers, 2 of 12".
 std::string stages_text(std::int64_t layers, std::int64_t stages);
 
-// Number of parameters of one device of a stage, by the units in which sharded parameters are gathered.
+// Parameters of one device of a stage. embedding, block and end are the units in which sharded parameters are gathered.
 struct StageParameters {
   std::int64_t embedding = 0, block = 0, end = 0;  // embedding with positions; one block; last norm and unembedding
   std::int64_t layers = 0;
@@ -62,14 +64,14 @@ struct StageParameters {
 };
 StageParameters parameters_of(const SharedStep& step, const Stage& stage);
 
-// FLOPs of one forward of the whole batch, summed over the devices of a tensor-parallel group.
+// Returns the FLOPs of a stage's forward of the whole batch, summed over the devices of a tensor-parallel group.
 double forward_flops(const SharedStep& step, const Stage& stage);
 
-// All-reduces of a tensor-parallel group per micro-batch, forward and backward.
+// Returns the number of all-reduces in a tensor-parallel group per micro-batch, in forward and backward together.
 std::int64_t tensor_calls(const SharedStep& step, const Stage& stage);
 
-// Peak bytes of a stage's activations: those that the micro-batches in flight have saved for backward, and the
-// gradients of activations and the output of one of them. Excludes gradients of parameters.
+// Returns the peak bytes of a stage's activations: those that all micro-batches in flight have saved for backward, and
+// the output and activation gradients of one micro-batch. Excludes gradients of parameters.
 std::size_t stage_activations(const SharedStep& step, const Stage& stage);
 
 }  // namespace strobe::lm

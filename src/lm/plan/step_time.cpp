@@ -15,10 +15,10 @@ namespace {
 
 using comm::Kind;
 
-constexpr double kSmallestBucket = 1e6;
-constexpr double kMostBatch = 9e15;  // integers are exact up to here
+constexpr double kSmallestBucket = 1e6;  // bytes
+constexpr double kMostBatch = 9e15;      // doubles represent integers exactly up to here
 
-// Cost of one call of the exchange in backward; bytes: size of its vector of fp32 gradients.
+// Returns the cost of exchanging `bytes` of fp32 gradients in one call.
 Cost gradient_call(const SharedStep& step, const Machine& machine, double bytes) {
   const Mesh& mesh = step.mesh;
   if (step.sharding <= Sharding::optimizer) {
@@ -64,7 +64,7 @@ double equal_buckets(const SharedStep& step, const StageParameters& parameters, 
   return total / std::ceil(total / std::min(wanted.value_or(bucket_of(call, total)), total));
 }
 
-// Seconds of one micro-batch in the stage: forward and backward with their all-reduces.
+// Seconds of one micro-batch in a stage. `tensor` is the cost of the all-reduces in tensor-parallel groups.
 struct MicroBatch {
   double forward = 0, backward = 0;
   Cost tensor;
@@ -72,7 +72,7 @@ struct MicroBatch {
   double seconds() const { return forward + backward + tensor.seconds; }
 };
 
-// Bytes of the residual stream of a micro-batch.
+// Returns the bytes of the residual stream of a micro-batch.
 double residual_bytes(const SharedStep& step) {
   const BenchCase& one = step.one;
   return static_cast<double>(one.batch * one.shape.context * one.shape.d_model) /
@@ -89,7 +89,7 @@ MicroBatch micro_batch(const SharedStep& step, const Stage& stage, const Machine
   return one;
 }
 
-// Adds the exchange of gradients and of sharded parameters to `time`. Adds the bytes that it sends to `sent`.
+// Adds the times of exchanging gradients and sharded parameters to `time`, and the bytes that a device sends to `sent`.
 void take_exchange(const SharedStep& step, const StageParameters& parameters, const MicroBatch& one,
                    const Machine& machine, StepTime& time, Cost& sent) {
   const auto element = static_cast<double>(size_of(dtype_of(step.one.precision)));
@@ -98,7 +98,7 @@ void take_exchange(const SharedStep& step, const StageParameters& parameters, co
     return collective_cost(machine, Kind::all_gather, bytes, step.mesh.shard_group());
   };
   const Cost call = gradient_call(step, machine, time.call_bytes);
-  if (step.sharding == Sharding::weights) {  // gathered for every micro-batch, in forward and backward
+  if (step.sharding == Sharding::weights) {  // parameters are gathered for every micro-batch, in forward and backward
     const Cost gathered = weights(element * static_cast<double>(parameters.count()) / time.calls),
                both = gathered + call;
     const double gathers = time.calls * gathered.seconds;
@@ -112,7 +112,7 @@ void take_exchange(const SharedStep& step, const StageParameters& parameters, co
     return;
   }
   time.backward_exchange = time.last_exchange = time.calls * call.seconds;
-  // a bucket contains whole tensors, so the last call has at least the last gradient
+  // A bucket contains whole tensors, so the last call has at least the last gradient.
   const double last_bytes = sizeof(float) * static_cast<double>(parameters.last_gradient);
   const double last = gradient_call(step, machine, std::max(time.call_bytes, last_bytes)).seconds;
   time.exposed = exposed_seconds(time.calls, time.last_exchange, last, one.backward);
@@ -123,7 +123,7 @@ void take_exchange(const SharedStep& step, const StageParameters& parameters, co
   sent += gathered;
 }
 
-// Time of a step that `stage` determines. `slot`: seconds of a micro-batch in the slowest stage.
+// Returns the step time of the devices of `stage`. `slot` is the seconds of a micro-batch in the slowest stage.
 StepTime time_of(const SharedStep& step, const Stage& stage, const Machine& machine, double slot,
                  std::optional<double> bucket) {
   const StageParameters parameters = parameters_of(step, stage);
@@ -179,7 +179,7 @@ StepTime step_time(const SharedStep& step, const Machine& machine, std::optional
 
 std::int64_t least_batch(const SharedStep& step, const Machine& machine, std::optional<double> bucket) {
   SharedStep single = step;
-  single.one.batch = 1;  // a larger batch takes longer to compute, but its overlappable exchange does not
+  single.one.batch = 1;  // a larger batch takes longer to compute, but not to exchange
   const StepTime time = step_time(single, machine, bucket);
   const double least = std::max(time.forward_exchange / time.forward, time.last_exchange / time.last_backward);
   const double whole = std::ceil(std::max(1.0, std::min(least, kMostBatch)));

@@ -12,7 +12,7 @@ namespace strobe::lm {
 
 namespace {
 
-// A number rounded to a type, like an element of a tensor.
+// A number stored in a type, like an element of a tensor.
 class Stored {
  public:
   Stored(DType dtype, float value) : dtype_(dtype) { set(value); }

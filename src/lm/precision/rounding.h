@@ -1,4 +1,5 @@
-// Rounding errors of a type: in a thousand additions, and in LayerNorm without weights. `strobe precision` prints both.
+// Measures rounding errors of fp32, fp16 and bf16: in long sums, and in LayerNorm without weights. `strobe precision`
+// prints both.
 #pragma once
 
 #include <span>
@@ -10,13 +11,13 @@
 namespace strobe::lm {
 
 struct Accumulation {
-  DType term, sum;       // types of 0.01 and of the sum
+  DType term, sum;       // types of the term 0.01 and of the sum
   bool widened = false;  // the term was converted to fp32 before the addition
   double result = 0;
 };
 
-// Sums fp32 in fp32, fp16 in fp16, fp16 in fp32, and fp16 converted to fp32 in fp32. Each partial sum is rounded to its
-// type.
+// Adds 0.01 `additions` times: fp32 terms in an fp32 sum, fp16 terms in an fp16 sum, fp16 terms in an fp32 sum, and
+// fp16 terms converted to fp32 in an fp32 sum. Each partial sum is rounded to the sum's type.
 std::vector<Accumulation> accumulate_hundredths(int additions = 1000);
 
 // --- LayerNorm -------------------------------------------------------------------------------------------------------
@@ -29,12 +30,12 @@ float layer_norm(std::span<const float> x, DType arithmetic, std::span<float> y)
 
 std::vector<double> layer_norm_float64(std::span<const float> x);
 
-// LayerNorm of rows of normal numbers that are stored in a type: once with the type's arithmetic, once with fp32
-// arithmetic between input and output in the type.
+// Errors of LayerNorm on rows of normally distributed numbers of type `dtype`. throughout: all arithmetic is in dtype.
+// fp32_inside: only input and output are in dtype, and the arithmetic is in fp32.
 struct LayerNormError {
   DType dtype;
   double deviation;                // standard deviation of the numbers
-  double throughout, fp32_inside;  // largest difference from float64 on the same numbers; outputs are about 1
+  double throughout, fp32_inside;  // largest difference from float64 on the same numbers; outputs are of order 1
 };
 std::vector<LayerNormError> layer_norm_errors(std::span<const double> deviations, int width);
 

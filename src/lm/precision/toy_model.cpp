@@ -1,4 +1,4 @@
-// Forward and backward of the toy model in mixed precision.
+// Implements forward and backward of ToyModel in mixed precision.
 #include "lm/precision/toy_model.h"
 
 #include <algorithm>
@@ -53,7 +53,7 @@ ToyModel::ToyModel(DType low) : low_(low) {
   add("copy of fc1's weight", low, kHidden, kIn);
   add("fc1's output", low, kToyRows, kHidden);
   add("LayerNorm's output", kFull, kToyRows, kHidden);
-  add("copy of it for fc2", low, kToyRows, kHidden);
+  add("copy of LayerNorm's output", low, kToyRows, kHidden);
   add("copy of fc2's weight", low, kOut, kHidden);
   add("logits", low, kToyRows, kOut);
   add("loss of each row", kFull, kToyRows, 1);
@@ -129,7 +129,8 @@ double ToyModel::loss_with_gradients() {
   return ops::mean_of(t[kLosses].memory.as<float>(), kToyRows);
 }
 
-// dx = inverse (g - mean(g) - y mean(g y)), with g = dy weight and y before weight and bias; 0 where ReLU was inactive.
+// Computes the gradients of LayerNorm and ReLU: dx = inverse (g - mean(g) - y mean(g y)), where g = dy * weight and y
+// is the output without weight and bias; dx is 0 where ReLU was inactive.
 void ToyModel::norm_backward() {
   const ToyModel& t = *this;
   std::vector<float> row(kHidden), y(kHidden), g(kHidden);

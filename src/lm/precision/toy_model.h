@@ -1,5 +1,5 @@
-// The smallest model in mixed precision, fc1 - ReLU - LayerNorm - fc2 - cross-entropy. It runs forward and backward and
-// reports the type of each tensor.
+// ToyModel is a small model in mixed precision: fc1, ReLU, LayerNorm, fc2 and cross-entropy. `strobe precision` runs
+// its forward and backward and prints the type of each tensor.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ class ToyModel {
     kFc1Weight,
     kNormWeight,
     kNormBias,
-    kFc2Weight,  // parameters
+    kFc2Weight,  // last of the parameters
     kX,
     kFc1Copy,
     kFc1,
@@ -46,7 +46,7 @@ class ToyModel {
     kNormCopy,
     kFc2Copy,
     kLogits,
-    kLosses,  // forward
+    kLosses,  // last tensor of the forward
     kDLogits,
     kDFc2Weight,
     kDNorm,
@@ -54,7 +54,7 @@ class ToyModel {
     kDNormBias,
     kDFc1,
     kDFc1Weight,
-    kPlaces  // backward
+    kPlaces  // number of tensors
   };
 
  private:

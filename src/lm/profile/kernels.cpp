@@ -1,4 +1,4 @@
-// Attributes GPU records to operations and sums them by kernel.
+// Assigns GPU records (kernels and copies) to operations, and sums them by kernel.
 #include "lm/profile/profile.h"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ std::vector<KernelSum> kernel_sums(const Profile& profile, Counts counts) {
   return sorted;
 }
 
-// Returns the position of the bracket that matches the one at `close`, or npos.
+// Returns the position of the opening bracket that matches the closing one at `close`, or npos.
 std::size_t opening(std::string_view text, std::size_t close) {
   const char up = text[close], down = up == '>' ? '<' : '(';
   int depth = 0;
@@ -53,7 +53,7 @@ void attribute(Profile& profile, std::vector<GpuRecord> records, double begin) {
     record.begin -= begin;
     if (record.launcher == 0) continue;
     if (record.launcher > profile.operations.size()) {
-      fail(ErrorCode::runtime, "lm profile: a record of {} is of operation {}, but there are {}", record.name,
+      fail(ErrorCode::runtime, "lm profile: {} was launched by operation {}, but there are only {}", record.name,
            record.launcher, profile.operations.size());
     }
     profile.operations[record.launcher - 1].seconds += record.seconds;
@@ -81,7 +81,7 @@ double record_seconds(const Profile& profile) {
   return seconds;
 }
 
-double busy_seconds(const Profile& profile) {  // relies on records sorted by begin
+double busy_seconds(const Profile& profile) {  // requires records sorted by begin
   double seconds = 0, until = 0;
   bool is_first = true;
   for (const GpuRecord& record : profile.records) {

@@ -1,4 +1,4 @@
-// Sums of a profile by name, kind, matrix and scope.
+// Computes sums of a profile's operations by name, kind, matrix and profiling scope.
 #include "lm/profile/profile.h"
 
 #include <algorithm>
@@ -9,7 +9,7 @@ namespace strobe::lm {
 
 namespace {
 
-// Sums operations by key; an empty key excludes an operation.
+// Sums operations with equal keys, the longest first; an empty key excludes an operation.
 template <class Key>
 std::vector<OperationSum> sums_by(const std::vector<TimedOperation>& operations, Key key) {
   std::map<std::string, OperationSum> sums;
@@ -27,7 +27,7 @@ std::vector<OperationSum> sums_by(const std::vector<TimedOperation>& operations,
   return sorted;
 }
 
-// Returns "layers.3.attention.o" without its layer prefix.
+// Removes the layer prefix: returns "attention.o" for "layers.3.attention.o".
 std::string_view matrix_of(std::string_view of) {
   constexpr std::string_view kLayers = "layers.";
   if (!of.starts_with(kLayers)) return of;
@@ -108,7 +108,8 @@ const TimedOperation* launcher_of(const Profile& profile, const GpuRecord& recor
   return record.launcher == 0 ? nullptr : &profile.operations[record.launcher - 1];
 }
 
-// Unfused attention launches strobe kernels for softmax and copies, and cuBLAS kernels for matmuls.
+// Returns true for a matmul of unfused attention, which launches strobe kernels for softmax and copies, and cuBLAS
+// kernels for matmuls.
 bool is_library_kernel(const GpuRecord& record) {
   return record.kind == GpuRecord::Kind::kernel && record.name.find("strobe::") == std::string::npos;
 }

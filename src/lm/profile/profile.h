@@ -1,5 +1,5 @@
-// Time of a training step per operation: measured on the CPU by the host's clock, on CUDA by its kernels. `strobe lm
-// profile` uses it.
+// Measures the time of a training step per operation: on the CPU with the host's clock, on CUDA by tracing the
+// operation's kernels. `strobe lm profile` uses it.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,9 @@ struct TimedOperation {
   std::string name, of;
   OperationKind kind = OperationKind::matmul;
   Phase phase = Phase::forward;
-  double begin = 0,
-         host_seconds = 0;  // begin: seconds since the first recorded step, on the host; on CUDA the time of the launch
-  double seconds = 0;       // duration: on the CPU host_seconds, on CUDA the sum over its kernels and copies
+  // On the host's clock; begin counts from the first recorded step. On CUDA this is the time of the launches.
+  double begin = 0, host_seconds = 0;
+  double seconds = 0;  // on the CPU host_seconds, on CUDA the sum over its kernels and copies
   double flops = 0, bytes = 0;
 };
 
@@ -33,32 +33,32 @@ struct TimedOperation {
 struct TimedPart {
   const char* name;
   ScopeKind kind;
-  std::size_t operation;  // its index
+  std::size_t operation;  // index in Profile::operations
   double begin = 0, seconds = 0;
-  double flops = 0;  // the operation's FLOPs, split equally among its matmuls
+  double flops = 0;  // matmul: its equal share of the operation's FLOPs
 };
 
 struct TimedStep {
   double begin = 0, seconds = 0;
-  bool skipped = false;  // fp16: the gradient overflowed; nothing was updated
+  bool skipped = false;  // fp16: the gradient overflowed, so nothing was updated
 };
 
 struct Profile {
   Device device = Device::cpu;
   std::vector<TimedStep> steps;            // recorded steps, on the wall clock
-  std::vector<TimedOperation> operations;  // all recorded steps, in order
+  std::vector<TimedOperation> operations;  // operations of all recorded steps, in order
   std::vector<TimedPart> parts;            // in order of operations; empty if attention is fused
-  double plain_seconds = 0;                // mean of as many unrecorded steps; on CUDA such a step is a graph
+  double plain_seconds = 0;                // mean of equally many unrecorded steps; on CUDA they replay a graph
   // The fields below are set on CUDA only.
-  double direct_seconds = 0;       // mean of steps that are launched kernel by kernel, like the recorded ones
-  std::vector<GpuRecord> records;  // sorted by begin (seconds since the first step); launcher: operation index + 1
+  double direct_seconds = 0;       // mean of unrecorded steps launched kernel by kernel, like the recorded ones
+  std::vector<GpuRecord> records;  // sorted by begin, in seconds since the first step; launcher is operation index + 1
 };
 
-// Runs one.warmup steps, one.steps recorded steps, and as many unrecorded ones. Throws Error(unsupported) if GPU
-// kernels cannot be traced.
+// Runs one.warmup warm-up steps, one.steps recorded steps, and equally many unrecorded ones. Throws Error(unsupported)
+// if GPU kernels cannot be traced.
 Profile profile_step(const BenchCase& one);
 
-// Sum over operations.
+// Sums over several operations.
 struct OperationSum {
   std::string name;
   OperationKind kind = OperationKind::matmul;
@@ -70,8 +70,8 @@ struct OperationSum {
 
 std::vector<OperationSum> sums_by_name(const Profile& profile);  // the longest first
 std::vector<OperationSum> sums_by_kind(const Profile& profile);  // the longest first; only kinds that occur
-// Sums matmuls of linear layers by function and matrix over all layers: "linear backward weight feed_forward.w2". The
-// longest come first.
+// Sums matmuls of linear layers by function and matrix, over all layers, with names such as "linear backward weight
+// feed_forward.w2". The longest come first.
 std::vector<OperationSum> sums_by_matrix(const Profile& profile);
 // Sums the profiling scopes of one operation, the longest first.
 std::vector<OperationSum> sums_by_part(const Profile& profile, const std::string& operation);
@@ -81,37 +81,37 @@ double seconds_of(const Profile& profile);
 
 // --- kernels of a GPU ------------------------------------------------------------------------------------------------
 
-// Assigns GPU records to operations: sets each operation's seconds, and moves the records to the profile with begin
-// relative to `begin`. Records with launcher 0 belong to no operation. Throws Error(runtime) if a launcher is not an
-// operation.
+// Assigns GPU records to operations: adds their seconds to those of their operation, and moves them to the profile,
+// with their begin relative to `begin`. Records with launcher 0 belong to no operation. Throws Error(runtime) if a
+// launcher is not an operation.
 void attribute(Profile& profile, std::vector<GpuRecord> records, double begin);
 
 struct KernelSum {
   std::string name;
   int calls = 0;
   double seconds = 0;
-  std::vector<std::string> operations;  // operations that launched it, each once
+  std::vector<std::string> operations;  // names of operations that launched it, each once
 };
 
-// Kernels of all operations, or of one; the longest first.
+// Returns the kernels of all operations, or of one, with the longest first.
 std::vector<KernelSum> sums_by_kernel(const Profile& profile);
 std::vector<KernelSum> sums_by_kernel(const Profile& profile, const std::string& operation);
 
-double outside_seconds(const Profile& profile);  // records that belong to no operation
-double record_seconds(const Profile& profile);   // all records
+double outside_seconds(const Profile& profile);  // of records that belong to no operation
+double record_seconds(const Profile& profile);   // of all records
 double busy_seconds(const Profile& profile);     // time in which at least one record ran; overlaps count once
 
-// Returns a kernel's name for a table, without its type, namespaces and parameters and cut to `most` bytes:
-// "adamw_kernel<__nv_bfloat16>".
+// Returns a kernel's name for a table, such as "adamw_kernel<__nv_bfloat16>": without return type, namespaces and
+// parameters, and cut to `most` bytes.
 std::string short_kernel_name(std::string_view name, std::size_t most = 60);
 
-// --- matmuls; attention's are separate from those of linear layers ---------------------------------------------------
+// --- matmuls of linear layers and of attention -----------------------------------------------------------------------
 
-// Returns false if the profile has attention's softmax separately: on the CPU as a profiling scope, on a GPU as a
-// kernel.
+// Returns false if the profile shows the softmax of attention separately: on the CPU as a profiling scope, on a GPU as
+// a kernel.
 bool is_attention_fused(const Profile& profile);
 
-// Seconds of all recorded steps by class.
+// Seconds of all recorded steps by kind of work.
 struct MatmulTime {
   double linear = 0;             // matmuls of linear layers, including the unembedding
   double attention_matmuls = 0;  // Q K^T, P V and their gradients; 0 if attention is fused
@@ -120,8 +120,8 @@ struct MatmulTime {
 
   double all() const { return linear + attention_matmuls + attention_rest + other; }
   double linear_share() const;  // fraction of all(); 0 if all() is 0
-  // Returns the share of matmuls, attention's included, in all(). A fused kernel has no separate time for its matmuls
-  // and counts as a whole, so the share is then an upper bound.
+  // Returns the fraction of all() for matmuls, including those of attention. A fused kernel has no separate time for
+  // its matmuls and counts as a whole, so the result is then an upper bound.
   double share_with_attention(bool is_fused) const;
 };
 

@@ -1,5 +1,5 @@
-// Runs recorded steps. On the CPU a clock surrounds each operation and attention's scopes; on CUDA a trace records the
-// kernels that each operation launches.
+// Implements profile_step(). On the CPU it reads the clock before and after each operation and each profiling scope of
+// attention. On CUDA a trace records the kernels that each operation launches.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -58,7 +58,8 @@ class Timer : public Recorder, public ProfileSink {
   std::vector<TimedPart> parts;
 
  private:
-  // Splits an operation's FLOPs equally among its matmuls: all heads, and so all matmuls of attention, are equal.
+  // Splits an operation's FLOPs equally among its matmuls. This is exact for attention, whose matmuls all have the same
+  // size.
   void share_flops(double flops) {
     const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first_part_);
     const auto is_product = [](const TimedPart& part) { return part.kind == ScopeKind::matmul; };
@@ -67,11 +68,11 @@ class Timer : public Recorder, public ProfileSink {
   }
 
   double begin_;
-  std::size_t first_part_ = 0;  // first part of the current operation
+  std::size_t first_part_ = 0;  // index of the current operation's first part
   std::vector<double> bytes_;   // per tensor in the plan's table
 };
 
-// Names phases and operations as ranges for external profilers.
+// Marks phases and operations as named ranges for external profilers.
 class Ranges : public Recorder {
  public:
   void begin(const Operation& operation) override {
@@ -88,7 +89,7 @@ class Ranges : public Recorder {
   std::optional<GpuRange> phase_range_, range_;
 };
 
-// Times and names each operation, and sets its index as the launcher in the trace.
+// Times each operation, marks it as a range, and passes its index + 1 to the trace as the launcher of kernels.
 class Launcher : public Recorder {
  public:
   Launcher(Model& model, double begin, const KernelTrace& trace) : timer_(model, begin), trace_(trace) {}
@@ -150,8 +151,8 @@ Profile profile_on_host(PassRun& pass, const BenchCase& one) {
   return profile;
 }
 
-// Runs a step with named ranges but without a trace, for an external profiler: if it reserves CUPTI, it still sees the
-// ranges.
+// Runs a step with named ranges but without a trace. An external profiler that prevents the use of CUPTI still sees the
+// ranges of this step.
 void run_named(PassRun& pass) {
   Ranges ranges;
   pass.model().record(&ranges);

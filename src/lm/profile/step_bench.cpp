@@ -51,7 +51,7 @@ class StepBench {
     return {summarize(samples), counter().statistics().peak};
   }
 
-  // Takes a step whose gradient does not overflow: the phases repeat the last step.
+  // Takes steps until a gradient does not overflow, because time_phases() repeats the last step.
   void take_fine_step() {
     std::int64_t before = 0;
     do {
@@ -60,8 +60,8 @@ class StepBench {
     } while (model_.loss_scale().skipped > before && model_.loss_scale().scale > LossScale::kLeast);
   }
 
-  // Times the phases one after the other, in each step. On the GPU, events measure them; the host queues the whole step
-  // before it waits.
+  // Times the phases of each step separately. On the GPU events measure them, and the host queues the whole step before
+  // it waits.
   void time_phases(BenchTimes& times) {
     const std::size_t phases = one_.pass == BenchPass::step ? 3 : 2;
     std::vector<double> samples[3];

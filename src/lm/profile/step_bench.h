@@ -1,4 +1,4 @@
-// Times and memory of one model's training step, by phase. `strobe lm bench` uses it.
+// Measures time and memory of a training step, as a whole and by phase. `strobe lm bench` uses it.
 #pragma once
 
 #include <cstddef>
@@ -13,17 +13,17 @@
 
 namespace strobe::lm {
 
-// Seconds and peak bytes.
+// Time and peak memory of a phase or of the whole pass.
 struct PhaseTimes {
   Summary seconds;
   std::size_t peak_bytes = 0;
 };
 
 struct BenchTimes {
-  PhaseTimes whole;                                     // the pass, on the host's clock, synchronized each time
-  std::optional<PhaseTimes> forward, backward, update;  // on CUDA by events; update: includes the norm if it clips
-  double loss = 0;                                      // last step's, to check that it is finite
-  // fp16: number of steps, and of updates timed as a phase, whose gradient overflowed. They update nothing, so their
+  PhaseTimes whole;                                     // the pass, on the host's clock, with a synchronization per run
+  std::optional<PhaseTimes> forward, backward, update;  // on CUDA from events; update includes the norm if it clips
+  double loss = 0;                                      // loss of the last step, to check that it is finite
+  // fp16: number of timed steps, and of timed update phases, whose gradient overflowed. They update nothing, so their
   // times are not representative of training.
   std::int64_t skipped = 0, skipped_updates = 0;
 };
@@ -31,10 +31,10 @@ struct BenchTimes {
 // Returns random tokens for the case's batch, determined by the seed.
 std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed);
 
-// A model, random tokens, and the pass over them that the case selects.
+// Runs the pass that a case selects, on its own model and random tokens.
 class PassRun {
  public:
-  enum class Parameters { drawn, zero };  // times and losses depend on parameters, memory does not
+  enum class Parameters { drawn, zero };  // zero is faster, for measurements of memory
 
   // Throws Error(out_of_memory) with the bytes requested and free; on the CPU before any allocation.
   explicit PassRun(const BenchCase& one, Parameters parameters = Parameters::drawn);
@@ -52,7 +52,8 @@ class PassRun {
 // free.
 BenchTimes time_step(const BenchCase& one, const std::function<void(double seconds)>& after_run = {});
 
-// Number of passes of time_step: warm-up and timed ones. If there are several phases, the same number again by phase.
+// Returns the number of calls of after_run: one per warm-up or timed pass, and as many again for the phases unless the
+// pass is forward only.
 std::int64_t passes_of(const BenchCase& one);
 
 }  // namespace strobe::lm

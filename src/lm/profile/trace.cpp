@@ -1,4 +1,4 @@
-// Builds the events of a trace.
+// Builds the events of a trace in the Chrome trace event format.
 #include "lm/profile/trace.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@ namespace {
 
 enum Track : int { kSteps = 1, kPhaseTrack, kOperations, kParts, kFirstStream };  // streams follow
 
-// Adjacent operations of one phase form one span.
+// Adds one span for each sequence of operations of one phase.
 void add_phases(Json& events, int process, const Profile& profile) {
   const auto& all = profile.operations;
   for (std::size_t first = 0; first < all.size();) {

@@ -1,4 +1,5 @@
-// Writes profiles as traces for Perfetto and chrome://tracing, and creates the events of traces.
+// Converts profiles to traces for Perfetto and chrome://tracing. The functions for single events also serve
+// parallel_bench.cpp.
 #pragma once
 
 #include <span>
@@ -9,9 +10,9 @@
 
 namespace strobe::lm {
 
-// Names a process or a track ("process_name", "thread_name").
+// Returns an event that names a process or track; `what` is "process_name" or "thread_name".
 Json trace_name(const char* what, int process, int track, const std::string& name);
-// A span on a track; times in seconds.
+// Returns a span on a track; times are in seconds.
 Json trace_span(int process, int track, std::string name, double begin, double seconds);
 Json trace_of(Json events);
 
@@ -20,8 +21,8 @@ struct NamedProfile {
   Profile profile;
 };
 
-// Writes one process per profile. Its tracks are steps, phases and operations on the host's clock, profiling scopes if
-// there are any, and on CUDA one track of kernels and copies per stream.
+// Returns a trace with one process per profile. Its tracks are steps, phases and operations on the host's clock,
+// profiling scopes if there are any, and on CUDA one track of kernels and copies per stream.
 Json trace_json(std::span<const NamedProfile> profiles);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// RAII memory of the host or the GPU. The device's allocator counts it.
+// Memory owns an allocation on the host or the GPU, which the allocator of that device counts.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +17,9 @@ inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameter
                             *kMeanTag = "AdamW's mean", *kVarianceTag = "AdamW's variance",
                             *kRunTag = "activations and gradients", *kWorkspaceTag = "workspace",
                             *kMatmulsTag = "workspace of matmuls", *kTransferTag = "tokens and losses",
-                            *kRopeTag = "table of RoPE";
+                            *kRopeTag = "RoPE table";
 
-// Returns the allocator of the stream's GPU; stream null: the host's.
+// Returns the GPU's allocator; if `stream` is null, the host's.
 inline AllocationCounter& allocator_of(const GpuStream* stream) {
   if (stream) return gpu_allocator();
   return host_allocator();
@@ -27,7 +27,7 @@ inline AllocationCounter& allocator_of(const GpuStream* stream) {
 
 class Memory {
  public:
-  // stream: orders copies and fills; null: host memory. tag: reported to observers of the allocator.
+  // Copies and fills run on `stream`; null selects host memory. `tag` is reported to observers of the allocator.
   Memory(const GpuStream* stream, std::size_t bytes, const char* tag) : stream_(stream) {
     if (stream) {
       gpu_ = GpuBuffer(bytes, tag);
@@ -52,7 +52,7 @@ class Memory {
       std::memset(host_.as<char>() + first, 0, bytes);
     }
   }
-  // Both copy and return when the copy is done.
+  // Both return when the copy is complete.
   void write(std::size_t at, const void* from, std::size_t bytes) const {
     if (!stream_) {
       std::memcpy(host_.as<char>() + at, from, bytes);

@@ -1,4 +1,4 @@
-// Allocates, initialises, reads and writes the persistent state of a model.
+// Implements ModelState: allocates, initialises, reads and writes it.
 #include "lm/state/model_state.h"
 
 #include <algorithm>
@@ -98,7 +98,7 @@ const Memory& ModelState::memory(State which) const {
 }
 
 void ModelState::read(State which, std::span<float> out, std::int64_t first) const {
-  if (which == State::mean || which == State::variance) check_optimizer("reading its averages");
+  if (which == State::mean || which == State::variance) check_optimizer("reading moments");
   const std::size_t offset = checked_offset(first, out.size());
   if (which == State::gradients) {
     check_gradients_apart("reading gradients");
@@ -107,10 +107,11 @@ void ModelState::read(State which, std::span<float> out, std::int64_t first) con
   memory(which).read(offset, out.data(), out.size_bytes());
 }
 
-// Writing values also updates the copies.
+// Also updates the copies of written values.
 void ModelState::write(const ops::Place& place, State which, std::span<const float> in, std::int64_t first) {
-  if (which == State::gradients) fail(ErrorCode::invalid_argument, "lm: gradients are read, never written");
-  if (which != State::values) check_optimizer("writing its averages");
+  if (which == State::gradients)
+    fail(ErrorCode::invalid_argument, "lm: gradients cannot be written; valid: values, mean, variance");
+  if (which != State::values) check_optimizer("writing moments");
   memory(which).write(checked_offset(first, in.size()), in.data(), in.size_bytes());
   const DType dtype = model_.options().dtype;
   if (which != State::values || dtype == DType::fp32) return;

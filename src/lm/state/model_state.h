@@ -1,5 +1,5 @@
-// Persistent state of a model: parameters, AdamW's moments, and the copies that matmuls read. Also the run: the
-// allocation that activations and gradients share.
+// ModelState owns the memory of a model: parameters, AdamW's moments, the copies that matmuls read, and the run, which
+// is the allocation that activations and gradients share (models/activations.h).
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace strobe::lm {
 
-// State that training keeps per parameter: fp32, in the order of the table. gradients is read-only.
+// State that training stores per parameter: fp32, in the order of the parameter table. `gradients` is read-only.
 enum class State { values, mean, variance, gradients };
 
-// own: the model keeps AdamW's moments. outside: the code that updates its values keeps them (lm/data_parallel).
+// own: the model stores AdamW's moments. outside: other code stores them and updates the values (lm/data_parallel).
 enum class OptimizerMemory { own, outside };
 
 class ModelState {
  public:
-  // `model` describes these tensors and must outlive this object. `stream` is null on the CPU.
+  // `model` has the plan and the parameter table, and must outlive this object. `stream` is null on the CPU.
   ModelState(const Transformer& model, OptimizerMemory optimizer, const GpuStream* stream);
 
-  void begin(std::uint64_t seed, const ops::Place& place);  // initial parameters; clears everything else
-  void begin_at_zero(const ops::Place& place);              // clears parameters too
+  void begin(std::uint64_t seed, const ops::Place& place);  // sets initial parameters; clears everything else
+  void begin_at_zero(const ops::Place& place);              // also clears the parameters
   void read(State which, std::span<float> out, std::int64_t first) const;
   void write(const ops::Place& place, State which, std::span<const float> in, std::int64_t first);
   void clear_gradients();
   void round_copies(const ops::Place& place) const { ops::round_copies(place, trained_); }
 
-  // Both throw Error(unsupported), prefixed with `what`, if the state is not kept or exists only within a step.
+  // Each throws Error(unsupported), with `what` in the text, if the state does not exist or exists only within a step.
   void check_optimizer(const char* what) const;
   void check_has_backward(const char* what) const;
   void check_gradients_apart(const char* what) const;
@@ -46,8 +46,8 @@ class ModelState {
   GradientMemory gradient_memory() const { return model_.options().gradients; }
   OptimizerMemory optimizer_memory() const { return optimizer_memory_; }
 
-  // Parameters as ranges for the optimizer. First: [begin, end) of the table. Second: all. Third: all, in parts whose
-  // copies are contiguous, in the order in which they must be updated.
+  // Parameters as ranges for the optimizer: parameters [begin, end) of the table; all; and all in parts whose copies
+  // are contiguous, in the order in which they must be updated.
   ops::Trained trained(std::size_t begin, std::size_t end) const;
   const ops::Trained& whole() const { return whole_; }
   std::span<const ops::Trained> trained() const { return trained_; }
@@ -55,8 +55,8 @@ class ModelState {
  private:
   void begin_rest(const ops::Place& place);  // everything except the parameters
   const Memory& memory(State which) const;
-  void* copy_of(std::size_t parameter) const;                              // null: no matmul reads it
-  std::size_t checked_offset(std::int64_t first, std::size_t size) const;  // byte offset of elements of a state
+  void* copy_of(std::size_t parameter) const;                              // null if no matmul reads the parameter
+  std::size_t checked_offset(std::int64_t first, std::size_t size) const;  // returns a byte offset
 
   const Transformer& model_;
   OptimizerMemory optimizer_memory_;

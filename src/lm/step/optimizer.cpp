@@ -1,4 +1,4 @@
-// Runs the update of a step, overlapped with the backward or at its end.
+// Implements Optimizer: updates parameters during the backward or after it.
 #include "lm/step/optimizer.h"
 
 #include <limits>
@@ -29,8 +29,8 @@ bool Optimizer::may_overlap() const {
   return stream_ && kind_ != Kind::limited && state_.gradient_memory() != GradientMemory::over_copies;
 }
 
-// Updates parameters on the second stream. AdamW is memory-bound, while matmuls leave multiprocessors idle at their
-// ends.
+// Updates parameters on the second stream. AdamW is memory-bound and runs on multiprocessors that are idle near the end
+// of a matmul.
 void Optimizer::update_beside(std::size_t first, std::size_t last) {
   ops::Place place = place_;
   place.stream = side_->fork(*stream_).handle();
@@ -40,7 +40,7 @@ void Optimizer::update_beside(std::size_t first, std::size_t last) {
 
 void Optimizer::join() {
   side_->join(*stream_);
-  if (kind_ != Kind::plain) limit_gradients();  // the clipping limit is 0, so this only computes the norm
+  if (kind_ != Kind::plain) limit_gradients();  // update.most is 0, so this only computes the norm
 }
 
 void Optimizer::settle() noexcept {
@@ -50,7 +50,7 @@ void Optimizer::settle() noexcept {
 void Optimizer::apply() {
   model_.begin_phase(Phase::update);
   if (kind_ != Kind::plain) limit_gradients();
-  // Reads values, gradients and moments; writes values, moments and copies.
+  // AdamW reads values, gradients and moments, and writes values, moments and copies.
   const DType dtype = model_.options().dtype;
   const std::size_t bytes = 7 * sizeof(float) + (dtype == DType::fp32 ? 0 : size_of(dtype));
   const Recorded scope = model_.recorded_update("adamw", bytes);

@@ -1,4 +1,5 @@
-// The update of a training step: clipping, AdamW, the loss scale of fp16, and updates that overlap with the backward.
+// Optimizer runs the update of a training step: clipping, AdamW and the loss scale of fp16. On CUDA updates can overlap
+// with the backward.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +18,16 @@ struct StepOptions {
 };
 
 struct StepResult {
-  double loss = 0, gradient_norm = 0;  // norm: NaN if not computed
-  bool skipped = false;                // fp16: a gradient overflowed; nothing was updated
-  std::int64_t skipped_in_all = 0;
+  double loss = 0, gradient_norm = 0;  // gradient_norm: NaN if not computed
+  bool skipped = false;                // fp16: a gradient overflowed, so nothing was updated
+  std::int64_t skipped_in_all = 0;     // fp16: number of skipped steps so far
 };
 
-// Factor on the loss of an fp16 model that keeps small gradients from underflowing. It is halved if a gradient
-// overflows and doubled after many steps without overflow.
+// Factor by which an fp16 model multiplies the loss so that small gradients do not underflow. It is halved if a
+// gradient overflows and doubled after kPatience steps without overflow.
 struct LossScale {
   double scale = 65536;
-  std::int64_t fine_steps = 0;  // since the last change
+  std::int64_t fine_steps = 0;  // steps without overflow since the last change
   std::int64_t skipped = 0;     // total number of steps whose gradient overflowed
 
   static constexpr std::int64_t kPatience = 2000;
@@ -51,22 +52,22 @@ class Optimizer {
   Optimizer(Transformer& model, const ModelState& state, const Transfer& transfer, const ops::Place& place,
             const GpuStream* stream);
 
-  void begin_step(const StepOptions& options);  // copies the update's parameters to the device
+  void begin_step(const StepOptions& options);  // sets the arguments of the update, which Transfer sends
   // Each kind of update is a separate graph.
-  enum class Kind { plain, with_norm, limited };  // limited: depends on the norm (clipping, fp16)
+  enum class Kind { plain, with_norm, limited };  // limited: the update depends on the norm (clipping, fp16)
   Kind kind() const { return kind_; }
 
   // Returns true if updates may run on a second stream during the backward, each as soon as the step no longer reads
-  // its parameters. The result has the same bits as one update at the end.
+  // its parameters. The result is bitwise equal to that of one update at the end.
   bool may_overlap() const;
   void update_beside(std::size_t first, std::size_t last);  // parameters [first, last)
-  void join();                                              // waits for the overlapped updates on the main stream
-  void settle() noexcept;                                   // after a failure: waits for overlapped updates
+  void join();                                              // makes the main stream wait for the overlapped updates
+  void settle() noexcept;                                   // waits for overlapped updates after a failure
 
-  void apply();  // the update after a backward
+  void apply();  // updates all parameters after a backward
   void update(const ops::AdamW& options) { ops::adamw(place_, options, state_.trained()); }
   double gradient_norm(double scale) const { return ops::gradient_norm(place_, {&state_.whole(), 1}, scale); }
-  StepResult end_step(double loss);  // call when the device is done: returns the result and adapts the loss scale
+  StepResult end_step(double loss);  // call it when the step is complete; adapts the loss scale
 
   LossScale loss_scale;
 
@@ -79,7 +80,7 @@ class Optimizer {
   const ops::Place place_;
   const GpuStream* stream_;
   std::optional<SideStream> side_;  // CUDA
-  Kind kind_ = Kind::plain;         // last step's
+  Kind kind_ = Kind::plain;         // of the last step
 };
 
 }  // namespace strobe::lm

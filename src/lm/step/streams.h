@@ -1,4 +1,4 @@
-// Submits a step's work to a GPU: as a replayed graph, and on a second stream that runs concurrently with the main one.
+// Replay submits a step's work to a GPU as a CUDA graph. SideStream is a second stream, concurrent with the main one.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,12 @@
 
 namespace strobe::lm {
 
-// Repeated work as a CUDA graph. The first run is direct, so libraries choose and load their kernels. The second run is
-// captured, later ones are replayed. Values that change between runs must be read from memory.
+// Runs the same work repeatedly as a CUDA graph. The first run launches kernels directly, so that libraries choose and
+// load them. The second run captures a graph; this and later runs launch it. Values that change between runs must be in
+// memory.
 class Replay {
  public:
-  // If `stream` is null, calls `work` every time, as on the host.
+  // If `stream` is null, calls `work` every time.
   void run(const GpuStream* stream, const std::function<void()>& work) {
     if (!stream || !ran_) {
       work();
@@ -29,10 +30,11 @@ class Replay {
   std::unique_ptr<GpuGraph> graph_;
 };
 
-// A stream for work that the main stream does not wait for. Inside a capture, fork and join become edges of the graph.
+// A stream that runs concurrently with the main stream between fork() and join(). During a capture, both become edges
+// of the graph.
 class SideStream {
  public:
-  // Work on the returned stream runs after all work that is on `main` now.
+  // Returns the stream. Later work on it runs after all work that is on `main` now.
   const GpuStream& fork(const GpuStream& main) {
     forked_.record(main);
     stream_.wait_for(forked_);
@@ -47,12 +49,12 @@ class SideStream {
     is_pending_ = false;
   }
 
-  // Waits for forked work that, after a failure, is never joined.
+  // Waits for forked work that is never joined because of a failure.
   void settle() noexcept {
     if (!std::exchange(is_pending_, false)) return;
     try {
       stream_.synchronize();
-    } catch (...) {  // settle() runs after a failure; the caller throws the first error
+    } catch (...) {  // the caller throws the first error
     }
   }
 

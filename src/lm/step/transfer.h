@@ -1,6 +1,6 @@
-// Data that a step sends to the device (tokens, targets, parameters of the update) and receives (losses, norm). On the
-// CPU both sides are the same memory. On a GPU there is one copy per direction, from and to pinned memory, so the
-// copies can be part of a graph.
+// Transfer holds the data that a step sends to the device (tokens, targets, arguments of the update) and receives
+// (losses, norm). On the CPU both sides are the same memory. On a GPU there is one copy per direction, from and to
+// pinned memory, so that the copies can be part of a graph.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Transfer {
     return rounded(tokens_at(count) + 2 * count * sizeof(std::int32_t));
   }
 
-  // One side: [losses | update | tokens | targets].
+  // The host's or the device's memory: [losses | update | tokens | targets].
   class Side {
    public:
     Side(char* data, std::size_t tokens) : data_(data), tokens_(tokens) {}

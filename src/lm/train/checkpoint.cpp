@@ -22,13 +22,13 @@ constexpr const char* kGenerator = "philox4x32-10";
 constexpr std::array<State, 3> kStates{State::values, State::mean, State::variance};
 constexpr const char *kWeightsChecksum = "weights_checksum", *kChecksum = "checksum";
 constexpr std::size_t kChecksumBytes = 4;
-constexpr std::int64_t kPiece = 1 << 20;  // floats per chunk of for_each_piece()
+constexpr std::int64_t kPiece = 1 << 20;  // floats per call of a StatePiece
 
 const char* prefix_of(State which) {
   return which == State::values ? "" : which == State::mean ? "adamw.mean." : "adamw.variance.";
 }
 
-enum class Checksums { whole, weights_and_whole };  // `whole` only: format of older versions
+enum class Checksums { whole, weights_and_whole };  // files of older versions have only `whole`
 
 // Returns all tensors of a checkpoint in order, without metadata.
 SafeTensors layout_of(const ModelShape& shape, Checksums checksums) {
@@ -78,7 +78,7 @@ Progress progress_of(const SafeTensors& file, const Settings& settings) {
   return progress;
 }
 
-// Returns the first value that is not finite, or negative in a variance, as text; empty if there is none. `first` is
+// Describes the first value that is not finite, or is negative in a variance; returns "" if there is none. `first` is
 // the index of values[0] in the state.
 std::string bad_value(const ModelShape& shape, State which, std::int64_t first, std::span<const float> values) {
   const float least = which == State::variance ? 0 : -std::numeric_limits<float>::max();
@@ -99,8 +99,8 @@ Checksums checksums_of(const SafeTensors& file) {
                                                                                     : Checksums::whole;
 }
 
-// Checks the tensors against the shape. Checks the byte count first: building the names of a forged shape could exhaust
-// memory.
+// Throws unless the file has the tensors of this shape. Checks the byte count first, because a table for a forged shape
+// could exhaust memory.
 void check_tensors(const SafeTensors& file, const ModelShape& shape, Checksums checksums) {
   const std::size_t needed = checkpoint_bytes(shape) - (checksums == Checksums::whole ? kChecksumBytes : 0);
   if (file.data_bytes() != needed) {
@@ -119,7 +119,7 @@ void check_tensors(const SafeTensors& file, const ModelShape& shape, Checksums c
   }
 }
 
-// `stored` is the checksum of `bytes` as read from the file.
+// Throws unless the CRC-32 of `bytes` is the one at `stored`.
 void check_checksum(std::string_view bytes, const char* stored) {
   std::uint32_t kept = 0;
   std::memcpy(&kept, stored, kChecksumBytes);

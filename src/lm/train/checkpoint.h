@@ -1,7 +1,7 @@
-// A checkpoint: one safetensors file. It contains the parameters under their names, AdamW's moments as
+// A checkpoint is one safetensors file. It contains the parameters under their names, AdamW's moments as
 // adamw.mean.<name> and adamw.variance.<name>, and two CRC-32: `weights_checksum` of all bytes before the moments,
-// `checksum` of all bytes before itself. The metadata contain step, data position, seed, shape and options. The bytes
-// depend on the state only.
+// `checksum` of all bytes before itself. The metadata contain step, data position, seed, shape and options. Equal
+// contents give equal bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,17 @@
 
 namespace strobe::lm {
 
-// Size of a checkpoint without its header, in bytes.
+// Returns the size of a checkpoint without its header, in bytes.
 std::size_t checkpoint_bytes(const ModelShape& shape);
 
-// Callback that reads or writes the elements of a state from `first` on.
+// Callback that reads or writes elements [first, first + piece.size()) of a state.
 using StatePiece = std::function<void(State which, std::int64_t first, std::span<float> piece)>;
 
-// Visits the states of a checkpoint in file order, in chunks of a few MB, so no second full copy is needed. `use`
-// receives a buffer to fill or to read.
+// Calls `use` for the states of a checkpoint in file order, with a buffer of at most 4 MiB, so that no second full copy
+// of the states is needed.
 void for_each_piece(const ModelShape& shape, const StatePiece& use);
 
-// The run diverged: a loss, a gradient or a parameter is not finite.
+// Thrown if training diverges: a loss, a gradient or a parameter is not finite.
 class DivergedError : public Error {
  public:
   explicit DivergedError(const std::string& what) : Error(ErrorCode::runtime, what) {}
@@ -39,8 +39,8 @@ class DivergedError : public Error {
 void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
                       const Progress& progress);
 
-// weights: the moments are neither read nor checked. A checkpoint of an older version, without weights_checksum, is
-// always checked completely.
+// With `weights`, the moments are neither read nor checked. A checkpoint of an older version, without weights_checksum,
+// is always checked completely.
 enum class CheckpointParts { all, weights };
 
 // A validated checkpoint, mapped into memory.
@@ -54,7 +54,7 @@ class Checkpoint {
   const Settings& settings() const { return settings_; }
   const Progress& progress() const { return progress_; }
   // Returns parameter_count(shape) floats in the order of parameter_table(shape), in the file's mapping. With
-  // CheckpointParts::weights only State::values.
+  // CheckpointParts::weights only State::values is valid.
   std::span<const float> state(State which) const;
 
  private:

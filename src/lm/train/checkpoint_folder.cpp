@@ -1,5 +1,5 @@
-// The folder of a training run. Exclusion of other processes uses an advisory lock on the folder itself, which the
-// system releases when the process ends.
+// Implements CheckpointFolder. An advisory lock on the folder itself excludes other processes; the system releases it
+// when the process ends.
 #include "lm/train/checkpoint_folder.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ std::int64_t step_of(std::string_view name) {
 
 bool is_written_by_a_run(std::string_view name) { return step_of(name) >= 0 || name == kUpkeep; }
 
-// True for a regular file whose name has exactly the form of temporary_file.h.
+// Returns true for a regular file whose name is that of a temporary file (temporary_file.h) of a run.
 bool is_temporary(const std::string& folder, const std::string& name) {
   std::error_code ignored;
   const std::optional<std::string_view> stem = stem_of_temporary(name);
@@ -67,7 +67,7 @@ std::vector<std::string> missing_folders(const std::string& path) {
   return missing;
 }
 
-// Returns a list such as "10, 20, 30"; a long list is cut to the newest.
+// Returns a list such as "10, 20, 30", with at most the ten newest steps.
 std::string list_of(const std::vector<std::int64_t>& steps) {
   constexpr std::size_t kMost = 10;
   const bool all = steps.size() <= kMost;
@@ -93,7 +93,7 @@ CheckpointFolder::CheckpointFolder(std::string path, Use use) : path_(std::move(
     fs::create_directories(path_, error);
     if (error) {
       remove_what_was_made();
-      fail(ErrorCode::invalid_argument, "{}: cannot be made: {}", shown(path_), error.message());
+      fail(ErrorCode::invalid_argument, "{}: cannot be created: {}", shown(path_), error.message());
     }
   }
   descriptor_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -140,7 +140,8 @@ void CheckpointFolder::check_contents(Use use) const {
   check_step_log(step_log());
   refuse_link(upkeep(), printable_value(upkeep()));
   if (!checkpoint_steps(path_).empty() || fs::exists(step_log()) || fs::exists(upkeep())) return;
-  fail(ErrorCode::invalid_argument, "{}: holds no run to resume, but {}; valid: a folder of lm train, or an empty one",
+  fail(ErrorCode::invalid_argument,
+       "{}: contains no run to resume, but other files such as {}; valid: a folder of lm train, or an empty one",
        shown(path_), printable_value(names.front()));
 }
 
@@ -168,7 +169,7 @@ void CheckpointFolder::keep_newest(std::int64_t count, std::int64_t step, std::i
   std::vector<std::int64_t> steps = checkpoint_steps(path_);
   std::erase_if(steps, [&](std::int64_t one) { return one > step; });
   const std::optional<std::int64_t> good = newest_good(finite_step);
-  std::error_code ignored;  // an extra file that remains is not an error
+  std::error_code ignored;  // a file that cannot be removed is not an error
   for (std::size_t i = 0; i + static_cast<std::size_t>(count) < steps.size(); ++i) {
     if (steps[i] != good) fs::remove(file(steps[i]), ignored);
   }
@@ -180,7 +181,7 @@ std::vector<std::int64_t> CheckpointFolder::set_aside_after(std::int64_t step) c
   for (auto one = steps.rbegin(); one != steps.rend(); ++one) {
     const std::string from = file(*one);
     std::string to = from + ".abandoned";
-    std::error_code ignored;  // rename() reports it
+    std::error_code ignored;  // rename() reports the error
     for (int i = 2; fs::exists(to, ignored); ++i) to = fmt::format("{}.abandoned.{}", from, i);
     if (rename(from.c_str(), to.c_str()) == 0) continue;
     fail(ErrorCode::runtime, "{}: cannot be set aside: {}", printable_value(from), std::strerror(errno));
@@ -222,8 +223,8 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int6
     while (!steps.empty() && (steps.back() >= step || !reason_of(checkpoint_path(folder, steps.back())).empty())) {
       steps.pop_back();
     }
-    const std::string offer = steps.empty() ? "no checkpoint before it is whole"
-                                            : fmt::format("the newest whole one before it is that of step {}: {}",
+    const std::string offer = steps.empty() ? "no checkpoint before it is intact"
+                                            : fmt::format("the newest intact one before it is that of step {}: {}",
                                                           steps.back(), how(steps.back()));
     fail(error.code(), "{}; {}", error.what(), offer);
   }

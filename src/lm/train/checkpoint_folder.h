@@ -1,5 +1,5 @@
-// The folder of a training run: the newest few of step-00000100.safetensors and so on, steps.jsonl (step_log.h) and
-// run.json (upkeep.h). A lock excludes a second process.
+// CheckpointFolder manages the folder of a training run. The folder contains the newest checkpoints, with names such as
+// step-00000100.safetensors, steps.jsonl (step_log.h) and run.json (upkeep.h). A lock excludes other processes.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ class CheckpointFolder {
   enum class Use { fresh, resume };
   // With Use::fresh, creates the folder if it does not exist. Throws Error(invalid_argument) with `path`
   // - fresh: if it contains anything except temporary files of a killed process (temporary_file.h);
-  // - resume: if it does not exist, contains files that no run writes, or has a damaged steps.jsonl (step_log.h);
+  // - resume: if it does not exist, contains other files but no run, or has a damaged steps.jsonl (step_log.h);
   // - both: if it cannot be written to, or another process trains in it.
   //
   // Removes temporary files of checkpoints and of run.json that no process has locked, and no other file.
   CheckpointFolder(std::string path, Use use);
-  ~CheckpointFolder();  // removes the folder if it created it and it is still empty
+  ~CheckpointFolder();  // removes the folders that it created and that are still empty
   CheckpointFolder(const CheckpointFolder&) = delete;
   CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
@@ -39,10 +39,10 @@ class CheckpointFolder {
   // Removes checkpoints up to `step`, except the newest `count` and the newest one known to be good. A checkpoint is
   // known to be good if its step is below `finite_step`, the last step with a finite loss. By default all are good.
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
-  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; empty: none
+  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; nullopt: none
 
   // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 if that
-  // exists). A run that resumes from `step` then does not find them. Returns their steps, ascending. Throws
+  // exists), so that a run that resumes from `step` ignores them. Returns their steps, ascending. Throws
   // Error(runtime) if a rename or the sync of the folder fails.
   std::vector<std::int64_t> set_aside_after(std::int64_t step) const;
 
@@ -56,13 +56,13 @@ class CheckpointFolder {
   int descriptor_ = -1;
 };
 
-// Steps of the checkpoints in a folder, ascending; empty if the folder does not exist.
+// Returns the steps of the checkpoints in a folder, ascending; empty if the folder does not exist.
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
-// Opens the newest checkpoint, or that of a step. Returns null if the newest is requested and there is none. Throws
+// Opens the checkpoint of a step, or the newest one if `step` is kNewest; null if there is none. Throws
 // Error(invalid_argument) if the step has no checkpoint; the error lists the steps that have one. Also throws if the
-// file is damaged. The error then names the newest intact checkpoint before it, and `how` to select that.
+// file is damaged. That error names the newest intact checkpoint before it, and how(step) says how to select that one.
 using HowToTake = std::function<std::string(std::int64_t step)>;
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, CheckpointParts parts,
                                             const HowToTake& how);

@@ -1,4 +1,4 @@
-// The training backend of one process, and memory checks before training.
+// Implements training_model(), which checks the memory before it creates a model.
 #include "lm/train/learner.h"
 
 #include "core/fail.h"
@@ -10,12 +10,12 @@ namespace strobe::lm {
 
 namespace {
 
-// Checks that all processes on a device fit in its memory, each with `state_bytes` of optimizer state.
+// Throws unless `processes` processes fit in the memory of a device, each with `state_bytes` of optimizer state.
 void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_bytes) {
   const bool on_gpu = one.place.device == Device::cuda;
   const DeviceMemory memory = device_memory({.one = one}, 0);
   const std::size_t needed = memory.weights + memory.gradients + state_bytes + memory.activations;
-  // Uses total memory: free memory changes while ranks start.
+  // Uses the total memory, because the free memory changes while ranks start.
   const std::size_t there =
       (on_gpu ? current_gpu_info().memory_bytes : cpu_info().memory_bytes) / static_cast<std::size_t>(processes);
   if (there > 0 && needed > there) {
@@ -25,7 +25,7 @@ void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_b
   }
 }
 
-// Checks the memory before any allocation: a system that overcommits would kill the process later.
+// Checks the memory before any allocation, because a system that overcommits would kill the process later.
 void check_training(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
                     std::size_t state_bytes, GradientMemory gradients) {
   check(settings.shape);

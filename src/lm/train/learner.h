@@ -1,5 +1,5 @@
-// Training backend of a run: one model in this process, or one that several ranks train together
-// (data_parallel/parallel_learner.h). Trainer has one loop, one log and one kind of checkpoint for both.
+// Learner is the interface of a training backend. LoneLearner trains a model in one process; ParallelLearner
+// (data_parallel/parallel_learner.h) trains it on several ranks. Trainer uses either.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace strobe::lm {
 
-// Seconds of a step on one rank. `hidden` communication overlaps with backward; the other fields are disjoint. `calls`
-// and `bytes` count the collectives of a step.
+// Seconds of a step on one rank. `hidden` is communication during backward, `exposed` communication after it; all
+// fields except `hidden` are disjoint. `calls` and `bytes` are the number and size of the step's collectives.
 struct StepSplit {
   double forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
   std::int64_t calls = 0, bytes = 0;
@@ -25,23 +25,25 @@ class Learner {
  public:
   virtual ~Learner() = default;
 
-  virtual const Model& model() const = 0;  // model of this process
+  virtual const Model& model() const = 0;  // the model of this process
 
   virtual void begin(std::uint64_t seed, const LossScale& loss_scale) = 0;
 
-  // tokens and targets: [batch, context] of the whole batch. Loss and norm are those of the whole batch.
+  // `tokens` and `targets` are the whole batch, [batch, context], on every rank. Loss and norm are those of the whole
+  // batch.
   virtual StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) = 0;
   // Returns the mean loss of the first `counted` tokens from the forward pass only.
   virtual double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) = 0;
-  virtual std::optional<StepSplit> split() const { return std::nullopt; }  // last step, measured by this rank
+  virtual std::optional<StepSplit> split() const { return std::nullopt; }  // of the last step, measured by this rank
 
-  // Elements of a state from `first` on, in the order of the table. A read returns them on rank 0. A write takes rank
-  // 0's values. The other ranks pass a buffer of the same size, which receives the values.
+  // Read and write elements [first, first + size) of a state, in the order of the parameter table. A read returns them
+  // at least on rank 0. A write takes rank 0's values; the other ranks pass a buffer of the same size, which receives
+  // them.
   virtual void read_state(State which, std::int64_t first, std::span<float> out) = 0;
   virtual void write_state(State which, std::int64_t first, std::span<float> in) = 0;
 
   virtual bool leads() const { return true; }         // true on rank 0, which writes files and output
-  virtual int agreed_signal(int own) { return own; }  // signal that any rank received, equal on all ranks; 0: none
+  virtual int agreed_signal(int own) { return own; }  // signal that any rank received, on all ranks; 0: none
 };
 
 struct LearnerOptions {
@@ -50,8 +52,8 @@ struct LearnerOptions {
   int processes = 1;  // processes that train on this device and share its memory
 };
 
-// Creates a model for training. state_bytes: size of the optimizer state if it is outside. Throws Error(unsupported)
-// for a precision that the device lacks, and Error(out_of_memory) before any allocation.
+// Creates a model for training. `state_bytes` is the size of the optimizer state with OptimizerMemory::outside. Throws
+// Error(unsupported) if the device does not support the precision, and Error(out_of_memory) before any allocation.
 Model training_model(const Settings& settings, std::int64_t batch, const LearnerOptions& options,
                      OptimizerMemory optimizer, std::size_t state_bytes = 0);
 

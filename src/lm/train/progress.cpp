@@ -1,4 +1,4 @@
-// Checks and converts the position of a training run.
+// Checks Progress and converts it to and from JSON.
 #include "lm/train/progress.h"
 
 #include "core/fail.h"
@@ -24,7 +24,7 @@ LossScale loss_scale_from(const Json& json) {
 void check(const Progress& progress, const Settings& settings) {
   const LossScale& scale = progress.loss_scale;
   checked(IntegerRange{"step", 0, settings.steps}, progress.step);
-  const std::int64_t position = progress.step * settings.batch;  // both are checked: below 2^54
+  const std::int64_t position = progress.step * settings.batch;  // below 2^54, since both factors are checked
   if (progress.position != position) {
     fail(ErrorCode::invalid_argument, "data_position {}: valid: {}, which is step {} times batch {}", progress.position,
          position, progress.step, settings.batch);

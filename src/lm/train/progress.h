@@ -1,4 +1,4 @@
-// The position of a training run. A checkpoint stores this, the settings and the state of the model.
+// Progress, the position of a training run. A checkpoint stores it with the settings and the state of the model.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace strobe::lm {
 
-// Position of a run. Random numbers are counter-based (Philox, keyed by the seed), so the seed and these positions are
-// the generator's complete state.
+// Random numbers are counter-based (Philox, keyed by the seed), so the seed and these positions are the complete state
+// of the generator.
 struct Progress {
   std::int64_t step = 0;      // steps taken
   std::int64_t position = 0;  // data windows read so far, over all epochs: step * batch

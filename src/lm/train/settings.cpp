@@ -1,4 +1,4 @@
-// The field table of the settings, their checks and the learning rate.
+// Defines the field table of Settings, checks settings, and computes the learning rate.
 #include "lm/train/settings.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ template <>
 std::span<const Field<lm::Settings>> fields<lm::Settings>() {
   using lm::Settings;
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  constexpr double kLeastEps = 1e-37;  // a normal fp32 value: with a smaller one AdamW could divide by zero
+  constexpr double kLeastEps = 1e-37;  // a normal fp32 number; with a subnormal eps AdamW could divide by zero
   static const Field<Settings> all[] = {
       integer_field({"batch", 1, 100'000'000}, &Settings::batch, "sequences per step; default 8"),
       integer_field({"steps", 1, lm::kMostSteps}, &Settings::steps, "total steps; default 1000"),
@@ -30,7 +30,7 @@ std::span<const Field<lm::Settings>> fields<lm::Settings>() {
       number_field({"beta1", 0, 1}, &Settings::beta1, "AdamW; default 0.9"),
       number_field({"beta2", 0, 1}, &Settings::beta2, "AdamW; default 0.999"),
       number_field({"eps", kLeastEps, 1}, &Settings::eps, "AdamW; default 1e-8"),
-      number_field({"decay", 0, 1e6}, &Settings::decay, "AdamW's decay of parameters; default 0.01"),
+      number_field({"decay", 0, 1e6}, &Settings::decay, "AdamW's weight decay; default 0.01"),
       word_field(
           "precision", "NAME", &Settings::precision, lm::precision_names(), lm::precision_of,
           [](lm::Precision precision) { return lm::name_of(precision); },
@@ -64,7 +64,7 @@ DataFormat format_in(const Json& json) {
 ModelShape shape_in(const Json& json) {
   ModelShape shape;
   for (const Field<ModelShape>& field : fields<ModelShape>()) field.read(shape, json.at(field.key));
-  // A checkpoint without the key has architecture llama.
+  // A checkpoint without the key "arch" has architecture llama.
   if (const Json* architecture = json.find("arch")) shape.architecture = architecture_of(architecture->as_string());
   return shape;
 }

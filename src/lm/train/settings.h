@@ -1,4 +1,4 @@
-// All settings that affect the bits of a training run, from flags or from a checkpoint.
+// Settings has all options that affect the results of a training run. They come from flags or from a checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct Settings {
   ModelShape shape;
   std::int64_t batch = 8, steps = 1000;
   std::uint64_t seed = 1;
-  double rate = 1e-3, least_rate = 1e-4;  // after the warm-up, and at the last step
+  double rate = 1e-3, least_rate = 1e-4;  // learning rates after the warm-up and at the last step
   std::int64_t warmup = 100;              // steps
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, decay = 0.01;
   double clip = 1;  // largest gradient norm; 0: no clipping
@@ -47,13 +47,13 @@ struct Settings {
 // cosine to least_rate at the last step.
 double learning_rate(const Settings& settings, std::int64_t step);
 
-// Throws Error(invalid_argument), one line with the field, its value and the valid range, for invalid settings.
-// Settings from flags and from files both pass this check.
+// Throws Error(invalid_argument) with the field, its value and the valid range if a setting is invalid. `source`
+// defines how the text names the field: as a flag or as a key of a file.
 void check(const Settings& settings, Source source);
 
 Json to_json(const Settings& settings);
-// Reads and checks settings. Throws as check() does, and Error(invalid_argument) for a missing key or a value of
-// another type. Depends on `json` only.
+// Reads and checks settings. Throws Error(invalid_argument) as check() does, and for a missing key or a value of
+// another type.
 Settings settings_from(const Json& json);
 
 }  // namespace strobe::lm

@@ -1,4 +1,4 @@
-// Reads, truncates and appends to steps.jsonl.
+// Checks, truncates and extends steps.jsonl.
 #include "lm/train/step_log.h"
 
 #include <fcntl.h>

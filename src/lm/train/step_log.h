@@ -1,5 +1,5 @@
-// steps.jsonl of a training run: one JSON object per step with its exact loss, so that curves can be drawn and
-// compared.
+// StepLog writes steps.jsonl of a training run: one JSON object (row) per step with its exact loss, so that loss curves
+// can be drawn and compared.
 #pragma once
 
 #include <cstddef>
@@ -12,23 +12,26 @@
 
 namespace strobe::lm {
 
-// Returns the bytes of the rows up to the step `last`. Rows of later steps and a torn last line may follow; both may be
-// cut off. Checks the whole text. Throws Error(invalid_argument), prefixed with `shown`, with the number of a line that
-// is not a row or has a lower step than the line before. Such a log is damaged and must not be shortened.
+// Returns the number of bytes of the rows up to step `last`. Rows of later steps and an incomplete last line may
+// follow, and may be cut off. Checks the whole text. Throws Error(invalid_argument), prefixed with `shown`, if a line
+// is not a row or has a lower step than the line before; the text has its number. Such a log is damaged and must not be
+// truncated.
 std::size_t kept_log_bytes(std::string_view text, std::int64_t last, const std::string& shown);
 
-// Throws Error(invalid_argument) as above, and if the file is not a regular one. A missing log is valid.
+// Throws Error(invalid_argument) if kept_log_bytes() does, or if the file is not a regular file. A missing log is
+// valid.
 void check_step_log(const std::string& path);
 
 class StepLog {
  public:
-  // Creates the file, or cuts off a torn last line and the rows of steps after `last`, which are computed again. Throws
-  // Error(invalid_argument) as check_step_log does, and if the file cannot be written. Symbolic links are not followed.
+  // Creates the file, or cuts off an incomplete last line and the rows of steps after `last`, which are computed again.
+  // Throws Error(invalid_argument) if check_step_log() does, if the path is a symbolic link, or if the file cannot be
+  // written.
   StepLog(const std::string& path, std::int64_t last);
 
   // Appends in one write, so that a killed process leaves complete lines. Throws Error(runtime).
   void append(const Json& row);
-  void sync();  // to the disk; throws Error(runtime)
+  void sync();  // calls fsync; throws Error(runtime)
 
  private:
   std::string path_;

@@ -1,4 +1,4 @@
-// The training loop's state: batches, steps, divergence checks, checkpoints.
+// Implements Trainer: reads batches, takes steps, detects divergence, saves and resumes checkpoints.
 #include "lm/train/trainer.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 double without_nan_sign(double value) { return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; }
 
 const char* fp16_advice(Precision precision) {
-  return precision == Precision::fp16 ? " (fp16 overflows above 65504: --precision bf16 does not)" : "";
+  return precision == Precision::fp16 ? " (fp16 overflows above 65504; --precision bf16 has the range of fp32)" : "";
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ void Trainer::begin() {
 
 void Trainer::resume(const Progress& progress, const Checkpoint* from) {
   progress_ = progress;
-  learner_->begin(settings_.seed, progress_.loss_scale);  // clears what no checkpoint stores, such as gradients
+  learner_->begin(settings_.seed, progress_.loss_scale);  // clears what checkpoints do not contain, such as gradients
   for_each_piece(settings_.shape, [&](State which, std::int64_t first, std::span<float> piece) {
     if (from) std::copy_n(from->state(which).data() + first, piece.size(), piece.data());
     learner_->write_state(which, first, piece);
@@ -51,7 +51,7 @@ void Trainer::save(const std::string& path) {
     learner_->read_state(which, first, piece);
   };
   if (learner_->leads()) return write_checkpoint(path, read, settings_, progress_);
-  for_each_piece(settings_.shape, read);  // collective: sends this rank's part to rank 0
+  for_each_piece(settings_.shape, read);  // a collective read: sends this rank's share to rank 0
 }
 
 void Trainer::read_batch() {
@@ -96,8 +96,8 @@ void Trainer::check_last_step() {
   const double loss = without_nan_sign(
       learner_->loss_of_first(tokens_.data(), targets_.data(), static_cast<std::int64_t>(tokens_.size())));
   if (std::isfinite(loss)) return;
-  throw DivergedError(
-      fmt::format("after step {}, the last, the loss is {}{}", progress_.step, loss, fp16_advice(settings_.precision)));
+  throw DivergedError(fmt::format("after the last step ({}), the loss of the next batch is {}{}", progress_.step, loss,
+                                  fp16_advice(settings_.precision)));
 }
 
 }  // namespace strobe::lm

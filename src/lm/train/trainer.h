@@ -1,4 +1,4 @@
-// Training step by step: the model, its position in the data and its schedule.
+// Trainer trains a model step by step. It has the training backend, the position in the data and the learning rates.
 #pragma once
 
 #include <cstdint>
@@ -18,40 +18,40 @@ namespace strobe::lm {
 struct TrainStep {
   std::int64_t step = 0;  // from 1
   double loss = 0, gradient_norm = 0, rate = 0;
-  bool skipped = false;                          // fp16: the gradient overflowed; nothing was updated
+  bool skipped = false;                          // fp16: the gradient overflowed, so nothing was updated
   std::optional<std::int64_t> skipped_in_all{};  // fp16: total skipped steps of the run
   std::optional<StepSplit> split{};              // with several ranks
 };
 
 class Trainer {
  public:
-  // `data` must outlive this object and match settings.data. Throws Error(invalid_argument) for settings that no model
-  // supports, Error(unsupported) for a precision that the device lacks, and Error(out_of_memory) with the bytes.
-  // `threads` and `recompute` do not change any result bit.
+  // `data` must outlive this object and match settings.data. Throws Error(invalid_argument) for an invalid shape,
+  // Error(unsupported) if the device does not support the precision, and Error(out_of_memory) with the bytes needed and
+  // free. `threads` and `recompute` do not change any bit of the results.
   Trainer(const Settings& settings, const TokenFile& data, int threads, Recompute recompute = Recompute::none);
 
-  // learner: created from the same settings.
+  // `learner` must have been created from the same settings.
   Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner);
 
   // With several ranks, the functions below are collective: all ranks call them.
-  void begin();  // at step 0
+  void begin();  // starts at step 0
   void resume(const Checkpoint& from) { resume(from.progress(), &from); }
-  void resume(const Progress& progress, const Checkpoint* from);  // from: rank 0's; null on the others
+  void resume(const Progress& progress, const Checkpoint* from);  // `from`: null except on rank 0
 
   // Throws DivergedError if the loss or the gradient is not finite, unless fp16 can still lower its loss scale. The
   // state is then invalid.
   TrainStep step();
 
-  // Checks the state after the last step, which no later step would check: throws DivergedError if the loss of the next
-  // batch is not finite. Changes nothing.
+  // Throws DivergedError if the loss of the next batch is not finite. Call it after the last step, whose update no
+  // later step would check. Changes nothing.
   void check_last_step();
 
-  // Loss on `data` (validation.h); changes nothing.
+  // Returns the loss on `data` (validation.h). Changes nothing.
   Validation validate(const TokenFile& data, std::int64_t budget) {
     return lm::validate(*learner_, settings_, data, budget);
   }
 
-  void save(const std::string& path);  // written by rank 0
+  void save(const std::string& path);  // rank 0 writes the file
 
   const Settings& settings() const { return settings_; }
   const Progress& progress() const { return progress_; }

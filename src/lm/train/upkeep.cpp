@@ -1,4 +1,4 @@
-// Reads and writes run.json.
+// Reads, checks and writes run.json.
 #include "lm/train/upkeep.h"
 
 #include <filesystem>

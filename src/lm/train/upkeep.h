@@ -1,6 +1,6 @@
-// Run options, stored as run.json next to the checkpoints: checkpoint schedule and validation. A resumed run uses them
-// again. No bit of the model depends on them, so checkpoints do not contain them. The file also names the launch job,
-// and stores the settings for a run that ended before its first checkpoint.
+// Upkeep has the options of a training run that do not affect the model: checkpoint schedule and validation. They are
+// stored as run.json next to the checkpoints, and a resumed run uses them again. The file also names the launch job. It
+// contains the settings, so that a run that ended before its first checkpoint can be resumed.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ inline constexpr IntegerRange kCheckpointEveryRange{"checkpoint_every", 0, kMost
     kValidationTokensRange{"val_tokens", 0, std::numeric_limits<std::int64_t>::max()};
 
 struct Upkeep {
-  std::int64_t checkpoint_every = 500, keep = 3;  // steps, 0: only the last; newest checkpoints kept, 0: all
-  std::string validation;                         // path as given; empty: no validation
+  std::int64_t checkpoint_every = 500, keep = 3;  // steps (0: only at the end); checkpoints kept (0: all)
+  std::string validation;                         // path as given by the user; empty: no validation
   std::int64_t validation_every = 0;              // in steps; 0: with each checkpoint
   std::int64_t validation_tokens = 131'072;       // maximum predicted tokens per validation; 0: the whole file
   std::string job;                     // `strobe launch` job that trains or last trained in the folder; empty: none
@@ -35,7 +35,7 @@ Upkeep upkeep_from(const Json& json);  // throws Error(invalid_argument) if malf
 // cannot be read or is malformed.
 Upkeep read_upkeep(const std::string& path);
 
-// Atomic. Throws Error if the write fails.
+// Replaces the file atomically. Throws Error if the write fails.
 void write_upkeep(const std::string& path, const Upkeep& upkeep);
 
 }  // namespace strobe::lm

@@ -33,7 +33,7 @@ Validation validate(Learner& learner, const Settings& settings, const TokenFile&
   Validation result{.of = data.count() - 1};
   double sum = 0;
   for (std::int64_t begin = 0; begin < windows.count(); begin += settings.batch) {
-    // Only the file's last window may be short, and it is the last one read. So the tokens that count come first.
+    // Only the last window may be short, so the `counted` valid tokens are at the beginning of the batch.
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(settings.batch * context)), targets(tokens.size());
     std::int64_t counted = 0;
     for (std::int64_t window = begin; window < std::min(begin + settings.batch, windows.count()); ++window) {

@@ -514,7 +514,7 @@ TEST(Cases, BadInputIsRefused) {
   const std::size_t before = scratch.entries();
   expect_refused(run_program("cases nope", scratch), 2, "\"cases nope\": unknown command; valid: gen, check, judge");
   expect_refused(run_program("cases gen", scratch), 2, "takes one folder; 0 given");
-  expect_refused(run_program("cases gen dir --subset t31", scratch), 2, "\"t31\" is not a case; valid are t01 to t30");
+  expect_refused(run_program("cases gen dir --subset t31", scratch), 2, "\"t31\" is not a case; valid: t01 to t30");
   expect_refused(run_program("cases gen dir --scale 2", scratch), 2, "up to 1");
   expect_refused(run_program("cases gen dir --scale 0", scratch), 2, "above 0");
   expect_refused(run_program("cases judge dir", scratch), 2, "has no cases");

@@ -139,8 +139,9 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   refused("--trace trace.json", "--trace: records ranks only; valid with --ddp");
   const Program odd = bench(3, "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
-  EXPECT_EQ(odd.errors,
-            "strobe: launch: all 3 ranks: a batch of 2 sequences on 3 ranks; valid: a multiple of the ranks\n");
+  EXPECT_EQ(
+      odd.errors,
+      "strobe: launch: all 3 ranks: a batch of 2 sequences on 3 ranks; valid: a multiple of the number of ranks\n");
   const Program plain = run_command(
       "mpirun --allow-run-as-root --oversubscribe -q -n 3 '" STROBE_PROGRAM "' " + kFlags + "--ddp flat", scratch_);
   const std::size_t line = plain.errors.find("strobe: a batch of 2 sequences on 3 ranks");

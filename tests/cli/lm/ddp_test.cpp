@@ -102,8 +102,9 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   refused("--verify --ddp flat", "--out: with --verify nothing");
   const Program odd = launch(3, flags + "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
-  EXPECT_EQ(odd.errors,
-            "strobe: launch: all 3 ranks: a batch of 4 sequences on 3 ranks; valid: a multiple of the ranks\n");
+  EXPECT_EQ(
+      odd.errors,
+      "strobe: launch: all 3 ranks: a batch of 4 sequences on 3 ranks; valid: a multiple of the number of ranks\n");
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "run"));
   std::filesystem::create_directories(scratch_.path() / "run" / "another's");
   const Program taken = launch(2, flags + "--ddp flat");  // only rank 0 checks the folder

@@ -66,7 +66,8 @@ TEST(LmDivergence, ResumedFromABadCheckpointNamesAnOlderOne) {
 TEST(LmDivergence, LastStepIsNotSavedWhereItsParametersAreBad) {
   const Scratch scratch;
   expect_refusal(run_program(kDiverging + "--steps 2 --lr-warmup 1", scratch), 3,
-                 "after step 2, the last, the loss is nan; run/step-00000001.safetensors is the newest checkpoint");
+                 "after the last step (2), the loss of the next batch is nan; run/step-00000001.safetensors is the "
+                 "newest checkpoint");
   EXPECT_EQ(checkpoints_in(scratch), Names{"step-00000001.safetensors"});
 }
 
@@ -113,7 +114,8 @@ TEST(LmDivergence, Fp16StopsAtTheFirstNanLoss) {
                   scratch);
   expect_refusal(diverged, 3, " is the newest checkpoint known to be good, 1 later one set aside as .abandoned");
   EXPECT_NE(diverged.errors.find("the loss is nan"), std::string::npos) << diverged.errors;
-  EXPECT_NE(diverged.errors.find("(fp16 overflows above 65504: --precision bf16 does not)"), std::string::npos);
+  EXPECT_NE(diverged.errors.find("(fp16 overflows above 65504; --precision bf16 has the range of fp32)"),
+            std::string::npos);
   EXPECT_EQ(diverged.output.find("loss nan"), std::string::npos) << "a step without a finite loss was taken";
   EXPECT_NE(diverged.output.find("loss scale now 32768\n"), std::string::npos) << "an overflowed gradient is skipped";
   const std::vector<std::string> names = checkpoints_in(scratch);

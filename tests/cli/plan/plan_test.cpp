@@ -329,7 +329,7 @@ TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
       {"--comm comm.jsonl --bandwidth 3", "--comm comm.jsonl and --bandwidth 3: valid: one of them"},
       {"--comm comm.jsonl --ranks 3", "--ranks 3: --comm comm.jsonl has rows of 2, 4"},
       {"--comm comm.jsonl --ranks 4",
-       "--comm comm.jsonl from 0 bytes on: latency and bandwidth need times of two sizes or more"},
+       "--comm comm.jsonl from 0 bytes on: latency and bandwidth need times of at least two sizes"},
       {"--comm other.json", "--comm other.json: no times of collectives between ranks; valid: rows of strobe comm"},
       {"--bench comm.jsonl", "--bench comm.jsonl: no step in bf16 with times; valid: rows of strobe lm bench"},
       {"--bench comm.jsonl --flops 3", "--bench comm.jsonl and --flops 3: valid: one of them"},

@@ -114,7 +114,7 @@ TEST_F(TokenFileTest, RefusesAWidthThatContradictsTheVocabulary) {
   const TokenFile high(file("b.bin", words(spread(1001, 65'536 + 9'000), 4)), DataFormat::tokens, "--data");
   expect_refusal([&] { high.check_vocabulary(65'536); }, "every other uint16 word is at most 1;");
   expect_refusal([&] { high.check_vocabulary(100'000); },
-                 "uint16 tokens go up to 65535, the vocabulary has 100000; valid: --data-format tokens32");
+                 "the largest uint16 token is 65535, but the vocabulary has 100000; valid: --data-format tokens32");
   const TokenFile wide(file("c.bin", words(spread(1000, 50'257), 2)), DataFormat::tokens32, "--data");
   expect_refusal([&] { wide.check_vocabulary(50'257); }, "its token 0 is ");
   for (const std::uint32_t vocabulary : {2u, 300u, 65'536u}) {
@@ -148,7 +148,8 @@ TEST_F(TokenFileTest, RefusesWhatIsTooShort) {
 
 TEST_F(TokenFileTest, RefusesHalfATokenAndMissingFiles) {
   const std::string odd = file("a.bin", "abc");
-  expect_refusal([&] { TokenFile(odd, DataFormat::tokens, "--data"); }, "its 3 bytes are not whole tokens");
+  expect_refusal([&] { TokenFile(odd, DataFormat::tokens, "--data"); },
+                 "its 3 bytes are not a multiple of the token size 2");
   expect_refusal([&] { TokenFile(odd + "x", DataFormat::text, "--data"); }, "No such file");
 }
 

@@ -183,7 +183,7 @@ TEST(MemoryBench, EveryTensorTellsItsType) {
       for (const Life& life : *lives) types[life.name] = life.type;
     }
     for (const char* const name :
-         {"parameters", "AdamW's mean", "AdamW's variance", "table of RoPE", "gradient of embedding.weight",
+         {"parameters", "AdamW's mean", "AdamW's variance", "RoPE table", "gradient of embedding.weight",
           "gradient of layers.1.feed_forward.w2.weight", "layers.1.attention.lse"}) {
       ASSERT_TRUE(types.contains(name)) << name;
       EXPECT_EQ(types[name], "fp32") << name;

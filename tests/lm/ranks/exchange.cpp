@@ -228,7 +228,7 @@ int refusals(comm::Communicator& communicator) {
   exchange.begin();
   refused("still waits for 1 gradients", [&] { exchange.finish({}, 0); });
   exchange.ready(0);
-  refused("gradient 0 is ready once more than it is used", [&] { exchange.ready(0); });
+  refused("gradient 0 was reported as ready more often than it is used", [&] { exchange.ready(0); });
   refused("gradient 1000 is ready; valid: 0 to 29", [&] { exchange.ready(1000); });
   return faults.count();
 }

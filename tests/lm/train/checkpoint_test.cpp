@@ -366,7 +366,7 @@ TEST_F(CheckpointTest, CorruptOneIsNamedAndThePreviousOffered) {
   } catch (const Error& error) {
     const std::string text = error.what();
     EXPECT_NE(text.find("step-00000030.safetensors"), std::string::npos) << text;
-    EXPECT_NE(text.find("the newest whole one before it is that of step 10: --resume=10 does"), std::string::npos)
+    EXPECT_NE(text.find("the newest intact one before it is that of step 10: --resume=10 does"), std::string::npos)
         << text;
   }
   EXPECT_NE(open_checkpoint(folder, 10, CheckpointParts::all, tell_step), nullptr);
