@@ -76,7 +76,8 @@ TEST(Fields, HelpHasALinePerField) {
             "  --coats N          coats of paint (also --layers)\n"
             "  --drying-time X    hours\n"
             "  --glossy[=on|off]  shines\n"
-            "  --colour NAME      its colour\n");
+            "  --colour NAME      its colour\n"
+            "\nIn flags - and _ are equal, as are --flag value and --flag=value.\n");
 }
 
 TEST(Fields, JsonReadsBackWhatWasWritten) {
