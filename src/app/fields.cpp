@@ -1,4 +1,4 @@
-// Range checks of configuration fields, and their names in errors.
+// Checks the ranges of configuration fields and names the fields in errors.
 #include "app/fields.h"
 
 #include <algorithm>

@@ -183,7 +183,7 @@ TEST(Solve, SignalsInTheMiddleLeaveNothing) {
     solving.send(signal);
     EXPECT_EQ(solving.wait(), code);
     EXPECT_EQ(scratch.read("errors"), signal == SIGBUS
-                                          ? "strobe: a file that is being read was truncated, or its disk failed\n"
+                                          ? "strobe: a file was truncated while it was read, or its disk failed\n"
                                           : "strobe: solve: ended by a signal; nothing was written\n");
     EXPECT_EQ(scratch.entries(), 2u);
     std::filesystem::remove(scratch.path() / "errors");
