@@ -46,8 +46,8 @@ __attribute__((visibility("default"))) int bind(int descriptor, const struct soc
   return (int)syscall(SYS_bind, descriptor, address, size);
 }
 
-/* Checks the user id of the peer's socket in /proc/net/tcp, which is the row whose remote address is `own`. Only
- * established sockets count, since a socket that its process has closed has user id 0 there. */
+/* Finds the peer's socket in /proc/net/tcp (its remote address is `own`) and compares its user id with this process's.
+ * Only established sockets count, since a socket that its process has closed has user id 0 there. */
 static int is_own_user(const struct sockaddr_in* own, const struct sockaddr_in* peer) {
   FILE* const table = fopen("/proc/net/tcp", "re");
   if (!table) return 0;

@@ -1,6 +1,7 @@
-// The supervisor of a rank. mpirun starts the supervisor, which starts the rank. It forwards signals from the launcher
-// and reports the rank's end. With RankOutput::prefixed it also copies the rank's output and prefixes each line with
-// the rank number. It always exits with 0, so that mpirun lets the other ranks finish.
+// Implements the supervisor of a rank. mpirun starts the supervisor, which starts the rank. The supervisor forwards
+// signals from the launcher and reports the rank's end. With RankOutput::prefixed it also copies the rank's output and
+// prefixes each line with the rank number. It exits with 0 even if the rank failed, so that mpirun lets the other ranks
+// finish.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>

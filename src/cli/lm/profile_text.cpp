@@ -51,7 +51,7 @@ std::string table_of(const char* title, const std::vector<lm::OperationSum>& sum
   return table.text() + "\n";
 }
 
-// Kinds of operations by phase, in ms per step.
+// Returns the time of each kind of operation per phase, in ms per step.
 std::string phase_table(const lm::Profile& profile) {
   TextTable table;
   table.add_column("ms per step", TextTable::Align::left);
@@ -67,7 +67,7 @@ std::string phase_table(const lm::Profile& profile) {
   return table.text() + "\n";
 }
 
-// The column "cumulative" sums the shares of this row and those above it.
+// The column "cumulative" is the sum of the shares up to and including the row.
 std::string kernel_table(const lm::Profile& profile) {
   TextTable table;
   table.add_column("kernel", TextTable::Align::left);
@@ -104,7 +104,7 @@ std::string part_table(const lm::Profile& profile) {
   return parts.empty() ? "" : table_of("part of attention", parts, profile);
 }
 
-// "attention: softmax 50.0 %, score product 30.0 %": shares of the operation's time.
+// Returns the shares of the operation's time: "attention: softmax 50.0 %, score product 30.0 %".
 template <class Sum>
 std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& sums) {
   std::string shares;
@@ -115,7 +115,7 @@ std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& s
   return shares.empty() ? "" : fmt::format("{}: {}\n", whole.name, shares);
 }
 
-// Shares of attention's kernels; on the CPU, of its parts.
+// Returns the time shares of attention's kernels, or of its parts on the CPU.
 std::string attention_lines(const lm::Profile& profile) {
   std::string text;
   for (const lm::OperationSum& sum : attention_sums(profile)) {
@@ -181,7 +181,7 @@ Json parts_json(const std::vector<lm::OperationSum>& sums, double steps) {
   return list;
 }
 
-// Times of every kind by phase, in ms per step.
+// Returns the time of each kind of operation per phase, in ms per step.
 Json phases_json(const lm::Profile& profile) {
   Json phases = Json::object();
   for (const Phase phase : kPhasesInOrder) {
@@ -232,7 +232,7 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
   text += (is_traced(profile) ? kernel_table(profile) : part_table(profile)) + attention_lines(profile);
   text += matmul_table(profile);
   if (const std::int64_t skipped = skipped_steps(profile); skipped > 0) {
-    text += fmt::format("skipped: {} of {}, whose gradient overflowed: no update; {}\n", skipped,
+    text += fmt::format("skipped: {} of {} had a gradient that overflowed and updated nothing; {}\n", skipped,
                         counted(profile.steps.size(), "step"), "a larger --warmup lowers the loss scale first");
   }
   for (const Phase phase : kPhasesInOrder) {

@@ -1,4 +1,4 @@
-// Parses the flags of a model's size.
+// Parses the flags for the architecture and dimensions of a model.
 #include "cli/lm/shape_options.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// `strobe lm train --verify`: compares data-parallel training with one process.
+// Implements `strobe lm train --verify`, which compares data-parallel training with one process.
 #include "cli/lm/train.h"
 
 #include <fmt/format.h>

@@ -24,7 +24,7 @@ TEST(LmGpt2, TrainsGoesOnBitForBitAndSamples) {
   const Program text = run_program(sample, scratch);
   ASSERT_EQ(text.code, 0) << text.errors;
   EXPECT_EQ(run_program(sample + " --arch gpt2", scratch).output, text.output);
-  expect_refusal(run_program(sample + " --arch llama", scratch), 2, "--arch llama: the checkpoint is of gpt2");
+  expect_refusal(run_program(sample + " --arch llama", scratch), 2, "--arch llama: the checkpoint's is gpt2");
 }
 
 TEST(LmGpt2, IsWhatItsOwnSizeMeans) {

@@ -36,7 +36,7 @@ TEST(LmResume, RefusesOtherSettingsAndOtherData) {
   expect_refusal(run_program(resume + kText + " --size small", scratch), 2,
                  "--size small: the checkpoint was trained with llama, d_model 32, d_ff 64, layers 2, heads 4");
   expect_refusal(run_program(resume + kText + " --steps 3", scratch), 2,
-                 "--steps 3: the checkpoint is that of step 4; valid: that many or more");
+                 "--steps 3: the checkpoint is at step 4; valid: that many or more");
   expect_refusal(run_program("lm train --quick --out run --data " + kText + " --resume=3", scratch), 2,
                  "--out run: has no checkpoint of step 3; valid: 2, 4");
   const Program longer = run_program(resume + kText + " --steps 6", scratch);

@@ -157,13 +157,14 @@ TEST(LmTrain, RefusesBadInputInOneLine) {
   refused("--data " + kText + " --out run --precision fp8", "--precision fp8: valid: fp32, tf32, bf16, fp16");
   refused("--data " + kText + " --out run --heads 3", "3 heads do not divide d_model 128");
   refused("--data " + kText + " --out run --val-data short.txt", "--val-data short.txt: has 32 tokens");
-  refused("--data " + kText + " --out run --val-data high.bin", "is tokens by its name, --data is text");
+  refused("--data " + kText + " --out run --val-data high.bin",
+          "has format tokens by its name, but --data has format text");
   refused("--data " + kText + " --out /proc/run", "--out /proc/run: cannot be made");
   refused("--data " + kText + " --out short.txt/run", "--out short.txt/run: cannot be made");
   expect_refusal(run_program("lm tain", scratch), 2, "\"lm tain\": unknown command; nearest: train");
   expect_refusal(run_program("lm sample", scratch), 2, "--checkpoint: is needed");
   expect_refusal(run_program("lm sample --checkpoint " + kText, scratch), 2, "is not a safetensors file");
-  expect_refusal(run_program("lm sample --checkpoint full", scratch), 2, "has no checkpoint in it");
+  expect_refusal(run_program("lm sample --checkpoint full", scratch), 2, "contains no checkpoint");
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run")) << "nothing is made before it is all fine";
 }
 
