@@ -122,8 +122,8 @@ std::string skipped_note(const Row& row) {
   const lm::BenchTimes& times = *row.times;
   if (times.skipped == 0 && times.skipped_updates == 0) return "";
   return fmt::format(
-      "skipped: {}: {} of {} and {} of the updates, whose gradient overflowed: no update, but counted in the times "
-      "above; a larger --warmup lowers the loss scale first\n",
+      "skipped: {}: {} of {} and {} of the updates had a gradient that overflowed; they updated nothing, but the "
+      "times above include them; a larger --warmup lowers the loss scale first\n",
       title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates);
 }
 

@@ -138,8 +138,8 @@ std::string gpu_lines(const lm::Profile& profile) {
          fmt::format("; wall clock of the traced step {:.3f} ms: GPU idle {:.1f} %\n", ms * wall_of(profile),
                      100 * idle_share(profile)) +
          fmt::format(
-             "without the profiler: kernel by kernel {:.3f} ms, as a graph {:.3f} ms per step: the kernels' time is "
-             "{:.1f} % of it\n",
+             "without the profiler: kernel by kernel {:.3f} ms, as a graph {:.3f} ms per step: kernels take "
+             "{:.1f} % of the latter\n",
              1e3 * profile.direct_seconds, plain, 100 * busy / plain);
 }
 

@@ -135,7 +135,7 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   add_exchange_options(table, flags.exchange);
   table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
                         flags.verify));
-  count("sample-tokens", "tokens of the text at the end; default 128", kSampleRange, flags.sample_tokens);
+  count("sample-tokens", "tokens of the sample printed at the end; default 128", kSampleRange, flags.sample_tokens);
   table.add(make_quick_option(flags.quick));
 }
 

@@ -173,7 +173,7 @@ TEST(LmResume, RefusesFewerStepsThanTheWarmUp) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 8 --lr-warmup 6 --checkpoint-every 2 --keep 0", scratch).code, 0);
   expect_refusal(run_program("lm train --quick --out run --resume=2 --steps 5 --data " + kText, scratch), 2,
-                 "--steps 5: the checkpoint's warm-up has 6; valid: that many or more");
+                 "--steps 5: the checkpoint's warm-up has 6 steps; valid: that many or more");
   EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "nothing is set aside by what is refused";
 }
 

@@ -422,7 +422,7 @@ TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
 TEST(Sweep, AFlagThatChangesNothingInSomeCellsOnlyIsNoNote) {
   const Scratch scratch;
   const std::string flags = "--seq_len 16 --align top_left --dry-run ";
-  const std::string note = "--align without --causal, --window or --alibi: it has no effect";
+  const std::string note = "--align without --causal, --window or --alibi has no effect";
   EXPECT_NE(run_program(tiny(flags), scratch).output.find(note), std::string::npos);
   EXPECT_EQ(run_program(tiny(flags + "--causal both"), scratch).output.find(note), std::string::npos);
 }
