@@ -117,9 +117,9 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   const auto refused = [](const std::string& command, const std::string& name, const std::string& text) {
     const Scratch scratch;
     std::ofstream(scratch.path() / name) << text;
-    expect_refusal(
-        run_program(command, scratch), 2,
-        "--output: " + name + ": exists and was not written by this command; valid: another place, or remove it first");
+    expect_refusal(run_program(command, scratch), 2,
+                   "--output: " + name +
+                       ": exists and was not written by this command; valid: another path, or remove the file first");
     EXPECT_EQ(scratch.read(name), text);
     return scratch.entries();
   };
@@ -134,7 +134,7 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   EXPECT_EQ(run_program(plan, scratch).code, 0);
   std::filesystem::remove(scratch.path() / "mine.md");
   ASSERT_EQ(mkfifo((scratch.path() / "mine.md").c_str(), 0666), 0);
-  expect_refusal(run_program(plan, scratch, "timeout -s KILL 20"), 2, "--output: mine.md: is there");
+  expect_refusal(run_program(plan, scratch, "timeout -s KILL 20"), 2, "--output: mine.md: exists");
 }
 
 // The same for a command's default names, and for files of rows.
@@ -177,12 +177,12 @@ TEST(ForeignFiles, NamesThatACommandChoosesAreNoLinksOrFifos) {
     std::filesystem::create_directory(scratch.path() / "r");
     const std::filesystem::path path = scratch.path() / name;
     std::filesystem::create_symlink(scratch.path() / "missing", path);
-    expect_refusal(run_program(command, scratch), 2, "p.md" == name ? "is there" : "is a symbolic link");
+    expect_refusal(run_program(command, scratch), 2, "p.md" == name ? "exists and" : "is a symbolic link");
     EXPECT_FALSE(std::filesystem::exists(scratch.path() / "missing"));
     std::filesystem::remove(path);
     ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
     expect_refusal(run_program(command, scratch, "timeout -s KILL 20"), 2,
-                   "p.md" == name ? "is there" : "is not a regular file");
+                   "p.md" == name ? "exists and" : "is not a regular file");
   }
   const Scratch scratch;
   std::filesystem::create_directories(scratch.path() / "outside");

@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench --dropout 1", "--dropout 1: valid: a probability above 0 and below 1"},
         BadInput{"bench --dropout nan", "--dropout nan: valid"},
         BadInput{"bench --bias full", "--bias full: valid: bhqk, b1qk"},
-        BadInput{"bench --bias_gradient", "--bias_gradient: there is no bias; --bias 1hqk gives one"},
+        BadInput{"bench --bias_gradient", "--bias_gradient: needs a bias; valid: with --bias, such as --bias 1hqk"},
         BadInput{"explain --sinks=many", "--sinks many: valid: on, off"},
         BadInput{"bench --lengths 3,", "--lengths \"\": not a whole number"},
         BadInput{"bench --lengths 9 --seq_len 8", "--lengths 9: longer than --seq_len 8"},

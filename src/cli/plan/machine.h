@@ -18,8 +18,8 @@ struct PlanMachine {
   std::string text() const;
 };
 
-// Sets only links and memory, for `devices` devices. One device needs no links; devices of one node need no links
-// between nodes. Measures nothing. Throws Error(invalid_argument) for unusable files and missing figures.
+// Sets only the links and the memory, for `devices` devices. One device needs no links, and devices of one node need no
+// links between nodes. Measures nothing. Throws Error(invalid_argument) for unusable files and missing figures.
 PlanMachine plan_links(const MachineFlags& flags, std::int64_t devices);
 
 // Sets all fields. With --machine here, measures the rates that no flag sets. Throws as plan_links() does.

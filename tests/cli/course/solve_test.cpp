@@ -271,7 +271,7 @@ TEST(Cases, MadeCheckedAndJudged) {
   ASSERT_EQ(made.code, 0) << made.errors;
   EXPECT_NE(made.output.find("t02 (8, 6, 64) made in"), std::string::npos) << made.output;
   const Program again = run_program("cases gen dir --subset t01,t02,t21 --scale 0.05", scratch);
-  EXPECT_NE(again.output.find("t21 (25, 102, 32) is there"), std::string::npos) << again.output;
+  EXPECT_NE(again.output.find("t21 (25, 102, 32) exists"), std::string::npos) << again.output;
 
   ASSERT_EQ(run_program("solve dir/t01 out --device cpu", scratch).code, 0);
   const Program right = run_program("cases check out dir/t01.out", scratch);
@@ -333,8 +333,8 @@ TEST(Cases, StayAsTheyWereMade) {
   EXPECT_TRUE(scratch.read("dir/t01.out") == answer);
   EXPECT_EQ(run_program("solve dir/t01 dir/mine.out --device cpu", scratch).code, 0);
   std::ofstream(scratch.path() / "dir/cases.json") << R"({"file": 1, "cases": {"t01": {"B": "16"}}})";  // damaged
-  expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2, "dir/t01: is there");
-  expect_refused(run_program("cases gen dir --subset t01 --scale 0.05 --seed 2", scratch), 2, "dir/t01: is there");
+  expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2, "dir/t01: exists");
+  expect_refused(run_program("cases gen dir --subset t01 --scale 0.05 --seed 2", scratch), 2, "dir/t01: exists");
   EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
   EXPECT_TRUE(scratch.read("dir/t01") == problem);
   std::filesystem::remove(scratch.path() / "dir" / "t01");
@@ -420,7 +420,7 @@ TEST(Cases, CheatingIsNotAccepted) {
       {"ln -f '" + real + "' \"$2\"", "was changed while it ran"},
       {"mkfifo \"$2\"", "its output is a FIFO; valid: a regular file"},
       {"mkdir \"$2\"", "its output is a folder; valid: a regular file"},
-      {"echo x > \"$1.x\"; ln \"$1.x\" \"$2\"", "its output has 2 hard links; valid: a file of one name"},
+      {"echo x > \"$1.x\"; ln \"$1.x\" \"$2\"", "its output has 2 hard links; valid: one"},
   };
   for (const auto& [script, detail] : scripts) {
     SCOPED_TRACE(script);
