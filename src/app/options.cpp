@@ -159,7 +159,7 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     if (!is_short && (!word.starts_with("--") || word.size() == 2)) {
       if (!given.empty() && given.back().option->takes == Takes::optional_value && given.back().value.empty()) {
         given.back().option->apply(given.back().shown,
-                                   word);  // throws with the valid values unless `word` is one of them
+                                   word);  // throws unless `word` is a valid value
       }
       fail(ErrorCode::invalid_argument, "\"{}\": not a flag; one is --NAME (see --help)", printable(word));
     }

@@ -1,4 +1,5 @@
-// Writes to standard output and standard error: results, errors, the final message of a signal, and progress.
+// Writes to standard output and standard error: results, errors, progress, and the message when a signal ends the
+// program.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace strobe {
 
-// Writes to standard output. After a failed write, further text is dropped and the command continues, so that a full
-// disk behind standard output does not prevent a result file.
+// Writes to standard output. After a failed write, further text is dropped and the command continues, so that the
+// result file is still written if, for example, the disk of a log is full.
 void print(std::string_view text);
 
 // Records that a child of this program could not write its output; `error` is an errno.

@@ -111,13 +111,14 @@ class Child {
   LineReader output_;
 };
 
-// Runs a command with empty input and returns its output and how it ended. Waits until the command exits, but not until
-// its output is closed: a process that the command leaves behind may keep it open. After `most_seconds` kills the
-// command and throws Error(runtime).
+// Output of a command, and how it ended.
 struct Printed {
   std::string text;
   ChildEnd end;
 };
+
+// Runs a command with empty input. Waits until the command exits, but not until its output is closed: a process that
+// the command leaves behind may keep it open. After `most_seconds` kills the command and throws Error(runtime).
 Printed run_to_end(const std::vector<std::string>& command, double most_seconds);
 
 }  // namespace strobe

@@ -35,8 +35,8 @@ class ChildSubreaper {
   bool had(pid_t child) const;
 
   // Kills and reaps all other children until none is left, including descendants that become orphans on the way. Only
-  // this process waits for them, so no pid is reused in between. Returns the number of children that are left after 10
-  // s.
+  // this process waits for them, so no pid is reused in between. Returns how many are
+  // left after 10 s.
   std::size_t end_others() const;
 
  private:

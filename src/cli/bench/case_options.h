@@ -34,14 +34,14 @@ void add_configuration_options(OptionTable& table, CaseOptions& options);
 // Adds those flags and the flags that apply to a whole run: implementations, device, threads.
 void add_case_options(OptionTable& table, CaseOptions& options);
 
-// Adds the flags of the score options, such as mask, bias and dropout. score_options_of() returns their values for a
+// Adds the flags of the score options, such as softcap, bias and dropout. score_options_of() returns their values for a
 // case of the given sizes.
 void add_score_options(OptionTable& table, CaseOptions& options);
 bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seq,
                                      std::int64_t seq_k);
 
 struct Cases {
-  std::vector<bench::Case> cases;  // one case per value of causal
+  std::vector<bench::Case> cases;  // one per configuration and value of causal
   std::vector<std::string> notes;  // for the user, for example about scaled defaults
 };
 

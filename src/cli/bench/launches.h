@@ -25,7 +25,7 @@ LaunchedRows run_launches(Arguments arguments, int launches, const std::string& 
 
 // `strobe bench --events`: JSON lines on standard output, which `strobe sweep` reads (bench/sweep/problem_runner.h).
 //   {"environment": {...}}                           first
-//   {"step": "check", "implementation": "flash2"}    sent when a step begins; "" if it concerns all implementations
+//   {"step": "check", "implementation": "flash2"}    sent when a step begins; implementation "": all
 //   {"row": {...}}                                   as soon as it is known, with any status
 inline constexpr const char* kEventsFlag = "events";
 

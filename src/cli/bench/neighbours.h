@@ -21,7 +21,7 @@ class Neighbours {
  public:
   std::vector<std::string> notes() const {
     constexpr double kShare = 0.2;   // share of the cores; the usual background load is lower
-    constexpr double kLeast = 0.25;  // seconds; shorter times are too short for ticks of 10 ms
+    constexpr double kLeast = 0.25;  // seconds; ticks of 10 ms are too coarse for less
     const double seconds = now_seconds() - start_;
     const double others = cores_used_by_others(before_, core_time(cores_), seconds);
     const auto count = static_cast<double>(cores_.size());

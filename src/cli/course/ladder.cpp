@@ -69,7 +69,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
     if (row.at("status").as_string() == "refused") {
       file.add_refused(line);
     } else {
-      // Set before add(): the row is in the file before add() has synced it to disk.
+      // Set before add(), because the row is in the file before add() has synced it to disk.
       if (file.rows() == 0) set_signal_message("ladder: " + ended_with_rows(output));
       file.add(line);
     }
@@ -85,8 +85,8 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
   return rows;
 }
 
-// Returns the charts with their file suffixes: for ladder charts none in the first case and a number in later cases,
-// for other charts the id.
+// Returns the charts with their file suffixes. The ladder chart of the first case has none, those of later cases have a
+// number, other charts have their id.
 std::vector<Chart> charts_of(const std::vector<Json>& rows) {
   std::vector<Chart> charts;
   int ladders = 0;

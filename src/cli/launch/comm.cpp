@@ -74,8 +74,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
   comm::on_first_rank(communicator, [&] {
     file.emplace(options.output, kCommTitle, appends ? RowFile::Begin::at_the_end : RowFile::Begin::anew);
   });
-  const bool tells =
-      first && options.rows_for == RowsFor::people;  // otherwise the parent `strobe comm` sets the message
+  const bool tells = first && options.rows_for == RowsFor::people;  // otherwise the launcher sets the message
   if (tells) set_signal_message(fmt::format("comm: {}", kEndedWithoutRows));
   std::vector<Json> rows;
   for (const comm::Kind kind : options.operations) {
@@ -91,7 +90,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
       if (result.status == "refused") {
         file->add_refused(row.dump());
       } else {
-        // Set before add(): the row is in the file before add() has synced it to disk.
+        // Set before add(), because the row is in the file before add() has synced it to disk.
         if (tells && file->rows() == 0) set_signal_message("comm: " + ended_with_rows(options.output));
         file->add(row.dump());
       }

@@ -30,13 +30,13 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kStartLimit = 60;  // seconds for mpirun to start all ranks
-constexpr double kKillDelay =
-    2;  // seconds from SIGTERM to SIGKILL of a rank, and from there to SIGKILL of its supervisor
+constexpr double kStartLimit = 60;   // seconds for mpirun to start all ranks
+constexpr double kKillDelay = 2;     // seconds from SIGTERM to SIGKILL of a rank, then to SIGKILL of its supervisor
 constexpr int kPollPeriod = 100;     // milliseconds between two checks of the limits
 constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
 constexpr double kMpirunLimit = 10;  // seconds for mpirun to end after all ranks
-constexpr double kBlameWindow = 1;   // seconds; rank failures this long before mpirun was killed are blamed on that
+constexpr double kBlameWindow =
+    1;  // seconds; rank failures up to this long before mpirun is killed are attributed to that
 
 int make_memory_file(const char* name) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);
@@ -148,8 +148,7 @@ class RunningJob {
       end_of(event.rank, SIGKILL);
     } else if (event.status->kind == RankStatus::Kind::started) {
       *runs = true;
-      if (end_.signal)
-        supervisors_.signal_rank(event.rank, end_.signal);  // the signal came before the rank had started
+      if (end_.signal) supervisors_.signal_rank(event.rank, end_.signal);  // the signal came before the rank started
     } else if (event.status->kind == RankStatus::Kind::lost_output) {
       if (end_.lost_output == 0) end_.lost_output = event.status->value;
     } else if (*runs) {

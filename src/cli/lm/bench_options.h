@@ -29,10 +29,9 @@ struct LmBenchOptions {
   bool deterministic = true, quick = false;
   double clip = 0;
   Device device = Device::cpu;
-  std::vector<std::string>
-      strategies;  // strategies of the gradient exchange to compare on several ranks; empty: one process
-  std::vector<std::int64_t> buckets;                      // bytes
-  std::string bucket_text;                                // --bucket-mb as it was given
+  std::vector<std::string> strategies;  // gradient exchanges to compare on several ranks; empty: one process
+  std::vector<std::int64_t> buckets;    // bytes
+  std::string bucket_text;              // --bucket-mb as it was given
   comm::EngineKind engine = comm::EngineKind::automatic;  // engine of the ranks
   std::string trace;                                      // trace file of several ranks
   std::string output = "lm_bench_result.json";

@@ -164,8 +164,7 @@ int run_lm_memory(Arguments arguments) {
   check_apart("--svg", svg, "--page", page);
   check_default(output, "lm_memory_result.json", "\"environment\"");
   check_default(page, "lm_memory.html", "<title>Strobe");
-  const AtomicFile trial(output, "--output"),
-      page_trial(page, "--page");  // throw before measuring if a path cannot be written
+  const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // throw before measuring
   std::optional<AtomicFile> svg_trial;
   if (!svg.empty()) svg_trial.emplace(svg, "--svg");
   set_signal_message("lm memory: ended by a signal; nothing was written");

@@ -116,8 +116,8 @@ void TrainRun::remove_old_checkpoints() {
   if (folder_ && upkeep_.keep > 0) folder_->keep_newest(upkeep_.keep, saved_, finite_step_);
 }
 
-// Ends the error of a diverged run: "; run/step-00000100.safetensors is the newest checkpoint known to be good: ...".
-// Renames later checkpoints.
+// Returns the end of the error for a diverged run: "; run/step-00000100.safetensors is the newest checkpoint known to
+// be good: ...". Renames later checkpoints.
 std::string TrainRun::way_back() const {
   if (!folder_) return "";  // rank 0 prints it
   const std::optional<std::int64_t> good = folder_->newest_good(finite_step_);

@@ -57,7 +57,7 @@ void each_result(const std::string& path, const report::TakeRow& take);
 double figure_in(const Json& row, const char* key, const report::Range& range);
 
 bool says(const Json& row, const char* key,
-          std::string_view value);  // true if row[key] is the string `value`; false if the row is not an object
+          std::string_view value);  // true if row[key] is `value`
 
 // Returns the median seconds of "forward", "whole" and so on in a row of `strobe lm bench`; nullopt if it was not
 // timed.

@@ -18,8 +18,8 @@ namespace strobe::cli {
 using GivenFlags = std::vector<std::pair<std::string, std::string>>;
 
 struct SweepOptions {
-  std::string grid;                   // from the command line; they replace the grid's axes
-  std::vector<bench::Axis> axes;      // from the command line; they replace those of the grid
+  std::string grid;                   // name or path; empty: only the axes
+  std::vector<bench::Axis> axes;      // from the command line; they replace the grid's axes
   GivenFlags run;                     // flags on how to measure, from the command line; they replace the grid's
   std::optional<std::string> output;  // nullopt: named after the grid
   std::string json_dir;               // empty: no JSON files
@@ -40,9 +40,8 @@ struct SweepPlan {
   std::vector<std::string> run_words;    // flags of bench on how to measure, the same for every problem
   RunFlags how;                          // run_words, parsed
   std::string output;
-  std::vector<std::string> notes;  // skipped cells with the reason, one line each
-  std::vector<std::string>
-      absent_peers;  // implementations of the grid that are skipped because Python finds no PyTorch
+  std::vector<std::string> notes;         // skipped cells with the reason, one line each
+  std::vector<std::string> absent_peers;  // implementations skipped because Python has no PyTorch
 
   int launches = 1;
 
