@@ -161,7 +161,7 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
         given.back().option->apply(given.back().shown,
                                    word);  // throws unless `word` is a valid value
       }
-      fail(ErrorCode::invalid_argument, "\"{}\": not a flag; one is --NAME (see --help)", printable(word));
+      fail(ErrorCode::invalid_argument, "\"{}\": not a flag; flags have the form --NAME (see --help)", printable(word));
     }
     const std::size_t equals = word.find('=');
     const bool has_equals = equals != std::string_view::npos;
@@ -247,7 +247,7 @@ double parse_number(std::string_view flag, std::string_view value, double least,
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (code != std::errc() || end != value.data() + value.size() || !(number >= least && number < below)) {
-    fail(ErrorCode::invalid_argument, "{} {}: not a number in the valid range, {} to below {}", flag,
+    fail(ErrorCode::invalid_argument, "{} {}: not a number in the valid range: at least {}, below {}", flag,
          printable_value(value), limit_text(least), below);
   }
   return number;

@@ -18,10 +18,11 @@ namespace {
 
 constexpr const char* kExplainIntroduction =
     "usage: strobe explain [--flag value ...]\n\n"
-    "Prints the problem, each kernel's verdict with its reason, tiles, workspace, FLOPs, bytes, each implementation's\n"
-    "predicted memory item by item, and the best time that this machine allows. Accepts all flags of bench; these "
-    "have\n"
-    "an effect:\n\n";
+    "Prints the problem; for each kernel if it supports the problem or why not, its tiles and workspace; FLOPs and "
+    "bytes;\n"
+    "each implementation's predicted memory item by item; and the best time that this machine allows. Accepts all "
+    "flags\n"
+    "of bench; these have an effect:\n\n";
 
 // Returns the help of the flags that have an effect here. The other flags of bench control measuring.
 std::string help_on_flags(const OptionTable& table) {

@@ -35,8 +35,7 @@ constexpr double kKillDelay = 2;     // seconds from SIGTERM to SIGKILL of a ran
 constexpr int kPollPeriod = 100;     // milliseconds between two checks of the limits
 constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
 constexpr double kMpirunLimit = 10;  // seconds for mpirun to end after all ranks
-constexpr double kBlameWindow =
-    1;  // seconds; rank failures up to this long before mpirun is killed are attributed to that
+constexpr double kBlameWindow = 1;   // seconds; rank failures this shortly before mpirun's death are attributed to it
 
 int make_memory_file(const char* name) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);

@@ -34,8 +34,8 @@ constexpr const char* kLmBenchIntroduction =
     "usage: strobe lm bench [--flag value ...]\n\n"
     "Measures a language model's training step: mean +- standard deviation, median and peak memory of the whole pass\n"
     "and of each phase; tokens/s and TFLOP/s from the mean; share of the machine's matmul rate (MFU); speedup vs\n"
-    "fp32. Lists are measured in every combination. A cell that does not fit is a row `oom`; if none fits, nothing is\n"
-    "written and the exit code is 3.\n\n"
+    "fp32. Comma-separated values are measured in every combination. A combination that does not fit the memory is a\n"
+    "row `oom`; if none fits, nothing is written and the exit code is 3.\n\n"
     "  strobe lm bench --size small,medium --precision fp32,bf16 --deterministic off\n"
     "  strobe launch -n 2 -- lm bench --ddp all --bucket-mb 1,10,100 --trace trace.json\n\n";
 

@@ -96,11 +96,11 @@ void print_sample(const lm::Trainer& trainer, std::int64_t tokens, int threads) 
   print("sample, temperature 0.8:\n" + text_of(drawn, settings.data.format));
 }
 
-// Returns "2 later checkpoints set aside, named run/step-00000160.safetensors.abandoned to that of step 170".
+// Returns "2 later checkpoints renamed to run/step-00000160.safetensors.abandoned and so on, up to step 170".
 std::string aside_text(const lm::CheckpointFolder& folder, const std::vector<std::int64_t>& steps) {
-  return fmt::format("{} set aside, named {}.abandoned{}", counted(steps.size(), "later checkpoint"),
+  return fmt::format("{} renamed to {}.abandoned{}", counted(steps.size(), "later checkpoint"),
                      folder.file(steps.front()),
-                     steps.size() > 1 ? fmt::format(" to that of step {}", steps.back()) : "");
+                     steps.size() > 1 ? fmt::format(" and so on, up to step {}", steps.back()) : "");
 }
 
 void check_paths(const TrainFlags& flags) {

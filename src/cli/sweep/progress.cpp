@@ -50,7 +50,7 @@ class ProductRates {
 };
 
 std::string note_on(const bench::Case& one, const bench::PredictedMemory& memory, const RunFlags& how, bool known) {
-  if (known) return "has its row";
+  if (known) return "has a row";
   if (!memory.refusal.empty()) return "unsupported: " + memory.refusal;
   const std::int64_t free =
       how.run.memory_limit.value_or(one.device == Device::cpu ? read_memory_info().available : INT64_MAX);

@@ -83,7 +83,7 @@ TEST_F(GpuLmDdp, VerifiesEveryPrecision) {
   for (const char* precision : {"tf32", "bf16", "fp16"}) {
     const Program program = launch(2, kSmall + "--device cuda --verify --ddp sharded --precision " + precision);
     EXPECT_EQ(program.code, 0) << precision << program.errors << program.output;
-    EXPECT_NE(program.output.find("; largest difference from flat 0.0e+00, at most 0; all ranks"), std::string::npos)
+    EXPECT_NE(program.output.find("; largest difference from flat: 0.0e+00 (at most 0); all ranks"), std::string::npos)
         << precision << program.output;
   }
 }

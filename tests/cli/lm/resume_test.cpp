@@ -61,8 +61,8 @@ TEST(LmResume, CorruptCheckpointIsNamedAndThePreviousTaken) {
   expect_refusal(run_program(resume + "=4", scratch), 2, "is corrupt");
   const Program taken = run_program(resume + "=2", scratch);
   EXPECT_EQ(taken.code, 0) << taken.errors;
-  EXPECT_NE(taken.output.find("note: 2 later checkpoints set aside, named run/step-00000004.safetensors.abandoned to "
-                              "that of step 6\n"),
+  EXPECT_NE(taken.output.find("note: 2 later checkpoints renamed to run/step-00000004.safetensors.abandoned and "
+                              "so on, up to step 6\n"),
             std::string::npos)
       << taken.output;
   EXPECT_EQ(scratch.read("run/step-00000006.safetensors"), whole);

@@ -149,7 +149,8 @@ TEST(LmTrain, RefusesBadInputInOneLine) {
   refused("--data " + kText + " --out run --resume", "without --resume it is made");
   refused("--data " + kText + " --out run --steps 5 --lr-warmup 6", "more than the 5 steps");
   refused("--data " + kText + " --out run --lr 0.1 --lr-min 0.2", "--lr-min 0.2: above --lr, 0.1; valid: 0 to 0.1");
-  refused("--data " + kText + " --out run --eps 0", "--eps 0: not a number in the valid range, 1e-37 to below 1");
+  refused("--data " + kText + " --out run --eps 0",
+          "--eps 0: not a number in the valid range: at least 1e-37, below 1");
   refused("--data " + kText + " --out run --val-every 5", "--val-every 5: there is nothing to test on");
   refused("--data " + kText + " --out run --val-tokens 5", "--val-tokens 5: there is nothing to test on");
   refused("--data " + kText + " --out full --resume", "--out full: holds no run to resume, but letter; valid: ");
