@@ -53,7 +53,7 @@ TEST_F(GpuLmDdp, TrainsAsOneProcessAndGoesOnBitForBit) {
     return program;
   };
   const Program whole = trained(2, "--out whole" + sharded);
-  EXPECT_NE(whole.output.find("[0] place          cuda"), std::string::npos) << whole.output;
+  EXPECT_NE(whole.output.find("[0] device         cuda"), std::string::npos) << whole.output;
   expect_losses("whole", "one");
   trained(2, "--out again" + sharded);
   EXPECT_TRUE(last_checkpoint("again") == last_checkpoint("whole")) << "other bits in another run";
