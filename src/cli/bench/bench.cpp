@@ -126,11 +126,9 @@ int run_bench(Arguments arguments) {
   bool events = false;
   OptionTable table = make_table(options);
   table.add_alone(kEventsFlag,
-                  "for programs: steps and rows of every status as JSON lines on the standard output, nothing else",
-                  events);
+                  "for programs: print only steps and rows of every status, as JSON lines on standard output", events);
   bool launch = false;
-  table.add_alone(kLaunchFlag, "for programs: one launch of --launches; writes its rows to the standard output",
-                  launch);
+  table.add_alone(kLaunchFlag, "for programs: one launch of --launches; writes its rows to standard output", launch);
   std::optional<pid_t> lent_python;
   table.add(bench::kLentPythonFlag, "PID",
             "for programs, with --events: use the sweep's Python process on descriptors 3 and 4",

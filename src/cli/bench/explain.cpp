@@ -18,7 +18,8 @@ namespace {
 
 constexpr const char* kExplainIntroduction =
     "usage: strobe explain [--flag value ...]\n\n"
-    "Prints the problem; for each kernel if it supports the problem or why not, its tiles and workspace; FLOPs and "
+    "Prints the problem; for each kernel whether it supports the problem or why not, its tiles and workspace; FLOPs "
+    "and "
     "bytes;\n"
     "each implementation's predicted memory item by item; and the best time that this machine allows. Accepts all "
     "flags\n"

@@ -62,7 +62,7 @@ struct Judge {
 
 struct Judged {
   solve::TestCase one;
-  std::string verdict;  // accepted AC, wrong answer WA, time limit exceeded TLE, runtime error RE
+  std::string verdict;  // AC (accepted), WA (wrong answer), TLE (time limit exceeded), RE (runtime error)
   double seconds = 0, limit = 0;
   std::optional<double> error{};  // largest error, if an output could be compared
   std::string detail{};           // reason for a verdict other than AC
@@ -252,8 +252,9 @@ int run_cases_judge(Arguments arguments) {
     print_help(
         "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a private folder below "
         "TMPDIR that holds a copy of the\nproblem. When it ends, all processes that it started are killed. Verdicts: "
-        "accepted AC (every "
-        "element within 0.005), wrong answer WA,\ntime limit exceeded TLE, runtime error RE. Exit code 0 if all are "
+        "AC (accepted: every "
+        "element within 0.005), WA (wrong answer),\nTLE (time limit exceeded), RE (runtime error). Exit code 0 if all "
+        "are "
         "AC, else 1.\n\n" +
         table.help());
     return kFine;

@@ -161,7 +161,7 @@ int run_comm(Arguments arguments) {
   if (world.launcher.empty()) return start_jobs(options, arguments);
   if (!engine && options.engines.size() > 1)
     fail(ErrorCode::invalid_argument,
-         "--engine: two engines on ranks that are already started; valid: one, or both without a launcher");
+         "--engine: ranks that are already started can use only one engine; valid: one engine, or no launcher");
   if (engine) options.engines = {*engine};
   return measure(options, world, quoted_command("comm", arguments));
 }

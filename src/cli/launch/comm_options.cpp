@@ -55,7 +55,7 @@ OptionTable comm_option_table(CommOptions& options) {
   table.add("engine", "A,B", "mpi or nccl, or both to compare them; default mpi",
             [&](auto flag, auto value) { options.engines = parse_names(flag, value, kEngines); });
   table.add("device", "cpu|cuda",
-            "memory of the vectors; cuda with mpi: staged through pinned memory; default cpu, with nccl cuda",
+            "memory of the vectors; with mpi, cuda is staged through pinned memory; default cpu, or cuda with nccl",
             [&](auto flag, auto value) { options.on_gpu = parse_device(flag, value) == Device::cuda; });
   table.add(
       make_switch("plain", "also time MPI_Allreduce, alternating with Strobe's all-reduce; default on", options.plain));

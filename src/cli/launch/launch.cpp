@@ -42,9 +42,10 @@ struct LaunchOptions {
 OptionTable make_table(LaunchOptions& options) {
   OptionTable table;
   table.add("ranks", "N", "number of ranks; short: -n N", integer_into(options.job.ranks, 1, 1024), {"n"});
-  table.add("max-restarts", "K",
-            "start all ranks again, up to K times, unless one ended with 2 or 128 + signal; default 0",
-            integer_into(options.max_restarts, 0, 1000000));
+  table.add(
+      "max-restarts", "K",
+      "after a failure, start all ranks again up to K times, unless a rank ended with 2 or 128 + signal; default 0",
+      integer_into(options.max_restarts, 0, 1000000));
   table.add("restart-delay", "SECONDS",
             "pause before the first restart, doubled for each later one, at most 30; default 1",
             [&](auto flag, auto value) { options.restart_delay = value == "0" ? 0 : parse_seconds(flag, value); });

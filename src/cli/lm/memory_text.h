@@ -12,7 +12,7 @@
 
 namespace strobe::cli {
 
-// One pass of a cell.
+// One pass of a cell, which is a combination of the flags' values.
 struct MemoryRow {
   LmBenchCell cell;           // its `pass` is forward or step
   std::size_t predicted = 0;  // bytes

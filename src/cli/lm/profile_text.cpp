@@ -132,7 +132,7 @@ std::string gpu_lines(const lm::Profile& profile) {
                                  count_text(static_cast<double>(profile.records.size()) / steps_of(profile)),
                                  ms * record_seconds(profile), busy);
   if (outside_seconds(profile) > 0) {
-    text += fmt::format(", {:.3f} ms of them outside operations", ms * outside_seconds(profile));
+    text += fmt::format(", {:.3f} ms of it outside operations", ms * outside_seconds(profile));
   }
   return text +
          fmt::format("; wall clock of the traced step {:.3f} ms: GPU idle {:.1f} %\n", ms * wall_of(profile),

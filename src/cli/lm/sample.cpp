@@ -34,7 +34,7 @@ std::unique_ptr<lm::Checkpoint> open_any(const std::string& path) {
   if (!std::filesystem::is_directory(path)) return std::make_unique<lm::Checkpoint>(path, kWeights);
   std::unique_ptr<lm::Checkpoint> newest = lm::open_checkpoint(path, lm::kNewest, kWeights, [&](std::int64_t step) {
     const std::string file = lm::checkpoint_path(path, step);
-    return fmt::format("--checkpoint {} takes it", printable(file, std::string::npos));  // not truncated: users copy it
+    return fmt::format("--checkpoint {} uses it", printable(file, std::string::npos));  // not truncated: users copy it
   });
   if (!newest) fail(ErrorCode::invalid_argument, "--checkpoint {}: contains no checkpoint", printable_value(path));
   return newest;

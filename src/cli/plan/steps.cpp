@@ -210,7 +210,7 @@ std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<
          path);
   }
   if (kinds.size() > 1) {
-    fail(ErrorCode::invalid_argument, "--comm {}: rows of {}; valid: of one engine and memory", path,
+    fail(ErrorCode::invalid_argument, "--comm {}: rows of {}; valid: rows of one engine and memory", path,
          fmt::join(kinds, " and "));
   }
   if (!all.contains(wanted)) {

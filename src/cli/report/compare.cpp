@@ -67,7 +67,7 @@ OptionTable compare_table(CompareOptions& options) {
             into(options.threshold, parse_threshold));
   table.add("require", "LIMITS", "limits of a named grid, such as cpu-speed, or a file with a slash in its path",
             into(options.limits, parse_text));
-  table.add("by", "median|min", "statistic to check limits on; min on a busy machine; default median",
+  table.add("by", "median|min", "statistic that limits are checked on; min is for a busy machine; default median",
             [&](auto flag, auto value) {
               const bool is_least = parse_word(flag, value, {"median", "min"}) == "min";
               options.estimate = is_least ? report::Estimate::least : report::Estimate::median;

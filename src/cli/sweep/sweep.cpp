@@ -175,7 +175,7 @@ int exit_code(const KnownRows& known, const SweepPlan& plan) {
   if (!statuses.empty() && !statuses.contains("ok")) {
     const bool unsupported = statuses.size() == 1 && statuses.contains("unsupported");
     fail(unsupported ? ErrorCode::unsupported : ErrorCode::runtime,
-         "sweep: no cell is ok; the rows of {} have the reasons", plan.output);
+         "sweep: no cell is ok; the rows in {} give the reasons", plan.output);
   }
   return kFine;
 }
@@ -187,7 +187,7 @@ std::vector<std::string> notes_on_file(const std::string& name, const bench::Res
         fmt::format("{}: the last line was incomplete and is removed, {}", name, counted(file.torn_bytes(), "byte")));
   }
   if (known.size() > 0) notes.push_back(fmt::format("{}: resumes after {}", name, counted(known.size(), "row")));
-  if (known.retried() > 0) notes.push_back(fmt::format("{}: measures {} failed again", name, known.retried()));
+  if (known.retried() > 0) notes.push_back(fmt::format("{}: {} failed; measures them again", name, known.retried()));
   if (!known.other_revision().empty()) {
     notes.push_back(
         fmt::format("{}: has rows of revision {}; this is {}", name, known.other_revision(), build_revision()));
@@ -249,7 +249,7 @@ int run_sweep(Arguments arguments) {
   }
   std::size_t safe = known.size();  // rows on disk
   const auto tell_if_ended = [&](std::size_t rows) {
-    set_signal_message(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command resumes", rows,
+    set_signal_message(fmt::format("sweep: ended by a signal; {} of {} saved in {}; the same command resumes", rows,
                                    counted(bench::count_cells(plan.problems), "row"), plan.output));
   };
   tell_if_ended(safe);

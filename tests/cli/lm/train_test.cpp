@@ -288,7 +288,7 @@ TEST(LmCheckpoint, DamagedOneInAnOddFolderIsNamedAndThePreviousOffered) {
     std::filesystem::copy(scratch.path() / "made", scratch.path() / folder);
     const std::string shown = folder[0] == 'a' ? "a\\x1b[7mb" : folder;
     const Program sample = run_program("lm sample --checkpoint '" + folder + "'", scratch);
-    expect_refusal(sample, 2, "--checkpoint " + shown + "/step-00000002.safetensors takes it");
+    expect_refusal(sample, 2, "--checkpoint " + shown + "/step-00000002.safetensors uses it");
     EXPECT_EQ(sample.errors.find('\x1b'), std::string::npos) << sample.errors;
     const Program resumed = run_program(kSmall + "--resume --steps 4 --out '" + folder + "'", scratch);
     expect_refusal(resumed, 2, "--resume=2 continues from there");
