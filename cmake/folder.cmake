@@ -6,7 +6,7 @@
 #   cuda/**, *.cu                 only with CUDA
 #   cudnn/**                      only with the headers of cudnn-frontend
 #   cupti/**, nvtx/**             only with the toolkit's headers for them
-#   onednn/**, mpi/**, nccl/**    only with that library
+#   openblas/**, onednn/**, mpi/**, nccl/**  only with that library
 #   isa/*.cpp                     never: strobe_instruction_sets() adds them with their flags
 function(strobe_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
@@ -16,7 +16,8 @@ function(strobe_folder name)
     list(FILTER sources EXCLUDE REGEX "\\.cu$")
   endif()
   set(STROBE_HAS_ONEDNN ${dnnl_FOUND})
-  foreach(library cuda cudnn cupti nvtx onednn mpi nccl)
+  set(STROBE_HAS_OPENBLAS ${STROBE_OPENBLAS})
+  foreach(library cuda cudnn cupti nvtx openblas onednn mpi nccl)
     string(TOUPPER ${library} upper)
     if(STROBE_HAS_${upper})
       list(FILTER sources EXCLUDE REGEX "(^|/)no_${library}\\.cpp$")

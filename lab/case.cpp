@@ -1,4 +1,4 @@
-// The course's cases, and numbers as `strobe cases gen` draws them.
+// Parses the cases of the course and generates their inputs with the generator of `strobe cases gen`.
 #include "lab/case.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The cases of the course and their inputs. Used by the driver and its tests.
+// The test cases of the course and their inputs. Used by strobe-lab and its tests.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,19 @@ struct Case {
   std::string name;  // "t28", "t28 scaled", or "" for a case given by its sizes
   int batch = 0, rows = 0, dim = 0;
 
-  double scores() const { return 1.0 * batch * rows * rows; }  // time is proportional to this, for one dim
+  double scores() const { return 1.0 * batch * rows * rows; }  // for a given dim, the time is proportional to this
   double flops() const { return 4.0 * scores() * dim; }        // nominal: two matmuls
 };
 
-// t01 .. t30
+// The cases t01 to t30.
 std::span<const Case> course_cases();
 
-// Parses "t28", "B,N,d" or "bB sN dD" (core/case_text.h), each at least 1. `scale`, in (0, 1], is the share of the
-// work: fewer batches, then half the rows repeatedly, but at least 128. Throws Error(invalid_argument).
+// Parses "t28", "B,N,d" or "bB sN dD" (core/case_text.h); each size must be at least 1. `scale`, in (0, 1], reduces the
+// work to this share: first fewer batches, then half the rows repeatedly, but at least 128. Throws
+// Error(invalid_argument).
 Case parse_case(std::string_view text, double scale = 1);
 
-// Q, K and V uniform in [-3, 3], the same for the same sizes on every machine.
+// Q, K and V uniform in [-3, 3). The values depend on the sizes only and are the same on every machine.
 struct Inputs {
   explicit Inputs(const Case& size);
 

@@ -1,4 +1,4 @@
-// Computes the definition row by row, on all cores.
+// Computes attention in float64 by its definition, row by row, on all cores.
 #include "lab/check.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace strobe::lab {
 namespace {
 
-// Writes row `row` of [batch * rows] to out [dim].
+// Computes row `row` of [batch * rows] into out [dim].
 void answer_row(const Problem& problem, std::int64_t row, double* out) {
   const int n = problem.rows, d = problem.dim;
   const std::int64_t head = row / n * n * d;

@@ -1,4 +1,4 @@
-// The float64 answer of a case, on all rows or on a sample. measure.cpp checks a rung with it before timing.
+// Float64 answer of a case, for all rows or for a sample. measure.cpp checks a rung with it before timing.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,11 @@ namespace strobe::lab {
 
 class Answer {
  public:
-  // Computes all rows if that takes at most `most_flops`; otherwise evenly spaced rows, including the first and last.
+  // Computes all rows if that takes at most `most_flops`. Otherwise it computes evenly spaced rows, including the first
+  // and the last.
   explicit Answer(const Problem& problem, double most_flops = 4e9);
 
-  // Largest |o - answer| over the computed rows; infinite if an element is NaN.
+  // Returns the largest |o - answer| over the computed rows; infinity if an element is NaN.
   double largest_error(const float* o) const;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }

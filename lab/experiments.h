@@ -1,5 +1,5 @@
-// Experiments on the best hand-written kernel: without one of its ideas (cuda/ablation.cpp), and with other tile sizes
-// (cuda/tiles.cu). A build without CUDA has none (no_cuda.cpp).
+// Experiments: rung `pinned`, the best hand-written one, without one of its ideas (cuda/ablation.cpp), and the kernel
+// of rung `float4` with other tile sizes (cuda/tiles.cu). A build without CUDA has none (no_cuda.cpp).
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,16 @@ struct Variant {
   Run run;
 };
 
-// Rung `pinned` with all ideas first, then without one each, in the order of the ladder. Takes Sizes::tiles.
+// Rung `pinned` with all ideas first, then without one each, in the order of the ladder. All need sizes as in
+// Sizes::tiles.
 std::span<const Variant> ablation();
 
-// Resources of a kernel with tiles Br x Bc on the current GPU, for a head dimension.
+// Resources that the kernel with tiles Br x Bc uses on the current GPU, for one head dimension.
 struct TileFacts {
   std::size_t shared_bytes = 0;  // per block
   int threads = 0;               // per block
   int registers = 0;             // per thread
-  int blocks = 0;                // resident per SM; 0: the GPU has too little shared memory
+  int blocks = 0;                // resident blocks per SM; 0: the GPU has too little shared memory
   double occupancy = 0;          // resident threads per SM / maximum
 };
 

@@ -1,4 +1,4 @@
-// Grows a small case until the next one would take too long.
+// Implements fitting_case(): grows a small case until the next one would take too long.
 #include "lab/fitting.h"
 
 #include <algorithm>

@@ -7,10 +7,10 @@
 
 namespace strobe::lab {
 
-// Returns the largest case up to `full` that `seconds_of` runs within the limit. The first try is one batch of 128
-// rows; then rows are doubled, then batches. The rungs from `shared` to `registers` compute batches one after the
-// other, with N / 32 blocks per launch. So a case of fewer batches is as fast per score as the full one. A case of
-// fewer rows is slower if its blocks do not fill the GPU. Time is assumed to grow with the number of scores.
+// Returns the largest case up to `full` that `seconds_of` runs within `limit` seconds. It first tries one batch of at
+// most 128 rows, then doubles the rows, then the batches. Time is assumed to grow with the number of scores. A case of
+// fewer batches is as fast per score as the full one, because the rungs from `shared` to `registers` compute batches
+// one after the other. A case of fewer rows is slower per score if its N / 32 blocks do not fill the GPU.
 Case fitting_case(const Case& full, double limit, const std::function<double(const Case&)>& seconds_of);
 
 }  // namespace strobe::lab

@@ -1,4 +1,4 @@
-// `strobe-lab`: the ladder's driver. `strobe ladder` runs it as a child and reads its rows.
+// Program strobe-lab: measures the rungs of the ladder. `strobe ladder` runs it as a child process and reads its rows.
 #include <fmt/format.h>
 
 #include <vector>
@@ -29,7 +29,7 @@ void list_rungs() {
   }
 }
 
-// Prints rows as JSON lines at once, or as tables at the end.
+// Prints rows as JSON lines when they arrive, or as tables at the end.
 class Rows {
  public:
   Rows(bool json, std::string command) : json_(json), command_(std::move(command)) {}
@@ -41,7 +41,7 @@ class Rows {
     print(row.dump() + "\n");
   }
 
-  // Adds a row that was not run, with the reason.
+  // Adds a row for a case that does not run, with the reason.
   void refuse(Json row, const Case& size, const std::string& reason) {
     row.set("case", case_json(size)).set("flops", size.flops()).set("status", "refused").set("reason", reason);
     add(std::move(row));
@@ -58,7 +58,7 @@ class Rows {
   std::vector<Json> all_;
 };
 
-// The experiments take the sizes that `pinned` takes.
+// Returns why the experiments cannot run the case. They support the same sizes as rung `pinned`.
 std::string experiment_refusal(const Case& size) {
   return refusal_of(find_rung("pinned"), {size.batch, size.rows, size.dim});
 }
@@ -103,7 +103,7 @@ void measure_tiles(const Options& options, const Case& size, Subjects& subjects,
     if (facts.blocks == 0) {
       rows.refuse(std::move(row), size, "a multiprocessor of this GPU cannot hold a block");
     } else if (size.rows % tile.rows != 0 || size.rows % tile.keys != 0) {
-      rows.refuse(std::move(row), size, fmt::format("N {} is not a multiple of both", size.rows));
+      rows.refuse(std::move(row), size, fmt::format("N {} is not a multiple of both Br and Bc", size.rows));
     } else {
       rows.add(measure({std::move(row), tile.run}, size, subjects, options.settings));
     }

@@ -1,4 +1,5 @@
-// Checks the result, warms up, then takes samples. A case that would take too long is replaced by a smaller one.
+// Implements measure(): checks the result, warms up, then takes samples. A case that would take too long is replaced by
+// a smaller one.
 #include "lab/measure.h"
 
 #include <limits>
@@ -25,13 +26,13 @@ Sample run_once(Run run, const Problem& problem, std::vector<float>& o) {
   return {split, now_seconds() - start};
 }
 
-// Returns the case to run instead of `full`: `full` itself if it is fast enough.
+// Returns the case to run: `full` if it is fast enough, otherwise a smaller one.
 Case fitting(Run run, const Case& full, Subjects& subjects, double limit) {
   bool first = true;
   return fitting_case(full, limit, [&](const Case& probe) {
     const Problem problem = subjects.of(probe).inputs.problem();
     std::vector<float> o(static_cast<std::size_t>(problem.elements()));
-    if (first) run_once(run, problem, o);  // code is loaded by the first call
+    if (first) run_once(run, problem, o);  // the first call also loads the code
     first = false;
     return run_once(run, problem, o).wall;
   });
@@ -68,7 +69,8 @@ double median_of(const std::vector<Sample>& samples, double Split::*part) {
   return summarize(values).median;
 }
 
-// Scales times from the case that ran to the requested one: kernels by scores, copies by rows, the rest not.
+// Scales times from the case that ran to the requested one: kernels by scores, copies by rows, and the rest of the
+// total by scores. If kernels and copies overlap, that rest is negative and is scaled by rows.
 struct Growth {
   double scores = 1, rows = 1;
 
@@ -77,7 +79,7 @@ struct Growth {
     grown.kernel *= scores;
     grown.to_device *= rows;
     grown.to_host *= rows;
-    const double rest = split.total - split.kernel - split.to_device - split.to_host;  // below 0 if parts overlap
+    const double rest = split.total - split.kernel - split.to_device - split.to_host;  // negative if parts overlap
     grown.total = grown.kernel + grown.to_device + grown.to_host + rest * (rest < 0 ? rows : scores);
     return grown;
   }

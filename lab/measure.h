@@ -1,4 +1,4 @@
-// Checks a rung against float64, then times it: one JSON row. The driver (main.cpp) calls it for each rung.
+// Checks a rung against float64 and then times it. The result is one JSON row. main.cpp calls it for each rung.
 #pragma once
 
 #include <map>
@@ -16,11 +16,11 @@
 namespace strobe::lab {
 
 struct Settings {
-  double limit = 30;  // seconds; a longer run is replaced by one of a smaller case, whose time is scaled up
+  double limit = 30;  // seconds; a longer run is replaced by a run of a smaller case, whose time is scaled up
   StoppingRule rule{.time_limit = 5};
 };
 
-// A case with its answer, computed once and used by all rungs.
+// The inputs of a case and its float64 answer, computed once and used by all rungs.
 struct Subject {
   explicit Subject(const Case& size) : inputs(size), answer(inputs.problem()) {}
   Inputs inputs;
@@ -35,14 +35,15 @@ class Subjects {
   std::map<std::tuple<int, int, int>, std::unique_ptr<Subject>> made_;
 };
 
-// A function to measure and the first keys of its row: "kind" and its name.
+// A function to measure, and a row that identifies it: "kind" and its name.
 struct Candidate {
   Json row;
   Run run;
 };
 
-// Returns `row` with "case", "status" and, if ok, the figures; if wrong, the error; if failed, the reason. "launches"
-// and "shared_bytes" are those of the case that ran, which is "scaled_from" if that is given.
+// Returns the candidate's row with "case", "flops" and "status" added. "ok": with error and times; "wrong": with the
+// error; "failed": with the reason. If a smaller case ran instead, "scaled_from" is that case, and "launches" and
+// "shared_bytes" are its figures.
 Json measure(const Candidate& candidate, const Case& size, Subjects& subjects, const Settings& settings);
 
 Json case_json(const Case& size);

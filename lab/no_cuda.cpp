@@ -1,4 +1,4 @@
-// Stubs of a build without CUDA: GPU rungs have a name and no function.
+// Replaces cuda/ in a build without CUDA: GPU rungs have a name but no function, and there are no experiments.
 #include "lab/experiments.h"
 
 namespace strobe::lab {

@@ -1,4 +1,4 @@
-// Parses flags. Names of cases and rungs are checked here, before anything runs.
+// Parses the command line. Names of cases and rungs are checked here, before anything runs.
 #include "lab/options.h"
 
 #include <fmt/format.h>
@@ -24,11 +24,11 @@ double parse_positive(std::string_view flag, std::string_view value) {
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (code != std::errc() || end != value.data() + value.size() || !(number > 0) || !(number < 1e9))
-    fail(ErrorCode::invalid_argument, "{} {}: not a number above 0", flag, printable_value(value));
+    fail(ErrorCode::invalid_argument, "{} {}: must be a number above 0", flag, printable_value(value));
   return number;
 }
 
-// Refuses a name that is in `names` twice.
+// Throws if `names` contains a name twice.
 void check_distinct(std::string_view flag, std::string_view text, const std::vector<std::string>& names) {
   for (auto one = names.begin(); one != names.end(); ++one) {
     if (std::find(names.begin(), one, *one) != one)
@@ -89,11 +89,11 @@ Options parse_options(const std::vector<std::string>& words) {
   std::string cases = "t28", names = "all", one;
   double scale = 1;
   OptionTable table;
-  table.add_alone("list", "the rungs, in order", options.list);
+  table.add_alone("list", "prints the rungs in order", options.list);
   table.add("case", "C", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28",
             [&](auto, auto value) { cases = value; });
   table.add("scale", "F", "share of a case's work to run, above 0 and at most 1", into(scale, parse_positive));
-  table.add("rungs", "A,B", "only these, or none; default all", [&](auto, auto value) { names = value; });
+  table.add("rungs", "A,B", "rungs to measure, or none; default all", [&](auto, auto value) { names = value; });
   table.add_alone("ablation", "also measures the best kernel without each of its ideas", options.ablation);
   table.add_alone("tiles", "also measures tile sizes, with shared memory and occupancy", options.tiles);
   table.add("limit", "S", "replaces a run that would take longer by a smaller case; default 30",

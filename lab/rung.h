@@ -1,5 +1,6 @@
-// Interface of a rung: the problem that it computes, the times that it returns, and the sizes that it takes. Rungs are
-// in cpu/ and cuda/, one file each; rungs.cpp lists them; measure.cpp checks and times them.
+// Interface of a rung, which is one program of the ladder (docs/ladder.md): the problem that it computes, the times
+// that it returns, and the sizes that it supports. The functions are in cpu/ and cuda/; rungs.cpp lists the rungs;
+// measure.cpp checks and times them.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace strobe::lab {
 
-// O = softmax(Q K^T / sqrt(dim)) V for every batch, fp32. All in host memory, contiguous.
+// O = softmax(Q K^T / sqrt(dim)) V for every batch, in fp32. All tensors are contiguous in host memory.
 struct Problem {
   int batch = 0, rows = 0, dim = 0;
   const float* q = nullptr;  // [batch, rows, dim]
@@ -26,10 +27,10 @@ struct Launches {
   std::size_t shared_bytes = 0;  // dynamic shared memory of a block
 };
 
-// Times of one run, in seconds. If copies and kernels overlap, the last three add up to more than `total`. On the CPU
-// `kernel` equals `total`.
+// Times of one run, in seconds. If copies and kernels overlap, to_device, kernel and to_host add up to more than
+// `total`. On the CPU `kernel` equals `total`.
 struct Split {
-  double total = 0;  // from the first copy to the last; without the next three
+  double total = 0;  // from the first copy to the last, without the next three times
   double allocate = 0;
   double create = 0;  // streams and events
   double pin = 0;     // allocating page-locked memory, and copies to it
@@ -42,26 +43,26 @@ struct Split {
 using Run = Split (*)(const Problem& problem, float* o);  // o [batch, rows, dim]; throws strobe::Error
 
 enum class Place { cpu, gpu };
-enum class Sizes { any, tiles };  // tiles: dim 32 or 64, rows a multiple of 32
+enum class Sizes { any, tiles };  // tiles: dim 32 or 64, rows a multiple of 32, batch <= 65535
 
 struct Rung {
   std::string_view name;
-  std::string_view idea;  // the one difference from the rung before
+  std::string_view idea;  // the difference from the rung before
   Place place;
   Sizes sizes;
-  Run run;  // null: not in this build
+  Run run;  // null if this build lacks the rung
 };
 
-// In the order of the ladder. The first is the sequential program, the base of all speed-ups.
+// All rungs in the order of the ladder. The first is the sequential program, the base of all speed-ups.
 std::span<const Rung> rungs();
 
-// Throws Error(invalid_argument) with the valid names.
+// Throws Error(invalid_argument) that lists the valid names if there is no such rung.
 const Rung& find_rung(std::string_view name);
 
 // Returns why a rung cannot run this problem (not in this build, no GPU, sizes), or "" if it can.
 std::string refusal_of(const Rung& rung, const Problem& problem);
 
-// The GPU rung of that name; null if there is none. no_cuda.cpp always returns null.
+// Returns the function of the GPU rung with that name; null if there is none. no_cuda.cpp always returns null.
 Run gpu_run(std::string_view name);
 
 }  // namespace strobe::lab

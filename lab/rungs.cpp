@@ -1,4 +1,4 @@
-// The list of rungs in the order of the ladder, and the reasons to refuse one. Used by the driver.
+// Lists the rungs in the order of the ladder, and finds the reasons to refuse one. Used by main.cpp and options.cpp.
 #include <fmt/format.h>
 
 #include <vector>
@@ -47,7 +47,8 @@ const Rung& find_rung(std::string_view name) {
     if (rung.name == name) return rung;
     names.push_back(rung.name);
   }
-  fail(ErrorCode::invalid_argument, "rung {}: unknown; valid: {}", printable_value(name), fmt::join(names, ", "));
+  fail(ErrorCode::invalid_argument, "rung {}: there is none of that name; valid: {}", printable_value(name),
+       fmt::join(names, ", "));
 }
 
 std::string refusal_of(const Rung& rung, const Problem& problem) {
@@ -57,9 +58,9 @@ std::string refusal_of(const Rung& rung, const Problem& problem) {
     if (!kReason.empty()) return kReason;
   }
   if (rung.sizes == Sizes::any) return "";
-  if (problem.dim != 32 && problem.dim != 64) return fmt::format("d {}: this rung takes 32 and 64", problem.dim);
-  if (problem.rows % 32 != 0) return fmt::format("N {}: this rung takes multiples of 32", problem.rows);
-  if (problem.batch > 65535) return fmt::format("B {}: this rung takes up to 65535", problem.batch);
+  if (problem.dim != 32 && problem.dim != 64) return fmt::format("d {}: this rung needs d 32 or 64", problem.dim);
+  if (problem.rows % 32 != 0) return fmt::format("N {}: this rung needs a multiple of 32", problem.rows);
+  if (problem.batch > 65535) return fmt::format("B {}: this rung needs at most 65535", problem.batch);
   return "";
 }
 

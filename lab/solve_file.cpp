@@ -1,4 +1,5 @@
-// A file interleaves Q, K and V of each batch; rungs take each as one array.
+// Implements solve_file(). The file stores Q, K and V of one batch after the other; they are copied to one array per
+// tensor, which is what a rung needs.
 #include "lab/solve_file.h"
 
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ std::string solve_file(const Rung& rung, const std::string& input, const std::st
   const solve::ProblemSize& size = file.size();
   constexpr std::int64_t kMost = std::numeric_limits<int>::max();
   if (size.batch > kMost || size.rows > kMost || size.dim > kMost)
-    fail(ErrorCode::unsupported, "{}: ({}, {}, {}): a rung takes sizes up to 2^31 - 1", input, size.batch, size.rows,
+    fail(ErrorCode::unsupported, "{}: ({}, {}, {}): a rung supports sizes up to 2^31 - 1", input, size.batch, size.rows,
          size.dim);
   Problem problem{static_cast<int>(size.batch), static_cast<int>(size.rows), static_cast<int>(size.dim)};
   const std::string refusal = refusal_of(rung, problem);

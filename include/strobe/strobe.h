@@ -220,6 +220,13 @@ strobe_status strobe_workspace_bytes(const strobe_attention* attention, int32_t 
 strobe_status strobe_explain(const strobe_attention* attention, int32_t pass, const strobe_execution* execution,
                              char* buffer, size_t capacity, size_t* needed);
 
+/* Writes the kernel names of a device (STROBE_CPU or STROBE_CUDA), one per line, in the order in which they are tried.
+ * `buffer`, `capacity` and `needed` are as in strobe_explain().
+ *
+ *   char names[256];
+ *   if (strobe_kernel_names(STROBE_CPU, names, sizeof names, NULL) == STROBE_OK) puts(names); */
+strobe_status strobe_kernel_names(int32_t device, char* buffer, size_t capacity, size_t* needed);
+
 /* Returns one line about the calling thread's last call that failed; "" if none has. The library owns the text; it is
  * valid until the thread's next call. */
 const char* strobe_last_error(void);

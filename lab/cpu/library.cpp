@@ -1,5 +1,5 @@
-// Rung `cpu-library`: the library's CPU kernel on all cores: SIMD, packed tiles, and row blocks distributed to threads
-// (docs/kernels-cpu.md).
+// Rung `cpu-library`: the library's CPU kernel on all cores. It uses SIMD and packed tiles, and distributes row blocks
+// to threads (docs/kernels-cpu.md).
 #include "lab/cpu/runs.h"
 #include "measure/clock.h"
 #include "strobe/attention.h"

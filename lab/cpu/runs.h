@@ -1,4 +1,4 @@
-// The CPU rungs. rungs.cpp lists them.
+// Functions of the CPU rungs. rungs.cpp lists them.
 #pragma once
 
 #include "lab/rung.h"

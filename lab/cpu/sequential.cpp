@@ -1,9 +1,10 @@
-// Rung `sequential`: one thread, 32 x 32 tiles, and the loop order of the first FlashAttention: keys outside, rows
-// inside.
+// Rung `sequential`: one thread, 32 x 32 tiles, and the loop order of the first FlashAttention: keys in the outer loop,
+// rows in the inner one.
 //
-// A tile of K and V is loaded once and used with every tile of Q. So the running maximum m, sum l and output O of a row
-// are in memory: each tile of keys loads, updates and stores them. O is always normalised: after each tile it is the
-// attention over the keys so far. The five steps are functions, which the next GPU rung launches as kernels.
+// A tile of K and V is loaded once and used with every tile of Q. The running maximum m, sum l and output O of a row
+// are therefore in memory, and every tile of keys loads, updates and stores them. O is always normalised: after each
+// tile it is the attention over the keys so far. The five steps are functions; rung `five-kernels` launches them as
+// kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,9 +19,9 @@ namespace {
 constexpr int kTile = 32;
 
 struct Tile {
-  int rows, keys, dim;       // rows, keys <= kTile: the last tile of either may be shorter
+  int rows, keys, dim;       // rows, keys <= kTile; the last tiles may be smaller
   float s[kTile][kTile];     // scores, then probabilities
-  float m[kTile], l[kTile];  // maximum and sum of the rows of this tile
+  float m[kTile], l[kTile];  // maximum and sum of each row within this tile
 };
 
 // 1. S = Q K^T / sqrt(dim)

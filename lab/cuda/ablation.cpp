@@ -1,4 +1,4 @@
-// Variants of rung `pinned` with one idea left out, in the host code or in the kernel.
+// Lists the variants of rung `pinned`. Each leaves out one idea, in the host code or in the kernel.
 #include "lab/cuda/ablation.h"
 
 #include "lab/experiments.h"

@@ -1,4 +1,4 @@
-// Kernels of the ablation, compiled with --use_fast_math like rung `fast-math`.
+// Implements launch_without(). Compiled with --use_fast_math, like rung `fast-math`.
 #include "lab/cuda/ablation_kernel.cuh"
 
 namespace strobe::lab {

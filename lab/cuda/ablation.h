@@ -1,4 +1,4 @@
-// Ideas of the best hand-written rung: of its kernel and of its host code. ablation.cpp calls the launchers.
+// Ideas that the ablation leaves out of rung `pinned`, one at a time, and launches of its kernel. Used by ablation.cpp.
 #pragma once
 
 #include "lab/cuda/host.h"
@@ -19,10 +19,10 @@ enum class Idea {
   pinned
 };
 
-// The kernel without that idea, compiled with --use_fast_math.
+// Launches the kernel without `idea`, compiled with --use_fast_math. Ideas of the host code leave the kernel complete.
 Launches launch_without(Idea idea, const Tensors& tensors, cudaStream_t stream);
 
-// The kernel with all ideas, compiled without --use_fast_math.
+// Launches the kernel with all ideas, compiled without --use_fast_math.
 Launches launch_without_fast_math(const Tensors& tensors, cudaStream_t stream);
 
 }  // namespace strobe::lab

@@ -1,5 +1,5 @@
-// The kernel of rung `float4` with a switch for each idea before it. With all ideas on it computes what that kernel
-// does; a variant turns one off. In an unnamed namespace: ablation.cu and ablation_precise.cu compile it with different
+// The kernel of rung `float4` in a form that can leave out one idea of the ladder. With all ideas it does the same
+// computation. It is in an unnamed namespace, because ablation.cu and ablation_precise.cu compile it with different
 // flags.
 #pragma once
 
@@ -19,12 +19,12 @@ struct Block {
   static constexpr int kPad = kPadded ? (kFloat4 ? 4 : 1) : 0;
   static constexpr int kStride = kDim + kPad, kWidth = kTile + kPad, kSquares = kDim / kTile;
   static constexpr int kUnroll = kWithout != Idea::unrolled ? kDim : 1;
-  // In floats: Q, K, V [32][kStride] and P [32][kWidth]; without `registers` also O, S, m and l.
+  // Floats of shared memory: Q, K, V [32][kStride] and P [32][kWidth]; without `registers` also O, S, m and l.
   static constexpr int kShared =
       kTile * (3 * kStride + kWidth) + (kRegisters ? 0 : kTile * (kStride + kWidth) + 2 * kTile);
 
   float *q, *k, *v, *p;
-  float *o, *s, *m, *l;  // State in shared memory, without `registers`
+  float *o, *s, *m, *l;  // used only without `registers`: State and scores in shared memory
   int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   float scale;
 
@@ -91,7 +91,7 @@ struct Block {
     return largest;
   }
 
-  // Reads the probabilities from P, which this warp has written.
+  // Sum of `weight` over the row. Without `registers` it reads P, which this warp has written.
   __device__ float row_sum(float weight) const {
     float sum = 0;
     if constexpr (kRegisters) {
@@ -126,7 +126,7 @@ struct Block {
     }
   }
 
-  // Updates the state with the tile of keys in k and v.
+  // Updates the state with the tile of keys in `k` and `v`.
   __device__ void attend(State& state) const {
     const float value = score(), tile_m = row_max(value), weight = expf(value - tile_m);
     p[y * kWidth + x] = weight;
@@ -141,7 +141,7 @@ struct Block {
     state.l = new_l;
   }
 
-  // Without `registers` the state is in shared memory between tiles.
+  // Without `registers` the state is in shared memory between tiles; otherwise these functions do nothing.
   __device__ void store_state(const State& state) const {
     if constexpr (!kRegisters) {
 #pragma unroll
@@ -187,7 +187,8 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend_without(Tensors t) {
   for (int h = 0; h < kDim / kTile; ++h) out[h * kTile] = state.o[h];
 }
 
-// Without `q-stationary`: one launch per batch and tile of keys; the state is in global memory between launches.
+// Variant without `q-stationary`: one launch per batch and tile of keys; the state is in global memory between
+// launches.
 template <int kDim>
 __global__ void __launch_bounds__(kTile* kTile, 2) attend_key_tile(Tensors t, int first_key) {
   extern __shared__ __align__(16) float memory[];

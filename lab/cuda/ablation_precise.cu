@@ -1,4 +1,4 @@
-// The whole kernel of the ablation, compiled without --use_fast_math.
+// Implements launch_without_fast_math(): the kernel with all other ideas, compiled without --use_fast_math.
 #include "lab/cuda/ablation_kernel.cuh"
 
 namespace strobe::lab {

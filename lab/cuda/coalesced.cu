@@ -1,8 +1,8 @@
 // Rung `coalesced`: thread (x, y) copies row y, columns x, x + 32, instead of row x, columns y, y + 32. Nothing else
 // differs from `unrolled`.
 //
-// Global memory is read in sectors of 32 bytes. Before, the 32 threads of a warp read one float each of 32 rows: 32
-// sectors, of which 28 bytes each were not used. Now they read 128 bytes of one row: 4 sectors.
+// Global memory is read in sectors of 32 bytes. In `unrolled` the 32 threads of a warp read one float from each of 32
+// rows: 32 sectors, of which 28 bytes each are not used. Here they read 128 bytes of one row: 4 sectors.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 

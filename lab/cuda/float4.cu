@@ -1,4 +1,4 @@
-// Rung `float4`: four floats per load. The kernel is in float4_kernel.cuh, which the next rung shares.
+// Rung `float4`: four floats per load. The kernel is in float4_kernel.cuh, because later rungs use it too.
 #include "lab/cuda/float4_kernel.cuh"
 #include "lab/cuda/runs.h"
 

@@ -1,4 +1,4 @@
-// Host side of the GPU rungs: memory, copies and clocks. Every rung calls one of the two run functions below with a
+// Host side of the GPU rungs: memory, copies and clocks. Every GPU rung calls run_in_turn() or run_on_streams() with a
 // function that launches its kernels.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace strobe::lab {
 
-// A problem, or a range of its batches, in the GPU's memory.
+// A problem, or a range of its batches, in GPU memory.
 struct Tensors {
   int batch = 0, rows = 0, dim = 0;
   std::int64_t pitch = 0;                                // floats between rows: dim or more
   const float *q = nullptr, *k = nullptr, *v = nullptr;  // [batch, rows, pitch]
-  float* o = nullptr;                                    // likewise
-  float *m = nullptr, *l = nullptr;                      // [batch, rows]: running largest score and sum
-  float scale = 0;                                       // 1 / sqrt(dim)
+  float* o = nullptr;                                    // [batch, rows, pitch]
+  float *m = nullptr, *l = nullptr;  // [batch, rows]: running maximum of the scores, and running sum
+  float scale = 0;                   // 1 / sqrt(dim)
 };
 
 inline Tensors batch_of(Tensors t, int batch) {
@@ -41,15 +41,15 @@ Split run_in_turn(const Problem& problem, float* o, Layout layout,
                   const std::function<Launches(const Tensors&)>& launch);
 
 struct Streams {
-  int count = 1;        // 1, or 4: one each for copies of Q, K, V and O, and a fifth for kernels
-  bool pinned = false;  // through page-locked memory, into which inputs are copied before the clock starts
+  int count = 1;        // 1, or 4: one each for copies of Q, K, V and O, plus one for kernels
+  bool pinned = false;  // uses page-locked copies of the tensors, made before the clock starts
   Layout layout = Layout::pitched;
 };
 
 inline constexpr int kMostChunks = 8;
 
-// Queues the same work on streams and waits once. With 4 streams, batches are copied and computed in
-// min(batch, kMostChunks) chunks whose sizes differ by at most one batch, so that copies overlap with kernels.
+// Does the same, but queues all work on streams and waits once. With 4 streams, batches are copied and computed in
+// min(batch, kMostChunks) chunks, so that copies overlap with kernels. Chunk sizes differ by at most one batch.
 Split run_on_streams(const Problem& problem, float* o, const Streams& streams,
                      const std::function<Launches(const Tensors&, cudaStream_t)>& launch);
 

@@ -1,4 +1,4 @@
-// Copies and kernels one after the other: the host code of every rung before the streams.
+// Implements run_in_turn(): copies and kernels run one after the other. All rungs before the stream rungs use it.
 #include "lab/cuda/memory.h"
 #include "measure/clock.h"
 

@@ -1,15 +1,16 @@
-// The host loop of the rungs from `shared` to `registers`, as in the source report: one launch per batch and key tile.
+// Host loop of the rungs from `shared` to `registers`: one launch per batch and tile of keys, as in the source report.
 #pragma once
 
 #include "lab/cuda/host.h"
 
 namespace strobe::lab {
 
-// Kernel of one launch. Block i updates rows 32 i to 32 i + 31 of the batch with keys `first_key` to `first_key` + 31.
+// A kernel for one tile of keys. Block i updates rows 32 i to 32 i + 31 of the batch with keys first_key to first_key +
+// 31.
 using KeyTileKernel = void (*)(Tensors batch, int first_key);
 
-// Every launch has rows / 32 blocks of 32 x 32 threads with `shared_bytes` of dynamic shared memory. Launches of a
-// stream run in order, so that m, l and O in global memory hold the result of the launch before.
+// Every launch has rows / 32 blocks of 32 x 32 threads with `shared_bytes` of dynamic shared memory. Launches on a
+// stream run in order, so m, l and O in global memory contain the result of the previous launch.
 inline Launches launch_per_key_tile(KeyTileKernel kernel, const Tensors& t, std::size_t shared_bytes,
                                     cudaStream_t stream = nullptr) {
   constexpr int kTile = 32;

@@ -1,5 +1,5 @@
-// Rung `library`: `pinned` with the library's kernel. It computes fp32 matmuls exactly on tensor cores, as several
-// 16-bit matmuls (docs/kernels-cuda.md).
+// Rung `library`: `pinned` with the library's kernel, which computes an fp32 matmul as several 16-bit matmuls on tensor
+// cores, without loss of accuracy (docs/kernels-cuda.md).
 #include <algorithm>
 
 #include "lab/cuda/memory.h"
@@ -18,7 +18,8 @@ Attention attention_of(const Tensors& t) {
   return {.q = input(t.q), .k = input(t.k), .v = input(t.v)};
 }
 
-// Enough for both chunk sizes of run_on_streams. The smaller one may be split over keys and need more.
+// Workspace bytes that suffice for both chunk sizes of run_on_streams(). The smaller chunk may need more, because its
+// keys may be split.
 std::size_t most_workspace_bytes(const Problem& problem) {
   Tensors chunk{.batch = std::max(1, problem.batch / kMostChunks), .rows = problem.rows, .dim = problem.dim};
   chunk.pitch = problem.dim;

@@ -1,4 +1,4 @@
-// Maps names to GPU rungs.
+// Maps the names of GPU rungs to their functions.
 #include "lab/cuda/runs.h"
 
 namespace strobe::lab {

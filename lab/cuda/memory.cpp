@@ -1,4 +1,4 @@
-// Copies between contiguous rows of the host and pitched rows of the GPU: `dim` floats of each row.
+// Allocates GPU tensors, and copies rows of `dim` floats between contiguous host tensors and pitched GPU tensors.
 #include "lab/cuda/memory.h"
 
 #include <cmath>

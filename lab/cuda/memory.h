@@ -1,4 +1,4 @@
-// GPU memory of one run, freed with this object. Used by in_turn.cpp and streams.cpp.
+// GPU tensors of one run of a rung; the destructor frees them. Used by in_turn.cpp and streams.cpp.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ class Memory {
 
   Tensors tensors(int first_batch, int batches) const;
 
-  // Copy batches [first, first + batches) of a host tensor [batch, rows, dim].
+  // Copy the batches [first, first + batches) from or to a host tensor [batch, rows, dim].
   void send_q(const float* host, int first, int batches, cudaStream_t stream) const;
   void send_k(const float* host, int first, int batches, cudaStream_t stream) const;
   void send_v(const float* host, int first, int batches, cudaStream_t stream) const;

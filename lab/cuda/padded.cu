@@ -1,10 +1,10 @@
 // Rung `padded`: rows of a square are 33 floats apart instead of 32. Nothing else differs from `shared`.
 //
 // Shared memory has 32 banks; float i is in bank i % 32. When a warp reads K for S, thread x reads row x. With rows 32
-// floats apart all 32 addresses are in one bank, and the reads are serialised. With rows 33 floats apart they are in 32
-// banks. The same holds for the writes that fill a tile. Padding costs one float per row: ten squares of 32 x 33 floats
-// are 42,240 bytes at dim 64, the figure in the source report. An SM of a GTX 1080 has 96 KB, which holds two such
-// blocks. These are also all the threads that it can hold.
+// floats apart, all 32 addresses are in one bank, and the reads are serialised. With rows 33 floats apart, they are in
+// 32 banks. The same holds for the writes that fill a tile. Padding costs one float per row: ten squares of 32 x 33
+// floats take 42,240 bytes at dim 64, the figure in the source report. An SM of a GTX 1080 has 96 KB and holds two such
+// blocks. These have 2,048 threads, the maximum of that SM.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 
@@ -17,7 +17,7 @@ constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }
 
-// Thread (x, y) copies row x, columns y, y + 32: the first version that most people write.
+// Thread (x, y) copies row x, columns y, y + 32, as most first versions do. The accesses are not coalesced.
 __device__ void load_tile(float* tile, const float* global, int dim) {
 #pragma unroll 1
   for (int c = threadIdx.y; c < dim; c += kTile) tile[at(threadIdx.x, c)] = global[threadIdx.x * dim + c];

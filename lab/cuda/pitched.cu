@@ -1,7 +1,7 @@
-// Rung `pitched`: Q, K, V and O come from cudaMallocPitch, which aligns every row, and are copied by cudaMemcpy2D.
+// Rung `pitched`: cudaMallocPitch allocates Q, K, V and O so that every row is aligned, and cudaMemcpy2D copies them.
 // Kernels step from row to row by the pitch instead of dim. Nothing else differs from `padded`.
 //
-// A row of 64 floats is 256 bytes and was aligned before, so nothing is gained at these sizes. The pitch (often 512
+// A row of 64 floats has 256 bytes and was aligned before, so nothing is gained at these sizes. The pitch (often 512
 // bytes) spreads the rows over more memory, and copies of short rows are slower.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
@@ -15,7 +15,7 @@ constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }
 
-// Thread (x, y) copies row x, columns y, y + 32: the first version that most people write.
+// Thread (x, y) copies row x, columns y, y + 32, as most first versions do. The accesses are not coalesced.
 __device__ void load_tile(float* tile, const float* global, int dim, std::int64_t pitch) {
 #pragma unroll 1
   for (int c = threadIdx.y; c < dim; c += kTile) tile[at(threadIdx.x, c)] = global[threadIdx.x * pitch + c];

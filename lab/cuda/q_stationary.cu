@@ -1,8 +1,8 @@
 // Rung `q-stationary`: a block keeps its tile of Q and loops over all keys. One launch with a grid of (N / 32, B)
-// blocks computes all batches. The arithmetic is that of `registers`, operation by operation.
+// blocks computes all batches. It performs the same operations as `registers`, in the same order.
 //
-// The loop over keys moves from the host into the kernel, and the batch into the grid. So m, l and O stay in registers
-// from the first key to the last. Q is read once and O written once, and B N / 32 launches become one.
+// The loop over keys moves from the host into the kernel, and the loop over batches into the grid. So m, l and O stay
+// in registers from the first key to the last. Q is read once, O is written once, and one launch replaces B N / 32.
 #include "lab/cuda/host.h"
 #include "lab/cuda/runs.h"
 #include "lab/cuda/warp.cuh"

@@ -1,8 +1,8 @@
-// Rung `registers`: a row's maximum, sum and output are kept in the registers of the warp that computes the row.
+// Rung `registers`: the maximum, sum and output of a row are in registers of the warp that computes the row.
 //
 // Warp y computes row y of a tile, one score per thread. Shuffles give all threads the row's maximum and sum without
-// reading shared memory. O needs no tile: thread x keeps columns x, x + 32. Between launches m, l and O are still in
-// global memory. Shared memory: tiles of Q, K, V and a square of P, at dim 64 seven squares, 29,568 bytes.
+// shared memory. O needs no tile: thread x has columns x, x + 32. Between launches m, l and O are still in global
+// memory. Shared memory holds tiles of Q, K, V and a square of P: seven squares, or 29,568 bytes, at dim 64.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 #include "lab/cuda/warp.cuh"

@@ -1,4 +1,4 @@
-// The GPU rungs. list.cpp maps names to them.
+// Functions of the GPU rungs. list.cpp maps names to them.
 #pragma once
 
 #include "lab/cuda/host.h"
@@ -20,7 +20,7 @@ Split run_four_streams(const Problem& problem, float* o);
 Split run_pinned(const Problem& problem, float* o);
 Split run_library(const Problem& problem, float* o);
 
-// Launches the kernel of rung `fast-math`, which the stream rungs queue too.
+// Launches the kernel of rung `fast-math`, which the stream rungs use too.
 Launches launch_fast_math(const Tensors& tensors, cudaStream_t stream);
 
 }  // namespace strobe::lab

@@ -1,11 +1,11 @@
-// Rungs `one-stream`, `four-streams` and `pinned`: the kernel of `fast-math`, queued in three ways.
+// Rungs `one-stream`, `four-streams` and `pinned`: three ways to queue copies and the kernel of `fast-math`.
 //
 // One stream: copies and the kernel are queued in order, and the host waits once.
-// Four streams: copies of Q, K, V and O have a stream each and kernels a fifth, ordered by events. Batches are
+// Four streams: Q, K, V and O are copied on one stream each, and kernels run on a fifth; events order them. Batches are
 // processed in chunks, so that chunk 2 is copied while chunk 1 is computed. Copies from pageable memory go through a
-// staging buffer of the driver, and the call returns only when the buffer is filled: little overlaps. Pinned: host
-// memory is page-locked, the GPU's copy engines read it directly, and copies overlap with kernels and with copies in
-// the other direction. Page-locking is slow; its time is shown separately.
+// staging buffer of the driver, and the call returns only when the buffer is filled. So little overlaps.
+// Pinned: host memory is page-locked and the GPU's DMA engines access it directly. Copies overlap with kernels and with
+// copies in the other direction. Page-locking is slow; its time is reported separately.
 #include <algorithm>
 #include <cstring>
 #include <optional>

@@ -1,9 +1,9 @@
-// Sweep over tile sizes: the kernel of rung `float4` with Br rows and Bc keys per tile and 16 warps per block. Unlike
-// the rungs it divides O by l once, after the last key.
+// Experiment with tile sizes: the kernel of rung `float4` with Br rows and Bc keys per tile and 16 warps per block.
+// Unlike the rungs, it divides O by l only once, after the last key.
 //
-// A warp computes Br / 16 rows, and a thread Bc / 32 keys of each. Every float of K that is read serves Br / 16 rows;
-// every float of Q serves Bc / 32 keys. Larger tiles read less, but need more registers and shared memory, so that
-// fewer blocks fit on an SM.
+// A warp computes Br / 16 rows, and a thread Bc / 32 keys of each row. A float of K read from shared memory is used for
+// Br / 16 rows, a float of Q for Bc / 32 keys. Larger tiles read less, but need more registers and shared memory, so
+// that fewer blocks fit on an SM.
 #include "lab/cuda/host.h"
 #include "lab/cuda/warp.cuh"
 #include "lab/experiments.h"
@@ -16,7 +16,7 @@ constexpr int kWarps = 16, kLanes = 32, kPad = 4;
 __device__ float4 four(const float* at) { return *reinterpret_cast<const float4*>(at); }
 __device__ float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w; }
 
-// Copies kRows rows of kDim floats to [kRows][kDim + kPad], with all threads.
+// Copies kRows rows of kDim floats to [kRows][kDim + kPad]; all threads of the block take part.
 template <int kRows, int kDim>
 __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) {
   constexpr int kPieces = kDim / 4;

@@ -1,6 +1,6 @@
 // Rung `unrolled`: dim is a template parameter, so that every loop has a known length and the compiler unrolls it. That
-// removes counters and branches between multiplications and lets loads of several steps overlap. Nothing else differs
-// from `pitched`.
+// removes loop counters and branches, and lets loads of several iterations overlap. Nothing else differs from
+// `pitched`.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 
@@ -13,7 +13,7 @@ constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }
 
-// Thread (x, y) copies row x, columns y, y + 32: the first version that most people write.
+// Thread (x, y) copies row x, columns y, y + 32, as most first versions do. The accesses are not coalesced.
 template <int kDim>
 __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) {
 #pragma unroll

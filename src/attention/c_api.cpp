@@ -180,6 +180,20 @@ std::string text_of(const std::vector<Verdict>& verdicts) {
   return text;
 }
 
+// Copies text to a caller's buffer, cut off at its capacity, and its full length with the terminator to *needed.
+void copy_text(const std::string& text, char* buffer, std::size_t capacity, std::size_t* needed) {
+  if (needed) *needed = text.size() + 1;
+  if (capacity == 0) return;
+  const std::size_t length = std::min(text.size(), capacity - 1);
+  std::memcpy(buffer, text.data(), length);
+  buffer[length] = '\0';
+}
+
+void check_buffer(const char* buffer, std::size_t capacity) {
+  if (buffer || capacity == 0) return;
+  fail(ErrorCode::invalid_argument, "attention: the buffer for text is null but its capacity is {}", capacity);
+}
+
 }  // namespace
 
 }  // namespace strobe
@@ -243,16 +257,22 @@ strobe_status strobe_workspace_bytes(const strobe_attention* attention, int32_t 
 strobe_status strobe_explain(const strobe_attention* attention, int32_t pass, const strobe_execution* execution,
                              char* buffer, size_t capacity, size_t* needed) {
   return guarded([&] {
-    if (!buffer && capacity != 0) {
-      fail(ErrorCode::invalid_argument, "attention: the buffer for text is null but its capacity is {}", capacity);
+    check_buffer(buffer, capacity);
+    copy_text(text_of(explain(attention_from(attention), static_cast<Pass>(pass), execution_from(execution))), buffer,
+              capacity, needed);
+  });
+}
+
+strobe_status strobe_kernel_names(int32_t device, char* buffer, size_t capacity, size_t* needed) {
+  return guarded([&] {
+    check_buffer(buffer, capacity);
+    if (device != STROBE_CPU && device != STROBE_CUDA) {
+      fail(ErrorCode::invalid_argument, "attention: device is {}; valid: {} (CPU), {} (CUDA)", device,
+           static_cast<int>(STROBE_CPU), static_cast<int>(STROBE_CUDA));
     }
-    const std::string text =
-        text_of(explain(attention_from(attention), static_cast<Pass>(pass), execution_from(execution)));
-    if (needed) *needed = text.size() + 1;
-    if (capacity == 0) return;
-    const std::size_t length = std::min(text.size(), capacity - 1);
-    std::memcpy(buffer, text.data(), length);
-    buffer[length] = '\0';
+    std::string text;
+    for (const std::string& name : kernel_names(static_cast<Device>(device))) text += name + '\n';
+    copy_text(text, buffer, capacity, needed);
   });
 }
 

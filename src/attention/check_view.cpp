@@ -96,7 +96,7 @@ std::string text_of(const std::array<std::int64_t, 4>& values) {
 
 void check_size(const char* what, std::int64_t size) {
   if (size > kMaxSize) {
-    fail(ErrorCode::invalid_argument, "attention: {} is {}; valid are up to {}", what, size, kMaxSize);
+    fail(ErrorCode::invalid_argument, "attention: {} is {}; the most is {}", what, size, kMaxSize);
   }
 }
 

@@ -138,6 +138,8 @@ STROBE_INLINE F32 fma(F32 a, F32 b, F32 c) {
 #if defined(__AVX2__)
 // sum += a * b in place. GCC may select an FMA form that overwrites a factor, which costs copies and spills.
 STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); }
+#else
+STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { sum = fma(a, b, sum); }
 #endif
 
 // sum += a * b in float64. Takes a reference, because returning such a wide vector by value has no stable ABI.

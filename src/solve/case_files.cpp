@@ -191,7 +191,7 @@ void check_not_another(const std::filesystem::path& folder, const TestCase& one,
   file.text().copy(reinterpret_cast<char*>(&found), sizeof(found));
   if (found == asked) return;
   fail(ErrorCode::invalid_argument,
-       "{}: exists with the header ({}, {}, {}) instead of ({}, {}, {}), seed {}; valid: another folder, "
+       "{}: exists with the header ({}, {}, {}), but is not the case ({}, {}, {}) of seed {}; valid: another folder, "
        "or remove {} first",
        printable_value(path), found.header.batch, found.header.rows, found.header.dim, one.size.batch, one.size.rows,
        one.size.dim, seed, printable_value(path));

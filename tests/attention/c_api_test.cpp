@@ -379,6 +379,20 @@ TEST(CApi, ExplainFillsTheCallersBuffer) {
   EXPECT_EQ(part.data(), text.substr(0, 9));
 }
 
+TEST(CApi, KernelNamesOfADevice) {
+  size_t needed = 0;
+  ASSERT_EQ(strobe_kernel_names(STROBE_CPU, nullptr, 0, &needed), STROBE_OK);
+  std::vector<char> whole(needed);
+  ASSERT_EQ(strobe_kernel_names(STROBE_CPU, whole.data(), needed, nullptr), STROBE_OK);
+  std::string expected;
+  for (const std::string& name : kernel_names(Device::cpu)) expected += name + "\n";
+  EXPECT_EQ(whole.data(), expected);
+  EXPECT_EQ(needed, expected.size() + 1);
+  EXPECT_EQ(strobe_kernel_names(7, whole.data(), needed, nullptr), STROBE_INVALID_ARGUMENT);
+  EXPECT_EQ(last_error(), "attention: device is 7; valid: 0 (CPU), 1 (CUDA)");
+  EXPECT_EQ(strobe_kernel_names(STROBE_CPU, nullptr, 3, nullptr), STROBE_INVALID_ARGUMENT);
+}
+
 TEST(CApi, ErrorsBelongToTheirThread) {
   EXPECT_EQ(strobe_forward(nullptr, nullptr, nullptr), STROBE_INVALID_ARGUMENT);
   const std::string mine = strobe_last_error();

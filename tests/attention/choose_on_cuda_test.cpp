@@ -113,7 +113,7 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   Problem ragged = problem_of(64, DType::bf16, Pass::backward, kHopper);
   ragged.packed = true;
   ragged.batch = 1 << 20, ragged.max_q = 100, ragged.max_k = 1 << 20;
-  expect(ragged, "it counts in 31 bits");
+  expect(ragged, "it supports fewer than 2^31");
   Problem capped = problem_of(128, DType::bf16, Pass::forward, kHopper);
   capped.softcap = 5;
   EXPECT_EQ(refusal(capped), "");
@@ -139,7 +139,7 @@ TEST_F(ChooseOnCuda, HopperDropsInTheForwardUpToHeadDimension128) {
     EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
     EXPECT_STREQ(choose(problem).kernel->name, "flash2");
   };
-  expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions beyond 128");
+  expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions above 128");
   expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
   // The kernels' threshold is then 0: the tiles must be the same as without dropout.
@@ -186,7 +186,7 @@ TEST_F(ChooseOnCuda, HopperTakesFp32) {
     EXPECT_STREQ(choose(problem, "hopper").kernel->name, "hopper") << d;
     EXPECT_STREQ(choose(problem).kernel->name, d > 32 ? "hopper" : "flash2") << d;
     const std::string text = choose(problem, "hopper").plan.text(problem);
-    EXPECT_NE(text.find("two scaled fp16 parts"), std::string::npos) << text;
+    EXPECT_NE(text.find("two scaled fp16 values"), std::string::npos) << text;
     EXPECT_EQ(text.find("by name only") == std::string::npos, d > 32) << text;
   }
   const auto expect = [&](const Problem& problem, const char* words) {

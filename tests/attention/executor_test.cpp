@@ -117,7 +117,9 @@ TEST(Executor, WorksThroughC) {
   ASSERT_EQ(strobe_attention_init(&attention, sizeof attention), STROBE_OK);
   ASSERT_EQ(strobe_execution_init(&execution, sizeof execution), STROBE_OK);
   attention.q = attention.k = attention.v = strobe_const_bhsd(q, STROBE_FP32, 2, 1, 1, 4);
-  strobe_forward_outputs outputs{.size = sizeof outputs, .o = strobe_bhsd(o, STROBE_FP32, 2, 1, 1, 4)};
+  strobe_forward_outputs outputs{};
+  outputs.size = sizeof outputs;
+  outputs.o = strobe_bhsd(o, STROBE_FP32, 2, 1, 1, 4);
   InOrder own;
   Heap heap;
   execution.threads = 2;

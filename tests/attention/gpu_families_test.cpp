@@ -95,7 +95,7 @@ std::vector<Family> families() {
   cores.shared_kb = "8";
   all.push_back(cores);
   for (const std::int64_t d : {32, 64}) {
-    Family tf32{"tf32_" + std::to_string(d), plain(fp32, d), "bits of tf32", "bits of tf32", d == 32};
+    Family tf32{"tf32_" + std::to_string(d), plain(fp32, d), ", tf32", ", tf32", d == 32};
     tf32.tf32 = true;
     all.push_back(tf32);
   }

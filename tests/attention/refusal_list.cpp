@@ -50,7 +50,7 @@ const std::vector<Refusal>& common_refusals() {
        {"Q of shape [9223372036854775807, 4, 3, 8]", "2^50"}},
       {"long sequence",
        [](SmallProblem& s) { s.attention.q.shape[2] = (std::int64_t{1} << 31) - 64; },
-       {"sequence of Q is 2147483584", "most is 2147483583"}},
+       {"sequence of Q is 2147483584", "2147483583"}},
       {"big batch",
        [](SmallProblem& s) {
          s.attention.q.shape[0] = s.attention.k.shape[0] = s.attention.v.shape[0] = std::int64_t{1} << 32;

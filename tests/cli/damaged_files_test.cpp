@@ -82,7 +82,7 @@ TEST(ForeignFiles, ASweepRefusesAFileWithoutRows) {
   std::ofstream(scratch.path() / "t.txt") << "{\"forward\":{\"time";
   const Program torn = run_program(kTinySweep + "--output t.txt", scratch);
   EXPECT_EQ(torn.code, 0) << torn.errors;
-  EXPECT_NE(torn.output.find("torn and is cut off, 17 bytes"), std::string::npos) << torn.output;
+  EXPECT_NE(torn.output.find("incomplete and is removed, 17 bytes"), std::string::npos) << torn.output;
 }
 
 TEST(ForeignFiles, ASweepFollowsNoLink) {
@@ -134,7 +134,8 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   EXPECT_EQ(run_program(plan, scratch).code, 0);
   std::filesystem::remove(scratch.path() / "mine.md");
   ASSERT_EQ(mkfifo((scratch.path() / "mine.md").c_str(), 0666), 0);
-  expect_refusal(run_program(plan, scratch, "timeout -s KILL 20"), 2, "--output: mine.md: exists");
+  expect_refusal(run_program(plan, scratch, "timeout -s KILL 20"), 2,
+                 "--output: mine.md: exists and was not written by ");
 }
 
 // The same for a command's default names, and for files of rows.
@@ -177,12 +178,12 @@ TEST(ForeignFiles, NamesThatACommandChoosesAreNoLinksOrFifos) {
     std::filesystem::create_directory(scratch.path() / "r");
     const std::filesystem::path path = scratch.path() / name;
     std::filesystem::create_symlink(scratch.path() / "missing", path);
-    expect_refusal(run_program(command, scratch), 2, "p.md" == name ? "exists and" : "is a symbolic link");
+    expect_refusal(run_program(command, scratch), 2, "p.md" == name ? "exists and was not" : "is a symbolic link");
     EXPECT_FALSE(std::filesystem::exists(scratch.path() / "missing"));
     std::filesystem::remove(path);
     ASSERT_EQ(mkfifo(path.c_str(), 0666), 0);
     expect_refusal(run_program(command, scratch, "timeout -s KILL 20"), 2,
-                   "p.md" == name ? "exists and" : "is not a regular file");
+                   "p.md" == name ? "exists and was not" : "is not a regular file");
   }
   const Scratch scratch;
   std::filesystem::create_directories(scratch.path() / "outside");

@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bnech", "\"bnech\": unknown command; nearest: bench"},
         BadInput{"frobnicate",
                  "valid: bench, sweep, compare, report, explain, solve, cases, ladder, lm, precision, comm, launch, "
-                 "plan, env, version, help"},
+                 "plan, env, completion, version, help"},
         BadInput{"bench --batch_sise 3",
                  "--batch_sise: unknown flag; nearest: --batch_size; all flags: strobe bench --help"},
         BadInput{"lm train --zzz 3", "--zzz: unknown flag; all flags: strobe lm train --help"},
@@ -42,7 +42,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"bench --seq_len 128,256",
                  "--seq_len 128,256: not one whole number; for several sizes: strobe sweep --seq_len 128,256"},
         BadInput{"bench --context 0x", "--context 0x: not a whole number"},
-        BadInput{"bench --sequence-length 8 --seq-len 9", "--seq-len: given twice, the same as --sequence-length"},
+        BadInput{"bench --sequence-length 8 --seq-len 9",
+                 "--seq-len, the same as --sequence-length: given twice, with 8 and 9; valid: once"},
         BadInput{"bench stray", "\"stray\": not a flag"},
         BadInput{"bench --", "\"--\": not a flag; flags have the form --NAME"},
         BadInput{"-x", "\"-x\": unknown command; valid: bench, sweep"},

@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <vector>
 
 #include "strobe/error.h"
 #include "support/sanitized.h"
@@ -54,6 +55,7 @@ int product_of(int callers) {
 }
 
 TEST(Blas, NoAddressSpaceIsAnError) {
+  if (blas_library().buffer_bytes == 0) GTEST_SKIP() << "no OpenBLAS, which maps buffers";
   if (test::kSanitized) GTEST_SKIP() << "a sanitizer maps terabytes";
   for (const std::size_t megabytes : {1, 8, 32, 64, 127}) {
     const int code = exit_code_of([&] {
@@ -65,6 +67,7 @@ TEST(Blas, NoAddressSpaceIsAnError) {
 }
 
 TEST(Blas, FewerCallersWhereFewerBuffersFit) {
+  if (blas_library().buffer_bytes == 0) GTEST_SKIP() << "no OpenBLAS, which maps buffers";
   if (test::kSanitized) GTEST_SKIP() << "a sanitizer maps terabytes";
   EXPECT_EQ(exit_code_of([&] {
               blas_library();
@@ -93,6 +96,33 @@ TEST(Blas, ReplacesOnlyTheFallbackOfAnUnknownProcessor) {
   EXPECT_STREQ(better_core("Prescott", avx2), "Haswell");
   EXPECT_STREQ(better_core("Prescott", avx512), "SkylakeX");
   EXPECT_EQ(better_core("Haswell", avx512), nullptr);
+}
+
+// Odd sizes, transposed operands and accumulation, against sums in float64.
+TEST(Blas, GemmMatchesSumsInFloat64) {
+  constexpr std::int64_t m = 67, n = 45, k = 301;
+  std::vector<float> a(m * k), b(k * n);
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i * 7 % 31) / 31 - 0.5f;
+  for (std::size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i * 5 % 29) / 29 - 0.5f;
+  const BlasSession session(2);
+  for (const bool a_transposed : {false, true}) {
+    for (const bool b_transposed : {false, true}) {
+      const Matrix left = a_transposed ? transposed(matrix(a.data(), k, m)) : matrix(a.data(), m, k);
+      const Matrix right = b_transposed ? transposed(matrix(b.data(), n, k)) : matrix(b.data(), k, n);
+      std::vector<float> c(m * n, 1);
+      gemm(session, left, right, c.data(), Accumulate::yes);
+      for (std::int64_t i = 0; i < m; ++i) {
+        for (std::int64_t j = 0; j < n; ++j) {
+          double sum = 1;
+          for (std::int64_t t = 0; t < k; ++t) {
+            sum += static_cast<double>(a[static_cast<std::size_t>(a_transposed ? t * m + i : i * k + t)]) *
+                   b[static_cast<std::size_t>(b_transposed ? j * k + t : t * n + j)];
+          }
+          ASSERT_NEAR(c[static_cast<std::size_t>(i * n + j)], sum, 1e-4) << i << ", " << j;
+        }
+      }
+    }
+  }
 }
 
 TEST(Blas, ASessionRestoresTheThreadCount) {

@@ -151,8 +151,8 @@ TEST(Rungs, RefuseSizesThatTheyDoNotTake) {
   Rung rung = rungs()[0];
   rung.sizes = Sizes::tiles;
   EXPECT_EQ(refusal_of(rung, {2, 128, 64}), "");
-  EXPECT_EQ(refusal_of(rung, {2, 128, 48}), "d 48: this rung takes 32 and 64");
-  EXPECT_EQ(refusal_of(rung, {2, 100, 64}), "N 100: this rung takes multiples of 32");
+  EXPECT_EQ(refusal_of(rung, {2, 128, 48}), "d 48: this rung needs d 32 or 64");
+  EXPECT_EQ(refusal_of(rung, {2, 100, 64}), "N 100: this rung needs a multiple of 32");
   EXPECT_THROW(find_rung("sequentiel"), Error);
 }
 

@@ -74,7 +74,7 @@ TEST(Limits, BadLinesAreNamedWithWhatIsValid) {
       {"limit x", "line 1: \"limit\"; valid: about, impl, cells, require, show, #"},
       {"impl", "line 1: ends too early; valid next: the name of an implementation"},
       {"impl a b", "line 1: \"b\"; valid: one implementation"},
-      {"cells B3", "line 1: \"B3\": not a word of a case; "},
+      {"cells B3", "line 1: \"B3\": not part of a case; "},
       {"require", "line 1: ends too early; valid next: each, geomean, or a percentage such as 90%"},
       {"require 90", "line 1: \"90\"; valid: each, geomean, or a percentage such as 90%"},
       {"require 101% ms < 1", "line 1: \"101%\"; valid: each, "},

@@ -58,6 +58,7 @@ Case Case::for_gpu() const {
   c.mask_shape = {};
   c.first_keys.clear();
   c.layout_lse = Layout::bhsd;
+  c.batch_invariant = false;
   return c;
 }
 
@@ -97,6 +98,7 @@ std::vector<std::string> features(const Case& c) {
   };
   if (c.alibi && c.alibi_batch) list.push_back("alibi=batch");
   if (c.dropout > 0 && c.seed_data) list.push_back("dropout=seed_data");
+  if (c.batch_invariant) list.push_back("batch_invariant");
   if (c.mask_transposed) list.push_back("mask=transposed");
   if (c.window.left == 0 || c.window.right == 0) list.push_back("window=zero");
   if (c.bias) {

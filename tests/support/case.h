@@ -85,7 +85,8 @@ struct Case {
 
   Values values = Values::normal;
   int threads = 1;
-  bool own_workspace = false;  // the test passes a workspace of exactly workspace_bytes()
+  bool own_workspace = false;    // the test hands in exactly workspace_bytes
+  bool batch_invariant = false;  // flash2 only
 
   bool packed() const { return lengths == Lengths::packed; }
   // Returns whether rows may see different numbers of keys.
@@ -114,6 +115,7 @@ struct Case {
 //   broadcast) bias_dtype=T bias_values=some_minus_inf|rows_minus_inf|lowest dbias=off lengths_q=N,... lengths_k=N,...
 //   packed index_bits=64 q=LAYOUT k= v= bias_layout= do= lse= out= fused misalign=N values=large|integer threads=N
 //   own_workspace seed=N alibi_batch seed_data mask=bhqk (1: broadcast) mask_transposed first_keys=N,... d_lse
+//   batch_invariant
 // Switches are also NAME=true and NAME=false. Throws Error(invalid_argument).
 Case parse_case(std::string_view text);
 

@@ -163,6 +163,7 @@ const std::map<std::string_view, ApplyWord>& case_word_table() {
       {"alibi_batch", set_switch<&Case::alibi_batch>},
       {"seed_data", set_switch<&Case::seed_data>},
       {"mask_transposed", set_switch<&Case::mask_transposed>},
+      {"batch_invariant", set_switch<&Case::batch_invariant>},
       {"d_lse", set_switch<&Case::d_lse>},
       {"bias", set_bias},
       {"mask", set_mask},
@@ -249,6 +250,7 @@ std::string text_of(const Case& c) {
   add(c.values != Values::normal, fmt::format("values={}", text_of(c.values)));
   add(c.threads != 1, fmt::format("threads={}", c.threads));
   add(c.own_workspace, "own_workspace");
+  add(c.batch_invariant, "batch_invariant");
   return text + fmt::format(" seed={}", c.seed);
 }
 

@@ -36,7 +36,8 @@ Outcome run(const Data& data, const RunOptions& options) {
   };
   const Attention attention = data.attention();
   const Shape shape_o = data.shape_o();
-  Execution execution{.kernel = options.kernel, .threads = options.threads};
+  const bool invariant = c.batch_invariant && options.kernel == "flash2";
+  Execution execution{.kernel = options.kernel, .threads = options.threads, .batch_invariant = invariant};
 
   Tensor o = tensor(shape_o, c.layout_out, c.dtype);
   Tensor lse = tensor(data.shape_lse(), c.layout_lse, DType::fp32);

@@ -41,10 +41,11 @@ struct Workspace {
   char* k;              // [group_units][key_blocks][block_keys][d_steps]
   char* v;              // [group_units][key_blocks][dv_rows][block_keys]
   std::uint8_t* v_odd;  // 1 if a block of V holds a value that is not finite  [group_units][key_blocks]
-  // A narrow panel uses only the beginning of its slot.
-  float* split_o;    // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
-  float* split_max;  //                                   [group_units][row_blocks][splits][panels][n]
-  float* split_sum;  //                                   [group_units][row_blocks][splits][panels][n]
+  // A place holds the splits of a row block: with split_tasks of each row block of the group, else of each thread's. A
+  // narrow panel uses only the beginning of its slot.
+  float* split_o;    // O^T of a split, not normalised    [places][splits][panels][dv_rows][n]
+  float* split_max;  //                                   [places][splits][panels][n]
+  float* split_sum;  //                                   [places][splits][panels][n]
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
@@ -76,7 +77,8 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     w.v_odd = carver.take<std::uint8_t>(blocks);
   }
   if (plan.splits > 1) {
-    const std::int64_t pieces = plan.group_units * plan.row_blocks * plan.splits * plan.panels;
+    const std::int64_t places = plan.split_tasks ? plan.group_units * plan.row_blocks : plan.threads;
+    const std::int64_t pieces = places * plan.splits * plan.panels;
     w.split_o = carver.take<float>(pieces * plan.dv_rows * n);
     w.split_max = carver.take<float>(pieces * n);
     w.split_sum = carver.take<float>(pieces * n);
@@ -105,7 +107,7 @@ class Forward {
           return pack_.fits();
         },
         [&](int thread, int owner, std::int64_t unit, std::int64_t block) {
-          if (pack_.fits()) attend(workspace_.scratch[thread], unit, owner, plan_.row_blocks - 1 - block, 0);
+          if (pack_.fits()) attend_whole(thread, unit, owner, plan_.row_blocks - 1 - block);
         },
         [](int, int, std::int64_t) {});
   }
@@ -122,18 +124,34 @@ class Forward {
       if (!pack_.fits()) return;
       // Order by unit, so K and V stay in cache. Within a unit, longest first: the last rows of a causal mask see most
       // keys.
-      const std::int64_t tasks = units * plan_.row_blocks * plan_.splits;
-      parallel_for(plan_.threads, tasks, [&](int thread, std::int64_t task) {
-        const std::int64_t of_unit = plan_.row_blocks * plan_.splits, u = task / of_unit;
-        const std::int64_t split = task % plan_.splits, index = plan_.row_blocks - 1 - task % of_unit / plan_.splits;
-        attend(workspace_.scratch[thread], first + u, u, index, split);
-      });
-      if (plan_.splits > 1) {
+      if (plan_.split_tasks) {
+        run_splits(first, units);
+      } else {
         parallel_for(plan_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
-          combine(workspace_.scratch[thread], first + task % units, task % units, task / units);
+          const std::int64_t u = task / plan_.row_blocks;
+          attend_whole(thread, first + u, u, plan_.row_blocks - 1 - task % plan_.row_blocks);
         });
       }
     }
+  }
+
+  void run_splits(std::int64_t first, std::int64_t units) {
+    parallel_for(plan_.threads, units * plan_.row_blocks * plan_.splits, [&](int thread, std::int64_t task) {
+      const std::int64_t of_unit = plan_.row_blocks * plan_.splits, u = task / of_unit;
+      const std::int64_t split = task % plan_.splits, index = plan_.row_blocks - 1 - task % of_unit / plan_.splits;
+      attend(workspace_.scratch[thread], first + u, u, index, split, u * plan_.row_blocks + index);
+    });
+    parallel_for(plan_.threads, units * plan_.row_blocks, [&](int thread, std::int64_t task) {
+      const std::int64_t u = task % units, index = task / units;
+      combine(workspace_.scratch[thread], first + u, index, u * plan_.row_blocks + index);
+    });
+  }
+
+  // Computes one row block against all keys.
+  void attend_whole(int thread, std::int64_t unit_index, std::int64_t u, std::int64_t index) {
+    Scratch& s = workspace_.scratch[thread];
+    for (std::int64_t split = 0; split < plan_.splits; ++split) attend(s, unit_index, u, index, split, thread);
+    if (plan_.splits > 1) combine(s, unit_index, index, thread);
   }
 
   struct KvBlock {
@@ -159,8 +177,9 @@ class Forward {
     *to.v_odd = pack_(isa_.pack_mt, {s.rows + padded, padded, static_cast<int>(problem_.dv), problem_.dtype, 1, to.v});
   }
 
-  // Computes one row block against one range of keys.
-  void attend(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index, std::int64_t split) {
+  // Computes one row block against one range of keys. If there are several, keeps the result in `place`.
+  void attend(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index, std::int64_t split,
+              std::int64_t place) {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
@@ -194,7 +213,7 @@ class Forward {
       const int at = panels.first_lane(p);
       float* const o = s.o + at * plan_.dv_rows;
       if (plan_.splits > 1) {
-        keep_split(panel.n, o, s.max + at, s.sum + at, split_piece(u, index, split, p));
+        keep_split(panel.n, o, s.max + at, s.sum + at, split_piece(place, split, p));
       } else {
         double logits[kMaxLanes];
         if (problem_.lse || problem_.sinks) {
@@ -272,6 +291,8 @@ class Forward {
       for (int c = 0; c < plan_.dv_rows; ++c) o[c * n + lane] = 0;
       divisor[lane] = 1;
     }
+    // -0 becomes 0: the number of blocks and splits before or after a row's keys decides the sign of a zero.
+    for (int at = 0; problem_.batch_invariant && at < plan_.dv_rows * n; ++at) o[at] += 0.0f;
     if (problem_.lse) store_lse(unit, lanes, n, max, total);
     query_rows(problem_, unit, problem_.o, first, count, count, s.rows);
     panel.store_lanes(
@@ -298,8 +319,8 @@ class Forward {
   // Returns the Q panel whose first lane in its row block is `lane`.
   char* q_panel(const Scratch& s, int lane) const { return s.q + std::int64_t{lane} * plan_.d_steps * plan_.element; }
 
-  std::int64_t split_piece(std::int64_t u, std::int64_t index, std::int64_t split, int p) const {
-    return ((u * plan_.row_blocks + index) * plan_.splits + split) * plan_.panels + p;
+  std::int64_t split_piece(std::int64_t place, std::int64_t split, int p) const {
+    return (place * plan_.splits + split) * plan_.panels + p;
   }
 
   // Saves n lanes of a split; a slot has room for a wide panel.
@@ -309,8 +330,9 @@ class Forward {
     std::copy_n(sum, n, workspace_.split_sum + piece * isa_.n);
   }
 
-  // Sums the splits of a row block in a fixed order, weighted by exp(max of the split - largest).
-  void combine(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index) const {
+  // Sums the splits of a row block in a fixed order, weighted by exp(max of the split - largest). A split without keys
+  // changes nothing.
+  void combine(Scratch& s, std::int64_t unit_index, std::int64_t index, std::int64_t place) const {
     const Unit unit = unit_at(problem_, unit_index);
     if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
     const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
@@ -325,11 +347,11 @@ class Forward {
       std::fill_n(max, n, -std::numeric_limits<double>::infinity());
       std::fill_n(sum, n, 0.0f);
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
-        const float* part = workspace_.split_max + split_piece(u, index, split, p) * isa_.n;
+        const float* part = workspace_.split_max + split_piece(place, split, p) * isa_.n;
         for (int lane = 0; lane < n; ++lane) max[lane] = std::max(max[lane], logit_of_max(part[lane]));
       }
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
-        const std::int64_t piece = split_piece(u, index, split, p) * isa_.n;
+        const std::int64_t piece = split_piece(place, split, p) * isa_.n;
         const float* o = workspace_.split_o + piece * plan_.dv_rows;
         float weight[kMaxLanes];
         for (int lane = 0; lane < n; ++lane) {
@@ -337,7 +359,9 @@ class Forward {
           weight[lane] = part == -kInfinity ? 0.0f : static_cast<float>(std::exp(logit_of_max(part) - max[lane]));
           sum[lane] += workspace_.split_sum[piece + lane] * weight[lane];
         }
-        for (int at = 0; at < plan_.dv_rows * n; ++at) s.o[at] += o[at] * weight[at % n];
+        for (int at = 0; at < plan_.dv_rows * n; at += n) {
+          for (int lane = 0; lane < n; ++lane) s.o[at + lane] += o[at + lane] * weight[lane];
+        }
       }
       const int at = panels.first_lane(p);
       fill_lanes(problem_, unit, block.first + at, std::min(n, block.count - at), n, s.lanes[0]);

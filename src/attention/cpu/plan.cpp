@@ -21,8 +21,15 @@ constexpr std::int64_t kFlowingKeysInParts = 384;
 constexpr std::int64_t kMostKeys = 512;    // keys per block in backward
 constexpr std::int64_t kEnoughTasks = 16;  // blocks to share among threads, on small and large machines
 
+// batch_invariant: the ranges of keys whose sums are combined are fixed. No output matmul of fp32 may be split in
+// pieces, since the place of the cut would depend on the number of keys.
+constexpr std::int64_t kInvariantKeys = 256;        // most keys per block
+constexpr std::int64_t kInvariantSplitKeys = 2048;  // keys per split
+
 constexpr int kScorePiece = 128;  // steps per partial sum of scores: head dimensions up to 192 are not split
 constexpr std::int64_t kSmallProduct = 1'200'000;  // rows * keys * head dimension
+
+bool is_invariant(const Problem& problem) { return problem.batch_invariant && problem.pass == Pass::forward; }
 
 // Returns the longest sequence lengths: max_q and max_k, or less if lengths are given.
 Extent longest_sequence(const Problem& problem) {
@@ -43,6 +50,7 @@ bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
 
 int piece_of_scores(const Problem& problem, const Isa& isa, const Extent& longest) {
   if (isa.compute != DType::fp32 || isa.parts > 1) return kLongPiece;
+  if (is_invariant(problem)) return kScorePiece;
   const std::int64_t tile = std::min(longest.q_length, kSmallProduct) * std::min(longest.k_length, kSmallProduct);
   return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? isa.small_piece : kScorePiece;
 }
@@ -54,6 +62,7 @@ int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, st
   const std::int64_t flowing = isa.parts > 1 ? kFlowingKeysInParts : kFlowingKeys;
   std::int64_t wanted = kMostKeys;
   if (problem.pass == Pass::forward) wanted = isa.forward_flow ? flowing : kTileElements / isa.n;
+  if (is_invariant(problem) && isa.compute == DType::fp32) wanted = std::min(wanted, kInvariantKeys);
   if (whole_rows(problem, isa, longest)) {
     wanted = std::max<std::int64_t>(longest.k_length, isa.step) + isa.step;
   } else if (problem.pass == Pass::backward) {
@@ -148,9 +157,30 @@ bool suits_parts(const Problem& problem) {
   return (fast || !problem.cpu_isa.empty()) && (scale == 0 || (scale > 0x1p-60f && scale < 0x1p60f));
 }
 
+// Few rows and many keys (decode): split-KV, several ranges of keys per row block, each a task.
+void set_splits(const Problem& problem, Plan& plan) {
+  const std::int64_t tasks = plan.units * plan.row_blocks;
+  plan.splits = 1;
+  plan.split_tasks = problem.pass == Pass::forward && tasks > 0 && tasks < 32;
+  if (is_invariant(problem)) {
+    plan.split_blocks = std::max<std::int64_t>(1, kInvariantSplitKeys / plan.block_keys);
+  } else {
+    if (plan.split_tasks) {
+      const std::int64_t least_blocks = std::max(1, 1024 / plan.block_keys);
+      plan.splits = std::clamp<std::int64_t>(plan.key_blocks / least_blocks, 1, ceil_div(64, tasks));
+    }
+    plan.split_blocks = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.splits));
+  }
+  plan.splits = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.split_blocks));
+  if (plan.splits == 1) plan.split_tasks = false;
+}
+
 }  // namespace
 
+// With batch_invariant no decision that affects a row's bits may depend on other rows, the batch or the number of keys.
+// Split floats are left out: one value that they cannot represent repeats the whole call without them.
 Plan make_plan(const Problem& problem, Parts parts) {
+  if (is_invariant(problem)) parts = Parts::refused;
   const Isa& isa = choose_isa(problem.dtype, problem.cpu_isa.c_str(), suits_parts(problem) ? parts : Parts::refused);
   Plan plan{};
   plan.isa = &isa;
@@ -172,22 +202,13 @@ Plan make_plan(const Problem& problem, Parts parts) {
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units =
       std::clamp<std::int64_t>(bytes ? kGroupBytes / bytes : plan.units, 1, std::max<std::int64_t>(1, plan.units));
-
-  // Few rows and many keys (decode): split-KV, several ranges of keys per row block.
-  plan.splits = 1;
-  const std::int64_t tasks = plan.units * plan.row_blocks;
-  if (problem.pass == Pass::forward && tasks > 0 && tasks < 32) {
-    const std::int64_t least_blocks = std::max(1, 1024 / plan.block_keys);
-    plan.splits = std::clamp<std::int64_t>(plan.key_blocks / least_blocks, 1, ceil_div(64, tasks));
-  }
-  plan.split_blocks = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.splits));
-  plan.splits = std::max<std::int64_t>(1, ceil_div(plan.key_blocks, plan.split_blocks));
+  set_splits(problem, plan);
   const std::int64_t most = plan.group_units * std::max(plan.key_blocks, plan.row_blocks * plan.splits);
   plan.threads = static_cast<int>(std::clamp<std::int64_t>(most, 1, problem.threads));
   // False if several units may add to the same gradients of a bias or of sinks. (Not wants_dbias: a workspace query
   // counts what a call may leave out.)
   const bool units_apart = problem.pass == Pass::forward || (!problem.has_bias && !problem.sinks);
-  plan.unit_tasks = plan.prepack && plan.splits == 1 && units_apart && plan.units >= problem.threads &&
+  plan.unit_tasks = plan.prepack && !plan.split_tasks && units_apart && plan.units >= problem.threads &&
                     bytes <= std::min(kCoreBytes, kGroupBytes / problem.threads);
   if (plan.unit_tasks) plan.group_units = plan.threads = problem.threads;
   return plan;

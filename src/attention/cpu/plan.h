@@ -75,6 +75,7 @@ struct Plan {
   std::int64_t group_units;   // units in flight at a time, to bound the workspace
   bool unit_tasks;            // each thread packs and computes whole units, whose packed operands stay in its cache
   std::int64_t splits;        // forward: ranges of keys per row block (split-KV), combined at the end
+  bool split_tasks;           // each split is a task; else one task computes and combines those of a row block
   std::int64_t split_blocks;  // forward: key blocks per split
   int piece;                  // steps per fp32 partial sum of scores or dP
   bool whole_rows;            // backward: a block holds all keys of a sequence

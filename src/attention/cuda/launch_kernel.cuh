@@ -1,4 +1,4 @@
-// Launches a kernel on the caller's stream. Errors name the kernel and its launch.
+// Launches a kernel on the caller's stream. Error messages contain the kernel's readable name and its launch size.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ inline constexpr std::int64_t kMostBlocks = 0x7fffffff;
 
 inline std::string described(const Launch& launch) {
   return std::string(launch.name) + " (" + std::to_string(launch.blocks) + " blocks of " +
-         std::to_string(launch.threads) + " threads, " + std::to_string(launch.shared_bytes) + " bytes shared)";
+         std::to_string(launch.threads) + " threads, " + std::to_string(launch.shared_bytes) +
+         " bytes of shared memory)";
 }
 
 template <class Args>
@@ -41,7 +42,7 @@ void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args,
 }
 
 // Cooperative launch: all blocks are resident at once. Returns false and launches nothing if the context has too few
-// multiprocessors for the blocks, or does not support cooperative launches. A context may have only a part of the GPU.
+// multiprocessors for the blocks (it may own only part of the GPU), or does not support cooperative launches.
 template <class Args>
 bool launch_together(void (*kernel)(Args), const Launch& launch, const Args& args) {
   if (launch.blocks == 0) return true;

@@ -23,7 +23,7 @@ Tensor tensor_of(const Problem& problem, const BasicView<Void>& view) {
   return tensor;
 }
 
-// A bias has one matrix per sequence, in a packed batch too.
+// A bias keeps its batch stride in a packed batch, because it has one matrix per sequence.
 template <class Void>
 Tensor bias_of(const BasicView<Void>& view) {
   Tensor tensor;

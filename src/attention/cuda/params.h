@@ -1,6 +1,6 @@
-// Problem in the form that CUDA kernels read: device pointers and strides in elements, no host state. params.cpp fills
-// these structs from a Problem. A kernel takes by value only the structs it reads, because a launch costs the host
-// about one nanosecond per byte.
+// Kernel parameters: the problem as device pointers and strides in elements, without host state. params.cpp fills these
+// structs from a Problem. A kernel takes by value only the structs that it reads, because each byte of arguments adds
+// about one nanosecond of host time to a launch.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ struct Problem;
 
 namespace strobe::cuda {
 
-// [batch, head, row, column]; the column stride is 1, or 0 for an expanded dO. In a packed batch `batch` is 0 and a
-// sequence begins at row cu_seqlens[b].
+// Strides of a [batch, head, row, column] tensor. The column stride is 1, or 0 for an expanded dO. In a packed batch
+// `batch` is 0 and a sequence begins at row cu_seqlens[b].
 struct Tensor {
   void* data = nullptr;
   std::int64_t batch = 0, head = 0, row = 0;
@@ -20,13 +20,14 @@ struct Tensor {
   bool vectors = false;  // every row is 16-byte aligned and a multiple of 16 bytes long
 };
 
-// A device array of int32 or int64; null if the problem has none.
+// A device array of int32, or of int64 if `wide`; `data` is null if the problem has no such array.
 struct Indices {
   const void* data = nullptr;
   bool wide = false;
 };
 
-// With at most this many keys, gradients show the rounding of O and LSE; kernels then compute more exactly.
+// With at most this many keys, the rounding of O and LSE is visible in the gradients, so kernels compute these problems
+// more exactly.
 inline constexpr std::int32_t kFewKeys = 32;
 
 // Sequences of a batch and their mask. Every CUDA kernel reads these.
@@ -53,7 +54,7 @@ struct ScoreParams {
   const float* alibi_slopes = nullptr;    // [Hq]
   float softcap = 0;                      // 0: no cap
   bool bias_fp32 = false;                 // otherwise the bias has the dtype of q
-  std::uint32_t dropout_threshold = 0;    // keeps an element if its Philox word is at least this; 0: no dropout
+  std::uint32_t dropout_threshold = 0;    // an element is kept if its Philox word is at least this; 0: no dropout
   float dropout_scale = 1;                // 1 / (1 - p)
   std::uint32_t philox_keys[10][2] = {};  // round keys, from the dropout seed
 };

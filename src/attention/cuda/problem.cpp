@@ -1,4 +1,4 @@
-// Checks and refusals that the CUDA plans share.
+// Properties and refusals that the plans of several CUDA kernels share.
 #include "attention/cuda/problem.h"
 
 #include <fmt/format.h>
@@ -9,8 +9,8 @@ namespace strobe::cuda {
 
 namespace {
 
-constexpr int kOldestCard = 80;  // Ampere: the oldest for which the build has machine code or PTX
-// Limit of rows plus keys: kernels add a row, an offset and a window in 32 bits.
+constexpr int kOldestCard = 80;  // Ampere: the oldest architecture for which the build has machine code or PTX
+// Limit of rows plus keys, because kernels add a row, an offset and a window in 32 bits.
 constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
 }  // namespace
@@ -36,7 +36,7 @@ std::int64_t rows_of(const Problem& problem) {
 
 namespace {
 
-// Reason to refuse an option that only the CPU kernels compute; empty if the problem has none.
+// Returns why the problem needs a CPU kernel: an option that only CPU kernels compute. Empty if it has none.
 std::string cpu_option(const Problem& problem) {
   if (problem.has_mask) return "a boolean mask is for the CPU; on CUDA use causal, a window or a bias";
   if (problem.first_keys) return "first_keys (left padding) is for the CPU; on CUDA use packed sequences";
@@ -61,7 +61,7 @@ std::string common_refusal(const Problem& problem) {
   }
   if (std::string reason = cpu_option(problem); !reason.empty()) return reason;
   if (problem.max_q + problem.max_k > kMostPositions) {
-    return fmt::format("{} rows and {} keys: CUDA kernels count both together in 32 bits, up to {}", problem.max_q,
+    return fmt::format("{} rows and {} keys; CUDA kernels support at most {} rows plus keys", problem.max_q,
                        problem.max_k, kMostPositions);
   }
   return {};

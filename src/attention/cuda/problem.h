@@ -1,4 +1,4 @@
-// Properties of a problem for the plans of CUDA kernels, and reasons to refuse it.
+// Properties of a problem that the plans of the CUDA kernels read, and their reasons to refuse it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace strobe::cuda {
 
 // True if every row is 16-byte aligned and a multiple of 16 bytes long; kernels then load and store 16-byte vectors.
-// Strides of dimensions of size 1 do not count: validate.cpp replaced them by the head dimension.
+// Strides of dimensions of size 1 do not count, because check_view.cpp replaced them by the head dimension.
 template <class Void>
 bool in_vectors(const BasicView<Void>& view) {
   const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));
@@ -18,15 +18,16 @@ bool in_vectors(const BasicView<Void>& view) {
          whole(view.stride[0]) && whole(view.stride[1]) && whole(view.stride[2]);
 }
 
-// All rows of all query heads, counted as in LSE.
+// Number of LSE entries: rows of all query heads and all sequences.
 std::int64_t rows_of(const Problem& problem);
 
 bool has_few_keys(const Problem& problem);
 
-// True if the problem has score options that the plain kernels of flash2 do not support.
+// True if the problem has a score option that the plain kernels of flash2 do not support.
 bool has_score_options(const Problem& problem);
 
-// True if the kernels that are not general can load the bias: 16 bytes at a time to shared memory, fewer at a row end.
+// True if there is no bias, or if kernels other than the general ones can load it with 16-byte cp.async: it has 16-bit
+// elements and aligned rows.
 bool bias_takes_vectors(const Problem& problem);
 
 template <class... Views>
@@ -39,11 +40,11 @@ inline bool outputs_are_known(const Problem& problem) {
   return problem.pass == Pass::forward ? problem.o.data != nullptr : problem.dq.data != nullptr;
 }
 
-// Reason why no CUDA kernel of this build takes the problem: the GPU is too old, or sizes exceed 32 bits. Empty if
-// some kernel may take it.
+// Returns why no CUDA kernel of this build takes the problem, or an empty string: the GPU is too old, only the CPU
+// kernels support an option, or rows plus keys exceed 2^30.
 std::string common_refusal(const Problem& problem);
 
-// Reason why no tiled kernel takes the problem: common_refusal(), or head dimensions that no tile supports.
+// Returns why no tiled kernel takes the problem: common_refusal(), or a head dimension above kMostTiledDim.
 std::string tiled_refusal(const Problem& problem);
 
 std::string shared_bytes_refusal(const Problem& problem, std::size_t needed);

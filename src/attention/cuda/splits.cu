@@ -1,4 +1,4 @@
-// Combines the partial results of split rows: one warp per 128 columns of a row.
+// Combines the partial results of rows whose keys were split. One warp computes 128 columns of a row.
 #include "attention/cuda/splits.h"
 
 #include "attention/cuda/device/sequence.cuh"
@@ -16,13 +16,12 @@ constexpr int kWarpColumns = kWarpLanes * kLaneColumns;
 struct CombineArgs {
   OutputParams params;
   Splits splits;
-  int row_parts;    // parts of kWarpColumns columns each
-  int head_blocks;  // blocks of kCombineWarps row parts, in the longest sequence
+  int row_parts;    // warps per row, kWarpColumns columns each
+  int head_blocks;  // blocks per head, for the longest sequence
 };
 
-// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. The lanes divide the splits among them to
-// compute the factors exp(lse_s - lse). Then each lane has four columns, with its loads over the splits in flight
-// together.
+// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. Each lane computes the factors exp(lse_s -
+// lse) of every 32nd split. Then each lane sums four columns, with the loads from several splits in flight.
 template <class T>
 __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(const __grid_constant__ CombineArgs args) {
   await_kernel_before();
@@ -75,7 +74,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   for (int s = 0; s < splits; ++s) {
     const float weight = bits_to_float(load_shared(weights + static_cast<std::uint32_t>(s * 4)));
     const float4 left = *reinterpret_cast<const float4*>(partial.o + (s * partial.rows + row) * partial.d + column);
-    // 0 times a non-finite value would be NaN.
+    // A factor of 0 must not turn a non-finite value into NaN.
     const float more[kLaneColumns] = {left.x, left.y, left.z, left.w};
 #pragma unroll
     for (int c = 0; c < kLaneColumns; ++c) o[c] += weight == 0 ? 0 : weight * more[c];

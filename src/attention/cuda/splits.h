@@ -1,4 +1,6 @@
-// Rows whose keys are split over several blocks: the partial results, and the kernel that combines them (splits.cu).
+// Split-K: the keys of a row are split over several blocks. Chooses the number of splits, places the partial results in
+// the workspace, and declares the kernel launch that combines them (splits.cu). Used by the forward passes of sm80 and
+// sm90.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +13,17 @@
 
 namespace strobe::cuda {
 
-enum class Waits;  // in device/cuda/start_kernel.h, which includes headers that a build without CUDA does not have
+enum class Waits;  // defined in device/cuda/start_kernel.h, whose headers a build without CUDA does not have
 
 inline constexpr std::int64_t kMostSplits = 128;
 
-// Number of splits, at most `most`, such that each has a tile.
+// Number of splits, at most `most`, such that each has at least one key tile.
 constexpr int splits_with_tiles(std::int64_t key_tiles, std::int64_t most) {
   return static_cast<int>(ceil_div(key_tiles, ceil_div(key_tiles, most)));
 }
 
-// Number of splits that fills the GPU's `slots`, with at least four key tiles each. Returns 1 unless `tiles` unsplit
-// row tiles leave at least half of the slots empty.
+// Number of splits with which `tiles` row tiles fill `slots`, the blocks that the GPU runs at once. A split has at
+// least four key tiles on average. Returns 1 if the unsplit row tiles fill more than half of the slots.
 constexpr int filling_splits(std::int64_t tiles, std::int64_t key_tiles, std::int64_t slots) {
   if (tiles == 0 || tiles * 2 > slots || key_tiles < 8) return 1;
   return splits_with_tiles(key_tiles, std::min<std::int64_t>({key_tiles / 4, slots / tiles, kMostSplits}));
@@ -30,7 +32,7 @@ constexpr int filling_splits(std::int64_t tiles, std::int64_t key_tiles, std::in
 struct Splits {
   std::int32_t count = 1;  // 1: rows are not split, and the other members are unset
   std::int32_t d = 0;      // columns of a partial row: the padded head dimension
-  std::int64_t rows = 0;   // all rows of all heads, counted as in LSE
+  std::int64_t rows = 0;   // number of LSE entries
   float* o = nullptr;      // [count][rows][d]
   float* lse = nullptr;    // [count][rows]
 };
@@ -49,8 +51,8 @@ inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
   return splits;
 }
 
-// Combines the partial results to O and LSE; does nothing if rows are not split. waits: in_kernel requires machine code
-// for sm_90; older code does not wait in the kernel.
+// Combines the partial results to O and LSE; does nothing if rows are not split. Waits::in_kernel requires code
+// compiled for sm_90, because older code has no wait in the kernel.
 void combine_splits(const OutputParams& params, const Splits& splits, DType dtype, void* stream, Waits waits);
 
 }  // namespace strobe::cuda

@@ -63,7 +63,7 @@ double mebibytes(double bytes) { return bytes / (1 << 20); }
 std::string text_of_standard(const Problem& problem) {
   const double elements = static_cast<double>(problem.batch * problem.heads_q) * static_cast<double>(problem.max_q) *
                           static_cast<double>(problem.max_k);
-  return fmt::format("OpenBLAS sgemm, {} of all heads materialised: {} x {:.1f} MiB",
+  return fmt::format("{}, {} of all heads materialised: {} x {:.1f} MiB", blas::gemm_name(),
                      problem.pass == Pass::forward ? "scores and probabilities" : "scores, probabilities and gradients",
                      problem.pass == Pass::forward ? 2 : 4,
                      mebibytes(elements * static_cast<double>(size_of(problem.dtype))));
@@ -71,7 +71,7 @@ std::string text_of_standard(const Problem& problem) {
 
 std::string text_of_frugal(const Problem& problem) {
   const double bytes = 4.0 * static_cast<double>(problem.max_q) * static_cast<double>(problem.max_k);
-  return fmt::format("OpenBLAS sgemm, scores of one head materialised: {:.1f} MiB", mebibytes(bytes));
+  return fmt::format("{}, scores of one head materialised: {:.1f} MiB", blas::gemm_name(), mebibytes(bytes));
 }
 
 struct StandardLaunch {

@@ -58,11 +58,12 @@ Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& de
 
 }  // namespace
 
-// A value below kLeastMemory fits no problem: the unit was probably forgotten.
+// Rejects a small number without a unit, because the unit was probably forgotten.
 std::int64_t parse_memory_limit(std::string_view flag, std::string_view value) {
-  constexpr std::int64_t kLeastMemory = 4096;
+  constexpr std::int64_t kMegabyte = 1 << 20;
   const std::int64_t bytes = parse_bytes(flag, value);
-  if (bytes < kLeastMemory) {
+  const bool has_unit = value.back() < '0' || value.back() > '9';
+  if (!has_unit && bytes < kMegabyte) {
     fail(ErrorCode::invalid_argument, "{} {}: {} bytes; did you mean {}G?", flag, value, bytes, value);
   }
   return bytes;

@@ -12,7 +12,7 @@
 namespace strobe::blas {
 namespace {
 
-constexpr std::size_t kThreadBytes = kBufferBytes + (std::size_t{16} << 20);  // per OpenBLAS thread: buffer and stack
+constexpr std::size_t kStackBytes = std::size_t{16} << 20;  // of a thread that OpenBLAS starts
 
 std::mutex& session_mutex() {
   static std::mutex one;
@@ -38,7 +38,7 @@ int map_buffers(const BlasLibrary& library, int callers) {
     std::vector<void*> taken;
     taken.reserve(static_cast<std::size_t>(wanted));
     while (static_cast<int>(taken.size()) < wanted) {
-      if (static_cast<int>(taken.size()) >= mapped && !can_map(kBufferBytes)) break;
+      if (static_cast<int>(taken.size()) >= mapped && !can_map(library.buffer_bytes)) break;
       taken.push_back(library.take_buffer(0));
     }
     for (void* const buffer : taken) library.give_buffer(buffer);
@@ -58,9 +58,9 @@ BlasSession::BlasSession(int callers, int own_threads)
       callers_(map_buffers(library_, callers)),
       own_before_(library_.get_num_threads()),
       own_(own_threads) {
-  if (own_ > 1 && !can_map(static_cast<std::size_t>(own_) * kThreadBytes)) {
-    fail(ErrorCode::out_of_memory, "memory: cannot map {} MiB for {} threads of OpenBLAS",
-         static_cast<std::size_t>(own_) * (kThreadBytes >> 20), own_);
+  const std::size_t bytes = static_cast<std::size_t>(own_) * (library_.buffer_bytes + kStackBytes);
+  if (own_ > 1 && library_.buffer_bytes > 0 && !can_map(bytes)) {
+    fail(ErrorCode::out_of_memory, "memory: cannot map {} MiB for {} threads of OpenBLAS", bytes >> 20, own_);
   }
   if (own_before_ != own_) library_.set_num_threads(own_);
 }

@@ -1,5 +1,6 @@
 // OpenBLAS's functions. The first call that needs a shared OpenBLAS opens it. It is not linked: its start-up code
-// allocates memory and never returns on failure.
+// allocates memory and never returns on failure. A build with STROBE_OPENBLAS=OFF has the matmuls of no_openblas.cpp
+// behind the same functions.
 #pragma once
 
 #include <cblas.h>
@@ -22,7 +23,8 @@ struct BlasLibrary {
   // OpenBLAS's internal packing buffers. Level 3 functions take one per call; freed ones stay mapped for the next call.
   void* (*take_buffer)(int purpose);
   void (*give_buffer)(void* buffer);
-  void* handle;  // from dlopen; null if OpenBLAS is linked
+  void* handle;              // from dlopen; null if OpenBLAS is linked
+  std::size_t buffer_bytes;  // address space per packing buffer, at most; 0 without OpenBLAS
 };
 
 // Address space that OpenBLAS maps per packing buffer, at most: 32 to 128 MiB, by version and processor.
@@ -38,5 +40,8 @@ bool can_map(std::size_t bytes) noexcept;
 // Thread-safe. Throws Error(out_of_memory) if OpenBLAS cannot be loaded for lack of memory, Error(unsupported) if it is
 // not found. A later call tries again. Loads OpenBLAS with better_core() unless OPENBLAS_CORETYPE is set.
 const BlasLibrary& blas_library();
+
+// Name of the matmul behind blas_library(), such as "OpenBLAS sgemm". Does not open a library.
+std::string_view gemm_name();
 
 }  // namespace strobe::blas

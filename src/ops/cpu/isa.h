@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/product_panel.h"
 #include "ops/cpu/element.h"
 #include "ops/place.h"
 
@@ -13,17 +14,6 @@ namespace strobe::ops {
 
 struct Trained;
 struct Update;
-
-// c [rows x cols] = a b, plus the addend if there is one; at most Isa::product_columns columns.
-struct ProductPanel {
-  const float *a, *b;
-  std::ptrdiff_t a_stride, b_stride;  // elements between stored rows
-  bool a_transposed, b_transposed;    // stored as [steps x rows] and [cols x steps]
-  const float* addend;                // [rows x cols] at c's stride; may be c; null: none
-  float* c;
-  std::ptrdiff_t c_stride;
-  std::int64_t rows, cols, steps;
-};
 
 // y [out] = x W^T, plus the addend if there is one.
 struct RowProduct {

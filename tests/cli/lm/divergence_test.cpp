@@ -91,6 +91,18 @@ TEST(LmDivergence, BeforeAnyGoodCheckpointSaysSo) {
                  "; no checkpoint is known to be good: train in another folder with a lower --lr");
 }
 
+TEST(LmDivergence, AFiniteLossFarAboveAUniformGuessIsReportedOnce) {
+  const Scratch scratch;
+  const std::string run = kRun + "--d-model 32 --d-ff 64 --layers 2 --heads 4 --context 32 --batch 4 --steps 5 --lr ";
+  const Program exploded = run_program(run + "10", scratch);
+  EXPECT_EQ(exploded.code, 0) << exploded.errors;
+  const std::size_t first = exploded.output.find("note: step 2: the loss explodes: ");
+  ASSERT_NE(first, std::string::npos) << exploded.output;
+  EXPECT_EQ(exploded.output.find("the loss explodes", first + 20), std::string::npos);
+  const Scratch other;
+  EXPECT_EQ(run_program(run + "0.001", other).output.find("explodes"), std::string::npos);
+}
+
 // A lower loss scale cannot make the loss finite, so no step with such a loss is skipped.
 TEST(LmDivergence, Fp16StopsAtTheFirstNanLoss) {
   const Scratch scratch;

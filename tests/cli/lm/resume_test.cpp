@@ -95,7 +95,7 @@ TEST(LmResume, KeepsWritesAndTestsAsBefore) {
   EXPECT_EQ(run_program(resume, scratch).code, 0) << "it is tested on nothing any more";
   expect_refusal(run_program("lm train --resume --quick --out whole --data " + kText, scratch), 2,
                  "the run's --val-data other.txt: cannot be read");
-  expect_refusal(run_program(resume + " --val-every 2", scratch), 2, "--val-every 2: there is nothing to test on");
+  expect_refusal(run_program(resume + " --val-every 2", scratch), 2, "--val-every 2: there is no validation data");
 }
 
 TEST(LmResume, OfAnEarlierStepSetsLaterOnesAside) {
@@ -146,7 +146,7 @@ TEST(LmResume, WithoutRunJsonHasTheDefaultsAndDamageIsRefused) {
   const std::vector<std::string> before = names_in(scratch, "run");
   const Program damaged = run_program(resume + " --steps 8 --keep 0", scratch);
   expect_refusal(damaged, 2, "run/run.json: is damaged: ");
-  EXPECT_NE(damaged.errors.find("; remove it, and say --checkpoint-every, --keep"), std::string::npos);
+  EXPECT_NE(damaged.errors.find("; remove it and give --checkpoint-every, --keep"), std::string::npos);
   EXPECT_EQ(names_in(scratch, "run"), before);
   std::filesystem::remove(scratch.path() / "run" / "run.json");
   const Program missing = run_program(resume + " --steps 8", scratch);

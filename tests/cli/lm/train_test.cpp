@@ -138,21 +138,21 @@ TEST(LmTrain, RefusesBadInputInOneLine) {
   const auto refused = [&](const std::string& arguments, const std::string& part) {
     expect_refusal(run_program("lm train " + arguments, scratch), 2, part);
   };
-  refused("--out run", "--data: is needed");
-  refused("--data " + kText, "--out: is needed");
+  refused("--out run", "--data: is missing");
+  refused("--data " + kText, "--out: is missing");
   refused("--data missing --out run", "--data missing: cannot be read: No such file");
   refused("--data short.txt --out run --context 32", "has 32 tokens; a context of 32 needs at least 33");
   refused("--data odd.bin --out run", "its 3 bytes are not whole tokens");
   refused("--data high.bin --out run --context 8 --vocabulary 50257", "its token 0 is 65535; valid: 0 to 50256");
   refused("--data " + kText + " --vocabulary 100 --out run", "valid: 0 to 99");
   refused("--data " + kText + " --out full", "is not empty; valid: --resume in a run's folder");
-  refused("--data " + kText + " --out run --resume", "without --resume it is made");
+  refused("--data " + kText + " --out run --resume", "it is created without --resume");
   refused("--data " + kText + " --out run --steps 5 --lr-warmup 6", "more than the 5 steps");
   refused("--data " + kText + " --out run --lr 0.1 --lr-min 0.2", "--lr-min 0.2: above --lr, 0.1; valid: 0 to 0.1");
   refused("--data " + kText + " --out run --eps 0",
           "--eps 0: not a number in the valid range: at least 1e-37, below 1");
-  refused("--data " + kText + " --out run --val-every 5", "--val-every 5: there is nothing to test on");
-  refused("--data " + kText + " --out run --val-tokens 5", "--val-tokens 5: there is nothing to test on");
+  refused("--data " + kText + " --out run --val-every 5", "--val-every 5: there is no validation data");
+  refused("--data " + kText + " --out run --val-tokens 5", "--val-tokens 5: there is no validation data");
   refused("--data " + kText + " --out full --resume", "--out full: holds no run to resume, but letter; valid: ");
   refused("--data " + kText + " --out run --lr -1", "--lr -1: not a number in the valid range");
   refused("--data " + kText + " --out run --precision fp8", "--precision fp8: valid: fp32, tf32, bf16, fp16");
@@ -163,7 +163,7 @@ TEST(LmTrain, RefusesBadInputInOneLine) {
   refused("--data " + kText + " --out /proc/run", "--out /proc/run: cannot be made");
   refused("--data " + kText + " --out short.txt/run", "--out short.txt/run: cannot be made");
   expect_refusal(run_program("lm tain", scratch), 2, "\"lm tain\": unknown command; nearest: train");
-  expect_refusal(run_program("lm sample", scratch), 2, "--checkpoint: is needed");
+  expect_refusal(run_program("lm sample", scratch), 2, "--checkpoint: is missing");
   expect_refusal(run_program("lm sample --checkpoint " + kText, scratch), 2, "is not a safetensors file");
   expect_refusal(run_program("lm sample --checkpoint full", scratch), 2, "contains no checkpoint");
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run")) << "nothing is made before it is all fine";

@@ -205,7 +205,7 @@ TEST(Sweep, GoesOnAfterATornLineAndMeasuresNothingTwice) {
   std::ofstream(scratch.path() / "sweep.jsonl") << whole.substr(0, second + 100);
   const Program program = run_program(command, scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
-  EXPECT_NE(program.output.find("torn and is cut off, 100 bytes"), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("incomplete and is removed, 100 bytes"), std::string::npos) << program.output;
   EXPECT_NE(program.output.find("2 of 3 cells to measure"), std::string::npos) << program.output;
   EXPECT_EQ(scratch.read("sweep.jsonl").substr(0, second), whole.substr(0, second));
   EXPECT_EQ(rows_in(scratch, "sweep.jsonl").size(), 3u);
@@ -415,7 +415,7 @@ TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
   const Program same = run_program("compare sweep.jsonl sweep.jsonl --threshold 900%", scratch);
   EXPECT_EQ(same.code, 0) << same.errors;
   EXPECT_NE(same.output.find("only 3 launches"), std::string::npos) << same.output;
-  EXPECT_NE(run_program(command + "--launches 2 --json-dir d --output n", scratch).errors.find("one file a cell"),
+  EXPECT_NE(run_program(command + "--launches 2 --json-dir d --output n", scratch).errors.find("one file per cell"),
             std::string::npos);
 }
 

@@ -30,7 +30,7 @@ class UpkeepTest : public testing::Test {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument) << what;
       EXPECT_EQ(what.find(path() + ": is damaged: "), 0u) << what;
       EXPECT_NE(what.find(part), std::string::npos) << what;
-      EXPECT_NE(what.find("; remove it, and say "), std::string::npos) << what;
+      EXPECT_NE(what.find("; remove it and give "), std::string::npos) << what;
       EXPECT_EQ(what.find('\n'), std::string::npos) << what;
     }
   }

@@ -62,7 +62,7 @@ class WeightRows {
     if (kCareful && row_ % 32 == 0) {  // a long plain sum of similar values drifts by several ulps
 #pragma GCC unroll 2
       for (int v = 0; v < kV; ++v) {
-        total_[v].add(sum_[v]);
+        total_[v].add_exactly(sum_[v]);
         sum_[v] = F32{};
       }
     }
@@ -71,7 +71,7 @@ class WeightRows {
   STROBE_INLINE void finish() {
     while (row_ < last_) advance();
     for (int v = 0; v < kV; ++v) {
-      total_[v].add(sum_[v]);
+      total_[v].add_exactly(sum_[v]);
       store(sums_ + v * kLanes, fma(total_[v].value, broadcast(1 / Engine::kBoost), load(sums_ + v * kLanes)));
     }
   }

@@ -107,7 +107,7 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
           sum += sum_all(weight);
           // A long plain sum of similar values drifts by several ulps; partial sums of 32 rows cost nothing.
           if (kCareful && (r & 31) + kRows == 32) {
-            total.add(sum);
+            total.add_exactly(sum);
             sum = F32{};
           }
           if constexpr (Dropout) {
@@ -125,7 +125,7 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
           }
         });
     if (kCareful) {
-      total.add(sum);
+      total.add_exactly(sum);
       sum = total.value;
     }
     store(a.sum + v * kLanes, load(a.sum + v * kLanes) + sum);

@@ -71,6 +71,14 @@ struct CarefulSum {
     lost = (next - value) - y;
     value = next;
   }
+  // The same with the exact rounding error (2Sum), whichever is larger: adding 0 then changes nothing, so a sum does
+  // not depend on how many masked keys follow.
+  STROBE_INLINE void add_exactly(F32 x) {
+    const F32 y = x - lost;
+    const F32 next = value + y, of_y = next - value;
+    lost = (of_y - y) - (value - (next - of_y));
+    value = next;
+  }
 };
 
 // True if packed elements are not the fp32 of tiles, so tiles must be converted to become operands.

@@ -11,7 +11,7 @@ namespace strobe::cuda {
 template <class T, int kRows, int kKeys>
 struct BiasTile {
   using Shape = Tile<kKeys>;
-  static constexpr int kLanes = kKeys / 8;  // 16 bytes each along a row
+  static constexpr int kLanes = kKeys / 8;  // lanes per row, 16 bytes each
   static constexpr int kRowStep = kWarpLanes / kLanes;
   static constexpr int kBytes = kRows * kKeys * 2;
   static_assert(kKeys % 32 == 0 && kKeys <= 64 && kRows % 16 == 0);
@@ -19,7 +19,7 @@ struct BiasTile {
   std::uint32_t tile;
 
   // Issues cp.async for the rows from `row` and the keys from `key`; positions past the sequence end become 0. The
-  // caller commits and waits as for any copy_async, and calls warp_sync() between the last add() and this.
+  // caller commits and waits as for any copy_async, and calls warp_sync() between the last add() and this call.
   __device__ __forceinline__ void load(const BiasRows& bias, int row, int key, const Sequence& sequence) const {
     const int chunk = lane_index() % kLanes;
     const int first = lane_index() / kLanes;
@@ -41,7 +41,7 @@ struct BiasTile {
     for (int m = 0; m < kMt; ++m) {
 #pragma unroll
       for (int n = 0; n < kNt; n += 2) {
-        std::uint32_t pairs[4];  // rows 0 and 8 of key 0, then of key 8
+        std::uint32_t pairs[4];  // keys 0 and 1 of rows 0 and 8, then keys 8 and 9 of both
         squares.load(pairs, m, n / 2, 0);
 #pragma unroll
         for (int i = 0; i < 4; ++i) {

@@ -1,5 +1,5 @@
 // Copies rows between the caller's tensors and tiles in shared memory. Loads fill rows and columns beyond the tensor
-// with zeros; stores skip them.
+// with zeros; stores skip them. Used by the kernels of sm80 and sm90.
 #pragma once
 
 #include <type_traits>
@@ -24,15 +24,15 @@ __device__ __forceinline__ Rows<T> rows_at(const Tensor& tensor, std::int64_t of
   return {static_cast<ElementType<T>*>(tensor.data) + offset, tensor.row, tensor.column, columns, tensor.vectors};
 }
 
-// Consecutive threads copy consecutive chunks of a row. This is the largest power of two that divides the chunks per
-// row.
+// Number of threads that copy one row, each a 16-byte chunk at a time: the largest power of two that divides the chunks
+// per row.
 template <int kColumns>
 inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 
-// Copies eight elements to one chunk. take() sends 16-bit elements with cp.async if the rows allow 16-byte vectors,
-// otherwise through registers. It loads fp32 elements into registers; put() splits and stores those later, so that
-// other work can run in between. The data is visible after the next block_sync(). Elements past `valid` become zeros.
-// kAnyRows: rows may not allow vectors.
+// Copies eight elements to one 16-byte chunk of a tile. take() copies 16-bit elements: with cp.async if the rows allow
+// 16-byte vectors, otherwise through registers. It only loads fp32 elements into registers, which put() later splits
+// and stores, so that other work can run in between. Elements from index `valid` on become zeros. kAnyRows: rows need
+// not allow 16-byte vectors. The chunk is visible to the block after copy_async_wait() and block_sync().
 template <class T, bool kAnyRows, int kPlaneBytes>
 struct ChunkCopy {
   float held[kIsFp32<T> ? 8 : 1];
@@ -61,7 +61,8 @@ struct ChunkCopy {
     }
   }
 
-  // Largest is float (initially 0; accepts any magnitude except NaN) or LargestFinite.
+  // Raises `largest` to the largest magnitude of the chunk. Largest is float, which accepts infinity but ignores NaN,
+  // or LargestFinite.
   template <class Largest>
   __device__ __forceinline__ void measure(Largest& largest) const {
 #pragma unroll
@@ -74,7 +75,7 @@ struct ChunkCopy {
     }
   }
 
-  // `up` multiplies elements of scaled types.
+  // Splits the fp32 elements and stores them in their planes. up: scale of the row, for scaled types.
   __device__ __forceinline__ void put(std::uint32_t to, float up = 1) const {
     if constexpr (kIsFp32<T>) {
       std::uint32_t words[kPlanes<T>][4];
@@ -91,9 +92,9 @@ struct ChunkCopy {
   }
 };
 
-// Writes the chunks of one tile row, which kLanes neighbouring lanes have in registers. For scaled types it also stores
-// the factor that undoes the row's scale at scales[row], in fp32. kShared: other rows depend on this scale, so an
-// infinity must not affect it.
+// Stores one tile row, whose chunks kLanes neighbouring lanes have in registers. For scaled types it scales the row
+// first, and stores the inverse scale at scales[row] in fp32. kShared: other rows depend on this scale, so an infinity
+// must not affect it.
 template <class T, int kLanes, bool kShared, int kCount, class Chunk, class Address>
 __device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, std::uint32_t scales,
                                         Address&& address) {
@@ -119,7 +120,7 @@ __device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, 
   for (int c = 0; c < kCount; ++c) chunks[c].put(address(c), up);
 }
 
-// place(row) returns the element offset of a row. scales: see put_row().
+// Loads a tile; rows from valid_rows on become zeros. place(row): element offset of a row. scales: see put_row().
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>
 __device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& from, int valid_rows, Place&& place,
                                           std::uint32_t scales = 0) {
@@ -147,8 +148,8 @@ __device__ __forceinline__ void load_tile(std::uint32_t tile, const Rows<T>& fro
   }
 }
 
-// Iterator over consecutive row tiles: stores this thread's first chunk of the next tile and the strides. It keeps few
-// registers live between tiles because the loop over tiles has none to spare.
+// Loads consecutive row tiles. Between tiles it keeps only a pointer to this thread's first chunk and the strides,
+// because the loop over tiles has no registers to spare.
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows>
 struct TileWalk {
   using Shape = Tile<kColumns>;
@@ -170,13 +171,13 @@ struct TileWalk {
 
   __device__ __forceinline__ void move(int tiles) { source += tiles * kRows * row; }
 
-  // Chunks of a tile that this thread has in registers between begin() and end().
+  // Chunks that this thread has in registers between begin() and end() of a tile.
   static constexpr int kChunkRows = kRows / kRowStep, kChunkColumns = Shape::kChunks / kLanes;
   struct Held {
     ChunkCopy<T, kAnyRows, kRows * kColumns * 2> chunks[kChunkRows][kChunkColumns];
   };
 
-  // Rows before first_valid and from valid_rows onwards are loaded as zeros.
+  // Starts loading a tile. Rows before first_valid and from valid_rows on become zeros.
   __device__ __forceinline__ void begin(Held& held, std::uint32_t tile, int valid_rows, int first_valid = 0) const {
     const ElementType<T>* from = source;
 #pragma unroll
@@ -191,7 +192,7 @@ struct TileWalk {
     }
   }
 
-  // scales and kShared: see put_row().
+  // Finishes loading a tile. scales and kShared: see put_row().
   template <bool kShared = false>
   __device__ __forceinline__ void end(const Held& held, std::uint32_t tile, std::uint32_t scales = 0) const {
 #pragma unroll
@@ -212,8 +213,8 @@ struct TileWalk {
   __device__ static __forceinline__ int chunk_at(int c) { return static_cast<int>(threadIdx.x) % kLanes + c * kLanes; }
 };
 
-// Stores a tile of 16-bit elements to rows of the caller's tensor with `kThreads` threads; `thread` is this one's
-// index. The tile must be complete.
+// Stores a tile of 16-bit elements to rows of the caller's tensor with `kThreads` threads; `thread` is the index of the
+// calling thread. The tile must be complete and visible to all of them.
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>
 __device__ __forceinline__ void store_tile(const Rows<T>& to, std::uint32_t tile, int thread, int valid_rows,
                                            Place&& place) {

@@ -27,9 +27,9 @@ struct DeltaInputs {
 };
 
 // One warp computes delta for the rows [first, first + 16) of a head as the diagonal of dO O^T. This gives delta the
-// same rounding as dO V^T in the tiles. In a row with a single key O is V, so its gradient is then exactly 0. A lane
-// that owns the rows r and r + 8 of the 16 returns r; the other lanes return -1. Past the sequence end delta is 0. With
-// kAtOnce, each iteration loads 32 * kAtOnce columns.
+// same rounding as dO V^T in the tiles: in a row with a single key O is V, so the score gradient is exactly 0. A lane
+// that owns the rows r and r + 8 of the 16 returns r; the other lanes return -1. Past the sequence end delta is 0. Each
+// iteration loads 32 * kAtOnce columns.
 template <class T, int kAtOnce = 1>
 __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence& sequence, int b, int head, int first,
                                            float (&delta)[2]) {
@@ -44,7 +44,8 @@ __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence
     d_o[h] = static_cast<const std::uint16_t*>(in.d_o.data) + head_offset(in.d_o, b, head, sequence.q_begin + i);
   }
   float diagonal[2][4] = {};  // upper and lower 8 rows
-  // Each lane loads 16 bytes, four times the columns of one MMA; transpose_quad() then exchanges them into MMA order.
+  // Each lane loads 8 adjacent columns, so a quad loads the operands of two MMAs; transpose_quad() exchanges them into
+  // MMA order.
   const int vector_columns = in.o.vectors && in.d_o.vectors ? in.columns : 0;
 #pragma unroll kAtOnce == 1 ? 2 : 1
   for (int k = 0; k < vector_columns; k += 32 * kAtOnce) {

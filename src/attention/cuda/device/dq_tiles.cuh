@@ -1,4 +1,5 @@
 // dQ tiles that several blocks accumulate into: index of a tile, order of the additions and layout of the fp32 sum.
+// Used by the backward passes of sm80 and sm90.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -16,7 +17,7 @@ __device__ __forceinline__ std::int64_t row_tile_index(const Args& args, const S
   return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
 }
 
-// Number of key tiles that add to a row tile before this one, in the order in which blocks start.
+// Number of key tiles that add to the dQ of row_tile before key_tile does. The order is that in which blocks start.
 template <int kRows, int kKeys>
 __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int row_tile, int key_tile) {
   if (sequence.right >= 0) {
@@ -28,8 +29,9 @@ __device__ __forceinline__ std::uint32_t turn_of(const Sequence& sequence, int r
   return static_cast<std::uint32_t>(key_tile - first);
 }
 
-// fp32 sum of dQ tiles in global memory, in register order: `slot` counts a thread's groups of four accumulators, so
-// that a warp adds to whole lines. The kernel that rounds dQ maps each entry to its element.
+// The fp32 sum of a dQ tile in global memory has the order of the accumulators, so that a warp adds to whole cache
+// lines. `slot` is the index of a group of four accumulators of a thread. The kernel that rounds dQ maps each entry to
+// its row and column.
 
 // Offset of accumulator e of a slot. With vector reductions a thread's four accumulators are contiguous; otherwise the
 // threads of a block are.

@@ -6,8 +6,8 @@
 namespace strobe::cuda {
 
 // First word of Philox4x32-10 for the counter (b, h, i, j); identical to core/philox.h. Rounds that depend only on the
-// row or only on the key are computed once per row or key. The other seven rounds run per pair. The parameters contain
-// the precomputed round keys.
+// row or only on the key are computed once per row or key, the other seven per pair. The kernel parameters contain the
+// round keys.
 struct Philox {
   static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
 
@@ -41,7 +41,7 @@ struct Philox {
     return {high(third) ^ round_keys[2][0], low(first) ^ round_keys[1][0], low(second) ^ round_keys[2][1], low(third)};
   }
 
-  // Rows i, i + 8, i + 16, ...
+  // Computes row() for the rows i, i + 8, i + 16, ...
   template <int kRows>
   __device__ __forceinline__ void rows(Row (&out)[kRows], int i) const {
 #pragma unroll
@@ -94,15 +94,16 @@ struct Philox {
   }
 };
 
-// Dropout keep bits of a lane's probabilities: rows 16 m and 16 m + 8, keys 8 n and 8 n + 1 from its first.
+// Dropout keep bits of a lane's probabilities: rows 16 m and 16 m + 8, keys 8 n and 8 n + 1, relative to its first row
+// and key.
 template <int kMt, int kNt>
 struct Kept {
   std::uint32_t bits[kMt] = {};  // bit 4 n + e
   __device__ __forceinline__ bool at(int m, int n, int e) const { return bits[m] >> (4 * n + e) & 1; }
 };
 
-// Draws the keep bits before the scores exist, while their registers are free. The loop is not unrolled and has two
-// words per row in flight; unrolled, the compiler saves registers and overlaps few multiplications.
+// Draws the keep bits before the scores exist, while their registers are free. The loop is not unrolled and computes
+// two keys of each row per iteration. If it is unrolled, the compiler saves registers and overlaps few multiplications.
 template <int kMt, int kNt>
 __device__ __forceinline__ void draw(Kept<kMt, kNt>& kept, const Philox& philox, std::uint32_t threshold,
                                      const Philox::Row (&rows)[2 * kMt], int column) {

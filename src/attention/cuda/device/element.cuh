@@ -1,5 +1,6 @@
-// Element types of tensors in kernels (parts.h). Shared memory stores 16-bit elements unchanged. fp32 elements are
-// split floats: a plane is the tile of all first floats, the next plane that of all second ones.
+// Element types of kernels, and how shared memory represents them (parts.h). 16-bit elements are stored unchanged. An
+// fp32 element is split into up to three 16-bit floats, stored in planes: one plane is the tile of all first floats,
+// the next plane that of all second ones.
 #pragma once
 
 #include "attention/cuda/device/parts.h"
@@ -45,7 +46,8 @@ inline constexpr bool kIsFp32 = kParts<T> != Parts::whole;
 template <class T>
 inline constexpr bool kIsScaled = has_scales(kParts<T>);
 
-// MMAs of plane pairs (left, right), smallest terms first. The lookup has no loop, so that planes stay in registers.
+// Number of MMAs that multiply two split operands, one per pair of planes. plane_product() lists the pairs, smallest
+// terms first. It has no loop, so that planes stay in registers.
 template <class T>
 inline constexpr int kPlaneProducts = kPlanes<T>*(kPlanes<T> + 1) / 2;
 
@@ -105,8 +107,9 @@ __device__ __forceinline__ float to_float(ElementType<T> element) {
   }
 }
 
-// Largest finite magnitude among values. Non-finite values spoil only their own row and must not set the scale of
-// others. Adding one exponent step to their bits without the sign makes them negative integers, which max() ignores.
+// Largest finite magnitude among values. Infinities and NaN must not set a scale that other rows share. take() clears
+// the sign and adds 1 to the exponent field: the bits of non-finite values become negative integers, which max()
+// ignores.
 struct LargestFinite {
   static constexpr std::uint32_t kOneUp = 1u << 23;
   int bits = kOneUp;
@@ -122,7 +125,7 @@ struct RowScale {
   float up, down;
 
   __device__ __forceinline__ explicit RowScale(float largest) {
-    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased by 127; from 15 on both are normal
+    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased; from 15 on both are normal
     up = bits_to_float((268 - exponent) << 23);
     down = bits_to_float((exponent - 14) << 23);
   }

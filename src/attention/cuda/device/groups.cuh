@@ -1,6 +1,6 @@
-// Scales of fp32 elements (parts.h) in the backward pass. Matmuls that sum over rows consume 16 rows per MMA step, so
-// each group of 16 tile rows shares a power of two. Probabilities and score gradients share one per 16 rows and the
-// keys of a warp.
+// Scales of fp32 elements (parts.h) in the backward pass. An MMA that sums over rows consumes 16 rows, so each group of
+// 16 tile rows shares a power of two. Probabilities and score gradients have one power of two per 16 rows and the keys
+// of a warp.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -48,13 +48,13 @@ __device__ __forceinline__ RowScale group_scale(EachValue&& each_value) {
   return RowScale(largest);
 }
 
-// Factor that undoes the scales of two groups in their matmul. It is finite, so that zeros stay zeros.
+// Factor that undoes the scales of two groups in their matmul. It is clamped to a finite value, so that zeros stay
+// zeros.
 __device__ __forceinline__ float product_scale(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
 
-// Loads two tiles of fp32 rows (Q and dO, or K and V) to shared memory. A warp loads whole groups; rows allow 16-byte
-// vectors. `first` is the first row of the tiles, `used` the range of rows that matter. The others become zeros, so
-// that they do not affect any scale. `scales` is the address of the first tile's group scales, followed by the
-// second's.
+// Loads two tiles of fp32 rows (Q and dO, or K and V) to shared memory. A warp loads whole groups; rows must allow
+// 16-byte vectors. first: first row of the tiles. used: tile rows to load; the others become zeros and do not affect
+// any scale. scales: address of the group scales of the first tile, which those of the second follow.
 template <class T, int kRows, int kColumns, int kWarps>
 __device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>& from_b, int first, Keys used,
                                             std::uint32_t tile_a, std::uint32_t tile_b, std::uint32_t scales) {
@@ -106,8 +106,8 @@ __device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>
   }
 }
 
-// Factors that undo the group scales in the matmuls of dV (probabilities and dO) and dK (score gradients and Q). Both
-// sum over rows, for kKeys keys from first_key. Unscaled types need no factor.
+// Factors that undo the group scales in the matmuls of dV (probabilities and dO) and dK (score gradients and Q), for
+// kKeys keys from first_key. Both matmuls sum over rows. Unscaled types need no factor.
 template <bool kScaled, int kRows, int kKeys>
 struct GradientUnits : UnitOne {
   template <class Scales>
@@ -135,7 +135,8 @@ struct GradientUnits<true, kRows, kKeys> {
   __device__ __forceinline__ float operator()(int m, int, int, int k) const { return of[m][k]; }
 };
 
-// The same for dQ (score gradients and K), which sums over keys, for kRows rows from first_row.
+// Factors that undo the group scales in the matmul of dQ (score gradients and K), for kRows rows from first_row. This
+// matmul sums over keys.
 template <bool kScaled, int kRows, int kKeys>
 struct DqUnits : UnitOne {
   template <class Scales>

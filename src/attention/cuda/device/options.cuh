@@ -1,4 +1,5 @@
-// Score options applied between q.k and the mask, and dropout. Order and bits follow the specification.
+// Score options (scale, softcap, ALiBi, bias) of the sm80 and fp32 kernels, and dropout. They apply between q.k and the
+// mask.
 #pragma once
 
 #include "attention/cuda/device/dropout.cuh"
@@ -10,8 +11,8 @@ namespace strobe::cuda {
 inline constexpr float kLog2E = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
-// tanh: to the last digits of fp32 for fp32 types, otherwise one instruction. Its relative error of 2^-11 is half of
-// the possible cost of rounding a score to fp16.
+// tanh: tanhf for fp32 types, otherwise the instruction tanh.approx. Its relative error of 2^-11 is no larger than that
+// of rounding to fp16.
 template <class T>
 __device__ __forceinline__ float tanh_of(float x) {
   if constexpr (kIsFp32<T>) {
@@ -32,11 +33,11 @@ struct BiasRows {
   }
 };
 
-// Options of one (sequence, query head). Branches are uniform across the block and outside the loops over accumulators.
-// This lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
+// Options of one (sequence, query head). The enabled options are the same for the whole block, so branches on them are
+// uniform. A lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
 struct ScoreOptions {
   float scale, softcap, slope;  // slope: ALiBi
-  float unit;                   // score * unit is in natural units; 1 if a score may be -FLT_MAX
+  float unit;                   // a score in natural units is score * unit; 1 if natural()
   BiasRows bias;
   bool bias_fp32, bias_pairs;  // pairs: one load reads two neighbouring keys
   std::uint32_t threshold;
@@ -55,8 +56,9 @@ struct ScoreOptions {
         threshold(p.dropout_threshold),
         philox(p.philox_keys, static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(head)) {}
 
-  // True if scores are in natural units. A bias needs this, because it may be -FLT_MAX, and so does a scale that would
-  // reverse the order of scores. So does a row with one key, whose probability must be exactly 1 in the backward pass.
+  // True if scores are in natural units (unit = 1). A bias needs this because it may be -FLT_MAX, and a scale that is
+  // not positive because it would reverse the order of scores. With few keys the probability of a single key must be
+  // exactly 1 in the backward pass. Dropout uses natural units too.
   __device__ static __forceinline__ bool natural(const Params& p) {
     return p.bias.data || !(p.scale > 0) || p.max_k <= kFewKeys || p.dropout_threshold != 0;
   }
@@ -88,7 +90,8 @@ struct ScoreOptions {
     }
   }
 
-  // Prefetches the bias of these scores before the matmul completes: the lanes of a quad fetch the lines of their rows.
+  // Prefetches the bias of a warp's scores while the matmul runs. The four lanes of a quad prefetch different cache
+  // lines of their rows.
   template <int kMt, int kNt>
   __device__ __forceinline__ void prefetch_bias(int row, int column, const Sequence& sequence) const {
     if (!bias.data) return;
@@ -120,7 +123,7 @@ struct ScoreOptions {
     }
   }
 
-  // Like drop(), before the scores exist; stores the bits in `kept`.
+  // Like drop(), but runs before the scores exist and stores the bits in `kept`.
   template <int kMt, int kNt>
   __device__ __forceinline__ void draw_first(Kept<kMt, kNt>& kept, int row, int column) const {
     Philox::Row rows[2 * kMt];
@@ -128,7 +131,7 @@ struct ScoreOptions {
     draw(kept, philox, threshold, rows, column);
   }
 
-  // Adds the bias directly from global memory. Rows and keys beyond the sequence have none.
+  // Adds the bias directly from global memory. Rows and keys past the sequence end are skipped.
   template <class T, int kMt, int kNt>
   __device__ __forceinline__ void add_bias(float (&s)[kMt][kNt][4], int row, int column,
                                            const Sequence& sequence) const {
@@ -165,7 +168,8 @@ struct ScoreOptions {
 };
 
 // Destination of the softcap derivatives: none in the forward pass, registers in the backward pass. They are between 0
-// and 1 and multiply values that are then rounded to 16 bits. So two of them share a register, except in fp32.
+// and 1 and multiply values that are then rounded to 16 bits. So a register holds two of them as fp16, except in fp32
+// kernels.
 struct NoSlopes {
   __device__ __forceinline__ void set(int, int, int, float) {}
 };

@@ -1,4 +1,4 @@
-// Representations of a problem's elements for the 16-bit tensor cores; used by plans and kernels.
+// Parts: how 16-bit tensor cores represent a problem's elements. Used by plans and kernels.
 #pragma once
 
 #include <cstdint>
@@ -6,30 +6,32 @@
 namespace strobe::cuda {
 
 // Representations of an element:
-// whole: 16-bit elements, unchanged. The others represent an fp32 element by split floats.
-// full: three bf16 floats (3xBF16). Six of the nine MMAs give 24 bits; the other three are below the last of them.
-// scaled: two fp16 floats (2xFP16) of the element times a power of two. It scales the largest magnitude of a row, or of
-// a group of rows, to the top of fp16's range. Three of the four MMAs give 22 to 23 bits for half of the work.
-// rounded: only the first of these two floats, which has the 11 significant bits of TF32.
+// whole: 16-bit elements, unchanged. The others split an fp32 element into 16-bit floats.
+// full: three bf16 floats (3xBF16). Six of the nine MMAs give 24 bits; the results of the other three are smaller than
+// the last bit.
+// scaled: two fp16 floats (2xFP16) of the element times a power of two. This power scales the largest magnitude of a
+// row, or of a group of rows, to the top of fp16's range. Three of the four MMAs give 22 to 23 bits for half of the
+// work of `full`.
+// rounded: only the first of these two fp16 floats, which has the 11 significant bits of TF32.
 enum class Parts : std::uint8_t { whole, rounded, scaled, full };
 
 // Number of 16-bit planes in shared memory.
 constexpr int planes_of(Parts parts) { return parts == Parts::full ? 3 : parts == Parts::scaled ? 2 : 1; }
 
-// True if powers of two accompany the elements.
+// True if elements are stored with scales, which are powers of two.
 constexpr bool has_scales(Parts parts) { return parts == Parts::scaled || parts == Parts::rounded; }
 
-// Powers of two by which an element may be smaller than the largest element of its scale and keep all bits. The largest
-// is at least 2^14, and fp16 keeps all bits down to 2^-14: 28 powers for one float. The second float begins 12 powers
-// further down, which leaves 16.
+// An element keeps all bits if it is at most this many powers of two smaller than the largest element with the same
+// scale. The largest is at least 2^14, and fp16 keeps all bits down to 2^-14: 28 powers for one float. The second float
+// begins 12 powers further down, which leaves 16.
 constexpr int kept_powers(Parts parts) { return parts == Parts::scaled ? 16 : 28; }
 
-// Representation for an fp32 problem: plain kernels, without score options, use the cheaper ones.
+// Representation of an fp32 problem's elements. Only plain kernels, which have no score options, use the cheaper ones.
 constexpr Parts fp32_parts(bool plain, bool tf32) {
   return !plain ? Parts::full : tf32 ? Parts::rounded : Parts::scaled;
 }
 
-// Representation of an fp32 element, for explain.
+// Name of the representation of fp32 elements in the text of explain.
 constexpr const char* text_of(Parts parts) {
   switch (parts) {
     case Parts::whole: return "";

@@ -6,7 +6,7 @@
 
 namespace strobe::cuda {
 
-// Element types. Kernels treat elements as bits; only these types give the bits a meaning.
+// Tags of 16-bit element types. Kernels store elements as bits; only functions with a tag interpret them.
 struct Fp16 {};
 struct Bf16 {};
 
@@ -16,7 +16,8 @@ __device__ __forceinline__ std::uint32_t shared_base() {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(memory));
 }
 
-// Copies 16 bytes from global to shared memory; with `bytes` 0 it reads nothing and writes zeros.
+// Copies `bytes` bytes (0 to 16) from global to shared memory with cp.async, and fills the rest of the 16 bytes with
+// zeros.
 __device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
@@ -168,7 +169,8 @@ __device__ __forceinline__ float tanh_fast(float x) {
 __device__ __forceinline__ float bits_to_float(std::uint32_t bits) { return __uint_as_float(bits); }
 __device__ __forceinline__ std::uint32_t float_to_bits(float value) { return __float_as_uint(value); }
 
-// Reductions to global memory: return nothing and do not wait. From sm_90 on they add four consecutive floats at once.
+// Adds to global memory atomically without returning a result (red). From sm_90 on one instruction adds four
+// consecutive floats.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 inline constexpr bool kReductionIsVector = true;
 __device__ __forceinline__ void reduce_add(float* to, const float (&c)[4]) {
@@ -184,9 +186,10 @@ __device__ __forceinline__ void reduce_add(float* to, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
 }
 
-// Ordering between blocks. After a block_sync(), a thread releases a value. A block that sees this value also sees what
-// the threads of the releasing block wrote before the block_sync(). watch() is relaxed: only additions follow it, and
-// no load runs ahead of those. A value never decreases, even if offsets of packed sequences make blocks share one.
+// Semaphores that order blocks. After a block_sync(), one thread calls release(). A block whose watch() returns this
+// value also sees what the releasing block wrote before its block_sync(). watch() is relaxed because only additions
+// follow it, and no load runs ahead of those. release() takes the maximum, so a value never decreases, even if offsets
+// of packed sequences make blocks share one.
 __device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");

@@ -18,8 +18,8 @@ struct Keys {
   int lo, hi;  // [lo, hi); empty if lo >= hi
 };
 
-// Functions take SequenceParams by value: through a reference the compiler branches around loads and reloads fields
-// after each store, about 100 instructions per kernel.
+// Functions take SequenceParams by value. With a reference the compiler branches around loads and reloads fields after
+// each store, which costs about 100 instructions per kernel.
 struct Sequence {
   std::int64_t q_begin, k_begin;  // first row and key in the views
   int q_length, k_length;
@@ -54,8 +54,8 @@ struct Sequence {
     return {lo, hi};
   }
 
-  // Keys that some row of [first, last] may use, and keys that all of them may use. Both bounds of allowed() increase
-  // with i.
+  // some(): keys that at least one row of [first, last] may use; all(): keys that every row may use. Both bounds of
+  // allowed() increase with i.
   __device__ __forceinline__ Keys some(int first, int last) const { return {allowed(first).lo, allowed(last).hi}; }
   __device__ __forceinline__ Keys all(int first, int last) const { return {allowed(last).lo, allowed(first).hi}; }
 
@@ -66,7 +66,8 @@ struct Sequence {
     return {lo, hi};
   }
 
-  // Rows of the view to write for this sequence. A padded sequence includes the rows past its length, which are zeros.
+  // Number of output rows to write for this sequence. In a padded batch they include the rows past its length, which
+  // become zeros.
   __device__ __forceinline__ int rows_written(SequenceParams p) const { return p.packed ? q_length : p.max_q; }
   __device__ __forceinline__ int keys_written(SequenceParams p) const { return p.packed ? k_length : p.max_k; }
 };
@@ -76,7 +77,7 @@ __device__ __forceinline__ std::int64_t lse_index(SequenceParams p, const Sequen
   return (p.packed ? h * p.total_q : (static_cast<std::int64_t>(b) * p.heads_q + h) * p.total_q) + sequence.q_begin + i;
 }
 
-// Element offset of a head of sequence b whose first row in the view is `begin`.
+// Element offset of head h in sequence b, at row `begin` of the view.
 __device__ __forceinline__ std::int64_t head_offset(const Tensor& tensor, int b, int h, std::int64_t begin) {
   return b * tensor.batch + h * tensor.head + begin * tensor.row;
 }

@@ -9,8 +9,8 @@ namespace strobe::cuda {
 
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
-// From this |LSE| on, probabilities near 1 show the rounding of scores from two split floats, and the sum of a row's
-// probabilities shows that from three.
+// True if |LSE| is so large that the rounding of scores is visible: with two split floats in probabilities near 1, with
+// three in the sum of a row's probabilities.
 __device__ __forceinline__ bool is_large_lse(float lse) { return fabsf(lse) >= 16 && fabsf(lse) < -kMinusInfinity; }
 
 __device__ __forceinline__ float quad_max(float value) {
@@ -23,7 +23,7 @@ __device__ __forceinline__ float quad_sum(float value) {
   return value + shuffle_xor(value, 2);
 }
 
-// One factor for all rows.
+// The same factor for all rows.
 struct OneFactor {
   float factor;
   __device__ __forceinline__ float of(int, int) const { return factor; }
@@ -99,11 +99,12 @@ __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool h
   return {1 / sum, maximum + logf(sum)};
 }
 
-// Probabilities of a row from its scores and LSE in fp32. Rounding the exponent score - LSE as one number would cost an
-// error of the size of LSE. RowWeight therefore splits LSE and multiplies by its whole powers of two afterwards, which
-// is exact. It rounds only a value of the size of the score, which was already rounded at that size.
+// RowWeight computes probabilities of a row from its scores and LSE in fp32. If score - LSE were rounded as one number,
+// the error would grow with LSE. RowWeight therefore splits LSE and multiplies by its whole powers of two afterwards,
+// which is exact. The exponent that it rounds has the size of the score, which was already rounded at that size.
 
-// True if, judging by LSE, a row has many keys of similar probability. Its scores are then small compared with LSE.
+// Returns true if LSE suggests that the row has many keys of similar probability. Its scores are then small compared
+// with LSE.
 __device__ __forceinline__ bool weights_are_even(float lse, int keys) {
   const float size = fabsf(lse);
   if (keys <= 128 || size >= 16) return false;

@@ -11,9 +11,9 @@ inline constexpr int kWarpLanes = 32;
 __device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x) % kWarpLanes; }
 __device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x) / kWarpLanes; }
 
-// Rows of kColumns elements, in chunks of 16 bytes. If rows are whole 128-byte lines, the swizzle permutes the 8 chunks
-// of a line by the row. If they are an odd number of half lines, it permutes the 4 chunks of a half line by half the
-// row.
+// Layout of a tile: rows of kColumns elements, in chunks of 16 bytes. If a row is whole 128-byte lines, the swizzle
+// XORs the chunk index with row % 8. Otherwise a row is an odd number of 64-byte half lines, and the swizzle XORs the
+// chunk index with row / 2 % 4.
 template <int kColumns>
 struct Tile {
   static_assert(kColumns % 32 == 0);
@@ -30,12 +30,12 @@ struct Tile {
   }
 };
 
-// Order in which lanes address the 8x8 matrices of a 16x16 square: down first, or across first.
+// Order in which lanes address the four 8x8 matrices of a 16x16 square: first down, or first across.
 enum class Walk { down, across };
 
 // One lane's ldmatrix addresses in a tile from a start row and column, both multiples of 16. at(r, c) is the address
-// for the square r * 16 rows below and c * 16 columns to the right. If the start and the steps to the right share no
-// bit of the column (kApart), a step right is one XOR.
+// for the square r * 16 rows below and c * 16 columns to the right. kApart: the start column and the column steps have
+// no bit in common, so a step to the right is one XOR.
 template <int kColumns, Walk kWalk, bool kApart>
 struct LaneTile {
   using Shape = Tile<kColumns>;
@@ -64,8 +64,8 @@ struct LaneTile {
   }
 };
 
-// A tile as the left operand [m, k] or the right operand [n, k]; `transposed` if it is stored as [k, m] or [k, n].
-// kPlaneBytes is the distance between planes of the tile.
+// Storage of an MMA operand. plain: the left operand as [m, k], the right one as [n, k]; transposed: as [k, m] and [k,
+// n]. kPlaneBytes below is the distance between the planes of a tile.
 enum class Stored { plain, transposed };
 
 template <Stored kStored>
@@ -150,12 +150,14 @@ __device__ __forceinline__ void for_each_quad(const float (&c)[kMt][kNt][4], Bod
 // Initial value of an accumulator.
 enum class From { zero, sum };
 
-// Factor of the MMA of the 16x16 squares (m, k) and (n, k), for its upper (h = 0) and its lower 8 rows; fp32 only.
+// Default for unit(m, h, n, k): factor for the MMA of the 16x16 squares (m, k) and (n, k), in its upper (h = 0) or
+// lower (h = 1) 8 rows. Only fp32 types use factors.
 struct UnitOne {
   __device__ __forceinline__ float operator()(int, int, int, int) const { return 1; }
 };
 
-// c [16 kMt x 16] += unit(m, h) * a [16 kMt x 16] b [16 x 16] for one k, the columns as two halves of 8.
+// c [16 kMt x 16] += unit(m, h) * a [16 kMt x 16] b [16 x 16] for one k. c has two halves of 8 columns. From::zero: `=`
+// instead of `+=`.
 template <class T, int kMt, class Unit>
 __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::uint32_t (&left)[kMt][kPlanes<T>][4],
                                                 const std::uint32_t (&right)[kPlanes<T>][4], From from, Unit&& unit) {
@@ -170,8 +172,8 @@ __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::u
       }
     }
   } else {
-    // Tensor cores truncate towards zero what does not fit an accumulator, so a long sum in one would drift. The MMAs
-    // of the planes therefore start from zero, smallest terms first, and their result is added with rounding.
+    // Tensor cores truncate the accumulator towards zero, so a long sum in one would drift. The MMAs of the planes
+    // therefore start from zero, smallest terms first, and their result is added with rounding.
     float part[kMt][2][4];
     clear(part);
 #pragma unroll
@@ -193,7 +195,8 @@ __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::u
   }
 }
 
-// c += unit * a b over kK, or c = unit * a b. kMt counts 16-row blocks, kNt counts 8-column blocks.
+// c += unit * a b, or with From::zero c = unit * a b, summed over kK. kMt counts 16-row blocks, kNt counts 8-column
+// blocks.
 template <class T, int kK, int kMt, int kNt, class A, class B, class Unit = UnitOne>
 __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b, From from,
                                          const Unit& unit = {}) {
@@ -220,8 +223,8 @@ __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, co
   }
 }
 
-// c += unit * a b for one of very many tiles. fp32 sums each tile separately, so that fewer roundings have the size of
-// the whole sum.
+// c += unit * a b for one of very many tiles. fp32 sums each tile separately, so that fewer roundings have the
+// magnitude of the whole sum.
 template <class T, int kK, int kMt, int kNt, class A, class B, class Unit = UnitOne>
 __device__ __forceinline__ void add_product(float (&c)[kMt][kNt][4], const A& a, const B& b, const Unit& unit = {}) {
   if constexpr (!kIsFp32<T>) {

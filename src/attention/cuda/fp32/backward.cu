@@ -1,6 +1,6 @@
 // Backward on CUDA cores: one warp per row for dQ, then one warp per key for dK and dV, then one warp per element of
-// dbias. All sums have a fixed order. Rows are normalized again from their own scores, so that no result depends on the
-// rounding of O and LSE.
+// dbias. All sums have a fixed order. The dQ kernel computes the maximum and sum of each row again, so that no gradient
+// depends on the rounding of O and LSE.
 #include "attention/cuda/fp32/launch.h"
 #include "attention/cuda/fp32/pair.cuh"
 #include "attention/cuda/launch_kernel.cuh"
@@ -9,8 +9,8 @@ namespace strobe::cuda::fp32 {
 
 namespace {
 
-// Statistics of a row, indexed like LSE: largest score, inverse of the sum of exp(score - largest), delta. It stores
-// the inverse instead of its logarithm, because rounding the logarithm would scale every probability of the row.
+// Statistics of a row, indexed like LSE: largest score, inverse of the sum of exp(score - largest), delta. Stores the
+// inverse instead of LSE, because rounding LSE would scale every probability of the row.
 struct RowFacts {
   float highest, inverse, delta, unused;
 };
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
     q.load(p.q, head_offset(p.q, b, head, sequence.q_begin + i), p.d);
     d_o.load(p.d_o, head_offset(p.d_o, b, head, sequence.q_begin + i), p.dv_dim);
     Sum sum;
-    Sum weighted;  // sum of probability * its gradient, in the scale of `sum`
+    Sum weighted;  // sum of exp(score - highest) * dP; divided by `sum` it is delta
     const auto raise = [&](float s) {
       const float shrink = row.highest == kMinusInfinity ? 0 : exp2f((row.highest - s) * kLog2E);
       sum.shrink(shrink);
@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
       load_key(p.v, v, j, p.dv_dim);
       const float s = score_of(p, options, sequence, i, j, dot(q, k)).value;
       if (s == kMinusInfinity) continue;
-      if (!(s <= row.highest)) raise(s);  // also true for NaN, which spoils the sums
+      if (!(s <= row.highest)) raise(s);  // also true for NaN, so that it reaches the sums
       const float weight = exp2f((s - row.highest) * kLog2E);
       sum.add(weight);
       weighted.add(weight * multiply_rounded(dot(d_o, v), kept(p, options, i, j)));
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dkv_kernel(const __grid_co
   dv.total.store(p.dv, head_offset(p.dv, b, place.head, sequence.k_begin + j), p.dv_dim, 1);
 }
 
-// One element of dbias: the sum over the batches, heads and rows that share it.
+// Each warp computes one element of dbias: the sum over the batches, heads and rows that share it.
 __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_constant__ Args args) {
   const BackwardParams& p = args.params;
   const WarpPlace place(args.dbias.keys, args.dbias.batch * args.dbias.heads * args.dbias.rows);

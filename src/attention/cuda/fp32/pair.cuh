@@ -1,5 +1,5 @@
-// Score, probability and gradient of one (row, key) pair, computed by one warp. Lane l has the columns l, l + 32, ...
-// in a row.
+// Score, probability and gradient of one (row, key) pair, computed by one warp. Lane l holds columns l, l + 32, ... of
+// a row. Used by forward.cu and backward.cu.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
@@ -44,7 +44,7 @@ struct Row {
   }
 };
 
-// Two-level sum of many rows: the error grows with the number of partial sums instead of the number of rows.
+// Sums many rows in two levels to reduce the rounding error: 32 rows per partial sum, then the partial sums.
 struct RowSum {
   Row total, part;
   int pending;

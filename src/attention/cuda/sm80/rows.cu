@@ -1,5 +1,5 @@
-// Row kernels of the sm80 backward: spread and delta before the key tiles, the gradient of the sinks and rows of dbias
-// after them.
+// Row kernels of the sm80 backward. Before the key tiles they check magnitudes (spread), compute delta and clear dbias.
+// After the key tiles they compute the gradient of the sinks and add the parts of dbias.
 #include <climits>
 
 #include "attention/cuda/device/copy.cuh"
@@ -14,9 +14,9 @@ namespace strobe::cuda::sm80 {
 
 namespace {
 
-// Rows that share a scale (groups.cuh) may differ too much in magnitude for it, or scores may be large. The kernels
-// with scales then leave the problem to those without. This check runs before the tiles, so that only one of the two
-// computes.
+// The spread kernel decides if the fp32 kernels with scales (groups.cuh) are exact enough. They are not if elements
+// that share a scale differ too much in magnitude, or if |LSE| is large. The kernels without scales then compute the
+// problem. The check runs before the tiles, so that only one of the two computes.
 
 constexpr int kSpreadWarps = 8;
 constexpr int kLanes = 8;  // per row, one chunk each: kernels with scales support head dimensions up to 64
@@ -25,14 +25,14 @@ struct SpreadArgs {
   SequenceParams params;
   Tensor q, k, v, d_o;
   const float* lse;
-  std::uint32_t* spread;       // set to 1 if rows of a group differ too much
+  std::uint32_t* spread;       // set to 1 if the kernels with scales are not exact enough
   int row_groups, key_groups;  // for the longest sequence; one warp per group
-  int most;                    // most powers of two between the largest of a group and the largest of a chunk
-  bool looks_at_lse;           // false with TF32, which rounds by more than a large LSE shows
+  int most;                    // allowed powers of two between the largest magnitude of a group and that of a chunk
+  bool looks_at_lse;           // false with TF32, whose rounding hides that of a large LSE
 };
 
-// Checks a group of rows of a tensor from row `first`; `used` are the rows that matter. A chunk of zeros does not
-// count.
+// Returns true if one of this lane's chunks is too small for the scale of its group. The group starts at row `first`;
+// `used` are the rows that matter. Chunks of zeros do not count.
 __device__ __forceinline__ bool is_spread(const Rows<Fp32>& from, int first, Keys used, int most) {
   const int chunk = lane_index() % kLanes;
   LargestFinite largest;   // in the group
@@ -85,10 +85,10 @@ struct DeltaArgs {
   OutputParams params;
   Tensor d_o;
   float* delta;
-  int row_blocks;  // blocks of kDeltaRows rows in the longest sequence
+  int row_blocks;  // blocks of kDeltaRows rows per head, for the longest sequence
 };
 
-// delta of every row, 16 rows per warp. 16-bit types only; fp32 uses backward/sums.cuh.
+// delta of every row, 16 rows per warp. For 16-bit types only; fp32 uses backward/sums.cuh.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constant__ DeltaArgs args) {
   const OutputParams& p = args.params;
@@ -113,7 +113,7 @@ struct DsinksArgs {
   float* dsinks;
 };
 
-// dsinks = - sum of exp(sink - LSE) * delta over the rows of a head: one block per head, in a fixed order.
+// dsinks = - sum of exp(sink - LSE) * delta over the rows of a head. One block per head adds in a fixed order.
 __global__ void __launch_bounds__(kRowThreads) dsinks_kernel(const __grid_constant__ DsinksArgs args) {
   const OutputParams& p = args.params;
   const int head = static_cast<int>(blockIdx.x);
@@ -149,7 +149,7 @@ struct DbiasRowsArgs {
   int parts;          // 0: sets dbias to zero
 };
 
-// One row of dbias per block: zeros, or the sum of its parts in a fixed order.
+// Each block writes one row of dbias: zeros, or the sum of its parts in a fixed order.
 __global__ void __launch_bounds__(kRowThreads) dbias_rows_kernel(const __grid_constant__ DbiasRowsArgs args) {
   const DbiasShape& shape = args.shape;
   const Tensor& dbias = args.dbias;

@@ -1,4 +1,4 @@
-// Checks of the four Hopper plans, and the texts of their refusals.
+// Reasons for which the plans of the four Hopper kernels refuse a problem, as texts for explain and errors.
 #include "attention/cuda/sm90/refusal.h"
 
 #include <fmt/format.h>
@@ -15,11 +15,10 @@ namespace strobe::cuda::sm90 {
 
 namespace {
 
-constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // elements per dimension: box coordinates are signed
-                                                                  // 32 bits
+constexpr std::int64_t kMostSize = std::int64_t{1} << 31;         // elements per dimension: box coordinates are int32
 constexpr std::int64_t kMostStrideBytes = std::int64_t{1} << 40;  // between elements of a dimension
 constexpr int kHopper = 90;
-constexpr std::int64_t kFewRows = 64;  // rows of a group's heads: flash2 packs them into one tile and splits the keys
+constexpr std::int64_t kFewRows = 64;  // up to here flash2 packs a group's heads into one tile and splits the keys
 
 #ifdef STROBE_SM90A
 constexpr bool kBuiltIn = true;
@@ -28,7 +27,7 @@ constexpr bool kBuiltIn = false;
 #endif
 
 std::string rows_refusal(const char* name) {
-  return name ? fmt::format("{} has rows that are not whole multiples of 16 bytes", name) : "";
+  return name ? fmt::format("{} has rows that are not 16-byte aligned or not multiples of 16 bytes", name) : "";
 }
 
 }  // namespace
@@ -51,7 +50,7 @@ std::string problem_refusal(const Problem& problem, const char* option, std::int
   if (std::string reason = common_refusal(problem); !reason.empty()) return reason;
   if (!kBuiltIn) return "this build has no machine code for sm_90a";
   if (problem.gpu.compute_capability != kHopper) {
-    return fmt::format("it is for compute capability 9.0; the GPU has {}.{}", problem.gpu.compute_capability / 10,
+    return fmt::format("it needs compute capability 9.0; the GPU has {}.{}", problem.gpu.compute_capability / 10,
                        problem.gpu.compute_capability % 10);
   }
   if (option) return fmt::format("it does not support {}", option);
@@ -59,20 +58,21 @@ std::string problem_refusal(const Problem& problem, const char* option, std::int
     return fmt::format("head dimensions {} and {}; it takes up to {} in {}", problem.d, problem.dv, most_dim,
                        name_of(problem.dtype));
   }
-  if (has_few_keys(problem)) return fmt::format("{} keys; it takes more than {}", problem.max_k, kFewKeys);
+  if (has_few_keys(problem)) return fmt::format("{} keys; it needs more than {}", problem.max_k, kFewKeys);
   if (problem.max_q * problem.group <= kFewRows) {
-    return fmt::format("{} rows of a group of heads; for up to {} flash2 is faster", problem.max_q * problem.group,
+    return fmt::format("{} rows per group of query heads; flash2 is faster for up to {}", problem.max_q * problem.group,
                        kFewRows);
   }
   return {};
 }
 
 std::string map_refusal(const char* name, const ConstView& view) {
-  if (!in_vectors(view)) return fmt::format("{} has rows that are not whole multiples of 16 bytes", name);
+  if (!in_vectors(view))
+    return fmt::format("{} has rows that are not 16-byte aligned or not multiples of 16 bytes", name);
   for (const std::int64_t size : view.shape) {
     if (size < 1) return fmt::format("{} has no elements", name);
     if (size >= kMostSize)
-      return fmt::format("{} has {} elements along a dimension; valid are fewer than 2^31", name, size);
+      return fmt::format("{} has {} elements along a dimension; it must have fewer than 2^31", name, size);
   }
   for (std::size_t i = 0; i < 3; ++i) {
     const std::int64_t stride = view.stride[i];
@@ -104,12 +104,13 @@ std::string shared_refusal(const Problem& problem, std::size_t needed) {
   return fmt::format("it needs {} bytes of shared memory per block; the GPU has {}", needed, had);
 }
 
-// In a packed batch max_q and max_k may be far above the actual sizes. A backward counts row and key tiles together.
+// In a packed batch max_q and max_k may be far above the actual sizes. The backward kernels count row and key tiles
+// together.
 std::string tiles_refusal(const Problem& problem, std::int64_t least) {
   const std::int64_t rows = problem.batch * problem.heads_q * ceil_div(problem.max_q, least);
   const std::int64_t keys = problem.batch * problem.heads_kv * ceil_div(problem.max_k, least);
   const std::int64_t tiles = problem.pass == Pass::backward ? rows + keys : std::max(rows, keys);
-  return tiles >= std::int64_t{1} << 31 ? fmt::format("{} tiles; it counts in 31 bits", tiles) : "";
+  return tiles >= std::int64_t{1} << 31 ? fmt::format("{} tiles; it supports fewer than 2^31", tiles) : "";
 }
 
 std::size_t bytes_with_flash2(const Problem& problem, std::size_t own) {

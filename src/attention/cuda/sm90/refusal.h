@@ -1,4 +1,4 @@
-// Properties of a problem and reasons to refuse it, shared by the plans of the four Hopper kernels.
+// Reasons for which the plans of the four Hopper kernels refuse a problem, and the properties that they depend on.
 #pragma once
 
 #include <cstddef>
@@ -9,35 +9,36 @@
 
 namespace strobe::cuda::sm90 {
 
-// True if rows see different numbers of keys.
+// True if rows may see different numbers of keys, because of a mask or of sequence lengths.
 bool is_uneven(const Problem& problem);
 
-// True if a probability may be dropped: with p below 2^-32 the kernels' threshold is 0.
+// True if dropout can drop a probability. For p below 2^-32 the threshold of the kernels is 0.
 bool drops(const Problem& problem);
 
-// Returns the first score option that no Hopper kernel supports, or null. dropout: the text if the kernel does not
-// support dropout, otherwise null.
+// Returns the name of a score option of the problem that the kernel does not support, or null. dropout: the name to
+// return for dropout, or null if the kernel supports dropout.
 const char* option_refused(const Problem& problem, const char* dropout);
 
-// The functions below return an empty string if there is no reason. option: names a feature of the problem that the
-// kernel does not support, or null.
+// The functions below return an empty string if they find no reason to refuse. option: name of a feature of the problem
+// that the kernel does not support, or null.
 std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim);
 
-// Reason why TMA cannot read the tensor. name: tensor name for the text.
+// Refuses a tensor that TMA cannot read. name: name of the tensor in the text.
 std::string map_refusal(const char* name, const ConstView& view);
 
-// Refuses inputs or outputs whose rows are not whole 16-byte vectors. Outputs count only if they are known.
+// Refuse inputs or outputs whose rows are not whole 16-byte vectors. Outputs count only if they are known.
 std::string input_refusal(const Problem& problem);
 std::string output_refusal(const Problem& problem);
 
-// Refuses a GPU with too little shared memory: one simulated by a test or by STROBE_CUDA_SHARED_KB. No tile needs more
-// than a Hopper GPU has.
+// Refuses a GPU with too little shared memory. Every tile fits a Hopper GPU, so this happens only if a test or
+// STROBE_CUDA_SHARED_KB simulates a smaller one.
 std::string shared_refusal(const Problem& problem, std::size_t needed);
 
-// Refuses more than 31 bits of tiles of at least `least` rows or keys.
+// Refuses 2^31 or more tiles. least: the smallest number of rows or keys per tile.
 std::string tiles_refusal(const Problem& problem, std::int64_t least);
 
-// Workspace bytes of a plan. If outputs are unknown, flash2 may replace this kernel, so its bytes count too.
+// Workspace bytes of a plan that needs `own` bytes. If outputs are unknown, flash2 may run instead, so the result is
+// the larger of both needs.
 std::size_t bytes_with_flash2(const Problem& problem, std::size_t own);
 
 }  // namespace strobe::cuda::sm90

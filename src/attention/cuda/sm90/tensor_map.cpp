@@ -1,4 +1,4 @@
-// Creates tensor maps with the driver.
+// Creates TMA tensor maps with the driver function cuTensorMapEncodeTiled.
 #include "attention/cuda/sm90/tensor_map.h"
 
 #include <fmt/format.h>
@@ -20,10 +20,11 @@ CUtensorMap tensor_map(const Tensor& tensor, const TensorSizes& sizes, int box_r
                                  CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                  CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result == CUDA_SUCCESS) return map;
-  throw Error(ErrorCode::runtime,
-              fmt::format("cuda: no tensor map of [{}, {}, {}, {}] with strides {}, {}, {}: driver error {}",
-                          sizes.batch, sizes.heads, sizes.rows, sizes.columns, tensor.batch, tensor.head, tensor.row,
-                          static_cast<int>(result)));
+  throw Error(
+      ErrorCode::runtime,
+      fmt::format("cuda: cannot create a tensor map of [{}, {}, {}, {}] with strides {}, {}, {}: driver error {}",
+                  sizes.batch, sizes.heads, sizes.rows, sizes.columns, tensor.batch, tensor.head, tensor.row,
+                  static_cast<int>(result)));
 }
 
 }  // namespace strobe::cuda::sm90

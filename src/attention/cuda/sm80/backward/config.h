@@ -11,14 +11,15 @@
 namespace strobe::cuda::sm80 {
 
 // Kinds of kernels:
-// plain: rows of 16-byte vectors, no score options.
-// options: the same tiles with score options. 16-bit types only; a bias must have that type and rows of vectors.
-// general: everything. It needs at most 99 KB of shared memory in 16 bits. fp32 needs more beyond head dimension 64,
+// plain: every row is 16-byte vectors, no score options.
+// options: the same tiles with score options. For 16-bit types only; a bias must have that type and rows of 16-byte
+// vectors.
+// general: every problem. 16-bit types need at most 99 KB of shared memory. fp32 needs more above head dimension 64,
 // and runs on CUDA cores (fp32/) if the GPU has less.
 enum class BackwardKind { plain, options, general };
 
-// A block owns `keys` keys and loops over tiles of `rows` rows. Each of the three matmuls has its own grid of warps;
-// the numbers are warps along the first dimension.
+// A block owns `keys` keys and loops over tiles of `rows` rows. Each kind of matmul distributes its result over a grid
+// of warps. score_warps, gradient_warps and dq_warps are the numbers of warps along the first dimension of the result.
 struct BackwardShape {
   int rows, keys, warps;
   int score_warps;      // scores     [rows x keys]
@@ -58,14 +59,14 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, P
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
 }
 
-// If parts have scales, they follow: one power of two per 16 rows of Q, dO, K and V. Probabilities and score gradients
-// have one per 16 rows and the keys of a warp.
+// Shared memory of the scales, which follow if has_scales(parts): one power of two per 16 rows of Q, dO, K and V.
+// Probabilities and score gradients have one per 16 rows and the keys of a warp.
 constexpr std::size_t backward_scale_bytes(const BackwardShape& shape) {
   const int pieces = shape.warps / shape.score_warps;
   return sizeof(float) * static_cast<std::size_t>((2 * shape.rows + 2 * shape.keys + 2 * shape.rows * pieces) / 16);
 }
 
-// Follows those if there is a bias: the bias of a tile of scores.
+// Shared memory of the bias of a tile of scores. `options` kernels with a bias place it after backward_shared_bytes().
 constexpr std::size_t backward_bias_bytes(const BackwardShape& shape) {
   return 2 * static_cast<std::size_t>(shape.rows * shape.keys);
 }
@@ -113,8 +114,8 @@ constexpr BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& 
   return config;
 }
 
-// Configuration with three split floats per element. It replaces fp32 kernels with scales where those would lose bits
-// (sm80/rows.cu).
+// Configuration with three split floats per element. Its kernels replace fp32 kernels with scales if those would lose
+// bits (sm80/rows.cu).
 constexpr BackwardConfig exact_config(int d) {
   return planned(BackwardKind::general, padded_dim(kBackwardGeneralFp32Dims, d), {.fp32 = true});
 }

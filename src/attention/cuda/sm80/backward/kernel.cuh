@@ -11,9 +11,9 @@
 
 namespace strobe::cuda::sm80 {
 
-// Key tile of a block. With `deterministic` a work counter assigns the tiles: the blocks of a head then start in the
-// order of their dQ additions, whatever the hardware's block order. With a bound on the right (causal) the last key
-// tile starts first: only the last rows see it.
+// Key tile of a block. With `deterministic` a work counter assigns the tiles. The blocks of a head then start in the
+// order of their dQ additions, whatever order the hardware starts blocks in. If keys are bounded on the right (causal),
+// the last key tile starts first, because only the last rows see it.
 struct BackwardPlace {
   int b, head, tile;  // head of K and V
 
@@ -26,7 +26,8 @@ struct BackwardPlace {
   }
 };
 
-// Stores dbias that only this block contributes to, or adds to dbias that several blocks share.
+// Stores elements of dbias that only this block contributes to, or adds to elements that several blocks share
+// (DbiasBy).
 template <class Tiles>
 __device__ __forceinline__ void store_dbias(const Tiles& scores, const BackwardArgs& args, const Sequence& sequence,
                                             int b, int head) {
@@ -76,7 +77,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   using Tiles = Scores<T, kD, kKind>;
   constexpr int kThreads = kShape.warps * kWarpLanes;
   constexpr int kRows = kShape.rows, kKeys = kShape.keys;
-  // Each warp's tile of the matmuls.
+  // Tile of one warp in the matmuls of dK and dV, and of dQ.
   constexpr int kGradKeys = kKeys / kShape.gradient_warps, kGradD = kD * kShape.gradient_warps / kShape.warps;
   constexpr int kDqRows = kRows / kShape.dq_warps, kDqD = kD * kShape.dq_warps / kShape.warps;
   constexpr bool kGradApart = (kGradD & (kGradD - 1)) == 0, kDqApart = (kDqD & (kDqD - 1)) == 0;
@@ -171,7 +172,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
 
     const int dq_row = warp % kShape.dq_warps * kDqRows, dq_column = warp / kShape.dq_warps * kDqD;
     std::uint32_t stage = 0;         // byte offset of this iteration's stage
-    std::uint32_t* added = nullptr;  // dQ tile of the previous iteration, whose addition is still to be released
+    std::uint32_t* added = nullptr;  // semaphore of the previous dQ tile, not yet released
     std::uint32_t added_turn = 0;
     int head = first_head, row_tile = tile_begin;
     for (int left = p.group * (tile_end - tile_begin); left > 0; --left) {
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
       copy_async_commit();
 
-      // Probabilities and score gradients.
+      // Computes probabilities and score gradients.
       const auto score_part = [&](int part) {
         Tiles scores(row_tile, first_key, part);
         const ScoreTiles tiles{s_q + stage, s_k,      s_do + stage, s_v,     Tiles::bias_part(s_bias, part).tile,
@@ -218,16 +219,16 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
       block_sync();
       if (args.deterministic && added && threadIdx.x == 0)
-        release(added, added_turn + 1);  // all warps have issued its additions
+        release(added, added_turn + 1);  // all warps have issued their additions to it
       const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
       std::uint32_t seen = 0;
-      if (args.deterministic) {  // loaded early; needed after three matmuls
+      if (args.deterministic) {  // loaded early, because it is needed only after three matmuls
         added = args.turns + tile_index;
         added_turn = turn_of<kRows, kKeys>(sequence, row_tile, place.tile);
         seen = watch(added);
       }
 
-      // Gradients.
+      // Accumulates dV, dK and dQ.
       const GradientUnits<kIsScaled<T>, kRows, kGradKeys> dv_units(scales, scales.d_o, scales.weights, grad_key,
                                                                    Tiles::kScoreKeys);
       add_product<T, kRows>(dv, LeftOf<T, kRows, kKeys, Stored::transposed>(s_p, 0, grad_key),
@@ -266,7 +267,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     if (args.deterministic && threadIdx.x == 0) release(added, added_turn + 1);
   }
 
-  // Stores dK and dV; keys past the sequence's length get zeros.
+  // Stores dK and dV; keys past the sequence length get zeros.
 #pragma unroll
   for (int m = 0; m < kGradKeys / 16; ++m) {
 #pragma unroll
@@ -284,7 +285,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   };
   const auto row_of_dk = [&](int row) { return row * p.dk.row; };
   const auto row_of_dv = [&](int row) { return row * p.dv.row; };
-  if constexpr (!kIsFp32<T>) {  // goes through the tiles of K and V, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // stored through the tiles of K and V, so that stores are whole vectors
     store_accumulators<T, kKeys, kD>(s_k, grad_key, grad_column, dk);
     store_accumulators<T, kKeys, kD>(s_v, grad_key, grad_column, dv);
     block_sync();
@@ -297,9 +298,8 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   }
 }
 
-// Rounds dQ from its fp32 sum: scales, rounds and converts from register order to the caller's rows.
-
-// One block per row tile; the threads are mapped as in backward_kernel.
+// Scales and rounds the fp32 sum of dQ and stores it in the caller's rows. One block per row tile; threads map to
+// accumulators as in backward_kernel.
 template <class T, int kD, BackwardKind kKind>
 __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
     round_dq_kernel(const __grid_constant__ BackwardArgs args) {
@@ -342,11 +342,11 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
   }
 }
 
-// Head dimensions that have general kernels; see config.h.
+// True for head dimensions that have general kernels (config.h).
 template <class T, int kD>
 inline constexpr bool kHasGeneral = kD == 64 || kD == 128 || kD == 256 || (kD == 32 && !kIsFp32<T>);
 
-// Calls start.operator()<T>() for the launch's type.
+// Calls start.operator()<T>() with the element type T of `dtype`.
 template <class Start>
 void with_type(DType dtype, Start&& start) {
   switch (dtype) {
@@ -387,7 +387,7 @@ void BackwardKernels<kD>::launch_tiles(const BackwardLaunch& launch) {
   });
 }
 
-// Arguments for a kernel that uses the general tiles, regardless of the plan's tiles.
+// Arguments for a kernel whose tiles are those of `shape` instead of the plan's.
 inline BackwardArgs with_tiles(BackwardArgs args, const BackwardShape& shape) {
   args.row_tiles = (args.params.max_q + shape.rows - 1) / shape.rows;
   args.key_tiles = (args.params.max_k + shape.keys - 1) / shape.keys;
@@ -404,7 +404,7 @@ template <int kD>
 void BackwardKernels<kD>::launch_row_sums(const BackwardLaunch& launch) {
   const BackwardParams& p = launch.args.params;
   with_type(launch.dtype, [&]<class T>() {
-    if constexpr (kHasGeneral<T, kD> || kD == 32) {  // plain fp32 problems use it too
+    if constexpr (kHasGeneral<T, kD> || kD == 32) {  // plain fp32 problems of head dimension 32 use it too
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
       const BackwardArgs args = with_tiles(launch.args, kShape);
       launch_kernel(row_sums_kernel<T, kD>,

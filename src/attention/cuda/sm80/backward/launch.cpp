@@ -34,15 +34,15 @@ BackwardConfig config_of(const Problem& problem, bool general) {
                           .shared_bytes_per_block = problem.gpu.shared_bytes_per_block});
 }
 
-// Selects how to compute dbias. A single row that all rows share has too few elements for concurrent additions by all
-// of them.
+// Selects how to compute dbias. If all rows share one row of dbias, it has too few elements for concurrent additions by
+// all blocks.
 DbiasBy dbias_by(const DbiasShape& shape, const Problem& problem) {
   const bool one_row = shape.rows < problem.max_q;
   if (shape.batch == problem.batch && shape.heads == problem.heads_q && !one_row) return DbiasBy::stored;
   return problem.deterministic || one_row ? DbiasBy::summed : DbiasBy::added;
 }
 
-// Plans dbias. If a separate kernel sums it, selects enough parts to fill the GPU.
+// Plans dbias. If a separate kernel sums it, chooses enough parts to fill the GPU.
 void plan_dbias(const BackwardConfig& config, const Problem& problem, BackwardTiles& tiles) {
   const auto size = [&](std::size_t i) { return static_cast<std::int32_t>(problem.dbias.shape[i]); };
   const DbiasShape shape{size(0), size(1), size(2), size(3)};
@@ -80,7 +80,7 @@ void with_dim(int d, Body&& body) {
   }
 }
 
-// Launches the replacement kernels, which compute if row magnitudes differ too much. They use the same dQ sum.
+// Launches the kernels without scales, which compute the problem if args.spread is set. They use the same dQ sum.
 void launch_exact(BackwardLaunch launch, const Problem& problem) {
   launch.config = exact_config(launch.config.d);
   cut_into_tiles(launch.config, problem, launch.args);
@@ -196,7 +196,7 @@ Plan plan_sm80_backward(const Problem& problem) {
     return Plan(shared_bytes_refusal(problem, plan.config.shared_bytes));
   }
   std::size_t most = plan.bytes.total();
-  if (!outputs_are_known(problem)) {  // vector alignment of the rows is unknown too: reserve enough for both
+  if (!outputs_are_known(problem)) {  // it is also unknown if rows are 16-byte vectors: reserve enough for both cases
     for (const bool general : {has_few_keys(problem), true}) {
       most = std::max(most, sm80::plan_of(problem, general).bytes.total());
     }

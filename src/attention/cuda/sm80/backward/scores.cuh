@@ -1,4 +1,4 @@
-// Probabilities and score gradients of one tile, recomputed from LSE. All matmuls of the backward pass use them.
+// Recomputes the probabilities and score gradients of one tile from LSE. Used by kernel.cuh and sums.cuh.
 #pragma once
 
 #include <type_traits>
@@ -22,7 +22,7 @@ __device__ __forceinline__ RowTile row_tile_of_block(const BackwardArgs& args) {
           static_cast<int>(head / heads)};
 }
 
-// True if another kernel computes the problem because of the magnitudes of its rows.
+// True if this fp32 kernel must return at once: args.spread selects the kernels with scales or those without.
 template <class T>
 __device__ __forceinline__ bool is_left_to_others(const BackwardArgs& args) {
   if constexpr (!kIsFp32<T>) return false;
@@ -32,9 +32,9 @@ __device__ __forceinline__ bool is_left_to_others(const BackwardArgs& args) {
 template <class T, int kD, BackwardKind kKind>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kParts<T>);
 
-// Per-row inputs of probabilities and their gradients: delta, and LSE with log2 of the sum of the probabilities that
-// LSE gives, if that was computed. For 16-bit types, LSE is in natural units if the scores are. Otherwise it is the
-// value to subtract from the exponent, including the logarithm of the sum.
+// Statistics of this lane's rows: delta, LSE, and log2 of the sum of the probabilities that LSE gives (0 if not
+// computed). For 16-bit types LSE is in natural units if the scores are. Otherwise `lse` is the value to subtract from
+// the exponent, log2_sum included.
 enum class LseUnits { natural, exponent };
 
 struct RowLse {
@@ -81,13 +81,13 @@ struct RowStatistics {
   }
 };
 
-// Ignores the probabilities.
+// Callback for Scores::compute() that ignores the probabilities.
 struct NoWeights {
   __device__ __forceinline__ void operator()(int, int, int, float) const {}
 };
 
-// Shared-memory tiles: [rows][kD], [keys][kD], [rows][kD], [keys][kD]; this pass's bias, if there is one; and the
-// scales of row groups (groups.cuh).
+// Shared-memory addresses: the tiles q [rows][kD], k [keys][kD], d_o [rows][kD] and v [keys][kD]; the bias of this
+// pass, if there is one; the scales of row groups (groups.cuh).
 struct ScoreTiles {
   std::uint32_t q, k, d_o, v, bias = 0;
   std::uint32_t q_scales = 0, k_scales = 0, d_o_scales = 0, v_scales = 0;
@@ -116,7 +116,7 @@ struct Scores {
         first_row(row_tile * kShape.rows),
         first_key(tile_key) {}
 
-  // This lane's row and key of an accumulator.
+  // Row and key of one of this lane's accumulators.
   __device__ __forceinline__ int row_of(int m, int e) const {
     return first_row + row + m * 16 + e / 2 * 8 + lane_index() / 4;
   }
@@ -124,13 +124,13 @@ struct Scores {
     return first_key + key + n * 8 + e % 2 + lane_index() % 4 * 2;
   }
 
-  // Bias of this pass.
+  // Bias tile of a pass.
   __device__ static __forceinline__ Bias bias_part(std::uint32_t tiles, int part) {
     return {tiles + static_cast<std::uint32_t>((warp_index() * kShape.score_parts + part) * Bias::kBytes)};
   }
 
-  // Kernels with options call on_weight(m, n, e, weight) with each probability before dropout. They call on_gradients()
-  // while ds is the gradient of the biased score.
+  // Computes `weight` and `ds`. With score options it calls on_weight(m, n, e, weight) for each probability before
+  // dropout, and on_gradients() while ds is the gradient of the biased score.
   template <class OnWeight, class OnGradients>
   __device__ __forceinline__ void compute(const BackwardArgs& args, const Sequence& sequence, int b, int head,
                                           const ScoreTiles& tiles, OnWeight&& on_weight, OnGradients&& on_gradients) {
@@ -195,7 +195,7 @@ struct Scores {
   }
 
  private:
-  // c = this pass's rows times its keys.
+  // c = A B^T for this pass's rows of A (Q or dO) and keys of B (K or V).
   __device__ __forceinline__ void multiply_rows(float (&c)[kMt][kNt][4], std::uint32_t rows, std::uint32_t keys,
                                                 std::uint32_t row_scales, std::uint32_t key_scales) const {
     const LeftOf<T, kShape.rows, kD, Stored::plain> left(rows, row, 0);
@@ -211,8 +211,8 @@ struct Scores {
     }
   }
 
-  // Converts scores to probabilities. In natural units the subtraction comes first because a score may be -FLT_MAX.
-  // fp32 uses RowWeight.
+  // Converts scores to probabilities. fp32 uses RowWeight. In natural units it subtracts LSE before it multiplies,
+  // because a score may be -FLT_MAX.
   template <bool kNatural>
   __device__ __forceinline__ void exponentiate(const RowStatistics<T, kMt, kOptions || kIsFp32<T>>& rows, float unit,
                                                float scale) {
@@ -230,7 +230,7 @@ struct Scores {
     });
   }
 
-  // Sets scores outside a row's keys to -inf.
+  // Sets scores of masked keys to -inf.
   __device__ __forceinline__ void mask(const Sequence& sequence) {
     const Keys unmasked = sequence.all(first_row, min(first_row + kShape.rows, sequence.q_length) - 1);
     if (first_key >= unmasked.lo && first_key + kShape.keys <= unmasked.hi) return;

@@ -1,11 +1,11 @@
-// Computes two per-row sums that O and LSE do not always give exactly.
+// Computes two sums per row if O and LSE do not give them exactly enough, and dbias that several rows share.
 //
-// delta: the rounding of O shows in short sequences, and under dropout, whose factor changes a probability of 1. In 16
-// bits it is needed in rows with few keys, a large LSE or a bias, where one probability may outweigh all others.
+// delta: O is rounded. This shows in short sequences, and with dropout, which changes a probability of 1. In 16 bits
+// only rows with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.
 //
 // Sum of probabilities: LSE is rounded. In fp32 it cannot distinguish how many keys share a bias of -FLT_MAX, and
 // gradients show the rounding if LSE is large or the probabilities are uneven. Only such rows recompute their scores.
-// For fp32 this kernel also computes delta of the other rows.
+// In fp32 this kernel also computes delta of the other rows.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -14,9 +14,9 @@
 
 namespace strobe::cuda::sm80 {
 
-// True if gradients would show the rounding of LSE in a sequence of `rows` rows, for a row of `keys` keys. 16-bit
-// gradients show it once LSE is rounded to more than 2^-11. In fp32 other rounding hides it if there are many rows and
-// keys and LSE is near that of even probabilities.
+// True if the gradients of a row show the rounding of its LSE. rows: length of its sequence; keys: number of its keys.
+// 16-bit gradients show it once the rounding error of LSE may reach 2^-11. In fp32 other rounding errors hide it if
+// there are many rows and keys and LSE is near that of even probabilities.
 template <class T>
 __device__ __forceinline__ bool lse_rounding_shows(float lse, int rows, int keys) {
   if (lse == kMinusInfinity) return false;
@@ -24,10 +24,10 @@ __device__ __forceinline__ bool lse_rounding_shows(float lse, int rows, int keys
   return rows <= 32 || !weights_are_even(lse, keys);
 }
 
-inline constexpr float kEvenLse = 16;  // below it no probability of a row of random scores comes near 1
+inline constexpr float kEvenLse = 16;  // below this |LSE| no probability of a row of random scores comes near 1
 
-// True if some row of [first, last] has few keys. The number of keys per row first increases and then decreases, so one
-// of the two ends has the fewest.
+// True if some row of [first, last] has few keys. The number of keys per row first increases and then decreases, so it
+// is smallest at one of the two ends.
 __device__ __forceinline__ bool has_few_keys(const Sequence& sequence, int first, int last) {
   const Keys a = sequence.allowed(first), b = sequence.allowed(last);
   return min(a.hi - a.lo, b.hi - b.lo) <= kFewKeys;
@@ -59,7 +59,7 @@ __device__ __forceinline__ float part_of_delta(const BackwardParams& p, const Se
   return sum;
 }
 
-// Stores the statistics of row i of a sequence; `index` is its index among all rows.
+// Stores the statistics of row i of a sequence. index: index of the row in LSE.
 __device__ __forceinline__ void store_facts(const BackwardArgs& args, const Sequence& sequence, std::int64_t index,
                                             int i, float log2_sum, float delta) {
   const float lse = args.params.lse[index];
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   const std::uint32_t s_k = s_do + kTileBytes<T, kShape.rows, kD>;  // [keys][kD]
   const std::uint32_t s_v = s_k + kTileBytes<T, kShape.keys, kD>;   // [keys][kD]
 
-  // Checks whether any row of the tile needs the sums; in fp32 all rows then get them.
+  // Checks if any row of the tile needs the sums. In fp32 all rows of the tile then get them.
   if (thread == 0) store_shared(s_q, 0u);
   block_sync();
   const float lse = thread < rows ? p.lse[row_index + thread] : kMinusInfinity;
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     const TileWalk<T, kShape.keys, kD, kThreads, true> walk(from, first_key);
     walk.load(to, sequence.k_length - first_key);
   };
-  BackwardArgs plain = args;  // without the sums that are computed here
+  BackwardArgs plain = args;  // without the sums, because this kernel computes them
   plain.delta = nullptr;
   plain.log2_sums = nullptr;
   plain.row_facts = nullptr;
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     delta += bits_to_float(load_shared(s_sums + kKeyWarps * kShape.rows * 4 + at));
   }
   if (p.sinks && lse != kMinusInfinity) weight += exp2f((p.sinks[head] - lse) * kLog2E);
-  const bool all = kIsFp32<T> || exact_delta;  // all rows of this tile
+  const bool all = kIsFp32<T> || exact_delta;  // all rows of this tile get both sums
   const bool renormalise = lse != kMinusInfinity && (all || shows);
   const float log2_sum = renormalise ? log2f(weight) : 0;
   if (renormalise) delta /= weight;
@@ -198,12 +198,12 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
 }
 
 // Gradient of a bias that several batches, heads or rows share. A block owns a tile of dbias and recomputes the score
-// gradients of all that share it. If dbias has too few tiles to fill the GPU, a block sums only one part of them. The
-// order of the sums is fixed.
+// gradients of all batches, heads and rows that share it. If dbias has too few tiles to fill the GPU, several blocks
+// share this work. The order of the sums is fixed.
 
 struct DbiasArgs {
   BackwardArgs backward;
-  std::int32_t row_tiles = 1;  // row tiles in dbias
+  std::int32_t row_tiles = 1;  // row tiles of dbias
 };
 
 struct Range {
@@ -230,7 +230,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   index /= args.row_tiles;
   const int bias_head = static_cast<int>(index % shape.heads);
   const int bias_batch = static_cast<int>(index / shape.heads);
-  // Everything that shares this tile, and this block's part of it.
+  // Batches, heads and row tiles that share this tile of dbias. This block processes one part of them.
   const auto range = [](int size, int all, int at) { return size < all ? Range{0, all} : Range{at, at + 1}; };
   const Range batches = range(shape.batch, p.batch, bias_batch);
   const Range heads = range(shape.heads, p.heads_q, bias_head);
@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     }
     return;
   }
-  // One row for all: reduces over this warp's rows, then over the warps.
+  // All rows share one row of dbias: reduces over this warp's rows, then over the warps.
   const std::uint32_t s_sums = shared_base();  // [warps along the rows][keys] fp32
 #pragma unroll
   for (int n = 0; n < kNt; ++n) {

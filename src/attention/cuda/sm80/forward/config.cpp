@@ -18,14 +18,14 @@ int padded(const int (&dims)[kCount], int d) {
   return dims[kCount - 1];
 }
 
-// Blocks that fit one multiprocessor, by registers and by shared memory. Each block loses 1 KiB of shared memory to the
-// system, and the multiprocessor has 1 KiB more than a block may use.
+// Blocks that fit on one multiprocessor, by registers and by shared memory. The system reserves 1 KiB of shared memory
+// per block, and a multiprocessor has 1 KiB more than a block may use.
 int resident_blocks(const ForwardShape& shape, std::size_t bytes, std::size_t limit) {
   const auto by_memory = static_cast<int>((limit + 1024) / (bytes + 1024));
   return std::max(1, std::min(shape.blocks, by_memory));
 }
 
-// Two stages if that costs no resident block. `more` is additional shared memory in bytes.
+// Returns two stages if the second costs no resident block, otherwise one. more: additional shared memory in bytes.
 int best_stages(int d, const ForwardShape& shape, Parts parts, std::size_t more, std::size_t limit) {
   const std::size_t one = forward_shared_bytes(d, shape, parts, 1) + more;
   const std::size_t two = forward_shared_bytes(d, shape, parts, 2) + more;

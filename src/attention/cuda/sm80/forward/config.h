@@ -10,19 +10,19 @@
 namespace strobe::cuda::sm80 {
 
 // Kinds of kernels:
-// plain: rows of 16-byte vectors, no score options.
-// options: the same with score options, in tiles of 64 rows. 16-bit types only; a bias must have that type and rows of
-// vectors.
-// general: everything, in at most 99 KB of shared memory.
-// small: plain with tiles of 64 rows, for few rows (decoding) and for short causal problems, where large tiles leave
-// blocks idle.
+// plain: every row is 16-byte vectors, no score options.
+// options: the same with score options, in tiles of 64 rows. For 16-bit types only; a bias must have that type and rows
+// of 16-byte vectors.
+// general: every problem, with at most 99 KB of shared memory.
+// small: plain with tiles of 64 rows, for few rows (decoding) and for short causal problems, in which larger tiles
+// would leave multiprocessors idle.
 enum class ForwardKind { plain, options, general, small };
 
 struct ForwardShape {
   int rows, keys;       // tile size
   int warps;            // each owns rows / warps rows, 16 or 32
   int blocks;           // blocks per multiprocessor that registers must allow
-  bool q_in_registers;  // during the whole loop over the keys
+  bool q_in_registers;  // Q stays in registers during the whole loop over the keys
 };
 
 // Head dimensions that have a kernel; smaller ones are padded to the next.
@@ -47,8 +47,8 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, Parts parts) {
   return {64, 64, 4, 2, false};
 }
 
-// Shared memory: the Q tile, then `stages` tiles of K and of V, then one scale per row of these if the type has scales.
-// With `options` the bias of a tile of scores follows, if any.
+// Shared memory: the Q tile, `stages` tiles of K and of V, then one scale per row of these tiles if has_scales(parts).
+// `options` kernels place the bias of a tile of scores after them.
 constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, Parts parts, int stages) {
   return static_cast<std::size_t>(2 * planes_of(parts) * d + (has_scales(parts) ? 4 : 0)) *
          (shape.rows + 2 * stages * shape.keys);
@@ -65,8 +65,8 @@ struct ForwardFacts {
   bool options = false;       // score options
   bool bias = false;          // the score options include a bias
   bool general = false;       // needs a feature that only the general kernel has
-  bool triangle = false;      // the mask ends at or near the diagonal
-  bool unsplittable = false;  // partial results would lose accuracy
+  bool triangle = false;      // keys are bounded on the right, by a causal mask or a window
+  bool unsplittable = false;  // keys must not be split: partial results would lose accuracy
   std::int64_t batch = 0, heads_q = 0, heads_kv = 0;
   std::int64_t max_q = 0, max_k = 0;
   std::size_t shared_bytes_per_block = 0;

@@ -1,6 +1,6 @@
 // flash2's forward with mma.sync and cp.async. A block owns a row tile of one head. Each warp owns 16 or 32 of the rows
-// and keeps their scores, probabilities and output in registers. The loop visits keys from the right, so that masked
-// tiles come first.
+// and keeps their scores, probabilities and output in registers. The loop visits key tiles from the last to the first,
+// so that tiles cut by a causal mask come first.
 #pragma once
 
 #include "attention/cuda/device/bias_tile.cuh"
@@ -16,7 +16,7 @@ namespace strobe::cuda::sm80 {
 template <class T, int kD, ForwardKind kKind>
 inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kParts<T>);
 
-// Tile of a block: splits and tiles of a head are adjacent, so that its keys stay in the cache.
+// Tile of a block. Splits and tiles of a head have adjacent block indices, so that its keys stay in the L2 cache.
 struct ForwardPlace {
   int b, head;  // head: first query head of the tile
   int tile, split;
@@ -44,7 +44,7 @@ struct RowMap {
   }
 };
 
-// Sets scores outside a row's keys to -inf. `column` is this lane's first key.
+// Sets scores of masked keys to -inf. `column` is this lane's first key.
 template <int kMt, int kNt>
 __device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Sequence& sequence, const RowMap& map,
                                             int lane_row, int column) {
@@ -87,7 +87,8 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   if (first_row >= rows_written) return;
   const int rows = sequence.q_length * map.heads;
 
-  // Key tiles [n_begin, n_end) of this block, keys that some row of the tile may use, and keys that all rows may use.
+  // Key tiles [n_begin, n_end) of this block; keys that at least one row of the tile may use (some), and that all may
+  // use (unmasked).
   int n_begin = 0, n_end = 0;
   Keys some{0, 0}, unmasked{0, 0};
   if (first_row < rows) {
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const std::uint32_t s_q = shared_base();                                              // [rows][kD]
   const std::uint32_t s_k = s_q + kTileBytes<T, kShape.rows, kD>;                       // [stages][keys][kD]
   const std::uint32_t s_v = s_k + static_cast<std::uint32_t>(args.stages) * kKeyBytes;  // [stages][keys][kD]
-  const Scales scales(s_v + kKeyBytes, kShape.rows, kKeys);  // if the type has scales; then there is one stage
+  const Scales scales(s_v + kKeyBytes, kShape.rows, kKeys);  // only if the type has scales; there is then one stage
 
   const int warp_row = warp_index() * kWarpRows;
   const int lane_row = first_row + warp_row + lane_index() / 4;  // and 8, 16, 24 rows further down
@@ -179,7 +180,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           v_walk.load(s_v + other, keys_left);
         }
       } else {
-        // Keys that no row of the tile uses must not affect the scale of V.
+        // Keys that no row of the tile uses must not affect the scale of V, so they are loaded as zeros.
         v_walk.begin(v_held, s_v, keys_left - (kIsScaled<T> ? sequence.k_length - some.hi : 0),
                      kIsScaled<T> ? some.lo - n * kKeys : 0);
       }
@@ -300,7 +301,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Rows<T> to = rows_at<T>(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim);
   const int rows_left = rows_written - first_row - warp_row;
   const auto row_offset = [&](int row) { return map.offset(p.o, first_row + warp_row + row); };
-  if constexpr (!kIsFp32<T>) {  // goes through this warp's rows of the Q tile, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // stored through this warp's rows of the Q tile, so that stores are whole vectors
     const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
     warp_sync();
     store_accumulators<T, kWarpRows, kD>(s_o, 0, 0, o);
@@ -322,7 +323,7 @@ void ForwardKernels<kD>::launch(const ForwardLaunch& launch) {
                    kForwardShape<T, kD, kKind>.warps * kWarpLanes, config.shared_bytes, launch.stream},
                   args);
   };
-  // Head dimensions for which each kind has a kernel; see config.h.
+  // Head dimensions for which each kind has a kernel (config.h).
   constexpr bool kHasOptions = kD == 64 || kD == 128;
   constexpr bool kAllKinds = kHasOptions || kD == 256;
   const auto start_16_bits = [&]<class T>() {

@@ -17,7 +17,7 @@ namespace sm80 {
 
 namespace {
 
-// The forward pass loads fp32 through registers, so the alignment of its rows does not matter.
+// The forward pass loads fp32 through registers, so the alignment of fp32 rows does not matter.
 bool is_general(const Problem& problem) {
   return has_few_keys(problem) || !bias_takes_vectors(problem) ||
          (problem.dtype != DType::fp32 && !all_in_vectors(problem.q, problem.k, problem.v, problem.o));
@@ -98,7 +98,7 @@ Plan plan_sm80_forward(const Problem& problem) {
     return splits_bytes(config.splits, rows_of(problem), config.d);
   };
   std::size_t most = bytes(plan.config);
-  if (!outputs_are_known(problem)) {  // vector alignment of the rows is unknown too: reserve enough for both
+  if (!outputs_are_known(problem)) {  // it is also unknown if rows are 16-byte vectors: reserve enough for both cases
     for (const bool general : {has_few_keys(problem), true}) {
       most = std::max(most, bytes(sm80::config_of(problem, general)));
     }

@@ -1,4 +1,4 @@
-// Arguments and launch of the sm80 forward, which flash2 runs on every GPU.
+// Arguments and launch of the sm80 forward, which is flash2's forward on every GPU.
 #pragma once
 
 #include "attention/cuda/params.h"
@@ -22,7 +22,7 @@ struct ForwardLaunch {
   ForwardArgs args;
 };
 
-// One padded head dimension; CMakeLists.txt lists the instances.
+// Launches the kernels of one padded head dimension; CMakeLists.txt lists the instances.
 template <int kD>
 struct ForwardKernels {
   static void launch(const ForwardLaunch& launch);

@@ -1,6 +1,6 @@
 // Scales of split-float types (parts.h): the powers of two that undo the scaling of the rows of Q, K and V. The scales
 // of Q are part of the row factor; those of K multiply the scores. Those of V multiply the probabilities, which are
-// then scaled to the top of fp16's range; the inverse of that scale multiplies the sum of the tile.
+// then scaled to the top of fp16's range. The inverse of that scale multiplies the tile's contribution to O.
 #pragma once
 
 #include "attention/cuda/device/softmax.cuh"
@@ -8,7 +8,7 @@
 
 namespace strobe::cuda::sm80 {
 
-// Shared-memory addresses: [rows], [keys], [keys], fp32.
+// Shared-memory addresses of fp32 factors: q [rows], k [keys], v [keys].
 struct Scales {
   std::uint32_t q, k, v;
 
@@ -16,7 +16,7 @@ struct Scales {
       : q(base), k(q + static_cast<std::uint32_t>(rows * 4)), v(k + static_cast<std::uint32_t>(keys * 4)) {}
 };
 
-// Scales of this lane's rows of Q; kMt = 0: all are 1.
+// Factors of this lane's rows of Q. With kMt = 0 all are 1.
 template <int kMt>
 struct RowScales {
   float value[kMt][2];
@@ -42,7 +42,7 @@ struct RowScales {
   struct Factors {
     const RowScales& scales;
     float factor;
-    // Never 0: 0 times a score of -inf would be NaN.
+    // Never 0, because 0 times a score of -inf would be NaN.
     __device__ __forceinline__ float of(int m, int h) const { return fmaxf(scales.value[m][h] * factor, 0x1p-126f); }
   };
   __device__ __forceinline__ Factors factors(float factor) const { return {*this, factor}; }
@@ -72,7 +72,7 @@ __device__ __forceinline__ void scale_columns(float (&s)[kMt][kNt][4], std::uint
 }
 
 // Multiplies probabilities by the scales of V, then scales each row to the top of fp16's range. Two split floats keep
-// 2^-39 of the largest value. Only the largest value of probability * scale in the row is a safe reference. The largest
+// 2^-39 of the largest value. The reference must be the largest probability * scale of the row, because the largest
 // rows of V may have the smallest probabilities. `units` receives the factors for the matmul of each row with V.
 template <int kMt, int kNt>
 __device__ __forceinline__ void take_scales_of_v(float (&weights)[kMt][kNt][4], float (&units)[kMt][2],

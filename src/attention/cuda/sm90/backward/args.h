@@ -1,4 +1,4 @@
-// Arguments of the Hopper backward kernels: only the fields that they read. launch.cpp of each kernel fills them.
+// Arguments of the Hopper backward kernels: only the fields that they read. The launch.cpp of each kernel fills them.
 #pragma once
 
 #include <cuda.h>
@@ -9,37 +9,39 @@
 
 namespace strobe::cuda::sm90 {
 
-// Row tiles; every kernel has these.
+// Row tiles and the counters of key tiles; every kernel has these.
 struct RowTilesArgs {
   SequenceParams params;
   std::int32_t row_tiles = 0;  // row tiles of the longest sequence
-  // packed batch: row tiles per head, with an extra one per sequence for its partial tile
+  // row tiles per head of a packed batch: one extra per sequence, because a sequence may begin within a tile
   std::int64_t tiles_per_head = 0;
-  float* dq_sum = nullptr;  // [row tiles][rows of a tile * padded head dimension], in accumulator order (dq.cuh)
-  // [row tiles][2][rows of a tile]: LSE * log2(e), +inf for rows without keys and past the end; delta
+  float* dq_sum = nullptr;  // [row tiles][rows of a tile * padded D], in accumulator order (dq.cuh)
+  // [row tiles][2][rows of a tile]: LSE * log2(e), which is +inf for rows without keys and past the end; then delta
   float* row_facts = nullptr;
   std::uint32_t* ticket = nullptr;     // work counter: the next tile
-  std::uint32_t* keys_done = nullptr;  // [batch * heads_kv]: key tiles (of single blocks) whose dQ is added
-  std::uint32_t* turns = nullptr;  // [row tiles]: semaphore, additions to the tile so far; null: not `deterministic`
+  std::uint32_t* keys_done = nullptr;  // [batch * heads_kv]: key tiles added to dQ, counted by each block
+  std::uint32_t* turns = nullptr;      // [row tiles]: semaphore of the tile; null unless `deterministic`
 };
 
 struct RoundDqArgs : RowTilesArgs {
   Tensor dq;
 };
 
-// Key tiles, which blocks take from the work counter.
+// Key tiles and the scheduler that gives them to blocks through the work counter.
 struct KeyTilesArgs : RoundDqArgs {
   std::int32_t key_tiles = 0;      // key tiles of the longest sequence
   std::int32_t section_heads = 1;  // KV heads per L2 swizzle group, so that dQ stays in the L2 cache
-  std::uint32_t dq_tickets = 0;    // they follow the key tiles: one per row tile whose dQ is rounded; fp32: none
+  std::uint32_t dq_tickets = 0;    // tickets of the row tiles whose dQ is rounded, after the key tiles; fp32: none
   Tensor dk, dv;
 };
 
-// Row preparation, before any key tile. Each warp takes pieces: consecutive strips of 16 rows.
+// Preparation of rows, before any key tile. A strip is 16 rows; a piece is several consecutive strips, processed by one
+// warp.
 struct RowFactsArgs {
   Tensor o, d_o;
   const float* lse = nullptr;
-  // Work counter of pieces, followed by the number of completed ones; both start at 0. Null: cooperative launch.
+  // Work counter of pieces, followed by the number of completed ones; both start at 0. Null: cooperative launch, no
+  // counters.
   std::uint32_t* ticket = nullptr;
   std::uint32_t pieces = 0, strips_of_piece = 1;
   std::int64_t strips = 0;  // 16-row strips of all row tiles

@@ -10,16 +10,16 @@
 
 namespace strobe::cuda::sm90 {
 
-// How the two consumer warpgroups divide the work.
+// How the two consumer warpgroups of a block divide the work:
 // keys: each owns 64 of 128 keys. P and dS are A operands directly from its registers.
-// columns: each owns half of the columns of dK and dV; its registers hold no more. Each computes the scores of half of
-// the rows, and they exchange P and dS through shared memory. Two blocks form a cluster; each has its own keys and half
-// of the columns of dQ.
-// tiles: both own the same 64 keys and alternate on row tiles, which halves the time of a walk. Each accumulates dK and
-// dV of its own; the sums are added at the end.
+// columns: each owns half of the columns of dK and dV, because its registers hold no more. Each computes the scores of
+// half of the rows, and they exchange P and dS through shared memory. Two blocks form a cluster; each block owns 64
+// keys and computes half of the columns of dQ.
+// tiles: both own the same 64 keys and alternate on row tiles, which halves the time of the loop over row tiles. Each
+// accumulates its own dK and dV, which are added at the end.
 enum class Share { keys, columns, tiles };
 
-// A block owns `keys` keys and walks tiles of `rows` rows. A producer warpgroup loads for both consumers.
+// A block owns `keys` keys and loops over tiles of `rows` rows. A producer warpgroup loads for both consumers.
 struct BackwardShape {
   int rows, keys;
   Share share = Share::keys;
@@ -27,13 +27,14 @@ struct BackwardShape {
   friend constexpr bool operator==(const BackwardShape&, const BackwardShape&) = default;
 };
 
-// Blocks per cluster. They walk the same row tiles, each with keys of its own.
+// Blocks per cluster. They loop over the same row tiles; each has its own keys.
 constexpr int cluster_blocks(const BackwardShape& shape) { return shape.share == Share::columns ? 2 : 1; }
 
-// Keys of a cluster: one key tile of the work counter.
+// Keys of a cluster. They are one key tile of the work counter.
 constexpr int cluster_keys(const BackwardShape& shape) { return cluster_blocks(shape) * shape.keys; }
 
-// Stages: pipeline stages of Q, and of dO, per row tile in progress. With Share::tiles two row tiles are in progress.
+// kBackwardStages: pipeline stages of Q, and of dO, per row tile in progress. With Share::tiles two row tiles are in
+// progress.
 inline constexpr int kBackwardConsumers = 2, kBackwardStages = 2;
 inline constexpr int kBackwardThreads = 128 * (kBackwardConsumers + 1);
 // setmaxnreg targets per thread of consumers and producer. Together they must not exceed the 168 per thread that the
@@ -46,7 +47,7 @@ constexpr bool backward_registers_suffice(int consumer, int producer) {
 static_assert(backward_registers_suffice(kBackwardConsumerRegisters, kBackwardProducerRegisters) &&
               backward_registers_suffice(kPairConsumerRegisters, kPairProducerRegisters));
 
-// Padded head dimensions with a kernel. TMA fills missing columns with zeros.
+// Padded head dimensions that have a kernel. TMA fills missing columns with zeros.
 inline constexpr int kBackwardDims[] = {64, 128, 256};
 
 // Rows per tile, the same for every Share: the layout of the dQ sums depends on it.
@@ -61,18 +62,18 @@ constexpr int sharers_of(const BackwardShape& shape) { return shape.share == Sha
 
 constexpr int stages_of(const BackwardShape& shape) { return kBackwardStages * kBackwardConsumers / sharers_of(shape); }
 
-// Stages of dO; stages_of() counts those of Q.
+// Stages of dO, while stages_of() counts those of Q.
 constexpr int d_o_stages_of(const BackwardShape& shape) { return shape.share == Share::columns ? 1 : stages_of(shape); }
 
-// Buffers of scores. keys: two of dS. tiles: two of dS per warpgroup. columns: two each of P, dS and the other block's
-// dS.
+// Number of buffers for P and dS. keys: two of dS. tiles: two of dS per warpgroup. columns: two each of P, of dS and of
+// the other block's dS.
 constexpr int score_places(const BackwardShape& shape) {
   return shape.share == Share::keys ? 2 : shape.share == Share::tiles ? 4 : 6;
 }
 
-// True if dQ of a row tile leaves the consumers through shared memory. One thread of the producer warpgroup then adds
-// it to global memory by bulk reduction. Otherwise the consumers add it by vector reductions: shared memory is full, or
-// each warpgroup has its own row tiles.
+// True if the consumers write dQ of a row tile to shared memory, and one thread of the producer warpgroup adds it to
+// global memory by bulk reduction. Otherwise the consumers add it by vector reductions: shared memory is full, or each
+// warpgroup has its own row tiles.
 constexpr bool reduces_in_bulk(const BackwardShape& shape) { return shape.share == Share::keys; }
 
 inline constexpr int kBackwardBarrierBytes = 256, kPairBarrierBytes = 512;
@@ -99,12 +100,13 @@ struct BackwardFacts {
   std::int64_t heads = 0;  // KV heads of all sequences
   std::int64_t max_k = 0;
   int multiprocessors = 1;
-  bool uneven = false;         // rows see different numbers of keys: a mask, or lengths
+  bool uneven = false;         // rows may see different numbers of keys, because of a mask or of lengths
   bool deterministic = false;  // dQ is accumulated in a fixed order
 };
 
-// True if there are so few tiles of 64 keys that the longest walk over row tiles determines the time. Alternating
-// warpgroups halve it. Measured on an H200: one tile per multiprocessor, or two if walks differ in length.
+// True if there are so few tiles of 64 keys that the longest loop over row tiles determines the time. Alternating
+// warpgroups halve it. The limit was measured on an H200: one tile per multiprocessor, or two if loops differ in
+// length.
 constexpr bool leaves_card_empty(const BackwardFacts& facts) {
   return facts.heads * ceil_div(facts.max_k, 64) <= std::int64_t{facts.uneven ? 2 : 1} * facts.multiprocessors;
 }
@@ -115,7 +117,7 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
     config.d = dim;
     if (facts.d <= dim) break;
   }
-  // Ordered accumulation makes each key tile wait for the previous one: fewer, larger tiles are then faster.
+  // With ordered accumulation a key tile waits for the previous one, so fewer and larger tiles are faster.
   const bool alternates = leaves_card_empty(facts) && !facts.deterministic;
   const Share share = config.d > 128 ? Share::columns : alternates ? Share::tiles : Share::keys;
   config.shape = backward_shape(config.d, share);
@@ -123,12 +125,12 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
   return config;
 }
 
-// Largest grid of a cooperative launch, which needs no cleared counters. It leaves a quarter of the GPU free: the
-// blocks fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
+// Largest grid of a cooperative launch, for which no counters must be cleared. It leaves a quarter of the GPU free, so
+// that the blocks fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
 constexpr std::int64_t most_together(int multiprocessors) { return std::int64_t{multiprocessors} * 3 / 4; }
 
-// Number of blocks: whole clusters, no more than can run at the same time and no more than have work. `units` counts
-// work items for single blocks.
+// Number of blocks: whole clusters, at most as many as run at the same time and as have work. units: work items,
+// counted for single blocks.
 constexpr std::int64_t backward_blocks(std::int64_t units, int cluster, int multiprocessors) {
   return std::min<std::int64_t>(ceil_div(units, cluster), std::max(multiprocessors / cluster, 1)) * cluster;
 }

@@ -8,8 +8,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Half of a row tile's dQ: 64 of 128 rows, or half of the columns of 64 rows. Each consumer warpgroup has one half,
-// with Share::tiles both.
+// Half of a row tile's dQ: 64 of 128 rows, or half of the columns of 64 rows. Each consumer warpgroup computes one
+// half, or both with Share::tiles.
 template <int kD>
 struct DqPiece {
   static constexpr int kThreads = kBackwardConsumers * 128;
@@ -35,7 +35,7 @@ struct DqPiece {
   }
 };
 
-// fp32 dQ sum of a row tile that begins before the end of its sequence.
+// Returns the fp32 dQ sum of a row tile. The tile must begin before the end of its sequence.
 template <int kD>
 __device__ __forceinline__ float* dq_sum_of(const RowTilesArgs& args, const Sequence& sequence, const RowTile& place) {
   constexpr int kRows = DqPiece<kD>::kRows;

@@ -1,10 +1,10 @@
 // Hopper backward kernel on wgmma and TMA for head dimensions up to 128; pairs.cuh has the kernel for 256. A block
-// takes key tiles from the work counter. For each it iterates over the row tiles that see it, for every query head of
-// the group. The consumers keep dK and dV in registers. They write dQ to shared memory, and one thread of the producer
-// warpgroup adds it to global memory in fp32 (reduce.cuh). Shapes without room for that add it from registers. Scores
-// are computed transposed, [keys][rows], so P and dS are the register A operands of dV and dK. Only the matmul of dQ
-// reads dS from shared memory. Each matmul is issued before the previous one's result is awaited: exponentials overlap
-// with matmuls.
+// takes key tiles from the work counter. For each key tile it loops over the row tiles that see it, for every query
+// head of the group. The consumers keep dK and dV in registers. They write dQ to shared memory, and one thread of the
+// producer warpgroup adds it to global memory in fp32 (reduce.cuh). Other shapes than Share::keys add dQ from
+// registers. Scores are computed transposed, [keys][rows], so that P and dS are the register A operands of the dV and
+// dK matmuls. Only the dQ matmul reads dS from shared memory. Each matmul is issued before the result of the previous
+// one is awaited, so that exponentials overlap with matmuls.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
@@ -25,12 +25,12 @@ struct BackwardConsumer {
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
   static constexpr bool kAlternates = kShape.share == Share::tiles;
   static_assert(kShape.share != Share::columns);
-  // Its part of the scores, [64 keys][kScoreRows], and of dK and dV, [64 keys][kColumns].
+  // Size of this warpgroup's scores, [64 keys][kScoreRows], and of its dK and dV, [64 keys][kColumns].
   static constexpr int kScoreRows = kRows, kColumns = kD;
   using Work = BackwardWork<kRows, kKeys>;
   // True if registers cannot hold S, dP and rounded P at the same time, so that the matmul of dV has to wait.
   static constexpr bool kRoundsLate = kScoreRows > 64;
-  // `deterministic`: without a reducer the consumers order the additions to dQ.
+  // True if the consumers order the additions to dQ (`deterministic`), because there is no reducer.
   static constexpr bool kOrders = !Memory::kReducesInBulk;
 
   const BackwardArgs& args;
@@ -44,7 +44,8 @@ struct BackwardConsumer {
   std::uint32_t keys_parity = 0;
   int turn = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
 
-  // Row tiles follow all key tiles, in a separate loop, which keeps their registers out of the loop over key tiles.
+  // Tickets of row tiles follow those of all key tiles. They have a separate loop, which keeps their registers out of
+  // the loop over key tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned ticket = next_ticket();
@@ -91,8 +92,8 @@ struct BackwardConsumer {
     }
   }
 
-  // Rounds dQ of a row tile once all key tiles of its KV head are added. Consumers wait for that here, with no key tile
-  // left to process. With the wait in the producer warp one call in hundreds hung.
+  // Rounds dQ of a row tile after all key tiles of its KV head have been added. The consumers wait for that here, when
+  // no key tile is left to process. If the producer warp waits instead, one call in hundreds hangs.
   __device__ __forceinline__ void round(const RowTile& place) const {
     if (consumer_thread() == 0) {
       await_count(keys_done_of(args, place.b, place.head / args.params.group),
@@ -109,8 +110,8 @@ struct BackwardConsumer {
     wgmma_commit();
   }
 
-  // Registers for dQ: those of the scores if the counts match, otherwise `more`. The compiler does not reuse them by
-  // itself.
+  // Returns the registers for dQ: those of the scores if the counts match, otherwise `more`. The compiler does not
+  // reuse the registers of the scores by itself.
   template <int kCount>
   __device__ static __forceinline__ float (&dq_registers(float (&s)[kCount], float (&)[1]))[kCount] {
     return s;
@@ -138,10 +139,10 @@ struct BackwardConsumer {
       clear_rows_from<kKeys, kD, kBackwardConsumers>(memory.k(), keys_left, consumer_thread());
       clear_rows_from<kKeys, kD, kBackwardConsumers>(memory.v(), keys_left, consumer_thread());
     }
-    const bool rows_end = p.packed || p.lengths_q.data;  // sequences may end before the tensors do
+    const bool rows_end = p.packed || p.lengths_q.data;  // tiles may have rows past the sequence end
     const std::uint32_t own_keys = static_cast<std::uint32_t>(score_key) * 128;
 
-    std::uint32_t* added = nullptr;  // semaphore of the previous row tile, to be released
+    std::uint32_t* added = nullptr;  // semaphore of the previous row tile, not yet released
     std::uint32_t added_turn = 0;
     std::uint32_t gradients[kScoreRows / 4];  // A operand of dK
     int before = -1;                          // stage of the previous row tile, which the matmul of dK reads
@@ -205,13 +206,13 @@ struct BackwardConsumer {
       store_operand<kKeys>(memory.gradients(turn), gradients, score_key, 0, thread);
       publish_stores();
       if constexpr (Memory::kReducesInBulk) {
-        // The fence also covers dQ of the previous row tile: a fence of its own for dQ costs 5 % at D 128.
+        // The fence also covers dQ of the previous row tile. A separate fence for dQ costs 5 % at D 128.
         if (left < row_tiles) memory.dq_full(consumer).arrive();
       }
       meet_at_rows();
       if (kOrders && args.turns && added && rows_thread() == 0) release(added, added_turn + 1);
       const std::int64_t tile_index = row_tile_index(args, sequence, work.b, head, tile, kRows);
-      // Never true with kAlternates (backward_config). The branches stay: without them ptxas spills at D 64.
+      // Never true with kAlternates (see backward_config()), but without these branches ptxas spills at D 64.
       std::uint32_t seen = 0;
       if (kOrders && args.turns) {
         added = args.turns + tile_index;
@@ -268,8 +269,8 @@ struct BackwardConsumer {
     }
   }
 
-  // Share::tiles: adds the two warpgroups' dK and dV. The first warpgroup gets dK, through the memory of K and V; the
-  // second gets dV, through the dS buffers.
+  // Share::tiles: adds the dK and dV of both warpgroups. The first warpgroup receives dK through the memory of K and V;
+  // the second receives dV through the dS buffers.
   __device__ __forceinline__ void add_up(float (&dk)[kD / 2], float (&dv)[kD / 2]) const {
     static_assert(2 * Memory::kKeyBytes >= kD * 256 && 4 * Memory::kScoreBytes >= kD * 256);
     const auto give = [&](const float(&c)[kD / 2], std::uint32_t place) {
@@ -302,7 +303,7 @@ struct BackwardConsumer {
     memory.keys_free().arrive();
   }
 
-  // Stores dK and dV; keys past the sequence's length get zeros.
+  // Stores dK and dV; keys past the sequence length get zeros.
   __device__ __forceinline__ void store(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) const {
     const SequenceParams& p = args.params;
     const int row = score_key + thread / 32 * 16 + lane_index() / 4;  // and row + 8
@@ -325,7 +326,8 @@ struct BackwardConsumer {
   }
 };
 
-// A kernel's template argument cannot be a struct in nvcc, and its code cannot call backward_shape(), a host function.
+// nvcc rejects a struct as template argument of a kernel, and kernel code cannot call backward_shape(), a host
+// function.
 template <int kD, Share kShare>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kShare);
 

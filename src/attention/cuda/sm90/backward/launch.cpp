@@ -23,13 +23,14 @@ namespace {
 
 constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // fp32 dQ sum, Q, dO
 
-constexpr std::size_t kRowCounters = 2;  // the only counters that must be zero before the kernel starts
-// Pieces of rows per warp of a full GPU: enough to balance the blocks, few enough that the work counter costs nothing.
+constexpr std::size_t kRowCounters = 2;  // counters of the row preparation; only these must be zero at the start
+// Target for the pieces of rows (see RowFactsArgs) per warp of a full GPU: enough to balance the blocks, few enough
+// that the work counter costs nothing.
 constexpr std::int64_t kPiecesOfWarp = 4;
 
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
-// Bytes of the workspace's sections, in this order.
+// Sizes of the workspace's sections in bytes, in this order.
 struct Workspace {
   std::size_t dq_sum = 0, counters = 0, row_facts = 0;
   std::size_t total() const { return dq_sum + counters + row_facts; }
@@ -40,7 +41,7 @@ std::int64_t all_heads_kv(const Sizes& p) {
   return std::int64_t{p.batch} * p.heads_kv;
 }
 
-// `p` is SequenceParams or, before they exist, the Problem.
+// `p` is SequenceParams, or the Problem before SequenceParams exist.
 template <class Sizes>
 Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
   const auto rows = static_cast<std::size_t>(launch.config.shape.rows), d = static_cast<std::size_t>(launch.config.d);
@@ -68,7 +69,7 @@ RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const BackwardParams& 
   return args;
 }
 
-// For a cooperative launch; launch_backward() sets `ticket` for other launches.
+// Arguments for a cooperative launch. launch_backward() sets `ticket` for other launches.
 RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const BackwardParams& p) {
   const std::int64_t strips = tiles * (launch.config.shape.rows / 16);
   const std::int64_t warps = std::int64_t{launch.multiprocessors} * (kBackwardThreads / 32);
@@ -118,7 +119,7 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
   const std::int64_t key_tiles = all_heads_kv(params) * args.key_tiles;
   const std::int64_t blocks =
       backward_blocks(std::max<std::int64_t>(args.dq_tickets, cluster * key_tiles), cluster, launch.multiprocessors);
-  // Clusters never use a cooperative launch, which has not been measured for them.
+  // Clusters never use a cooperative launch, because it has not been measured for them.
   if (cluster == 1 && blocks <= most_together(launch.multiprocessors) && kernel(launch, args, blocks)) return;
   args.rows.ticket = args.ticket - kRowCounters;
   STROBE_CUDA_CHECK(cudaMemsetAsync(args.rows.ticket, 0, kRowCounters * sizeof(std::uint32_t),

@@ -1,5 +1,5 @@
-// Launch of the Hopper backward: one kernel prepares the rows, processes the key tiles and rounds dQ. d64.cu, d128.cu
-// and d256.cu instantiate it by padded head dimension.
+// Launch of the Hopper backward. A single kernel prepares the rows, processes the key tiles and rounds dQ. d64.cu,
+// d128.cu and d256.cu instantiate it, one per padded head dimension.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
 std::string text_of(const BackwardLaunch& launch);  // for `strobe explain`
 
 // Launches the kernel, cooperatively if args.rows.ticket is null. Returns false without any effect if the blocks of a
-// cooperative launch do not fit on the GPU together.
+// cooperative launch cannot all be resident at once.
 template <int kD>
 bool launch_backward_kernel(const BackwardLaunch& launch, const BackwardArgs& args, std::int64_t blocks);
 

@@ -1,4 +1,5 @@
-// Launches the kernels of one padded head dimension. Each d<d>.cu instantiates it, so that they compile in parallel.
+// Launches the Hopper backward kernels of one padded head dimension. Each d<d>.cu instantiates it for one dimension, so
+// that they compile in parallel.
 #pragma once
 
 #include "attention/cuda/launch_kernel.cuh"

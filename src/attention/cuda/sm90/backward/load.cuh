@@ -1,6 +1,6 @@
-// Producer warp of the Hopper backward: takes tickets and loads K, V and the tiles of Q and dO by TMA, from one lane.
-// LSE and delta go through the registers of all lanes: racecheck does not follow the order that a bulk copy's mbarrier
-// establishes.
+// Producer warp of the Hopper backward: takes tickets from the work counter, and lane 0 loads K, V and the tiles of Q
+// and dO by TMA. LSE and delta go through the registers of all lanes instead, because racecheck does not follow the
+// order that a bulk copy's mbarrier establishes.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -55,7 +55,8 @@ struct BackwardLoader {
     ticket_at.move();
   }
 
-  // Loads in the order of use. Prefetches Q and dO of the next key tile while the block works on the last row tiles.
+  // Loads in the order of use. Q and dO of the next key tile are prefetched while the block works on the last row
+  // tiles.
   __device__ __forceinline__ void load(const Work& work) {
     const int first_head = work.head * args.params.group;
     int head = first_head, tile = work.begin;

@@ -1,4 +1,4 @@
-// Shared-memory layout of the Hopper backward up to head dimension 128. Used by producer, consumers and reducer.
+// Shared-memory layout of the Hopper backward for head dimensions up to 128. Used by producer, consumers and reducer.
 #pragma once
 
 #include "attention/cuda/sm90/backward/config.h"
@@ -22,7 +22,7 @@ struct BackwardMemory {
   // [rows][kD]
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + stage * kRowBytes; }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
-  // dS, [keys][rows], two buffers in alternation. Share::tiles: 2 and 3 are the second warpgroup's.
+  // dS, [keys][rows], in two alternating buffers. With Share::tiles the buffers 2 and 3 belong to the second warpgroup.
   __device__ __forceinline__ std::uint32_t gradients(int turn) const { return base + kScoresAt + turn * kScoreBytes; }
   // A consumer's half of dQ of the row tile, in register order.
   __device__ __forceinline__ std::uint32_t dq(int consumer) const {
@@ -32,7 +32,7 @@ struct BackwardMemory {
   __device__ __forceinline__ std::uint32_t delta(int stage) const { return lse(stage) + kRows * 4; }
   __device__ __forceinline__ std::uint32_t ticket(int stage) const { return base + kBarriersAt + 192 + stage * 4; }
 
-  // "full": the data has arrived. "free" (empty): all readers have read it.
+  // "full": the data has arrived. "free" (empty): all readers have finished.
   __device__ __forceinline__ Barrier k_full() const { return barrier(0); }
   __device__ __forceinline__ Barrier v_full() const { return barrier(1); }
   __device__ __forceinline__ Barrier keys_free() const { return barrier(2); }
@@ -43,15 +43,15 @@ struct BackwardMemory {
   __device__ __forceinline__ Barrier ticket_full(int stage) const { return barrier(3 + 4 * kStages + stage); }
   __device__ __forceinline__ Barrier ticket_free(int stage) const { return barrier(5 + 4 * kStages + stage); }
 
-  // Share::tiles: every thread has stored its sums for the other warpgroup. An mbarrier at which every thread arrives,
-  // because with a named barrier racecheck reported some of the reads in packed batches.
+  // Share::tiles: completes when every thread has stored its sums for the other warpgroup. It is an mbarrier at which
+  // every thread arrives, because racecheck reported some of the reads in packed batches with a named barrier.
   __device__ __forceinline__ Barrier exchanged() const { return barrier(7 + 4 * kStages); }
 
-  // kReducesInBulk: a consumer has written its part of dQ; the bulk reduction has read it.
+  // kReducesInBulk. dq_full: a consumer has written its half of dQ. dq_free: the bulk reduction has read it.
   __device__ __forceinline__ Barrier dq_full(int consumer) const { return barrier(8 + 4 * kStages + consumer); }
   __device__ __forceinline__ Barrier dq_free(int consumer) const { return barrier(10 + 4 * kStages + consumer); }
 
-  // kReducesInBulk: RowTileNotes from the producer to the reducer, two in flight.
+  // kReducesInBulk: barriers of the RowTileNotes that the producer sends to the reducer; two may be in flight.
   __device__ __forceinline__ Barrier note_full(int stage) const { return barrier(12 + 4 * kStages + stage); }
   __device__ __forceinline__ Barrier note_free(int stage) const { return barrier(14 + 4 * kStages + stage); }
   __device__ __forceinline__ std::uint32_t note(int stage) const { return base + kBarriersAt + 208 + stage * 16; }
@@ -59,11 +59,11 @@ struct BackwardMemory {
   __device__ __forceinline__ void begin_barriers() const {
     k_full().begin(1);
     v_full().begin(1);
-    // Share::tiles: every thread arrives after the exchange of sums, as at q_free.
+    // Share::tiles: every thread arrives, after the exchange of sums. q_free below gives the reason.
     keys_free().begin(kBackwardConsumers * (kShape.share == Share::tiles ? 128 : 1));
     for (int stage = 0; stage < kStages; ++stage) {
-      q_full(stage).begin(33);              // TMA, and the ordinary stores of a warp
-      q_free(stage).begin(kReaders * 128);  // every thread: racecheck does not follow one arrival on behalf of others
+      q_full(stage).begin(33);              // the TMA arrival, and one per lane of the warp that stores LSE and delta
+      q_free(stage).begin(kReaders * 128);  // every thread: racecheck does not follow an arrival for others
       d_o_full(stage).begin(1);
       d_o_free(stage).begin(kReaders);
     }

@@ -1,9 +1,9 @@
-// Backward at head dimension 256 by clusters of two blocks (a pair). A pair takes 128 keys of a KV head, each block 64
-// of them, and both walk the same row tiles. dK and dV stay in the registers of the block that owns the keys. Each
-// block computes half of the columns of dQ for all 128 keys. So it also loads those columns of the other block's K, and
-// the other block sends dS of each row tile through distributed shared memory. A row tile of dQ is added to global
-// memory once per 128 keys. Each block loads half of Q and dO and multicasts it to both. dQ of a row tile runs under
-// the exponentials of the next one.
+// Hopper backward kernel for head dimension 256, by clusters of two blocks (a pair). A pair takes 128 keys of a KV
+// head, 64 per block, and both blocks loop over the same row tiles. dK and dV stay in the registers of the block that
+// owns the keys. Each block computes half of the columns of dQ for all 128 keys. It therefore also loads those columns
+// of the other block's K, and the other block sends dS of each row tile through distributed shared memory. dQ of a row
+// tile is added to global memory once per 128 keys. Each block loads half of Q and dO and multicasts it to both. The dQ
+// matmul of a row tile overlaps with the exponentials of the next one.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
@@ -21,7 +21,7 @@ inline constexpr int kPairDim = 256;
 inline constexpr BackwardShape kPairShape = backward_shape(kPairDim, Share::columns);
 static_assert(cluster_blocks(kPairShape) == 2 && stages_of(kPairShape) == 2 && d_o_stages_of(kPairShape) == 1);
 
-// Counts uses of a double buffer: which stage is next, and the parity of its barrier.
+// Counts uses of a double buffer: gives the next stage and the parity of its barrier.
 struct Count {
   std::uint32_t n = 0;
   __device__ __forceinline__ int stage() const { return static_cast<int>(n & 1); }
@@ -53,7 +53,7 @@ struct PairMemory {
   __device__ __forceinline__ std::uint32_t mail(int stage) const { return ticket(2 + stage); }
 
   __device__ __forceinline__ Barrier k_full() const { return barrier(0); }
-  __device__ __forceinline__ Barrier v_full() const { return barrier(1); }  // and k_other
+  __device__ __forceinline__ Barrier v_full() const { return barrier(1); }  // for V and k_other()
   __device__ __forceinline__ Barrier keys_free() const { return barrier(2); }
   __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(3 + stage); }
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(5 + stage); }
@@ -61,10 +61,11 @@ struct PairMemory {
   __device__ __forceinline__ Barrier d_o_free() const { return barrier(8); }
   __device__ __forceinline__ Barrier ticket_full(int stage) const { return barrier(9 + stage); }
   __device__ __forceinline__ Barrier ticket_free(int stage) const { return barrier(11 + stage); }
-  // Tickets that the first block's loader sends to the second's.
+  // Barriers of the tickets that the first block's loader sends to the second's.
   __device__ __forceinline__ Barrier mail_full(int stage) const { return barrier(13 + stage); }
   __device__ __forceinline__ Barrier mail_free(int stage) const { return barrier(15 + stage); }
-  // full: the other block's dS has arrived. free: dQ of both blocks has read this block's dS.
+  // others_full: the other block's dS has arrived. gradients_free: the dQ matmuls of both blocks have read this block's
+  // dS.
   __device__ __forceinline__ Barrier others_full(int turn) const { return barrier(17 + turn); }
   __device__ __forceinline__ Barrier gradients_free(int turn) const { return barrier(19 + turn); }
 
@@ -75,8 +76,8 @@ struct PairMemory {
     d_o_full().begin(1);
     d_o_free().begin(4);  // one thread per warpgroup of both blocks: multicast fills both
     for (int stage = 0; stage < 2; ++stage) {
-      q_full(stage).begin(33);   // TMA, and a warp's ordinary stores
-      q_free(stage).begin(258);  // every thread, for racecheck, and the other block's two warpgroups
+      q_full(stage).begin(33);   // the TMA arrival, and one per lane of the warp that stores LSE and delta
+      q_free(stage).begin(258);  // 256 threads of this block, for racecheck, and one per warpgroup of the other block
       ticket_full(stage).begin(1);
       ticket_free(stage).begin(256);
       mail_full(stage).begin(1);
@@ -108,8 +109,8 @@ struct PairLoader {
   const int lane = lane_index();
   const unsigned rank = cluster_rank();
 
-  // Both blocks work on each key tile, so the first block takes tickets for both. At the end each block takes row tiles
-  // of its own.
+  // Both blocks work on the same key tile, so the first block takes its ticket for both. After the key tiles each block
+  // takes its own row tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned ticket = take_together();
@@ -233,7 +234,7 @@ struct PairConsumer {
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const unsigned rank = cluster_rank();
   const int score_row = consumer * kScoreRows, column = consumer * kColumns;
-  const bool elected = thread == 0;            // arrives for its warpgroup
+  const bool elected = thread == 0;            // arrives on behalf of its warpgroup
   Count tickets{}, tiles_done{}, keys_done{};  // tiles_done: row tiles; selects the buffers of Q, P and dS
 
   __device__ __forceinline__ void run() {
@@ -310,7 +311,7 @@ struct PairConsumer {
     wgmma_commit();
   }
 
-  // After the dQ matmuls of a row tile: releases both blocks' dS and adds dQ to global memory.
+  // Called after the dQ matmuls of a row tile: releases the dS of both blocks and adds dQ to global memory.
   __device__ __forceinline__ void finish_dq(const float (&dq)[kDqColumns / 2], int turn,
                                             std::uint32_t tile_index) const {
     if (elected) {
@@ -344,7 +345,7 @@ struct PairConsumer {
     const std::uint32_t own_columns = static_cast<std::uint32_t>(column / 64) * kSlabBytes<kRows>;
     const int own_key = first_key(work);
 
-    std::uint32_t* added = nullptr;  // `deterministic`: semaphore of the row tile added last, not yet incremented
+    std::uint32_t* added = nullptr;  // `deterministic`: semaphore of the row tile added last, to be incremented
     constexpr std::uint32_t kNone = ~0u;
     std::uint32_t index_before = kNone;  // row tile whose dQ is not yet added
     std::uint32_t turn_before = 0;
@@ -446,7 +447,7 @@ struct PairConsumer {
     }
   }
 
-  // Stores dK and dV; keys past the sequence's length get zeros.
+  // Stores dK and dV; keys past the sequence length get zeros.
   __device__ __forceinline__ void store(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) const {
     const SequenceParams& p = args.params;
     const int row = thread / 32 * 16 + lane_index() / 4;  // and row + 8
@@ -466,7 +467,7 @@ struct PairConsumer {
   }
 };
 
-// Older architectures compile an empty body and have no clusters: ptxas rejects the attribute for them.
+// For older architectures the kernel has an empty body, and ptxas rejects the cluster attribute.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define STROBE_CLUSTER_OF_TWO __cluster_dims__(2, 1, 1)
 #else

@@ -1,5 +1,5 @@
-// Row phases of the Hopper backward: LSE and delta before the key tiles, rounding of dQ after them. kernel.cuh and
-// pairs.cuh call them.
+// Row phases of the Hopper backward: preparation of LSE and delta before the key tiles, rounding of dQ after them.
+// kernel.cuh and pairs.cuh call these functions.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -14,7 +14,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// One warp prepares 16 rows of a tile: stores LSE and delta, clears the dQ sum. It also clears the counters.
+// One warp prepares 16 rows of a tile: it stores LSE and delta, and clears the dQ sum. It also clears the counters.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int64_t strip) {
   constexpr int kRows = DqPiece<kD>::kRows, kStrips = kRows / 16;
@@ -22,7 +22,7 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   const int lane = lane_index();
   if (lane == 0) {
     if (strip == 0) *args.ticket = 0;
-    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // there is at least one strip for each
+    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // strips >= counters
   }
   const RowTile place(args, static_cast<unsigned>(strip / kStrips));
   const int of_tile = static_cast<int>(strip % kStrips), first = of_tile * 16;
@@ -30,7 +30,7 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   if (place.tile * kRows >= sequence.q_length) return;
   const std::int64_t index = row_tile_index(args, sequence, place.b, place.head, place.tile, kRows);
   if (args.turns && lane == 0 && of_tile == 0) args.turns[index] = 0;
-  float lse[2];  // rows lane / 4 and lane / 4 + 8, as delta; the loads overlap with it
+  float lse[2];  // of rows lane / 4 and lane / 4 + 8; these loads overlap with the computation of delta
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = place.tile * kRows + first + lane / 4 + 8 * h;
@@ -52,14 +52,14 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   }
 }
 
-// Prepares all rows with all warps of the grid; no block returns before all rows are done. In a cooperative launch
-// warps divide the pieces evenly. Otherwise they take pieces from a work counter and count the completed ones. A warp
-// that holds a piece never waits, so this ends however few blocks are resident.
+// Prepares all rows with all warps of the grid; no block returns before all rows are done. A piece is several strips of
+// 16 rows. In a cooperative launch warps divide the pieces evenly. Otherwise they take pieces from a work counter and
+// count the completed ones. A warp that holds a piece never waits, so this ends however few blocks are resident.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   const RowFactsArgs& rows = args.rows;
   const bool together = !rows.ticket;
-  // Lane 0 gets the result. A warp asks once more after the last piece.
+  // Lane 0 gets the result. Each warp asks until it gets an index past the last piece.
   const auto ask = [&] { return lane_index() == 0 ? ask_for_ticket(rows.ticket, rows.pieces | 1u << 31) : 0u; };
   const unsigned warps = gridDim.x * (kBackwardThreads / 32);
   unsigned done = 0;
@@ -106,7 +106,7 @@ __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile&
   const int rows_written = sequence.rows_written(p) - first_row;
   if (rows_written <= 0) return;
   const int consumer = thread / 128;
-  const int row = Dq::first_row(consumer) + thread % 128 / 32 * 16 + lane_index() / 4;  // and 8 below
+  const int row = Dq::first_row(consumer) + thread % 128 / 32 * 16 + lane_index() / 4;  // and row + 8
   const int column = Dq::first_column(consumer);
   const float* sum = dq_sum_of<kD>(args, sequence, place);
   const bool valid[2] = {first_row + row < sequence.q_length, first_row + row + 8 < sequence.q_length};

@@ -1,5 +1,5 @@
-// P and dS of the Hopper backward, both transposed: accumulators [64 keys][kRows rows] of a warpgroup. LSE and delta of
-// a row therefore apply to a column. Called by kernel.cuh and pairs.cuh.
+// P and dS of the Hopper backward. Both are transposed, in accumulators [64 keys][kRows rows] of a warpgroup, so LSE
+// and delta of a row apply to a column. Called by kernel.cuh and pairs.cuh.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -22,7 +22,7 @@ __device__ __forceinline__ void weigh(float (&s)[kRows / 2], std::uint32_t lse, 
   }
 }
 
-// Sets masked probabilities to 0. key: this thread's first key, the other is key + 8; first_row: row of the first
+// Sets masked probabilities to 0. key: this thread's first key; the second is key + 8. first_row: row of the first
 // column.
 template <int kRows>
 __device__ __forceinline__ void mask_weights(float (&s)[kRows / 2], const Sequence& sequence, int key, int first_row) {

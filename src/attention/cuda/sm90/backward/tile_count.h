@@ -1,4 +1,4 @@
-// Number of tiles of a backward call, for kernels and workspace of all element types.
+// Number of row and key tiles of a backward call, used by kernels and workspaces of all element types.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace strobe::cuda::sm90 {
 
-// Row tiles or key tiles. Sequences of a packed batch may begin within a tile, so each head has an extra tile per
-// sequence. `p` is SequenceParams or, before they exist, the Problem.
+// Number of row tiles or key tiles. Sequences of a packed batch may begin within a tile, so each head has one extra
+// tile per sequence. `p` is SequenceParams, or the Problem before SequenceParams exist.
 struct TileCount {
-  std::int64_t of_sequence;  // longest sequence
-  std::int64_t of_head;      // packed batch: all sequences
-  std::int64_t all;          // tiles in the workspace
+  std::int64_t of_sequence;  // of the longest sequence
+  std::int64_t of_head;      // packed batch: of all sequences
+  std::int64_t all;          // of all heads; the workspace has this many
 
   template <class Sizes>
   TileCount(const Sizes& p, int tile, std::int64_t heads, std::int64_t longest, std::int64_t total)

@@ -1,6 +1,6 @@
-// Work items of the Hopper backward. Blocks take key tiles from a work counter, so blocks that finish early take more.
-// With `deterministic` a tile waits only for tiles taken before it. For 16 bits the row tiles whose dQ is rounded
-// follow all key tiles and wait for them.
+// Work items of the Hopper backward. Blocks take tickets, which are indices of work items, from a work counter, so
+// blocks that finish early take more. The first tickets are the key tiles. With `deterministic` a tile waits only for
+// tiles taken before it. In the 16-bit kernels the row tiles whose dQ is rounded follow and wait for the key tiles.
 #pragma once
 
 #include "attention/cuda/device/dq_tiles.cuh"
@@ -28,7 +28,7 @@ struct RowTile {
   }
 };
 
-// Counts the completed key tiles of a KV head.
+// Returns the counter of completed key tiles of a KV head.
 __device__ __forceinline__ std::uint32_t* keys_done_of(const RowTilesArgs& args, int b, int head_kv) {
   return args.keys_done + static_cast<std::int64_t>(b) * args.params.heads_kv + head_kv;
 }
@@ -39,9 +39,10 @@ struct BackwardWork {
   int b, head, tile;  // head: of K and V
 
  private:
-  // Order within an L2 swizzle group: tile by tile, all heads for each. It starts at the first keys, which have the
-  // most rows under a causal mask. With `deterministic` and a bound on the right it starts at the last keys, because dQ
-  // is accumulated in that order. A key tile then begins with row tiles whose turn it is.
+  // Order within an L2 swizzle group: tile by tile, and all heads for each tile. It starts at the first keys, which
+  // have the most rows under a causal mask. With `deterministic` and a window bounded on the right it starts at the
+  // last keys, because dQ is accumulated in that order. The first row tiles of a key tile are then those that need not
+  // wait.
   __device__ __forceinline__ void place(const KeyTilesArgs& args, unsigned ticket) {
     const auto tiles = static_cast<unsigned>(args.key_tiles), heads = static_cast<unsigned>(args.params.heads_kv),
                section = static_cast<unsigned>(args.section_heads);

@@ -1,5 +1,6 @@
 // Tile configuration of the Hopper backward for fp32: constexpr functions of the problem, used by the kernels, their
-// launch, `strobe explain` and tests. An element is split into two fp16 floats times a power of two (device/parts.h).
+// launch, `strobe explain` and tests. The kernels represent an element times a power of two by two fp16 floats
+// (device/parts.h).
 #pragma once
 
 #include <cstddef>
@@ -9,8 +10,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Columns are padded to 64. Up to dimension 32 this kernel is faster than flash2 only with many keys, and up to 24 it
-// is not measured; flash2 runs those.
+// flash2 runs small head dimensions, because this kernel pads columns to 64. Up to dimension 32 this kernel is faster
+// only with many keys. Up to 24 it has not been measured.
 inline constexpr int kFewFp32BackwardDims = 32, kFewestFp32BackwardDims = 24;
 inline constexpr std::int64_t kManyFp32BackwardKeys = 512;
 
@@ -21,19 +22,19 @@ inline constexpr int kFp32ConsumerRegisters = 232, kFp32LoaderRegisters = 40;
 static_assert(kBackwardConsumers * kFp32ConsumerRegisters + kFp32LoaderRegisters <=
               65536 / kBackwardThreads / 8 * 8 * (kBackwardConsumers + 1));
 
-// As for 16 bits, a block owns 128 keys, 64 per warpgroup for two warpgroups, and loops over row tiles. The tile has
-// few rows at head dimension 128, so that registers can store a tile's sum in addition to dK and dV.
+// As in the 16-bit kernel, a block owns 128 keys, 64 per warpgroup, and loops over row tiles. At head dimension 128 a
+// tile has few rows, so that registers can hold a tile's sum in addition to dK and dV.
 inline constexpr int kFp32BackwardKeys = 128;
 constexpr BackwardShape fp32_backward_shape(int d) { return {d <= 64 ? 64 : 32, kFp32BackwardKeys}; }
 
-// Both split floats of one row or key.
+// Bytes of both split floats of one row or key.
 constexpr std::size_t fp32_part_bytes(int d) { return static_cast<std::size_t>(4 * d); }
 
-// Score gradients of a warpgroup's keys: each split float is [64 keys][64 rows], of which 32 are used at head dimension
-// 128.
+// Score gradients of a warpgroup's keys, one plane of split floats: [64 keys][64 rows], of which 32 rows are used at
+// head dimension 128.
 inline constexpr std::size_t kFp32GradientBytes = 64 * 128;
 
-// LSE, delta and scales of a stage's rows.
+// Bytes of LSE, delta and scales of a stage's rows.
 constexpr std::size_t fp32_fact_bytes(const BackwardShape& shape) {
   return static_cast<std::size_t>(16 * shape.rows + 16);
 }

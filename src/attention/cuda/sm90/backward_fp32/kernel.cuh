@@ -1,11 +1,11 @@
-// Hopper backward kernel for fp32 on wgmma. Elements are split floats, two fp16 floats from the workspace (load.cuh). A
-// persistent block takes key tiles of a KV head from the work counter. For each it iterates over the row tiles that see
-// it, for every query head of the group. Each of two warpgroups owns 64 of the keys and works independently. It keeps
-// dK and dV in registers and accumulates dQ in global memory.
+// Hopper backward kernel for fp32 on wgmma. It reads tiles whose elements are split into two fp16 floats, from the
+// workspace (load.cuh). A persistent block takes key tiles of a KV head from the work counter. For each key tile it
+// loops over the row tiles that see it, for every query head of the group. Each of two consumer warpgroups owns 64 of
+// the keys and works independently: it keeps dK and dV in registers and accumulates dQ in global memory.
 //
 // Scores are computed transposed, [keys][rows], so that split probabilities and score gradients are register A
-// operands. The gradients also go through shared memory, for dQ. One warpgroup computes its softmax while the other
-// runs its matmuls.
+// operands. The score gradients also go through shared memory, for the dQ matmul. One warpgroup computes its softmax
+// while the other runs its matmuls.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ struct Fp32BackwardConsumer {
   using Dq = Fp32DqPiece<kD>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
   static constexpr int kScores = kRows / 2;   // per thread
-  static constexpr int kGroups = kRows / 32;  // groups of rows; the contribution of each to dK and dV is one sum
+  static constexpr int kGroups = kRows / 32;  // groups of 32 rows; each adds one partial sum to dK and dV
   static constexpr int kSlabs = kD / 64;      // slabs of 64 columns
   using Work = BackwardWork<kRows, kKeys>;
 
@@ -57,7 +57,7 @@ struct Fp32BackwardConsumer {
   }
 
  private:
-  using Sums = float[kGroups][32];  // for one slab
+  using Sums = float[kGroups][32];  // of one slab
 
   __device__ static __forceinline__ int thread() { return thread_anew() % 128; }
   __device__ __forceinline__ void meet() const { barrier_sync(1 + consumer, 128); }
@@ -65,9 +65,9 @@ struct Fp32BackwardConsumer {
     return static_cast<std::uint32_t>(consumer) * kSlabBytes<64>;
   }
 
-  // s = K Q^T, d = V dO^T. The softmax of the scores runs while the first MMAs of d are in flight. No two k-steps are
-  // chained, as in the kernel that computes the row statistics: truncation errors of the scores then cancel in the
-  // probabilities.
+  // s = K Q^T, d = V dO^T. The softmax of the scores runs while the first MMAs of d are in flight. Each k-step is added
+  // with rounding, as in the kernel that computes the row statistics, so that truncation errors of the scores cancel in
+  // the probabilities.
   template <class Weigh>
   __device__ __forceinline__ void multiply_scores(float (&s)[kScores], float (&d)[kScores], int stage,
                                                   Weigh&& weigh) const {
@@ -102,15 +102,16 @@ struct Fp32BackwardConsumer {
     collect_share.template operator()<2 * kShares - 1, 0>();
   }
 
-  // Starts this tile's contribution to a slab of dV or dK: probabilities or score gradients times rows of dO or Q.
+  // Starts the matmul of this row tile's contribution to a slab of dV or dK: probabilities times dO, or score gradients
+  // times Q.
   template <int kSlab>
   __device__ static __forceinline__ void start_gradient(Sums& sums, const LeftParts (&parts)[kGroups],
                                                         std::uint32_t rows) {
     for_each<kGroups>([&]<int kGroup>() { start_output<kRows, kD, kGroup, kSlab>(sums[kGroup], parts[kGroup], rows); });
   }
 
-  // Waits until at most kLeft wgmma groups are in flight and adds the sums. Each tile is summed separately, so that
-  // fewer roundings have the size of the total.
+  // Waits until at most kLeft wgmma groups are in flight, and adds the sums to dK or dV. Each tile is summed
+  // separately, so that fewer roundings have the magnitude of the total.
   template <int kSlab, int kLeft>
   __device__ static __forceinline__ void collect(float (&to)[kD / 2], Sums& sums, LeftParts (&parts)[kGroups],
                                                  float unit) {
@@ -124,7 +125,7 @@ struct Fp32BackwardConsumer {
     }
   }
 
-  // Number of 64-key blocks that add to a row tile before this warpgroup; negative if no row uses its keys.
+  // Number of 64-key blocks that add to a row tile before this warpgroup does; negative if no row uses its keys.
   __device__ __forceinline__ int turn_at(unsigned ticket, int tile) const {
     const Work work(args, ticket);
     return static_cast<int>(turn_of<kRows, 64>(work.sequence, tile, 2 * work.tile + consumer));
@@ -143,7 +144,7 @@ struct Fp32BackwardConsumer {
       wgmma_wait<0>(dq, more);
 #pragma unroll
       for (int i = 0; i < kScores; ++i) dq[i] = (dq[i] + more[i]) * unit;
-      if (turn < 0) return;  // not counted by the ordered accumulation
+      if (turn < 0) return;  // ordered accumulation does not count this warpgroup
       if (args.turns && kSlab == 0) {
         while (static_cast<int>(watch(args.turns + index)) < turn) {
         }
@@ -156,13 +157,13 @@ struct Fp32BackwardConsumer {
     }
   }
 
-  // Factor that turns Q K^T MMA results into scores.
+  // Factor that turns the MMA results of Q K^T into scores.
   __device__ __forceinline__ float score_unit(int stage) const {
     const float unit = product_unit(load_scale(memory.q_scale(stage)), load_scale(memory.k_scale(stage)));
     return product_unit(unit, args.params.scale);
   }
 
-  // Rows [lo, hi) that may use all of this warpgroup's keys. All probabilities past the sequence end are 0.
+  // Rows [lo, hi) that may use all of this warpgroup's keys; empty if keys past the sequence end must be masked.
   __device__ __forceinline__ Keys unmasked_rows(const Work& work) const {
     const Sequence& sequence = work.sequence;
     const int first = work.first_key + consumer * 64, last = first + 63;
@@ -177,8 +178,8 @@ struct Fp32BackwardConsumer {
            first_row + kRows > static_cast<int>(load_shared(rows + 4));
   }
 
-  // Sets masked probabilities to 0. It recomputes its inputs, because registers are reserved for values that every tile
-  // needs.
+  // Sets masked probabilities to 0. It computes its inputs again, because registers are reserved for values that every
+  // tile needs.
   __device__ __forceinline__ void mask(float (&s)[kScores], unsigned ticket, int first_row) const {
     const Work work(args, ticket);
     const int key = work.first_key + consumer * 64 + thread() / 32 * 16 + lane_index() / 4;
@@ -216,7 +217,7 @@ struct Fp32BackwardConsumer {
         store_shared(memory.sizes(consumer) + static_cast<std::uint32_t>(n / 32 * 4), largest);
       }
 
-      // Each warp's probabilities have a separate scale: dV sums over rows, for the warp's own keys.
+      // Each warp's probabilities have their own scale, because dV sums over rows only and a warp owns its keys.
       Sums sums;
       LeftParts parts[kGroups];
       const RowScale of_weights(bits_to_float(warp_largest(s)));
@@ -225,7 +226,7 @@ struct Fp32BackwardConsumer {
       const std::uint32_t d_o = same_for_warp(memory.d_o(stage)), q = same_for_warp(memory.q(stage));
       start_gradient<0>(sums, parts, d_o);
 
-      // A warpgroup's gradients share one scale: dQ sums over all keys of the warpgroup.
+      // The score gradients of a warpgroup share one scale, because dQ sums over all its keys.
       meet();  // also ensures that no warp still reads the previous tile's gradients
       std::uint32_t sizes[4];
       load_shared(sizes, memory.sizes(consumer));
@@ -270,7 +271,7 @@ struct Fp32BackwardConsumer {
     memory.keys_free().arrive();
   }
 
-  // Stores dK or dV; keys past the sequence's length get zeros.
+  // Stores dK or dV; keys past the sequence length get zeros.
   __device__ __forceinline__ void store(const Work& work, const Tensor& tensor, int columns,
                                         const float (&c)[kD / 2]) const {
     float* const to = static_cast<float*>(tensor.data) +

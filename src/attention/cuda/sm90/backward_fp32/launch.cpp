@@ -25,7 +25,7 @@ constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 12
 
 std::string refusal(const Problem& problem) {
   const char* option = option_refused(problem, "dropout in the backward pass");
-  if (problem.tf32) option = "tf32; it computes full fp32";
+  if (problem.tf32) option = "tf32, because it always computes full fp32";
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
   std::string reason = problem_refusal(problem, option, kMostFp32BackwardDim);
@@ -39,12 +39,14 @@ std::string by_name_only(const Problem& problem) {
   const std::int64_t d = std::max(problem.d, problem.dv);
   const bool many = problem.max_k >= kManyFp32BackwardKeys && d > kFewestFp32BackwardDims;
   if (d > kFewFp32BackwardDims || many) return {};
-  return fmt::format("by name only: flash2 serves head dimensions up to {}, except with {} keys or more above {}",
-                     kFewFp32BackwardDims, kManyFp32BackwardKeys, kFewestFp32BackwardDims);
+  return fmt::format(
+      "by name only: flash2 runs head dimensions up to {} unless there are at least {} keys and the dimension is above "
+      "{}",
+      kFewFp32BackwardDims, kManyFp32BackwardKeys, kFewestFp32BackwardDims);
 }
 
-// flash2's backward with three split floats. It computes the row statistics, and replaces this kernel if one scale per
-// tile is not enough.
+// flash2's backward with three split floats. It computes the row statistics for this kernel. It also replaces this
+// kernel if one scale per tile is not enough.
 struct Exact {
   sm80::BackwardConfig config;
   sm80::BackwardTiles tiles;
@@ -56,11 +58,11 @@ struct Exact {
   }
 };
 
-// Buffer sizes in bytes, in layout order; the first three are cleared.
+// Sizes of the workspace's buffers in bytes, in layout order. The first three are cleared.
 struct Workspace {
   std::size_t dq_sum, counters, spread;
   std::size_t row_facts, delta, log2_sums;
-  std::size_t of_rows, of_keys;  // split floats; two tensors of each
+  std::size_t of_rows, of_keys;  // split floats; of_rows for each of Q and dO, of_keys for each of K and V
   std::size_t row_scales, key_scales;
 
   std::size_t zeros() const { return dq_sum + counters + spread; }
@@ -78,7 +80,7 @@ Workspace workspace_of(const BackwardConfig& config, const Exact& exact, const P
   Workspace w{};
   w.of_rows = rows * static_cast<std::size_t>(shape.rows) * fp32_part_bytes(config.d);
   w.of_keys = keys * static_cast<std::size_t>(shape.keys) * fp32_part_bytes(config.d);
-  w.dq_sum = whole(std::max(other.dq_sum, w.of_rows));  // an fp32 sum is as large as two fp16 floats
+  w.dq_sum = whole(std::max(other.dq_sum, w.of_rows));  // both have 4 bytes per element
   w.counters = whole(std::max(other.turns, (1 + (problem.deterministic ? rows : 0)) * sizeof(std::uint32_t)));
   w.spread = whole(sizeof(std::uint32_t));
   w.row_facts = whole(other.row_facts), w.delta = whole(other.delta), w.log2_sums = whole(other.log2_sums);
@@ -146,7 +148,7 @@ void Fp32BackwardPlan::run(const Problem& problem, void* workspace) const {
   take(args.parts.row_scales, bytes.row_scales);
   take(args.parts.key_scales, bytes.key_scales);
 
-  // Only one of the two kernels adds to dQ and counts.
+  // Both kernels share these buffers, because only one of them adds to dQ.
   other.args.dq_sum = args.dq_sum;
   other.args.spread = args.parts.spread;
   other.args.turns = counters;

@@ -1,6 +1,6 @@
-// Arguments and launch of the Hopper backward for fp32. First flash2's kernel computes the row statistics. Then tiles
-// are split, and the key-tile and dQ kernels run. Last, flash2's kernels with three split floats compute everything if
-// element magnitudes differ too much; otherwise they return at once.
+// Arguments and launch of the Hopper backward for fp32. First flash2's kernel computes the row statistics. Then the
+// kernels of this folder split tiles, process key tiles and round dQ. Last, flash2's kernels with three split floats
+// compute the gradients if two split floats are not enough; otherwise they return at once.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +12,32 @@
 
 namespace strobe::cuda::sm90 {
 
-// Tiles of Q, dO, K and V as two split floats in the workspace, in their shared-memory layout; unused rows are zeros.
-// Row tiles are indexed like those of dQ, key tiles by key_tile_index() (load.cuh).
+// Tiles of Q, dO, K and V as two split floats per element. They are in the workspace, in the layout of shared memory;
+// unused rows are zeros. Row tiles are indexed like those of dQ, key tiles by key_tile_index() (load.cuh).
 struct Fp32PartTiles {
   unsigned char *q = nullptr, *d_o = nullptr;  // [row tiles][2 split floats][rows][padded head dimension]
   unsigned char *k = nullptr, *v = nullptr;    // [key tiles][2 split floats][keys][padded head dimension]
   float* row_scales = nullptr;                 // [row tiles][2]: factors that undo the scales of Q and dO
-  float* key_scales = nullptr;                 // [key tiles][2]: K and V
-  std::int64_t key_tiles_per_head = 0;         // packed batch: tiles of all sequences, plus one per sequence for a
-                                               // partial tile
+  float* key_scales = nullptr;                 // [key tiles][2]: factors that undo the scales of K and V
+  std::int64_t key_tiles_per_head = 0;         // packed batch: tiles of all sequences, plus one each
   std::uint32_t* spread = nullptr;             // nonzero if two split floats are not enough; set by load.cuh
 };
 
 struct Fp32BackwardArgs : KeyTilesArgs {
   Fp32PartTiles parts;
-  const sm80::RowFacts* facts = nullptr;  // [rows as in LSE]
+  const sm80::RowFacts* facts = nullptr;  // indexed like LSE
 };
 
 struct Fp32SplitArgs : Fp32BackwardArgs {
   Tensor q, k, v, d_o;
-  const float* lse = nullptr;  // [rows as in LSE]
+  const float* lse = nullptr;  // indexed like LSE
 };
 
 struct Fp32RoundArgs : RoundDqArgs {
   const std::uint32_t* spread = nullptr;
 };
 
-// Split, key-tile and dQ kernels of one padded head dimension; CMakeLists.txt lists the instances.
+// Launches the split, key-tile and dQ kernels of one padded head dimension; CMakeLists.txt lists the instances.
 template <int kD>
 struct Fp32BackwardKernels {
   static void launch(const BackwardLaunch& launch, const Fp32SplitArgs& args);

@@ -1,4 +1,5 @@
-// The data of the Hopper backward for fp32 before any matmul: split floats in the workspace, then in shared memory.
+// Data movement of the Hopper backward for fp32: shared-memory layout, the kernel that splits tiles to the workspace,
+// and the producer that loads them to shared memory.
 #pragma once
 
 #include <climits>
@@ -20,7 +21,7 @@ template <int kD>
 struct Fp32BackwardMemory {
   static constexpr BackwardShape kShape = fp32_backward_shape(kD);
   static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = kBackwardStages;
-  // Both split floats of a tile.
+  // Bytes of both planes of split floats of a tile.
   static constexpr std::uint32_t kKeyBytes = kKeys * fp32_part_bytes(kD), kRowBytes = kRows * fp32_part_bytes(kD),
                                  kFactBytes = fp32_fact_bytes(kShape);
   std::uint32_t base = shared_base();
@@ -42,11 +43,11 @@ struct Fp32BackwardMemory {
   __device__ __forceinline__ std::uint32_t d_o_scale(int stage) const { return q_scale(stage) + 4; }
   __device__ __forceinline__ std::uint32_t k_scale(int stage) const { return q_scale(stage) + 8; }
   __device__ __forceinline__ std::uint32_t v_scale(int stage) const { return q_scale(stage) + 12; }
-  // One word per warp of a warpgroup.
+  // Largest score gradient, one word per warp of a warpgroup.
   __device__ __forceinline__ std::uint32_t sizes(int consumer) const {
     return base + kBarriersAt + 128 + at_stage(consumer, 16);
   }
-  // Two words per warpgroup: the first row, and the end, of the range in which no row of a tile is masked.
+  // Two words per warpgroup: begin and end of the rows for which no key of the warpgroup is masked.
   __device__ __forceinline__ std::uint32_t unmasked_rows(int consumer) const {
     return base + kBarriersAt + 160 + at_stage(consumer, 8);
   }
@@ -54,7 +55,7 @@ struct Fp32BackwardMemory {
     return base + kBarriersAt + 192 + at_stage(stage, 4);
   }
 
-  // "full": the bytes have arrived. "free": all consumer threads have read.
+  // "full": the data has arrived. "free" (empty): all consumer threads have read it.
   __device__ __forceinline__ Barrier keys_full() const { return barrier(0); }
   __device__ __forceinline__ Barrier keys_free() const { return barrier(1); }
   __device__ __forceinline__ Barrier rows_full(int stage) const { return barrier(2 + stage); }
@@ -67,7 +68,7 @@ struct Fp32BackwardMemory {
     keys_full().begin(1);
     keys_free().begin(kReaders);
     for (int stage = 0; stage < kStages; ++stage) {
-      rows_full(stage).begin(33);  // the TMA copies, and ordinary stores of one warp
+      rows_full(stage).begin(33);  // TMA, and each lane of the warp that stores statistics
       rows_free(stage).begin(kReaders);
     }
     for (int stage = 0; stage < 2; ++stage) {
@@ -91,15 +92,15 @@ struct Fp32BackwardMemory {
   }
 };
 
-// Prologue of the Hopper backward for fp32: splits tiles of Q, dO, K and V into two fp16 floats per element. It stores
-// them in the shared-memory layout of the MMA operands. A tile has one scale. If its magnitudes differ too much for one
-// scale, or scores are large, the kernel sets a flag. flash2's kernel with three split floats then computes the
-// problem. The check needs a pass over the inputs anyway.
+// The split kernel, which runs before the backward kernel. It splits tiles of Q, dO, K and V into two fp16 floats per
+// element, and stores them in the shared-memory layout of MMA operands. A tile has one scale. If magnitudes differ too
+// much for one scale, or |LSE| is large, the kernel sets the flag `spread`. flash2's kernel with three split floats
+// then computes the problem. The check is cheap, because the kernel reads the inputs anyway.
 
 inline constexpr int kSplitThreads = 256;
-inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // most powers of two between magnitudes of a tile
+inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // between magnitudes of a tile
 
-// Index of a key tile of a KV head among all key tiles, analogous to row_tile_index().
+// Index of a key tile of a KV head among all key tiles; counterpart of row_tile_index().
 __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& args, const Sequence& sequence, int b,
                                                        int head, int tile) {
   const SequenceParams& p = args.params;
@@ -107,7 +108,7 @@ __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& a
   return (static_cast<std::int64_t>(b) * p.heads_kv + head) * args.key_tiles + tile;
 }
 
-// Distance in row tiles between consecutive query heads.
+// Number of row tiles from one query head to the next.
 __device__ __forceinline__ int tiles_of_head(const RowTilesArgs& args) {
   return args.params.packed ? static_cast<int>(args.tiles_per_head) : args.row_tiles;
 }
@@ -117,7 +118,7 @@ struct RowsToSplit {
   const Tensor& tensor;
   std::int64_t head_at;  // offset of row 0
   int first, columns;
-  Keys used;  // the others become zeros
+  Keys used;  // rows to read; the others become zeros
 };
 
 template <int kD, int kRows>
@@ -146,9 +147,10 @@ class TileSplitter {
     }
   }
 
-  // Called by all threads of the block. sizes: one word per warp, not reused. Returns true if the split floats would
-  // lose bits: this thread has 8 neighbours, not all zeros, that are too small compared with the tile's largest
-  // element.
+  // Splits the loaded tile to `to` and stores the factor that undoes its scale. All threads of the block must call it.
+  // sizes: shared memory with one word per warp, different for each call. Returns true if the split floats would lose
+  // bits: this thread has a group of 8 neighbours, not all zeros, whose largest magnitude is too small compared with
+  // the tile's.
   __device__ __forceinline__ bool split(unsigned char* to, float* scale, std::uint32_t sizes) const {
     LargestFinite largest;
     int smallest = INT_MAX;
@@ -192,7 +194,7 @@ class TileSplitter {
   }
 };
 
-// Splits the same tile of two tensors: Q and dO, or K and V.
+// Splits the same tile of two tensors, Q and dO or K and V.
 template <int kD, int kRows>
 __device__ __forceinline__ void split_two(const RowsToSplit& a, const RowsToSplit& b, unsigned char* to_a,
                                           unsigned char* to_b, float* scales, std::uint32_t* spread) {
@@ -204,7 +206,7 @@ __device__ __forceinline__ void split_two(const RowsToSplit& a, const RowsToSpli
   if (a_spread || b_spread) *spread = 1;  // every writer stores the same value
 }
 
-// One block per row tile of a query head, followed by one per key tile of a KV head.
+// The grid has one block per row tile of a query head, then one per key tile of a KV head.
 template <int kD>
 __global__ void __launch_bounds__(kSplitThreads) fp32_split_kernel(const __grid_constant__ Fp32SplitArgs args) {
   using Memory = Fp32BackwardMemory<kD>;
@@ -276,11 +278,11 @@ struct Fp32BackwardLoader {
   }
 
  private:
-  // Parity of the phase that must have ended before a stage is filled for the (round + 1)-th time; initially the stage
-  // is free.
+  // Parity of the empty-barrier phase to wait for before a stage is filled for the (round + 1)-th time. Stages are free
+  // initially.
   __device__ static __forceinline__ std::uint32_t parity(std::uint32_t round) { return (round & 1) ^ 1; }
 
-  // Loads in the order of use. Prefetches rows of the next key tile while the block processes the last row tiles.
+  // Loads in the order of use. Rows of the next key tile are prefetched while the block processes the last row tiles.
   __device__ __forceinline__ void load(const Work& work) {
     const SequenceParams& p = args.params;
     const int first_head = work.head * p.group, begin = work.begin, end = work.end, length = work.sequence.q_length;
@@ -308,7 +310,7 @@ struct Fp32BackwardLoader {
     copy_bytes(memory.v(), args.parts.v + index * Memory::kKeyBytes, Memory::kKeyBytes, full);
   }
 
-  // index: row tile; key_index: key tile; facts: statistics of the head, which has `length` rows.
+  // index: row tile. key_index: key tile. facts: statistics of the head's rows, of which there are `length`.
   __device__ __forceinline__ void load_rows(std::int64_t index, std::int64_t key_index, const sm80::RowFacts* facts,
                                             int first_row, int length) {
     static_assert(Memory::kStages == 2);
@@ -325,7 +327,7 @@ struct Fp32BackwardLoader {
 #pragma unroll
     for (int i = 0; i < kRows; i += 32) {
       const int row = first_row + i + lane;
-      float4 fact = make_float4(0, kMinusInfinity, 0, 0);  // past the end: probabilities of 0
+      float4 fact = make_float4(0, kMinusInfinity, 0, 0);  // past the end: probabilities are 0
       if (row < length) fact = reinterpret_cast<const float4*>(facts)[row];
       const std::uint32_t words[4] = {float_to_bits(fact.x), float_to_bits(fact.y), float_to_bits(fact.z),
                                       float_to_bits(fact.w)};

@@ -1,5 +1,5 @@
-// Probabilities and score gradients in the Hopper backward for fp32, transposed as for 16 bits: [64 keys][kRows rows]
-// of a warpgroup in MMA accumulator layout. Row statistics of the problem belong to columns here.
+// Probabilities and score gradients of the Hopper backward for fp32, and its dQ. Scores are transposed as in the 16-bit
+// kernels: MMA accumulators [64 keys][kRows rows] of a warpgroup, so the statistics of a row apply to a column.
 #pragma once
 
 #include "attention/cuda/device/dq_tiles.cuh"
@@ -17,11 +17,12 @@ namespace strobe::cuda::sm90 {
 
 __device__ __forceinline__ float load_scale(std::uint32_t address) { return bits_to_float(load_shared(address)); }
 
-// Factor that undoes the scales of two operands in their matmul. It is finite, so that zeros stay zeros.
+// Factor that undoes the scales of two operands in their matmul. It is clamped to a finite value, so that zeros stay
+// zeros.
 __device__ __forceinline__ float product_unit(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
 
-// Calls body(column, fact) for each of this thread's columns; facts: sm80::RowFacts of the tile's first row in shared
-// memory.
+// Calls body(i, fact) for each of this thread's columns. i: the column's first accumulator. fact: address of the row
+// statistics (sm80::RowFacts) that apply to it. facts: address of those of the tile's first row.
 template <int kRows, class Body>
 __device__ __forceinline__ void for_each_fact(std::uint32_t facts, Body&& body) {
   const std::uint32_t mine = facts + static_cast<std::uint32_t>(thread_anew() % 4 * 32);
@@ -34,7 +35,7 @@ __device__ __forceinline__ void for_each_fact(std::uint32_t facts, Body&& body) 
   }
 }
 
-// Turns MMA results into probabilities; `factor` turns the MMA results into scores.
+// Turns MMA results into probabilities. `factor` turns them into scores first.
 template <int kRows>
 __device__ __forceinline__ void weigh_exactly(float (&s)[kRows / 2], std::uint32_t facts, float factor) {
   for_each_fact<kRows>(facts, [&](int i, std::uint32_t at) {
@@ -47,7 +48,7 @@ __device__ __forceinline__ void weigh_exactly(float (&s)[kRows / 2], std::uint32
   });
 }
 
-// Turns dO V^T MMA results into score gradients; `unit` turns the MMA results into gradients of the probabilities.
+// Turns the MMA results of dO V^T into score gradients. `unit` turns them into gradients of the probabilities first.
 template <int kRows>
 __device__ __forceinline__ void take_delta_exactly(float (&d)[kRows / 2], const float (&weights)[kRows / 2],
                                                    std::uint32_t facts, float unit) {
@@ -58,7 +59,7 @@ __device__ __forceinline__ void take_delta_exactly(float (&d)[kRows / 2], const 
   });
 }
 
-// Largest magnitude over a warp, as bits, which have the order of the magnitudes. Ignores NaN.
+// Returns the largest magnitude over a warp as fp32 bits, which have the order of the magnitudes. Ignores NaN.
 template <int kCount>
 __device__ __forceinline__ std::uint32_t warp_largest(const float (&values)[kCount]) {
   float largest = 0;
@@ -67,8 +68,9 @@ __device__ __forceinline__ std::uint32_t warp_largest(const float (&values)[kCou
   return warp_max(float_to_bits(largest));
 }
 
-// c[64][kRows] = partial sum over 32 keys, from key 32 * kGroup, for 64 columns (slab kSlab) of K^T dS^T, which is dQ
-// transposed. k: this warpgroup's 64 keys in a tile of kKeys. gradients: both split floats, [64 keys][64 rows] each.
+// c[64][kRows] = partial sum of K^T dS^T, which is dQ transposed. The sum is over 32 keys from key 32 * kGroup, for the
+// 64 columns of slab kSlab. k: this warpgroup's 64 keys in a tile of kKeys. gradients: both planes of split floats, [64
+// keys][64 rows] each.
 template <int kRows, int kD, int kKeys, int kGroup, int kSlab>
 __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k, std::uint32_t gradients) {
   const Operand left(k), right(gradients);
@@ -84,8 +86,9 @@ __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k,
   wgmma_commit();
 }
 
-// dQ of a row tile in the registers of a warpgroup, transposed, and its sum in global memory in register order: [group
-// of four accumulators][thread of the warpgroup][4]. fp32_round_dq_kernel converts that sum to dQ.
+// dQ of a row tile in the registers of a warpgroup, transposed. Its sum in global memory has the order of the
+// registers: [slab][group of four accumulators][thread of the warpgroup][4]. fp32_round_dq_kernel converts this sum to
+// dQ.
 
 template <int kD>
 struct Fp32DqPiece {
@@ -105,7 +108,7 @@ struct Fp32DqPiece {
   }
 };
 
-// One block per row tile of a query head. Rows past the length get zeros.
+// Converts the dQ sums to dQ, one block per row tile of a query head. Rows past the sequence length get zeros.
 template <int kD>
 __global__ void __launch_bounds__(Fp32DqPiece<kD>::kThreads)
     fp32_round_dq_kernel(const __grid_constant__ Fp32RoundArgs args) {

@@ -1,5 +1,5 @@
-// Synchronization between warps: shared-memory barriers that count arrivals and bytes (mbarrier), which TMA loads
-// arrive at, and named barriers. Synchronization between blocks: counters in global memory.
+// Wrappers of PTX instructions for Hopper: mbarriers, named barriers, counters in global memory, register reallocation,
+// TMA loads and TMA reductions. Used by all sm90 kernels.
 #pragma once
 
 #include <cuda.h>
@@ -8,8 +8,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// mbarrier in shared memory, 8 bytes. A phase ends when `count` threads have arrived and all expected bytes have come.
-// wait() takes the parity of the phase to wait for: 0 first, then 1, then 0.
+// mbarrier in shared memory, 8 bytes. A phase ends when `count` threads have arrived and all expected bytes have been
+// written. wait() takes the parity of the phase to wait for: 0 first, then 1, then 0.
 struct Barrier {
   std::uint32_t address;
 
@@ -50,7 +50,7 @@ __device__ __forceinline__ void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Named barriers 1 to 15 of the block, for `threads` threads; block_sync() uses 0.
+// Named barriers 1 to 15 of the block, for `threads` threads. block_sync() uses barrier 0.
 __device__ __forceinline__ void barrier_sync(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
@@ -70,9 +70,9 @@ __device__ __forceinline__ void await_count(const std::uint32_t* counter, std::u
   } while (seen < count);
 }
 
-// Increments a work counter and returns its old value; the caller overlaps the latency of the atomic. `never` is a
-// value that the counter does not reach, passed at run time. With atomicAdd, or a limit known at compile time, ptxas
-// aggregates the atomics of a warp, and its lanes wait for the result to exchange it.
+// Increments a work counter and returns its old value; the caller overlaps the latency of the atomic. never: a value
+// that the counter does not reach, passed at run time. With atomicAdd, or a limit known at compile time, ptxas
+// aggregates the atomics of a warp, and all lanes wait for the result.
 __device__ __forceinline__ std::uint32_t ask_for_ticket(std::uint32_t* counter, std::uint32_t never) {
   std::uint32_t ticket;
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(ticket) : "l"(counter), "r"(never) : "memory");
@@ -99,7 +99,8 @@ __device__ __forceinline__ Value same_for_warp(Value value) {
   return __shfl_sync(0xffffffffu, value, 0);
 }
 
-// Reads threadIdx.x again at each call. Otherwise the compiler keeps derived values in registers, and none are free.
+// Reads threadIdx.x again at each call. Otherwise the compiler keeps values derived from it in registers, and none are
+// free.
 __device__ __forceinline__ int thread_anew() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -113,7 +114,7 @@ __device__ __forceinline__ bool elect() {
   return chosen != 0;
 }
 
-// TMA load of a tensor map's box at (column, row, head, batch) to shared memory; its bytes arrive at `barrier`.
+// TMA load of a tensor map's box at (column, row, head, batch) to shared memory; completes its bytes at `barrier`.
 __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int column, int row, int head,
                                          int batch, Barrier barrier) {
   asm volatile(
@@ -123,15 +124,15 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
       : "memory");
 }
 
-// TMA bulk copy of contiguous bytes, a multiple of 16, to shared memory; they arrive at `barrier`.
+// TMA bulk copy of contiguous bytes (a multiple of 16) to shared memory; completes these bytes at `barrier`.
 __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes, Barrier barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier.address)
                : "memory");
 }
 
-// TMA reduction: adds `bytes` bytes of fp32 in shared memory to global memory as one bulk group; a multiple of 16.
-// After ordinary stores to this memory the caller needs publish_stores() and a barrier.
+// TMA reduction: adds `bytes` bytes (a multiple of 16) of fp32 in shared memory to global memory, as one bulk group.
+// After ordinary stores to this shared memory the caller first needs publish_stores() and a barrier.
 __device__ __forceinline__ void bulk_reduce_add(float* to, std::uint32_t from, std::uint32_t bytes) {
   asm volatile(
       "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
@@ -139,7 +140,7 @@ __device__ __forceinline__ void bulk_reduce_add(float* to, std::uint32_t from, s
       "r"(from), "r"(bytes)
       : "memory");
 }
-// Waits until all but this thread's newest kLeft bulk groups have read shared memory.
+// Waits until all of this thread's bulk groups except the newest kLeft have read shared memory.
 template <int kLeft>
 __device__ __forceinline__ void bulk_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kLeft) : "memory");

@@ -23,12 +23,12 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// Arrives at the same barrier of another block without cluster-scope release: a release would wait for all reductions
-// that the thread has issued to global memory. It orders wgmma and TMA only, not ordinary accesses.
+// Arrives at the same barrier of another block without cluster-scope release, because a release would wait for all
+// reductions that the thread has issued to global memory. It orders wgmma and TMA only, not ordinary accesses.
 __device__ __forceinline__ void arrive_at(Barrier barrier, unsigned rank) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(of_rank(barrier.address, rank)) : "memory");
 }
-// Arrives with release: orders ordinary accesses too.
+// Arrives at the same barrier of another block with release, which orders ordinary accesses too.
 __device__ __forceinline__ void release_at(Barrier barrier, unsigned rank) {
   asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(of_rank(barrier.address, rank))
                : "memory");
@@ -46,7 +46,8 @@ __device__ __forceinline__ void store_shared_of(std::uint32_t address, unsigned 
   asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(of_rank(address, rank)), "r"(value) : "memory");
 }
 
-// Copies `bytes` bytes (a multiple of 16) of this block's shared memory to block `rank`; they arrive at its barrier.
+// Copies `bytes` bytes (a multiple of 16) of this block's shared memory to block `rank`, and completes them at that
+// block's `barrier`.
 __device__ __forceinline__ void copy_to_rank(std::uint32_t to, std::uint32_t from, std::uint32_t bytes, Barrier barrier,
                                              unsigned rank) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(

@@ -6,7 +6,7 @@
 
 namespace strobe::cuda::sm90 {
 
-// Loads [kTileRows][kColumns] from row `row` on, and arrives at `barrier` with the expected bytes.
+// Loads a tile [kTileRows][kColumns] whose first row is `row`, and arrives at `barrier` with the expected bytes.
 template <int kTileRows, int kColumns>
 __device__ __forceinline__ void copy_tile(std::uint32_t to, const CUtensorMap& map, int row, int head, int batch,
                                           Barrier barrier) {

@@ -1,6 +1,6 @@
-// Matmuls of fp32 elements as split floats, two fp16 floats each (device/parts.h), for the Hopper fp32 kernels. One
-// matmul takes three MMAs. Tensor cores truncate sums towards zero, so accumulators hold short sums only: two k-steps
-// of 16, smallest terms first. The caller adds each result with rounding.
+// Matmuls of fp32 elements that are split into two fp16 floats each (device/parts.h), for the Hopper fp32 kernels. A
+// product of two split elements takes three MMAs. Tensor cores truncate sums towards zero, so accumulators hold short
+// sums only: two k-steps of 16, smallest terms first. The caller adds each result with rounding.
 #pragma once
 
 #include <utility>
@@ -26,7 +26,7 @@ __device__ __forceinline__ void add(float (&to)[kCount], const float (&from)[kCo
   for (int i = 0; i < kCount; ++i) to[i] += from[i];
 }
 
-// A tile stores its two split floats consecutively, [kTileRows][kD] each.
+// A tile stores its two planes of split floats consecutively, [kTileRows][kD] each.
 
 // c[64][kN] = partial sum of A B^T over kSteps k-steps of 16 columns, from step kSteps * kGroup; A and B have kD
 // columns. a: the first of this warpgroup's 64 rows in a tile of kARows rows; b: a tile of kN rows.

@@ -1,5 +1,6 @@
 // Persistent tile scheduler: order in which the blocks process the tiles of all heads. If all tiles take equally long,
-// each block takes every gridDim-th tile. Otherwise a free block takes the next one from a work counter, longest first.
+// each block takes every gridDim-th tile. Otherwise a free block takes the next tile from a work counter, longest
+// first.
 #pragma once
 
 #include <algorithm>
@@ -7,13 +8,14 @@
 
 namespace strobe::cuda::sm90 {
 
-// L2 swizzle group: heads whose tiles share data in the L2 cache. Row tiles of a forward share K and V; key tiles of a
-// backward share the fp32 dQ, Q and dO. Budget in bytes out of 50 MB; the rest is for streamed data.
+// L2 budget of an L2 swizzle group, which is a set of heads whose tiles share data in the L2 cache. Row tiles of a
+// forward share K and V; key tiles of a backward share the fp32 dQ, Q and dO. The cache has 50 MB; the rest is for
+// streamed data.
 inline constexpr std::int64_t kForwardSectionBytes = 32 << 20, kBackwardSectionBytes = 24 << 20;
 
 // Heads per L2 swizzle group: as many as fit `section_bytes`, in groups of equal size. A group has up to a quarter
-// fewer heads if the last group would otherwise be smaller than half of the others. Tiles of such a group, long ones
-// included, would start when most blocks are already idle.
+// fewer heads if the last group would otherwise have less than half of the heads of the others. The tiles of such a
+// small group, long ones included, would start when most blocks are already idle.
 constexpr std::int64_t section_heads(std::int64_t heads, std::int64_t bytes_a_head, std::int64_t section_bytes) {
   if (heads < 1) return 1;
   const std::int64_t most = std::clamp<std::int64_t>(section_bytes / std::max<std::int64_t>(1, bytes_a_head), 1, heads);
@@ -32,8 +34,8 @@ struct TilePlace {
 struct TileOrder {
   std::uint32_t heads = 1, tiles = 0;  // heads per sequence, row or key tiles per head
   std::uint32_t units = 0;             // batch * heads; units * tiles fits 31 bits
-  // Units per L2 swizzle group. Tiles of a group are processed together, the last tile of every unit first. The L2
-  // cache can hold the shared data of this many units.
+  // Units (heads of a sequence) per L2 swizzle group: the L2 cache holds the shared data of this many. The tiles of a
+  // group are processed together, the last tile of every unit first.
   std::uint32_t section = 1;
   // Work counter, starts at zero; counts tiles taken after each block's first. Null: static order.
   std::uint32_t* next = nullptr;

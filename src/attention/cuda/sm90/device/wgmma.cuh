@@ -180,7 +180,7 @@ __device__ __forceinline__ void multiply_nn(float (&c)[kN / 2], const std::uint3
   }
 }
 
-// The same with A in shared memory: 64 rows of at most 64 k values.
+// multiply_nn() with A in shared memory: 64 rows of at most 64 k values.
 template <class T, int kN, int kSteps>
 __device__ __forceinline__ void multiply_nn(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
   static_assert(kSteps <= 64);

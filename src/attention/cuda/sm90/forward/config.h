@@ -23,7 +23,8 @@ constexpr int consumer_registers(const ForwardShape& shape) {
 }
 constexpr int producer_registers(const ForwardShape& shape) { return shape.consumers == 3 ? 32 : 24; }
 
-// True if the block starts with the registers that setmaxnreg distributes. Otherwise a warpgroup would wait forever.
+// True if the block starts with at least the registers that setmaxnreg distributes. Otherwise a warpgroup would wait
+// forever.
 constexpr bool registers_suffice(const ForwardShape& shape) {
   const int started_with = 65536 / threads_of(shape) / 8 * 8 * (shape.consumers + 1);
   return shape.consumers * consumer_registers(shape) + producer_registers(shape) <= started_with;
@@ -34,10 +35,12 @@ static_assert(std::all_of(std::begin(kForwardRules), std::end(kForwardRules),
 // mbarriers in shared memory: "full" and "free" (empty) per stage of Q, of K and of V.
 constexpr int forward_barriers(const ForwardShape& shape) { return 2 * shape.q_stages + 4 * shape.stages; }
 
-// Padded head dimensions with a kernel. A problem uses the next larger pair; TMA fills missing columns with zeros.
+// Padded head dimensions that have a kernel. A problem uses the first pair that is large enough; TMA fills missing
+// columns with zeros.
 inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
 
-// One shape per head dimension with dropout: random numbers dominate its time, for any tile shape.
+// Head dimensions that have a kernel with dropout, with one shape each. Random numbers dominate its time for any tile
+// shape.
 inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}};
 constexpr ForwardShape dropping_shape(HeadDims dims) {
   return dims.d == 64 ? ForwardShape{3, 64, 4, 2, true, false, true} : ForwardShape{2, 128, 2, 2, false, false, true};
@@ -45,7 +48,7 @@ constexpr ForwardShape dropping_shape(HeadDims dims) {
 static_assert(registers_suffice(dropping_shape({64, 64})) && registers_suffice(dropping_shape({128, 128})));
 inline constexpr int kMostDroppingDim = std::rbegin(kDroppingDims)->d;
 
-// Shapes of 64 or 128 rows for problems that leave much of the GPU idle: with fewer rows per tile the last tile
+// Shapes of 64 or 128 rows for problems that leave much of the GPU idle. With fewer rows per tile the last tile
 // finishes sooner. Keys and stages fill the shared memory. Above 128 columns of O a warpgroup lacks the registers to
 // merge the accumulators of another one, so one consumer owns the 64 rows.
 constexpr ForwardShape small_shape(HeadDims dims, int rows) {
@@ -60,12 +63,14 @@ static_assert(std::all_of(std::begin(kForwardDims), std::end(kForwardDims), [](H
   return registers_suffice(small_shape(dims, 64)) && registers_suffice(small_shape(dims, 128));
 }));
 
-// Exchange buffer of two warpgroups that share rows: O in fp32, and maximum and sum of each thread's two rows.
+// Bytes of the buffer through which two warpgroups that share rows exchange O in fp32, and maximum and sum of each
+// thread's two rows.
 constexpr std::size_t shared_rows_bytes(HeadDims dims, const ForwardShape& shape) {
   return shape.shares ? static_cast<std::size_t>(64 * 4 * dims.dv + 128 * 16) : 0;
 }
 
-// Layout: stages of Q, of K, of V, barriers, a 16-byte TilePlace per stage of Q, exchange buffer of shared rows.
+// Shared-memory layout: stages of Q, of K, of V, barriers, a 16-byte TilePlace per stage of Q, exchange buffer of
+// shared rows.
 constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& shape) {
   const auto slabs = [](int columns) { return static_cast<std::size_t>((columns + 63) / 64 * 128); };
   return slabs(dims.d) * (shape.q_stages * rows_of(shape) + shape.stages * shape.keys) +
@@ -73,7 +78,7 @@ constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& sh
          shared_rows_bytes(dims, shape);
 }
 
-// True if both even and uneven problems have a rule without a minimum of keys, for all head dimensions.
+// True if, for all head dimensions, even and uneven problems both have a rule that applies to any number of keys.
 constexpr bool forward_rules_are_whole() {
   for (const HeadDims dims : kForwardDims) {
     for (const bool uneven : {false, true}) {
@@ -88,8 +93,8 @@ constexpr bool forward_rules_are_whole() {
 }
 static_assert(forward_rules_are_whole());
 
-// Replaces the rule's tiles by small ones, or by small ones with split keys, if the estimate predicts less time. Full
-// tiles in more than kRuleRounds rounds per multiprocessor keep the rule, which was measured on such problems.
+// Replaces the rule's tiles by small ones, or by small ones with split keys, if the estimate predicts less time. A
+// problem with more than kRuleRounds full tiles per multiprocessor keeps the rule, which was measured on such problems.
 inline constexpr std::int64_t kRuleRounds = 4;
 
 constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const ForwardConfig& rule,
@@ -120,13 +125,13 @@ constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const Forwar
   return best;
 }
 
-// True for the shapes whose rotated loop is faster (docs/kernels-cuda.md has the figures).
+// True for the shapes that are faster with the rotated loop of kernel.cuh (figures in docs/kernels-cuda.md).
 constexpr bool rotates(HeadDims dims, const ForwardShape& shape) {
   return (dims == HeadDims{128, 128} || dims == HeadDims{256, 256}) && !shape.shares && !shape.splits;
 }
 
-// Config of kForwardRules, or of dropping_shape() with dropout. d and dv are at most 256, with dropout
-// kMostDroppingDim.
+// Configuration from kForwardRules, or with dropout from dropping_shape(). d and dv must be at most 256, with dropout
+// at most kMostDroppingDim.
 constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   ForwardConfig config;
   const auto pad = [&](const auto& all) {
@@ -156,8 +161,8 @@ constexpr ForwardConfig forward_config(const ForwardFacts& facts, const ForwardC
   return config;
 }
 
-// For measurements: tiles of 128 or 64 rows, or those of the rules if rows is 0. Splits the keys `splits` ways, at most
-// once per full key tile.
+// Configuration for measurements. rows: 128 or 64 rows per tile, or 0 for the tiles of the rules. Splits the keys
+// `splits` ways if the shape supports it, but into no more splits than full key tiles.
 constexpr ForwardConfig forced_config(const ForwardFacts& facts, int rows, int splits) {
   ForwardConfig config = rule_config(facts);
   if (rows > 0) config.shape = small_shape(config.dims, rows);

@@ -9,17 +9,18 @@
 
 namespace strobe::cuda::sm90 {
 
-// Model of the clocks, fitted to measurements on an H200 (docs/kernels-cuda.md, "Few heads") by tools/fit-few-heads.
-// Exponentials that no matmul hides are exposed. Their clocks are proportional to exponentials^2 / matmuls, by a factor
-// that is larger if two warpgroups share rows. One warpgroup exposes them all. Row tiles have a fixed cost, and so has
-// the kernel that combines splits.
+// Model of the clocks, fitted to measurements on an H200 (docs/kernels-cuda.md, "Few heads") by tools/fit-few-heads. A
+// call takes the clocks of the matmuls plus those of exponentials that no matmul overlaps. With several warpgroups
+// these are proportional to exponentials^2 / matmuls; the factor is larger if two warpgroups share rows. With one
+// warpgroup no exponential is overlapped. Each row tile has a fixed cost, and so has the kernel that combines splits.
+// The fields are for several warpgroups, for two that share rows, for one, for combining splits, and the required gain.
 struct ForwardClocks {
   double several = 0.86, several_rows = 3.4;  // factor of exposed exponentials; row tile: factor of matmuls
   double sharing = 1.25, sharing_rows = 2500,
          sharing_column = 30;           // factor of exposed exponentials; row tile: clocks, clocks per column of O
   double alone = 2.9, alone_rows = 12;  // factor of exponentials; row tile: factor of exponentials
-  double adding = 3400, added_a_clock = 330;  // combining splits: clocks, elements per clock
-  double gain = 1.045;                        // factor by which small tiles or splits must be faster
+  double adding = 3400, added_a_clock = 330;  // combining splits: fixed clocks, elements per clock
+  double gain = 1.045;                        // small tiles or splits must be faster by this factor
 };
 
 // Number of row tiles of all heads, rounded up per head.
@@ -46,7 +47,7 @@ constexpr TileClocks tile_clocks(HeadDims dims, const ForwardShape& shape, const
 }
 
 // Clocks from the first block's first matmul to the last block's end. If rows see different numbers of keys and there
-// is no window, a row sees half of the keys on average.
+// is no window, the model assumes that a row sees half of the keys on average.
 constexpr double forward_clocks(const ForwardFacts& facts, const ForwardConfig& config, const ForwardClocks& fitted) {
   const ForwardShape& shape = config.shape;
   const TileClocks tile = tile_clocks(config.dims, shape, fitted);

@@ -1,7 +1,8 @@
 // Hopper forward kernel on wgmma and TMA for fp16 and bf16; launch_tiles.cuh launches it. One producer thread loads
-// tiles of Q, K and V. One to four consumer warpgroups compute 64 rows of the block's tile each; or two share the same
-// 64 rows and alternate on key tiles. A consumer issues the scores of the next key tile before the output matmul of the
-// current one, which overlaps with the softmax. Key tiles are visited from the right, so masked tiles come first.
+// tiles of Q, K and V. Each of one to four consumer warpgroups computes 64 rows of the block's tile, or two share the
+// same 64 rows and alternate on key tiles. A consumer issues the Q K^T matmul of the next key tile before the P V
+// matmul of the current one, so that the softmax of the next tile overlaps with P V. Key tiles are visited from the
+// last to the first, so tiles that a causal mask cuts come first.
 #pragma once
 
 #include <type_traits>
@@ -15,7 +16,7 @@
 namespace strobe::cuda::sm90 {
 
 // Stores one row of a split's result: O in fp32 and LSE. row: its index in `splits`; o: accumulators of this thread's
-// two rows; h: which of the two.
+// two rows; h: 0 or 1, the row to store.
 template <int kDv>
 __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t row, const float (&o)[kDv / 2], int h,
                                               float lse) {
@@ -62,8 +63,8 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TileP
   store_two_rows<T, kDv>(o, to, p.o.row, p.dv_dim, row, work.rows_written);
 }
 
-// Merge of two warpgroups that share rows: the second stores its softmax state and O to shared memory (give_rows), the
-// first rescales both and adds (take_rows).
+// Merge two warpgroups that share rows. The second stores its softmax state and O to shared memory (give_rows). The
+// first rescales both states to the common maximum and adds them (take_rows).
 template <int kDv, class Memory>
 __device__ __forceinline__ void give_rows(const Memory& memory, int thread, const TwoRows& softmax,
                                           const float (&o)[kDv / 2]) {
@@ -95,8 +96,8 @@ __device__ __forceinline__ void take_rows(const Memory& memory, int thread, floa
   }
 }
 
-// kRotates: the loop ends with the softmax of a tile instead of its output matmul. The probabilities are then ready
-// before the wait for that matmul (rotates() in config.h).
+// kRotates: the loop over key tiles exits between the softmax of a tile and the wait for the preceding output matmul.
+// ptxas then cannot move the softmax behind this wait (rotates() in config.h).
 template <class T, bool kRotates, int kD, int kDv, ForwardShape kShape, class Args>
 __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemory<kD, kDv, kShape>& memory,
                                              int consumer) {
@@ -106,7 +107,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
   using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
   const ForwardParams& p = args.params;
-  // logits = unit * scores, or unit * tanh of capped scores
+  // score in natural units: unit * q.k, or with a softcap unit * tanh(q.k * scale / softcap)
   const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
   float dropout_scale = 1;
   if constexpr (kDrops) dropout_scale = args.scale;
@@ -114,8 +115,8 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   const int first_lane_row = kShares ? 0 : consumer * 64;
   const int lane_row = first_lane_row + thread / 32 * 16 + lane / 4;  // and lane_row + 8
   // One elected thread per warpgroup arrives on the producer's empty barriers. wgmma needs all four warps: once it has
-  // completed, every warp has waited for the stages that it read. Stages without a wgmma need meet() first. Each warp
-  // arrives by itself after it has read the TilePlace.
+  // completed, every warp has waited for the stages that it read. Stages that no wgmma reads need meet() first. After a
+  // warp has read the TilePlace, it arrives separately.
   const bool speaks = thread == 0;
   const auto meet = [&] { barrier_sync(1 + consumer, 128); };
   RingPlace<Memory::kQStages> q_at;
@@ -329,7 +330,7 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1) forward_kernel(c
   }
   block_sync();
   int warpgroup = static_cast<int>(threadIdx.x) / 128;
-  // The consumers' trip counts then depend on it: keep it warp-uniform.
+  // If warpgroups skip or share key tiles, the consumers' trip counts depend on the warpgroup, so keep it warp-uniform.
   if constexpr (Tiles::kShape.passes || Tiles::kShape.shares) warpgroup = same_for_warp(warpgroup);
   if (warpgroup == 0) {
     if constexpr (Memory::kMovesRegisters) give_registers<Memory::kProducerRegisters>();

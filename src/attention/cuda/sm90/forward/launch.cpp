@@ -85,7 +85,7 @@ static_assert(kMostDroppingDim == 128);  // named in forward_refusal()
 
 std::string forward_refusal(const Problem& problem) {
   const bool wide = std::max(problem.d, problem.dv) > kMostDroppingDim;
-  const char* const option = option_refused(problem, wide ? "dropout with head dimensions beyond 128" : nullptr);
+  const char* const option = option_refused(problem, wide ? "dropout with head dimensions above 128" : nullptr);
   std::string reason = problem_refusal(problem, option, kMostTiledDim);
   if (reason.empty()) reason = map_refusal("q", problem.q);
   if (reason.empty()) reason = map_refusal("k", problem.k);
@@ -95,14 +95,14 @@ std::string forward_refusal(const Problem& problem) {
   return reason;
 }
 
-// The most keys that a row sees; 0: no window.
+// Largest number of keys that a row sees in a window that is bounded on both sides; 0: no such window.
 std::int64_t window_of(const Problem& problem) {
   const std::int64_t left = problem.window.left, right = problem.causal ? 0 : problem.window.right;
   const bool ends = left >= 0 && right >= 0 && left < problem.max_k && right < problem.max_k;
   return ends && left + right + 1 < problem.max_k ? left + right + 1 : 0;
 }
 
-// Chosen config, or the one that STROBE_HOPPER_TILES forces.
+// Returns the chosen configuration, or the one that STROBE_HOPPER_TILES forces.
 ForwardConfig config_of(const ForwardFacts& facts) {
   const char* const tiles = std::getenv("STROBE_HOPPER_TILES");
   if (!tiles || !*tiles || facts.drops) return forward_config(facts);
@@ -123,14 +123,14 @@ ForwardConfig config_of(const ForwardFacts& facts) {
 struct ForwardPlan : ForwardLaunch {
   std::string text(const Problem&) const {
     const ForwardShape& shape = config.shape;
-    std::string text =
-        fmt::format("wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroup{}, {} stages, {} of Q",
-                    config.dims.d, config.dims.dv, rows_of(shape), shape.keys, shape.consumers,
-                    shape.shares           ? "s that alternate key tiles"
-                    : shape.passes         ? "s that skip unused tiles"
-                    : shape.consumers == 1 ? ""
-                                           : "s",
-                    shape.stages, shape.q_stages);
+    std::string text = fmt::format(
+        "wgmma, head dimensions {} and {}, tiles of {} rows x {} keys, {} warpgroup{}, {} stages of K and V, {} of Q",
+        config.dims.d, config.dims.dv, rows_of(shape), shape.keys, shape.consumers,
+        shape.shares           ? "s that alternate key tiles"
+        : shape.passes         ? "s that skip unused tiles"
+        : shape.consumers == 1 ? ""
+                               : "s",
+        shape.stages, shape.q_stages);
     if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
     return text;
   }

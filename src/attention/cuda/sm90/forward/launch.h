@@ -19,12 +19,12 @@ struct ForwardLaunch {
 
 std::size_t forward_workspace_bytes(const ForwardLaunch& launch);
 
-// Returns the kernel's arguments, tensor maps included. Clears the work counter on the stream.
+// Returns the kernel's arguments, tensor maps included. If the call uses the work counter, clears it on the stream.
 ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, void* workspace);
 
 void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace);
 
-// One pair of head dimensions each, defined in d<d>.cu.
+// Launch the kernel of one pair of head dimensions; instantiated in d<d>.cu.
 template <int kD, int kDv>
 void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args);
 template <int kD>

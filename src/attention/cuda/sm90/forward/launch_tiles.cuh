@@ -1,4 +1,5 @@
-// Launches the kernels of one pair of head dimensions. Each d<d>.cu instantiates it, so that they compile in parallel.
+// Launches the Hopper forward kernels of one pair of head dimensions. Each d<d>.cu instantiates it for one dimension,
+// so that they compile in parallel.
 #pragma once
 
 #include <algorithm>

@@ -50,7 +50,7 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
       copy_tile<kKeys, kDv>(memory.v(stage), args.v, k_row + tile * kKeys, head_kv, batch, memory.v_full(stage));
       v_at[kRing].move();
     };
-    // The sequence's last key tile goes to the first pipeline; then they alternate.
+    // The last key tile goes to the first pipeline; then the two pipelines alternate.
     constexpr int kOther = Memory::kRings - 1;
     const auto is_other = [&](int tile) { return kOther > 0 && (work.end - 1 - tile) % 2 > 0; };
     load_k.template operator()<0>(work.end - 1);
@@ -66,7 +66,7 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
         load_v.template operator()<kOther>(tile + 1);
       }
     }
-    // Takes the next tile this late: otherwise a block with a long tile would hold one that an idle block could
+    // The next tile is requested only here, because a block with a long tile must not hold one that an idle block could
     // process. The atomic's latency overlaps with the wait for the last stage.
     index = args.order.index(n);
     if (is_other(work.begin)) {

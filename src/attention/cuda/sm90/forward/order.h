@@ -11,7 +11,7 @@ namespace strobe::cuda::sm90 {
 
 inline constexpr std::size_t kForwardCounterBytes = 256;  // for the work counter
 
-// Static order; the caller sets `next` and `section` to use a work counter.
+// Static order of the tiles. The caller sets `next` and `section` to use a work counter instead.
 inline TileOrder forward_order(const SequenceParams& p, int tile_rows, int splits) {
   TileOrder order;
   order.heads = static_cast<std::uint32_t>(p.heads_q);
@@ -20,7 +20,8 @@ inline TileOrder forward_order(const SequenceParams& p, int tile_rows, int split
   return order;
 }
 
-// True if tiles come from a work counter, which the call clears first. Not needed if each block has at most one tile.
+// True if tiles come from a work counter, which the caller must clear first. A static order suffices if all tiles take
+// equally long or each block has at most one tile.
 inline bool by_counter(const TileOrder& order, bool uneven, int multiprocessors) {
   return uneven && std::int64_t{order.units} * order.tiles > multiprocessors;
 }

@@ -1,5 +1,6 @@
-// Tile rules of the Hopper forward, read by config.h. Written by tools/tune-hopper --write, which documents the choice:
-// NVIDIA H200, 580.159.04, 2026-11-15; after each rule TFLOP/s at the lengths it covers.
+// Tile rules of the Hopper forward, which config.h reads. `tools/tune-hopper --write` generates this file and documents
+// how it chooses. Measured on NVIDIA H200, 580.159.04, 2026-11-15.
+// After each rule: the sequence lengths that it covers, each followed by its TFLOP/s.
 #pragma once
 
 #include "attention/cuda/sm90/forward/shape.h"

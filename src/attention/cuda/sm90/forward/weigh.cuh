@@ -23,8 +23,9 @@ __device__ __forceinline__ void mask_scores(float (&s)[kKeys / 2], const Keys (&
 struct TwoRows {
   float maximum[2] = {kMinusInfinity, kMinusInfinity}, sum[2] = {0, 0};
 
-  // Replaces scores by probabilities relative to the new maximum, and adds them to the sum. The caller multiplies
-  // earlier accumulators by `shrink`. The two rows are interleaved, so their additions do not wait for each other.
+  // Replaces scores by probabilities relative to the new maximum, and adds them to the sum. Sets `shrink` to the
+  // factors by which the caller multiplies earlier accumulators. The two rows are interleaved, so their additions do
+  // not wait for each other.
   template <int kCount>
   __device__ __forceinline__ void weigh(float (&s)[kCount], float factor, float (&shrink)[2]) {
     float highest[2] = {s[0], s[2]}, scaled_base[2], total[2] = {0, 0};

@@ -6,9 +6,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// Sequence, rows and key tiles [begin, end) of a row tile, or its split's share of them. With kPasses tiles are aligned
-// to the last row: the partial tile is then the first, whose rows see the fewest keys under a causal mask. It starts at
-// a negative row; rows below 0 do not exist.
+// Sequence and rows of a row tile, and the key tiles [begin, end) that it or its split visits. With kPasses row tiles
+// are aligned to the last row, so the first tile is the partial one; under a causal mask its rows see the fewest keys.
+// It starts at a negative row; rows below 0 do not exist.
 template <int kRows, int kKeys, bool kPasses, bool kSplits>
 struct ForwardWork {
   Sequence sequence;

@@ -1,6 +1,6 @@
 // Tile configuration of the Hopper forward for fp32: constexpr functions of the problem and the GPU, used by the
-// kernel, its launch, `strobe explain` and tests. An element is split into two fp16 floats times a power of two
-// (device/parts.h).
+// kernel, its launch, `strobe explain` and tests. The kernel represents an element times a power of two by two fp16
+// floats (device/parts.h).
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,13 @@
 
 namespace strobe::cuda::sm90 {
 
-// Splitter warpgroups split elements into two fp16 floats; consumer warpgroups run the matmuls, 64 rows each.
+// Splitter warpgroups split elements into two fp16 floats. Consumer warpgroups run the matmuls, 64 rows each. An item
+// is the group of rows that the splitters load and split together (items.cuh).
 struct Fp32Shape {
   int splitters, consumers;  // warpgroups
   int keys;                  // per tile
   int stages, q_stages;      // pipeline stages of K and of V, and of Q, in shared memory
-  int pieces;                // items in a splitter thread's registers: one is being split, the others are in flight
+  int pieces;  // items in a splitter thread's registers: one is being split, the loads of the others are in flight
 
   friend constexpr bool operator==(const Fp32Shape&, const Fp32Shape&) = default;
 };
@@ -25,28 +26,28 @@ struct Fp32Rule {
   Fp32Shape shape;
 };
 
-// Chosen by the budget in docs/kernels-cuda.md; the compiler needs no spills for these.
+// Chosen by the budget in docs/kernels-cuda.md; the kernels of these shapes do not spill.
 inline constexpr Fp32Rule kFp32Rules[] = {
     {64, {2, 2, 64, 4, 2, 2}},
     {128, {2, 2, 64, 2, 1, 1}},
 };
 
-// Elements are padded to 64 columns: up to this head dimension flash2, which has tiles of 32, is faster by a third.
+// Up to this head dimension flash2 is faster by a third: it has tiles of 32 columns, while this kernel pads to 64.
 inline constexpr int kFewFp32Dims = 32;
 
 constexpr int rows_of(const Fp32Shape& shape) { return 64 * shape.consumers; }
 constexpr int threads_of(const Fp32Shape& shape) { return 128 * (shape.splitters + shape.consumers); }
 
-// Rows of Q, K or V that are split at a time and share one scale check: 16 elements per thread.
+// Rows of Q, K or V per item: 16 elements per splitter thread.
 constexpr int piece_rows(int d, const Fp32Shape& shape) { return 128 * shape.splitters * 16 / d; }
 
-// Splitters keep their items in registers; consumers get the rest of the 64 K registers.
+// Splitter threads keep their items in registers; consumer threads get the rest of the 64 K registers.
 constexpr int splitter_registers(const Fp32Shape& shape) { return 40 + 16 * shape.pieces; }
 constexpr int consumer_registers(const Fp32Shape& shape) {
   return (512 - shape.splitters * splitter_registers(shape)) / shape.consumers / 8 * 8;
 }
 
-// Shared memory: both split floats of the stages of Q, K and V, then the buffers of Fp32Memory (items.cuh).
+// Shared memory: both planes of split floats for the stages of Q, K and V, then the buffers of Fp32Memory (items.cuh).
 constexpr std::size_t fp32_tile_bytes(int d, const Fp32Shape& shape) {
   return static_cast<std::size_t>(4 * d) * (shape.q_stages * rows_of(shape) + 2 * shape.stages * shape.keys);
 }
@@ -65,12 +66,12 @@ struct Fp32Config {
   int d = 0;  // padded head dimension of q, k, v and o
   Fp32Shape shape{};
   std::size_t shared_bytes = 0;
-  int splits = 1;  // key splits, one block each
+  int splits = 1;  // splits of the keys, one block each
 };
 
 inline constexpr int kMostFp32Dim = 128;
 
-// Head dimensions of at most kMostFp32Dim.
+// Head dimensions must be at most kMostFp32Dim.
 constexpr Fp32Config fp32_config(const ForwardFacts& facts) {
   Fp32Config config{.d = facts.d <= 64 && facts.dv <= 64 ? 64 : kMostFp32Dim};
   for (const Fp32Rule& rule : kFp32Rules) {

@@ -1,5 +1,6 @@
-// Items of the splitter threads of the Hopper forward for fp32, in order. For every row tile: its last keys, Q, their
-// V, then keys and V tile by tile. Also prefetches later items to the L2 cache.
+// Shared memory and work order of the Hopper forward for fp32. ItemStream lists the items that the splitter threads
+// load, which are groups of rows of Q, K or V. For each row tile: K of the last key tile, Q, V of the last key tile,
+// then K and V of each earlier key tile. It also prefetches later items to the L2 cache.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"
@@ -16,12 +17,13 @@ struct Fp32Memory {
   static constexpr int kStages = kShape.stages, kQStages = kShape.q_stages;
   static constexpr int kSplitterRegisters = splitter_registers(kShape);
   static constexpr int kConsumerRegisters = consumer_registers(kShape);
-  // Splitter threads copy 8 elements each: kLanes adjacent threads copy a row, and all of them copy kStep rows.
+  // A splitter thread copies 8 elements at a time: kLanes adjacent threads copy a row, and all threads together kStep
+  // rows.
   static constexpr int kThreads = 128 * kShape.splitters, kLanes = kD / 8, kStep = kThreads / kLanes;
   static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // per tile of K or V
   static constexpr int kQPieces = kRows / kPieceRows;
   static_assert(kKeys % kPieceRows == 0 && kRows % kPieceRows == 0 && kPieces <= 4 && kPieceRows % 32 == 0);
-  // Bytes of the first split floats of a tile; the second ones follow.
+  // Bytes of a tile's plane of first split floats; the plane of second ones follows.
   static constexpr std::uint32_t kQPart = kSlabsBytes<kRows, kD>, kKeyPart = kSlabsBytes<kKeys, kD>;
   static constexpr std::uint32_t kScales = fp32_tile_bytes(kD, kShape);
   static constexpr std::uint32_t kPieceScales = kScales + 4 * (kQStages * kRows + 2 * kStages * kKeys);
@@ -35,7 +37,7 @@ struct Fp32Memory {
   __device__ __forceinline__ std::uint32_t q(int stage) const { return at(stage * 2 * kQPart); }
   __device__ __forceinline__ std::uint32_t k(int stage) const { return q(kQStages) + at_stage(stage, 2 * kKeyPart); }
   __device__ __forceinline__ std::uint32_t v(int stage) const { return k(kStages) + at_stage(stage, 2 * kKeyPart); }
-  // fp32 factors that undo the scale of each row.
+  // Per row: the fp32 factor that undoes its scale.
   __device__ __forceinline__ std::uint32_t q_scales(int stage) const { return at(kScales + stage * kRows * 4); }
   __device__ __forceinline__ std::uint32_t k_scales(int stage) const {
     return q_scales(kQStages) + at_stage(stage, kKeys * 4);
@@ -43,20 +45,20 @@ struct Fp32Memory {
   __device__ __forceinline__ std::uint32_t v_scales(int stage) const {
     return k_scales(kStages) + at_stage(stage, kKeys * 4);
   }
-  // Per item: the factor that undoes the scale of all its rows; 0 if each row has a separate scale.
+  // Per item of K or V: the factor that undoes the scale of all its rows; 0 if each row has its own scale.
   __device__ __forceinline__ std::uint32_t k_piece_scales(int stage) const { return at(kPieceScales + stage * 16); }
   __device__ __forceinline__ std::uint32_t v_piece_scales(int stage) const { return k_piece_scales(kStages + stage); }
-  // Exchange between splitters, four of each: magnitudes per warp; row tiles.
+  // Exchange between splitter threads: four buffers of magnitudes per warp, and four row tiles (Fp32Rows).
   __device__ __forceinline__ std::uint32_t sizes(int index) const { return at(kExchange + index * 64); }
   __device__ __forceinline__ std::uint32_t rows(int turn) const { return sizes(4 + turn % 4); }
-  // "full": all splitter threads have written all items of K and V. "free": all consumer threads have read.
+  // "full": all splitter threads have written all items of the tile. "free" (empty): all consumer threads have read it.
   __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(stage); }
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(kQStages + stage); }
   __device__ __forceinline__ Barrier k_full(int stage) const { return barrier(2 * kQStages + stage); }
   __device__ __forceinline__ Barrier k_free(int stage) const { return barrier(2 * kQStages + kStages + stage); }
   __device__ __forceinline__ Barrier v_full(int stage) const { return barrier(2 * kQStages + 2 * kStages + stage); }
   __device__ __forceinline__ Barrier v_free(int stage) const { return barrier(2 * kQStages + 3 * kStages + stage); }
-  // Tile whose Q is in this stage.
+  // TilePlace of the row tile whose Q is in this stage.
   __device__ __forceinline__ std::uint32_t place(int stage) const { return at(kPlaces + stage * 16); }
 
   __device__ __forceinline__ void begin_barriers() const {
@@ -81,12 +83,12 @@ struct Fp32Memory {
   }
 };
 
-// Row tile as the splitter threads see it. One thread computes it and shares it through shared memory. Row and key
-// indices are relative to the tile and the sequence.
+// Row tile for the splitter threads. One thread computes it and shares it through shared memory. Row indices are
+// relative to the tile, key indices to the sequence.
 struct Fp32Rows {
   const float *q = nullptr, *k = nullptr, *v = nullptr;  // row 0, key 0
-  Keys rows{0, 0}, used{0, 0};                           // rows that exist; keys that some row uses
-  int begin = 0, end = 0;                                // key tiles; both -1: no more row tiles
+  Keys rows{0, 0}, used{0, 0};                           // rows that exist; keys that at least one row uses
+  int begin = 0, end = 0;                                // key tiles [begin, end); both -1: no more row tiles
 
   __device__ __forceinline__ void store(std::uint32_t address, const TilePlace& place) const {
     const auto low = [](const float* x) { return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(x)); };
@@ -119,16 +121,16 @@ struct Fp32Rows {
   __device__ __forceinline__ bool has_keys() const { return begin < end; }
 };
 
-// Valid rows relative to `first`.
+// Range `there` relative to `first`.
 __device__ __forceinline__ Keys moved(const Keys& there, int first) { return {there.lo - first, there.hi - first}; }
 
-// nothing: before the first item. no_keys: a row tile without keys, which has only this item. end: no more tiles.
+// nothing: no item is in flight yet. no_keys: the only item of a row tile without keys. end: no more row tiles.
 enum class ItemKind { nothing, no_keys, end, q, k, v };
 
-// An item in flight: some rows of a tile of Q, K or V.
+// One item: some rows of a tile of Q, K or V.
 struct Item {
   ItemKind kind = ItemKind::nothing;
-  int piece = 0;  // index in the tile
+  int piece = 0;  // index of the item within its tile
   const float* from = nullptr;
   std::int64_t stride = 0;
   Keys there{0, 0};  // valid rows; the others become zeros
@@ -147,7 +149,7 @@ class ItemStream {
     find_rows(0);
   }
 
-  // Called by all splitter threads together.
+  // Returns the next item. All splitter threads must call it together.
   __device__ __forceinline__ Item next() {
     if (left_ == 0) begin_rows();
     if (left_ == find_at_) {
@@ -183,16 +185,16 @@ class ItemStream {
   }
 
  private:
-  // Items left, one key tile, when the block fetches the next row tile from the work counter. If it fetched earlier, a
-  // block with a long tile would hold another one that idle blocks could take. With static order it computes the next
-  // tile at once.
+  // The block takes the next row tile from the work counter when this many items, one key tile, are left. If it took it
+  // earlier, a block with a long tile would hold another one that idle blocks could process. With a static order it
+  // computes the next row tile at once.
   static constexpr int kLate = 2 * kPieces;
 
   __device__ static __forceinline__ int count_of(const Fp32Rows& rows) {
     return rows.has_keys() ? kQPieces + 2 * kPieces * (rows.end - rows.begin) : 1;
   }
 
-  // Starts the next row tile, which was found before.
+  // Starts the next row tile, which find_rows() has stored.
   __device__ __forceinline__ void begin_rows() {
     ++turn_;
     rows_ = Fp32Rows::load(memory_.rows(turn_));
@@ -200,10 +202,10 @@ class ItemStream {
     find_at_ = rows_.end < 0 ? 0 : args_.order.next ? min(left_, kLate) : left_;
   }
 
-  // One thread computes the row tile for all.
+  // One thread computes the row tile and stores it for all.
   __device__ __forceinline__ void find_rows(int turn) const {
     if (threadIdx.x == 0) store_rows(args_.order.index(static_cast<std::uint32_t>(turn)), turn);
-    // four row tiles are stored; no thread still reads the slot that is written next
+    // There are four slots for row tiles, so no thread still reads the slot that is written next.
     barrier_sync(1, Memory::kThreads);
   }
 
@@ -227,7 +229,7 @@ class ItemStream {
     rows.store(memory_.rows(turn), place);
   }
 
-  // Prefetches the first items of a row tile.
+  // Prefetches Q and the last two key tiles of a row tile.
   __device__ __forceinline__ void fetch_rows(const Fp32Rows& rows) const {
     if (!rows.has_keys()) return;
     const Fp32ForwardParams& p = args_.params;
@@ -238,7 +240,8 @@ class ItemStream {
     fetch<2 * kKeys>(rows.v + first * p.v.row, p.v.row, there, p.dv_dim);
   }
 
-  // Prefetches to the L2 cache: one row per thread, or everything at once if the rows are contiguous.
+  // Prefetches up to kCount rows to the L2 cache: one row per thread, or all with one instruction if they are
+  // contiguous.
   template <int kCount>
   __device__ __forceinline__ void fetch(const float* from, std::int64_t stride, const Keys& there, int columns) const {
     static_assert(kCount <= Memory::kThreads);
@@ -258,7 +261,7 @@ class ItemStream {
   const Memory& memory_;
   int turn_ = -1;    // row tile counter
   int left_ = 0;     // items left of this row tile
-  int find_at_ = 0;  // number of items left at which to find the next row tile; 0: there is none
+  int find_at_ = 0;  // items left at which to find the next row tile; 0: there is none
   Fp32Rows rows_;
 };
 

@@ -1,7 +1,6 @@
-// Hopper forward kernel for fp32 on wgmma. Two splitter warpgroups load rows and split their elements into two fp16
-// floats (split.cuh). Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile.
-// sm90/device/parts.cuh has the matmuls of split floats. One consumer warpgroup computes its softmax while the other
-// runs its matmuls.
+// Hopper forward kernel for fp32 on wgmma. Two splitter warpgroups load rows and split each element into two fp16
+// floats (split.cuh). Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile. One of them
+// computes its softmax while the other runs its matmuls. sm90/device/parts.cuh has the matmuls of split floats.
 #pragma once
 
 #include <algorithm>
@@ -17,27 +16,26 @@
 
 namespace strobe::cuda::sm90 {
 
-// Softmax of the Hopper forward for fp32 for a thread's two rows. Probabilities are relative to the largest in their
-// tile, which is scaled to the top of fp16's range regardless of earlier tiles. The top is just below a power of two,
-// where two split floats keep far more bits than elsewhere. A row with one key, or with one dominant key, therefore
-// gets that key's V.
+// Online softmax of a thread's two rows. In every tile the largest probability of a row is scaled to just below 2^15,
+// the top of fp16's range, regardless of earlier tiles. Just below a power of two, two split floats keep far more bits
+// than elsewhere. A row with one key, or with one dominant key, therefore gets that key's V.
 
 inline constexpr float kTopPower = 15;  // the largest probability of a row in a tile is at most 2^15
 inline constexpr float kFromTop = 0x1p-15f;
 
-// 2^power for power <= 0; 0 for NaN, which is the difference of two infinities.
+// 2^power for power <= 0. Returns 0 for NaN, which is the difference of two infinities.
 __device__ __forceinline__ float power_of_two(float power) { return exp2_fast(fmaxf(power, -1000.f)); }
 
 struct Fp32TwoRows {
-  float base[2] = {kMinusInfinity, kMinusInfinity};  // log2; probabilities are relative to it
+  float base[2] = {kMinusInfinity, kMinusInfinity};  // in log2 units; sum and output are relative to it
   float sum[2] = {0, 0};                             // over this thread's columns
 
-  // Effect of a tile on the rows: `shrink` multiplies the previous sums, `unit` multiplies the tile's contribution.
+  // What a tile does to a row: `shrink` multiplies the previous sums, `unit` multiplies the tile's contribution.
   struct Step {
     float shrink[2], unit[2];
   };
 
-  // Turns MMA results into probabilities. `factor` turns them into log2 units, per item of the keys and per row.
+  // Turns MMA results into probabilities. `factor` turns them into log2 units; there is one per item of K and per row.
   template <int kCount, int kPieces>
   __device__ __forceinline__ Step weigh(float (&s)[kCount], const float (&factor)[kPieces][2]) {
     constexpr int kInPiece = kCount / kPieces;
@@ -53,7 +51,7 @@ struct Fp32TwoRows {
         for (int i = piece * kInPiece + 2 * h; i < (piece + 1) * kInPiece; i += 4) {
           highest = fmaxf(highest, fmaxf(s[i], s[i + 1]));
         }
-        // rounded up: no probability exceeds the top
+        // rounded up, so that no probability exceeds the top
         here = fmaxf(here, __fmaf_ru(highest, factor[piece][h], -kTopPower));
       }
       here = quad_max(here);
@@ -74,8 +72,7 @@ struct Fp32TwoRows {
   }
 };
 
-// Multiplies the columns n * 8 + 2 * (lane % 4) and the next, of both rows and one item, by the scales of their keys
-// and by `factor`.
+// Multiplies this thread's scores of one item by the scales of their keys and by `factor`.
 template <int kPiece, int kInPiece, int kCount>
 __device__ __forceinline__ void scale_keys(float (&s)[kCount], std::uint32_t scales, float factor) {
 #pragma unroll
@@ -86,9 +83,9 @@ __device__ __forceinline__ void scale_keys(float (&s)[kCount], std::uint32_t sca
   }
 }
 
-// If rows of an item of V have separate scales, multiplies the probabilities by them and scales the result to the top
-// of fp16's range again. Only the largest value of probability * scale is a safe reference, since the largest rows of V
-// may have the smallest probabilities. `unit` compensates for the new scale.
+// Called if the rows of an item of V have separate scales. Multiplies the probabilities by these scales, and scales the
+// result to the top of fp16's range again. The reference must be the largest probability * scale, because the largest
+// rows of V may have the smallest probabilities. `unit` compensates for the new scale.
 template <int kPiece, int kInPiece, int kCount>
 __device__ __forceinline__ void take_scales_of_v(float (&s)[kCount], float (&unit)[2], std::uint32_t scales) {
   scale_keys<kPiece, kInPiece>(s, scales, kFromTop);
@@ -129,8 +126,9 @@ __device__ __forceinline__ void multiply_scores(float (&s)[kKeys / 2], std::uint
   }
 }
 
-// o += unit * P V, with units per item of the keys. While one chunk of MMAs runs, the previous result is added and the
-// probabilities of the next chunk are split. Nothing modifies probabilities before the MMAs that read them complete.
+// o += unit * P V, with one unit per item of V and row. While one chunk of MMAs runs, the previous result is added and
+// the probabilities of the next chunk are split. Nothing modifies probabilities before the MMAs that read them
+// complete.
 template <int kKeys, int kD, int kPieces>
 __device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[kKeys / 2], std::uint32_t v,
                                            const float (&unit)[kPieces][2]) {
@@ -160,7 +158,7 @@ __device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[
   });
 }
 
-// Normalizes and writes O and LSE of this thread's two rows, or their partial results in a split.
+// Normalizes and stores O and LSE of this thread's two rows, or the partial results of a split.
 template <int kD, class Work>
 __device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const TilePlace& place, const Work& work,
                                             int row, const Fp32TwoRows& softmax, const float (&o)[kD / 2]) {
@@ -229,7 +227,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
     const Sequence& sequence = work.sequence;
     const int row = work.first_row + lane_row;
     const int first = work.first_row + consumer * 64, last = min(first + 63, sequence.q_length - 1);
-    // Skips key tiles that only other rows of the block use.
+    // Skips key tiles that only other rows of the block see.
     const int used = max(0, first) > last ? 0 : (sequence.allowed(last).hi + kKeys - 1) / kKeys;
     int tile = work.end - 1;
 #pragma unroll 1
@@ -246,7 +244,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
       row_factor[1] = bits_to_float(load_shared(scales + 32)) * args.factor;
     }
     const std::uint32_t q_rows = same_for_warp(memory.q(q_at.stage) + static_cast<std::uint32_t>(consumer) * 64 * 128);
-    const Keys unmasked = sequence.all(first, last);  // keys that all of this warpgroup's rows may use
+    const Keys unmasked = sequence.all(first, last);  // keys that all rows of this warpgroup see
     Fp32TwoRows softmax;
     float o[kD / 2];
 #pragma unroll
@@ -256,14 +254,14 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
     for (; tile >= work.begin; --tile) {
       memory.k_full(k_at.stage).wait(k_at.parity);
       float s[kKeys / 2];
-      // Operand addresses are in uniform registers at the MMAs that read them.
+      // same_for_warp() keeps operand addresses in uniform registers.
       multiply_scores<kKeys, kD, kRows>(s, q_rows, same_for_warp(memory.k(k_at.stage)));
       float factor[kPieces][2];
       const auto scale_products = [&]<int kPiece>() {
         const float scale = bits_to_float(load_shared(memory.k_piece_scales(k_at.stage) + kPiece * 4));
         if (scale == 0) scale_keys<kPiece, kInPiece>(s, memory.k_scales(k_at.stage), 1);
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {  // finite and nonzero: no finite score becomes NaN
+        for (int h = 0; h < 2; ++h) {  // clamped to a finite nonzero value, so that no finite score becomes NaN
           factor[kPiece][h] = fminf(fmaxf(scale == 0 ? row_factor[h] : row_factor[h] * scale, 0x1p-126f), 0x1p126f);
         }
       };
@@ -299,7 +297,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
   }
 }
 
-// Fp32Shape cannot be a template argument of a kernel: nvcc 13.0 then generates host code that does not compile.
+// nvcc 13.0 generates host code that does not compile if a kernel has an Fp32Shape as template argument.
 template <int kSplitters, int kConsumers, int kKeys, int kStages, int kQStages, int kPieces>
 struct Fp32Tiles {
   static constexpr Fp32Shape kShape{kSplitters, kConsumers, kKeys, kStages, kQStages, kPieces};

@@ -42,7 +42,7 @@ Fp32ForwardArgs args_of(const Fp32ForwardLaunch& launch, const Params& params, v
 std::string refusal(const Problem& problem) {
   const char* option = option_refused(problem, "dropout in fp32");
   if (problem.softcap != 0) option = "a softcap in fp32";
-  if (problem.tf32) option = "tf32; it computes full fp32";
+  if (problem.tf32) option = "tf32, because it always computes full fp32";
   std::string reason = problem_refusal(problem, option, kMostFp32Dim);
   if (reason.empty()) reason = input_refusal(problem);
   if (reason.empty()) reason = output_refusal(problem);
@@ -64,7 +64,8 @@ struct Fp32ForwardPlan : Fp32ForwardLaunch {
   std::string text(const Problem& problem) const {
     const Fp32Shape& shape = config.shape;
     std::string text = fmt::format(
-        "wgmma, head dimension {}, tiles of {} rows x {} keys, {} MMA and {} splitting warpgroups, {} stages, {} of Q, "
+        "wgmma, head dimension {}, tiles of {} rows x {} keys, {} MMA and {} splitting warpgroups, {} stages of K and "
+        "V, {} of Q, "
         "2xFP16 (two scaled fp16 values per element)",
         config.d, rows_of(shape), shape.keys, shape.consumers, shape.splitters, shape.stages, shape.q_stages);
     if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);

@@ -15,21 +15,21 @@ struct Fp32ForwardParams : InputParams, OutputParams {
 
 struct Fp32ForwardArgs {
   Fp32ForwardParams params;
-  TileOrder order;  // schedules the row tiles of all query heads, times the splits of their keys
+  TileOrder order;  // scheduler of row tiles of all query heads, times key splits
   Splits splits;
   float factor = 1;   // q.k * factor is in units of log2
-  float natural = 1;  // unit of those logits: scale / factor, which is ln 2 up to the rounding of factor
+  float natural = 1;  // natural score = q.k * factor * natural; about ln 2
 };
 
 struct Fp32ForwardLaunch {
   Fp32Config config;
   bool uneven = false;    // as in ForwardFacts
-  std::int64_t rows = 0;  // all rows of all heads, counted as in LSE
+  std::int64_t rows = 0;  // number of LSE entries
   int multiprocessors = 1;
   void* stream = nullptr;
 };
 
-// One padded head dimension; CMakeLists.txt lists the instances.
+// Kernels of one padded head dimension; CMakeLists.txt lists the instances.
 template <int kD>
 struct Fp32ForwardKernels {
   static void launch(const Fp32ForwardLaunch& launch, const Fp32ForwardArgs& args);

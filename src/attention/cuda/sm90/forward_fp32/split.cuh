@@ -1,7 +1,7 @@
-// Splitter threads of the Hopper forward for fp32. They load rows from global memory into registers and scale them to
-// the top of fp16's range by a power of two. They store the result to shared memory as two fp16 floats. Each row of Q
-// has its own scale. The rows of an item of K or V share one scale if their magnitudes are similar; otherwise each row
-// has its own. A shared scale saves the consumers all work on individual scales.
+// Splitter threads of the Hopper forward for fp32. They load rows from global memory into registers, scale them by a
+// power of two to the top of fp16's range, and store two fp16 floats per element to shared memory. Each row of Q has
+// its own scale. The rows of an item of K or V share one scale if their magnitudes are similar; otherwise each row has
+// its own. A shared scale saves the consumers the work on individual scales.
 #pragma once
 
 #include <utility>
@@ -12,8 +12,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Magnitudes are similar if every 8 neighbours, unless all zeros, contain one near the largest of the item: at most
-// this many powers of two below it. The split floats then keep 2^-29 of every row's largest element.
+// Magnitudes are similar if each group of 8 neighbours, unless it is all zeros, has an element that is at most this
+// many powers of two below the largest of the item. The split floats then keep 2^-29 of every row's largest element.
 inline constexpr std::uint32_t kAlikePowers = 10;
 
 __device__ __forceinline__ float4 load_global(const float* from) {
@@ -33,7 +33,7 @@ class Splitter {
 
   __device__ __forceinline__ explicit Splitter(const Memory& memory) : memory_(memory) {}
 
-  // Stores the item in registers kPiece to shared memory, and starts to load `after` into the same registers.
+  // Stores the item held in registers kPiece to shared memory, and starts to load `after` into these registers.
   template <int kPiece>
   __device__ __forceinline__ void finish(const Item& item, const Item& after) {
     Held& held = held_[kPiece];
@@ -74,7 +74,7 @@ class Splitter {
     for (int i = 0; i < kCount; ++i) load(held, i, item);
   }
 
-  // Stores both split floats of 8 elements to a tile of kTileRows rows; `tile`: row 0 of this item in it.
+  // Stores both split floats of 8 elements to a tile of kTileRows rows. tile: address of row 0 of this item.
   template <int kTileRows>
   __device__ __forceinline__ void put(Held& held, int i, float up, std::uint32_t tile) {
     warp_sync();  // keeps this put() behind the previous ones, to limit register use
@@ -96,7 +96,7 @@ class Splitter {
     if (lane_ == 0) store_shared(scales + static_cast<std::uint32_t>(row(i) * 4), float_to_bits(scale.down));
   }
 
-  // Largest magnitude of 8 elements. kFinite excludes non-finite elements, which spoil only their own row.
+  // Largest magnitude of 8 elements. kFinite: ignores non-finite elements, which affect only their own row.
   template <bool kFinite>
   __device__ static __forceinline__ float largest_of(const Held& held, int i) {
     if constexpr (kFinite) {
@@ -117,8 +117,8 @@ class Splitter {
     return value;
   }
 
-  // Magnitudes of the item as bits, which have the order of the magnitudes: the largest, and the smallest maximum of 8
-  // elements that are not all zeros.
+  // Largest magnitude of the item, and the smallest of the maxima of 8 elements that are not all zeros. Both are fp32
+  // bits, which have the order of the magnitudes.
   struct Sizes {
     std::uint32_t largest, least;
     __device__ __forceinline__ bool alike() const { return least + (kAlikePowers << 23) >= largest; }
@@ -136,7 +136,7 @@ class Splitter {
     }
     sizes.largest = warp_max(sizes.largest);
     sizes.least = warp_min(sizes.least);
-    // Alternating buffers: no thread writes here again before all have synchronized once more.
+    // The buffers alternate, so no thread writes to this one again before all have synchronized once more.
     const std::uint32_t place = memory_.sizes((kFinite ? 2 : 0) + turn_);
     if (lane_index() == 0) {
       const auto warp = static_cast<std::uint32_t>(warp_index());
@@ -205,7 +205,7 @@ class Splitter {
     } else {
       publish_stores();
     }
-    begin(held, after);  // not earlier: there are no registers for both
+    begin(held, after);  // not earlier, because registers do not suffice for both items
   }
 
   __device__ __forceinline__ int q_stage() const { return passed_ % Memory::kQStages; }
@@ -224,7 +224,7 @@ class Splitter {
   const Memory& memory_;
   int turn_ = 0;                   // buffer index of measure()
   int passed_ = 0;                 // row tiles published
-  int lane_, first_;               // this thread's column in chunks of 8, and its first row in the item
+  int lane_, first_;               // this thread's chunk of 8 columns, and its first row in the item
   RingPlace<Memory::kStages> at_;  // stage of a tile of K, then of its V
   Held held_[kShape.pieces];
 };
@@ -232,7 +232,7 @@ class Splitter {
 template <int kD, Fp32Shape kShape>
 __device__ __forceinline__ void split_items(const Fp32ForwardArgs& args, const Fp32Memory<kD, kShape>& memory) {
   constexpr int kPieces = kShape.pieces;
-  static_assert(kPieces + 2 <= 4);  // row tiles that are stored: those of items in flight, this one and the next
+  static_assert(kPieces + 2 <= 4);  // row tiles in memory: one per item in flight, the current one and the next
   ItemStream<kD, kShape> stream(args, memory);
   Splitter<kD, kShape> splitter(memory);
   Item items[kPieces];  // in flight, in the registers of the same index

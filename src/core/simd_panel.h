@@ -1,15 +1,13 @@
-// Matmul of one panel of columns. Packs the panel of the right operand, one block of k at a time, into a buffer that
-// stays in L1. Reads the left operand in place and broadcasts each element to a vector. Packing pays off only for the
-// right operand, which every row reads again.
+// Matmul of one panel of columns. It packs the right operand's panel, one block of k at a time, into a buffer that
+// stays in L1. It reads the left operand in place and broadcasts each element to a vector. Only data that every row
+// reads again is packed. Only isa/*.cpp of ops/cpu/ and device/cpu/ include it.
 #pragma once
 
+#include "core/product_panel.h"
 #include "core/simd_memory.h"
-#include "ops/cpu/isa.h"
 
-namespace strobe::ops {
+namespace strobe::cpu {
 namespace {
-
-using namespace strobe::cpu;
 
 template <int M>  // rows per tile
 class PanelProduct {
@@ -161,4 +159,4 @@ class PanelProduct {
 };
 
 }  // namespace
-}  // namespace strobe::ops
+}  // namespace strobe::cpu

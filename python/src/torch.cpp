@@ -1,0 +1,365 @@
+// The operators strobe::forward and strobe::backward, registered through LibTorch's stable ABI. torch.py calls them; it
+// checks ranks and dtypes first. Kernels are boxed: a stack of 64-bit values in, tensors out.
+#include "torch_api.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "problem.h"
+
+namespace strobe_python {
+namespace {
+
+thread_local int last_status = 0;  // of the calling thread's last refusal; torch.py chooses the exception by it
+
+// An owned tensor; empty if absent.
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(Handle handle) : handle_(handle) {}
+  Tensor(Tensor&& other) noexcept : handle_(other.take()) {}
+  Tensor& operator=(Tensor&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~Tensor() {
+    if (handle_) TorchApi::get().release(handle_);
+  }
+
+  explicit operator bool() const { return handle_ != nullptr; }
+  Handle get() const { return handle_; }
+  Handle take() {
+    const Handle handle = handle_;
+    handle_ = nullptr;
+    return handle;
+  }
+
+  template <class T>
+  T ask(TorchApi::Getter<T>* getter) const {
+    T value{};
+    check_torch(getter(handle_, &value));
+    return value;
+  }
+  void* data() const { return ask(TorchApi::get().data); }
+  const std::int64_t* sizes() const { return ask(TorchApi::get().sizes); }
+
+ private:
+  Handle handle_ = nullptr;
+};
+
+std::int32_t dtype_of(const Tensor& tensor) {
+  const TorchApi& api = TorchApi::get();
+  const std::int32_t dtype = tensor.ask(api.dtype);
+  if (dtype == api.fp32) return STROBE_FP32;
+  if (dtype == api.fp16) return STROBE_FP16;
+  if (dtype == api.bf16) return STROBE_BF16;
+  throw Refusal(STROBE_INVALID_ARGUMENT, "attention: a tensor's dtype is not float32, float16 or bfloat16");
+}
+
+// A view of a 4-D tensor. A last dimension of size 1 gets the stride 1: PyTorch leaves it arbitrary.
+template <class View>
+View view_of(const Tensor& tensor) {
+  View view{};
+  if (!tensor) return view;
+  if (tensor.ask(TorchApi::get().dim) != 4) throw Refusal(STROBE_INVALID_ARGUMENT, "attention: a tensor is not 4-D");
+  const std::int64_t* const sizes = tensor.sizes();
+  const std::int64_t* const strides = tensor.ask(TorchApi::get().strides);
+  view.data = tensor.data();
+  view.dtype = dtype_of(tensor);
+  for (int i = 3; i >= 0; --i) {
+    view.shape[i] = sizes[i];
+    view.stride[i] = strides[i];
+  }
+  if (view.shape[3] == 1) view.stride[3] = 1;
+  return view;
+}
+
+strobe_mask_view mask_of(const Tensor& tensor) {
+  strobe_mask_view view{};
+  if (!tensor) return view;
+  if (tensor.ask(TorchApi::get().dim) != 4) throw Refusal(STROBE_INVALID_ARGUMENT, "attention: mask is not 4-D");
+  view.data = tensor.data();
+  const std::int64_t* const strides = tensor.ask(TorchApi::get().strides);
+  std::copy_n(tensor.sizes(), 4, view.shape);
+  std::copy_n(strides, 4, view.stride);
+  return view;
+}
+
+strobe_index_view indices_of(const Tensor& tensor) {
+  if (!tensor) return {};
+  const TorchApi& api = TorchApi::get();
+  const std::int32_t dtype = tensor.ask(api.dtype);
+  if (dtype != api.int32 && dtype != api.int64) {
+    throw Refusal(STROBE_INVALID_ARGUMENT, "attention: lengths and offsets are not int32 or int64");
+  }
+  return {tensor.data(), dtype == api.int64 ? 64 : 32, tensor.ask(api.numel)};
+}
+
+const float* floats_of(const Tensor& tensor) { return tensor ? static_cast<const float*>(tensor.data()) : nullptr; }
+
+struct Place {
+  std::int32_t type, index;
+};
+
+Place place_of(const Tensor& tensor) {
+  return {tensor.ask(TorchApi::get().device_type), tensor.ask(TorchApi::get().device_index)};
+}
+
+Tensor new_tensor(const Place& place, std::int32_t dtype, const std::vector<std::int64_t>& shape,
+                  const std::vector<std::int64_t>& stride) {
+  Handle handle = nullptr;
+  check_torch(TorchApi::get().empty_strided(static_cast<std::int64_t>(shape.size()), shape.data(), stride.data(), dtype,
+                                            place.type, place.index, &handle));
+  return Tensor(handle);
+}
+
+// A tensor with the memory order of `like`.
+Tensor new_like(const Tensor& owner, const strobe_const_view& like, std::int64_t last) {
+  const std::int64_t shape[4] = {like.shape[0], like.shape[1], like.shape[2], last};
+  std::int64_t stride[4];
+  strides_like(like, shape, stride);
+  return new_tensor(place_of(owner), owner.ask(TorchApi::get().dtype), {shape, shape + 4}, {stride, stride + 4});
+}
+
+Tensor new_floats(const Place& place, const std::vector<std::int64_t>& shape) {
+  std::vector<std::int64_t> stride(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) stride[i - 1] = stride[i] * shape[i];
+  return new_tensor(place, TorchApi::get().fp32, shape, stride);
+}
+
+// Reads the arguments of a boxed kernel in the order of its schema and owns them.
+class Stack {
+ public:
+  explicit Stack(StableIValue* values) : next_(values) {}
+
+  Tensor tensor() { return Tensor(reinterpret_cast<Handle>(*next_++)); }
+  Tensor optional_tensor() {
+    const std::unique_ptr<StableIValue> value(reinterpret_cast<StableIValue*>(*next_++));
+    return value ? Tensor(reinterpret_cast<Handle>(*value)) : Tensor();
+  }
+  std::int64_t integer() { return static_cast<std::int64_t>(*next_++); }
+  bool boolean() { return (*next_++ & 0xff) != 0; }
+  double real() {
+    double value;
+    static_assert(sizeof value == sizeof *next_);
+    __builtin_memcpy(&value, next_++, sizeof value);
+    return value;
+  }
+  std::string text() {
+    const Handle handle = reinterpret_cast<Handle>(*next_++);
+    const char* characters = "";
+    TorchApi::get().string_text(handle, &characters);
+    std::string text = characters;
+    TorchApi::get().release_string(handle);
+    return text;
+  }
+
+ private:
+  StableIValue* next_;
+};
+
+// Arguments that both operators share; kOptions of register_operators() is their schema.
+struct Arguments {
+  Tensor q, k, v, bias, mask, sinks, alibi_slopes, lengths_q, lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k, seed;
+  Options options;
+  std::string kernel;
+  bool deterministic;
+
+  void read_tensors(Stack& stack) {
+    q = stack.tensor();
+    k = stack.tensor();
+    v = stack.tensor();
+    for (Tensor* one : {&bias, &mask, &sinks, &alibi_slopes, &lengths_q, &lengths_k, &first_keys, &cu_seqlens_q,
+                        &cu_seqlens_k, &seed}) {
+      *one = stack.optional_tensor();
+    }
+  }
+
+  void read_options(Stack& stack) {
+    options.scale = stack.real();
+    options.softcap = stack.real();
+    options.dropout_p = stack.real();
+    for (std::int64_t* one : {&options.causal, &options.align, &options.window_left, &options.window_right,
+                              &options.max_seqlen_q, &options.max_seqlen_k}) {
+      *one = stack.integer();
+    }
+    kernel = stack.text();
+    deterministic = stack.boolean();
+    if (seed) options.seed = static_cast<std::uint64_t>(*static_cast<const std::int64_t*>(seed.data()));
+  }
+
+  strobe_attention attention() const {
+    return attention_of({.q = view_of<strobe_const_view>(q),
+                         .k = view_of<strobe_const_view>(k),
+                         .v = view_of<strobe_const_view>(v),
+                         .bias = view_of<strobe_const_view>(bias),
+                         .mask = mask_of(mask),
+                         .sinks = floats_of(sinks),
+                         .alibi_slopes = floats_of(alibi_slopes),
+                         .alibi_batch_stride = alibi_slopes && alibi_slopes.ask(TorchApi::get().dim) == 2
+                                                   ? alibi_slopes.ask(TorchApi::get().strides)[0]
+                                                   : 0,
+                         .first_keys = indices_of(first_keys),
+                         .lengths_q = indices_of(lengths_q),
+                         .lengths_k = indices_of(lengths_k),
+                         .cu_seqlens_q = indices_of(cu_seqlens_q),
+                         .cu_seqlens_k = indices_of(cu_seqlens_k)},
+                        options);
+  }
+};
+
+// Where a call runs: the device of Q, torch's current stream and thread count, and a workspace from torch's allocator.
+class Run {
+ public:
+  Run(const Arguments& arguments, const strobe_attention& attention, std::int32_t pass) {
+    const TorchApi& api = TorchApi::get();
+    const Place place = place_of(arguments.q);
+    check(strobe_execution_init(&execution, sizeof execution));
+    execution.kernel = arguments.kernel.c_str();
+    execution.deterministic = arguments.deterministic;
+    if (place.type != api.cuda) {
+      std::uint32_t threads = 0;
+      check_torch(api.threads(&threads));
+      execution.threads = static_cast<std::int32_t>(threads);
+      return;
+    }
+    const TorchCudaApi& cuda = TorchCudaApi::get();
+    check_torch(cuda.take_guard(place.index, &guard_));
+    execution.device = STROBE_CUDA;
+    check_torch(cuda.stream(place.index, &execution.stream));
+    check(strobe_workspace_bytes(&attention, pass, &execution, &execution.workspace_bytes));
+    if (execution.workspace_bytes == 0) return;
+    workspace_ = new_tensor(place, api.uint8, {static_cast<std::int64_t>(execution.workspace_bytes)}, {1});
+    execution.workspace = workspace_.data();
+  }
+  ~Run() {
+    if (guard_) TorchCudaApi::get().give_guard(guard_);
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
+  strobe_execution execution;
+
+ private:
+  Handle guard_ = nullptr;
+  Tensor workspace_;
+};
+
+StableIValue returned(Tensor&& tensor) { return reinterpret_cast<StableIValue>(tensor.take()); }
+
+void forward_kernel(StableIValue* stack) {
+  Stack in(stack);
+  Arguments arguments;
+  arguments.read_tensors(in);
+  arguments.read_options(in);
+  const strobe_attention attention = arguments.attention();
+  Tensor o = new_like(arguments.q, attention.q, attention.v.shape[3]);
+  Tensor lse = new_floats(place_of(arguments.q), {attention.q.shape[0], attention.q.shape[1], attention.q.shape[2]});
+  const Run run(arguments, attention, STROBE_PASS_FORWARD);
+  const strobe_forward_outputs outputs = {
+      .size = sizeof outputs, .o = view_of<strobe_view>(o), .lse = static_cast<float*>(lse.data()), .lse_stride = {}};
+  check(strobe_forward(&attention, &outputs, &run.execution));
+  stack[0] = returned(std::move(o));
+  stack[1] = returned(std::move(lse));
+}
+
+void backward_kernel(StableIValue* stack) {
+  Stack in(stack);
+  const Tensor d_o = in.tensor(), o = in.tensor(), lse = in.tensor(), d_lse = in.optional_tensor();
+  Arguments arguments;
+  arguments.read_tensors(in);
+  arguments.read_options(in);
+  const bool wants_bias = in.boolean(), wants_sinks = in.boolean();
+  const strobe_attention attention = arguments.attention();
+  const Place place = place_of(arguments.q);
+  Tensor dq = new_like(arguments.q, attention.q, attention.q.shape[3]);
+  Tensor dk = new_like(arguments.k, attention.k, attention.k.shape[3]);
+  Tensor dv = new_like(arguments.v, attention.v, attention.v.shape[3]);
+  const std::int64_t* const b = attention.bias.shape;
+  Tensor dbias = wants_bias ? new_floats(place, {b[0], b[1], b[2], b[3]}) : new_floats(place, {0});
+  Tensor dsinks = new_floats(place, {wants_sinks ? attention.q.shape[1] : 0});
+  const Run run(arguments, attention, STROBE_PASS_BACKWARD);
+  const strobe_backward_inputs inputs = {.size = sizeof inputs,
+                                         .o = view_of<strobe_const_view>(o),
+                                         .lse = floats_of(lse),
+                                         .d_o = view_of<strobe_const_view>(d_o),
+                                         .lse_stride = {},
+                                         .d_lse = floats_of(d_lse),
+                                         .d_lse_stride = {}};
+  const strobe_gradients gradients = {.size = sizeof gradients,
+                                      .dq = view_of<strobe_view>(dq),
+                                      .dk = view_of<strobe_view>(dk),
+                                      .dv = view_of<strobe_view>(dv),
+                                      .dbias = wants_bias ? view_of<strobe_view>(dbias) : strobe_view{},
+                                      .dsinks = wants_sinks ? static_cast<float*>(dsinks.data()) : nullptr};
+  check(strobe_backward(&attention, &inputs, &gradients, &run.execution));
+  stack[0] = returned(std::move(dq));
+  stack[1] = returned(std::move(dk));
+  stack[2] = returned(std::move(dv));
+  stack[3] = returned(std::move(dbias));
+  stack[4] = returned(std::move(dsinks));
+}
+
+template <void (*kKernel)(StableIValue*)>
+void boxed(StableIValue* stack, std::uint64_t, std::uint64_t) {
+  try {
+    kKernel(stack);
+  } catch (const Refusal& refusal) {
+    last_status = refusal.status();
+    throw;
+  }
+}
+
+// Calls of the dispatcher's registration functions. The library handles live as long as the process.
+void register_operators() {
+  const auto fragment =
+      find_cpu<Status(const char*, const char*, std::uint32_t, Handle*)>("aoti_torch_library_init_fragment");
+  const auto implementation =
+      find_cpu<Status(const char*, const char*, const char*, std::uint32_t, Handle*)>("aoti_torch_library_init_impl");
+  const auto define = find_cpu<Status(Handle, const char*)>("aoti_torch_library_def");
+  const auto implement = find_cpu<Status(Handle, const char*, BoxedKernel, std::uint64_t)>("torch_library_impl");
+  constexpr std::uint64_t kVersion = 0x020a000000000000;  // LibTorch 2.10
+  const std::string tensors =
+      "Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? mask, Tensor? sinks, Tensor? alibi_slopes, "
+      "Tensor? lengths_q, Tensor? lengths_k, Tensor? first_keys, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, Tensor? "
+      "seed";
+  const std::string options =
+      "float scale, float softcap, float dropout_p, int causal, int align, int window_left, int window_right, "
+      "int max_seqlen_q, int max_seqlen_k, str kernel, bool deterministic";
+  Handle library = nullptr;
+  check_torch(fragment("strobe", "strobe", 0, &library));
+  check_torch(define(library, ("forward(" + tensors + ", " + options + ") -> (Tensor, Tensor)").c_str()));
+  check_torch(define(library, ("backward(Tensor d_o, Tensor o, Tensor lse, Tensor? d_lse, " + tensors + ", " + options +
+                               ", bool wants_bias, bool wants_sinks) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")
+                                  .c_str()));
+  for (const char* key : {"CPU", "CUDA"}) {
+    Handle kernels = nullptr;
+    check_torch(implementation("strobe", key, "strobe", 0, &kernels));
+    check_torch(implement(kernels, "forward", boxed<forward_kernel>, kVersion));
+    check_torch(implement(kernels, "backward", boxed<backward_kernel>, kVersion));
+  }
+}
+
+}  // namespace
+}  // namespace strobe_python
+
+// Registers the operators. Call once per process, after torch is imported. Returns null, or one line about the failure,
+// which stays valid until the next call.
+extern "C" __attribute__((visibility("default"))) const char* strobe_torch_register() {
+  static std::string failure;
+  try {
+    strobe_python::register_operators();
+    return nullptr;
+  } catch (const std::exception& error) {
+    failure = error.what();
+    return failure.c_str();
+  }
+}
+
+// Status of the calling thread's last refusal, as in strobe.h; then 0 until the next one.
+extern "C" __attribute__((visibility("default"))) int strobe_torch_take_status() {
+  const int status = strobe_python::last_status;
+  strobe_python::last_status = 0;
+  return status;
+}

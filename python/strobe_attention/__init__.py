@@ -1,0 +1,109 @@
+"""Exact attention on arrays of NumPy and of libraries that speak DLPack.
+
+attention() computes on the CPU, without gradients. strobe_attention.torch, .flash_attn, .transformers and .jax are
+separate modules: importing this one imports none of those libraries.
+"""
+
+import operator as _operator
+import sys as _sys
+
+from . import _core
+
+__all__ = ["attention", "explain", "kernel_names", "version"]
+
+_LAYOUTS = {"bhsd": 0, "bshd": 1, "thd": 2}
+_ALIGNMENTS = {None: 0, "top_left": 1, "bottom_right": 2}
+_DEVICES = {"cpu": 0, "cuda": 1}
+_NAN = float("nan")
+
+__version__ = _core.version()
+
+
+def version():
+    """Version of the library, such as "0.1.0"."""
+    return _core.version()
+
+
+def kernel_names(device="cpu"):
+    """Names of the kernels of a device, "cpu" or "cuda", in the order in which they are tried."""
+    return _core.kernel_names(_choice("device", device, _DEVICES)).split()
+
+
+def _choice(name, value, choices):
+    try:
+        return choices[value]
+    except (KeyError, TypeError):
+        valid = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"attention: {name} is {value!r}; valid: {valid}") from None
+
+
+def _refuse_gradients(**arrays):
+    for name, array in arrays.items():
+        if getattr(array, "requires_grad", False):
+            raise ValueError(f"attention: {name} requires a gradient, which DLPack loses; use strobe_attention.torch")
+
+
+def _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, mask, sinks, dropout_p, seed, lengths_q,
+          lengths_k, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, layout, kernel):
+    for name, array in (("q", q), ("k", k), ("v", v)):
+        if not hasattr(array, "__dlpack__"):
+            raise TypeError(f"attention: {name} is a {type(array).__name__}; valid: an array of NumPy or with DLPack")
+    left, right = window
+    return _core.Call(q, k, v, _choice("layout", layout, _LAYOUTS), bias, mask, sinks, alibi_slopes, lengths_q,
+                      lengths_k, cu_seqlens_q, cu_seqlens_k, _NAN if scale is None else scale, softcap, dropout_p,
+                      seed, bool(causal), _choice("align", align, _ALIGNMENTS), _operator.index(left),
+                      _operator.index(right), max_seqlen_q, max_seqlen_k, kernel or "")
+
+
+def _seed_of(dropout_p, generator):
+    """64 random bits from a numpy.random.Generator, or from the operating system."""
+    if dropout_p == 0:
+        return 0
+    if generator is None:
+        import secrets
+        return secrets.randbits(63)
+    return int(generator.integers(1 << 63))
+
+
+def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1), softcap=0.0, alibi_slopes=None,
+              bias=None, mask=None, sinks=None, dropout_p=0.0, generator=None, lengths_q=None, lengths_k=None,
+              cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd", return_lse=False,
+              kernel=None, deterministic=True):
+    """Softmax(scale q k^T + bias) v of arrays in host memory; with return_lse also log(sum(exp(scores))).
+
+    q is [B, Hq, Sq, D], k [B, Hkv, Sk, D] and v [B, Hkv, Sk, Dv] in the layout "bhsd"; [B, S, H, D] in "bshd"; packed
+    [T, H, D] with cu_seqlens_q and cu_seqlens_k in "thd". mask is boolean, True takes part. align is "top_left" or
+    "bottom_right", required if Sq != Sk with causal, a window or ALiBi. The result has the memory order of q: NumPy in,
+    NumPy out; otherwise an array of q's library.
+    """
+    numpy = _sys.modules.get("numpy")
+    is_numpy = numpy is not None and type(q) is numpy.ndarray
+    if not is_numpy:
+        _refuse_gradients(q=q, k=k, v=v, bias=bias, sinks=sinks)
+    call = _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, mask, sinks, dropout_p,
+                 _seed_of(dropout_p, generator), lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
+                 max_seqlen_k, layout, kernel)
+    result = call.forward(return_lse, is_numpy)
+    if is_numpy:
+        return result
+    if return_lse:
+        return tuple(_as_library_of(q, one) for one in result)
+    return _as_library_of(q, result)
+
+
+def _as_library_of(like, array):
+    """The DLPack array as an array of the library that `like` belongs to."""
+    library = type(like).__module__.partition(".")[0]
+    if library == "jaxlib":
+        import jax.dlpack
+        return jax.dlpack.from_dlpack(array)
+    return _sys.modules[library].from_dlpack(array)
+
+
+def explain(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1), softcap=0.0, alibi_slopes=None,
+            bias=None, mask=None, sinks=None, dropout_p=0.0, lengths_q=None, lengths_k=None, cu_seqlens_q=None,
+            cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd", kernel=None, backward=False):
+    """One line per kernel of the CPU: chosen, supported, or refused with the reason. Arguments as in attention()."""
+    return _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, mask, sinks, dropout_p, 0,
+                 lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, layout,
+                 kernel).explain(int(bool(backward)))

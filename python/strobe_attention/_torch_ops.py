@@ -1,0 +1,250 @@
+"""The operators strobe::forward and strobe::backward: loading, fake functions, vmap, and autograd.
+
+Operators take q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D], ten optional tensors (_OPTIONAL) and eleven options
+(_OPTIONS). torch.py brings arguments into this form.
+"""
+
+import ctypes
+import pathlib
+
+import torch
+from torch.autograd.function import once_differentiable
+
+_OPTIONAL = ("bias", "mask", "sinks", "alibi_slopes", "lengths_q", "lengths_k", "first_keys", "cu_seqlens_q",
+             "cu_seqlens_k", "seed")
+_OPTIONS = ("scale", "softcap", "dropout_p", "causal", "align", "window_left", "window_right", "max_seqlen_q",
+            "max_seqlen_k", "kernel", "deterministic")
+_TENSORS = 3 + len(_OPTIONAL)
+_BIAS, _SINKS = 3, 5  # places among the tensors
+_ERRORS = {1: ValueError, 2: NotImplementedError, 3: MemoryError}
+
+
+def _load():
+    library = ctypes.CDLL(str(pathlib.Path(__file__).parent / "lib" / "libstrobe_torch.so"))
+    library.strobe_torch_register.restype = ctypes.c_char_p
+    failure = library.strobe_torch_register()
+    if failure:
+        raise ImportError(failure.decode())
+    return library
+
+
+_library = _load()
+_forward = torch.ops.strobe.forward.default
+_backward = torch.ops.strobe.backward.default
+
+
+def translated(error):
+    """The exception for a RuntimeError of an operator: by the library's status, with its line."""
+    status = _library.strobe_torch_take_status()
+    return _ERRORS.get(status, RuntimeError)(str(error).partition("\n")[0])
+
+
+def _empty_in_order_of(like, last):
+    """A dense tensor of like's shape, except the last size, with its memory order; as strides_like() of problem.h."""
+    order = [0, 1, 2]
+    for i in (1, 2):
+        for j in range(i, 0, -1):
+            if not like.stride(order[j]) > like.stride(order[j - 1]):
+                break
+            order[j], order[j - 1] = order[j - 1], order[j]
+    shape = (*like.shape[:3], last)
+    stride, step = [0, 0, 0, 1], last
+    for i in reversed(order):
+        stride[i] = step
+        step = step * shape[i]
+    return torch.empty_strided(shape, stride, dtype=like.dtype, device=like.device)
+
+
+@torch.library.register_fake("strobe::forward")
+def _(q, k, v, *rest):
+    return _empty_in_order_of(q, v.shape[3]), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+@torch.library.register_fake("strobe::backward")
+def _(d_o, o, lse, d_lse, q, k, v, *rest):
+    bias, wants_bias, wants_sinks = rest[0], rest[-2], rest[-1]
+    return (_empty_in_order_of(q, q.shape[3]), _empty_in_order_of(k, k.shape[3]), _empty_in_order_of(v, v.shape[3]),
+            q.new_empty(bias.shape if wants_bias else (0,), dtype=torch.float32),
+            q.new_empty((q.shape[1] if wants_sinks else 0,), dtype=torch.float32))
+
+
+def _unbatched(tensor, dim, index):
+    return tensor if dim is None else tensor.select(dim, index)
+
+
+def _one_by_one(op, count, in_dims, args):
+    """The operator for each index of the mapped dimension."""
+    results = [op(*(_unbatched(arg, dim, i) for arg, dim in zip(args, in_dims))) for i in range(count)]
+    return tuple(torch.stack(one) for one in zip(*results)), (0,) * len(results[0])
+
+
+def _fold(tensor, dim, count):
+    """[count * B, ...]: the mapped dimension becomes the outer part of the batch."""
+    if tensor is None:
+        return None
+    tensor = tensor.movedim(dim, 0) if dim is not None else tensor.expand(count, *tensor.shape)
+    return tensor.reshape(-1, *tensor.shape[2:])
+
+
+def _fold_shared(tensor, dim, count, batch):
+    """As _fold(), for a bias or mask whose batch may be 1."""
+    if tensor is None or (dim is None and tensor.shape[0] == 1):
+        return tensor
+    if dim is None:
+        return _fold(tensor.expand(batch, *tensor.shape[1:]), None, count)
+    tensor = tensor.movedim(dim, 0)
+    return tensor.expand(count, batch, *tensor.shape[2:]).reshape(-1, *tensor.shape[2:])
+
+
+def _can_fold(tensors, dims, extra):
+    """True if the mapped dimension can be part of the batch: not packed, and no per-head or scalar tensor is mapped.
+
+    Dropout keeps its bits per sample, so it is computed one by one.
+    """
+    named = dict(zip(_OPTIONAL, tensors[3:]))
+    mapped = dict(zip(_OPTIONAL, dims[3:]))
+    if named["cu_seqlens_q"] is not None or named["cu_seqlens_k"] is not None or named["seed"] is not None:
+        return False
+    return not extra and mapped["sinks"] is None and named["alibi_slopes"] is None
+
+
+def _fold_tensors(tensors, dims, count):
+    mapped = next((tensor.shape[1 if dim == 0 else 0] for tensor, dim in zip(tensors[:3], dims[:3])
+                   if dim is not None), None)
+    batch = mapped if mapped is not None else tensors[0].shape[0]
+    folded = [_fold(tensor, dim, count) for tensor, dim in zip(tensors[:3], dims[:3])]
+    for name, tensor, dim in zip(_OPTIONAL, tensors[3:], dims[3:]):
+        if name in ("bias", "mask"):
+            folded.append(_fold_shared(tensor, dim, count, batch))
+        elif name in ("lengths_q", "lengths_k", "first_keys"):
+            folded.append(_fold(tensor, dim, count))
+        else:
+            folded.append(tensor)
+    return folded
+
+
+@torch.library.register_vmap("strobe::forward")
+def _(info, in_dims, *args):
+    count, tensors, dims = info.batch_size, args[:_TENSORS], in_dims[:_TENSORS]
+    if not _can_fold(tensors, dims, False):
+        return _one_by_one(_forward, count, in_dims, args)
+    results = _forward(*_fold_tensors(tensors, dims, count), *args[_TENSORS:])
+    return tuple(result.unflatten(0, (count, -1)) for result in results), (0, 0)
+
+
+@torch.library.register_vmap("strobe::backward")
+def _(info, in_dims, *args):
+    count, tensors, dims = info.batch_size, args[4:4 + _TENSORS], in_dims[4:4 + _TENSORS]
+    if not _can_fold(tensors, dims, args[-2] or args[-1]):
+        return _one_by_one(_backward, count, in_dims, args)
+    given = [_fold(tensor, dim, count) for tensor, dim in zip(args[:4], in_dims[:4])]
+    dq, dk, dv, dbias, dsinks = _backward(*given, *_fold_tensors(tensors, dims, count), *args[4 + _TENSORS:])
+    gradients = tuple(one.unflatten(0, (count, -1)) for one in (dq, dk, dv))
+    return (*gradients, dbias, dsinks), (0, 0, 0, None, None)
+
+
+def _readable(d_o):
+    """dO with a last stride that the library reads: 1 or 0."""
+    return d_o if d_o.shape[-1] == 1 or d_o.stride(-1) in (0, 1) else d_o.contiguous()
+
+
+def _gradients(backward, saved, options, wants, d_o, d_lse):
+    """The gradients of all arguments of an autograd.Function: None for what has none."""
+    *tensors, o, lse = saved
+    wants_bias, wants_sinks, wants_lse = wants
+    if d_lse is not None:
+        d_lse = d_lse.contiguous() if wants_lse else None
+    dq, dk, dv, dbias, dsinks = backward(_readable(d_o), o, lse, d_lse, *tensors, *options, wants_bias, wants_sinks)
+    gradients = [dq, dk, dv] + [None] * (_TENSORS - 3 + len(options) + 1)
+    if wants_bias:
+        gradients[_BIAS] = dbias.to(tensors[_BIAS].dtype)
+    if wants_sinks:
+        gradients[_SINKS] = dsinks
+    return tuple(gradients)
+
+
+def _no_jvp(ctx, *tangents):
+    raise NotImplementedError("attention: no forward-mode derivative; valid: backward")
+
+
+class Attention(torch.autograd.Function):
+    """(o, lse) of the tensors, the options and whether LSE is used."""
+
+    jvp = staticmethod(_no_jvp)
+
+    @staticmethod
+    def forward(ctx, *args):
+        tensors, options, wants_lse = args[:_TENSORS], args[_TENSORS:-1], args[-1]
+        o, lse = _forward(*tensors, *options)
+        ctx.save_for_backward(*tensors, o, lse)
+        ctx.options = options
+        ctx.wants_lse = wants_lse
+        if not wants_lse:
+            ctx.mark_non_differentiable(lse)
+        return o, lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_o, d_lse):
+        wants = (ctx.needs_input_grad[_BIAS], ctx.needs_input_grad[_SINKS], ctx.wants_lse)
+        return _gradients(_backward, ctx.saved_tensors, ctx.options, wants, d_o, d_lse)
+
+
+class _Backward(torch.autograd.Function):
+    """The backward as a Function of its own, so that a second derivative is refused under torch.func."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(*args):
+        return _backward(*args)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise NotImplementedError("attention: no second derivative; valid: one backward")
+
+
+class FunctionalAttention(torch.autograd.Function):
+    """As Attention, for torch.func: its contexts need setup_context()."""
+
+    generate_vmap_rule = True
+    jvp = staticmethod(_no_jvp)
+
+    @staticmethod
+    def forward(*args):
+        return _forward(*args[:-1])
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs[:_TENSORS], *output)
+        ctx.options, ctx.wants_lse = inputs[_TENSORS:-1], inputs[-1]
+        if not ctx.wants_lse:
+            ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    def backward(ctx, d_o, d_lse):
+        wants = (ctx.needs_input_grad[_BIAS], ctx.needs_input_grad[_SINKS], ctx.wants_lse)
+        return _gradients(_Backward.apply, ctx.saved_tensors, ctx.options, wants, d_o, d_lse)
+
+
+def run(tensors, options, wants_lse):
+    """(o, lse), with autograd where a tensor needs a gradient."""
+    if torch.compiler.is_compiling():
+        if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors):
+            return Attention.apply(*tensors, *options, wants_lse)
+        return _forward(*tensors, *options)
+    try:
+        if torch._C._are_functorch_transforms_active():
+            return FunctionalAttention.apply(*tensors, *options, wants_lse)
+        if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors):
+            return Attention.apply(*tensors, *options, wants_lse)
+        return _forward(*tensors, *options)
+    except RuntimeError as error:
+        if isinstance(error, NotImplementedError):
+            raise
+        failure = translated(error)
+    raise failure

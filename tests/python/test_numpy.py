@@ -1,0 +1,106 @@
+"""strobe_attention.attention on arrays of NumPy and of DLPack libraries; needs neither torch nor jax."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import strobe_attention as strobe
+
+
+def given(rng, *shapes, dtype=np.float32):
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+def plain(q, k, v, allowed=None, bias=0.0):
+    q, k, v = (one.astype(np.float64) for one in (q, k, v))
+    k, v = (np.repeat(one, q.shape[1] // one.shape[1], 1) for one in (k, v))
+    scores = q @ k.swapaxes(-1, -2) / np.sqrt(q.shape[-1]) + bias
+    if allowed is not None:
+        scores = np.where(allowed, scores, -np.inf)
+    largest = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - largest)
+    total = weights.sum(-1, keepdims=True)
+    return weights / total @ v, (np.log(total) + largest)[..., 0]
+
+
+@pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 4e-3)])
+def test_matches_the_definition(rng, dtype, tolerance):
+    q, k, v = given(rng, (2, 4, 9, 16), (2, 2, 9, 16), (2, 2, 9, 24), dtype=dtype)
+    o, lse = strobe.attention(q, k, v, causal=True, return_lse=True)
+    expected, sums = plain(q, k, v, np.tril(np.ones((9, 9), bool)))
+    assert o.dtype == dtype and type(o) is np.ndarray
+    np.testing.assert_allclose(o, expected, atol=tolerance, rtol=tolerance)
+    np.testing.assert_allclose(lse, sums, atol=tolerance, rtol=tolerance)
+
+
+def test_mask_and_bias(rng):
+    q, k, v = given(rng, (2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8))
+    mask = rng.random((5, 7)) < 0.6
+    mask[:, 0] = True
+    bias, = given(rng, (4, 5, 7))
+    np.testing.assert_allclose(strobe.attention(q, k, v, mask=mask, bias=bias), plain(q, k, v, mask, bias)[0], atol=1e-5)
+
+
+def test_layouts_share_memory_order(rng):
+    q, k, v = given(rng, (2, 4, 9, 16), (2, 2, 9, 16), (2, 2, 9, 16))
+    o = strobe.attention(q, k, v)
+    other = strobe.attention(*(np.ascontiguousarray(one.swapaxes(1, 2)) for one in (q, k, v)), layout="bshd")
+    assert other.flags.c_contiguous
+    np.testing.assert_array_equal(other.swapaxes(1, 2), o)
+    packed = strobe.attention(*(np.concatenate(list(one.swapaxes(1, 2))) for one in (q, k, v)), layout="thd",
+                              cu_seqlens_q=np.array([0, 9, 18], np.int32), cu_seqlens_k=np.array([0, 9, 18], np.int32))
+    np.testing.assert_array_equal(packed[:9].swapaxes(0, 1), o[0])
+
+
+def test_dropout_follows_the_generator(rng):
+    q, k, v = given(rng, (1, 2, 33, 8), (1, 2, 33, 8), (1, 2, 33, 8))
+    first, again, other = (strobe.attention(q, k, v, dropout_p=0.5, generator=np.random.default_rng(seed))
+                           for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_names_and_explain(rng):
+    q, k, v = given(rng, (1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8))
+    names = strobe.kernel_names()
+    assert "reference" in names and names[-1] == "reference"
+    text = strobe.explain(q, k, v, backward=True)
+    assert [line.split(":")[0] for line in text.splitlines()] == names
+    assert strobe.version() == strobe.__version__
+
+
+class NoHost:
+    requires_grad = True
+
+    def __dlpack__(self):
+        raise AssertionError("refused before")
+
+
+@pytest.mark.parametrize("change, error, text", [
+    ({"q": np.zeros((1, 2, 4, 8))}, TypeError, "q is not float32"),
+    ({"q": [[1.0]]}, TypeError, "q is a list"),
+    ({"q": NoHost()}, ValueError, "q requires a gradient"),
+    ({"k": np.zeros((1, 2, 4, 9), np.float32)}, ValueError, "K has head_dim 9 but Q has 8"),
+    ({"q": np.zeros((2, 4, 8), np.float32)}, ValueError, "q has 3 dimensions; valid: 4"),
+    ({"q": np.zeros((1, 2, 4, 16), np.float32)[..., ::2]}, ValueError, "stride"),
+    ({"mask": np.zeros((4, 4), np.float32)}, TypeError, "mask is not boolean"),
+    ({"sinks": np.zeros(3, np.float32)}, ValueError, "sinks is not a contiguous float32 array of 2 heads"),
+    ({"lengths_k": np.zeros(1, np.float32)}, ValueError, "lengths_k is not"),
+    ({"align": 3}, ValueError, "align is 3"),
+    ({"layout": "x"}, ValueError, "layout is 'x'"),
+    ({"kernel": "x"}, ValueError, "kernel"),
+    ({"unknown": 1}, TypeError, "unexpected keyword argument"),
+])
+def test_bad_input_is_one_line(change, error, text):
+    q, k, v = (np.zeros((1, 2, 4, 8), np.float32) for _ in range(3))
+    arguments = {"q": q, "k": k, "v": v, **change}
+    with pytest.raises(error) as raised:
+        strobe.attention(arguments.pop("q"), arguments.pop("k"), arguments.pop("v"), **arguments)
+    assert text in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_import_needs_no_framework():
+    code = "import sys, strobe_attention; print([m for m in ('torch', 'jax', 'transformers', 'numpy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
