@@ -1,7 +1,7 @@
 // SIMD vectors on GCC's vector extensions, as wide as the instruction set for which the file is compiled, and the
-// operations that need intrinsics. Only the isa/*.cpp files of attention/cpu/ and ops/cpu/ include this header. It uses
-// only the fixed-width integers of the standard library: the linker could otherwise merge an inline library function
-// that was compiled here, for example for AVX-512, into portable code.
+// operations that need intrinsics. Only files in attention/cpu/isa/, ops/cpu/isa/ and device/cpu/isa/ include this
+// header. It uses only the fixed-width integers of the standard library: the linker could otherwise merge an inline
+// library function that was compiled here, for example for AVX-512, into portable code.
 #pragma once
 
 #include <cstdint>

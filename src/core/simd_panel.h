@@ -1,6 +1,6 @@
-// Matmul of one panel of columns. It packs the right operand's panel, one block of k at a time, into a buffer that
-// stays in L1. It reads the left operand in place and broadcasts each element to a vector. Only data that every row
-// reads again is packed. Only isa/*.cpp of ops/cpu/ and device/cpu/ include it.
+// Computes one panel of columns of a matmul (ProductPanel). Packs that panel of the right operand, one block of k at a
+// time, into a buffer that stays in L1, because every row reads it again. Reads the left operand in place and
+// broadcasts each element to a vector. Only isa/*.cpp of ops/cpu/ and device/cpu/ include it.
 #pragma once
 
 #include "core/product_panel.h"
@@ -16,7 +16,7 @@ class PanelProduct {
 
   static void multiply(const ProductPanel& p) {
     if (p.cols == kColumns) return multiply_whole(p);
-    // A panel that the matrix edge cuts off: computes full-width row blocks in a temporary tile, then copies the valid
+    // The matrix edge cuts this panel off: compute full-width row blocks in a temporary tile and copy the valid
     // columns.
     constexpr std::int64_t kRows = 8 * M;
     alignas(64) float tile[kRows * kColumns];
@@ -40,9 +40,9 @@ class PanelProduct {
  private:
   static constexpr int kSteps = 256;  // k per block: 32 KB of the right operand with AVX-512, two thirds of L1
 
-  static constexpr int kAhead = 16;  // prefetch distance in k for a column of the left operand
+  static constexpr int kAhead = 16;  // prefetch distance in k for a transposed left operand
 
-  // Rows of one tile and their addend.
+  // Operands and results of a block of rows for one block of k.
   struct Rows {
     const float* a;
     std::ptrdiff_t a_stride;
@@ -114,8 +114,8 @@ class PanelProduct {
     if constexpr (R > 0) count == R ? tile<R, kTransposed>(rows) : last_rows<R - 1, kTransposed>(rows, count);
   }
 
-  // c = a b (+ addend) for R rows. The addend is added at the end. If sums began with it, every step of a long sum
-  // would be rounded to the magnitude of the total.
+  // c = a b (+ addend) for R rows. The addend is added last: if the sums began with it, every step of a long sum would
+  // be rounded to the magnitude of the total.
   template <int R, bool kTransposed>
   static void tile(const Rows& rows) {
     F32 sum[R][kVectors];
