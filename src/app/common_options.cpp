@@ -1,4 +1,4 @@
-// --seed, --quick and --threads.
+// Implements the options --seed, --quick and --threads.
 #include "app/common_options.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Range checks of configuration fields, and their names in errors.
+// Checks the ranges of configuration fields and names the fields in errors.
 #include "app/fields.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ std::int64_t checked(const IntegerRange& range, std::int64_t value, Source sourc
 
 double checked(const NumberRange& range, double value, Source source) {
   if (value >= range.least && value < range.below) return value;
-  fail(ErrorCode::invalid_argument, "{} {}: valid: {} to below {}", shown(range.key, source), value, range.least,
+  fail(ErrorCode::invalid_argument, "{} {}: valid: at least {}, below {}", shown(range.key, source), value, range.least,
        range.below);
 }
 

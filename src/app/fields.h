@@ -1,5 +1,5 @@
-// A configuration described once. A table has a field per member: its key in files, its range and its help. Flags,
-// JSON, checks and comparisons of the configuration derive from it.
+// Describes a configuration once, in a table with one field per member: its key in files, its range and its help.
+// Flags, JSON, checks and comparisons of the configuration are derived from the table.
 #pragma once
 
 #include <algorithm>
@@ -27,11 +27,11 @@ struct NumberRange {
   double least, below;
 };
 
-// Source of a value. Errors name a field as in the file, "lr_min", or as a flag, "--lr-min".
+// Where a value comes from. Errors name a field as in the file, "lr_min", or as a flag, "--lr-min".
 enum class Source { file, flag };
 std::string shown(std::string_view key, Source source);
 
-// Return the value. Throw Error(invalid_argument) with the field, the value and the valid range; NaN is in no range.
+// Return the value. Throw Error(invalid_argument) with the field, the value and the valid range; NaN is never valid.
 std::int64_t checked(const IntegerRange& range, std::int64_t value, Source source = Source::file);
 double checked(const NumberRange& range, double value, Source source = Source::file);
 
@@ -41,14 +41,14 @@ struct Field {
   std::vector<std::string> aliases{};  // aliases of the flag
   bool is_switch = false;
   std::function<void(Config&, std::string_view flag, std::string_view value)> parse{};
-  std::function<void(Config&, const Json&)> read{};  // throws Error(invalid_argument) for another type
+  std::function<void(Config&, const Json&)> read{};  // throws Error(invalid_argument) if the JSON type is wrong
   std::function<Json(const Config&)> json{};
   std::function<std::string(const Config&)> text{};
   std::function<void(Config& to, const Config& from)> copy{};
   std::function<void(const Config&, Source)> check = [](const Config&, Source) {};
 };
 
-// The table of a configuration, in the order of its help. Specialised next to the configuration's type.
+// The fields of a configuration, in the order of its help. Specialised next to the configuration's type.
 template <class Config>
 std::span<const Field<Config>> fields();
 
@@ -102,7 +102,7 @@ Field<Config> switch_field(std::string key, bool Config::*member, std::string he
   return field;
 }
 
-// `of` turns a word into a value and throws Error(invalid_argument) for another word; `name_of` is its inverse.
+// `of` converts a word to a value and throws Error(invalid_argument) for an invalid word; `name_of` is its inverse.
 template <class Config, class T, class Of, class NameOf>
 Field<Config> word_field(std::string key, std::string placeholder, T Config::*member, std::vector<std::string> words,
                          Of of, NameOf name_of, std::string help) {
@@ -116,7 +116,7 @@ Field<Config> word_field(std::string key, std::string placeholder, T Config::*me
   return field;
 }
 
-// The members that flags have set.
+// The values that flags have set, and the keys of their fields.
 template <class Config>
 struct Given {
   Config values;

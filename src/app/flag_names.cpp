@@ -1,4 +1,4 @@
-// The groups of flags with the same meaning.
+// Groups of flag names with the same meaning.
 #include "app/flag_names.h"
 
 #include <algorithm>

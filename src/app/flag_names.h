@@ -1,4 +1,4 @@
-// The one table of flags that have several names. A name works in every command that has one of its synonyms.
+// Defines which flags have several names. A command that has one of the names accepts all of them.
 #pragma once
 
 #include <string_view>
@@ -6,7 +6,7 @@
 
 namespace strobe {
 
-// Returns the synonyms of a flag: lower case, dashes, without the leading dashes. Empty if it has none.
+// Returns the other names of a flag: lower case, with dashes, without the leading dashes. Empty if it has none.
 //   flag_synonyms("dtype") returns {"precision"}
 std::vector<std::string_view> flag_synonyms(std::string_view flag);
 

@@ -19,8 +19,8 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-// Appends the words of `text` to `line`, in lines that continue after `indent` spaces. All lines but the last get
-// `end`.
+// Appends the words of `text` to `line` and wraps them; new lines begin with `indent` spaces. All lines but the last
+// end with `end`.
 std::string filled(std::string line, std::string_view text, std::size_t indent, std::string_view end = {}) {
   std::string lines;
   bool is_first = true;  // the next word needs no space before it
@@ -47,7 +47,7 @@ std::size_t text_column(std::string_view line) {
   return text < kHelpColumns / 2 ? text : 0;
 }
 
-// Number of lines from the first on that are filled as one.
+// Returns the number of lines, from the first, that are rewrapped together.
 std::size_t block_size(std::span<const std::string> lines) {
   const std::size_t column = text_column(lines[0]);
   const bool is_prose = !lines[0].empty() && lines[0][0] != ' ' && !lines[0].starts_with("usage:");

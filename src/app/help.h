@@ -1,4 +1,4 @@
-// Text of --help, wrapped to 80 columns on every terminal: the pages in docs/commands/ are copies of it.
+// Formats the text of --help for 80 columns on every terminal, because the pages in docs/commands/ are copies of it.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,13 @@ namespace strobe {
 
 inline constexpr std::size_t kHelpColumns = 80;
 
-// "  HEAD  TEXT", with TEXT from `column` on in every line. A head that reaches `column` gets a line of its own.
+// Returns "  HEAD  TEXT", where every line of TEXT begins in `column`. A HEAD that reaches `column` gets its own line.
 std::string help_entry(std::string_view head, std::string_view text, std::size_t column);
 
-// Fills paragraphs and entries that have a line over 80 columns. A paragraph is a run of lines without indentation. An
-// entry is "  name  text" with the lines below that begin in the column of "text". An indented line that begins with
-// "strobe" is a command to copy and continues after a backslash; other lines continue four columns to the right.
+// Rewraps paragraphs and entries that have a line over 80 columns. A paragraph consists of adjacent lines without
+// indentation. An entry is "  name  text" with the following lines that begin in the column of "text". A command to
+// copy is an indented line that begins with "strobe"; it continues after a backslash. Any other line continues with
+// four more spaces of indentation.
 std::string wrap_help(std::string_view text);
 
 // Prints wrap_help(text).

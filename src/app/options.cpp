@@ -1,4 +1,4 @@
-// Parses flags and their values, and formats the help.
+// Implements flag tables and the parsers of flag values.
 #include "app/options.h"
 
 #include <algorithm>
@@ -37,14 +37,14 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// Formats a limit of a range. A small limit is written without an exponent: "0.000004".
+// Formats a limit of a range. Writes a small limit without an exponent: "0.000004".
 std::string limit_text(double limit) {
   char text[32];
   if (limit < 1e-9 || limit >= 1) return fmt::format("{}", limit);
   return {text, std::to_chars(text, text + sizeof(text), limit, std::chars_format::fixed).ptr};
 }
 
-// "; did you mean on?" for "yes", if "on" is valid.
+// Returns "; did you mean on?" for the value "yes" if "on" is valid.
 std::string probably_meant(std::string_view value, const std::vector<std::string>& valid) {
   static constexpr std::pair<std::string_view, std::string_view> kMeanings[] = {
       {"yes", "on"}, {"true", "on"}, {"1", "on"}, {"no", "off"}, {"false", "off"}, {"0", "off"},
@@ -64,7 +64,7 @@ std::vector<std::string> nearest(std::string_view word, const std::vector<std::s
   for (const std::string& candidate : candidates) {
     const std::string spelled = normal(candidate);
     std::size_t distance = edit_distance(wanted, spelled);
-    if (wanted.size() >= 3 && spelled.starts_with(wanted)) distance = 1;     // a prefix of a valid name
+    if (wanted.size() >= 3 && spelled.starts_with(wanted)) distance = 1;     // `word` is a prefix of a valid name
     const bool shares = distance < std::max(wanted.size(), spelled.size());  // at least one letter in common
     if (shares && distance <= std::max<std::size_t>(2, wanted.size() / 3)) ranked.emplace_back(distance, candidate);
   }
@@ -110,6 +110,7 @@ const Option* OptionTable::find(std::string_view flag) const {
   return nullptr;
 }
 
+// Hidden flags are not suggested.
 void OptionTable::refuse_unknown(std::string_view flag) const {
   std::vector<std::string> names;
   for (const Option& option : options_) {
@@ -157,9 +158,10 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     }
     if (!is_short && (!word.starts_with("--") || word.size() == 2)) {
       if (!given.empty() && given.back().option->takes == Takes::optional_value && given.back().value.empty()) {
-        given.back().option->apply(given.back().shown, word);  // fails with the valid values, or is one of them
+        given.back().option->apply(given.back().shown,
+                                   word);  // throws unless `word` is a valid value
       }
-      fail(ErrorCode::invalid_argument, "\"{}\": not a flag; one is --NAME (see --help)", printable(word));
+      fail(ErrorCode::invalid_argument, "\"{}\": not a flag; flags have the form --NAME (see --help)", printable(word));
     }
     const std::size_t equals = word.find('=');
     const bool has_equals = equals != std::string_view::npos;
@@ -245,7 +247,7 @@ double parse_number(std::string_view flag, std::string_view value, double least,
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (code != std::errc() || end != value.data() + value.size() || !(number >= least && number < below)) {
-    fail(ErrorCode::invalid_argument, "{} {}: not a number in the valid range, {} to below {}", flag,
+    fail(ErrorCode::invalid_argument, "{} {}: not a number in the valid range: at least {}, below {}", flag,
          printable_value(value), limit_text(least), below);
   }
   return number;

@@ -1,4 +1,4 @@
-// Command-line flags of a subcommand: one table that parses, suggests and prints the help.
+// Command-line flags of a subcommand. One table parses them, suggests corrections and prints the help.
 #pragma once
 
 #include <algorithm>
@@ -17,38 +17,38 @@ enum class Takes { nothing, value, optional_value };
 
 struct Option {
   std::string name;                    // without the two dashes, spelled as the help shows it: "batch_size"
-  std::vector<std::string> aliases{};  // likewise; an alias of one letter is also accepted with one dash: -n
+  std::vector<std::string> aliases{};  // other names; an alias of one letter also works with one dash: -n
   Takes takes = Takes::value;
-  std::string placeholder{};  // placeholder of the value in the help: "N", "on|off|both"
+  std::string placeholder{};  // shown for the value in the help: "N", "on|off|both"
   std::string help{};         // empty: internal flag, hidden from --help
   std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" if none was given
-  std::vector<std::string> words{};  // optional_value: the next argument, or each item of it if it is a comma
-                                     // list, must be one of these to count as the value
+  std::vector<std::string> words{};  // optional_value: the next argument is the value only if it is one of
+                                     // these, or a comma-separated list of these
 };
 
-// Synonyms of flag_names.h are accepted. Dash and underscore are equal, as are `--flag value` and `--flag=value`. -h
-// and --help are always valid.
+// Flags are also accepted under the synonyms of flag_names.h. Dash and underscore are equal, as are `--flag value` and
+// `--flag=value`. -h and --help are always valid.
 class OptionTable {
  public:
   explicit OptionTable(std::string subject = {}) : subject_(std::move(subject)) {}
 
   using Apply = std::function<void(std::string_view flag, std::string_view value)>;
   void add(Option option) { options_.push_back(std::move(option)); }
-  // A flag with a value, and one without that sets `target`.
+  // Adds a flag with a value, or a flag without a value that sets `target` to true.
   void add(std::string name, std::string placeholder, std::string help, Apply apply,
            std::vector<std::string> aliases = {});
   void add_alone(std::string name, std::string help, bool& target);
   const std::vector<Option>& options() const { return options_; }
 
-  // Passes words that are not flags, such as files, to `apply`. Without it they are refused.
+  // Passes words that are not flags, such as files, to `apply`. Without this call such words are errors.
   void take_words(std::function<void(std::string_view word)> apply) { take_word_ = std::move(apply); }
 
-  // Called after the last argument was applied, to refuse flags or words that do not fit together.
+  // Sets a function that runs after the last argument was applied. It throws if flags or words contradict each other.
   void check_with(std::function<void()> check) { check_ = std::move(check); }
 
   enum class Outcome { run, help };
-  enum class Again { refused, replaces };  // a flag that was already given, under any of its names
-  // Throws Error(invalid_argument) for an unknown flag (with the nearest ones), a missing value or a stray word.
+  enum class Again { refused, replaces };  // what to do if a flag is given twice, also under two names
+  // Throws Error(invalid_argument) for an unknown flag (with the nearest names), a missing value or an unexpected word.
   // With STROBE_CHECK_FLAGS=1 it throws FlagsAccepted (app/program.h) instead of returning Outcome::run.
   Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;
 
@@ -59,16 +59,16 @@ class OptionTable {
   const Option* find_exactly(std::string_view wanted) const;
   [[noreturn]] void refuse_unknown(std::string_view flag) const;
 
-  std::string subject_;  // subject of errors: "a configuration"
+  std::string subject_;  // used in errors instead of a command: "--x: not a flag of SUBJECT"
   std::vector<Option> options_;
   std::function<void(std::string_view word)> take_word_;
   std::function<void()> check_;
 };
 
-// --name, --name=on and --name=off.
+// Accepts --name, --name=on and --name=off.
 Option make_switch(std::string name, std::string help, bool& target);
 
-// Candidates close to a misspelled word, nearest first; all candidates if none is close.
+// Returns the candidates close to a misspelled word, at most three, nearest first; all candidates if none is close.
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // Parsers of values. Each throws Error(invalid_argument) with the flag, the value and the valid range.
@@ -76,15 +76,15 @@ std::int64_t parse_integer(std::string_view flag, std::string_view value, std::i
 double parse_number(std::string_view flag, std::string_view value, double least, double below);  // in [least, below)
 double parse_seconds(std::string_view flag, std::string_view value);
 
-// Any text that is not empty: an empty one is usually an unset variable of a script.
+// Accepts any text except an empty one, which usually comes from an unset variable in a script.
 std::string parse_text(std::string_view flag, std::string_view value);
 std::int64_t parse_bytes(std::string_view flag, std::string_view value);  // "24G", "512M", "1000000"
 std::string parse_word(std::string_view flag, std::string_view value, const std::vector<std::string>& valid);
 [[noreturn]] void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item);
 std::vector<std::string> split(std::string_view text, char separator);
 
-// Returns an `apply` that stores the flag's value in `target`, an object or an optional. The words are those of
-// parse_word; `of` converts a word to a value.
+// Return an `apply` that stores the flag's value in `target`, an object or an optional. `words` are the valid values;
+// `of` converts a word to the target's type.
 template <class Target, class Parse>
 auto into(Target& target, Parse parse) {
   return [&target, parse](std::string_view flag, std::string_view value) { target = parse(flag, value); };
@@ -111,7 +111,8 @@ auto word_into(Target& target, std::vector<std::string> words, Of of = {}) {
       [&target, words = std::move(words), of](auto flag, auto value) { target = of(parse_word(flag, value, words)); };
 }
 
-// Parses a comma list; parse(flag, item) parses each item. Throws Error(invalid_argument) if two items are equal.
+// Parses a comma-separated list; parse(flag, item) parses each item. Throws Error(invalid_argument) if two items are
+// equal.
 template <class Parse>
 auto parse_list(std::string_view flag, std::string_view value, Parse parse) {
   std::vector<decltype(parse(flag, value))> items;

@@ -1,4 +1,4 @@
-// Runs a program's command, and converts signals and exceptions to exit codes.
+// Runs a program's command and converts exceptions to exit codes.
 #include "app/program.h"
 
 #include <fcntl.h>
@@ -26,11 +26,11 @@ int exit_code(ErrorCode code) {
   return code == ErrorCode::invalid_argument || code == ErrorCode::unsupported ? kBadInput : kRuntimeFailure;
 }
 
-// Reports bad input to the launcher, if there is one.
+// Passes an error about bad input to `refuse`, if there is one; prints it unless `refuse` has reported it.
 int end_with(int code, const char* line, bool (*refuse)(std::string_view line)) noexcept {
   try {
     if (code == kBadInput && refuse && refuse(line)) return code;
-  } catch (const std::exception&) {  // no memory to reach the launcher
+  } catch (const std::exception&) {  // out of memory while reporting
   }
   complain(line);
   return code;

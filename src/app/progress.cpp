@@ -1,4 +1,4 @@
-// Progress bars, durations and forecasts.
+// Implements progress bars, durations and forecasts.
 #include "app/progress.h"
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ std::size_t terminal_width() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-constexpr double kSettled = 2;  // seconds of work after which the loading time of the first calls no longer counts
+constexpr double kSettled = 2;  // seconds of work after which the loading time of the first calls is negligible
 
 }  // namespace
 

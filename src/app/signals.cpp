@@ -20,8 +20,8 @@ namespace {
 
 constexpr int kRuntimeFailure = 3;
 
-// Requests to end come from a person or a supervisor. Warnings come from batch systems (Slurm's --signal) and from the
-// kernel (RLIMIT_CPU, once per second).
+// Signals that request the program to end come from a person or a supervisor. Warnings come from batch systems (Slurm's
+// --signal) and from the kernel (RLIMIT_CPU, once per second).
 constexpr int kRequests[] = {SIGINT, SIGTERM, SIGHUP};
 constexpr int kWarnings[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 
@@ -34,7 +34,7 @@ std::atomic_flag is_ending;
 void print_error(const char* text) { static_cast<void>(!write(STDERR_FILENO, text, std::strlen(text))); }
 
 extern "C" void end_on_signal(int number) {
-  if (is_ending.test_and_set()) return;  // another thread already ends the program
+  if (is_ending.test_and_set()) return;  // another thread is already ending the program
   remove_temporary_files();
   if (print_signal_message) print_signal_message();
   _exit(128 + number);
@@ -45,7 +45,7 @@ extern "C" void remember_warning(int number) {
   first_signal.compare_exchange_strong(none, number);
 }
 
-// timeout(1) signals a process and its group: two signals within a second are one request.
+// timeout(1) signals a process and then its group, so two signals within a second count as one request.
 extern "C" void remember_or_end(int number) {
   constexpr double kOneRequest = 1;  // seconds
   remember_warning(number);
@@ -57,7 +57,7 @@ extern "C" void remember_or_end(int number) {
 extern "C" void end_on_lost_file(int) {
   remove_temporary_files();
   print_error(program_name);
-  print_error(": a file that is being read was truncated, or its disk failed\n");
+  print_error(": a file was truncated while it was read, or its disk failed\n");
   _exit(kRuntimeFailure);
 }
 
@@ -92,7 +92,7 @@ int remembered_signal() { return first_signal; }
 
 SignalQueue::SignalQueue() {
   sigemptyset(&set_);
-  // The kernel queues a blocked signal even if it is ignored.
+  // signalfd would also queue an ignored signal that is blocked, so ignored signals are left out.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
     if (is_handled(signal)) sigaddset(&set_, signal);
   }

@@ -1,4 +1,4 @@
-// Writes to the standard streams without iostreams, so there is no buffered state and no SIGPIPE.
+// Writes to the standard streams without iostreams, so no buffered text can be lost.
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,12 +16,12 @@
 namespace strobe {
 namespace {
 
-int output_error = 0;  // errno of the first write to the standard output that failed
+int output_error = 0;  // errno of the first failed write to standard output
 std::string progress_shown;
-std::string line_prefix = "strobe";  // name of the program
+std::string line_prefix = "strobe";  // program name
 std::string command_words;
 
-// Two buffers, used alternately. The signal handler must not allocate or wait, and never reads a half-written line.
+// Two buffers are used alternately, because the signal handler must not allocate, wait or read a half-written line.
 struct SignalMessage {
   char text[4608];  // room for a path
   std::size_t size = 0;
@@ -61,7 +61,7 @@ void set_command(std::string command) { command_words = std::move(command); }
 
 const std::string& current_command() { return command_words; }
 
-// If memory runs out, prints a constant line instead.
+// Prints a constant line if no memory is left.
 void complain(std::string_view text) noexcept {
   try {
     show_progress("");

@@ -1,4 +1,5 @@
-// Standard output and standard error of a program: text, errors, the message of a signal, progress on a terminal.
+// Writes to standard output and standard error: results, errors, progress, and the message when a signal ends the
+// program.
 #pragma once
 
 #include <string>
@@ -7,8 +8,8 @@
 
 namespace strobe {
 
-// Writes to standard output. After a failed write, further text is dropped and the command continues: a full terminal
-// log does not lose a result file.
+// Writes to standard output. After a failed write, further text is dropped and the command continues, so that the
+// result file is still written if, for example, the disk of a log is full.
 void print(std::string_view text);
 
 // Records that a child of this program could not write its output; `error` is an errno.
@@ -17,28 +18,28 @@ void note_lost_output(int error);
 // Throws Error(runtime) if text was dropped, unless the reader has closed the pipe (`| head`).
 void check_output();
 
-// Writes to standard error: text that accompanies data on standard output.
+// Writes text that accompanies the results, such as notes, to standard error.
 void print_aside(std::string_view text);
 
-// One line per note, prefixed with "note: ".
+// Returns one line per note, prefixed with "note: ".
 std::string note_lines(const std::vector<std::string>& notes);
 
-// The name that begins the lines below; default "strobe".
+// Sets the program name that begins error lines; the default is "strobe".
 void set_program_name(std::string_view name);
 
-// The command as a user types it, such as "strobe lm train", for hints in errors. Empty if there are no commands.
+// The command as the user types it, such as "strobe lm train", for hints in errors. Empty in programs without commands.
 void set_command(std::string command);
 const std::string& current_command();
 
-// Writes one line to standard error, prefixed with "strobe: ".
+// Writes one line to standard error, prefixed with the program name: "strobe: ".
 void complain(std::string_view text) noexcept;
 
-// Replaces the line that is written to standard error when a signal ends the program.
+// Sets the line that is written to standard error when a signal ends the program.
 void set_signal_message(std::string_view text);
 void write_signal_message() noexcept;  // for the signal handler
 
-// On a terminal, writes one line over the last one; otherwise nothing. An empty text clears it.
+// On a terminal, overwrites the last progress line with `text`; an empty text clears it. Otherwise does nothing.
 void show_progress(std::string_view text);
-bool shows_progress();  // standard error is a terminal
+bool shows_progress();  // true if standard error is a terminal
 
 }  // namespace strobe

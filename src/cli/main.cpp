@@ -1,4 +1,4 @@
-// The program `strobe`: finds the subcommand and runs it.
+// The program `strobe`: finds the command and runs it.
 #include <fmt/format.h>
 
 #include <vector>
@@ -34,7 +34,7 @@ constexpr Command kCommands[] = {
     {"sweep", "measure a grid of configurations, one child process each; resumes where it stopped", run_sweep},
     {"compare", "compare two result files cell by cell: ratios, intervals, verdicts", run_compare},
     {"report", "draw result files: one page with charts, tables and pictures", run_report},
-    {"explain", "each kernel's verdict on a configuration: tiles, memory, best time", run_explain},
+    {"explain", "kernels that support a configuration, with reasons, tiles, memory, best time", run_explain},
     {"solve", "read a file of Q, K and V batches, write a file of outputs", run_solve},
     {"cases", "the course's 30 problem files: generate, check answers, judge a program", run_cases},
     {"ladder", "from a sequential program to the library's kernel, step by step: table and chart", run_ladder},

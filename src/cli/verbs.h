@@ -35,9 +35,9 @@ int run_lm_sample(Arguments arguments);
 
 int run_completion(Arguments arguments);
 
-// On a rank of `strobe launch`, bad input goes to the launcher, which prints it once for all ranks. The first function
-// must be called first and removes the launcher's file from the environment. The second returns false if there is no
-// launcher, so that the caller prints the line.
+// On a rank of `strobe launch`, bad input is reported to the launcher, which prints it once for all ranks. Call
+// take_launchers_file() first; it removes the launcher's file from the environment. report_to_launcher() returns false
+// if there is no launcher; the caller then prints the line.
 void take_launchers_file();
 bool report_to_launcher(std::string_view line);
 

@@ -1,5 +1,5 @@
-// Writes a temporary file, then fsync and rename. The file is unnamed (O_TMPFILE and linkat) if the file system
-// supports that, else it has a temporary name.
+// Implements AtomicFile. The temporary file is unnamed (O_TMPFILE, linkat) if the file system supports that; otherwise
+// it has a name from the start.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -27,22 +27,23 @@ std::string file_name_of(const std::string& path) { return path.substr(path.rfin
 
 std::string name_in_proc(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
 
-// Gives an unnamed file a name. Never replaces a file: fails with EEXIST instead.
+// Links an unnamed file at the path `to`. Fails with EEXIST if `to` exists.
 bool link_unnamed(int descriptor, const std::string& to) {
   if (linkat(descriptor, "", AT_FDCWD, to.c_str(), AT_EMPTY_PATH) == 0) return true;
-  if (errno != ENOENT && errno != EPERM && errno != EINVAL) return false;  // else: AT_EMPTY_PATH is not permitted
+  if (errno != ENOENT && errno != EPERM && errno != EINVAL) return false;  // otherwise only AT_EMPTY_PATH is forbidden
   return linkat(AT_FDCWD, name_in_proc(descriptor).c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) == 0;
 }
 
-// Opens an unnamed file (O_TMPFILE) for link_unnamed(). Empty if the file system or /proc does not support it.
+// Opens an unnamed file (O_TMPFILE) for link_unnamed(). Empty if the file system does not support it or /proc is
+// missing.
 Descriptor open_unnamed(const std::string& folder) {
   Descriptor file(open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666));
   if (file && access(name_in_proc(file.get()).c_str(), F_OK) != 0) file.reset();
   return file;
 }
 
-// Locks the file to mark it as used by a running process. On file systems without locks, files of killed processes
-// remain.
+// Locks the file to mark it as used by a running process. On file systems without flock, the files of killed processes
+// are never removed.
 void hold(int descriptor) {
   while (flock(descriptor, LOCK_EX) != 0 && errno == EINTR) {
   }
@@ -94,7 +95,7 @@ void AtomicFile::open_temporary() {
 void AtomicFile::create_named() {
   const std::string folder = folder_of(path_);
   do {
-    // Added to the removal list before the file exists, so a signal at any time removes it.
+    // The name is in the removal list before the file exists, so a signal at any time removes the file.
     temporary_ = folder + "/" + temporary_name(file_name_of(path_));
     removal_.set(temporary_);
     file_.reset(open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
@@ -106,10 +107,10 @@ void AtomicFile::create_named() {
       refuse_write(shown_, error);
     }
     hold(file_.get());
-  } while (!file_ || !has_a_name(file_.get()));  // another process may remove it as stale before the lock
+  } while (!file_ || !has_a_name(file_.get()));  // repeats if another process removed it as stale before it was locked
 }
 
-// Sets temporary_ before the file has the name, so that the destructor removes it after any exception.
+// Sets temporary_ before linking the file, so that the destructor removes the file after any exception.
 void AtomicFile::name_temporary() {
   const std::string folder = folder_of(path_);
   for (;;) {
@@ -163,10 +164,10 @@ void AtomicFile::commit() {
 
 void AtomicFile::check_room(std::uint64_t bytes) const {
   struct statvfs disk {};
-  if (is_device_ || fstatvfs(file_.get(), &disk) != 0 || disk.f_blocks == 0) return;  // not reported
+  if (is_device_ || fstatvfs(file_.get(), &disk) != 0 || disk.f_blocks == 0) return;  // free space unknown
   const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
   if (free >= bytes) return;
-  fail(ErrorCode::runtime, "{}: needs {} bytes, of which the disk has {} free", shown_, bytes, free);
+  fail(ErrorCode::runtime, "{}: needs {} bytes, but the file system has only {} free", shown_, bytes, free);
 }
 
 }  // namespace strobe

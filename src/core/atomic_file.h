@@ -1,7 +1,9 @@
-// Files that hold either the old contents or all of the new ones: temporary file in the same folder, fsync, rename.
+// AtomicFile replaces a file completely or not at all: it writes a temporary file in the same folder, syncs it and
+// renames it to the target.
 //
-// A process that is killed leaves at most one file NAME.strobe-tmp-XXXXXX (temporary_file.h): if the file system has no
-// O_TMPFILE, or during a rename. The next AtomicFile for the same NAME removes it.
+// The temporary file has a name, NAME.strobe-tmp-XXXXXX (temporary_file.h), only during a rename, after temporary(), or
+// if the file system has no O_TMPFILE. A process that is killed at such a moment leaves it; the next AtomicFile for the
+// same NAME removes it.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +17,15 @@ namespace strobe {
 
 class AtomicFile {
  public:
-  // Handling of a path that is a symbolic link. `follow`: keeps the link and replaces its target; for names that the
-  // user gave. `refuse`: throws; for names that the program chose inside a folder.
+  // Handling of a path that is a symbolic link. `follow` keeps the link and replaces its target; it is for paths that
+  // the user gave. `refuse` throws; it is for names that the program chose inside a folder.
   enum class Links { follow, refuse };
 
   // Opens the temporary file at once, so that an unwritable path fails before any work is done.
-  // A new file keeps the permissions of the one that it replaces; owner and extended attributes are not kept, and other
-  // hard links keep the old contents. Devices, FIFOs, /dev/stdout, /dev/stderr, /dev/fd and /proc are not replaced:
-  // text is appended to them.
-  // Throws Error(invalid_argument) with the system's reason; `asked_by`, such as a flag, precedes the path in the
-  // message.
+  // The new file gets the permissions of the file it replaces; owner and extended attributes are not kept, and other
+  // hard links keep the old contents. Devices, FIFOs, /dev/stdout, /dev/stderr, /dev/fd/* and /proc/* are not replaced;
+  // text is appended to them. Throws Error(invalid_argument) with the text of errno if the path cannot be written.
+  // `asked_by`, for example a flag, precedes the path in the message.
   explicit AtomicFile(std::string path, std::string asked_by = "output", Links links = Links::follow);
   ~AtomicFile();  // removes the temporary file if commit was not reached
   AtomicFile(const AtomicFile&) = delete;
@@ -33,23 +34,25 @@ class AtomicFile {
   // True if the path is a device, FIFO or descriptor: text is appended to it, and nothing is replaced.
   bool is_device() const { return is_device_; }
 
-  // Returns the name of the temporary file, and names it first if needed. The file is removed at every end of the
-  // process except SIGKILL. Empty for a device. Throws Error(runtime).
+  // Returns the path of the temporary file; names it first if it has no name. Empty for a device. The destructor and
+  // remove_temporary_files() remove the file. Throws Error(runtime).
   const std::string& temporary();
 
-  // Appends to the temporary file. Throws Error(runtime) on a failed write. The old file then stays, as after every
-  // failure below. Text for a device (see above) is written at once.
+  // Appends to the temporary file, or directly to a device. Throws Error(runtime) if the write fails; the old file is
+  // then unchanged.
   void write(std::string_view contents);
 
-  // Syncs, then renames over the target. Throws Error(runtime). If only the last step fails, the sync of the folder
-  // (sync_folder.h), the new file is in place, but a power failure may restore the old one.
+  // Syncs the temporary file, renames it to the target and syncs the folder (sync_folder.h). Throws Error(runtime). If
+  // only the folder sync fails, the new file is in place, but a power failure may restore the old one. After any other
+  // failure the old file is unchanged.
   void commit();
   void commit(std::string_view contents) {
     write(contents);
     commit();
   }
 
-  // Throws Error(runtime) if fewer than `bytes` are free on the disk. Called before a large result is computed.
+  // Throws Error(runtime) if the file system has fewer than `bytes` bytes free. Call it before computing a large
+  // result.
   void check_room(std::uint64_t bytes) const;
 
  private:
@@ -66,8 +69,8 @@ class AtomicFile {
   RemovalEntry removal_;   // removes that name on a signal
 };
 
-// Throws Error(invalid_argument) if two names are one regular file, existing or not: writing `path`, requested by
-// `what`, would replace `other`. "-" is not a file.
+// Throws Error(invalid_argument) if `path`, given by the flag `what`, and `other` name the same file, which need not
+// exist. Compares only regular files; "-" is not a file.
 void check_apart(std::string_view what, const std::string& path, std::string_view other_what, const std::string& other);
 
 // Removes the temporary files of all open AtomicFiles. Safe inside a signal handler.

@@ -1,4 +1,4 @@
-// Parses the text of a case to names and values.
+// Parses the text of a case into names and values.
 #include "core/case_text.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 struct SizeWord {
   char letter;
-  char separator;  // separator before the second size; 0: there is none
+  char separator;  // before the second size; 0 if the word has only one size
   const char* first;
   const char* second;
 };

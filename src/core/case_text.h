@@ -1,5 +1,5 @@
-// The text of a case: one attention problem, or a group of them, on one line. Tests, `--cells`, grids, limits and the
-// ladder read it:
+// Parses the one-line text form of a case (one attention problem) or of a group of cases. Tests, `--cells`, grid files,
+// limits and the course's ladder use it:
 //   b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1 sinks
 #pragma once
 
@@ -11,11 +11,11 @@
 namespace strobe {
 
 struct CaseWord {
-  std::string name;   // as in bench's flags and the "config" of a row: "num_kv_heads"
-  std::string value;  // "on" for a name without a value; a comma list is one text
+  std::string name;   // name in bench's flags and in the "config" of a result row: "num_kv_heads"
+  std::string value;  // "on" for a name without a value; a comma-separated list stays one string
 };
 
-// Words, separated by spaces:
+// Parses words that are separated by spaces:
 //   bN               batch_size
 //   hN hN/M          num_heads, num_kv_heads
 //   sN sNxM          seq_len, seq_len_k
@@ -25,12 +25,12 @@ struct CaseWord {
 //   causal           causal=on
 //   causal=ALIGN     causal=on and align=ALIGN, for top_left and bottom_right
 //   NAME, NAME=VALUE any other option
-// Each number or type may be a comma list. The caller checks names and values. Throws Error(invalid_argument) with the
-// word.
+// Each number or type may be a comma-separated list. The caller checks names and values. Throws
+// Error(invalid_argument), quoting the word, if a word has none of these forms.
 std::vector<CaseWord> case_words(std::string_view text);
 
-// Expands a line that holds flags, or begins with the text of a case: words from a size or a type to the first flag.
-// The words of the text become flags too.
+// Converts the words of a line to flags. If the first word is a size or a type, the words before the first flag are the
+// text of a case, and each becomes one or more flags. All other words are copied.
 std::vector<std::string> with_case_flags(std::span<const std::string> words);
 
 }  // namespace strobe

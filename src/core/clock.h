@@ -1,11 +1,11 @@
-// The clock of every measurement on the host and of every timeout.
+// The clock of all host timings and timeouts.
 #pragma once
 
 #include <chrono>
 
 namespace strobe {
 
-// Seconds since an arbitrary moment; never decreases.
+// Returns seconds since an arbitrary start; never decreases.
 inline double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }

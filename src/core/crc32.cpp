@@ -1,4 +1,4 @@
-// CRC-32 with eight bytes per step. table[k][b] is the remainder of byte b followed by k zero bytes.
+// CRC-32, eight bytes per step (slicing-by-8). kTables[k][b] is the CRC remainder of byte b followed by k zero bytes.
 #include "core/crc32.h"
 
 #include <array>
@@ -29,7 +29,7 @@ constexpr Tables make_tables() {
 }
 
 constexpr Tables kTables = make_tables();
-static_assert(std::endian::native == std::endian::little, "words are read in memory order");
+static_assert(std::endian::native == std::endian::little, "crc32() reads words as little-endian");
 
 // Returns a * b modulo the polynomial.
 constexpr std::uint32_t multiply(std::uint32_t a, std::uint32_t b) {
@@ -57,7 +57,7 @@ std::uint32_t crc32(std::string_view bytes, std::uint32_t before) {
   return ~rest;
 }
 
-// Appending n bytes multiplies the checksum by x^(8 n).
+// Appending n zero bytes multiplies the remainder by x^(8 n).
 std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes) {
   std::uint32_t power = 1u << 23;  // x^8, then its repeated squares
   for (; second_bytes != 0; second_bytes >>= 1) {

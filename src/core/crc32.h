@@ -6,11 +6,11 @@
 
 namespace strobe {
 
-// Returns the checksum of `bytes` appended to bytes with the checksum `before`.
+// Returns the checksum of `bytes`. To continue a checksum, pass as `before` the checksum of the preceding bytes.
 std::uint32_t crc32(std::string_view bytes, std::uint32_t before = 0);
 
-// Returns the checksum of two consecutive chunks from the checksums of both and the size of the second. Lets threads
-// checksum chunks of a file in parallel.
+// Returns the checksum of two concatenated chunks, given the checksum of each and the size of the second. Threads can
+// therefore checksum chunks of a file in parallel.
 std::uint32_t crc32_joined(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes);
 
 }  // namespace strobe

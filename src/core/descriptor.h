@@ -1,4 +1,4 @@
-// A file descriptor that its owner closes.
+// Owns a file descriptor and closes it on destruction.
 #pragma once
 
 #include <unistd.h>
@@ -21,7 +21,7 @@ class Descriptor {
   int get() const { return number_; }
   explicit operator bool() const { return number_ >= 0; }
 
-  // Ignores errors of close(). Data must have been synced before: fsync() reports the same errors.
+  // Ignores errors of close(): callers that write must fsync() before, which reports the same errors.
   void reset(int number = -1) {
     if (number_ >= 0) close(number_);
     number_ = number;

@@ -1,4 +1,4 @@
-// Integer division and rounding up.
+// Integer division that rounds up, for positive operands.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// fail(): throws strobe::Error with a formatted, single-line message. All code that reports errors calls it.
+// fail() throws strobe::Error with a formatted message. All code that reports errors calls it.
 #pragma once
 
 #include <fmt/format.h>

@@ -8,8 +8,8 @@
 
 namespace strobe {
 
-// Omits "." and "..". The order is unspecified. If the folder cannot be read, sets `error` and returns the names read
-// so far. Throws std::bad_alloc.
+// Returns the names of all entries except "." and "..", in unspecified order. If the folder cannot be read, sets
+// `error` and returns the names read so far. Throws std::bad_alloc.
 std::vector<std::string> file_names(const std::string& folder, std::error_code& error);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Replaces files together, with mkdtemp, flock, fsync, link and rename.
+// Implements FileSet with mkdtemp, flock, fsync, link and rename.
 #include "core/file_set.h"
 
 #include <fcntl.h>
@@ -77,7 +77,7 @@ void remove_stale_staging(const std::string& folder) {
     for (const std::string& file : file_names(path, error)) {
       if (is_staged_name(file)) unlink((path + "/" + file).c_str());
     }
-    rmdir(path.c_str());  // rmdir fails if another process has put a file into the folder
+    rmdir(path.c_str());  // fails if another process has put a file into the folder
     close(descriptor);
   }
 }
@@ -138,10 +138,10 @@ void FileSet::keep_old_file(Staged& file, std::size_t number) {
   file.is_new = errno == ENOENT;
   const bool has_no_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS || errno == EMLINK;
   if (file.is_new || has_no_links) return;
-  fail(ErrorCode::runtime, "{}: keeping the old file failed: {}", file.shown, std::strerror(errno));
+  fail(ErrorCode::runtime, "{}: making a hard link to the old file failed: {}", file.shown, std::strerror(errno));
 }
 
-// Returns the number of files that could not be restored.
+// Restores the old files of the first `renamed` targets. Returns the number of files that could not be restored.
 std::size_t FileSet::undo(std::size_t renamed) noexcept {
   std::size_t lost = 0;
   while (renamed-- > 0) {
@@ -160,8 +160,9 @@ void FileSet::commit() {
     if (rename(file.temporary.c_str(), file.target.c_str()) == 0) continue;
     const int error = errno;
     const std::size_t lost = undo(i);
-    fail(ErrorCode::runtime, "{}: renaming failed: {}{}", file.shown, std::strerror(error),
-         lost == 0 ? "" : fmt::format("; {} of {} files are replaced already", lost, staged_.size()));
+    fail(
+        ErrorCode::runtime, "{}: renaming failed: {}{}", file.shown, std::strerror(error),
+        lost == 0 ? "" : fmt::format("; {} of {} files were replaced and could not be restored", lost, staged_.size()));
   }
   std::vector<std::string> targets;
   for (const auto& [name, folder] : folders_) targets.push_back(name);

@@ -1,6 +1,6 @@
-// Replaces several files together. All are written and synced under temporary names before the first rename, and hard
-// links keep the old files until the last rename. A failure leaves every old file in place. A process that is killed
-// inside commit() may leave some old and some new files, each of them complete.
+// Replaces several files together. Writes and syncs all of them under temporary names before the first rename, and
+// keeps the old files as hard links until the last rename. If a rename fails, the old files are restored. A process
+// that is killed inside commit() may leave some old and some new files, but each of them is complete.
 #pragma once
 
 #include <map>
@@ -19,18 +19,19 @@ class FileSet {
   FileSet& operator=(const FileSet&) = delete;
 
   // Writes and syncs a temporary file in a folder ".strobe-tmp-XXXXXX" next to the target. Only one descriptor per
-  // target folder stays open. Follows links, keeps permissions and appends to devices as AtomicFile does. Throws
-  // Error(invalid_argument) if the target cannot be written, Error(runtime) if a write or sync fails.
+  // target folder stays open. Follows links and keeps permissions as AtomicFile does; commit() appends to devices.
+  // Throws Error(invalid_argument) if the target cannot be written, Error(runtime) if a write or sync fails.
   void add(const std::string& path, std::string_view contents);
 
-  // Renames in the order of add(). If the system refuses, restores the old files and throws Error(runtime). On file
-  // systems without hard links old files cannot be restored; the error says how many were replaced.
+  // Renames the temporary files to their targets in the order of add(). If a rename fails, restores the old files and
+  // throws Error(runtime). On file systems without hard links it cannot restore them; the error then says how many
+  // files were replaced.
   void commit();
 
  private:
   struct Staged {
     std::string temporary, target, shown;
-    std::string backup{};  // second name of the old file; empty if there is no old file
+    std::string backup{};  // hard link to the old file; empty if there is none
     bool is_new = false;   // no old file exists
   };
   struct Folder {
@@ -47,7 +48,7 @@ class FileSet {
   void remove_staged() noexcept;
 
   std::string asked_by_;
-  std::map<std::string, Folder> folders_;  // by the folder of their targets
+  std::map<std::string, Folder> folders_;  // staging folders; key: the folder of their targets
   std::vector<Staged> staged_;
   std::vector<Device> devices_;
 };

@@ -1,6 +1,6 @@
 // Compiles {fmt}'s implementation once. Every other file sees only declarations, which halves its compile time.
-// src/core/CMakeLists.txt puts it into a private inline namespace, so a program that links libstrobe.a may use any
-// {fmt}. This file is empty where {fmt} is header-only (versions other than 9).
+// src/core/CMakeLists.txt puts {fmt} into a private inline namespace, so a program that links libstrobe.a may use any
+// {fmt}. With versions other than 9, {fmt} is header-only and this file is empty.
 #ifndef FMT_HEADER_ONLY
 #include <fmt/format-inl.h>
 

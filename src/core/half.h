@@ -1,4 +1,4 @@
-// Scalar conversions between fp32 and the two 16-bit formats, rounding to nearest even. Vector code uses simd.h.
+// Scalar conversions between fp32 and fp16 or bf16, rounding to nearest even. Vector code uses simd.h.
 #pragma once
 
 #include <bit>
@@ -57,7 +57,7 @@ inline void store_element(void* data, DType dtype, std::int64_t index, float val
   }
 }
 
-// Rounds a value to a type and converts it back to fp32.
+// Rounds a value to `dtype` and converts it back to fp32.
 inline float round_to(DType dtype, float value) {
   switch (dtype) {
     case DType::fp32: return value;

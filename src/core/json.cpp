@@ -1,4 +1,4 @@
-// JSON values and their text. The reader is in json_reader.cpp.
+// JSON values and their writer. The parser is in json_reader.cpp.
 #include "core/json.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace strobe {
 namespace {
 
-// Replaces each byte that is not part of valid UTF-8 by U+FFFD, because strict readers reject such text.
+// Replaces each byte that is not part of valid UTF-8 by U+FFFD, because strict parsers reject invalid UTF-8.
 void append_string(std::string& out, std::string_view text) {
   out += '"';
   for (std::size_t i = 0; i < text.size();) {

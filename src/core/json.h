@@ -1,6 +1,7 @@
-// JSON values: result files, `--json`, and the messages of ranks and of Python peers.
+// JSON values with a parser and a writer, for result files, `--json`, and the messages of ranks and of Python peers
+// (other libraries that the bench runs in a Python process).
 // Objects keep insertion order. The writer replaces a non-finite number by null and an invalid UTF-8 byte by U+FFFD.
-// The reader accepts neither, so a value that was read is written unchanged.
+// The parser rejects both, so writing a parsed value preserves it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;
 
-  // Limits of one parsed text, which bound its memory: a value takes at most 96 bytes plus its characters.
+  // Limits of one parsed document. They bound its memory: a value takes at most 96 bytes plus its characters.
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
   static constexpr std::size_t kMaxValues = std::size_t{1} << 22;
   static constexpr int kMaxDepth = 200;
@@ -54,24 +55,24 @@ class Json {
   const Object& as_object() const;
 
   void push_back(Json item);               // arrays
-  Json& set(std::string key, Json value);  // objects; replaces; returns *this
+  Json& set(std::string key, Json value);  // objects; replaces the value of an existing key; returns *this
   const Json* find(std::string_view key) const;
-  const Json& at(std::string_view key) const;  // throws if the key is missing
-  std::size_t size() const;                    // size of an array or object
+  const Json& at(std::string_view key) const;  // throws Error(invalid_argument) if the key is missing
+  std::size_t size() const;                    // number of items or members
 
-  // indent 0: one line. Otherwise arrays of numbers and small objects still stay on one line.
+  // indent 0 writes one line. With a larger indent, arrays of numbers and small objects still take one line each.
   std::string dump(int indent = 0) const;
 
   // Parses the whole text, which must be one value within the limits above. Throws Error(invalid_argument) with the
-  // position of the first error.
+  // byte position of the error.
   static Json parse(std::string_view text);
 
-  // Reads the value that begins at `position` and moves `position` past it and the space after it. Throws as parse()
-  // does; `position` is then that of the error.
+  // Parses the value that begins at `position`, then moves `position` past the value and the white space after it.
+  // Throws as parse() does.
   static Json parse_next(std::string_view text, std::size_t& position);
 
  private:
-  // Owns an optional T on the heap and copies it deeply. Keeps Json at 16 bytes.
+  // Holds a T on the heap, or nothing if the T is empty. Copies are deep. Keeps Json at 16 bytes.
   template <typename T>
   class Boxed {
    public:

@@ -1,4 +1,4 @@
-// Separates complete lines from a torn last line.
+// Separates complete lines from an incomplete last line.
 #include "core/json_lines.h"
 
 #include "core/fail.h"
@@ -15,7 +15,7 @@ std::size_t for_each_whole_line(std::string_view text, std::string_view row_begi
   }
   const std::string_view tail = text.substr(whole);
   if (number == 0 && !tail.starts_with(row_begin) && !row_begin.starts_with(tail)) {
-    fail(ErrorCode::invalid_argument, "{}: is not a file of rows: it begins with {}, a row with {}", shown,
+    fail(ErrorCode::invalid_argument, "{}: is not a file of rows: it begins with {}, but a row begins with {}", shown,
          printable_value(tail.substr(0, row_begin.size())), row_begin);
   }
   return whole;

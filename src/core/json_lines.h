@@ -1,4 +1,4 @@
-// JSON-lines files whose last line may be incomplete because a process was killed.
+// Reads JSON-lines files whose last line may be incomplete because a process was killed.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +8,10 @@
 
 namespace strobe {
 
-// Calls `take` for each line that ends in a newline, with its number from 1. Returns the size of these lines in bytes.
-// The rest is a torn line if it follows a line, or begins with `row_begin` or a prefix of it. Any other rest means that
-// strobe did not write the file and must not change it: throws Error(invalid_argument), prefixed with `shown`.
+// Calls `take` for each line that ends in a newline, with its number from 1. Returns the total size of these lines in
+// bytes. An incomplete last line is accepted if it follows another line, or if it begins with `row_begin` or is a
+// prefix of it. Otherwise strobe did not write the file and must not change it: throws Error(invalid_argument),
+// prefixed with `shown`.
 std::size_t for_each_whole_line(std::string_view text, std::string_view row_begin, const std::string& shown,
                                 const std::function<void(std::string_view line, int number)>& take);
 

@@ -1,4 +1,4 @@
-// Reads JSON (RFC 8259) strictly: no comments, no trailing commas, numbers in the standard's grammar, UTF-8 only.
+// Parses JSON (RFC 8259) strictly: no comments, no trailing commas, no numbers outside the RFC's grammar, only UTF-8.
 #include <algorithm>
 #include <charconv>
 
@@ -12,15 +12,15 @@ namespace {
 constexpr std::string_view kSpace = " \t\r\n";
 
 [[noreturn]] void refuse_size(std::size_t bytes) {
-  fail(ErrorCode::invalid_argument, "json: a document of {} bytes or more; valid: up to {}", bytes, Json::kMaxBytes);
+  fail(ErrorCode::invalid_argument, "json: the document has {} bytes or more; valid: up to {}", bytes, Json::kMaxBytes);
 }
 
-// Counts the items of each container in the value at the beginning of `text`, in the order in which containers open.
-// The parser then allocates each container once. Rejects a document over the limits before any allocation. For invalid
-// JSON the counts are arbitrary, and the parser rejects the text later.
+// Counts the items of each container in the value at the beginning of `text`, in the order in which containers open, so
+// that the parser allocates each container once. Rejects a document over the limits before any allocation. For invalid
+// JSON the counts are arbitrary; the parser rejects the text later.
 std::vector<std::uint32_t> count_items(std::string_view text) {
   std::vector<std::uint32_t> counts;
-  std::vector<std::size_t> open;  // indices of counts
+  std::vector<std::size_t> open;  // indices into counts of the containers that are open
   std::size_t values = 1;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (i >= Json::kMaxBytes) refuse_size(i + 1);
@@ -46,7 +46,7 @@ std::vector<std::uint32_t> count_items(std::string_view text) {
       default: break;
     }
     if (values > Json::kMaxValues) {
-      fail(ErrorCode::invalid_argument, "json: a document of more than {} values; valid: up to that", Json::kMaxValues);
+      fail(ErrorCode::invalid_argument, "json: the document must have at most {} values", Json::kMaxValues);
     }
     if (open.empty()) return counts;
   }
@@ -111,7 +111,7 @@ class Parser {
     }
   }
 
-  // Number of items of the container that begins here.
+  // Returns the item count of the next container.
   std::size_t next_count() { return opened_ < counts_.size() ? counts_[opened_++] : 0; }
 
   Json parse_object(int depth) {
@@ -149,7 +149,7 @@ class Parser {
     return Json::array(std::move(items));
   }
 
-  // Takes at least one digit.
+  // Skips digits; rejects the number if there is none.
   void take_digits(std::size_t begin) {
     const std::size_t first = position_;
     while (!at_end() && text_[position_] >= '0' && text_[position_] <= '9') ++position_;
@@ -242,7 +242,7 @@ class Parser {
     append_utf8(out, code);
   }
 
-  // Takes the characters of a string up to the next quote, escape or error.
+  // Consumes and returns the characters of a string up to the next quote or escape.
   std::string_view plain_characters() {
     const std::size_t begin = position_;
     while (!at_end() && text_[position_] != '"' && text_[position_] != '\\') {

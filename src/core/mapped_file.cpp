@@ -36,7 +36,7 @@ MappedFile::MappedFile(Descriptor file, const std::string& shown) : file_(std::m
   if (bytes == 0) return;
   void* const mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file_.get(), 0);
   if (mapped == MAP_FAILED) {
-    fail(ErrorCode::out_of_memory, "{}: its {} bytes cannot be mapped: {}", shown, bytes, std::strerror(errno));
+    fail(ErrorCode::out_of_memory, "{}: cannot map {} bytes: {}", shown, bytes, std::strerror(errno));
   }
   data_ = mapped;
   bytes_ = bytes;

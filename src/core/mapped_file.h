@@ -1,4 +1,4 @@
-// A regular file mapped into memory. Used for problem files, token files, checkpoints and logs.
+// A regular file mapped into memory, for problem files, token files, checkpoints and logs.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@ class MappedFile {
  public:
   // Maps the file without reading it. Throws Error(invalid_argument), with `shown` before the reason, if the file
   // cannot be opened or is not a regular file; Error(out_of_memory) if it cannot be mapped. Follows symbolic links.
-  // Rejects a FIFO without waiting for its other end.
+  // Rejects a FIFO without waiting for a writer.
   MappedFile(const std::string& path, const std::string& shown);
-  MappedFile(Descriptor file, const std::string& shown);  // an open file
+  MappedFile(Descriptor file, const std::string& shown);  // takes an open file
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
 
-  // Aligned to a page; null for an empty file. Reading raises SIGBUS if the file has become shorter (signals.h).
+  // Page-aligned; null for an empty file. Reading raises SIGBUS if the file has become shorter (app/signals.h).
   const void* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
   std::string_view text() const { return {static_cast<const char*>(data_), bytes_}; }

@@ -6,12 +6,13 @@
 
 namespace strobe {
 
-// x: normal, positive. Error at most 1e-13, relative if |log x| > 1, else absolute. NaN if x is not finite.
+// x must be normal and positive. The error is at most 1e-13: relative if |log x| > 1, else absolute. NaN if x is not
+// finite.
 inline double natural_log(double x) {
   constexpr std::uint64_t kSqrtHalf = 0x3fe6a09e667f3bcd, kFraction = (std::uint64_t{1} << 52) - 1;
   constexpr double kLog2 = 0.69314718055994530942;
-  // x = 2^e m with m in [sqrt(1/2), sqrt(2)]. The double 2^52 + 1024 + e has the bits of 2^52 with 1024 + e in the low
-  // bits.
+  // x = 2^e m with m in [sqrt(1/2), sqrt(2)]. The bits of the double 2^52 + k, for 0 <= k < 2^52, are those of 2^52
+  // plus the integer k; here k = 1024 + e.
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(x) - kSqrtHalf + (std::uint64_t{1024} << 52);
   const double e = std::bit_cast<double>((bits >> 52) | 0x4330000000000000) - (0x1p52 + 1024);
   const double m = std::bit_cast<double>((bits & kFraction) + kSqrtHalf);

@@ -25,7 +25,7 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-// Returns the threshold: dropout drops a probability if its random word is below p * 2^32.
+// Returns p * 2^32. An element is dropped if its random word is below this threshold.
 inline std::uint32_t dropout_threshold(float p) { return static_cast<std::uint32_t>(static_cast<double>(p) * 0x1p32); }
 
 inline bool dropout_keeps(std::uint64_t seed, std::uint32_t threshold, std::int64_t b, std::int64_t hq, std::int64_t i,

@@ -7,13 +7,13 @@
 
 namespace strobe {
 
-inline constexpr std::size_t kMaxQuoteBytes = 80;  // bytes; enough to locate the text
+inline constexpr std::size_t kMaxQuoteBytes = 80;  // enough to locate the text
 
 // Returns the text with \xNN for each byte of control characters, bidirectional controls and invalid UTF-8. Cuts it
 // after about `most` bytes and appends "...".
 std::string printable(std::string_view text, std::size_t most = kMaxQuoteBytes);
 
-// The same, but an empty text becomes two quotes.
+// Returns printable(text), or two quotes if the text is empty.
 std::string printable_value(std::string_view text);
 
 }  // namespace strobe

@@ -10,14 +10,14 @@
 namespace strobe {
 
 // Opens a regular file with open(2)'s `flags`; O_CREAT creates it with mode 0666. Rejects a symbolic link as the last
-// component, and a FIFO, device or socket without waiting for its other end. Follows links among the folders of the
-// path. Throws Error(invalid_argument) with `shown` before the reason.
+// component of the path, but follows links in its folders. Rejects a FIFO, device or socket without waiting for the
+// other end. Throws Error(invalid_argument) with `shown` before the reason.
 Descriptor open_regular(const std::string& path, int flags, const std::string& shown);
 
 // Throws Error(invalid_argument) as open_regular does if `path` is a symbolic link, even a dangling one.
 void refuse_link(const std::string& path, const std::string& shown);
 
-// Throws Error(invalid_argument) with `shown` before the reason unless `mode` (st_mode) is a regular file's.
+// Throws Error(invalid_argument) with `shown` before the reason unless `mode` (st_mode) is that of a regular file.
 void check_regular(mode_t mode, const std::string& shown);
 
 }  // namespace strobe

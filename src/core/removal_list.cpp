@@ -1,4 +1,4 @@
-// A lock-free list of paths that signal handlers read.
+// A lock-free list of paths, which signal handlers read.
 #include "core/removal_list.h"
 
 #include <limits.h>

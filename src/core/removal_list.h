@@ -1,4 +1,4 @@
-// A list of files that a signal handler removes.
+// A list of the files that a signal handler removes.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@ namespace strobe {
 
 struct RemovalNode;
 
-// One entry in the list. Call set() before creating the file and clear() after renaming or removing it. A signal then
-// leaves no file. The list is unbounded and takes no lock; nodes are reused and never freed.
+// One entry in the list. Call set() before creating the file and clear() after renaming or removing it, so that a
+// signal leaves no file. The list is unbounded and lock-free; nodes are reused and never freed.
 class RemovalEntry {
  public:
   RemovalEntry() = default;
@@ -16,7 +16,7 @@ class RemovalEntry {
   RemovalEntry(const RemovalEntry&) = delete;
   RemovalEntry& operator=(const RemovalEntry&) = delete;
 
-  // Throws std::bad_alloc. Ignores a path longer than PATH_MAX: it cannot name a file.
+  // Throws std::bad_alloc. Ignores a path longer than PATH_MAX, since no file can have it.
   void set(const std::string& path);
   void clear() noexcept;
 

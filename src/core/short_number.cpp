@@ -1,4 +1,4 @@
-// Formats numbers with as many decimals as three significant digits need.
+// Formats numbers without an exponent.
 #include "core/short_number.h"
 
 #include <fmt/format.h>

@@ -1,14 +1,15 @@
-// Numbers for people, never with an exponent.
+// Formats numbers without an exponent, for messages and tables.
 #pragma once
 
 #include <string>
 
 namespace strobe {
 
-// Three significant digits: "0.00123", "12.3", "4690"; "0" for a value that is not finite.
+// Uses as many decimals as three significant digits need, at most 9: "0.00123", "12.3", "4690". Returns "0" for a value
+// that is not finite.
 std::string short_number(double value);
 
-// A mean of counts: "1200000"; "0.33" if it is not an integer.
+// Formats a mean of counts: "1200000" if it is an integer, else two decimals, "0.33".
 std::string count_text(double mean);
 
 }  // namespace strobe

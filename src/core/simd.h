@@ -1,6 +1,7 @@
-// Vectors of fp32 lanes on GCC's vector extensions, at the width of the instruction set that this file is compiled for,
-// and the few operations that need intrinsics. Only isa/*.cpp of attention/cpu/ and ops/cpu/ include it. Uses only
-// fixed-width integers of the standard library, so that no inline function is shared with other translation units.
+// SIMD vectors on GCC's vector extensions, as wide as the instruction set for which the file is compiled, and the
+// operations that need intrinsics. Only files in attention/cpu/isa/, ops/cpu/isa/ and device/cpu/isa/ include this
+// header. It uses only the fixed-width integers of the standard library: the linker could otherwise merge an inline
+// library function that was compiled here, for example for AVX-512, into portable code.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +39,8 @@ typedef std::uint16_t U16 __attribute__((vector_size(2 * kLanes)));
 #define STROBE_INLINE inline __attribute__((always_inline))
 #define STROBE_INLINE_LAMBDA __attribute__((always_inline))
 
-// Unaligned loads and stores. They avoid memcpy, which GCC 12 compiles through the stack for 32 bytes with AVX2.
+// Unaligned loads and stores. They avoid memcpy, which GCC 12 compiles to a copy through the stack for 32-byte AVX2
+// vectors.
 template <class Vector, class Element>
 STROBE_INLINE Vector load_vector(const Element* from) {
   typedef Vector Unaligned __attribute__((aligned(alignof(Element)), may_alias));
@@ -54,14 +56,15 @@ STROBE_INLINE I32 load(const std::int32_t* from) { return load_vector<I32>(from)
 STROBE_INLINE U16 load(const std::uint16_t* from) { return load_vector<U16>(from); }
 STROBE_INLINE void store(float* to, F32 v) { store_vector<F32>(to, v); }
 STROBE_INLINE void store(std::uint16_t* to, U16 v) { store_vector<U16>(to, v); }
-STROBE_INLINE F32 broadcast(float x) { return x - F32{}; }  // minus: adding 0 costs an addition, since -0 + 0 is +0
+// x - 0 is x and costs nothing; x + 0 is an addition, since -0 + 0 is +0.
+STROBE_INLINE F32 broadcast(float x) { return x - F32{}; }
 STROBE_INLINE I32 broadcast(std::int32_t x) { return I32{} + x; }
 STROBE_INLINE U32 broadcast(std::uint32_t x) { return U32{} + x; }
 STROBE_INLINE F32 as_float(U32 v) { return reinterpret_cast<F32>(v); }
 STROBE_INLINE F32 as_float(I32 v) { return reinterpret_cast<F32>(v); }
 STROBE_INLINE U32 as_bits(F32 v) { return reinterpret_cast<U32>(v); }
 
-// The larger lane. Unspecified for NaN: NaN reaches results through the sum of exponentials.
+// Lane-wise maximum, unspecified for NaN. Softmax propagates NaN through its sum of exponentials instead.
 STROBE_INLINE F32 max(F32 a, F32 b) {
 #if defined(__AVX512F__)
   return (F32)_mm512_max_ps((__m512)a, (__m512)b);
@@ -74,18 +77,18 @@ STROBE_INLINE F32 max(F32 a, F32 b) {
 #endif
 }
 
-// The larger lane. If x is NaN, returns x.
+// Lane-wise maximum; x where x is NaN.
 STROBE_INLINE F32 max_keep_nan(F32 bound, F32 x) {
 #if defined(__AVX2__)
-  return max(bound, x);  // returns its second operand if one is NaN
+  return max(bound, x);  // vmaxps returns its second operand if either is NaN
 #elif defined(__ARM_NEON)
-  return (F32)vmaxq_f32((float32x4_t)bound, (float32x4_t)x);  // returns NaN if one is NaN
+  return (F32)vmaxq_f32((float32x4_t)bound, (float32x4_t)x);  // returns NaN if either operand is NaN
 #else
   return x < bound ? bound : x;
 #endif
 }
 
-// The smaller lane. If x is NaN, returns x.
+// Lane-wise minimum; x where x is NaN.
 STROBE_INLINE F32 min_keep_nan(F32 bound, F32 x) {
 #if defined(__AVX512F__)
   return (F32)_mm512_min_ps((__m512)bound, (__m512)x);
@@ -103,7 +106,8 @@ STROBE_INLINE F32 copy_sign(F32 magnitude, F32 sign) {
   return as_float((as_bits(magnitude) & 0x7fffffffu) | (as_bits(sign) & 0x80000000u));
 }
 
-// a / b to a few units in the last place; b must be finite and nonzero. An AVX-512 division takes 16 cycles per vector.
+// a / b to a few units in the last place; b must be finite and nonzero. Avoids AVX-512 division, which takes 16 cycles
+// per vector.
 STROBE_INLINE F32 quotient(F32 a, F32 b) {
 #if defined(__AVX512F__)
   const __m512 r = _mm512_rcp14_ps((__m512)b);
@@ -113,7 +117,7 @@ STROBE_INLINE F32 quotient(F32 a, F32 b) {
 #endif
 }
 
-// Multiply-add. With FMA instructions (kFused) it rounds once, else twice.
+// Returns a * b + c, rounded once if FMA instructions exist (kFused), else twice.
 #if defined(__AVX2__) || defined(__ARM_NEON)
 inline constexpr bool kFused = true;
 #else
@@ -132,19 +136,19 @@ STROBE_INLINE F32 fma(F32 a, F32 b, F32 c) {
 }
 
 #if defined(__AVX2__)
-// sum += a * b in sum's register. GCC may select an FMA form that overwrites a factor, which costs copies and spills.
+// sum += a * b in place. GCC may select an FMA form that overwrites a factor, which costs copies and spills.
 STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { asm("vfmadd231ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b)); }
 #else
 STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { sum = fma(a, b, sum); }
 #endif
 
-// sum += a * b in float64. Takes a reference, since returning so wide a vector has no stable ABI.
+// sum += a * b in float64. Takes a reference, because returning such a wide vector by value has no stable ABI.
 STROBE_INLINE void add_product(F64& sum, F32 a, F32 b) {
   sum += __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
 }
 STROBE_INLINE void add_product(F32& sum, F32 a, F32 b) { sum = fma(a, b, sum); }
 
-// True if the comparison holds in any lane.
+// Returns true if any lane of a comparison's result is set.
 STROBE_INLINE bool any(I32 mask) {
 #if defined(__AVX512F__)
   return _mm512_movepi32_mask((__m512i)mask) != 0;
@@ -159,7 +163,7 @@ STROBE_INLINE bool any(I32 mask) {
 #endif
 }
 
-// A polynomial coefficient, replicated four times for NEON.
+// A polynomial coefficient, replicated four times to fill a NEON vector.
 struct Coefficient {
   constexpr Coefficient(float x) : lanes{x, x, x, x} {}
   alignas(16) float lanes[4];
@@ -176,7 +180,7 @@ inline constexpr const Coefficient* kExp2 = Degree == 6   ? kExp2Degree6
                                                           : kExp2Degree3;
 
 // a * b + c with c in memory. NEON's fmla overwrites its addend. Reloading c is cheaper than copying it from another
-// register, which would occupy a compute pipe. Volatile, to keep the order of exp2_rows.h.
+// register, which would occupy a compute pipe. The asm is volatile to keep the instruction order of exp2_rows.h.
 STROBE_INLINE F32 fma_memory(F32 a, F32 b, const F32& c) {
 #if defined(__ARM_NEON)
   F32 sum;
@@ -195,12 +199,12 @@ STROBE_INLINE F32 horner(F32 y, F32 f, const Coefficient& c) {
 }
 
 // 2^x for x <= ~127. Exactly 0 below -126.5; keeps NaN; exact at integers. Relative error: 8e-8 for degree 6, 1.6e-7
-// for degree 5, 1e-4 for degree 3. rest(x, floor) returns x minus its integer part; callers that know x beyond fp32
-// precision pass their own.
+// for degree 5, 1e-4 for degree 3. rest(x, n) returns x - n for the nearest integer n; a caller that knows x to more
+// than fp32 precision passes its own `rest`.
 template <int Degree, class Rest>
 STROBE_INLINE F32 exp2(F32 x, Rest rest) {
   x = max_keep_nan(broadcast(-127.0f), x);
-  const F32 magic = broadcast(0x1.8p23f + 127);  // adding it rounds to an integer, biased, in the low bits
+  const F32 magic = broadcast(0x1.8p23f + 127);  // adding it leaves the nearest integer, plus 127, in the low bits
   const F32 shifted = x + magic;
   const F32 f = rest(x, shifted - magic);  // in [-0.5, 0.5]
   const U32 power = as_bits(shifted) << 23;
@@ -215,13 +219,14 @@ STROBE_INLINE F32 exp2(F32 x) {
   return exp2<Degree>(x, [](F32 of, F32 floor) STROBE_INLINE_LAMBDA { return of - floor; });
 }
 
-// e^x for x <= 0, relative error about 6e-8: x * log2(e) is split into two floats. For code that is not time-critical.
+// e^x for x <= 0 with a relative error of about 6e-8: ln 2 is split into two floats. For code that is not
+// time-critical.
 STROBE_INLINE F32 exp_accurate(F32 x) {
   x = max_keep_nan(broadcast(-88.0f), x);
   const F32 magic = broadcast(0x1.8p23f + 127);
   const F32 shifted = fma(x, broadcast(0x1.715476p0f), magic);
   const F32 n = shifted - magic;
-  // x - n ln 2, with ln 2 split into two floats. The first has few bits, so its product with n is exact.
+  // f = x - n ln 2, with ln 2 split into two floats. The first has few bits, so its product with n is exact.
   const F32 f = fma(n, broadcast(0x1.05c610p-29f), fma(n, broadcast(-0x1.62e430p-1f), x));
   F32 y = broadcast(1.0f / 5040);
   y = fma(y, f, broadcast(1.0f / 720));
@@ -234,7 +239,7 @@ STROBE_INLINE F32 exp_accurate(F32 x) {
   return fma(y, power, power);
 }
 
-// Tree sum of `Count` vectors (a power of two).
+// Returns the pairwise sum of `Count` vectors; Count must be a power of two.
 template <int Count>
 STROBE_INLINE F32 sum_all(const F32 (&x)[Count]) {
   if constexpr (Count == 1) {
@@ -247,7 +252,7 @@ STROBE_INLINE F32 sum_all(const F32 (&x)[Count]) {
   }
 }
 
-// High and low words of a * b per lane.
+// Computes the high and low 32 bits of a * b per lane.
 STROBE_INLINE void multiply_wide(U32 a, std::uint32_t b, U32& high, U32& low) {
 #if defined(__AVX512F__)
   const __m512i va = (__m512i)a, vb = _mm512_set1_epi32((int)b);
@@ -287,7 +292,7 @@ STROBE_INLINE U64 multiply_low_words(U64 a, std::uint32_t b) {
 #endif
 }
 
-// 16-bit formats. Rounds to nearest even; keeps NaN.
+// Conversions to and from 16-bit formats round to nearest even and keep NaN.
 STROBE_INLINE F32 from_bf16(U16 bits) {
 #if defined(__ARM_NEON)
   return (F32)vshll_n_u16((uint16x4_t)bits, 16);

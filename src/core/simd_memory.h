@@ -1,4 +1,4 @@
-// Loads and stores of vectors with conversion to any element type, and a square transpose. Compiled once per
+// Vector loads and stores that convert to and from any element type, and a square transpose. Compiled once per
 // instruction set, like simd.h.
 #pragma once
 
@@ -20,7 +20,7 @@ STROBE_INLINE void store_as(void* to, DType dtype, int at, F32 v) {
   if (dtype == DType::fp32) return store(static_cast<float*>(to) + at, v);
   store(static_cast<std::uint16_t*>(to) + at, dtype == DType::fp16 ? to_fp16(v) : to_bf16(v));
 }
-// The same for the first `count` lanes only.
+// Load or store only the first `count` lanes; load_some sets the other lanes to 0.
 inline F32 load_some(const void* from, DType dtype, int at, int count) {
   alignas(64) char copy[sizeof(F32)] = {};
   const int size = dtype == DType::fp32 ? 4 : 2;
@@ -34,7 +34,8 @@ inline void store_some(void* to, DType dtype, int at, F32 v, int count) {
   __builtin_memcpy(static_cast<char*>(to) + at * size, copy, static_cast<std::size_t>(count * size));
 }
 
-// Selects lanes of a (0 to kLanes - 1) and b (kLanes and above) by index. clang has no shuffle by a vector.
+// Selects lanes of a (index 0 to kLanes - 1) or b (index kLanes and above). clang has no shuffle with a vector of
+// indices.
 STROBE_INLINE F32 shuffle(F32 a, F32 b, I32 index) {
 #ifdef __clang__
   F32 result{};
@@ -45,7 +46,7 @@ STROBE_INLINE F32 shuffle(F32 a, F32 b, I32 index) {
 #endif
 }
 
-// Square transpose in registers: log2(kLanes) rounds that swap off-diagonal blocks of pairs of vectors.
+// One round of transpose(): for all pairs of vectors `Half` apart, swaps the off-diagonal blocks of Half x Half lanes.
 template <int Half>
 STROBE_INLINE void swap_blocks(F32 (&v)[kLanes]) {
   I32 upper, lower;
@@ -60,6 +61,7 @@ STROBE_INLINE void swap_blocks(F32 (&v)[kLanes]) {
     v[i + Half] = shuffle(a, b, lower);
   }
 }
+// Transposes a kLanes x kLanes matrix in registers, in log2(kLanes) rounds.
 STROBE_INLINE void transpose(F32 (&v)[kLanes]) {
   if constexpr (kLanes >= 16) swap_blocks<8>(v);
   if constexpr (kLanes >= 8) swap_blocks<4>(v);

@@ -1,6 +1,6 @@
-// Implements Isa::multiply: the matmul of one panel of columns. Packs the panel of the right operand, one block of k at
-// a time, into a buffer that stays in L1. Only the right operand is packed, because every tile of rows reads it again.
-// The left operand is read in place, and each element is broadcast to a vector.
+// Computes one panel of columns of a matmul (ProductPanel). Packs that panel of the right operand, one block of k at a
+// time, into a buffer that stays in L1, because every row reads it again. Reads the left operand in place and
+// broadcasts each element to a vector. Only isa/*.cpp of ops/cpu/ and device/cpu/ include it.
 #pragma once
 
 #include "core/product_panel.h"
@@ -16,8 +16,8 @@ class PanelProduct {
 
   static void multiply(const ProductPanel& p) {
     if (p.cols == kColumns) return multiply_whole(p);
-    // The panel extends past the last column of the matrix: computes row blocks of full width in a temporary tile and
-    // copies the valid columns.
+    // The matrix edge cuts this panel off: compute full-width row blocks in a temporary tile and copy the valid
+    // columns.
     constexpr std::int64_t kRows = 8 * M;
     alignas(64) float tile[kRows * kColumns];
     for (std::int64_t first = 0; first < p.rows; first += kRows) {
@@ -40,9 +40,9 @@ class PanelProduct {
  private:
   static constexpr int kSteps = 256;  // k per block; with AVX-512 the packed block has 32 KB, two thirds of L1
 
-  static constexpr int kAhead = 16;  // prefetch distance, in steps of k, for a transposed left operand
+  static constexpr int kAhead = 16;  // prefetch distance in k for a transposed left operand
 
-  // Operands, addend and output of the rows that remain to be computed; tile() computes the first ones.
+  // Operands and results of a block of rows for one block of k.
   struct Rows {
     const float* a;
     std::ptrdiff_t a_stride;
@@ -114,8 +114,8 @@ class PanelProduct {
     if constexpr (R > 0) count == R ? tile<R, kTransposed>(rows) : last_rows<R - 1, kTransposed>(rows, count);
   }
 
-  // Computes c = a b (+ addend) for R rows. The addend is added at the end, because sums that start from it would round
-  // every step at the magnitude of the total.
+  // c = a b (+ addend) for R rows. The addend is added last: if the sums began with it, every step of a long sum would
+  // be rounded to the magnitude of the total.
   template <int R, bool kTransposed>
   static void tile(const Rows& rows) {
     F32 sum[R][kVectors];

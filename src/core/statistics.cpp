@@ -1,5 +1,6 @@
-// Statistics of samples. The interval of the median uses order statistics: the number of samples below the median is
-// binomial(n, 1/2) for any distribution, so [x(r), x(n + 1 - r)] covers it with probability 1 - 2 P(binomial < r).
+// Statistics of samples. The confidence interval uses order statistics: the number of samples below the median is
+// binomial(n, 1/2) for any continuous distribution, so [x(r), x(n + 1 - r)] covers the median with probability
+// 1 - 2 P(binomial < r).
 #include "core/statistics.h"
 
 #include <algorithm>

@@ -24,7 +24,7 @@ constexpr std::string_view kAlphanumerics = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXY
 constexpr std::size_t kRandomLetters = 6, kTemporarySuffix = kTemporaryMark.size() + kRandomLetters;
 constexpr std::size_t kMaxStemBytes = NAME_MAX - kTemporarySuffix;
 
-// Returns at most the first `most` bytes, cut between UTF-8 characters.
+// Returns at most the first `most` bytes of longer text, cut between UTF-8 characters.
 std::string_view beginning_of(std::string_view text, std::size_t most) {
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;
   return text.substr(0, most);
@@ -40,7 +40,7 @@ void remove_unless_held(const std::string& path) {
   }, named{};
   if (!file || fstat(file.get(), &opened) != 0 || !S_ISREG(opened.st_mode)) return;
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return;
-  // The owner may have renamed the file before it released the lock, so compare again.
+  // The owner may have renamed the file before it released the lock, so check that the path still names it.
   if (lstat(path.c_str(), &named) == 0 && is_same_file(opened, named)) unlink(path.c_str());
 }
 

@@ -1,4 +1,4 @@
-// Temporary files of AtomicFile: names them and removes those that killed processes left.
+// Names the temporary files of AtomicFile and removes those that killed processes left.
 #pragma once
 
 #include <functional>
@@ -14,12 +14,12 @@ namespace strobe {
 std::string temporary_name(std::string_view target);
 std::string temporary_stem(std::string_view target);
 
-// Returns the stem of a name with exactly that form; none for any other name. Only files with such names are removed.
+// Returns the stem of a name with exactly that form, nullopt for any other name. Only files with such names are
+// removed.
 std::optional<std::string_view> stem_of_temporary(std::string_view name);
 
 // Removes the regular files in `folder` that have such a name, whose stem `is_known` accepts, and that no running
-// process has locked: AtomicFile keeps an flock on its temporary file. Ignores errors: a leftover file is not a
-// failure.
+// process has locked (AtomicFile keeps an flock on its temporary file). Ignores errors: a leftover file is harmless.
 void remove_stale_temporaries(const std::string& folder, const std::function<bool(std::string_view stem)>& is_known);
 
 }  // namespace strobe

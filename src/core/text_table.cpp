@@ -1,4 +1,4 @@
-// Formats text tables. Widths count characters, not bytes (UTF-8 continuation bytes have no width).
+// Formats text tables. Widths count UTF-8 characters instead of bytes: continuation bytes have no width.
 #include "core/text_table.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Text tables: columns padded to their widest cell, numbers right-aligned. The command line prints them.
+// Formats text tables for the command line: columns are as wide as their widest cell, numbers are right-aligned.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@ class TextTable {
   enum class Align { left, right };
 
   void add_column(std::string title, Align align = Align::right);
-  void add_row(std::vector<std::string> cells);  // missing cells are empty; throws on too many
+  void add_row(std::vector<std::string> cells);  // missing cells are empty; too many throw Error(invalid_argument)
   bool empty() const { return rows_.empty(); }
 
-  // One line per row, each with a newline; the first line holds the titles.
+  // Returns one line per row, each with a newline; the first line holds the titles.
   std::string text() const;
 
  private:

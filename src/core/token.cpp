@@ -15,7 +15,7 @@ std::string random_hex(std::size_t bytes) {
   for (std::size_t have = 0; have < bytes;) {
     const ssize_t got = getrandom(random.data() + have, bytes - have, 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) fail(ErrorCode::runtime, "no random bytes: {}", std::strerror(errno));
+    if (got <= 0) fail(ErrorCode::runtime, "cannot read random bytes: {}", std::strerror(errno));
     have += static_cast<std::size_t>(got);
   }
   std::string text;

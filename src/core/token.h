@@ -1,4 +1,4 @@
-// Random tokens that authenticate the processes of a job to each other.
+// Random tokens with which the processes of a job authenticate each other.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@ namespace strobe {
 
 inline constexpr std::size_t kTokenBytes = 16;  // 128 bits, 32 hexadecimal digits
 
-// Returns hexadecimal digits of random bytes from the kernel. Throws Error(runtime).
+// Returns `bytes` random bytes from the kernel as hexadecimal digits. Throws Error(runtime).
 std::string random_hex(std::size_t bytes = kTokenBytes);
 
-// Constant-time comparison: the time depends only on the lengths.
+// Compares in a time that depends only on the lengths.
 bool equal_in_constant_time(std::string_view a, std::string_view b);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Writes a complete text to a descriptor: repeats short and interrupted writes.
+// Writes a whole text to a descriptor, repeating short and interrupted writes.
 #pragma once
 
 #include <string_view>

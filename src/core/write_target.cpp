@@ -29,7 +29,7 @@ std::string resolve_links(std::string path, const std::string& shown) {
   refuse_write(shown, ELOOP);
 }
 
-// Returns whether a path names an open descriptor. Replacing such a file would not reach the descriptor's reader.
+// Returns true if the path names an open descriptor. Replacing such a file would not reach the descriptor's reader.
 bool names_descriptor(const std::string& path) {
   return path == "/dev/stdout" || path == "/dev/stderr" || path.starts_with("/dev/fd/") || path.starts_with("/proc/");
 }

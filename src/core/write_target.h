@@ -1,4 +1,4 @@
-// Resolves and checks the file that a path names for writing, before anything is written.
+// Resolves a path that is to be written and checks it before anything is written.
 #pragma once
 
 #include <sys/types.h>
@@ -9,15 +9,16 @@
 namespace strobe {
 
 struct WriteTarget {
-  std::string path;                 // with symbolic links resolved, unless it is a device
+  std::string path;                 // symbolic links are resolved, unless it is a device
   bool is_device = false;           // device, FIFO, /dev/stdout, /dev/fd/..., /proc/...: appended to, never replaced
   std::optional<mode_t> mode = {};  // permissions of the existing file
 };
 
-// The target need not exist. `shown` is the path with the flag it came from, for messages.
-// Throws Error(invalid_argument) with the system's reason if the path is empty, a folder, a loop of links or read-only.
+// The target need not exist. `shown` is the path with the flag that gave it, for messages.
+// Throws Error(invalid_argument) with the text of errno if the path is empty, a folder, a loop of links or read-only.
 WriteTarget find_write_target(const std::string& path, const std::string& shown);
 
+// Throws Error(invalid_argument): the target cannot be written because of the errno value `error`.
 [[noreturn]] void refuse_write(const std::string& shown, int error);
 
 }  // namespace strobe

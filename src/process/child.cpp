@@ -1,5 +1,4 @@
-// Child processes: requests, output and end. Waits by poll() with a deadline; starts no thread and installs no signal
-// handler.
+// Implements child processes. Waits by polling with deadlines; starts no thread and installs no signal handler.
 #include "process/child.h"
 
 #include <fcntl.h>
@@ -103,7 +102,7 @@ int Child::wait_or_kill(double seconds) {
   const double deadline = now_seconds() + seconds;
   while (is_running()) {
     if (now_seconds() >= deadline) {
-      kill(-pid_, SIGKILL);  // the process group, with every process that the child started
+      kill(-pid_, SIGKILL);  // the process group: the child and every process it started
       kill(pid_, SIGKILL);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

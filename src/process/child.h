@@ -1,4 +1,4 @@
-// A child process that writes lines, unprompted or as answers to the parent's lines, and ends with its parent.
+// Runs a child process that exchanges lines of text with its parent and ends with it.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,8 @@
 
 namespace strobe {
 
-// Thrown if a child does not answer a request because it ended, or because it timed out and was ended.
+// Thrown if a request fails. timeout: no answer came in time and the child was killed. crashed: the child ended, or its
+// answer was not JSON.
 class ChildError : public Error {
  public:
   enum class Kind { timeout, crashed };
@@ -28,8 +29,8 @@ class ChildError : public Error {
 
 // How a child ended.
 struct ChildEnd {
-  int signal = 0;          // 0: it ended by itself
-  int code = 0;            // its exit code then
+  int signal = 0;          // signal that ended it; 0: it exited
+  int code = 0;            // exit code if it exited
   std::string last_error;  // last line of its error output
 
   bool is_fine() const { return signal == 0 && code == 0; }
@@ -44,22 +45,23 @@ class LineReader {
   explicit LineReader(Descriptor descriptor, std::size_t longest_line = kLongestLine)
       : descriptor_(std::move(descriptor)), longest_line_(longest_line) {}
 
-  // Waits for the next line; a line that is already written is read even if no time is left. A line that is too long
-  // counts as the end.
+  // Waits up to `seconds` for the next line; always returns a line that is already available. `nothing`: the time is
+  // over. `end`: end of file, or a line that is too long.
   enum class Heard { line, nothing, end };
   Heard hear(std::string& line, double seconds);
-  const std::string& unended_line() const { return pending_; }  // after `end`: text after the last line
+  const std::string& unended_line() const { return pending_; }  // after `end`: text after the last newline
   int descriptor() const { return descriptor_.get(); }
 
  private:
   Descriptor descriptor_;
   std::size_t longest_line_;
-  std::string pending_;       // read, but not yet handed out
-  std::size_t searched_ = 0;  // length of the prefix that has no end of line
+  std::string pending_;       // bytes that were read but not yet returned
+  std::size_t searched_ = 0;  // length of the prefix that has no newline
 };
 
-// Sends a line and returns the answer. Throws ChildError with kind timeout if none comes in time, else with kind
-// crashed unless the answer is JSON; `name` begins the text. `end` ends the process and returns how it ended.
+// Sends `message` as one line and returns the answer, one line of JSON. Throws ChildError: timeout if no answer comes
+// in time, crashed if the process ends or the answer is not JSON; the text begins with `name`. `end` ends the process
+// and returns how it ended.
 Json request(int to, LineReader& from, const std::string& name, const Json& message, double timeout_seconds,
              const std::function<ChildEnd(double patience_seconds)>& end);
 
@@ -76,23 +78,23 @@ class Child {
   // Starts the program in its own process group, so that a terminal's Ctrl-C reaches the parent only.
   // Throws Error(unsupported) if the program cannot be started.
   Child(const std::vector<std::string>& command, const ChildOptions& options);
-  ~Child();  // closes the child's input; kills the child if that does not end it
+  ~Child();  // closes the child's input; kills the child if it still runs 2 s later
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // Throws ChildError: timeout (the child is killed) or crashed (with the signal or the exit code and the last line
-  // that it wrote to its error output).
+  // Sends a request as above. Throws ChildError: timeout (the child is killed) or crashed (with the signal or the exit
+  // code and the last line of the child's stderr).
   Json request(const Json& message, double timeout_seconds);
 
   void close_input() { input_.reset(); }  // the child then reads the end of its input
 
-  // After `end` call end().
+  // Reads the next line. After Heard::end, call end().
   Heard hear(std::string& line, double seconds) { return output_.hear(line, seconds); }
   const std::string& unended_line() const { return output_.unended_line(); }
   int input() const { return input_.get(); }
   LineReader& output() { return output_; }
 
-  // Gives the child `patience_seconds` to end by itself, then kills it.
+  // Waits up to `patience_seconds` for the child to exit, then kills it. Returns how it ended.
   ChildEnd end(double patience_seconds);
 
   bool is_running();
@@ -105,17 +107,18 @@ class Child {
   std::string name_;
   pid_t pid_ = -1;
   std::optional<int> ended_;   // wait status, until end() returns it
-  Descriptor input_, errors_;  // errors_: an unnamed file that takes its error output
+  Descriptor input_, errors_;  // errors_: an unnamed file that holds the child's stderr
   LineReader output_;
 };
 
-// Output and end of a command without input. Waits until the command exits. It does not wait for the end of the output,
-// which a process that the command leaves behind may keep open. If the command takes longer, ends it and throws
-// Error(runtime).
+// Output of a command, and how it ended.
 struct Printed {
   std::string text;
   ChildEnd end;
 };
+
+// Runs a command with empty input. Waits until the command exits, but not until its output is closed: a process that
+// the command leaves behind may keep it open. After `most_seconds` kills the command and throws Error(runtime).
 Printed run_to_end(const std::vector<std::string>& command, double most_seconds);
 
 }  // namespace strobe

@@ -1,5 +1,5 @@
-// Starts programs by fork and exec. After the fork the child makes only async-signal-safe calls, except a caller's
-// before_exec.
+// Starts programs with fork and exec. After the fork, the child makes only async-signal-safe calls, except in the
+// caller's before_exec.
 #include "process/spawn.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 namespace strobe {
 namespace {
 
-constexpr int kCannotExecute = 127;  // exit code that a shell uses
+constexpr int kCannotExecute = 127;  // the code that a shell uses
 
 std::vector<char*> words_of(const std::vector<std::string>& command) {
   std::vector<char*> words;
@@ -28,9 +28,9 @@ std::vector<char*> words_of(const std::vector<std::string>& command) {
   return words;
 }
 
-// Moves descriptor i of the list to number i, unless it is -1. Returns the descriptor `report`, moved above them.
+// Duplicates descriptors[i] to number i, unless it is -1. Returns a duplicate of `report` above these numbers.
 int arrange(std::span<int> descriptors, int report) {
-  // First move all of them above the final numbers, so that no dup2 overwrites a descriptor that is still needed.
+  // First duplicate all of them above the final numbers, so that no dup2 overwrites a descriptor that is still needed.
   const int count = static_cast<int>(descriptors.size());
   for (int& descriptor : descriptors) descriptor = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, count);
   report = fcntl(report, F_DUPFD_CLOEXEC, count);
@@ -44,7 +44,7 @@ int arrange(std::span<int> descriptors, int report) {
 
 Pipe::Pipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(ErrorCode::runtime, "cannot make a pipe: {}", std::strerror(errno));
+  if (pipe2(ends, O_CLOEXEC) != 0) fail(ErrorCode::runtime, "cannot create a pipe: {}", std::strerror(errno));
   read.reset(ends[0]);
   write.reset(ends[1]);
 }
@@ -75,7 +75,7 @@ pid_t spawn(const std::vector<std::string>& command, const SpawnOptions& options
     const int error = errno;
     static_cast<void>(!write(report, &error, sizeof(error)));
   });
-  if (options.own_group) setpgid(child, child);  // the parent or the child, whichever runs first
+  if (options.own_group) setpgid(child, child);  // set in the parent too, because either process may run first
   failure.write.reset();
   int error = 0;
   ssize_t got;

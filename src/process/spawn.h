@@ -1,4 +1,4 @@
-// Starts programs: the only fork and exec of this project. Every child ends with its parent.
+// Starts programs. All fork and exec calls of the library and the program are here. Every child ends with its parent.
 #pragma once
 
 #include <signal.h>
@@ -20,32 +20,32 @@ struct Pipe {
 };
 
 struct SpawnOptions {
-  int input = -1, output = -1, errors = -1;  // descriptors of the child's standard streams; -1: this process's own
-  std::vector<int> descriptors{};            // inherited by the child as descriptors 3, 4 and so on
+  int input = -1, output = -1, errors = -1;                         // standard streams of the child; -1: inherited
+  std::vector<int> descriptors{};                                   // become descriptors 3, 4 and so on of the child
   enum class Others { closed, inherited } others = Others::closed;  // descriptors that are not close-on-exec
-  std::string folder{};                                             // working folder; empty: this process's
+  std::string folder{};                 // working folder of the child; empty: this process's
   bool own_group = true;                // its own process group, which a terminal's Ctrl-C does not reach
   int death_signal = SIGKILL;           // sent to the child when this thread ends
-  std::function<void()> before_exec{};  // runs in the child, last
+  std::function<void()> before_exec{};  // runs in the child, just before exec
 };
 
 // Starts a program, found through PATH unless the name has a slash. Throws Error(unsupported) if it cannot be executed,
 // Error(runtime) if fork fails.
 pid_t spawn(const std::vector<std::string>& command, const SpawnOptions& options);
 
-// Forks a child that runs `body` and does not return from it.
+// Forks a child that calls `body` and then exits with code 127. Throws Error(runtime) if fork fails.
 pid_t fork_child(int death_signal, const std::function<void()>& body);
 
 // Replaces this process with a program. Throws Error(unsupported) if it cannot be executed.
 [[noreturn]] void become(const std::vector<std::string>& command);
 
-// Waits for the end of a child and returns the wait status.
+// Waits until a child ends and returns its wait status.
 int wait_for(pid_t child);
 
-// The exit code that a shell has for a wait status: 128 + signal if a signal ended the child.
+// Returns the exit code that a shell reports for a wait status: 128 + signal if a signal ended the child.
 int exit_code_of(int status);
 
-// The path of this program. Throws Error(runtime) if /proc does not provide it.
+// Returns the path of this program's executable. Throws Error(runtime) if /proc does not provide it.
 std::filesystem::path this_program();
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Reads parents and children of processes from /proc, and signals them through pidfds where the kernel has them.
+// Finds parents and children of processes in /proc, and signals processes through pidfds where the kernel has them.
 #include "process/tree.h"
 
 #include <fmt/format.h>
@@ -28,8 +28,8 @@
 namespace strobe {
 namespace {
 
-// Kills a process. If it is in another session than this process, its process group has only descendants and is killed
-// too. One signal to the group also ends a group that keeps forking.
+// Kills a process. If it is in another session than this process, its process group contains only descendants and is
+// killed too: one signal to the group also ends a group that keeps forking.
 void kill_with_group(pid_t process) {
   if (getsid(process) > 0 && getsid(process) != getsid(0)) kill(-getpgid(process), SIGKILL);
   kill(process, SIGKILL);
@@ -37,7 +37,8 @@ void kill_with_group(pid_t process) {
 
 }  // namespace
 
-// Fields 4 and 22 of /proc/PID/stat, counted after the name, which may contain anything but ends at the last ')'.
+// Reads fields 4 and 22 of /proc/PID/stat. They are counted after the process name, which may contain any character but
+// ends at the last ')'.
 std::optional<ProcessStat> stat_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line;

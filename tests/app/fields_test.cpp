@@ -91,8 +91,8 @@ TEST(Fields, JsonReadsBackWhatWasWritten) {
 TEST(Fields, ErrorsNameTheKeyOrTheFlag) {
   EXPECT_EQ(refusal_of({}, Source::file), "");
   EXPECT_EQ(refusal_of({.coats = 0}, Source::file), "coats 0: valid: 1 to 9");
-  EXPECT_EQ(refusal_of({.drying_time = 10}, Source::file), "drying_time 10: valid: 0 to below 10");
-  EXPECT_EQ(refusal_of({.drying_time = -1}, Source::flag), "--drying-time -1: valid: 0 to below 10");
+  EXPECT_EQ(refusal_of({.drying_time = 10}, Source::file), "drying_time 10: valid: at least 0, below 10");
+  EXPECT_EQ(refusal_of({.drying_time = -1}, Source::flag), "--drying-time -1: valid: at least 0, below 10");
 }
 
 }  // namespace

@@ -117,9 +117,9 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   const auto refused = [](const std::string& command, const std::string& name, const std::string& text) {
     const Scratch scratch;
     std::ofstream(scratch.path() / name) << text;
-    expect_refusal(
-        run_program(command, scratch), 2,
-        "--output: " + name + ": exists and was not written by this command; valid: another place, or remove it first");
+    expect_refusal(run_program(command, scratch), 2,
+                   "--output: " + name +
+                       ": exists and was not written by this command; valid: another path, or remove the file first");
     EXPECT_EQ(scratch.read(name), text);
     return scratch.entries();
   };

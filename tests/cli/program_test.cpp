@@ -21,10 +21,10 @@ TEST(Bench, AFlagThatChangesNothingIsSaidSo) {
     const char* flags;
     const char* note;
   } table[] = {
-      {"--align bottom_right", "note: --align without --causal, --window or --alibi: it has no effect\n"},
-      {"--cache hot", "note: --cache hot on a CPU: it has no effect\n"},
-      {"--deterministic", "note: --deterministic on a CPU: it has no effect\n"},
-      {"--bias 1hqk --bias_gradient --pass forward", "note: --bias_gradient with --pass forward: it has no effect\n"}};
+      {"--align bottom_right", "note: --align without --causal, --window or --alibi has no effect\n"},
+      {"--cache hot", "note: --cache hot on a CPU has no effect\n"},
+      {"--deterministic", "note: --deterministic on a CPU has no effect\n"},
+      {"--bias 1hqk --bias_gradient --pass forward", "note: --bias_gradient with --pass forward has no effect\n"}};
   for (const auto& row : table) {
     const Program program = run_program(small(std::string("--device cpu ") + row.flags), scratch);
     EXPECT_EQ(program.code, 0) << program.errors;

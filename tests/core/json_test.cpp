@@ -148,10 +148,10 @@ TEST(Json, RefusesADocumentOverTheLimits) {
   };
   const std::string most = "[\"" + std::string(Json::kMaxBytes - 4, 'x') + "\"]";
   EXPECT_EQ(refusal(most), "");
-  EXPECT_EQ(refusal(most + " "), "json: a document of 67108865 bytes or more; valid: up to 67108864");
+  EXPECT_EQ(refusal(most + " "), "json: the document has 67108865 bytes or more; valid: up to 67108864");
   std::string many = "[0";
   for (std::size_t i = 0; i < Json::kMaxValues; ++i) many += ",0";
-  EXPECT_EQ(refusal(many + "]"), "json: a document of more than 4194304 values; valid: up to that");
+  EXPECT_EQ(refusal(many + "]"), "json: the document must have at most 4194304 values");
   const std::string two = "1 " + most + " 2";  // the limit applies per value, not per text
   std::size_t position = 0;
   EXPECT_EQ(Json::parse_next(two, position).as_integer(), 1);

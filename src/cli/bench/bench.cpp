@@ -1,4 +1,4 @@
-// `strobe bench`: builds cases from flags, runs them, and writes the rows to a table and to the output file.
+// Implements `strobe bench`: builds cases from flags, measures them, prints the rows as tables and writes them as JSON.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,13 +29,13 @@ namespace {
 
 constexpr const char* kBenchIntroduction =
     "usage: strobe bench [--flag value ...]\n\n"
-    "Measures implementations of attention on one configuration: checked against float64 first, then timed\n"
-    "interleaved in the same run. Prints a table (medians) and writes JSON.\n\n"
+    "Measures implementations of attention on one configuration. Each is first checked against float64; then all are\n"
+    "timed interleaved in the same run. Prints a table (medians) and writes JSON.\n\n"
     "  strobe bench --impl Flash2,Pytorch,torch-sdpa --seq_len 2048 --dtype bf16 --causal=both\n\n";
 
 std::string repeat_command(Arguments arguments) {
   std::vector<std::string_view> words(arguments.begin(), arguments.end());
-  std::erase_if(words, [](std::string_view word) {  // drops flags that do not affect what is measured
+  std::erase_if(words, [](std::string_view word) {  // drop flags that do not affect what is measured
     return word == "--" + std::string(kEventsFlag) ||
            word.starts_with("--" + std::string(bench::kLentPythonFlag) + "=");
   });
@@ -69,7 +69,7 @@ int exit_code(const std::vector<bench::Row>& rows) {
   return unsupported ? kBadInput : kRuntimeFailure;
 }
 
-// The JSON of a run. It goes to a file, or for "-" to standard output; all text then goes to standard error.
+// Writes the JSON of a run to a file, or for "-" to standard output; all text then goes to standard error.
 class Output {
  public:
   explicit Output(const std::string& name) : name_(name) {
@@ -87,7 +87,7 @@ class Output {
   std::optional<AtomicFile> file_;
 };
 
-// Returns the predicted time of all cases after number `at`, divided by that of case `at`.
+// Returns the predicted time of all cases after case `at`, divided by the predicted time of case `at`.
 double later_over_this(const std::vector<bench::Case>& cases, std::size_t at, const BenchOptions& options) {
   const auto predicted = [&](const bench::Case& one) {
     return bench::predicted_seconds({one, options.one.implementations, {}}, options.how.run.rule);
@@ -126,11 +126,9 @@ int run_bench(Arguments arguments) {
   bool events = false;
   OptionTable table = make_table(options);
   table.add_alone(kEventsFlag,
-                  "for programs: steps and rows of every status as JSON lines on the standard output, nothing else",
-                  events);
+                  "for programs: print only steps and rows of every status, as JSON lines on standard output", events);
   bool launch = false;
-  table.add_alone(kLaunchFlag, "for programs: one launch of --launches; writes its rows to the standard output",
-                  launch);
+  table.add_alone(kLaunchFlag, "for programs: one launch of --launches; writes its rows to standard output", launch);
   std::optional<pid_t> lent_python;
   table.add(bench::kLentPythonFlag, "PID",
             "for programs, with --events: use the sweep's Python process on descriptors 3 and 4",
@@ -143,7 +141,7 @@ int run_bench(Arguments arguments) {
     options.launches = 1;
     options.output = "-";
   }
-  const Cases cases = cases_of(options);  // refuses invalid problems before anything is started
+  const Cases cases = cases_of(options);  // throws for invalid problems before anything is started
   bench::RunOptions run = options.how.run;
   run.check = options.how.check ? bench::Check::on : bench::Check::off;
   if (events) {
@@ -155,7 +153,7 @@ int run_bench(Arguments arguments) {
   check_default(options.output, "benchmark_result.json", "\"forward\"");
   Output output(options.output);
   const auto write = [&](const Json& json) {
-    if (!launch) set_signal_message("bench: ended by a signal");  // the output may be partly or completely written
+    if (!launch) set_signal_message("bench: ended by a signal");  // the output may already be written
     output.write(json.dump(1) + "\n");
   };
   if (options.launches > 1) {
@@ -188,7 +186,7 @@ int run_bench(Arguments arguments) {
     show_progress("");
     for (const bench::Row& row : rows) {
       if (row.status != bench::Status::wrong) continue;
-      complain(row.reason);  // a wrong result has neither time nor row
+      complain(row.reason);  // the row of a wrong result has no times
       return kFailedCheck;
     }
     output.print_text(heading(one, ceilings) + rows_table(rows, ceilings));

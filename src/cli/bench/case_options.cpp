@@ -1,5 +1,5 @@
-// Parses the flags of a case and fills in defaults: those of the source reports (batch 32, sequence 1024, 32 heads,
-// embedding 2048, fp16). On a CPU, defaults are scaled down.
+// Parses the flags of a case and fills in defaults. They are those of the source reports (docs/source-report.md): batch
+// 32, sequence 1024, 32 heads, embedding 2048, fp16. On a CPU they are scaled down.
 #include "cli/bench/case_options.h"
 
 #include <algorithm>
@@ -114,7 +114,7 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
                   "bitwise reproducible backward on a GPU, as always on a CPU; the library's kernels only",
                   options.deterministic);
   table.add("pass", "forward|backward|both", "passes to time; default both", into(options.passes, parse_passes));
-  table.add("num_kv_heads", "N", "KV heads, each shared by as many query heads; default num_heads",
+  table.add("num_kv_heads", "N", "KV heads, each shared by num_heads / N query heads; default num_heads",
             size_into(options.kv_heads, 1), {"kv_heads"});
   table.add("seq_len_k", "N", "keys; default seq_len", size_into(options.seq_k, 0), {"seq_k"});
   table.add("align", "top_left|bottom_right", "alignment of the diagonal if the numbers of queries and keys differ",
@@ -149,7 +149,7 @@ std::string place_of(const bench::Case& one) {
 
 namespace {
 
-// If only one of the two flags was given, the message names the other's default and suggests values that fit.
+// If only one of the two flags was given, the error names the other's default and suggests values that fit.
 void check_heads(const CaseOptions& options, std::int64_t heads, std::int64_t emb) {
   if (emb % heads == 0) return;
   if (!options.emb) {
@@ -167,7 +167,7 @@ void check_heads(const CaseOptions& options, std::int64_t heads, std::int64_t em
        heads, below, above);
 }
 
-// Refuses the case before the library does, in terms of the flags.
+// Throws before the library does, with an error in terms of the flags.
 void check_alignment(const CaseOptions& options, std::int64_t seq, std::int64_t seq_k) {
   const bool causal = std::find(options.causal.begin(), options.causal.end(), true) != options.causal.end();
   const bool window = options.window.left >= 0 || options.window.right >= 0;
@@ -180,11 +180,11 @@ void check_alignment(const CaseOptions& options, std::int64_t seq, std::int64_t 
        seq, seq_k);
 }
 
-// Notes on flags that were given but have no effect here.
+// Returns notes on flags that were given but have no effect here.
 std::vector<std::string> notes_on_idle_flags(const CaseOptions& options, Device device) {
   std::vector<std::string> notes;
   const auto idle = [&](bool is_idle, const char* text) {
-    if (is_idle) notes.push_back(fmt::format("{}: it has no effect", text));
+    if (is_idle) notes.push_back(fmt::format("{} has no effect", text));
   };
   const bool causal = std::find(options.causal.begin(), options.causal.end(), true) != options.causal.end();
   const bool window = options.window.left >= 0 || options.window.right >= 0;

@@ -1,4 +1,4 @@
-// The flags that describe what is measured. `bench`, `explain` and `sweep` share them.
+// Flags that describe what is measured, shared by `bench`, `explain` and `sweep`.
 #pragma once
 
 #include <optional>
@@ -18,43 +18,44 @@ struct CaseOptions {
   std::optional<int> threads;
   std::optional<Device> device;
   bench::Cache cache = bench::Cache::cold;
-  std::vector<bool> causal{false};  // has both values for --causal=both
+  std::vector<bool> causal{false};  // both values for --causal=both
   Alignment alignment = Alignment::unsaid;
   Window window;
-  bench::ScoreOptions scores;         // its lengths stay empty
-  std::vector<std::int64_t> lengths;  // as given; repeated over the batch
+  bench::ScoreOptions scores;         // its `lengths` stay empty
+  std::vector<std::int64_t> lengths;  // as given; repeated to fill the batch
   bench::Passes passes = bench::Passes::both;
   std::vector<std::string> implementations{"flash2"};  // canonical names
   bool is_list = false;                                // --impl has several names: the output is a list
 };
 
-// Adds the flags of one configuration, which may differ between the configurations of a run.
+// Adds the flags of one configuration. Several configurations of one run may differ in them.
 void add_configuration_options(OptionTable& table, CaseOptions& options);
 
-// Adds those flags and the ones that hold for a whole run: implementations, device, threads.
+// Adds those flags and the flags that apply to a whole run: implementations, device, threads.
 void add_case_options(OptionTable& table, CaseOptions& options);
 
-// The flags of the score options (score_options.cpp), and their values for a case of given sizes.
+// Adds the flags of the score options, such as softcap, bias and dropout. score_options_of() returns their values for a
+// case of the given sizes.
 void add_score_options(OptionTable& table, CaseOptions& options);
 bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seq,
                                      std::int64_t seq_k);
 
 struct Cases {
-  std::vector<bench::Case> cases;  // one case per value of causal
-  std::vector<std::string> notes;  // notes for the reader, such as defaults that were scaled
+  std::vector<bench::Case> cases;  // one per configuration and value of causal
+  std::vector<std::string> notes;  // for the user, for example about scaled defaults
 };
 
-// Returns the device for a heading: "cpu, 2 threads" or "cuda, NVIDIA H200".
+// Returns the device as in a heading: "cpu, 2 threads" or "cuda, NVIDIA H200".
 std::string place_of(const bench::Case& one);
 
-// Fills in the defaults. Throws Error(invalid_argument) if the number of heads does not divide the embedding.
+// Builds the cases and fills in defaults. Throws Error(invalid_argument) if the heads do not divide the embedding.
 Cases cases_of(const CaseOptions& options);
 
-// Throws the library's error if a case is not a valid problem, before anything is started.
+// Throws the library's error if a case is not a valid problem.
 void check_problems(const Cases& cases);
 
-// The flags that describe the case, with every size and nothing else. cases_of returns the same case from them on any
-// machine (score_options.cpp).
+// Returns the flags that describe the case with every size and nothing else. cases_of() builds the same case from them
+// on any machine.
 std::vector<std::string> words_of(const bench::Case& one);
 
 // Parses --device: cpu or cuda. Throws Error(unsupported) with the reason if there is no GPU.

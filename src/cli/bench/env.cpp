@@ -1,4 +1,4 @@
-// `strobe env`: prints this machine's properties and measured rates.
+// Implements `strobe env`: prints this machine's properties and measured rates.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kEnvIntroduction =
     "usage: strobe env [--json] [--threads N] [--quick]\n\n"
-    "Processor, caches, instruction sets, memory, GPU, libraries, revision, and measured ceilings.\n\n";
+    "Prints processor, caches, instruction sets, memory, GPU, libraries, revision, and measured maximum rates.\n\n";
 
 std::string bytes_text(const Json& bytes) {
   const double value = bytes.as_number();
@@ -66,7 +66,7 @@ std::string gpu_text(const Json& gpu) {
   return text;
 }
 
-// "driver 13.0, runtime 13.0"; empty in a build without CUDA.
+// Returns "driver 13.0, runtime 13.0"; empty in a build without CUDA.
 std::string cuda_text(const Json& gpu) {
   std::string text;
   for (const char* part : {"driver", "runtime"}) {
@@ -76,7 +76,7 @@ std::string cuda_text(const Json& gpu) {
   return text;
 }
 
-// Formats the time that the harness measures for the shortest possible work.
+// Formats the time that the timing harness measures for the shortest possible work.
 std::string timed_text(const Json& seconds) {
   return seconds.is_null() ? "not measured" : fmt::format("timed as {:.3g} us", 1e6 * seconds.as_number());
 }
@@ -118,7 +118,7 @@ std::string sets_text(const Json& environment) {
   return text;
 }
 
-// Formats the load, such as "0.4 on 2 cores", with a warning if others use the machine.
+// Returns the load, such as "0.4 on 2 cores", with a warning if other processes use the machine.
 std::string load_text() {
   double load = 0;
   if (getloadavg(&load, 1) != 1) return "unknown";
@@ -127,7 +127,7 @@ std::string load_text() {
                      busy ? ": other processes use this machine; measured rates may be too low" : "");
 }
 
-// `load` is the text from before any measurement.
+// `load` is the text of load_text() from before the measurements, which add load.
 std::string environment_text(const Json& environment, const std::string& load) {
   TextTable table;
   table.add_column("machine", TextTable::Align::left);

@@ -1,4 +1,4 @@
-// `strobe explain`: prints which kernels would run and why, without running them.
+// Implements `strobe explain`: prints which kernels would run and why, without running them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,12 +18,14 @@ namespace {
 
 constexpr const char* kExplainIntroduction =
     "usage: strobe explain [--flag value ...]\n\n"
-    "Prints the problem, each kernel's verdict with its reason, tiles, workspace, FLOPs, bytes, each implementation's\n"
-    "predicted memory item by item, and the best time that this machine allows. Accepts all flags of bench; these "
-    "have\n"
-    "an effect:\n\n";
+    "Prints the problem; for each kernel whether it supports the problem or why not, its tiles and workspace; FLOPs "
+    "and "
+    "bytes;\n"
+    "each implementation's predicted memory item by item; and the best time that this machine allows. Accepts all "
+    "flags\n"
+    "of bench; these have an effect:\n\n";
 
-// Help of the flags that describe the case, the device, and --quick. The other flags of bench control measuring.
+// Returns the help of the flags that have an effect here. The other flags of bench control measuring.
 std::string help_on_flags(const OptionTable& table) {
   CaseOptions unused;
   OptionTable shown;
@@ -64,7 +66,7 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
   return table.text();
 }
 
-// Returns the least number of bytes that must move between memory and the processor.
+// Returns the smallest number of bytes that must move between memory and the processor.
 std::int64_t least_traffic(const bench::Case& one, Pass pass) {
   const bench::TensorBytes bytes = bench::tensor_bytes(one);
   return pass == Pass::forward ? bytes.forward() : bytes.forward() + bytes.backward_extra();
@@ -125,7 +127,7 @@ std::string memory_text(const bench::Case& one) {
     if (!model.note.empty()) notes += fmt::format("{}: {}\n", model.implementation, model.note);
     const std::int64_t held = model.forward_bytes() + (has_backward(one.passes) ? model.backward_bytes() : 0);
     if (held > free) {
-      notes += fmt::format("{}: does not fit, {} MiB where {} are free\n", model.implementation, mebibytes(held),
+      notes += fmt::format("{}: does not fit, needs {} MiB of {} MiB free\n", model.implementation, mebibytes(held),
                            mebibytes(free));
     }
   }
@@ -141,8 +143,8 @@ int run_explain(Arguments arguments) {
     print_help(kExplainIntroduction + help_on_flags(table));
     return kFine;
   }
-  const Cases cases = cases_of(options);       // refuses invalid problems before any output or measurement
-  std::string text = note_lines(cases.notes);  // printed at the end: building it may find a bad size
+  const Cases cases = cases_of(options);       // throws for invalid problems before any output or measurement
+  std::string text = note_lines(cases.notes);  // printed at the end, because building it may throw
   const bench::Depth depth = options.how.quick ? bench::Depth::none : bench::Depth::brief;
   const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
   for (const bench::Case& one : cases.cases) {

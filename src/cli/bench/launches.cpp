@@ -1,6 +1,6 @@
-// `strobe bench --launches N`: runs the same command in N processes, one after the other, and joins their rows in one
-// list. All samples of one process share its memory layout and run in the same minutes. Several processes show the
-// variation between launches, which `strobe compare` needs.
+// `strobe bench --launches N` runs the same command in N processes, one after the other, and joins their rows in one
+// list. All samples of one process share its memory layout and run in the same minutes. Several processes therefore
+// show the variation between launches, which `strobe compare` needs.
 #include "cli/bench/launches.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ struct Ended {
   std::string output;
 };
 
-// Runs this program again; the child inherits standard error and ends with this process.
+// Runs this program again. The child inherits standard error and ends with this process.
 Ended run_self(const std::vector<std::string>& command) {
   Pipe output;
   const pid_t child = spawn(command, {.output = output.write.get(),
@@ -51,7 +51,7 @@ bench::Status status_of(ErrorCode code) {
   return code == ErrorCode::unsupported ? bench::Status::unsupported : bench::Status::crashed;
 }
 
-// Rows without measurements: only a status and the reason.
+// Returns one row per implementation with only the status and the reason.
 std::vector<bench::Row> rows_without(const bench::Case& one, const bench::Implementations& implementations,
                                      bench::Status status, const char* reason) {
   std::vector<bench::Row> rows(implementations.size());

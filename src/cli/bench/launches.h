@@ -1,4 +1,4 @@
-// Bench as a child process: one of several launches, or a run whose events a sweep reads. bench.cpp uses it.
+// Runs `strobe bench` as a child process: as one of several launches, or with events that a sweep reads.
 #pragma once
 
 #include <string>
@@ -10,25 +10,26 @@
 
 namespace strobe::cli {
 
-// Flag of the processes of --launches: one launch with its rows on standard output. Overrides other flags.
+// Internal flag of the child processes of --launches. The process does one launch and writes its rows to standard
+// output, whatever --launches and --output say.
 inline constexpr const char* kLaunchFlag = "launch";
 
 struct LaunchedRows {
-  int code;   // code of the first launch that failed, which has printed the reason; else kFine
-  Json rows;  // list of all rows in launch order, each with "launch"
+  int code;   // exit code of the first launch that failed, which has printed the reason; else kFine
+  Json rows;  // all rows in launch order, each with a member "launch"
 };
 
 // Runs the same command N times, one process after the other; `strobe compare` needs rows of several processes.
-// `command` repeats the whole run and is in every row.
+// `command` is written to every row; it repeats the whole run.
 LaunchedRows run_launches(Arguments arguments, int launches, const std::string& command);
 
 // `strobe bench --events`: JSON lines on standard output, which `strobe sweep` reads (bench/sweep/problem_runner.h).
 //   {"environment": {...}}                           first
-//   {"step": "check", "implementation": "flash2"}    sent when a step begins; "" if it concerns all implementations
+//   {"step": "check", "implementation": "flash2"}    sent when a step begins; implementation "": all
 //   {"row": {...}}                                   as soon as it is known, with any status
 inline constexpr const char* kEventsFlag = "events";
 
-// Runs the cases and prints one row per implementation of each. Returns exit code 0: the rows report failures.
+// Runs the cases and prints one row per case and implementation. Always returns exit code 0; the rows report failures.
 int print_events(const std::vector<bench::Case>& cases, const bench::Implementations& implementations,
                  bench::RunOptions options, const bench::RunRecord& record);
 

@@ -1,4 +1,4 @@
-// Notes about other processes that disturbed a measurement. Used by bench and lm bench.
+// Notes about other processes that disturbed a measurement, for `bench` and `lm bench`.
 #pragma once
 
 #include <fmt/format.h>
@@ -12,16 +12,16 @@
 
 namespace strobe::cli {
 
-// Printed if bench::Ceilings::disturbed().
+// The note if bench::Ceilings::disturbed().
 inline constexpr const char* kSgemmNotAlone =
-    "another process ran while OpenBLAS sgemm was measured: shares of its rate are too high";
+    "another process ran while OpenBLAS sgemm was measured, so shares of its rate are too high";
 
-// Measures how much other processes used this process's cores during the lifetime of this object.
+// Measures how much other processes use this process's cores while an object exists.
 class Neighbours {
  public:
   std::vector<std::string> notes() const {
-    constexpr double kShare = 0.2;   // share of the cores; every machine has a lower background load
-    constexpr double kLeast = 0.25;  // seconds; ticks are hundredths of a second
+    constexpr double kShare = 0.2;   // share of the cores; the usual background load is lower
+    constexpr double kLeast = 0.25;  // seconds; ticks of 10 ms are too coarse for less
     const double seconds = now_seconds() - start_;
     const double others = cores_used_by_others(before_, core_time(cores_), seconds);
     const auto count = static_cast<double>(cores_.size());

@@ -1,4 +1,4 @@
-// Combines the flags of `bench` and determines its cases.
+// Defines the flags of `bench` and builds its cases.
 #include "cli/bench/options.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::string read_text(const std::string& path) {
 
 Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& defaults) {
   CaseOptions one = defaults;
-  one.emb.reset(), one.head_dim.reset();  // a line that has one of the two replaces both
+  one.emb.reset(), one.head_dim.reset();  // a line that has one of the two overrides both
   OptionTable table("a configuration");
   add_configuration_options(table, one);
   const std::vector<std::string> flags = with_case_flags(words);
@@ -58,7 +58,7 @@ Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& de
 
 }  // namespace
 
-// Refuses a small number without a unit, because the unit was probably forgotten.
+// Rejects a small number without a unit, because the unit was probably forgotten.
 std::int64_t parse_memory_limit(std::string_view flag, std::string_view value) {
   constexpr std::int64_t kMegabyte = 1 << 20;
   const std::int64_t bytes = parse_bytes(flag, value);
@@ -73,12 +73,12 @@ OptionTable make_table(BenchOptions& options) {
   OptionTable table;
   add_case_options(table, options.one);
   add_run_options(table, options.how);
-  table.add("launches", "N", "the whole run in N processes, one after the other; `strobe compare` wants 5; default 1",
+  table.add("launches", "N",
+            "repeat the whole run in N processes, one after the other; 5 for `strobe compare`; default 1",
             integer_into(options.launches, 1, 1000));
   table.add("output", "FILE", "JSON of all rows; default benchmark_result.json; - is the standard output",
             [&](auto, auto value) { options.output = value; });
-  table.add("cells", "FILE",
-            "several configurations in one run, one line of flags each; flags of the command line apply to all",
+  table.add("cells", "FILE", "file of configurations, one line of flags each; flags of the command line apply to all",
             into(options.cells, parse_text));
   return table;
 }
@@ -98,9 +98,10 @@ void add_run_options(OptionTable& table, RunFlags& options) {
   table.add("memory-limit", "SIZE", "imitate a machine with that much memory, such as 24G",
             into(run.memory_limit, parse_memory_limit));
   table.add("time-limit", "SECONDS",
-            "limit for sampling a configuration, at most a quarter of it to warm up a pass; default 20",
+            "limit for sampling a configuration, of which at most a quarter warms up; default 20",
             into(run.rule.time_limit, parse_seconds));
-  table.add("peer-timeout", "SECONDS", "a peer that does not answer within this time has failed; default 600",
+  table.add("peer-timeout", "SECONDS",
+            "limit for an answer of a Python implementation, after which it has failed; default 600",
             into(options.peer_timeout, parse_seconds));
   table.add(make_seed_option([&run](std::uint64_t seed) { run.seed = seed; }));
   table.add(make_switch("pin", "pin to as many cores as threads; default on", options.pin));

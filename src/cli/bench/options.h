@@ -1,4 +1,4 @@
-// All flags of `bench`, which `explain` accepts too, and the cases that they describe.
+// All flags of `bench`, which `explain` also accepts, and the cases that they describe.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace strobe::cli {
 
-// How a configuration is measured. `explain` takes these flags too; only --quick has an effect there.
+// Flags on how to measure. `explain` accepts them too, but only --quick has an effect there.
 struct RunFlags {
-  bench::RunOptions run;  // its check and callbacks are not set
+  bench::RunOptions run;  // `check` and the callbacks in it are not set
   double peer_timeout = 600;
   bool check = true;
   bool quick = false;
@@ -24,7 +24,7 @@ struct BenchOptions {
   CaseOptions one;
   RunFlags how;
   std::string output = "benchmark_result.json";
-  std::string cells;  // file of configurations; empty: the configuration of the flags
+  std::string cells;  // file of configurations; empty: the flags describe the only one
   int launches = 1;
 };
 
@@ -34,9 +34,9 @@ OptionTable make_table(BenchOptions& options);
 // (core/case_text.h), flags, or both. The library has validated every case.
 Cases cases_of(const BenchOptions& options);
 
-// Reads a file of configurations. Each line has flags that describe one, in addition to those of the command line.
-// Blank lines and lines that begin with # are skipped. Flags that hold for a whole run (--impl, --device, --threads,
-// measuring) are refused in a line. Throws Error(invalid_argument) with the file and, if known, the line.
+// Reads a file of configurations. Each line describes one and overrides the flags of the command line. Blank lines and
+// lines that begin with # are skipped. Flags that apply to a whole run (--impl, --device, --threads, measuring) are
+// errors in a line. Throws Error(invalid_argument) with the file and, if known, the line.
 Cases read_cells(const std::string& path, const CaseOptions& defaults);
 
 }  // namespace strobe::cli

@@ -1,5 +1,5 @@
-// `strobe completion SHELL`: prints a completion script. The script asks the program for commands, flags and values
-// when a key is pressed, so it never differs from the program.
+// Implements `strobe completion SHELL`, which prints a completion script. The script asks the program for commands,
+// flags and values when a key is pressed, so that it always matches the program.
 #include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"

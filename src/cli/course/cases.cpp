@@ -1,4 +1,4 @@
-// `strobe cases gen|check|judge`: generates the course's 30 problem files, checks answers, and judges programs.
+// Implements `strobe cases gen|check|judge`: generates the course's 30 problem files, checks answers, judges programs.
 #include "cli/verbs.h"
 
 #include <charconv>
@@ -25,7 +25,7 @@ constexpr const char* kCasesIntroduction =
     "       strobe cases judge DIR [--program P] [--subset ...] [--limits 2,6,10] [--json FILE]\n\n"
     "The course's 30 cases: problem files t01 to t30, uniform in [-3, 3), and answers t01.out to t30.out in float64. "
     "An\n"
-    "output passes where every element is within 0.005 of the answer. strobe cases PART --help lists the flags.\n\n"
+    "output passes if every element is within 0.005 of the answer. strobe cases PART --help lists the flags.\n\n"
     "  strobe cases gen cases --subset t01-t10 && strobe cases judge cases\n";
 
 double parse_scale(std::string_view flag, std::string_view value) {
@@ -42,7 +42,7 @@ void make_folder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (std::filesystem::is_directory(folder)) return;
-  fail(ErrorCode::invalid_argument, "{}: not a folder, and none can be made: {}", printable_value(folder),
+  fail(ErrorCode::invalid_argument, "{}: not a folder, and cannot be created: {}", printable_value(folder),
        error ? error.message() : "a file is there");
 }
 
@@ -55,7 +55,7 @@ int run_cases_gen(Arguments arguments) {
   std::vector<std::string> folders;
   OptionTable table;
   table.take_words([&](std::string_view word) { folders.emplace_back(word); });
-  table.add("subset", "t01,t05-t10", "these cases only", into(subset, parse_text));
+  table.add("subset", "t01,t05-t10", "only these cases", into(subset, parse_text));
   table.add("scale", "F", "multiply B and N by F, for small machines; the work shrinks with F^3",
             into(scale, parse_scale));
   table.add(make_seed_option([&seed](std::uint64_t given) { seed = given; }));
@@ -66,7 +66,7 @@ int run_cases_gen(Arguments arguments) {
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print_help(
         "usage: strobe cases gen DIR [--flag value ...]\n\nWrites problem files and answers. Existing files of the "
-        "same seed and size stay; others are refused.\n\n" +
+        "same seed and size are kept; any other existing file is an error.\n\n" +
         table.help());
     return kFine;
   }
@@ -85,9 +85,8 @@ int run_cases_gen(Arguments arguments) {
     const solve::Made made = solve::make_case(
         folders[0], one, seed, [&](double done) { show_progress(fmt::format("{} {:.0f} %", one.name, 100 * done)); });
     show_progress("");
-    print(
-        fmt::format("{} ({}, {}, {}) {}\n", one.name, one.size.batch, one.size.rows, one.size.dim,
-                    made == solve::Made::before ? "is there" : fmt::format("made in {:.1f} s", now_seconds() - begin)));
+    print(fmt::format("{} ({}, {}, {}) {}\n", one.name, one.size.batch, one.size.rows, one.size.dim,
+                      made == solve::Made::before ? "exists" : fmt::format("made in {:.1f} s", now_seconds() - begin)));
   }
   return kFine;
 }
@@ -102,7 +101,7 @@ int run_cases_check(Arguments arguments) {
   });
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print_help(
-        "usage: strobe cases check OUT ANSWER\n\nExit code 0 where every element of OUT is within 0.005 of ANSWER's, "
+        "usage: strobe cases check OUT ANSWER\n\nExit code 0 if every element of OUT is within 0.005 of ANSWER's, "
         "else 1.\n");
     return kFine;
   }

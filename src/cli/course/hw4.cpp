@@ -1,4 +1,4 @@
-// The program `hw4 INPUT OUTPUT`: runs `strobe solve` with two arguments and no flags. The course prescribes the name.
+// The program `hw4 INPUT OUTPUT`, which is `strobe solve` without flags. The course prescribes the name.
 #include "app/program.h"
 #include "app/terminal.h"
 #include "cli/course/solve_lines.h"

@@ -1,4 +1,5 @@
-// `strobe cases judge DIR`: runs a program on each case as the course's judge does, and prints verdicts and times.
+// Implements `strobe cases judge DIR`: runs a program on each case as the course's judge does, prints verdicts and
+// times.
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,8 +32,8 @@
 namespace strobe::cli {
 namespace {
 
-// Seconds between two checks for a signal and for the end of the program: first while its standard output is open, then
-// after it was closed.
+// Seconds between two checks for a signal and for the end of the program: kPollSeconds while its standard output is
+// open, kQuietPollSeconds after it was closed.
 constexpr double kPollSeconds = 0.02, kQuietPollSeconds = 0.001;
 
 // Ends all processes of a judged program, including those that left its process group or session.
@@ -61,7 +62,7 @@ struct Judge {
 
 struct Judged {
   solve::TestCase one;
-  std::string verdict;  // AC, WA, TLE, RE
+  std::string verdict;  // AC (accepted), WA (wrong answer), TLE (time limit exceeded), RE (runtime error)
   double seconds = 0, limit = 0;
   std::optional<double> error{};  // largest error, if an output could be compared
   std::string detail{};           // reason for a verdict other than AC
@@ -80,8 +81,8 @@ void check_is_there(const std::string& path) {
   fail(ErrorCode::invalid_argument, "{}: is missing; strobe cases gen makes it", printable_value(path));
 }
 
-// Cases whose problem is in the folder. A case of `wanted` that is missing is bad input, as is an answer that is
-// missing or has another size.
+// Returns the cases whose problem file is in the folder. Throws Error(invalid_argument) if a case of `subset` is
+// missing, or if an answer is missing or has the wrong size.
 std::vector<solve::TestCase> cases_in(const std::string& folder, const std::string& subset) {
   const std::vector<solve::TestCase> wanted =
       subset.empty() ? solve::all_cases() : solve::select_cases(solve::all_cases(), subset);
@@ -107,8 +108,8 @@ std::vector<solve::TestCase> cases_in(const std::string& folder, const std::stri
   return found;
 }
 
-// Runs the program, ends all of its processes, and sets a verdict if it failed. A remembered signal ends it. Waits for
-// the program itself, not for the end of its standard output, which a child of the program may keep open.
+// Runs the program, kills all of its processes, and sets a verdict if it failed. A stored signal (app/signals.h) ends
+// it early. Waits for the program itself, because a child of the program may keep its standard output open.
 void run_program(const Judge& judge, const JudgeFolder& folder, Judged& judged) {
   const double begin = now_seconds();
   Child child({judge.program, folder.input(), folder.output()}, {.folder = folder.path()});
@@ -152,7 +153,7 @@ void compare(const JudgeFolder& folder, const std::vector<float>& answer, Judged
   }
 }
 
-// Reads the answer before the program runs and gives the program a copy of the problem, so it can change neither.
+// Reads the answer before the program runs and gives the program a copy of the problem, so that it can change neither.
 Judged judge_case(const Judge& judge, const solve::TestCase& one, double limit) {
   Judged judged{.one = one, .verdict = {}, .limit = limit};
   const std::string problem = solve::problem_path(judge.folder, one), answer = solve::answer_path(judge.folder, one);
@@ -239,7 +240,7 @@ int run_cases_judge(Arguments arguments) {
   table.take_words([&](std::string_view word) { folders.emplace_back(word); });
   table.add("program", "P", "started as P INPUT OUTPUT; default: hw4 in this program's folder",
             into(program, parse_text));
-  table.add("subset", "t01,t05-t10", "these cases only; default: all in the folder", into(subset, parse_text));
+  table.add("subset", "t01,t05-t10", "only these cases; default: all in the folder", into(subset, parse_text));
   table.add("limits", "2,6,10", "seconds allowed per case of t01-t10, t11-t20 and t21-t30, including program start",
             into(limits, parse_limits));
   table.add("json", "FILE", "also write the results as JSON", into(json, parse_text));
@@ -250,9 +251,11 @@ int run_cases_judge(Arguments arguments) {
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print_help(
         "usage: strobe cases judge DIR [--flag value ...]\n\nRuns a program on each case, in a private folder below "
-        "TMPDIR that holds a copy of the\nproblem. When it ends, all processes that it started end. Verdicts: AC "
-        "(every "
-        "element within 0.005),\nWA, TLE, RE. Exit code 0 if all are AC, else 1.\n\n" +
+        "TMPDIR that holds a copy of the\nproblem. When it ends, all processes that it started are killed. Verdicts: "
+        "AC (accepted: every "
+        "element within 0.005), WA (wrong answer),\nTLE (time limit exceeded), RE (runtime error). Exit code 0 if all "
+        "are "
+        "AC, else 1.\n\n" +
         table.help());
     return kFine;
   }
@@ -267,7 +270,7 @@ int run_cases_judge(Arguments arguments) {
   if (program.empty()) program = this_program().parent_path() / "hw4";
   constexpr const char* kEnded = "cases judge: ended by a signal; nothing was written";
   set_signal_message(kEnded);
-  remember_first_signal();  // on a signal, first removes the program's processes and folder
+  remember_first_signal();  // on a signal, the program's processes and folder are removed first
   const JudgedProcesses processes;
   CaseFilesWatch files = watch_files(folders[0], cases);
   const Judge judge{folders[0], absolute_program(program), processes, files};

@@ -1,4 +1,4 @@
-// Creates and removes the working folder of a judged program, and detects changes of case files.
+// Creates and removes the working folder of a judged program, and detects changes to the case files.
 #include "cli/course/judge_folder.h"
 
 #include <fcntl.h>
@@ -102,7 +102,7 @@ int JudgeFolder::open_output(std::string& reason) const {
   } else if (!S_ISREG(named.st_mode)) {
     reason = fmt::format("its output is {}; valid: a regular file", kind_of(named.st_mode));
   } else if (named.st_nlink != 1) {
-    reason = fmt::format("its output has {} hard links; valid: a file of one name", named.st_nlink);
+    reason = fmt::format("its output has {} hard links; valid: one", named.st_nlink);
   } else {
     const int opened = openat(descriptor_, "output", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (opened < 0) reason = fmt::format("its output cannot be read: {}", std::strerror(errno));

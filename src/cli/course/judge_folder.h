@@ -1,4 +1,4 @@
-// The working folder of a judged program, and detection of changes to the case files. judge.cpp uses it.
+// Creates the working folder of a judged program, and detects changes to the case files.
 #pragma once
 
 #include <sys/types.h>
@@ -11,11 +11,11 @@ namespace strobe::cli {
 
 class JudgeFolder {
  public:
-  // Creates a folder of mode 0700 below TMPDIR, or /tmp, with a read-only copy of the problem. Neither path contains
-  // the path of the case folder. Stops copying when a signal is remembered (app/signals.h). Throws Error(runtime) with
-  // the system's reason if the folder or the copy cannot be made.
+  // Creates a folder of mode 0700 below TMPDIR, or /tmp, with a read-only copy of the problem. The paths of the folder
+  // and of the copy do not contain that of the case folder. Stops copying when a signal is stored (app/signals.h).
+  // Throws Error(runtime) with the text of errno if the folder or the copy cannot be created.
   explicit JudgeFolder(const std::string& problem);
-  ~JudgeFolder();  // removes it with everything that the program wrote
+  ~JudgeFolder();  // removes the folder with everything that the program wrote
   JudgeFolder(const JudgeFolder&) = delete;
   JudgeFolder& operator=(const JudgeFolder&) = delete;
 
@@ -23,8 +23,8 @@ class JudgeFolder {
   std::string input() const { return path_ + "/input"; }
   std::string output() const { return path_ + "/output"; }
 
-  // Opens the output for reading; the caller closes it. Returns -1 and a reason unless the output is a regular file
-  // with one hard link: a link could lead to an answer.
+  // Opens the output for reading; the caller closes it. Returns -1 and sets `reason` unless the output is a regular
+  // file with one hard link: a link could lead to an answer.
   int open_output(std::string& reason) const;
 
  private:
@@ -35,14 +35,14 @@ class JudgeFolder {
   int descriptor_ = -1;
 };
 
-// Detects a file that was written, replaced, linked or removed, by its inode, size and times.
+// Detects if a file is written, replaced, linked or removed, by its inode, size and times.
 class CaseFilesWatch {
  public:
   explicit CaseFilesWatch(const std::vector<std::string>& paths);
 
-  // The first file that changed since the last call or since construction; empty if none did.
+  // Returns the first file that changed since the last call, or since construction; empty if none did.
   std::string newly_changed();
-  // True if the file has not changed since construction.
+  // Returns true if the file has not changed since construction.
   bool is_original(const std::string& path) const;
 
  private:

@@ -1,5 +1,5 @@
-// Runs strobe-lab. `strobe ladder` runs it as a child. `strobe solve --rung` replaces itself with it by exec, so
-// strobe-lab receives the signals and sets the exit code.
+// Runs strobe-lab. `strobe ladder` runs it as a child. `strobe solve --rung` replaces itself with strobe-lab by exec,
+// so that strobe-lab receives the signals and sets the exit code.
 #include "cli/course/lab_program.h"
 
 #include <fmt/format.h>
@@ -36,8 +36,8 @@ std::vector<std::string> launch_cells(const Json& row, double launches) {
           scaled ? "case that ran: " + report::case_text(*scaled) : ""};
 }
 
-constexpr int kLaunches = 8;          // profiled per rung; further launches have the same shape
-constexpr double kMostSeconds = 300;  // per rung
+constexpr int kLaunches = 8;          // launches that are profiled per rung; later launches have the same shape
+constexpr double kMostSeconds = 300;  // limit per rung
 
 // Returns the output of ncu. Throws Error(runtime) if ncu fails without printing a reason.
 std::string run_ncu(const std::vector<std::string>& command) {
@@ -48,7 +48,7 @@ std::string run_ncu(const std::vector<std::string>& command) {
   return text;
 }
 
-// A row that was scaled from a smaller case is profiled on that case.
+// Profiles the rung of a row. A row that was scaled from a smaller case is profiled on the smaller case.
 Json profile_rung(const std::string& lab, const Json& row) {
   const Json* scaled = row.find("scaled_from");
   const Json& size = scaled ? *scaled : row.at("case");

@@ -1,4 +1,4 @@
-// `strobe ladder`: runs strobe-lab, the ladder's program, as a child; prints its tables and draws its charts.
+// Implements `strobe ladder`: runs strobe-lab, the program of the teaching ladder, prints tables and draws charts.
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
@@ -20,10 +20,11 @@ namespace {
 
 constexpr const char* kLadderIntroduction =
     "usage: strobe ladder [--flag value ...]\n\n"
-    "The teaching ladder (lab/): 16 rungs from the course's sequential program to the library's kernel, each adding\n"
-    "one idea. Every rung is checked against float64, then timed. GPU rungs are refused where there is no GPU; if no\n"
-    "rung can run, nothing is written and the exit code is 2. Writes each row to FILE.jsonl when it is measured, then\n"
-    "tables to FILE.md and charts to SVG files with the same name. --input FILE writes tables and charts again.\n\n"
+    "Measures the teaching ladder (lab/): 16 kernel variants (rungs) from the course's sequential program to the\n"
+    "library's kernel, each adding one idea. Every rung is checked against float64, then timed. GPU rungs are refused\n"
+    "without a GPU; if no rung can run, nothing is written and the exit code is 2. Writes each row to FILE.jsonl once "
+    "it\n"
+    "is measured, then FILE.md with tables, and charts as SVG. --input FILE writes tables and charts again.\n\n"
     "  strobe ladder --case t28 --ablation --tiles --profile --output t28.jsonl\n"
     "  strobe ladder --case t01-t10,t11,t15,t20,t24,t28 --rungs pinned --profile --output rising.jsonl\n"
     "  strobe ladder --case t10 --scale 0.1 --rungs sequential,cpu-library\n"
@@ -31,7 +32,7 @@ constexpr const char* kLadderIntroduction =
 
 constexpr const char* kLadderTitle = "The ladder";
 
-// Reports bad input that strobe-lab refused as an error of this command.
+// Reports bad input that strobe-lab rejected as an error of this command.
 [[noreturn]] void fail_like(const ChildEnd& end) {
   constexpr std::string_view kName = "strobe-lab: ";
   std::string text = end.last_error;
@@ -40,7 +41,7 @@ constexpr const char* kLadderTitle = "The ladder";
   fail(ErrorCode::runtime, "ladder: strobe-lab {}", end.text());
 }
 
-// "shared, pinned, --tiles: this build has no CUDA". All rows are refusals.
+// Returns the reasons of rows that are all refusals: "shared, pinned, --tiles: this build has no CUDA".
 std::string refusals_text(const std::vector<Json>& rows) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;  // reason, distinct names
   for (const Json& row : rows) {
@@ -68,7 +69,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
     if (row.at("status").as_string() == "refused") {
       file.add_refused(line);
     } else {
-      // Set before writing: the row is in the file long before it is on the disk.
+      // Set before add(), because the row is in the file before add() has synced it to disk.
       if (file.rows() == 0) set_signal_message("ladder: " + ended_with_rows(output));
       file.add(line);
     }
@@ -84,7 +85,8 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
   return rows;
 }
 
-// File suffixes: a number for the charts of further cases, the id for other charts.
+// Returns the charts with their file suffixes. The ladder chart of the first case has none, those of later cases have a
+// number, other charts have their id.
 std::vector<Chart> charts_of(const std::vector<Json>& rows) {
   std::vector<Chart> charts;
   int ladders = 0;
@@ -101,9 +103,9 @@ bool is_wrong(const Json& row) {
   return status == "wrong" || status == "failed";
 }
 
-// The parsed flags: a run of strobe-lab, or a file of rows.
+// The parsed flags, which ask for a run of strobe-lab or name a file of rows.
 struct Request {
-  std::vector<std::string> for_lab;  // flags for strobe-lab, which checks them
+  std::vector<std::string> for_lab;  // flags that strobe-lab checks
   bool ablation = false, tiles = false, profile = false;
   std::string input, output;
 
@@ -120,8 +122,8 @@ OptionTable option_table(Request& request) {
   };
   pass_on("case", "CASE", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28");
   pass_on("scale", "F", "share of a case's work to run, above 0 and at most 1; for small machines");
-  pass_on("rungs", "A,B", "only these, or none; default all (strobe-lab --list)");
-  pass_on("limit", "S", "replaces a run that would take longer by a smaller case, scaled up; default 30");
+  pass_on("rungs", "A,B", "only these rungs, or none; default all (strobe-lab --list)");
+  pass_on("limit", "S", "seconds; a run that would take longer uses a smaller case, scaled up; default 30");
   pass_on("repeats", "N", "exactly N samples");
   pass_on("time-limit", "S", "seconds of sampling per rung; default 5");
   table.add(make_switch("ablation", "also measures the best rung without each of its ideas", request.ablation));
@@ -154,7 +156,7 @@ std::vector<Json> measure(const Request& request) {
     file.add(row.dump());
     profiles.push_back(std::move(row));
   });
-  if (profiles.empty()) print_aside("note: --profile: it reads GPU counters, and none of these rungs runs on a GPU\n");
+  if (profiles.empty()) print_aside("note: --profile reads GPU counters, but none of these rungs runs on a GPU\n");
   rows.insert(rows.end(), profiles.begin(), profiles.end());
   return rows;
 }

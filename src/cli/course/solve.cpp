@@ -1,4 +1,4 @@
-// `strobe solve INPUT OUTPUT`: reads a file of batches of Q, K, V and writes a file of outputs.
+// Implements `strobe solve INPUT OUTPUT`: reads a file of batches of Q, K, V and writes a file of outputs.
 #include "solve/solve.h"
 
 #include <algorithm>
@@ -20,10 +20,10 @@ namespace {
 
 constexpr const char* kSolveIntroduction =
     "usage: strobe solve INPUT OUTPUT [--flag value ...]      also: hw4 INPUT OUTPUT\n\n"
-    "Attention, not causal, scale 1/sqrt(d), fp32, one head per batch. Little-endian:\n"
+    "Computes non-causal attention with scale 1/sqrt(d) in fp32, one head per batch. Both files are little-endian:\n"
     "  INPUT   int32 B, N, d; then for each batch Q, K, V, float32 [N][d] each\n"
     "  OUTPUT  for each batch O, float32 [N][d]; appears whole or not at all\n"
-    "B, N and d are at least 1. Files larger than memory, and than the GPU's, are streamed.\n\n"
+    "B, N and d are at least 1. Files larger than CPU or GPU memory are streamed.\n\n"
     "  strobe solve t30 t30.out --timing\n\n";
 
 std::vector<std::string> kernel_names_of(std::optional<Device> device) {

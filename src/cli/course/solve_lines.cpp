@@ -11,7 +11,7 @@ solve::Solved solve_with_signal_message(std::string_view command, const std::str
                                         const solve::SolveOptions& options) {
   set_signal_message(fmt::format("{}ended by a signal; nothing was written", command));
   solve::Solved solved = solve::solve_file(input, output, options);
-  set_signal_message(fmt::format("{}ended by a signal", command));  // the output may be completely written
+  set_signal_message(fmt::format("{}ended by a signal", command));  // the output may already be written
   return solved;
 }
 
@@ -33,7 +33,7 @@ std::string timing_lines(const solve::Solved& solved, double start) {
   add("write", times.write);
   text += "total, file to file:\n";
   add("total", times.total);
-  add("part of it, buffers", times.buffers);
+  add("of which buffers", times.buffers);
   text += "not counted:\n";
   add("process start", start);
   add("context creation", times.context);

@@ -1,5 +1,5 @@
-// `strobe comm`: measures the rates of collectives. Outside of a job it starts the jobs itself; each rank of a job then
-// runs this code again.
+// Implements `strobe comm`, which measures the rates of collectives. Without a launcher it starts jobs of ranks, one
+// after the other; each rank runs this code again.
 #include <stdlib.h>
 
 #include <algorithm>
@@ -26,9 +26,9 @@ namespace {
 
 constexpr const char* kCommIntroduction =
     "usage: strobe comm [--flag value ...]\n\n"
-    "Checks and then times fp32 collectives between ranks. MPI_Allreduce is interleaved with our all-reduce. Starts "
-    "the\n"
-    "ranks, or runs on the ranks of mpirun, srun or strobe launch. Writes each row to FILE.jsonl when it is measured, "
+    "Checks and then times fp32 collectives between ranks. Runs of MPI_Allreduce alternate with runs of Strobe's "
+    "all-reduce. Starts the\n"
+    "ranks, or uses those of mpirun, srun or strobe launch. Writes each result row to FILE.jsonl once it is measured, "
     "then\n"
     "FILE.md and one SVG chart per operation in the same folder. If no size fits the memory, nothing is written and "
     "the\n"
@@ -59,7 +59,7 @@ int print_results(const CommOptions& options, const std::vector<Json>& rows) {
   return std::any_of(rows.begin(), rows.end(), wrong) ? kFailedCheck : kFine;
 }
 
-// Runs on every rank of a job; rank 0 writes and prints.
+// Runs on every rank of a job; only rank 0 writes and prints.
 int measure(const CommOptions& options, const comm::World& world, const std::string& command) {
   const comm::Variable variable = [](const char* name) -> const char* { return getenv(name); };
   comm::Communicator communicator(world, {.engine = options.engines.front(),
@@ -90,7 +90,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
       if (result.status == "refused") {
         file->add_refused(row.dump());
       } else {
-        // Set before writing: the row is in the file long before it is on the disk.
+        // Set before add(), because the row is in the file before add() has synced it to disk.
         if (tells && file->rows() == 0) set_signal_message("comm: " + ended_with_rows(options.output));
         file->add(row.dump());
       }
@@ -106,11 +106,11 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
     complain(fmt::format("comm: nothing was measured on {}: {}", counted(communicator.size(), "rank"),
                          rows.back().at("reason").as_string()));
   }
-  if (options.rows_for != RowsFor::people) return kFine;  // the launcher checks the rows
+  if (options.rows_for != RowsFor::people) return kFine;  // the parent `strobe comm` checks the rows
   return none ? kRuntimeFailure : print_results(options, rows);
 }
 
-// Runs one job after the other; all append their rows to the output file.
+// Runs the jobs one after the other; each appends its rows to the output file.
 int start_jobs(const CommOptions& options, Arguments arguments) {
   check_before_jobs(options);
   int code = kFine;
@@ -161,7 +161,7 @@ int run_comm(Arguments arguments) {
   if (world.launcher.empty()) return start_jobs(options, arguments);
   if (!engine && options.engines.size() > 1)
     fail(ErrorCode::invalid_argument,
-         "--engine: two engines on ranks that are already started; valid: one, or both without a launcher");
+         "--engine: ranks that are already started can use only one engine; valid: one engine, or no launcher");
   if (engine) options.engines = {*engine};
   return measure(options, world, quoted_command("comm", arguments));
 }

@@ -1,4 +1,4 @@
-// Parses words to collectives, sizes and engines.
+// Defines and checks the flags of `strobe comm`.
 #include "cli/launch/comm_options.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ constexpr comm::Kind kKinds[] = {comm::Kind::all_reduce, comm::Kind::broadcast, 
                                  comm::Kind::all_gather};
 constexpr comm::EngineKind kEngines[] = {comm::EngineKind::mpi, comm::EngineKind::nccl};
 
-// Parses a comma list; each item must be the name of one of `valid`.
+// Parses a comma-separated list in which each item is the name of a value in `valid`.
 template <class T, std::size_t N>
 std::vector<T> parse_names(std::string_view flag, std::string_view value, const T (&valid)[N]) {
   std::vector<std::string> names;
@@ -55,10 +55,10 @@ OptionTable comm_option_table(CommOptions& options) {
   table.add("engine", "A,B", "mpi or nccl, or both to compare them; default mpi",
             [&](auto flag, auto value) { options.engines = parse_names(flag, value, kEngines); });
   table.add("device", "cpu|cuda",
-            "memory of the vectors; cuda with mpi: staged through pinned memory; default cpu, with nccl cuda",
+            "memory of the vectors; with mpi, cuda is staged through pinned memory; default cpu, or cuda with nccl",
             [&](auto flag, auto value) { options.on_gpu = parse_device(flag, value) == Device::cuda; });
   table.add(
-      make_switch("plain", "also time MPI_Allreduce, interleaved with our all-reduce; default on", options.plain));
+      make_switch("plain", "also time MPI_Allreduce, alternating with Strobe's all-reduce; default on", options.plain));
   table.add("repeats", "N", "exactly N samples; default: until the median is known within 1 %",
             integer_into(options.rule.repeats, 1, 1000000));
   table.add("time-limit", "SECONDS", "seconds of sampling per operation and size; default 5",
@@ -74,7 +74,7 @@ void check_comm_options(const CommOptions& options) {
     fail(ErrorCode::invalid_argument, "--output {}: valid: a file that ends in .jsonl or .json",
          printable_value(options.output));
   for (const std::int64_t bytes : options.sizes) {
-    if (bytes < 4) fail(ErrorCode::invalid_argument, "--sizes {}: valid: 4 bytes, one fp32, or more", bytes);
+    if (bytes < 4) fail(ErrorCode::invalid_argument, "--sizes {}: valid: 4 bytes (one fp32) or more", bytes);
   }
   for (const comm::EngineKind engine : options.engines) check_is_built(engine);
 }

@@ -11,7 +11,8 @@
 
 namespace strobe::cli {
 
-// Reader of the rows: people, who also get a table, or the `strobe comm` that started the rank and prints all results.
+// Who reads the result rows of a rank: people, who also get a table, or the parent `strobe comm` (the launcher), which
+// prints the results of all jobs. launcher_after_others: the rows are appended to those of earlier jobs.
 enum class RowsFor { people, launcher, launcher_after_others };
 
 struct CommOptions {
@@ -27,21 +28,21 @@ struct CommOptions {
   RowsFor rows_for = RowsFor::people;
 };
 
-inline constexpr const char* kCommTitle = "Collectives";  // title of the document next to the rows
+inline constexpr const char* kCommTitle = "Collectives";  // title of the Markdown file next to the rows
 
 OptionTable comm_option_table(CommOptions& options);
 
-// First flag of the ranks that `strobe comm` starts. Its value selects a new file or appended rows; the
-// next word is the engine.
+// First argument of the ranks that `strobe comm` starts. Its value selects a new file or appended rows; the next word
+// is the engine.
 inline constexpr const char* kRowsFlag = "launcher-rows";
 
-// Throws Error(invalid_argument) for flags that exclude each other, Error(unsupported) for an engine that is not built
+// Throws Error(invalid_argument) for an invalid output name or size, Error(unsupported) for an engine that is not built
 // in.
 void check_comm_options(const CommOptions& options);
 
-// Makes the checks of every rank before any rank is started. Throws Error(unsupported) if an engine needs a GPU and
-// there is none, Error(invalid_argument) if the output cannot be written, Error(out_of_memory) if not even the smallest
-// case fits.
+// Checks once, before any rank starts, what every rank would check. Throws Error(unsupported) if an engine needs a GPU
+// and there is none, Error(invalid_argument) if the output cannot be written, Error(out_of_memory) if not even the
+// smallest case fits.
 void check_before_jobs(const CommOptions& options);
 
 }  // namespace strobe::cli

@@ -1,4 +1,4 @@
-// The launcher of one job: starts mpirun, forwards signals, records the first failure, ends all ranks.
+// Implements the launcher of one job: starts mpirun, forwards signals, records the first failure and ends all ranks.
 #include "cli/launch/job.h"
 
 #include <fcntl.h>
@@ -31,11 +31,11 @@ namespace strobe::cli {
 namespace {
 
 constexpr double kStartLimit = 60;   // seconds for mpirun to start all ranks
-constexpr double kKillDelay = 2;     // from SIGTERM to SIGKILL of a rank, and then to SIGKILL of its supervisor
+constexpr double kKillDelay = 2;     // seconds from SIGTERM to SIGKILL of a rank, then to SIGKILL of its supervisor
 constexpr int kPollPeriod = 100;     // milliseconds between two checks of the limits
 constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
 constexpr double kMpirunLimit = 10;  // seconds for mpirun to end after all ranks
-constexpr double kBlameWindow = 1;   // a killed mpirun is reported as the cause if ranks failed within this time before
+constexpr double kBlameWindow = 1;   // seconds; rank failures this shortly before mpirun's death are attributed to it
 
 int make_memory_file(const char* name) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);
@@ -43,7 +43,7 @@ int make_memory_file(const char* name) {
   return descriptor;
 }
 
-// If the user sets MASTER_ADDR, rank 0 listens there itself.
+// Opens the listening socket of MASTER_PORT. If the user sets MASTER_ADDR, rank 0 listens there itself.
 std::optional<comm::Listener> make_master_listener() {
   if (getenv("MASTER_ADDR")) return std::nullopt;
   return std::optional<comm::Listener>(std::in_place, comm::kLoopback);
@@ -132,7 +132,7 @@ class RunningJob {
     mpirun_group_ = mpirun_;
   }
 
-  // Returns false if no message came in that time.
+  // Handles the messages that arrive within `milliseconds`. Returns false if there are none.
   bool handle_messages(int milliseconds) {
     const std::vector<Supervisors::Event> events = supervisors_.wait(signals_.descriptor(), milliseconds);
     for (const Supervisors::Event& event : events) handle(event);
@@ -141,7 +141,7 @@ class RunningJob {
 
   void handle(const Supervisors::Event& event) {
     const auto runs = runs_.begin() + event.rank;
-    if (!event.status) {  // the kernel kills the rank with its supervisor (PR_SET_PDEATHSIG)
+    if (!event.status) {  // the supervisor is gone, so the kernel has killed its rank (PR_SET_PDEATHSIG)
       if (!*runs) return;
       lost_supervisors_ = true;
       end_of(event.rank, SIGKILL);
@@ -167,8 +167,8 @@ class RunningJob {
     }
   }
 
-  // Keeps the first failure, with one exception. Ranks that end because a peer failed (kRuntimeFailure) may report
-  // before that peer does.
+  // Keeps the first failure, with one exception: another code replaces kRuntimeFailure. Ranks that end with
+  // kRuntimeFailure because another rank failed may report before that rank does.
   void note_failure(int code, std::string why, bool returned) {
     const bool cause = end_.code == kRuntimeFailure && code != kRuntimeFailure && !asked_ && !mpirun_killed_;
     if (!end_.why.empty() && !cause) return;
@@ -205,7 +205,7 @@ class RunningJob {
     if (now > ask_at_ + kKillDelay && mpirun_ > 0 && !supervisors_.any_connected()) kill(mpirun_, SIGKILL);
   }
 
-  // Wakes the supervisors: a stopped one would delay its rank's output and the report of its end.
+  // Sends SIGCONT to the supervisors: a stopped one would delay its rank's output and the report of its end.
   void wake_supervisors() {
     const double now = now_seconds();
     if (now < wake_at_) return;
@@ -213,9 +213,9 @@ class RunningJob {
     supervisors_.signal_supervisors(SIGCONT);
   }
 
-  // Kills the process groups of ranks whose supervisor was killed. Such a rank, or its children if it has ended, is now
-  // a child of this process (ChildSubreaper). Its group id is not reused before this process has waited for the child.
-  // Groups of ranks that have a supervisor are spared.
+  // Kills the process groups of ranks whose supervisor was killed. Such a rank is now a child of this process
+  // (ChildSubreaper); if the rank has ended, its children are. The group id is not reused before this process has
+  // waited for the child. Groups of ranks that still have a supervisor are spared.
   void end_orphans() {
     for (const pid_t child : own_children()) {
       if (child == mpirun_ || supervisors_.holds(child) || subreaper_.had(child)) continue;
@@ -276,8 +276,8 @@ class RunningJob {
   const Descriptor mpirun_output_;
   Supervisors supervisors_;
   pid_t mpirun_ = -1, mpirun_group_ = -1;
-  int mpirun_killed_ = 0;   // the signal
-  std::vector<bool> runs_;  // by rank
+  int mpirun_killed_ = 0;   // signal that killed mpirun; 0: none
+  std::vector<bool> runs_;  // per rank: it has started and not ended
   int ended_ = 0;
   bool lost_supervisors_ = false;
   std::set<int> passed_on_;

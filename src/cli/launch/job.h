@@ -1,4 +1,5 @@
-// Ranks as local processes: started by mpirun, supervised, ended together. `strobe launch` and `strobe comm` use it.
+// Runs a job: ranks are local processes that mpirun starts and that end together. Used by `strobe launch` and
+// `strobe comm`.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@
 
 namespace strobe::cli {
 
-enum class RankOutput { prefixed, plain };  // "[1] line", or unchanged to the launcher's streams
+enum class RankOutput { prefixed, plain };  // each line as "[1] LINE", or the output unchanged
 
 inline constexpr double kFailureGrace = 5, kSignalGrace = 60;  // seconds
 
@@ -18,34 +19,34 @@ struct Job {
   int ranks = 1;
   std::vector<std::string> command;  // a program and its arguments
   RankOutput output = RankOutput::prefixed;
-  // Seconds that ranks have to end by themselves. Default: kFailureGrace after a failure, kSignalGrace after a signal,
-  // since ranks may have a lot to save.
+  // Seconds that ranks may take to end by themselves. Default: kFailureGrace after a failure, kSignalGrace after a
+  // signal, since ranks may have a lot to save.
   std::optional<double> grace = std::nullopt;
-  std::string id = random_hex(8);  // STROBE_JOB of the ranks; the same in all starts
-  int restarts = 0;                // STROBE_RESTARTS of the ranks: restarts so far
+  std::string id = random_hex(8);  // STROBE_JOB in the environment of the ranks; the same after a restart
+  int restarts = 0;                // STROBE_RESTARTS in their environment: restarts so far
 };
 
 struct JobEnd {
-  int code = kFine;       // code of the first rank that failed by itself; 128 + signal
+  int code = kFine;       // exit code of the first rank that failed by itself, or 128 + signal
   std::string why;        // "rank 1 died of signal 9 (Killed)", "all 2 ranks: --steps x: ..."; empty if none failed
                           // or the forwarded signal ended all
-  bool returned = false;  // the code is that rank's own exit code; it did not die of a signal
-  int signal = 0;         // the signal that this process received, passed on, and ended by; 0: none
-  int lost_output = 0;    // errno of the first line of a rank that could not be written; 0: none
+  bool returned = false;  // true if the code is the rank's own exit code; false if it died of a signal
+  int signal = 0;         // signal that this process received and forwarded, and that ended the job; 0: none
+  int lost_output = 0;    // errno of the first failed write of a rank's output; 0: none
 };
 
 // Runs a job to its end. Forwards signals to the ranks. SIGINT, SIGTERM, SIGHUP, SIGXCPU and SIGALRM end the job;
 // SIGUSR1 and SIGUSR2 end it only if a rank dies of them. Throws Error(unsupported) if there is no mpirun,
-// Error(runtime) if a resource is missing.
+// Error(runtime) if a folder, socket, process or descriptor cannot be created.
 JobEnd run_job(const Job& job);
 
-// The command line that runs a subcommand of strobe: the path of this program, followed by the words.
+// Returns the command line of a strobe subcommand: the path of this program, followed by the words.
 std::vector<std::string> own_command(const std::vector<std::string>& words);
 
-// True for 128 + signal: the exit code of a rank that ended cleanly because of a signal.
+// Returns true for 128 + signal, the exit code of a rank that ended cleanly because of a signal.
 bool is_end_by_signal(int code);
 
-// Internal flag, hidden from --help: makes a child of mpirun the supervisor of a rank. Its value is the path of the
+// Internal flag, hidden from --help. It makes a child of mpirun the supervisor of a rank. Its value is the path of the
 // launcher's socket.
 inline constexpr const char* kRankFlag = "as-rank";
 int run_rank(std::string_view socket_path, RankOutput output, const std::vector<std::string>& command);

@@ -1,4 +1,4 @@
-// `strobe launch -n N -- COMMAND`: N local ranks of a subcommand or a program.
+// Implements `strobe launch -n N -- COMMAND`, which starts N local ranks of a strobe command or a program.
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -25,10 +25,9 @@ namespace {
 constexpr const char* kLaunchIntroduction =
     "usage: strobe launch -n N [--flag value ...] -- COMMAND [WORDS...]\n\n"
     "Starts N ranks on this machine through mpirun, each on its share of the cores if there are N cores or more.\n"
-    "COMMAND is comm, lm bench or lm train of strobe, or a program (with a slash). Lines of a rank begin with its\n"
-    "number, signals reach all ranks, and when one fails the others end too, stopped ones included. The exit code is "
-    "that of\n"
-    "the first rank that failed.\n\n"
+    "COMMAND is comm, lm bench or lm train of strobe, or a program (with a slash). Each output line begins with\n"
+    "its rank's number. Signals are forwarded to all ranks. When a rank fails, the others are ended too, even stopped\n"
+    "ones. The exit code is that of the first rank that failed.\n\n"
     "  strobe launch -n 4 -- comm --sizes 1M\n"
     "  strobe launch -n 2 --max-restarts 3 -- ./my-program --its-flag\n\n";
 
@@ -43,9 +42,10 @@ struct LaunchOptions {
 OptionTable make_table(LaunchOptions& options) {
   OptionTable table;
   table.add("ranks", "N", "number of ranks; short: -n N", integer_into(options.job.ranks, 1, 1024), {"n"});
-  table.add("max-restarts", "K",
-            "start all ranks again, up to K times, unless one ended with 2 or 128 + signal; default 0",
-            integer_into(options.max_restarts, 0, 1000000));
+  table.add(
+      "max-restarts", "K",
+      "after a failure, start all ranks again up to K times, unless a rank ended with 2 or 128 + signal; default 0",
+      integer_into(options.max_restarts, 0, 1000000));
   table.add("restart-delay", "SECONDS",
             "pause before the first restart, doubled for each later one, at most 30; default 1",
             [&](auto flag, auto value) { options.restart_delay = value == "0" ? 0 : parse_seconds(flag, value); });
@@ -56,7 +56,7 @@ OptionTable make_table(LaunchOptions& options) {
   return table;
 }
 
-// Refuses a program that cannot run, once, before any rank is started.
+// Checks once, before any rank starts, that the program can be executed.
 void check_program(const std::string& path) {
   const auto refuse = [&](const char* why) {
     fail(ErrorCode::invalid_argument, "launch: {}: {}; valid: a program, or a command of strobe (without a slash)",
@@ -68,7 +68,7 @@ void check_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) refuse("cannot be run: no permission");
 }
 
-// Refuses commands that do not share work: each rank would do all of it and write the same files.
+// Rejects commands that do not split their work: each rank would do all of it and write the same files.
 void check_shares_work(const std::vector<std::string>& words, int ranks) {
   const std::vector<std::string> valid = {"comm", "lm bench", "lm train"};
   const std::string name = words[0] == "lm" && words.size() > 1 ? "lm " + words[1] : words[0];
@@ -89,12 +89,12 @@ std::vector<std::string> command_of(const std::vector<std::string>& words, int r
   return own_command(words);
 }
 
-// Returns false after bad input and after a signal that asked a rank to end: a restart would end the same way.
+// Returns false after bad input, and after a signal that asked a rank to end: the next run would end the same way.
 bool is_worth_a_restart(const JobEnd& end) {
   return !end.returned || (end.code != kBadInput && !is_end_by_signal(end.code));
 }
 
-// Seconds before each restart: doubled each time up to 30, and reset after a job that ran for a minute.
+// Seconds before each restart. They double each time up to 30, and are reset after a job that ran over a minute.
 class RestartDelay {
  public:
   explicit RestartDelay(double first) : first_(first), next_(first) {}
@@ -111,7 +111,7 @@ class RestartDelay {
   double first_, next_;
 };
 
-// Waits, and returns the signal that ended the pause; 0: none.
+// Waits until the time is over or a signal arrives. Returns the signal; 0: none.
 int pause_for(double seconds) {
   const SignalQueue signals;
   const double until = now_seconds() + seconds;

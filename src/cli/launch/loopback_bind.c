@@ -1,8 +1,8 @@
 /* Preloaded into mpirun by the launcher. Provides two features that Open MPI 4.1 lacks:
- *   bind    a socket that would be bound to all interfaces is bound to the loopback interface
- *   accept  a connection of another user is closed: mpirun trusts the user id in a message
- * In mpirun, not in a script around it, the library removes itself from LD_PRELOAD, so that ranks do not load it. The
- * program embeds the built file (mpirun.cpp). */
+ *   bind    binds a socket to the loopback interface if it would be bound to all interfaces
+ *   accept  closes a connection of another user, because mpirun trusts the user id in a message
+ * Inside mpirun, but not in a wrapper script, the library removes itself from LD_PRELOAD, so that ranks do not load it.
+ * The strobe program embeds the compiled library (mpirun.cpp). */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@ static int is_mpirun(void) {
 __attribute__((constructor)) static void leave_environment(void) {
   if (!is_mpirun()) return;
   const char* all = getenv("LD_PRELOAD");
-  const char* others = all ? strchr(all, ':') : NULL; /* ours is the first */
+  const char* others = all ? strchr(all, ':') : NULL; /* this library is the first */
   if (others)
     setenv("LD_PRELOAD", others + 1, 1);
   else
@@ -46,8 +46,8 @@ __attribute__((visibility("default"))) int bind(int descriptor, const struct soc
   return (int)syscall(SYS_bind, descriptor, address, size);
 }
 
-/* Finds the peer's row in /proc/net/tcp: its remote address is ours. Only established sockets count,
- * since a socket that its process has closed has user id 0 there. */
+/* Finds the peer's socket in /proc/net/tcp (its remote address is `own`) and compares its user id with this process's.
+ * Only established sockets count, since a socket that its process has closed has user id 0 there. */
 static int is_own_user(const struct sockaddr_in* own, const struct sockaddr_in* peer) {
   FILE* const table = fopen("/proc/net/tcp", "re");
   if (!table) return 0;
@@ -64,7 +64,7 @@ static int is_own_user(const struct sockaddr_in* own, const struct sockaddr_in* 
   return found;
 }
 
-/* Nothing of a job connects by IPv6. */
+/* Rejects IPv6, which no process of a job uses. */
 static int is_allowed(int descriptor) {
   struct sockaddr_storage own, peer;
   socklen_t own_size = sizeof(own), peer_size = sizeof(peer);

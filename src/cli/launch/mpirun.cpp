@@ -1,5 +1,5 @@
-// Prepares mpirun: folders, environment, command line. The preloaded library is embedded in this program, so a copy of
-// the program needs no other file.
+// Prepares mpirun: folders, environment, command line. The preloaded library is embedded in this program, so that a
+// copy of the program works without other files.
 #include "cli/launch/mpirun.h"
 
 #include <fcntl.h>
@@ -44,8 +44,8 @@ extern "C" const char strobe_loopback_begin[], strobe_loopback_end[];
 namespace strobe::cli {
 namespace {
 
-// Returns whether a process may read a child's memory, as Open MPI's ranks read each other's. Containers often forbid
-// it.
+// Returns true if a process may read the memory of its child (process_vm_readv), as Open MPI's ranks read each other's.
+// Containers often forbid it.
 bool single_copy_works() {
   static volatile int value = 42;  // at the same address in the child
   Pipe ready;
@@ -86,7 +86,7 @@ int lock_folder(const std::string& path) {
   return -1;
 }
 
-// Tries three times, since ending processes of the job may still add or remove files.
+// Tries three times, since processes of the job that are ending may still add or remove files.
 void remove_folder(const std::filesystem::path& path) {
   std::error_code error;
   for (int tries = 0; tries < 3; ++tries) {
@@ -95,7 +95,7 @@ void remove_folder(const std::filesystem::path& path) {
   }
 }
 
-// False if the folder holds any other file: it may be the user's own.
+// Returns false if the folder holds any other file, which may be the user's.
 bool holds_only_job_files(const std::filesystem::path& path) {
   std::error_code error;
   for (const std::string& name : file_names(path.string(), error)) {
@@ -126,11 +126,11 @@ std::filesystem::path find_mpirun() {
 }
 
 void check_descriptor_limit(int ranks) {
-  constexpr rlim_t kForTheJob = 32, kPerRank = 5;  // mpirun needs the most, and hangs with less
+  constexpr rlim_t kForTheJob = 32, kPerRank = 5;  // mpirun needs most of them, and hangs if they run out
   const rlim_t needed = kForTheJob + kPerRank * static_cast<rlim_t>(ranks);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  fail(ErrorCode::runtime, "launch: {} need {} file descriptors and the limit is {}; raise it with ulimit -n",
+  fail(ErrorCode::runtime, "launch: {} need {} file descriptors, but the limit is {}; raise it with ulimit -n",
        counted(ranks, "rank"), needed, limit.rlim_cur);
 }
 
@@ -147,7 +147,7 @@ std::vector<std::string> mpirun_words(const Job& job, const MpirunSettings& sett
   };
   set("plm", "isolated");  // this host only: no ssh, no batch system
   set("ras", "^slurm,tm,gridengine");
-  set("mpi_yield_when_idle", "1");  // ranks that wait leave their core to others
+  set("mpi_yield_when_idle", "1");  // waiting ranks yield their core
   set("pml", "ob1");                // shared memory only: ranks have no network sockets
   set("btl", "self,vader");
   set("oob_tcp_if_include", "lo");
@@ -185,7 +185,7 @@ LockedFolder::LockedFolder(const std::filesystem::path& base) {
     lock_ = lock_folder(name);
     const int error = errno;
     if (lock_ >= 0) path_ = name;
-    if (lock_ >= 0 || error == ENOENT) continue;  // another launcher removed it first
+    if (lock_ >= 0 || error == ENOENT) continue;  // another launcher removed the folder before it was locked
     remove_folder(name);
     if (error == EWOULDBLOCK) continue;
     fail(ErrorCode::runtime, "launch: {}: {}", printable_value(name), std::strerror(error));

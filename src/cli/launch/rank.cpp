@@ -1,6 +1,7 @@
-// The supervisor of a rank. mpirun starts the supervisor, which starts the rank. It forwards signals from the launcher
-// and reports the rank's end. With RankOutput::prefixed it also copies the rank's output and prefixes each line with
-// the rank number. It always exits with 0, so that mpirun lets the other ranks finish.
+// Implements the supervisor of a rank. mpirun starts the supervisor, which starts the rank. The supervisor forwards
+// signals from the launcher and reports the rank's end. With RankOutput::prefixed it also copies the rank's output and
+// prefixes each line with the rank number. It exits with 0 even if the rank failed, so that mpirun lets the other ranks
+// finish.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -74,7 +75,7 @@ class Lines {
   bool ended_ = false;
 };
 
-// The rank's process group. The mutex orders signals before waitpid(): until waitpid() the pid cannot be reused.
+// The rank's process group. The mutex keeps send() from running after waitpid(), when the pid may be reused.
 class RankProcess {
  public:
   explicit RankProcess(pid_t pid) : pid_(pid) {}
@@ -99,7 +100,7 @@ class RankProcess {
   int status_ = 0;
 };
 
-// Forwards signals in a separate thread: the supervisor may block in a write that nothing reads.
+// Forwards signals in a separate thread, because the supervisor may block in a write while no process reads its output.
 void obey_launcher(int launcher, const std::shared_ptr<RankProcess>& rank) {
   std::thread([launcher, rank] {
     while (const std::optional<int> signal = receive_signal(launcher)) rank->send(*signal);
@@ -107,9 +108,9 @@ void obey_launcher(int launcher, const std::shared_ptr<RankProcess>& rank) {
   }).detach();
 }
 
-// Restricts the rank to its share of the cores if there is at least one per rank. Otherwise STROBE_THREADS is 1 and the
-// scheduler places the ranks, which makes exchanges of large vectors faster. The supervisor keeps all cores of the job,
-// so CoresOfParent (measure/quiet.h) can find them.
+// Restricts the rank to its share of the cores if there is at least one core per rank. Otherwise sets STROBE_THREADS to
+// 1 and lets the scheduler place the ranks, which makes collectives on large vectors faster. The supervisor itself
+// keeps all cores of the job, so that CoresOfParent (measure/quiet.h) can find them.
 void keep_to_own_cores(const comm::World& world) {
   const std::vector<int> cores = allowed_cores();
   const auto size = static_cast<std::size_t>(world.size), rank = static_cast<std::size_t>(world.rank);
@@ -161,7 +162,7 @@ Launcher join_launcher(std::string_view socket_path, int rank) {
   return {socket, *descriptors};
 }
 
-// Returns after the rank has ended and all of its output is copied.
+// Copies the rank's output until the rank has ended and everything is copied.
 void copy_lines(Lines (&streams)[2], pid_t child, RankProcess& rank) {
   const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));  // -1 on old kernels: polled every 20 ms
   for (bool running = true; running;) {

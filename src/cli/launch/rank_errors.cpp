@@ -1,5 +1,5 @@
-// Collects errors of ranks in an unnamed file of the launcher, one line per rank: "2 --steps x: ...". Ranks run on the
-// same host and open the file through /proc.
+// Collects errors of ranks in a memfd of the launcher, one line per rank: "2 --steps x: ...". Ranks run on the same
+// host and open the file through /proc.
 #include "cli/launch/rank_errors.h"
 
 #include <fcntl.h>
@@ -24,9 +24,9 @@ namespace strobe::cli {
 namespace {
 
 constexpr const char* kVariable = "STROBE_REFUSALS";
-std::string launchers_file;  // empty: none
+std::string launchers_file;  // path of the memfd; empty: no launcher
 
-// One line and the ranks that reported it.
+// One error line and the ranks that reported it.
 struct RankError {
   std::string line;
   std::vector<int> ranks;

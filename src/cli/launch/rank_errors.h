@@ -1,4 +1,5 @@
-// Errors of bad input from the ranks of a job, usually the same on all. The launcher collects and reports them once.
+// Collects the bad-input errors of a job's ranks. They are usually the same on all ranks; the launcher reports each
+// once.
 #pragma once
 
 #include <string>
@@ -8,18 +9,18 @@ namespace strobe::cli {
 
 class RankErrors {
  public:
-  RankErrors();  // sets the environment variable that names the file in processes started from here on
+  RankErrors();  // sets an environment variable that names the collecting file to the processes started from now on
   ~RankErrors();
   RankErrors(const RankErrors&) = delete;
   RankErrors& operator=(const RankErrors&) = delete;
 
-  // "all 4 ranks: --steps x: ...", "ranks 0, 2: ...; rank 1: ..."; empty if no rank has reported any.
+  // Returns "all 4 ranks: --steps x: ..." or "ranks 0, 2: ...; rank 1: ..."; empty if no rank has reported an error.
   std::string text(int ranks) const;
 
  private:
   int descriptor_;
 };
 
-void pass_launchers_file_on();  // hands the file to the rank that this process becomes by exec
+void pass_launchers_file_on();  // sets that variable again, for the rank that this process becomes by exec
 
 }  // namespace strobe::cli

@@ -1,5 +1,5 @@
-// Messages over a SOCK_SEQPACKET socket, which keeps message boundaries. Every length is checked; a longer message
-// counts as malformed.
+// Messages over a SOCK_SEQPACKET socket, which keeps message boundaries. Lengths are checked: a message of any other
+// size is malformed. For descriptors this checks the control data; data after the first byte are ignored.
 #include "cli/launch/socket.h"
 
 #include <signal.h>
@@ -20,7 +20,7 @@ namespace {
 sockaddr_un address_of(std::string_view path) {
   sockaddr_un address{};
   if (path.empty() || path.size() >= sizeof(address.sun_path))
-    fail(ErrorCode::invalid_argument, "launch: \"{}\": a socket's path has 1 to {} bytes", printable(path),
+    fail(ErrorCode::invalid_argument, "launch: \"{}\": a socket path must have 1 to {} bytes", printable(path),
          sizeof(address.sun_path) - 1);
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.data(), path.size());
@@ -31,7 +31,7 @@ const sockaddr* plain(const sockaddr_un& address) { return reinterpret_cast<cons
 
 int make_socket() {
   const int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) fail(ErrorCode::runtime, "launch: no socket: {}", std::strerror(errno));
+  if (descriptor < 0) fail(ErrorCode::runtime, "launch: cannot create a socket: {}", std::strerror(errno));
   return descriptor;
 }
 
@@ -43,7 +43,7 @@ bool send_message(int socket, const Message& message, int flags = 0) {
   return sent == static_cast<ssize_t>(sizeof(message));
 }
 
-// MSG_TRUNC gives the real length of a message that is too long.
+// With MSG_TRUNC, recv() returns the full length of a message that is too long.
 template <class Message>
 ssize_t receive_message(int socket, Message& message, int flags = 0) {
   ssize_t got;
@@ -78,7 +78,7 @@ int listen_for_supervisors(const std::string& path) {
   if (bind(descriptor, plain(address), sizeof(address)) != 0 || listen(descriptor, 1024) != 0) {
     const int error = errno;
     close(descriptor);
-    fail(ErrorCode::runtime, "launch: the ranks' socket: {}", std::strerror(error));
+    fail(ErrorCode::runtime, "launch: cannot listen on the socket for the ranks: {}", std::strerror(error));
   }
   return descriptor;
 }

@@ -1,5 +1,5 @@
-// Messages between the launcher and the supervisor of each rank: a Unix socket in the job's private folder. The
-// launcher authenticates a supervisor by its user id and the job's token before it sends a byte or a descriptor.
+// Messages between the launcher and the supervisor of each rank, over a Unix socket in the job's private folder. Before
+// the launcher sends a supervisor anything, it checks the supervisor's user id and token.
 #pragma once
 
 #include <array>
@@ -11,10 +11,10 @@
 
 namespace strobe::cli {
 
-// Environment variable with the token for supervisors. They remove it before they start their rank.
+// Environment variable with the token of the supervisors. They remove it before they start their rank.
 inline constexpr const char* kLaunchToken = "STROBE_LAUNCH_TOKEN";
 
-// First message of a supervisor.
+// The first message of a supervisor.
 struct Introduction {
   std::array<char, 2 * kTokenBytes> token;
   int rank;
@@ -22,10 +22,10 @@ struct Introduction {
 
 struct RankStatus {
   enum class Kind : int { started, lost_output, ended } kind;
-  int value;  // 0, errno or wait status
+  int value;  // started: 0; lost_output: errno; ended: wait status
 };
 
-// Standard output and error of the launcher; for rank 0 also the listening socket of MASTER_PORT, else -1.
+// Standard output and error of the launcher. `listener` is the listening socket of MASTER_PORT on rank 0, else -1.
 struct RankDescriptors {
   int output = -1, errors = -1, listener = -1;
 };
@@ -34,10 +34,11 @@ struct RankDescriptors {
 int listen_for_supervisors(const std::string& path);
 int connect_to_launcher(std::string_view path);
 
-bool is_own_user(int socket);  // the peer's user id is the effective one of this process
+bool is_own_user(int socket);  // true if the peer has this process's effective user id
 
 bool send_introduction(int socket, std::string_view token, int rank);
-// `hung_up`: the peer has disconnected or the message is malformed. If nothing has arrived yet, neither member is set.
+// `hung_up`: the peer has disconnected or the message is malformed. If no message has arrived yet, neither member is
+// set.
 struct ReceivedIntroduction {
   std::optional<Introduction> value;
   bool hung_up = false;
@@ -48,10 +49,10 @@ bool send_descriptors(int socket, const RankDescriptors& descriptors);
 std::optional<RankDescriptors> receive_descriptors(int socket);
 
 bool send_status(int socket, const RankStatus& status);
-std::optional<RankStatus> receive_status(int socket);  // none if the peer is gone or the message is malformed
+std::optional<RankStatus> receive_status(int socket);  // nullopt if the peer is gone or the message is malformed
 
 // The launcher asks a supervisor to signal its rank. Does not block.
 bool send_signal(int socket, int signal);
-std::optional<int> receive_signal(int socket);  // waits; none if the launcher is gone
+std::optional<int> receive_signal(int socket);  // waits; nullopt if the launcher is gone
 
 }  // namespace strobe::cli

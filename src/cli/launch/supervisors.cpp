@@ -18,7 +18,7 @@ namespace strobe::cli {
 namespace {
 
 constexpr double kIntroductionLimit = 5;       // seconds for a connection to introduce itself
-constexpr std::size_t kSpareConnections = 64;  // not introduced yet, beyond one per rank
+constexpr std::size_t kSpareConnections = 64;  // connections without introduction that are kept beyond one per rank
 
 }  // namespace
 
@@ -72,7 +72,7 @@ void Supervisors::accept_pending() {
     }
     pending_.push_back({.socket = socket, .until = now_seconds() + kIntroductionLimit});
     if (pending_.size() <= static_cast<std::size_t>(ranks_) + kSpareConnections) continue;
-    close(pending_.front().socket);  // the connection that has been silent longest
+    close(pending_.front().socket);  // the oldest connection without introduction
     pending_.erase(pending_.begin());
   }
 }

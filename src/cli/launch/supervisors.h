@@ -1,4 +1,4 @@
-// Connections from the launcher to the supervisors of its ranks. job.cpp uses it.
+// The launcher's connections to the supervisors of its ranks.
 #pragma once
 
 #include <sys/types.h>
@@ -14,28 +14,29 @@ namespace strobe::cli {
 
 class Supervisors {
  public:
-  // `master_listener` is handed to rank 0; -1: none. Throws Error(runtime).
+  // `master_listener` is sent to rank 0; -1: none. Throws Error(runtime).
   Supervisors(const std::string& socket_path, std::string token, int ranks, int master_listener);
   ~Supervisors();
   Supervisors(const Supervisors&) = delete;
   Supervisors& operator=(const Supervisors&) = delete;
 
-  // Accepts only descendants of this process.
+  // Only descendants of mpirun are accepted as supervisors.
   void set_mpirun(pid_t mpirun) { mpirun_ = mpirun; }
 
   struct Event {
     int rank;
-    std::optional<RankStatus> status;  // none: the supervisor is gone
+    std::optional<RankStatus> status;  // nullopt: the supervisor is gone
   };
-  // Waits until a supervisor has sent something, `other` is readable, or the time is over. Accepts supervisors and
-  // closes other connections. Throws Error(runtime) if descriptors run out.
+  // Waits until a supervisor sends a message, `other` is readable, or the time is over. Accepts supervisors and closes
+  // other connections. Throws Error(runtime) if descriptors run out.
   std::vector<Event> wait(int other, int milliseconds);
 
   int accepted() const { return accepted_; }  // supervisors accepted so far
   bool any_connected() const { return !members_.empty(); }
   bool holds(pid_t process) const;
 
-  // A supervisor signals its rank's process group: as the parent it knows that the group id has not been reused.
+  // Asks the supervisor to signal its rank's process group. As the parent of the rank, it knows that the group id has
+  // not been reused.
   void signal_rank(int rank, int signal) const;
   void signal_ranks(int signal) const;
   void signal_supervisors(int signal) const;
@@ -53,7 +54,7 @@ class Supervisors {
 
   void accept_pending();
   void close_late();
-  bool try_join(const Pending& pending);  // false: not decided yet
+  bool try_join(const Pending& pending);  // false: no introduction has arrived yet
   bool is_genuine(const Introduction& introduction, const ProcessHandle& process) const;
 
   std::string token_;

@@ -1,4 +1,5 @@
-// `strobe lm bench`: measures the cells that the flags describe, prints a table and writes the output file.
+// Implements `strobe lm bench`: measures every combination of the flags' values (a cell), prints a table and writes the
+// output file.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,15 +34,15 @@ constexpr const char* kLmBenchIntroduction =
     "usage: strobe lm bench [--flag value ...]\n\n"
     "Measures a language model's training step: mean +- standard deviation, median and peak memory of the whole pass\n"
     "and of each phase; tokens/s and TFLOP/s from the mean; share of the machine's matmul rate (MFU); speedup vs\n"
-    "fp32. Lists are measured in every combination. A cell that does not fit is a row `oom`; if none fits, nothing is\n"
-    "written and the exit code is 3.\n\n"
+    "fp32. Comma-separated values are measured in every combination. A combination that does not fit the memory is a\n"
+    "row `oom`; if none fits, nothing is written and the exit code is 3.\n\n"
     "  strobe lm bench --size small,medium --precision fp32,bf16 --deterministic off\n"
     "  strobe launch -n 2 -- lm bench --ddp all --bucket-mb 1,10,100 --trace trace.json\n\n";
 
 struct Row {
   const LmBenchCell* cell = nullptr;
   std::optional<lm::BenchTimes> times;
-  std::string error;  // why there are no times
+  std::string error;  // why the times are missing
 };
 
 double flops_of_all_passes(const LmBenchCell& cell) {
@@ -56,7 +57,7 @@ Row measured(const LmBenchCell& cell, WorkForecast& forecast) {
   return row;
 }
 
-// FLOP/s of a large matmul, for each precision that occurs.
+// FLOP/s of a large matmul, per precision.
 using Ceilings = std::map<lm::Precision, double>;
 
 Ceilings measure_ceilings(const LmBenchOptions& options) {
@@ -89,8 +90,8 @@ double tokens_per_second(const Row& row) {
 
 double flop_rate(const Row& row) { return lm::flops_of(row.cell->one) / row.times->whole.seconds.mean; }
 
-// Speedup over the fp32 row with the same size, context, batch, warm-up and recomputation; none if that was not
-// measured.
+// Returns the speedup over the fp32 row with the same size, context, batch, warm-up and recomputation; nullopt if that
+// row was not measured.
 std::optional<double> speedup(const Row& row, const std::vector<Row>& rows) {
   const auto key = [](const Row& of) {
     const lm::BenchCase& one = of.cell->one;
@@ -116,13 +117,13 @@ std::string line_of(const Row& row) {
                      row.times->skipped > 0 ? fmt::format(", {} skipped", counted(row.times->skipped, "step")) : "");
 }
 
-// Note on skipped fp16 steps, which the times include; "" if none was skipped.
+// Returns a note on skipped fp16 steps, which the times include; "" if none was skipped.
 std::string skipped_note(const Row& row) {
   const lm::BenchTimes& times = *row.times;
   if (times.skipped == 0 && times.skipped_updates == 0) return "";
   return fmt::format(
-      "skipped: {}: {} of {} and {} of the updates, whose gradient overflowed: no update, but counted in the times "
-      "above; a larger --warmup lowers the loss scale first\n",
+      "skipped: {}: {} of {} and {} of the updates had a gradient that overflowed; they updated nothing, but the "
+      "times above include them; a larger --warmup lowers the loss scale first\n",
       title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates);
 }
 
@@ -148,7 +149,7 @@ std::vector<std::string> cell_columns(const LmBenchCell& cell) {
           name_of(one.precision),    name_of(one.recompute)};
 }
 
-// One row per phase of each cell, and one for the whole step.
+// Returns a table with one row per phase of each cell and one for the whole pass.
 std::string phase_table(const std::vector<Row>& rows) {
   TextTable table;
   add_cell_columns(table);
@@ -271,9 +272,9 @@ void check_rank_options(const LmBenchOptions& options) {
           {.strategy = "", .bucket_bytes = options.buckets[0], .bucket_text = options.bucket_text});  // throws
     }
     if (options.engine != comm::EngineKind::automatic) {
-      fail(ErrorCode::invalid_argument, "--engine: without --ddp nothing is exchanged; leave it out");
+      fail(ErrorCode::invalid_argument, "--engine: nothing is exchanged without --ddp; leave --engine out");
     }
-    if (!options.trace.empty()) fail(ErrorCode::invalid_argument, "--trace: records ranks only; valid with --ddp");
+    if (!options.trace.empty()) fail(ErrorCode::invalid_argument, "--trace: valid only with --ddp");
     return;
   }
   check_apart("--trace", options.trace, "--output", options.output);
@@ -304,14 +305,14 @@ int run_lm_bench(Arguments arguments) {
   std::vector<Row> rows;
   for (const LmBenchCell& cell : cells) {
     rows.push_back(measured(cell, forecast));
-    print_aside(line_of(rows.back()));  // printed now, in case a later cell fails
+    print_aside(line_of(rows.back()));  // printed now, because a later cell may fail
   }
   print(table_text(rows, ceilings));
   if (options.device == Device::cpu) print(note_lines(neighbours.notes()));
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
     return complain_that_none_fits("lm bench", options.output);
   }
-  set_signal_message("lm bench: ended by a signal");  // the output may be partly or completely written
+  set_signal_message("lm bench: ended by a signal");  // the output may already be written
   file.commit(document(rows, ceilings));
   print(fmt::format("written: {}\n", options.output));
   return kFine;

@@ -1,4 +1,4 @@
-// Parses the flags of `strobe lm bench` and combines them to cells.
+// Parses the flags of `strobe lm bench` and combines them into cells.
 #include "cli/lm/bench_options.h"
 
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ std::vector<std::string> parse_strategies(std::string_view flag, std::string_vie
   return parse_list(flag, value, [&](auto of, auto name) { return parse_word(of, name, lm::strategy_names()); });
 }
 
-// Refuses an attention kernel before anything is measured, with the library's reason.
+// Throws Error(unsupported) unless the device has this attention kernel.
 void check_attention(const std::string& kernel, Device device) {
   const std::vector<std::string> names = kernel_names(device);
   if (kernel.empty() || std::find(names.begin(), names.end(), kernel) != names.end()) return;

@@ -22,7 +22,7 @@
 namespace strobe::cli {
 namespace {
 
-// Strategies with buckets occur once per bucket size.
+// Returns the gradient exchanges to measure. Strategies with buckets occur once per bucket size.
 std::vector<lm::ParallelOptions> exchanges_of(const LmBenchOptions& options) {
   std::vector<lm::ParallelOptions> exchanges;
   bool has_buckets = false;
@@ -42,7 +42,7 @@ std::vector<lm::ParallelOptions> exchanges_of(const LmBenchOptions& options) {
   return exchanges;
 }
 
-// Settings that must be the same on all ranks.
+// Returns the settings that must be the same on all ranks.
 Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::ParallelOptions>& exchanges) {
   std::string measured;
   for (const LmBenchCell& cell : cells) {
@@ -69,7 +69,7 @@ std::vector<lm::ParallelTimes> times_of_all(comm::Communicator& ranks, const lm:
   return all;
 }
 
-// The row of one process; empty on ranks other than 0.
+// Measures one process in a child of rank 0 while the ranks sleep. Returns an empty row on the other ranks.
 ParallelRow one_process_row(comm::Communicator& ranks, const RanksBench& bench, std::size_t index) {
   const LmBenchCell& cell = bench.cells[index];
   std::optional<OneProcess> process;
@@ -87,7 +87,7 @@ double flops_of_all_steps(const LmBenchCell& cell) {
   return (cell.one.warmup + cell.one.steps) * lm::flops_of(cell.one);
 }
 
-// Measures one process, then every exchange on all ranks. Only rank 0 gets the rows.
+// Measures one process, then every exchange on all ranks. Returns the rows on rank 0 only.
 std::vector<ParallelRow> measured(comm::Communicator& ranks, const RanksBench& bench, std::size_t index,
                                   WorkForecast& forecast) {
   const LmBenchCell& cell = bench.cells[index];
@@ -99,7 +99,7 @@ std::vector<ParallelRow> measured(comm::Communicator& ranks, const RanksBench& b
     print_aside(line_of(rows.back()));  // printed even if a later row fails
     forecast.done(flops_of_all_steps(cell), seconds);
   };
-  add(one_process_row(ranks, bench, index), 0);  // a time of one process does not predict those of the exchanges
+  add(one_process_row(ranks, bench, index), 0);  // the time of one process does not predict the times of the exchanges
   for (const lm::ParallelOptions& exchange : bench.exchanges) {
     if (const std::string lacking = lm::lacking_memory(ranks, cell.one); !lacking.empty()) {
       add({.cell = &cell, .exchange = exchange, .ranks = {}, .error = lacking}, 0);
@@ -159,7 +159,7 @@ int measure_and_write(comm::Communicator& ranks, const RanksBench& bench) {
   if (std::none_of(rows.begin(), rows.end(), [](const ParallelRow& row) { return row.error.empty(); })) {
     return complain_that_none_fits("lm bench", options.output);
   }
-  set_signal_message("lm bench: ended by a signal");  // the output may be partly or completely written
+  set_signal_message("lm bench: ended by a signal");  // the output may already be written
   file->commit(document(rows, ranks.size()));
   if (trace) trace->commit(trace_of(rows));
   print(fmt::format("written: {}{}\n", options.output, trace ? ", " + options.trace : ""));

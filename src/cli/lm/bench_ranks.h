@@ -1,4 +1,4 @@
-// `strobe lm bench` on ranks: measures, writes rows for files and text for people. bench.cpp uses it.
+// `strobe lm bench --ddp`: measures a step on several ranks and formats the results as tables and JSON rows.
 #pragma once
 
 #include <cstddef>
@@ -18,43 +18,43 @@ namespace strobe::cli {
 
 struct ParallelRow {
   const LmBenchCell* cell = nullptr;
-  std::optional<lm::ParallelOptions> exchange;  // none: one process on the whole batch
+  std::optional<lm::ParallelOptions> exchange;  // nullopt: one process computes the whole batch
   std::vector<lm::ParallelTimes> ranks;         // one per rank; empty if the cell does not fit
-  std::string error{};                          // why it does not fit
+  std::string error{};                          // why the cell does not fit
 };
 
-// Both summaries are in seconds.
-Summary slowest_steps(const ParallelRow& row);  // each step on the rank that was slowest in it
-Summary part_of(const ParallelRow& row, double lm::ParallelStep::*part);  // all steps of all ranks
+// Both return seconds.
+Summary slowest_steps(const ParallelRow& row);  // per step, the time of the rank that was slowest in it
+Summary part_of(const ParallelRow& row, double lm::ParallelStep::*part);  // over all steps of all ranks
 double mean_of(const lm::ParallelTimes& rank, double lm::ParallelStep::*part);
 
-// The maximum over all ranks.
+// Both return the maximum over all ranks.
 std::size_t optimizer_bytes(const ParallelRow& row);
 lm::ParallelMemory memory_of(const ParallelRow& row);
 
-// Returns the row of the same cell with this strategy ("": one process). Returns null if it was not measured or does
-// not fit.
+// Returns the row of the same cell with this strategy ("": one process); null if it was not measured or does not fit.
 const ParallelRow* find(const ParallelRow& row, const std::vector<ParallelRow>& rows, std::string_view strategy);
 
-// Compared with one process and with `naive`; empty unless both were measured.
+// Return the speedup over one process and over the strategy `naive`; nullopt if the other row was not measured.
 std::optional<double> speedup(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 std::optional<double> speedup_over_naive(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 
-// In percent: exposed communication of the step, and how much less of it there is than in `naive`.
+// Return percentages: the share of the step in exposed communication, and how much less exposed communication there is
+// than with `naive`.
 std::optional<double> communication_share(const ParallelRow& row);
 std::optional<double> reduction(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 
-// Called on every rank of the job that this process is in; rank 0 writes and prints. `arguments` are the words of this
-// command, which its child gets too. Returns the exit code.
+// Call it on every rank of the job; only rank 0 writes and prints. `arguments` are the words of this command, which are
+// also passed to the child process that measures one process. Returns the exit code.
 int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments);
 
 std::string title_of(const lm::ParallelOptions& exchange);  // "bucketed, 25 MB"
 std::string line_of(const ParallelRow& row);
 
-// Two tables per cell: times, then exchanged bytes and memory.
+// Returns two tables per cell: times, then exchanged bytes and memory.
 std::string parallel_tables(const std::vector<ParallelRow>& rows, int ranks);
 
-// `rows` are all rows. The row is compared with those of one process and of `naive` in the same cell.
+// `rows` are all rows: `row` is compared with those of one process and of `naive` in the same cell.
 Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& rows, int ranks);
 
 }  // namespace strobe::cli

@@ -1,4 +1,4 @@
-// `strobe lm COMMAND`: finds the command and runs it.
+// Implements `strobe lm COMMAND`.
 #include "cli/verbs.h"
 
 #include <string>

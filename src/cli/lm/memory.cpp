@@ -1,5 +1,5 @@
-// `strobe lm memory`: measures the memory of the forward pass and of the step of each cell; writes tables, JSON and a
-// page.
+// Implements `strobe lm memory`: measures the memory of the forward pass and of the step of each cell, prints tables
+// and writes JSON and an HTML page.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,12 +25,13 @@ constexpr const char* kLmMemoryIntroduction =
     "usage: strobe lm memory [--flag value ...]\n\n"
     "Peak memory of a language model's forward pass and of its training step, counted by the allocator and predicted\n"
     "from the shape, next to the size of one residual-stream tensor: one row per size, context and precision.\n"
-    "A forward pass holds no gradients, no optimizer state and nothing saved for a backward.\n"
-    "Below the table: what each peak consists of, by category, and the largest tensors. The page shows every tensor "
-    "from\n"
-    "the operation that writes it to the last that reads it.\n"
-    "Several --recompute are compared: the memory that each saves, and the time of its step.\n"
-    "A pass that does not fit is `oom`, with its predicted peak; if none fits, nothing is written and the exit code is "
+    "A forward pass holds no gradients, no optimizer state and no activations saved for backward.\n"
+    "Below the table, each peak is split into categories, and the largest tensors are listed. The page shows every "
+    "tensor from\n"
+    "the operation that writes it to the last operation that reads it.\n"
+    "With several --recompute values, compares the memory that each saves and the time of its step.\n"
+    "A pass that does not fit the memory is `oom`, with its predicted peak; if none fits, nothing is written and the "
+    "exit code is "
     "3.\n\n"
     "  strobe lm memory --size small --context 128,256,512 --precision fp32,bf16\n"
     "  strobe lm memory --size tiny --attention standard --recompute none,attention,block\n\n";
@@ -145,7 +146,7 @@ Json table_json(const std::vector<MemoryCell>& cells) {
 
 int run_lm_memory(Arguments arguments) {
   LmBenchOptions options = default_lm_bench_options();
-  options.warmups = {1};  // timed steps: the least number that distinguishes recomputation modes
+  options.warmups = {1};  // warm-up and timed steps: the fewest that distinguish recomputation modes
   options.steps = 3;
   std::string output = "lm_memory_result.json", page = "lm_memory.html", svg;
   OptionTable table;
@@ -163,7 +164,7 @@ int run_lm_memory(Arguments arguments) {
   check_apart("--svg", svg, "--page", page);
   check_default(output, "lm_memory_result.json", "\"environment\"");
   check_default(page, "lm_memory.html", "<title>Strobe");
-  const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // refuses unusable paths before measuring
+  const AtomicFile trial(output, "--output"), page_trial(page, "--page");  // throw before measuring
   std::optional<AtomicFile> svg_trial;
   if (!svg.empty()) svg_trial.emplace(svg, "--svg");
   set_signal_message("lm memory: ended by a signal; nothing was written");
@@ -179,7 +180,7 @@ int run_lm_memory(Arguments arguments) {
     return complain_that_none_fits("lm memory", output + " and " + page);
   }
   if (compares) print("\n" + recompute_table(measured_cells));
-  set_signal_message("lm memory: ended by a signal");  // the output may be partly or completely written
+  set_signal_message("lm memory: ended by a signal");  // the output may already be written
   FileSet files("lm memory:");
   files.add(output, memory_document(measured_cells));
   files.add(page, page_of(measured_cells));

@@ -1,4 +1,4 @@
-// Tables of `strobe lm memory` for people.
+// Formats the tables of `strobe lm memory`.
 #include "cli/lm/memory_text.h"
 
 #include <fmt/format.h>
@@ -17,13 +17,13 @@ using lm::Category;
 
 constexpr std::size_t kLargest = 6;  // tensors listed for each pass
 
-// Short names for tables.
+// Column titles of the categories.
 constexpr const char* kCategoryTitles[lm::kCategories] = {"parameters", "gradients", "optimizer", "saved", "passing",
                                                           "scores",     "workspace", "data",      "idle"};
 
 std::string mib(std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
 
-// "layers.*.attention.qkv": the same tensor of every layer.
+// Replaces the number of the layer: "layers.*.attention.qkv".
 std::string of_any_layer(const std::string& name) {
   const std::size_t at = name.find("layers.");
   if (at == std::string::npos) return name;
@@ -40,7 +40,8 @@ struct Group {
   int count = 0;
 };
 
-// Returns the largest allocations and tensors, grouped over layers. Tensors inside the run's allocation replace it.
+// Returns the largest allocations and tensors, grouped over layers. The allocation that holds all activations is
+// replaced by the tensors in it.
 std::vector<Group> largest(const lm::MemoryTimeline& timeline) {
   std::map<std::string, Group> groups;
   const auto add = [&](const lm::Life& life) {
@@ -78,7 +79,7 @@ std::string largest_text(const MemoryRow& row) {
 
 const auto kPasses = {&MemoryCell::forward, &MemoryCell::step};
 
-// The columns that identify a cell; batch and recompute only if they differ between cells.
+// The columns that identify a cell. Batch and recompute occur only if they differ between cells.
 class CellColumns {
  public:
   explicit CellColumns(const std::vector<MemoryCell>& cells) {
@@ -112,7 +113,7 @@ class CellColumns {
   bool has_batch_ = false, has_recompute_ = false;
 };
 
-// Peaks by category, in MiB.
+// Returns the peaks by category, in MiB.
 std::string category_table(const std::vector<MemoryCell>& cells) {
   const CellColumns columns(cells);
   TextTable table;
@@ -137,7 +138,7 @@ std::string category_table(const std::vector<MemoryCell>& cells) {
          "MiB at the peak; idle: activation memory without a live tensor; in use: peak without idle\n";
 }
 
-// The step of the same model and precision without recomputation; null if it was not measured.
+// Returns the step of the same model and precision without recomputation; null if it was not measured.
 const MemoryRow* same_without_recompute(const MemoryCell& cell, const std::vector<MemoryCell>& cells) {
   const auto key = [](const MemoryRow& of) {
     const lm::BenchCase& one = of.cell.one;
@@ -213,8 +214,8 @@ std::string recompute_table(const std::vector<MemoryCell>& cells) {
     const MemoryRow& row = cell.step;
     const lm::BenchCase& one = row.cell.one;
     if (row.skipped > 0) {
-      notes += fmt::format("skipped: {}: {} of {}, whose gradient overflowed: no update\n", title_of(row.cell),
-                           row.skipped, counted(one.steps, "step"));
+      notes += fmt::format("skipped: {}: {} of {} had a gradient that overflowed and updated nothing\n",
+                           title_of(row.cell), row.skipped, counted(one.steps, "step"));
     }
     std::vector<std::string> texts = {model_text(row.cell), std::to_string(one.shape.context),
                                       std::to_string(one.batch), name_of(one.precision), name_of(one.recompute)};

@@ -1,4 +1,4 @@
-// The tables of `strobe lm memory`.
+// Formats the results of `strobe lm memory` as tables, JSON and a memory map.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@
 
 namespace strobe::cli {
 
-// One pass of a cell.
+// One pass of a cell, which is a combination of the flags' values.
 struct MemoryRow {
-  LmBenchCell cell;           // its pass: forward or step
+  LmBenchCell cell;           // its `pass` is forward or step
   std::size_t predicted = 0;  // bytes
   std::optional<lm::MemoryFigures> figures{};
   std::string error{};              // why it ran out of memory, if there are no figures
@@ -26,23 +26,25 @@ struct MemoryCell {
   MemoryRow forward, step;
 };
 
-// Peaks of the forward pass and of the step, counted and predicted: one row per cell. At most 80 columns without
-// --recompute and with one batch.
+// Returns the counted and predicted peaks of the forward pass and of the step, one row per cell. The table has at most
+// 80 columns if all cells have the same batch and recomputation.
 std::string peak_table(const std::vector<MemoryCell>& cells);
 
-// Each peak by category, and the largest tensors of each pass.
+// Returns each peak by category, and the largest tensors of each pass.
 std::string memory_details(const std::vector<MemoryCell>& cells);
 
-// Savings and cost of recomputation: peak, activations saved for the backward and time, each relative to `none`.
+// Returns the savings and cost of recomputation: peak, activations saved for backward and time, each relative to
+// `none`.
 std::string recompute_table(const std::vector<MemoryCell>& cells);
 
 const char* name_of_pass(const MemoryRow& row);
 std::string title_of(const MemoryRow& row);  // "tiny, context 64, batch 4, bf16, step"
 
-// Categories at the peak.
+// Returns the bytes per category at the peak.
 const lm::ByCategory& at_peak(const lm::MemoryTimeline& timeline);
 
-// One row per pass with every allocation, tensor and time; then the table of peaks, one row per cell.
+// Returns the JSON document: a table of peaks with one row per cell, then one row per pass with every allocation and
+// tensor.
 std::string memory_document(const std::vector<MemoryCell>& cells);
 
 report::MemoryMap memory_map(const MemoryRow& row);  // the row must have figures

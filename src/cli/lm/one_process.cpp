@@ -1,4 +1,4 @@
-// Measures training steps in one child process. The child prints one line of JSON per step, and one at the end:
+// Measures training steps in a child process. The child prints one line of JSON per step and one at the end:
 // {"times": ...} or {"oom": "..."}.
 #include "cli/lm/one_process.h"
 
@@ -17,7 +17,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kTurn = 5;  // seconds that advance() waits at most; each return wakes the other ranks once
+constexpr double kTurn = 5;  // longest wait of advance() in seconds; each return wakes the other ranks once
 
 std::vector<std::string> child_command(Arguments arguments, std::size_t cell, int threads) {
   std::vector<std::string> words{this_program().string(), "lm", "bench"};

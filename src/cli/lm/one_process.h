@@ -1,5 +1,5 @@
-// The row `one process` of `strobe lm bench --ddp`. A child of rank 0 takes the steps while all ranks sleep. Its
-// threads, cores, libraries and memory are the same as in `lm bench` without --ddp.
+// Measures the row `one process` of `strobe lm bench --ddp`. A child process of rank 0 runs the steps while all ranks
+// sleep. The child has the same threads, cores, libraries and memory as `lm bench` without --ddp.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +14,20 @@
 
 namespace strobe::cli {
 
-// Internal flag, hidden from --help: makes `lm bench` that child. Its value is CELL,THREADS.
+// Internal flag, hidden from --help: runs `lm bench` as that child. Its value is CELL,THREADS.
 inline constexpr const char* kOneProcessFlag = "as-one-process";
 
 int run_as_one_process(const LmBenchOptions& options);
 
-// Rank 0's side.
+// Starts the child and reads its messages, on rank 0.
 class OneProcess {
  public:
-  // `arguments` are the words of this command; `cell` is the index in lm_bench_cells. The child may use all cores of
+  // `arguments` are the words of this command; `cell` is the index in lm_bench_cells(). The child may use all cores of
   // the job.
   OneProcess(const comm::Communicator& ranks, Arguments arguments, std::size_t cell, int threads);
 
   // Waits for a few seconds. Returns true once the child has sent its times or reported out of memory. Throws
-  // Error(runtime) if it ends without either, or takes no step within the limit of an operation.
+  // Error(runtime) if the child ends without either, or takes no step within the communicator's operation limit.
   bool advance();
 
   const std::optional<lm::ParallelTimes>& times() const { return times_; }
@@ -36,7 +36,7 @@ class OneProcess {
  private:
   void take(const std::string& line);
 
-  double limit_, heard_;  // seconds; time of the last line
+  double limit_, heard_;  // limit in seconds; time of the last message
   std::optional<lm::ParallelTimes> times_;
   std::string error_;
   bool done_ = false;

@@ -1,4 +1,4 @@
-// `strobe precision`: shows the effect of number types on sums, on LayerNorm and on a model in mixed precision.
+// Implements `strobe precision`: shows the effect of number types on sums, on LayerNorm and on a mixed-precision model.
 #include <fmt/format.h>
 
 #include <array>
@@ -68,7 +68,8 @@ std::string error_text() {
     table.add_row({name_of(error.dtype), fmt::format("{}", error.deviation), number(error.throughout),
                    number(error.fp32_inside)});
   }
-  return table.text() + fmt::format("largest difference from float64 on the same numbers, rows of {}\n", kWidth);
+  return table.text() +
+         fmt::format("largest difference from float64 on the same numbers, rows of {} elements\n", kWidth);
 }
 
 }  // namespace

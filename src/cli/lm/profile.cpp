@@ -1,4 +1,5 @@
-// `strobe lm profile`: profiles the cells that flags describe; writes tables, the output file and a trace.
+// Implements `strobe lm profile`: profiles every combination of the flags' values (a cell), prints tables and writes
+// the output file and a trace.
 #include <fmt/format.h>
 
 #include <vector>
@@ -26,15 +27,17 @@ constexpr const char* kLmProfileIntroduction =
     "of the tensors read and written; the share of matmuls in the forward and in the full step, without and with\n"
     "attention; the sum of all operations compared with the wall clock. --attention standard times the matmuls and "
     "the\n"
-    "softmax of attention apart. On CUDA, steps are launched kernel by kernel and traced through CUPTI: kernels by "
+    "softmax of attention separately. On CUDA, steps are launched kernel by kernel and traced through CUPTI: kernels "
+    "by "
     "name,\n"
     "GPU busy time, and the step as a graph. The trace opens in Perfetto (ui.perfetto.dev) and chrome://tracing.\n"
-    "A cell that does not fit is a row `oom`; if none fits, nothing is written and the exit code is 3.\n\n"
+    "A combination that does not fit the memory gives a row `oom`; if none fits, nothing is written and the exit code "
+    "is 3.\n\n"
     "  strobe lm profile --size tiny --context 128 --precision fp32,bf16\n"
     "  strobe lm profile --size tiny --attention standard\n"
     "  strobe lm profile --size small,xl --precision bf16 --device cuda\n\n";
 
-// The title of a cell. Cells that differ only in warm-up need it in their names.
+// Returns the title of a cell, with the warm-up if several warm-ups are measured.
 std::string named(const LmBenchCell& cell, const LmBenchOptions& options) {
   const std::string name = title_of(cell);
   return options.warmups.size() > 1 ? fmt::format("{}, warm-up {}", name, cell.one.warmup) : name;
@@ -44,8 +47,9 @@ using lm::MatmulTime;
 using lm::Phase;
 
 constexpr const char* kFusedNote =
-    "fused attention computes its matmuls and softmax in one kernel: rows and columns \"with attention\" count all of "
-    "it;\n--attention standard times them apart\n";
+    "fused attention computes its matmuls and softmax in one kernel: rows and columns \"with attention\" include all "
+    "of "
+    "it;\n--attention standard times them separately\n";
 
 struct Span {
   const char* title;
@@ -82,7 +86,7 @@ int run_lm_profile(Arguments arguments) {
   check_apart("--trace", trace, "--output", options.output);
   check_default(options.output, "lm_profile_result.json", "\"environment\"");
   check_default(trace, "lm_profile_trace.json", "\"traceEvents\"");
-  const AtomicFile trial(options.output, "--output"), trace_trial(trace, "--trace");  // fail before measuring
+  const AtomicFile trial(options.output, "--output"), trace_trial(trace, "--trace");  // throw before measuring
   set_signal_message("lm profile: ended by a signal; nothing was written");
   std::vector<lm::NamedProfile> profiles;
   Json rows = Json::array();
@@ -99,7 +103,7 @@ int run_lm_profile(Arguments arguments) {
   }
   if (profiles.size() > 1) print(matmul_summary(profiles) + "\n");
   if (profiles.empty()) return complain_that_none_fits("lm profile", options.output + " and " + trace);
-  set_signal_message("lm profile: ended by a signal");  // the output may be partly or completely written
+  set_signal_message("lm profile: ended by a signal");  // the output may already be written
   FileSet files("lm profile:");
   files.add(options.output, Json::object({{"environment", environment_json()}, {"rows", rows}}).dump(1) + "\n");
   files.add(trace, lm::trace_json(profiles).dump() + "\n");

@@ -51,7 +51,7 @@ std::string table_of(const char* title, const std::vector<lm::OperationSum>& sum
   return table.text() + "\n";
 }
 
-// Kinds of operations by phase, in ms per step.
+// Returns the time of each kind of operation per phase, in ms per step.
 std::string phase_table(const lm::Profile& profile) {
   TextTable table;
   table.add_column("ms per step", TextTable::Align::left);
@@ -67,7 +67,7 @@ std::string phase_table(const lm::Profile& profile) {
   return table.text() + "\n";
 }
 
-// The column "cumulative" sums the shares of this row and those above it.
+// The column "cumulative" is the sum of the shares up to and including the row.
 std::string kernel_table(const lm::Profile& profile) {
   TextTable table;
   table.add_column("kernel", TextTable::Align::left);
@@ -104,7 +104,7 @@ std::string part_table(const lm::Profile& profile) {
   return parts.empty() ? "" : table_of("part of attention", parts, profile);
 }
 
-// "attention: softmax 50.0 %, score product 30.0 %": shares of the operation's time.
+// Returns the shares of the operation's time: "attention: softmax 50.0 %, score product 30.0 %".
 template <class Sum>
 std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& sums) {
   std::string shares;
@@ -115,7 +115,7 @@ std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& s
   return shares.empty() ? "" : fmt::format("{}: {}\n", whole.name, shares);
 }
 
-// Shares of attention's kernels; on the CPU, of its parts.
+// Returns the time shares of attention's kernels, or of its parts on the CPU.
 std::string attention_lines(const lm::Profile& profile) {
   std::string text;
   for (const lm::OperationSum& sum : attention_sums(profile)) {
@@ -132,14 +132,14 @@ std::string gpu_lines(const lm::Profile& profile) {
                                  count_text(static_cast<double>(profile.records.size()) / steps_of(profile)),
                                  ms * record_seconds(profile), busy);
   if (outside_seconds(profile) > 0) {
-    text += fmt::format(", {:.3f} ms of them outside operations", ms * outside_seconds(profile));
+    text += fmt::format(", {:.3f} ms of it outside operations", ms * outside_seconds(profile));
   }
   return text +
          fmt::format("; wall clock of the traced step {:.3f} ms: GPU idle {:.1f} %\n", ms * wall_of(profile),
                      100 * idle_share(profile)) +
          fmt::format(
-             "without the profiler: kernel by kernel {:.3f} ms, as a graph {:.3f} ms per step: the kernels' time is "
-             "{:.1f} % of it\n",
+             "without the profiler: kernel by kernel {:.3f} ms, as a graph {:.3f} ms per step: kernels take "
+             "{:.1f} % of the latter\n",
              1e3 * profile.direct_seconds, plain, 100 * busy / plain);
 }
 
@@ -181,7 +181,7 @@ Json parts_json(const std::vector<lm::OperationSum>& sums, double steps) {
   return list;
 }
 
-// Times of every kind by phase, in ms per step.
+// Returns the time of each kind of operation per phase, in ms per step.
 Json phases_json(const lm::Profile& profile) {
   Json phases = Json::object();
   for (const Phase phase : kPhasesInOrder) {
@@ -232,7 +232,7 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
   text += (is_traced(profile) ? kernel_table(profile) : part_table(profile)) + attention_lines(profile);
   text += matmul_table(profile);
   if (const std::int64_t skipped = skipped_steps(profile); skipped > 0) {
-    text += fmt::format("skipped: {} of {}, whose gradient overflowed: no update; {}\n", skipped,
+    text += fmt::format("skipped: {} of {} had a gradient that overflowed and updated nothing; {}\n", skipped,
                         counted(profile.steps.size(), "step"), "a larger --warmup lowers the loss scale first");
   }
   for (const Phase phase : kPhasesInOrder) {

@@ -1,4 +1,4 @@
-// Formats a profile as tables for people and as a row of the result file. `strobe lm profile` uses it.
+// Formats a profile as tables and as a row of the result file.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace strobe::cli {
 
 std::string lm_profile_text(const lm::NamedProfile& named);
 Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile);
-Json lm_profile_oom_json(const LmBenchCell& cell, const std::string& error);  // for a cell that does not fit
+Json lm_profile_oom_json(const LmBenchCell& cell, const std::string& error);  // for a cell that does not fit the memory
 
 std::string matmul_table(const lm::Profile& profile);
 std::string matmul_summary(std::span<const lm::NamedProfile> profiles);  // one row per profile

@@ -1,4 +1,4 @@
-// Joins ranks, checks their agreement, and parses the flags of a gradient exchange.
+// Joins ranks, makes their common checks, and parses the flags of a gradient exchange.
 #include "cli/lm/ranks.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr double kLeastMegabytes = 4e-6, kMostMegabytes = 1e6;  // size of a bucket; at least one fp32
+constexpr double kLeastMegabytes = 4e-6, kMostMegabytes = 1e6;  // bucket sizes; the smallest is one fp32 element
 
 }  // namespace
 
@@ -99,13 +99,13 @@ int end_together(comm::Communicator& ranks, const std::function<int()>& work) {
   } catch (const comm::AgreedRefusal& refusal) {
     if (!report_to_launcher(refusal.what()) && ranks.rank() == 0) complain(refusal.what());
   }
-  ranks.barrier();  // the line is printed before mpirun ends the job because of the first exit code
+  ranks.barrier();  // so that the line is printed before the first exit code makes mpirun end the job
   return kBadInput;
 }
 
 void take_gpu(const comm::Communicator& ranks, Device device) {
   if (device != Device::cuda) return;
-  const int gpus = gpu_count();  // the full inventory would create one context per rank on the first GPU
+  const int gpus = gpu_count();  // gpu_inventory() would create a context per rank on the first GPU
   if (gpus == 0) fail(ErrorCode::unsupported, "--device cuda: {}; valid: cpu", gpu_inventory().reason);
   use_gpu(comm::gpu_of(ranks.world(), gpus));
 }

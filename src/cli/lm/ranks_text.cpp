@@ -1,4 +1,4 @@
-// Tables and JSON rows of `strobe lm bench --ddp`.
+// Formats the tables and JSON rows of `strobe lm bench --ddp`.
 #include "cli/lm/bench_ranks.h"
 
 #include <fmt/format.h>
@@ -44,17 +44,17 @@ std::string skipped_note(const ParallelRow& row) {
   const lm::ParallelTimes& times = row.ranks[0];
   if (times.skipped == 0) return "";
   return fmt::format(
-      "skipped: {}: {} of {}, whose gradient overflowed: no update; a larger --warmup lowers the "
+      "skipped: {}: {} of {} had a gradient that overflowed and updated nothing; a larger --warmup lowers the "
       "loss scale first\n",
       row.exchange ? title_of(*row.exchange) : name_of(row), times.skipped, counted(row.cell->one.steps, "step"));
 }
 
-// Speedup of one call for all gradients over one call per parameter. Empty unless both were measured.
+// Compares `flat` (one call for all gradients) with `naive` (one call per parameter). Empty unless both were measured.
 std::string flat_note(const ParallelRow& of_cell, const std::vector<ParallelRow>& rows) {
   const ParallelRow *naive = find(of_cell, rows, "naive"), *flat = find(of_cell, rows, "flat");
   if (!naive || !flat) return "";
   return fmt::format(
-      "flat vs naive: {:.2f} x: a step of {:.2f} ms instead of {:.2f}, communication {:.1f} % of it "
+      "flat vs naive: speedup {:.2f}, {:.2f} ms per step instead of {:.2f}, communication {:.1f} % of the step "
       "instead of {:.1f}\n",
       *speedup_over_naive(*flat, rows), 1e3 * slowest_steps(*flat).mean, 1e3 * slowest_steps(*naive).mean,
       *communication_share(*flat), *communication_share(*naive));
@@ -94,7 +94,7 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
   return table.text() + notes + flat_note(*of_cell[0], rows);
 }
 
-// Exchange table of the rows that were measured.
+// Returns a table of the calls, bytes and memory of the measured rows.
 std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
   TextTable table;
   table.add_column("strategy", TextTable::Align::left);
@@ -123,14 +123,14 @@ Json summary_json(const Summary& s) {
                        {"confidence", s.confidence}});
 }
 
-// The time of a part in every step, in ms.
+// Returns the time of a part in every step, in ms.
 Json steps_json(const lm::ParallelTimes& rank, double lm::ParallelStep::*part) {
   Json samples = Json::array();
   for (const lm::ParallelStep& step : rank.steps) samples.push_back(1e3 * step.*part);
   return samples;
 }
 
-// Each rank's means, and under "samples" each step.
+// Returns the mean times of each rank, and the times of each step under "samples".
 Json ranks_json(const ParallelRow& row) {
   Json ranks = Json::array();
   for (const lm::ParallelTimes& times : row.ranks) {

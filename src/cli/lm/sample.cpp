@@ -1,4 +1,4 @@
-// `strobe lm sample`: generates text from a checkpoint.
+// Implements `strobe lm sample`, which generates text from a checkpoint.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -25,7 +25,8 @@ namespace {
 constexpr const char* kLmSampleIntroduction =
     "usage: strobe lm sample --checkpoint FILE|DIR [--flag value ...]\n\n"
     "Continues a prompt, on the CPU in fp32 with a KV cache. Prints newlines and tabs as they are, other control\n"
-    "characters and invalid UTF-8 as \\xNN. A model of a token file reads and prints numbers: --prompt 15,27.\n\n"
+    "characters and invalid UTF-8 as \\xNN. A model trained on a token file reads and prints token numbers: --prompt "
+    "15,27.\n\n"
     "  strobe lm sample --checkpoint run --prompt \"The sea \" --tokens 200 --temperature 0.8 --top-k 40\n\n";
 
 std::unique_ptr<lm::Checkpoint> open_any(const std::string& path) {
@@ -33,9 +34,9 @@ std::unique_ptr<lm::Checkpoint> open_any(const std::string& path) {
   if (!std::filesystem::is_directory(path)) return std::make_unique<lm::Checkpoint>(path, kWeights);
   std::unique_ptr<lm::Checkpoint> newest = lm::open_checkpoint(path, lm::kNewest, kWeights, [&](std::int64_t step) {
     const std::string file = lm::checkpoint_path(path, step);
-    return fmt::format("--checkpoint {} takes it", printable(file, std::string::npos));  // not shortened: to be copied
+    return fmt::format("--checkpoint {} uses it", printable(file, std::string::npos));  // not truncated: users copy it
   });
-  if (!newest) fail(ErrorCode::invalid_argument, "--checkpoint {}: has no checkpoint in it", printable_value(path));
+  if (!newest) fail(ErrorCode::invalid_argument, "--checkpoint {}: contains no checkpoint", printable_value(path));
   return newest;
 }
 
@@ -90,7 +91,7 @@ int run_lm_sample(Arguments arguments) {
   const std::unique_ptr<lm::Checkpoint> checkpoint = open_any(flags.path);
   const lm::Settings& settings = checkpoint->settings();
   if (flags.architecture && *flags.architecture != settings.shape.architecture) {
-    fail(ErrorCode::invalid_argument, "--arch {}: the checkpoint is of {}; leave it out, or take another checkpoint",
+    fail(ErrorCode::invalid_argument, "--arch {}: the checkpoint's is {}; leave --arch out, or use another checkpoint",
          lm::name_of(*flags.architecture), lm::name_of(settings.shape.architecture));
   }
   const lm::DataFormat format = settings.data.format;

@@ -1,4 +1,4 @@
-// Parses the flags of a model's size.
+// Parses the flags for the architecture and dimensions of a model.
 #include "cli/lm/shape_options.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* defaul
   for (const Field<lm::ModelShape>& field : fields<lm::ModelShape>()) {
     if (field.key == "context") add_field(table, field, flags.numbers);
   }
-  add_dimension_options(table, flags, "the size's, or 256 of a text to train on");
+  add_dimension_options(table, flags, "the size's, or 256 for training on text");
 }
 
 void add_dimension_options(OptionTable& table, ShapeFlags& flags, const char* default_vocabulary) {

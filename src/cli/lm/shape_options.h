@@ -1,4 +1,4 @@
-// Flags of a model's size.
+// Flags for the architecture and dimensions of a model.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,21 @@ struct ShapeFlags {
   Given<lm::ModelShape> numbers;
 };
 
-// --arch. `otherwise` describes the default in the help: "default: ...".
+// Returns the option --arch. `otherwise` is the help's text about the default: "default: ...".
 Option make_arch_option(std::optional<lm::Architecture>& target, const char* otherwise);
 
-// `default_size` is the default of --size that the help shows.
+// Adds --size, --arch, --context and the dimension flags. `default_size` is the default of --size in the help.
 void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* default_size = "tiny");
 
-// Adds --d-model, --d-ff, --layers, --heads and --vocabulary. `default_vocabulary` describes the last one's default.
+// Adds --d-model, --d-ff, --layers, --heads and --vocabulary. `default_vocabulary` describes the default of
+// --vocabulary.
 void add_dimension_options(OptionTable& table, ShapeFlags& flags, const char* default_vocabulary);
 
-// A size as tables name it, with overrides except the context: "small", "small (gpt2, layers 2)".
+// Returns the name of a size, with all values but the context that differ from its defaults: "small",
+// "small (gpt2, layers 2)".
 std::string model_text(const std::string& size, const lm::ModelShape& shape);
 
-// Applies the flags to `base`, which --size replaces if it is given.
+// Applies the flags to `base`, or to the size that --size names.
 lm::ModelShape shape_from(const ShapeFlags& flags, lm::ModelShape base);
 
 }  // namespace strobe::cli

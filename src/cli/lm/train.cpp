@@ -1,4 +1,4 @@
-// `strobe lm train`: builds settings from flags, trains with checkpoints and validation, prints a sample.
+// Implements `strobe lm train`: builds settings from flags, trains with checkpoints and validation, prints a sample.
 #include <fmt/format.h>
 
 #include <memory>
@@ -27,9 +27,9 @@ namespace {
 
 constexpr const char* kLmTrainIntroduction =
     "usage: strobe lm train --data FILE --out DIR [--flag value ...]\n\n"
-    "Trains a decoder language model. DIR gets step-00000500.safetensors and so on, always one of the last step, and\n"
-    "steps.jsonl with every step's exact loss. Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM save "
-    "and\n"
+    "Trains a decoder language model. Writes checkpoints step-00000500.safetensors and so on to DIR, always one\n"
+    "after the last step, and steps.jsonl with the exact loss of every step. Ctrl-C, SIGTERM, SIGHUP, SIGUSR1, "
+    "SIGUSR2, SIGXCPU and SIGALRM save and\n"
     "end with 128 + signal (Slurm: #SBATCH --signal=USR1@120); --resume then continues bit for bit.\n\n"
     "  strobe lm train --data book.txt --out run --steps 2000 --val-data other.txt\n"
     "  strobe launch -n 4 --max-restarts 3 -- lm train --ddp bucketed --data book.txt --out run\n\n";
@@ -66,14 +66,14 @@ std::string settings_table(const TrainBegin& begin, const TrainFlags& flags, int
   row("AdamW", fmt::format("betas {} and {}, eps {}, decay {}, clip {}", settings.beta1, settings.beta2, settings.eps,
                            settings.decay, settings.clip));
   row("precision", lm::name_of(settings.precision));
-  row("place", settings.device == Device::cuda ? "cuda" : "cpu, " + counted(threads, "thread"));
+  row("device", settings.device == Device::cuda ? "cuda" : "cpu, " + counted(threads, "thread"));
   if (ranks) row("ranks", ranks_text(*ranks, settings, flags.exchange));
   row("recompute", lm::name_of(flags.recompute));
   row("seed", std::to_string(settings.seed));
   return table.text();
 }
 
-// FLOP/s of a large matmul on this device: the reference of MFU.
+// Returns the FLOP/s of a large matmul on this device, which is the reference of MFU.
 std::optional<double> ceiling_of(const lm::Settings& settings, int threads) {
   const DType types[] = {lm::dtype_of(settings.precision)};
   const bench::Ceilings ceilings =
@@ -96,11 +96,11 @@ void print_sample(const lm::Trainer& trainer, std::int64_t tokens, int threads) 
   print("sample, temperature 0.8:\n" + text_of(drawn, settings.data.format));
 }
 
-// "2 later checkpoints set aside, named run/step-00000160.safetensors.abandoned to that of step 170"
+// Returns "2 later checkpoints renamed to run/step-00000160.safetensors.abandoned and so on, up to step 170".
 std::string aside_text(const lm::CheckpointFolder& folder, const std::vector<std::int64_t>& steps) {
-  return fmt::format("{} set aside, named {}.abandoned{}", counted(steps.size(), "later checkpoint"),
+  return fmt::format("{} renamed to {}.abandoned{}", counted(steps.size(), "later checkpoint"),
                      folder.file(steps.front()),
-                     steps.size() > 1 ? fmt::format(" to that of step {}", steps.back()) : "");
+                     steps.size() > 1 ? fmt::format(" and so on, up to step {}", steps.back()) : "");
 }
 
 void check_paths(const TrainFlags& flags) {
@@ -115,7 +115,7 @@ void check_ranks(const TrainFlags& flags) {
     refuse_several_ranks("lm train");
     if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // throws
     if (flags.exchange.engine != comm::EngineKind::automatic) {
-      fail(ErrorCode::invalid_argument, "--engine: without --ddp nothing is exchanged; leave it out");
+      fail(ErrorCode::invalid_argument, "--engine: nothing is exchanged without --ddp; leave --engine out");
     }
     return;
   }
@@ -158,7 +158,7 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
   if (folder) {
     const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
     if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
-    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from here on a restart resumes from the newest checkpoint
+    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from now on, a restart resumes from the newest checkpoint
     print(settings_table(begin, flags, threads, ranks));
     print(note_lines(begin.notes));
   }
@@ -187,7 +187,7 @@ int run_lm_train(Arguments arguments) {
   }
   check_ranks(flags);
   if (flags.verify) return run_lm_verify(flags);
-  threads_of(flags.threads);  // refuses a bad STROBE_THREADS before the ranks connect
+  threads_of(flags.threads);  // throws for an invalid STROBE_THREADS before the ranks connect
   if (flags.exchange.strategy.empty()) return train(flags, nullptr);
   const std::unique_ptr<comm::Communicator> ranks = join_ranks("lm train", flags.exchange.engine);
   return end_together(*ranks, [&] { return train(flags, ranks.get()); });

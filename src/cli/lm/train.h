@@ -1,4 +1,4 @@
-// The parts of `strobe lm train`: begin, run, verify. train.cpp uses them.
+// The three parts of `strobe lm train`: beginning a run, the training loop, and --verify.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace strobe::cli {
 struct TrainBegin {
   lm::Settings settings;
   lm::Upkeep upkeep;
-  std::optional<lm::Progress> progress;       // progress of the checkpoint to resume from; none: step 0
+  std::optional<lm::Progress> progress;       // of the checkpoint to resume from; nullopt: start at step 0
   std::unique_ptr<lm::TokenFile> validation;  // null: no validation
   // Only on rank 0.
   std::unique_ptr<lm::CheckpointFolder> folder;
@@ -30,22 +30,23 @@ struct TrainBegin {
   std::vector<std::string> notes;
 };
 
-// `ranks` is null for one process. Throws Error on every rank if training cannot begin; no file is then left behind.
+// Opens or creates what a new or resumed run needs: settings, folder, checkpoint and validation data. `ranks` is null
+// for one process. Throws Error on every rank if training cannot begin; no file is then left behind.
 TrainBegin begin_training(const TrainFlags& flags, const lm::TokenFile& data, comm::Communicator* ranks);
 
-// ", 3 skipped": steps of an fp16 run whose gradient overflowed; "" in other precisions.
+// Returns ", 3 skipped": the number of fp16 steps whose gradient overflowed. Returns "" in other precisions.
 std::string skipped_text(const lm::Trainer& trainer);
 
-// Trains from the current step to the last one, or until a signal.
+// Trains from the current step to the last one, or until a signal arrives.
 class TrainRun {
  public:
   // The caller keeps ownership of all arguments. `folder` is null on ranks other than 0, which neither write nor print.
-  // `validation` is null for none. `ceiling` is the FLOP/s at an MFU of 1.
+  // `validation` is null if there is none. `ceiling` is the FLOP/s that an MFU of 1 means.
   TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
            const lm::TokenFile* validation, std::optional<double> ceiling);
 
-  // Returns the signal that ended the run; 0: all steps are done. Throws Error(runtime) if the run diverges. Its line
-  // names the newest checkpoint that is known to be good and how to resume from it; later ones are set aside.
+  // Returns the signal that ended the run; 0: all steps are done. Throws Error(runtime) if the run diverges. The error
+  // names the newest checkpoint that is known to be good and how to resume from it; later checkpoints are renamed.
   int go();
 
  private:
@@ -64,18 +65,18 @@ class TrainRun {
   const lm::Upkeep& upkeep_;
   const lm::TokenFile* validation_;
   std::optional<double> ceiling_;
-  std::optional<lm::StepLog> log_;  // none if there is no folder
+  std::optional<lm::StepLog> log_;  // nullopt if there is no folder
   std::int64_t first_;              // first step of this process
   std::int64_t saved_;              // step of the newest checkpoint
-  // The last step with a finite loss and gradient. Checkpoints of earlier steps are known to be good: this step, or
-  // one before it, was computed from their parameters.
+  // The last step with a finite loss and gradient. Checkpoints of earlier steps are known to be good: this step, or a
+  // step before it, was computed from their parameters.
   std::int64_t finite_step_;
   bool newest_is_unproven_ = false;  // the newest checkpoint is not known to be good yet
-  bool warned_ = false;              // of an exploding loss
+  bool warned_ = false;              // the warning about an exploding loss is printed
   double start_;
 };
 
-// Called on every rank; rank 0 prints. Returns the exit code: 1 if a bound is exceeded.
+// Runs `lm train --verify`. Call it on every rank; rank 0 prints. Returns the exit code: 1 if a bound is exceeded.
 int run_lm_verify(const TrainFlags& flags);
 
 }  // namespace strobe::cli

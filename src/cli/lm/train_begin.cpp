@@ -1,4 +1,4 @@
-// Prepares a training run: new or resumed, with its folder, settings and validation data.
+// Prepares a training run, new or resumed: its folder, settings and validation data.
 #include "cli/lm/train.h"
 
 #include <fmt/format.h>
@@ -19,11 +19,11 @@ std::string environment_word(const char* name) {
   return value ? value : "";
 }
 
-// The id of the job of `strobe launch`, the same in all its starts; empty outside of a job.
+// Returns the id of the `strobe launch` job, which all its restarts share; empty outside of a job.
 std::string own_job() { return environment_word("STROBE_JOB"); }
 
-// True if `strobe launch --max-restarts` has restarted this process and an earlier start of the same job trained in the
-// folder. For a run of another job only the flags decide.
+// Returns true if `strobe launch --max-restarts` has restarted this process and an earlier start of the same job
+// trained in the folder. In all other cases the flags decide whether to resume.
 bool is_restart_in(const std::string& folder) {
   const std::string restarts = environment_word("STROBE_RESTARTS");
   if (own_job().empty() || restarts.empty() || restarts == "0") return false;
@@ -40,7 +40,7 @@ void check_data(const lm::TokenFile& file, const lm::Settings& settings) {
   file.check_vocabulary(settings.shape.vocabulary);
 }
 
-// The validation data of the run; null: none.
+// Opens the validation data of the run; null if there is none.
 std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm::Upkeep& upkeep,
                                                const lm::Settings& settings) {
   const std::string& path = upkeep.validation;
@@ -48,7 +48,8 @@ std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm
   const std::string asked_by = flags.validation.empty() ? "the run's --val-data" : "--val-data";
   const lm::DataFormat format = lm::data_format(flags.data_format, path);
   if (format != settings.data.format) {
-    fail(ErrorCode::invalid_argument, "{} {}: is {} by its name, --data is {}; set --data-format for both", asked_by,
+    fail(ErrorCode::invalid_argument,
+         "{} {}: has format {} by its name, but --data has format {}; set --data-format for both", asked_by,
          printable_value(path), lm::name_of(format), lm::name_of(settings.data.format));
   }
   auto file = std::make_unique<lm::TokenFile>(path, format, asked_by);
@@ -56,10 +57,10 @@ std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm
   return file;
 }
 
-// Refuses a number of steps that is below the number already taken.
+// Throws if --steps is below the number of steps already taken.
 void check_steps(const lm::Settings& settings, const lm::Progress& progress) {
   if (settings.steps >= progress.step) return;
-  fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint is that of step {}; valid: that many or more",
+  fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint is at step {}; valid: that many or more",
        settings.steps, progress.step);
 }
 
@@ -82,7 +83,7 @@ std::unique_ptr<lm::Checkpoint> newest_whole(const std::string& folder, std::vec
        printable_value(folder), newest, "valid: a folder with a readable checkpoint, or a new folder");
 }
 
-// Called on one process, or on rank 0.
+// Called in a single process, or on rank 0.
 TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
   TrainBegin begin;
   const bool restart = is_restart_in(flags.out);
@@ -134,7 +135,8 @@ TrainBegin told_begin(const TrainFlags& flags, const lm::TokenFile& data, const 
   return begin;
 }
 
-// Requires the same validation data on all ranks: hosts with different files would give ranks different batches.
+// Throws unless all ranks have the same validation data: hosts with different files would validate on different
+// batches.
 void check_validation(const TrainBegin& begin, comm::Communicator& ranks) {
   const lm::DataIdentity identity = begin.validation ? lm::identity_of(*begin.validation) : lm::DataIdentity{};
   comm::check_same_facts(ranks, Json::object({{"tokens of --val-data", identity.tokens},

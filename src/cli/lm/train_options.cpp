@@ -1,4 +1,4 @@
-// Parses the flags of `strobe lm train`, and compares them with the settings of a checkpoint.
+// Parses the flags of `strobe lm train` and compares them with the settings of a checkpoint.
 #include "cli/lm/train_options.h"
 
 #include <fmt/format.h>
@@ -18,12 +18,12 @@ namespace strobe::cli {
 namespace {
 
 constexpr IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
-constexpr double kFall = 10;  // peak learning rate divided by that of the last step
+constexpr double kFall = 10;  // default ratio of the peak learning rate to the rate of the last step
 constexpr std::int64_t kMostWarmup = 100;
 
 void add_settings(OptionTable& table, TrainFlags& flags) {
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
-    if (field.key == "device") {  // checks that the device exists
+    if (field.key == "device") {  // parse_device() also checks that the device exists
       table.add("device", field.placeholder, field.help, into(flags.device, parse_device));
     } else {
       add_field(table, field, flags.settings);
@@ -31,7 +31,7 @@ void add_settings(OptionTable& table, TrainFlags& flags) {
   }
 }
 
-// Refuses a flag that differs from the checkpoint.
+// Throws if a flag differs from the checkpoint.
 void expect_same(std::string_view key, const std::string& given, const std::string& kept, const char* otherwise = "") {
   if (given == kept) return;
   fail(ErrorCode::invalid_argument,
@@ -41,8 +41,8 @@ void expect_same(std::string_view key, const std::string& given, const std::stri
 
 bool is_rate(std::string_view key) { return key == "lr" || key == "lr_min" || key == "clip"; }
 
-// --resume repeats the run bit for bit and refuses every change except that of steps. --resume=STEP branches off at a
-// checkpoint; there change_rates() applies --lr, --lr-min and --clip.
+// Plain --resume continues bit for bit, so only --steps may change. --resume=STEP branches off at a checkpoint; there
+// change_rates() applies --lr, --lr-min and --clip.
 void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
     if (!flags.settings.has(field.key) || field.key == "steps") continue;
@@ -73,7 +73,7 @@ void expect_same_data(const std::string& path, const lm::DataIdentity& data, con
        lm::name_of(kept.format), kept.checksum);
 }
 
-// --size sets four dimensions and the architecture, but neither vocabulary nor context.
+// --size sets four dimensions and the architecture, but not the vocabulary or the context.
 void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
   if (flags.architecture) expect_same("arch", lm::name_of(*flags.architecture), lm::name_of(kept.architecture));
   for (const Field<lm::ModelShape>& field : fields<lm::ModelShape>()) {
@@ -116,7 +116,8 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
       {.name = "resume",
        .takes = Takes::optional_value,
        .placeholder = "STEP",
-       .help = "continue from the newest checkpoint, or from that of STEP, where --lr, --lr-min and --clip may change",
+       .help =
+           "continue from the newest checkpoint, or from the one at STEP, where --lr, --lr-min and --clip may change",
        .apply = [&](auto flag, auto value) {
          flags.resume = true;
          if (!value.empty()) flags.resume_step = parse_integer(flag, value, 0, lm::kMostSteps);
@@ -134,7 +135,7 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   add_exchange_options(table, flags.exchange);
   table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
                         flags.verify));
-  count("sample-tokens", "tokens of the text at the end; default 128", kSampleRange, flags.sample_tokens);
+  count("sample-tokens", "tokens of the sample printed at the end; default 128", kSampleRange, flags.sample_tokens);
   table.add(make_quick_option(flags.quick));
 }
 
@@ -144,7 +145,7 @@ Device device_of(const TrainFlags& flags) {
 
 namespace {
 
-// Returns the settings that the flags and their defaults give, before validation.
+// Returns the settings that the flags and defaults give, before lm::check().
 lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
   lm::Settings settings;
   lm::ModelShape base = lm::shape_of(flags.shape.size.value_or("tiny"));
@@ -188,7 +189,7 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
                                 settings.steps, kept.steps));
   }
   if (settings.warmup > settings.steps) {
-    fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint's warm-up has {}; valid: that many or more",
+    fail(ErrorCode::invalid_argument, "--steps {}: the checkpoint's warm-up has {} steps; valid: that many or more",
          settings.steps, settings.warmup);
   }
   settings.device = flags.device.value_or(kept.device);

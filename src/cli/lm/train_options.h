@@ -1,5 +1,5 @@
-// Flags of `strobe lm train`: those that determine the bits of a run (lm::Settings), run options (lm::Upkeep), and the
-// rest.
+// Flags of `strobe lm train`: settings that determine the bits of the result (lm::Settings), run options such as the
+// checkpoint interval (lm::Upkeep), and others.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct TrainFlags {
   std::optional<Device> device;
 
   std::string data, out;
-  std::string validation;            // empty: as in the run; or kNoTests
+  std::string validation;            // empty: the run's earlier value, if it has one; kNoTests: none
   std::string data_format = "auto";  // auto, text, tokens or tokens32
   bool resume = false;
   std::int64_t resume_step;                                                                 // default lm::kNewest
@@ -42,23 +42,23 @@ struct TrainFlags {
 
 void add_train_options(OptionTable& table, TrainFlags& flags);
 
-// The device of a new run: a GPU if there is one, unless flags name another.
+// Returns the device of a new run: a GPU if there is one, unless --device is given.
 Device device_of(const TrainFlags& flags);
 
-// Facts that must be equal on all ranks of a run: settings, data and gradient exchange.
+// Returns what must be equal on all ranks of a run: settings, data and gradient exchange.
 Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data);
 
-// Settings of a new run. Flags that are not given have their defaults.
+// Returns the settings of a new run: the flags, and defaults for the others.
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data);
 
-// Settings of a resumed run: those of the checkpoint. Throws Error(invalid_argument) if a flag or the data differs.
-// --steps, --device and --threads may differ, with --resume=STEP also --lr, --lr-min and --clip. All changes except
-// --threads are listed in `notes`.
+// Returns the settings of a resumed run: those of the checkpoint (`kept`). Throws Error(invalid_argument) if a flag or
+// the data differs. --steps, --device and --threads may differ, with --resume=STEP also --lr, --lr-min and --clip. All
+// changes except --threads are listed in `notes`.
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data, const lm::Settings& kept,
                            std::vector<std::string>& notes);
 
-// The flags, with the run's earlier values for those not given. Throws Error(invalid_argument) if validation is
-// configured without validation data.
+// Returns the run options: the flags, and the run's earlier values (`kept`) for flags that are not given. Throws
+// Error(invalid_argument) if validation is configured without validation data.
 lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept);
 
 }  // namespace strobe::cli

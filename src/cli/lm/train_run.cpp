@@ -116,7 +116,8 @@ void TrainRun::remove_old_checkpoints() {
   if (folder_ && upkeep_.keep > 0) folder_->keep_newest(upkeep_.keep, saved_, finite_step_);
 }
 
-// "; run/step-00000100.safetensors is the newest checkpoint known to be good: ..."
+// Returns the end of the error for a diverged run: "; run/step-00000100.safetensors is the newest checkpoint known to
+// be good: ...". Renames later checkpoints.
 std::string TrainRun::way_back() const {
   if (!folder_) return "";  // rank 0 prints it
   const std::optional<std::int64_t> good = folder_->newest_good(finite_step_);
@@ -127,7 +128,7 @@ std::string TrainRun::way_back() const {
   try {
     const std::vector<std::int64_t> later = folder_->set_aside_after(*good);
     if (!later.empty()) aside = fmt::format(", {} set aside as .abandoned", counted(later.size(), "later one"));
-  } catch (const Error& error) {  // must not hide why the run ended
+  } catch (const Error& error) {  // must not hide the divergence
     aside = fmt::format(", later ones stay ({})", error.what());
   }
   return fmt::format("; {} is the newest checkpoint known to be good{}: --resume={} --lr {} continues there",
@@ -181,7 +182,7 @@ void TrainRun::print_step(const lm::TrainStep& step, double seconds) const {
                   duration_text(each * static_cast<double>(settings.steps - step.step)), step.loss));
 }
 
-// A model that has learned nothing has the loss of a uniform guess. Far above it the parameters grow without bound.
+// A model that has learned nothing has the loss of a uniform guess. A loss far above that means that training diverges.
 void TrainRun::warn_if_loss_explodes(const lm::TrainStep& step) {
   constexpr double kMostTimes = 1.5;
   const double guess = std::log(static_cast<double>(trainer_.settings().shape.vocabulary));

@@ -1,4 +1,4 @@
-// `strobe lm train --verify`: compares data-parallel training with one process.
+// Implements `strobe lm train --verify`, which compares data-parallel training with one process.
 #include "cli/lm/train.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ std::string losses_table(const lm::Verification& verification, int ranks) {
 std::string parameters_table(const lm::Verification& verification) {
   TextTable table;
   table.add_column("parameter", TextTable::Align::left);
-  for (const char* title : {"largest difference", "mean difference", "of its norm"}) table.add_column(title);
+  for (const char* title : {"largest difference", "mean difference", "relative to norm"}) table.add_column(title);
   for (const lm::ParameterDifference& one : verification.parameters) {
     table.add_row({one.name, fmt::format("{:.2e}", one.largest), fmt::format("{:.2e}", one.mean),
                    fmt::format("{:.2e}", one.relative)});
@@ -44,14 +44,14 @@ std::string parameters_table(const lm::Verification& verification) {
 }
 
 std::string verdict_of(const lm::Verification& verification) {
-  std::string text = fmt::format("{}: {}: largest relative difference from one process, of losses {:.1e}, at most {:g}",
+  std::string text = fmt::format("{}: {}: largest relative difference from one process: losses {:.1e} (at most {:g})",
                                  verification.model, verification.holds() ? "fine" : "WRONG", verification.losses,
                                  verification.bounds.losses);
-  text += fmt::format(", of parameters {:.1e}", verification.weights);
-  if (verification.bounds.weights) text += fmt::format(", at most {:g}", *verification.bounds.weights);
+  text += fmt::format(", parameters {:.1e}", verification.weights);
+  if (verification.bounds.weights) text += fmt::format(" (at most {:g})", *verification.bounds.weights);
   if (verification.skipped > 0) text += fmt::format("; {} skipped", counted(verification.skipped, "step"));
   if (!verification.unsharded.empty()) {
-    text += fmt::format("; largest difference from {} {:.1e}, at most {:g}", verification.unsharded,
+    text += fmt::format("; largest difference from {}: {:.1e} (at most {:g})", verification.unsharded,
                         verification.from_unsharded, verification.most_from_unsharded);
   }
   if (verification.other_ranks == 0) return text + "; all ranks have the same bits\n";

@@ -1,4 +1,4 @@
-// `strobe plan --check`: compares measured steps with the formulas of a plan.
+// Implements `strobe plan --check`: compares measured steps with the formulas of a plan.
 #include "cli/plan/machine.h"
 
 #include <fmt/format.h>
@@ -46,12 +46,12 @@ void take_row(const Json& row, Measured& measured) {
     if (const std::optional<lm::LinkSample> sample = link_sample(row)) measured.calls.push_back(*sample);
   } else if (is_step(row)) {
     measured.steps.push_back(measured_step(row));
-  } else if (!row.is_object() || !row.find("error")) {  // a row with "error" is of a cell that did not fit
-    fail(ErrorCode::invalid_argument, "a row that is neither of strobe lm bench nor of strobe comm");
+  } else if (!row.is_object() || !row.find("error")) {  // a row with "error" belongs to a cell that did not fit
+    fail(ErrorCode::invalid_argument, "not a row of strobe lm bench or strobe comm");
   }
 }
 
-// Predicts seconds by the formulas. An exchange that begins after backward does not overlap with it.
+// Predicts the times of a step. An exchange that begins after backward does not overlap with it.
 lm::StepTime predicted_time(const MeasuredStep& step, const lm::Machine& machine) {
   lm::StepTime time = lm::step_time(step.shared, machine, step.bucket_bytes);
   if (step.start == lm::Start::after_backward) time.exposed = time.backward_exchange;
@@ -63,7 +63,7 @@ void check_step(const MeasuredStep& step, const lm::Machine& machine, std::vecto
   const auto add = [&](const char* figure, const std::optional<double>& seconds, double predicted) {
     if (seconds) checked.push_back({step.title, figure, 1e3 * *seconds, 1e3 * predicted});
   };
-  const bool again = step.shared.one.recompute != lm::Recompute::none;  // plans do not model a second forward
+  const bool again = step.shared.one.recompute != lm::Recompute::none;  // plans do not model the second forward
   add("forward ms", step.phases.forward, time.forward);
   if (!again) add("backward ms", step.phases.backward, time.backward);
   add("update ms", step.phases.update, time.update);
@@ -92,8 +92,8 @@ std::string table_text(const std::vector<Checked>& checked) {
   std::string summary = "\n";
   for (const auto& [figure, all] : errors) {
     const Summary statistics = summarize(all);
-    summary += fmt::format("{}: error {:.1f} % in the median of {}, {:.1f} % at most\n", figure,
-                           100 * statistics.median, all.size(), 100 * statistics.max);
+    summary += fmt::format("{}: median error {:.1f} % of {}, at most {:.1f} %\n", figure, 100 * statistics.median,
+                           all.size(), 100 * statistics.max);
   }
   return table.text() + summary;
 }
@@ -116,9 +116,9 @@ int check_plan(const PlanOptions& options) {
     check_step(step, machines[precision].machine, checked);
   }
   for (const lm::LinkSample& sample : measured.calls) checked.push_back(check_collective(sample, links.machine));
-  if (checked.empty()) fail(ErrorCode::invalid_argument, "--check: no row with times in it");
+  if (checked.empty()) fail(ErrorCode::invalid_argument, "--check: no row has times");
   print(
-      fmt::format("machine: {} (--machine chooses it: {})\n", options.machine.name, fmt::join(machine_names(), ", ")));
+      fmt::format("machine: {} (choose with --machine: {})\n", options.machine.name, fmt::join(machine_names(), ", ")));
   for (const auto& [precision, machine] : machines) {
     print(fmt::format("device in {}: {}\n", name_of(precision), machine.compute));
   }

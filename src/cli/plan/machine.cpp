@@ -30,7 +30,7 @@ struct Peak {
   std::string from;
 };
 
-// Returns null for `here`.
+// Returns null for the name `here`.
 const lm::KnownMachine* known_machine(const std::string& name) {
   const auto known = lm::known_machines();
   const auto found =
@@ -38,13 +38,13 @@ const lm::KnownMachine* known_machine(const std::string& name) {
   return found == known.end() ? nullptr : &*found;
 }
 
-// Memory in bytes of the device that `lm bench` would use.
+// Returns the memory in bytes of the device that `lm bench` would use.
 double memory_here() {
   if (!current_gpu().reason.empty()) return static_cast<double>(cpu_info().memory_bytes);
   return static_cast<double>(current_gpu_info().memory_bytes);
 }
 
-// Measures the rates of the same device.
+// Measures the matmul and copy rates of that device.
 Peak measure_here(const MachineFlags& flags, lm::Precision precision, lm::Machine& machine) {
   const bool on_gpu = current_gpu().reason.empty();
   const DType types[] = {dtype_of(precision)};
@@ -118,7 +118,7 @@ void take_links(const MachineFlags& flags, std::int64_t devices, PlanMachine& pl
     double most = 0;  // largest message in bytes
     for (const lm::LinkSample& one : samples) most = std::max(most, one.bytes);
     if (from_bytes > most) {
-      fail(ErrorCode::invalid_argument, "--comm-from {}: --comm {} has rows of up to {} bytes; valid: up to that",
+      fail(ErrorCode::invalid_argument, "--comm-from {}: --comm {} has rows of up to {} bytes; valid: at most that",
            *flags.comm_from, flags.comm, most);
     }
     std::erase_if(samples, [&](const lm::LinkSample& one) { return one.bytes < from_bytes; });
@@ -152,7 +152,7 @@ void take_links(const MachineFlags& flags, std::int64_t devices, PlanMachine& pl
 }  // namespace
 
 std::string PlanMachine::text() const {
-  std::string line = fmt::format("{}: {} a device", name, rate_text(machine.flop_rate));
+  std::string line = fmt::format("{}: {} per device", name, rate_text(machine.flop_rate));
   if (!links.empty()) line += fmt::format("; links {} GB/s", short_number(1e-9 * machine.inside.bandwidth));
   if (machine.node > 0) {
     line += fmt::format(" in nodes of {}, {} between", machine.node, short_number(1e-9 * machine.between.bandwidth));

@@ -1,4 +1,4 @@
-// The machine of a plan: named, measured here, fitted to result files, or given flag by flag.
+// The machine that a plan assumes: a known one, this one (measured), one fitted to result files, or given by flags.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@ namespace strobe::cli {
 struct PlanMachine {
   lm::Machine machine;
   std::string name;            // "h100"
-  std::string compute, links;  // sources of the figures, for people
+  std::string compute, links;  // where the figures come from, for people
 
-  // One line for charts: "h100: 396 TFLOP/s a device; links 450 GB/s in nodes of 8, 50.0 between".
+  // One line for charts: "h100: 396 TFLOP/s per device; links 450 GB/s in nodes of 8, 50.0 between".
   std::string text() const;
 };
 
-// Sets only links and memory, for `devices` devices. One device needs no links; devices of one node need no links
-// between nodes. Measures nothing. Throws Error(invalid_argument) for unusable files and missing figures.
+// Sets only the links and the memory, for `devices` devices. One device needs no links, and devices of one node need no
+// links between nodes. Measures nothing. Throws Error(invalid_argument) for unusable files and missing figures.
 PlanMachine plan_links(const MachineFlags& flags, std::int64_t devices);
 
-// Sets all fields, links first. With --machine here, measures the rates that no flag sets. Throws like plan_links.
+// Sets all fields. With --machine here, measures the rates that no flag sets. Throws as plan_links() does.
 PlanMachine plan_machine(const MachineFlags& flags, lm::Precision precision, std::int64_t devices);
 
-// `strobe plan --check`: compares measured rows with the formulas of a plan. Prints the table and the median error and
-// returns the exit code. Each step is compared with the machine in the step's precision. Throws Error(invalid_argument)
-// for rows that the formulas do not cover.
+// Implements `strobe plan --check`: compares measured rows with the formulas of a plan, prints the table and the median
+// errors, and returns the exit code. The machine's rates are those in the step's precision. Throws
+// Error(invalid_argument) for rows that the formulas do not cover.
 int check_plan(const PlanOptions& options);
 
 }  // namespace strobe::cli

@@ -1,4 +1,5 @@
-// Parses the flags of a mesh. The number of devices determines the dimensions that no flag gives.
+// Defines the flags of `strobe plan` and builds the device meshes. The number of devices determines the dimensions of a
+// mesh that no flag gives.
 #include "cli/plan/options.h"
 
 #include <fmt/format.h>
@@ -38,7 +39,7 @@ MeshFlag parse_mesh(std::string_view flag, std::string_view value) {
                                                                      : nullptr;
     if (!target || equals == std::string::npos) {
       fail(ErrorCode::invalid_argument,
-           "{} {}: {}: valid: data=N, shard=N, tensor=N and pipeline=N, with commas between", flag,
+           "{} {}: {}: valid: data=N, shard=N, tensor=N and pipeline=N, separated by commas", flag,
            printable_value(value), printable_value(part));
     }
     if (*target) refuse_repeat(flag, value, word);
@@ -88,11 +89,11 @@ void add_machine_options(OptionTable& table, MachineFlags& flags) {
 
 std::vector<std::int64_t> devices_of(const PlanOptions& options) {
   const MeshFlag& mesh = options.mesh;
-  std::int64_t product = 1;  // devices in the named dimensions
+  std::int64_t product = 1;  // product of the given dimensions
   for (const std::optional<std::int64_t>& part : {mesh.data, mesh.shard, mesh.tensor, mesh.pipeline}) {
     product *= part.value_or(1);
     if (product > kMostDevices) {
-      fail(ErrorCode::invalid_argument, "--mesh {}: is more than {} devices; valid: so many or fewer", mesh.text,
+      fail(ErrorCode::invalid_argument, "--mesh {}: has more than {} devices; valid: at most that many", mesh.text,
            kMostDevices);
     }
   }
@@ -100,8 +101,8 @@ std::vector<std::int64_t> devices_of(const PlanOptions& options) {
     for (const std::int64_t wanted : options.devices) {
       if (wanted != product) {
         fail(ErrorCode::invalid_argument,
-             "--mesh {0}: is {1} devices, not --devices {2}; valid: --devices {1}, or data left out", mesh.text,
-             product, wanted);
+             "--mesh {0}: has {1} devices, but --devices is {2}; valid: --devices {1}, or a mesh without data",
+             mesh.text, product, wanted);
       }
     }
     return {product};
@@ -221,7 +222,7 @@ void refuse_idle_flags(const PlanOptions& options) {
       {"--node-latency", machine.node_latency.has_value(), plans && has_nodes, plans ? of_nodes : of_a_plan},
   };
   for (const auto& [flag, given, counts, valid] : flags) {
-    if (given && !counts) fail(ErrorCode::invalid_argument, "{}: changes nothing here; valid: {}", flag, valid);
+    if (given && !counts) fail(ErrorCode::invalid_argument, "{}: has no effect here; valid: {}", flag, valid);
   }
 }
 

@@ -13,7 +13,7 @@
 
 namespace strobe::cli {
 
-// Mesh dimensions that were named; the others follow from the number of devices.
+// Mesh dimensions that the flag gives. The number of devices determines the others.
 struct MeshFlag {
   std::optional<std::int64_t> data, shard, tensor, pipeline;
 
@@ -21,14 +21,14 @@ struct MeshFlag {
   std::string text;  // as given
 };
 
-// Figures of the machine in the units of the flags. Each figure that was given replaces the named machine's.
+// Figures of the machine in the units of the flags. A figure that is given replaces that of the named machine.
 struct MachineFlags {
   std::string name = "h100";
   std::optional<double> flops, memory_bandwidth, memory;  // TFLOP/s, GB/s, GiB
   std::optional<double> mfu;                              // share of `flops` that a step's matmuls reach
   std::string comm, bench;                                // result files; "": none
-  std::optional<std::int64_t> comm_from;                  // least message in bytes of the rows in comm
-  std::optional<std::int64_t> ranks;                      // ranks of the rows in comm; none: the largest number
+  std::optional<std::int64_t> comm_from;                  // smallest message in bytes of the rows in comm that are used
+  std::optional<std::int64_t> ranks;  // ranks of the rows in comm that are used; nullopt: the largest number
   std::optional<double> bandwidth, latency, node_bandwidth, node_latency;  // GB/s, us
   std::optional<std::int64_t> node;                                        // devices per node
   std::optional<int> threads;
@@ -39,7 +39,7 @@ struct PlanOptions {
   lm::Network network = lm::Network::decoder;
   std::optional<std::int64_t> batch;       // none: 8
   std::optional<lm::Precision> precision;  // none: bf16; for checked rows, the row's precision
-  std::vector<std::int64_t> devices;       // none: 8 to 16,384, in steps that the mesh divides
+  std::vector<std::int64_t> devices;       // empty: 8 to 16,384 by doubling, from a number that the mesh divides
   MeshFlag mesh;
   std::optional<std::int64_t> micro_batches;  // none: one sequence per micro-batch if there is a pipeline
   std::vector<lm::Sharding> shardings;        // none: all that the mesh allows
@@ -51,18 +51,18 @@ struct PlanOptions {
 
 inline constexpr const char* kPlannedSize = "xl";  // default of --size
 
-// The default of --size for the feed-forward network: the model of the source's exercise.
+// The default shape of --network feed-forward: the dimensions of Llama 3.1 405B.
 inline constexpr lm::ModelShape kFeedForwardShape{.d_model = 16384, .d_ff = 53248, .layers = 126};
 
 std::vector<std::string> machine_names();  // values of --machine
 
 OptionTable plan_option_table(PlanOptions& options);
 
-// Throws Error(invalid_argument) for a flag that has no effect in combination with the others.
+// Throws Error(invalid_argument) for a flag that has no effect together with the others.
 void refuse_idle_flags(const PlanOptions& options);
 
-// Combines every number of devices with every sharding, in this order. Throws Error(invalid_argument) with a one-line
-// message for a mesh that the devices or the model do not allow.
+// Combines every number of devices with every sharding, in this order. Throws Error(invalid_argument) for a mesh that
+// the devices or the model do not allow.
 std::vector<lm::SharedStep> planned_steps(const PlanOptions& options);
 
 }  // namespace strobe::cli

@@ -1,5 +1,5 @@
-// `strobe plan`: builds training steps on device meshes from flags. Writes the memory and time of each step to tables,
-// the output file and charts.
+// Implements `strobe plan`: predicts the memory and time of training steps on device meshes, prints tables and writes
+// JSON, Markdown and charts.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -36,8 +36,8 @@ constexpr const char* kPlanIntroduction =
     "  strobe plan --size xl --machine h200 --mesh tensor=5 --devices 40,80,160\n"
     "  strobe plan --machine here --comm comm.jsonl --check lm_bench_result.json,comm.jsonl\n\n";
 
-// Returns the workspace of one operation: predicted on a device of this machine, else the workspace that cuBLAS matmuls
-// use on any GPU.
+// Returns the workspace of one operation in bytes: with --machine here, as predicted for this machine's device, else
+// the workspace of cuBLAS matmuls on any GPU.
 std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
   if (options.machine.name != "here" || options.network != lm::Network::decoder) return ops::kWorkspaceBytes;
   one.place = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu,
@@ -161,7 +161,7 @@ Json machine_json(const PlanMachine& machine) {
                        {"between", link(figures.between)}});
 }
 
-// Writes the rows to `output` and documents next to it as a set: plan.md, plan-time.svg, plan-memory.svg.
+// Writes the rows to `output` and, in the same commit, documents next to it: plan.md, plan-time.svg, plan-memory.svg.
 void write_plan(const std::string& output, const std::vector<Json>& rows, const lm::SharedStep& first,
                 const PlanMachine& machine) {
   std::vector<report::NamedTable> tables = report::plan_tables(rows);
@@ -202,7 +202,7 @@ int run_plan(Arguments arguments) {
   const std::vector<lm::SharedStep> steps = planned_steps(options);
   check_default(output, "plan.json", "\"environment\"");
   check_documents(output, kPlanTitle);
-  { const AtomicFile trial(output, "--output"); }  // refuses an output that cannot be written before measuring
+  { const AtomicFile trial(output, "--output"); }  // throws before measuring if the output cannot be written
   const PlanMachine machine = plan_machine(options.machine, steps[0].one.precision, steps.back().mesh.devices());
   std::vector<Json> rows;
   for (const lm::SharedStep& step : steps) rows.push_back(row_json(options, step, machine));

@@ -16,7 +16,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::string_view kAlone = "one process";  // the row of --ddp without an exchange
+constexpr std::string_view kAlone = "one process";  // strategy name in the row of --ddp without an exchange
 constexpr report::Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
 
 bool is_parallel_step(const Json& row) { return says(row, "kind", "data parallel step"); }
@@ -55,7 +55,7 @@ PhaseSeconds phases_of(const Json& row) {
   return {seconds_of(row, "forward"), seconds_of(row, "backward"), seconds_of(row, "update")};
 }
 
-// FLOPs of forward and backward.
+// Returns the FLOPs of forward and backward.
 double flops_in(const Json& row) {
   return is_parallel_step(row) ? lm::flops_of(cell_of(row, "threads of a rank").one)
                                : figure_in(row, "FLOP", kStepFlops);
@@ -81,7 +81,7 @@ void take_exchange(const Json& row, MeasuredStep& step) {
   const lm::Strategy& strategy = lm::strategy_of(row.at("strategy").as_string());
   lm::BenchCase& one = step.shared.one;
   if (one.batch % ranks != 0) {
-    fail(ErrorCode::invalid_argument, "batch {} of {} ranks; valid: a multiple of them", one.batch, ranks);
+    fail(ErrorCode::invalid_argument, "batch {} on {} ranks; valid: a multiple of the ranks", one.batch, ranks);
   }
   one.batch /= ranks;
   const bool splits = strategy.updates != lm::Updates::all;
@@ -96,7 +96,7 @@ void take_exchange(const Json& row, MeasuredStep& step) {
   }
   step.title += ", " + counted(ranks, "rank");
   if (ranks == 1) return;
-  // Choose the bucket size that yields the row's number of buckets. A small increase keeps rounding from adding a
+  // Choose the bucket size that yields the number of buckets in the row. The small factor keeps rounding from adding a
   // bucket.
   const auto calls = static_cast<double>(whole_number(row, "buckets", 1 << 20));
   step.bucket_bytes = (1 + 1e-9) * sizeof(float) * static_cast<double>(lm::parameter_count(one.shape)) / calls;
@@ -210,7 +210,7 @@ std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<
          path);
   }
   if (kinds.size() > 1) {
-    fail(ErrorCode::invalid_argument, "--comm {}: rows of {}; valid: of one engine and memory", path,
+    fail(ErrorCode::invalid_argument, "--comm {}: rows of {}; valid: rows of one engine and memory", path,
          fmt::join(kinds, " and "));
   }
   if (!all.contains(wanted)) {

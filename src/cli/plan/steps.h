@@ -1,4 +1,5 @@
-// Measured training steps in the terms of a plan: rows of `strobe lm bench`, with and without --ddp.
+// Reads measured training steps from rows of `strobe lm bench`, with and without --ddp, and measured collectives from
+// rows of `strobe comm`, for comparison with a plan.
 #pragma once
 
 #include <cstdint>
@@ -17,56 +18,58 @@
 namespace strobe::cli {
 
 struct PhaseSeconds {
-  std::optional<double> forward, backward, update;  // none: not timed
+  std::optional<double> forward, backward, update;  // nullopt: not timed
 };
 
 struct MeasuredStep {
-  std::string title;      // "small, context 512, batch 4, fp32", followed with --ddp by ", bucketed of 25 MB, 2 ranks"
-  lm::SharedStep shared;  // each rank is a device with its share of the batch
+  std::string title;          // "small, context 512, batch 4, fp32"; with --ddp also ", bucketed of 25 MB, 2 ranks"
+  lm::SharedStep shared;      // each rank is a device with its share of the batch
   std::size_t workspace = 0;  // predicted workspace of an operation, if `bytes` is set
   PhaseSeconds phases{};
   std::optional<double> whole{};    // seconds of a step
-  std::optional<double> exposed{};  // seconds of calls after backward
+  std::optional<double> exposed{};  // seconds of the exchange that do not overlap with backward
   std::optional<double> bytes{};    // memory of a process on a CPU: without --ddp the peak, with --ddp after a step
-  lm::Start start = lm::Start::when_ready;  // when the exchange starts
-  std::optional<double> bucket_bytes{};     // bytes of gradients per call; none: nothing was exchanged
+  lm::Start start = lm::Start::when_ready;  // when the gradient exchange starts
+  std::optional<double> bucket_bytes{};     // bytes of gradients per call; nullopt: nothing was exchanged
 };
 
-// True if measured_step accepts this row.
+// Returns true if measured_step() accepts the row.
 bool is_step(const Json& row);
 
-// Throws Error(invalid_argument) for a row that this program did not write.
+// Converts a row. Throws Error(invalid_argument) for a row that this program did not write.
 MeasuredStep measured_step(const Json& row);
 
-// Rates from each row in the given precision. With --ddp only the row `one process` counts: it has the cores of a rank
-// and all memory bandwidth.
+// Rates of the rows in one precision. Of the rows of --ddp only `one process` counts: it has the cores of one rank and
+// the whole memory bandwidth.
 struct StepRates {
   std::vector<double> flops;   // FLOP/s of forward plus backward in rows without recomputation
-  std::vector<double> update;  // bytes per second, by lm::update_bytes
+  std::vector<double> update;  // bytes/s of the update; bytes by lm::update_bytes()
 };
 
 // Throws Error(invalid_argument) if no row without recomputation has times of forward and backward.
 StepRates step_rates(const std::string& path, lm::Precision precision);
 
-// Passes each row of a file of `strobe comm` (rows) or `strobe lm bench` (one object with rows) to `take`. Converts
-// errors that `take` throws to Error(invalid_argument) with file, line and row.
+// Passes each row of a `strobe comm` file (one row per line) or of a `strobe lm bench` file (one object with "rows") to
+// `take`. Converts errors that `take` throws to Error(invalid_argument) with file, line and row.
 void each_result(const std::string& path, const report::TakeRow& take);
 
-// Throws Error(invalid_argument) if the row's figure is not a number in the range.
+// Returns row[key]. Throws Error(invalid_argument) if it is not a number in the range.
 double figure_in(const Json& row, const char* key, const report::Range& range);
 
-bool says(const Json& row, const char* key, std::string_view value);  // false if the row is not an object
+bool says(const Json& row, const char* key,
+          std::string_view value);  // true if row[key] is `value`
 
-// Median seconds of "forward", "whole" and so on in a row of `strobe lm bench`; none if the phase was not timed.
+// Returns the median seconds of "forward", "whole" and so on in a row of `strobe lm bench`; nullopt if it was not
+// timed.
 std::optional<double> seconds_of(const Json& row, const char* phase);
 
 bool is_collective(const Json& row);
 
-// The sample of a row of `strobe comm` with times of an operation that plans use; none for other rows.
+// Converts a row of `strobe comm`. Returns nullopt for a row without times or of an operation that plans do not use.
 std::optional<lm::LinkSample> link_sample(const Json& row);
 
-// The samples of a file for `ranks` ranks, or for the largest number in the file. Throws Error(invalid_argument) if
-// there are none, or if they mix engines or memories.
+// Returns the samples in a file with `ranks` ranks, or with the largest number of ranks in the file. Throws
+// Error(invalid_argument) if there are none, or if they mix engines or memories.
 std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<std::int64_t> ranks);
 
 }  // namespace strobe::cli

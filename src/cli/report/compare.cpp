@@ -1,4 +1,4 @@
-// `strobe compare A B`: compares two result files cell by cell; CI uses the exit code.
+// Implements `strobe compare A B`, which compares two result files cell by cell. CI uses its exit code.
 #include <charconv>
 #include <optional>
 
@@ -18,17 +18,19 @@ namespace {
 
 constexpr const char* kCompareIntroduction =
     "usage: strobe compare A [B] [--flag value ...]\n\n"
-    "Compares two result files of bench or sweep: the ratio of times B / A of each cell that both have, with a 95 %\n"
-    "bootstrap interval over process launches (several rows of one cell in a file are its launches), and a verdict.\n"
-    "A time here is the least over launches of their lower quartiles, which other work on the machine moves less than\n"
+    "Compares two result files of bench or sweep. Prints for each cell (an implementation on a problem) in both files\n"
+    "the ratio of times B / A, a 95 % bootstrap interval over process launches (rows of one cell in a file) and a "
+    "verdict.\n"
+    "The time of a cell is the smallest lower quartile of its launches, which other work on the machine affects less "
+    "than\n"
     "the medians that bench prints.\n"
     "--require LIMITS checks the cells of B, or of A if there is no B, against limits and prints a verdict for each.\n"
-    "Exit code 1 where a slowdown beyond the threshold is proven or a limit is missed, else 0.\n\n"
-    "  strobe bench --launches 5 --output a.json     # b.json with the other build\n"
+    "Exit code 1 if a slowdown beyond the threshold is proven or a limit is missed, else 0.\n\n"
+    "  strobe bench --launches 5 --output a.json     # likewise b.json with the other build\n"
     "  strobe compare a.json b.json --threshold 5% --markdown comment.md\n"
     "  strobe sweep cpu-speed && strobe compare sweep_cpu-speed.jsonl --require cpu-speed\n\n";
 
-// "5%" and "0.05" are the same.
+// Parses a threshold; "5%" and "0.05" are equal.
 double parse_threshold(std::string_view flag, std::string_view value) {
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -65,12 +67,12 @@ OptionTable compare_table(CompareOptions& options) {
             into(options.threshold, parse_threshold));
   table.add("require", "LIMITS", "limits of a named grid, such as cpu-speed, or a file with a slash in its path",
             into(options.limits, parse_text));
-  table.add("by", "median|min", "statistic to check limits on; min on a busy machine; default median",
+  table.add("by", "median|min", "statistic that limits are checked on; min is for a busy machine; default median",
             [&](auto flag, auto value) {
               const bool is_least = parse_word(flag, value, {"median", "min"}) == "min";
               options.estimate = is_least ? report::Estimate::least : report::Estimate::median;
             });
-  table.add("markdown", "FILE", "also write it as Markdown, for a pull request",
+  table.add("markdown", "FILE", "also write the result as Markdown, for a pull request",
             [&](auto, auto value) { options.markdown = value; });
   table.check_with([&options] { check_files(options); });
   return table;

@@ -1,4 +1,4 @@
-// `strobe report FILES...`: combines result files into one page with tables and charts.
+// Implements `strobe report FILES...`, which combines result files into one page with tables and charts.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -26,12 +26,12 @@ namespace {
 
 constexpr const char* kReportIntroduction =
     "usage: strobe report FILE... [--output DIR|FILE.html]\n\n"
-    "Draws result files of bench and sweep, all together: shards of a sweep, CPU and GPU, two builds. A folder gets\n"
+    "Combines result files of bench and sweep, such as shards of a sweep, CPU and GPU, or two builds. Folder DIR gets\n"
     "report.html (one file, opens offline), report.md, cells.csv and charts/*.svg. An earlier report is replaced as a\n"
     "whole; files that no report wrote are neither replaced nor removed. FILE.html gets only the page.\n\n"
     "  strobe report results.jsonl --output report\n\n";
 
-// One SVG per chart and filter setting. If a chart has several views, draws the first, which shows most.
+// Returns one SVG per chart and filter setting. Of a chart with several views it draws the first, which shows the most.
 std::vector<std::pair<std::string, std::string>> charts_of(const std::vector<report::Figure>& figures) {
   std::set<std::string> names;
   std::vector<std::pair<std::string, std::string>> charts;
@@ -42,7 +42,7 @@ std::vector<std::pair<std::string, std::string>> charts_of(const std::vector<rep
   return charts;
 }
 
-// Refuses a file that is given twice: it would count as two launches of each cell.
+// Throws if a file is given twice: it would count as two launches of each cell.
 void refuse_twice(const std::vector<std::string>& files) {
   std::error_code error;
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -56,7 +56,7 @@ void refuse_twice(const std::vector<std::string>& files) {
 
 namespace fs = std::filesystem;
 
-// Text near the beginning of each file of a report.
+// Text near the beginning of each file of a report, by which a later report recognizes the file.
 constexpr const char* kPageMark = "<title>Strobe report</title>";
 constexpr const char* kMarkdownMark = "# Attention: ";
 constexpr const char* kCsvMark = "implementation,machine,build,dtype,causal,status,";
@@ -76,7 +76,7 @@ void make_folder(const fs::path& folder) {
   }
 }
 
-// Charts of the last report; none if there is no list, or one that this program did not write.
+// Returns the charts of the last report; empty if there is no list, or no valid one.
 std::vector<WrittenFile> read_list(const fs::path& folder) {
   std::error_code error;
   const fs::path path = folder / kListName;
@@ -124,8 +124,8 @@ void check_report_folder(const fs::path& folder) {
 }
 
 // Writes report.html, report.md, cells.csv and charts/. All are on disk before the first old file is replaced; the page
-// is replaced last. Then removes charts of an earlier report that this one lacks, if .strobe-report.json lists them and
-// they were not changed since. Throws Error if a file cannot be written.
+// is replaced last. Then removes charts that only an earlier report has, if .strobe-report.json lists them and they
+// were not changed since. Throws Error if a file cannot be written.
 void write_report(const fs::path& folder, const ReportFiles& files) {
   const fs::path charts = folder / "charts", list = folder / kListName;
   const std::vector<WrittenFile> earlier = read_list(folder);

@@ -1,4 +1,4 @@
-// Writes and replaces result files. Rows take seconds to measure, so each one is written and synced by itself.
+// Writes and replaces result files. Rows take seconds to measure, so each row is written and synced separately.
 #include "cli/report/row_file.h"
 
 #include <fcntl.h>
@@ -28,7 +28,7 @@
 namespace strobe::cli {
 namespace {
 
-// Throws Error(runtime): the constructor has checked the path, so the path has changed since.
+// Opens the file. Throws Error(runtime), because the path must have changed since the constructor checked it.
 Descriptor open_rows(const std::string& path) {
   try {
     return open_regular(path, O_WRONLY | O_APPEND | O_CREAT, path);
@@ -49,7 +49,7 @@ constexpr std::size_t kLongestStem = 220;  // bytes; leaves 35 for a chart's suf
 
 std::string head_of(const std::string& title) { return "# " + title + "\n\n"; }
 
-// The document's text; empty if it does not begin with the title, in which case the rest is not read.
+// Returns the text of a document. Returns "" without reading the rest if the document does not begin with the title.
 std::string text_of(const std::string& document, const std::string& title) {
   std::error_code error;
   if (!fs::is_regular_file(fs::symlink_status(document, error))) return "";
@@ -61,7 +61,7 @@ std::string text_of(const std::string& document, const std::string& title) {
   return text;
 }
 
-// The last line of a document is hidden and lists its charts, each as "SUFFIX.svg CRC32".
+// The last line of a document is an HTML comment that lists its charts, each as "SUFFIX.svg CRC32".
 constexpr std::string_view kListBegin = "<!-- strobe charts:", kListEnd = " -->\n";
 
 std::string list_line(const std::string& stem, std::span<const WrittenFile> charts) {
@@ -73,7 +73,7 @@ std::string list_line(const std::string& stem, std::span<const WrittenFile> char
 
 bool has_list(std::string_view text) { return text.ends_with(kListEnd) && text.rfind(kListBegin) != text.npos; }
 
-// Charts that a document with this text lists; none if an older version wrote it.
+// Returns the charts that a document with this text lists; none if an older version wrote it.
 std::vector<WrittenFile> charts_in(const std::string& stem, std::string_view text) {
   std::vector<WrittenFile> charts;
   const std::size_t begin = text.rfind(kListBegin);
@@ -87,7 +87,7 @@ std::vector<WrittenFile> charts_in(const std::string& stem, std::string_view tex
   return charts;
 }
 
-// A document without a list comes from an older version if it shows a chart next to it.
+// Returns true if this program wrote the document. Those of older versions have no list, but link to a chart.
 bool is_written_here(const std::string& stem, const std::string& text) {
   return has_list(text) || text.find("](" + report::markdown_target(stem)) != std::string::npos ||
          text.find("](" + stem) != std::string::npos;
@@ -227,7 +227,7 @@ std::vector<std::string> write_documents(const std::string& rows_file, const std
 
 void refuse_to_replace(const std::string& path, std::string_view writer) {
   fail(ErrorCode::invalid_argument,
-       "--output: {}: exists and was not written by {}; valid: another place, or remove it first", path, writer);
+       "--output: {}: exists and was not written by {}; valid: another path, or remove the file first", path, writer);
 }
 
 void check_replaced(const std::string& path, std::string_view mark, std::string_view writer) {

@@ -1,5 +1,5 @@
-// Output files: rows that are synced one by one, documents next to them, and checks of files that they replace.
-// `strobe ladder`, `strobe comm`, `strobe plan` and `strobe report` write them.
+// Writes output files: rows that are synced one by one, and documents (Markdown and charts) next to them. Checks the
+// files that they would replace. Used by `strobe ladder`, `strobe comm`, `strobe plan` and `strobe report`.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@ namespace strobe::cli {
 class RowFile {
  public:
   enum class Begin { anew, at_the_end };
-  // For --output. Throws Error(invalid_argument) if a file cannot be written there, the path is a symbolic link, or
-  // strobe did not write the file or a document next to it.
-  // Devices such as /dev/stdout are written to. The first measured row creates the file, so an earlier exit leaves no
-  // empty file. By default that row replaces an earlier file and removes the documents of this title next to it, which
-  // show older rows. With Begin::at_the_end the earlier rows stay.
+  // For --output. Throws Error(invalid_argument) if the file cannot be written, the path is a symbolic link, or strobe
+  // did not write the existing file or a document next to it. The path may be a device such as /dev/stdout. The first
+  // measured row creates the file, so that an earlier exit leaves no empty file. By default that row replaces an
+  // earlier file, and removes the documents of this title next to it, which show older rows. With Begin::at_the_end the
+  // earlier rows stay.
   RowFile(std::string path, std::string title, Begin begin = Begin::anew);
 
-  // `row` has no end of line. Both throw Error(runtime) if the write fails.
+  // `row` must not end in a newline. Both throw Error(runtime) if the write fails.
   void add(std::string_view row);
-  void add_refused(std::string_view row);  // kept until the first measured row
+  void add_refused(std::string_view row);  // written together with the first measured row
   int rows() const { return rows_; }       // rows that this object has written
 
  private:
@@ -38,16 +38,16 @@ class RowFile {
   Begin begin_;
   bool is_device_ = false;
   Descriptor file_;      // open after the first row
-  std::string waiting_;  // refused rows, each with its end of line
+  std::string waiting_;  // refused rows, each with its newline
   int waiting_rows_ = 0, rows_ = 0;
 };
 
-// Signal messages.
+// Texts for set_signal_message().
 inline constexpr const char* kEndedWithoutRows = "ended by a signal; nothing was measured, no file was changed";
 std::string ended_with_rows(const std::string& file);
 
-// Files whose names the program chooses. Only files of an earlier run may be replaced, and only unchanged ones removed.
-// `strobe report` and documents keep a list of them.
+// A file whose name the program chose. A later run may replace such a file, and may remove it if it is unchanged.
+// `strobe report` and the documents list these files.
 struct WrittenFile {
   std::string name;         // without folder
   std::uint32_t crc32 = 0;  // CRC of the contents
@@ -55,53 +55,53 @@ struct WrittenFile {
 
 WrittenFile written_file(std::string name, std::string_view contents);
 
-// Text near the beginning of every chart.
+// Text near the beginning of every chart, by which a later run recognizes the file.
 inline constexpr const char* kChartMark = "font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\"";
 
-// Throws Error(invalid_argument) if `path` is a regular file that is not empty and lacks `mark` in its first 1024
-// bytes: strobe did not write it. An empty file is accepted: the user may have created it for the output. `writer`,
-// such as "a report of strobe", is part of the error.
+// Throws Error(invalid_argument) if `path` is a regular file that strobe did not write: it is not empty and lacks
+// `mark` in its first 1024 bytes. An empty file is accepted, because the user may have created it for the output.
+// `writer`, such as "a report of strobe", is part of the error.
 void check_replaced(const std::string& path, std::string_view mark, std::string_view writer);
 
-// The same for a name that the program chose: links, FIFOs and devices are refused too.
+// Does the same for a name that the program chose; throws also for links, FIFOs and devices.
 void check_chosen(const std::string& path, std::string_view mark, std::string_view writer);
 
-// The same for an output if it is the flag's default.
+// Calls check_chosen() if `path` is the default of its flag.
 void check_default(const std::string& path, std::string_view default_name, std::string_view mark);
 
 [[noreturn]] void refuse_to_replace(const std::string& path, std::string_view writer);
 
-// Removes each regular file of `earlier` from `folder` unless it was changed or is among `kept`. Throws Error(runtime)
-// if the system refuses.
+// Removes each regular file of `earlier` from `folder` unless it was changed or is in `kept`. Throws Error(runtime) if
+// a file cannot be removed.
 void remove_superseded(const std::string& folder, std::span<const WrittenFile> earlier,
                        std::span<const WrittenFile> kept);
 
-// Documents next to a file of rows: FILE.md with tables, and charts as SVG.
+// A chart next to a file of rows, written as SVG.
 struct Chart {
   std::string suffix;  // "-all-reduce": FILE-all-reduce.svg
   report::Figure figure;
 };
 
-std::string document_beside(const std::string& rows_file);  // "out/comm.jsonl": out/comm.md
+std::string document_beside(const std::string& rows_file);  // "out/comm.md" for "out/comm.jsonl"
 
-// Throws Error(invalid_argument) if this program did not write the existing document. Called before measuring.
+// Throws Error(invalid_argument) if a document exists that this program did not write. Call it before measuring.
 void check_documents(const std::string& rows_file, const std::string& title);
 
-// Removes the document of this title and the charts that it lists, before the rows that they show change. Keeps
-// documents that this program did not write, and changed charts. Throws Error(runtime) if the disk refuses.
+// Removes the document of this title and the charts that it lists. Call it before the rows that they show change. Keeps
+// documents that this program did not write, and changed charts. Throws Error(runtime) if a file cannot be removed.
 void remove_documents(const std::string& rows_file, const std::string& title);
 
-// Writes charts and document as a set and returns their names, the document's last. Removes charts that an earlier
-// document of this title lists and this one does not. Throws Error(invalid_argument) if a file that this program did
-// not write has one of the names, Error(runtime) if a write fails; the old files then stay.
+// Writes charts and document together and returns their paths, the document's last. Removes charts that an earlier
+// document of this title lists and this one does not. Throws Error(invalid_argument) if one of the files exists and
+// this program did not write it, Error(runtime) if a write fails; the old files then stay.
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
                                          std::span<const Chart> charts, std::span<const report::NamedTable> tables);
 
-// The steps of write_documents, for a set with further files. Call this one before commit() ...
+// The steps of write_documents(), for callers that write further files in the same set. Call the first two before
+// FileSet::commit() and the third after it.
 std::vector<WrittenFile> charts_of_document(const std::string& rows_file, const std::string& title);
 std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
                                        std::span<const Chart> charts, std::span<const report::NamedTable> tables);
-// ... and after it.
 void remove_other_charts(const std::string& rows_file, std::span<const WrittenFile> earlier,
                          std::span<const std::string> written);
 

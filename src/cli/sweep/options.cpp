@@ -1,5 +1,5 @@
-// Parses the flags of `strobe sweep`. Keeps bench's flags as text and expands them as text; bench's parser reads every
-// combination.
+// Parses the flags of `strobe sweep` and plans the sweep. Flags of bench stay text, which is expanded to combinations;
+// bench's own parser then reads every combination.
 #include "cli/sweep/options.h"
 
 #include <algorithm>
@@ -21,7 +21,7 @@ void set_flag(GivenFlags& flags, const std::string& name, std::string_view value
   flags.emplace_back(name, value);
 }
 
-// Adds bench's flags of a case; each takes a list.
+// Adds bench's flags that describe a case. Here each takes a comma-separated list.
 void add_axes(OptionTable& table, std::vector<bench::Axis>& axes) {
   CaseOptions unused;
   OptionTable of_bench;
@@ -34,7 +34,7 @@ void add_axes(OptionTable& table, std::vector<bench::Axis>& axes) {
   }
 }
 
-// Adds bench's flags of a run, kept as given.
+// Adds bench's flags on how to measure. Their text is kept as given.
 void add_run_flags(OptionTable& table, GivenFlags& flags) {
   RunFlags unused;
   OptionTable of_bench;
@@ -67,7 +67,7 @@ void parse_shard(SweepOptions& options, std::string_view flag, std::string_view 
   options.shard = static_cast<int>(parse_integer(flag, parts[0], 1, options.shards));
 }
 
-// Why a combination is not a cell of a grid; empty if it is.
+// Returns the reason why a combination of sizes is impossible; empty if it is possible.
 std::string reason_to_skip(const CaseOptions& one) {
   if (one.emb && one.heads && *one.emb % *one.heads != 0) {
     return fmt::format("--emb_dim {}: not a multiple of --num_heads {}", *one.emb, *one.heads);
@@ -78,7 +78,7 @@ std::string reason_to_skip(const CaseOptions& one) {
   return {};
 }
 
-// Gathers the problems of all blocks.
+// Gathers the problems of all blocks of a grid.
 class Gatherer {
  public:
   explicit Gatherer(std::int64_t shrink) : shrink_(shrink) {}
@@ -100,7 +100,7 @@ class Gatherer {
     return notes;
   }
 
-  // Throws the reason as an error if no cell is left.
+  // Throws Error(invalid_argument) with the first reason if no cell is left.
   void check() const {
     if (problems().empty()) {
       fail(ErrorCode::invalid_argument, "{}; no cell is left", skipped_.empty() ? "sweep" : skipped_.begin()->first);
@@ -120,7 +120,7 @@ class Gatherer {
     }
     const Cases found = cases_of(one);
     if (!notes_) notes_ = found.notes;
-    std::erase_if(*notes_, [&](const std::string& note) {  // keep only notes that hold for all cells
+    std::erase_if(*notes_, [&](const std::string& note) {  // keep only notes that apply to all cells
       return std::find(found.notes.begin(), found.notes.end(), note) == found.notes.end();
     });
     for (const bench::Case& each : found.cases) {
@@ -137,7 +137,7 @@ class Gatherer {
 
   std::int64_t shrink_;
   bench::ProblemList list_;
-  std::map<std::string, std::size_t> skipped_;  // cells by reason
+  std::map<std::string, std::size_t> skipped_;  // number of skipped cells by reason
   std::size_t repeated_ = 0;
   std::optional<std::vector<std::string>> notes_;
 };
@@ -161,8 +161,8 @@ void add_implementations(std::vector<bench::Axis>& axes, const std::vector<std::
   }
 }
 
-// Adds the blocks of a grid. Includes the grid's peers unless --impl is given; without PyTorch they are skipped with a
-// note.
+// Adds the blocks of a grid. Adds the grid's peers (PyTorch implementations) to each block unless --impl is given. If
+// PyTorch is missing, skips them with a note.
 void gather_grid(const bench::Grid& grid, const SweepOptions& options, Gatherer& gatherer, SweepPlan& plan) {
   std::vector<std::string> peers;
   if (!has_axis(options.axes, "impl")) peers = grid.peers;
@@ -190,7 +190,7 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
             into(options.grid, parse_text));
   table.add_alone("dry-run", "list the cells with predicted time and memory; measure and write nothing",
                   options.dry_run);
-  table.add_alone("retry", "measure cells again whose rows are crashed, timeout or wrong", options.retry);
+  table.add_alone("retry", "measure again the cells whose status is crashed, timeout or wrong", options.retry);
   table.add("output", "FILE", "JSON lines, one per row; a file of the same sweep is resumed; default sweep_GRID.jsonl",
             [&](auto flag, auto value) {
               if (value == "-") {
@@ -199,7 +199,7 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
               }
               options.output = value;
             });
-  table.add("json-dir", "DIR", "also one JSON file per cell, named as by the source reports' script",
+  table.add("json-dir", "DIR", "also one JSON file per cell, with the file names of the source report's script",
             [&](auto flag, auto value) {
               if (value.empty()) fail(ErrorCode::invalid_argument, "{} \"\": a folder is needed", flag);
               options.json_dir = value;
@@ -207,7 +207,8 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
   table.add("shrink", "F",
             "divide the batch by F, then the sequence by what is left of F, down to 512; for small machines",
             integer_into(options.shrink, 1, 1 << 20));
-  table.add("launches", "N", "the whole grid N times, each cell in N processes; `strobe compare` wants 5; default 1",
+  table.add("launches", "N",
+            "measure the whole grid N times, each cell in N processes; 5 for `strobe compare`; default 1",
             integer_into(options.launches, 1, 1000));
   table.add("shard", "K/N", "only the K-th of N shares of the grid, all about equally long",
             [&](auto flag, auto value) { parse_shard(options, flag, value); });
@@ -233,8 +234,8 @@ SweepPlan make_plan(const SweepOptions& options, const std::string& this_program
     gather_grid(grid, options, gatherer, plan);
   }
   if (options.launches > 1 && !options.json_dir.empty()) {
-    fail(ErrorCode::invalid_argument, "--launches {}: --json-dir has one file per cell; valid with it: --launches 1",
-         options.launches);
+    fail(ErrorCode::invalid_argument,
+         "--launches {}: --json-dir has one file per cell; valid with --json-dir: --launches 1", options.launches);
   }
   gatherer.check();
   for (const auto& [name, value] : options.run) set_flag(run, name, value);

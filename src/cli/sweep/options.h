@@ -14,14 +14,14 @@
 
 namespace strobe::cli {
 
-// Flags as given, with the last value of each: name as spelled in the help, and text.
+// Flags that were given, as pairs of name (spelled as in the help) and value. A repeated flag has its last value.
 using GivenFlags = std::vector<std::pair<std::string, std::string>>;
 
 struct SweepOptions {
   std::string grid;                   // name or path; empty: only the axes
-  std::vector<bench::Axis> axes;      // from the command line; they replace those of the grid
-  GivenFlags run;                     // from the command line; they replace those of the grid
-  std::optional<std::string> output;  // none: named after the grid
+  std::vector<bench::Axis> axes;      // from the command line; they replace the grid's axes
+  GivenFlags run;                     // flags on how to measure, from the command line; they replace the grid's
+  std::optional<std::string> output;  // nullopt: named after the grid
   std::string json_dir;               // empty: no JSON files
   std::string program;                // program that runs the problems; empty: this one
   double cell_limit = 600;            // seconds
@@ -29,27 +29,27 @@ struct SweepOptions {
   int shard = 1, shards = 1;
   int launches = 1;
   bool dry_run = false;
-  bool retry = false;  // failed rows count as missing
+  bool retry = false;  // measures failed cells again
 };
 
 void add_sweep_options(OptionTable& table, SweepOptions& options);
 
 struct SweepPlan {
-  std::vector<bench::Problem> problems;  // problems of this shard; one per launch
+  std::vector<bench::Problem> problems;  // problems of this shard; one copy per launch
   std::size_t cells_of_all = 0;          // cells of all shards
-  std::vector<std::string> run_words;    // flags of bench for every problem
+  std::vector<std::string> run_words;    // flags of bench on how to measure, the same for every problem
   RunFlags how;                          // run_words, parsed
   std::string output;
   std::vector<std::string> notes;         // skipped cells with the reason, one line each
-  std::vector<std::string> absent_peers;  // peers of the grid that are skipped: Python finds no PyTorch
+  std::vector<std::string> absent_peers;  // implementations skipped because Python has no PyTorch
 
   int launches = 1;
 
-  const char* unit() const { return launches > 1 ? "row" : "cell"; }  // unit of the counts
+  const char* unit() const { return launches > 1 ? "row" : "cell"; }  // what the counts count
 };
 
-// `this_program` is the path of the running program; grids are next to it. Throws Error(invalid_argument) for any value
-// that bench would refuse, and if no cell is left.
+// `this_program` is the path of the running program; the named grids are next to it. Throws Error(invalid_argument) for
+// a value that bench would reject, and if no cell is left.
 SweepPlan make_plan(const SweepOptions& options, const std::string& this_program);
 
 }  // namespace strobe::cli

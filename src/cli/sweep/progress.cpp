@@ -1,4 +1,4 @@
-// Progress bar, lines and the time left.
+// Implements the progress bar, the line per row, the forecast and --dry-run.
 #include "cli/sweep/progress.h"
 
 #include <fmt/format.h>
@@ -20,15 +20,15 @@ namespace strobe::cli {
 namespace {
 
 constexpr double kRedraw = 0.1;       // seconds between two updates of the bar
-constexpr double kPriorShare = 0.05;  // share of the sweep whose measured time weighs as much as the prediction
+constexpr double kPriorShare = 0.05;  // weight of the prediction, as a share of the predicted time of the sweep
 
-// The median, as in all tables; the row's time(s) is the mean.
+// Returns the median, as in all tables; time(s) in the row is the mean.
 std::string milliseconds(const Json& row, const char* region) {
   const Json& series = row.at("statistics").at(region);
   return series.is_null() ? "-" : fmt::format("{:.4g} ms", 1e3 * series.at("median(s)").as_number());
 }
 
-// Matmul rate of each type of the plan; an assumed rate if it was not measured.
+// Matmul rate per data type: measured at the first use, or an assumed rate with --quick.
 class ProductRates {
  public:
   explicit ProductRates(bool quick) : depth_(quick ? bench::Depth::none : bench::Depth::brief) {}
@@ -50,7 +50,7 @@ class ProductRates {
 };
 
 std::string note_on(const bench::Case& one, const bench::PredictedMemory& memory, const RunFlags& how, bool known) {
-  if (known) return "has its row";
+  if (known) return "has a row";
   if (!memory.refusal.empty()) return "unsupported: " + memory.refusal;
   const std::int64_t free =
       how.run.memory_limit.value_or(one.device == Device::cpu ? read_memory_info().available : INT64_MAX);

@@ -1,4 +1,4 @@
-// Progress of a running sweep for people: a bar with the time left on a terminal, otherwise one line per row.
+// Shows the progress of a sweep: on a terminal a bar with the time left, otherwise one line per row.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@ namespace strobe::cli {
 
 class SweepProgress {
  public:
-  // `left` are the cells without a row; `total` counts all cells.
+  // `left` are the problems with cells that have no row; `total` counts all cells.
   SweepProgress(std::size_t total, const std::vector<bench::Problem>& left, const StoppingRule& rule);
 
   void problem(const bench::Problem& problem);  // call when the problem begins
   void step(const std::string& step, const std::string& implementation);
   void row(const Json& row);
 
-  // Predicted seconds for the problems whose rows are incomplete, corrected by the measured times of the others.
+  // Returns the predicted seconds for the problems that are not complete, scaled by the measured times of the others.
   double seconds_left() const;
 
  private:
@@ -28,21 +28,21 @@ class SweepProgress {
 
   std::size_t total_, done_;
   StoppingRule rule_;
-  // Predicted seconds of the problems not begun, of the current one, and of those done. All rows of a problem arrive at
-  // its end, so the unit is the problem.
+  // Predicted seconds of the problems that have not begun, of the current one, and of those that are done. Progress is
+  // counted in problems, because all rows of a problem arrive at its end.
   double predicted_left_ = 0, predicted_current_ = 0, predicted_done_ = 0;
-  double prior_;  // seconds of measured work that weigh as much as the prediction
+  double prior_;  // weight of the prediction, in seconds of measured work
   double start_, problem_start_;
   double drawn_ = 0;           // time of the last update
   std::size_t rows_left_ = 0;  // rows of the current problem that are missing
   const bench::Problem* problem_ = nullptr;
 };
 
-// "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MiB"
+// Returns "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MiB".
 std::string row_text(const Json& row, const bench::Problem& problem);
 
-// Text of --dry-run. `is_known` returns whether a cell has a row already. Measures the machine's ceilings (half a
-// second per type) unless the plan has --quick.
+// Returns the text of --dry-run. `is_known` returns true if a cell already has a row. Measures the machine's ceilings
+// (maximum matmul rates; half a second per type) unless the plan has --quick.
 std::string dry_run_text(const SweepPlan& plan,
                          const std::function<bool(const bench::Problem&, const std::string& name)>& is_known);
 

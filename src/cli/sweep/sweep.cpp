@@ -1,4 +1,4 @@
-// `strobe sweep`: runs a grid of problems, each in a child process; a later sweep resumes from its file of rows.
+// Implements `strobe sweep`: measures a grid of problems, each in a child process. A later sweep resumes from its rows.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,12 +28,13 @@ namespace {
 
 constexpr const char* kSweepIntroduction =
     "usage: strobe sweep [GRID] [--flag value ...]\n\n"
-    "Measures every combination of the values of bench's flags, which are comma lists here, or a named grid. Each "
+    "Measures every combination of values of bench's flags, given as comma-separated lists, or a named grid. Each "
     "problem\n"
-    "runs in a child process, which interleaves its implementations; a cell that fails loses only its own row. Rows\n"
-    "are written as JSON lines when they are measured. The same command resumes where the last one stopped, and may "
-    "add\n"
-    "--launches. Exit code 1 if a result is wrong, 2 if all cells are unsupported, else 3 if none is ok.\n\n"
+    "runs in a child process, which interleaves its implementations. A cell (one implementation on one problem) that "
+    "fails loses only its own row. Rows are written as JSON lines once they are measured. The same command resumes "
+    "where\n"
+    "the last one stopped, also with more --launches. Exit code 1 if a result is wrong, 2 if all cells are "
+    "unsupported, else 3 if none is ok.\n\n"
     "  strobe sweep --grid lab5 --shrink 8\n"
     "  strobe sweep --seq_len 512,1024,2048 --dtype fp32,bf16 --causal both --impl Flash2,Pytorch --output "
     "mine.jsonl\n\n";
@@ -54,10 +55,10 @@ std::vector<std::string_view> with_grid_flag(Arguments arguments) {
   return words;
 }
 
-// Returns whether a repeated measurement may succeed; oom and unsupported are final.
+// Returns true if measuring again may succeed; oom and unsupported are final.
 bool is_failure(const std::string& status) { return status != "ok" && status != "oom" && status != "unsupported"; }
 
-// Rejects a mistyped STROBE_CPU_ISA: flash2's rows would be errors, which every later sweep would keep.
+// Throws if STROBE_CPU_ISA is not valid: flash2's rows would be errors, which every later sweep would keep.
 void check_instruction_set(const SweepPlan& plan) {
   const std::string reason = instruction_set_refusal(forced_instruction_set());
   if (reason.empty()) return;
@@ -116,7 +117,7 @@ class KnownRows {
   bool is_retried(const Json& row) const { return retried_.contains(bench::cell_key(row)); }
   void count(const std::string& status) { ++statuses_[status]; }
   std::size_t size() const { return keys_.size(); }
-  std::size_t retried() const { return retried_.size(); }  // rows in the file that count as missing
+  std::size_t retried() const { return retried_.size(); }  // rows in the file that are measured again
   const std::map<std::string, int>& statuses() const { return statuses_; }
   const std::string& other_revision() const { return other_revision_; }
 
@@ -139,11 +140,11 @@ class KnownRows {
   std::string output_, settings_, other_revision_;
   Failures failures_;
   std::unordered_set<std::string> cells_, keys_, retried_;
-  std::unordered_set<std::string> absent_;  // cells of peers that cannot run; their rows are kept
+  std::unordered_set<std::string> absent_;  // cells that cannot run here; their rows are kept
   std::map<std::string, int> statuses_;
 };
 
-// Returns the problems, each reduced to the implementations that have no row.
+// Returns the problems with only those implementations that have no row; leaves out problems that are complete.
 std::vector<bench::Problem> without_rows(const std::vector<bench::Problem>& problems, const KnownRows& known) {
   std::vector<bench::Problem> left;
   for (const bench::Problem& problem : problems) {
@@ -174,7 +175,7 @@ int exit_code(const KnownRows& known, const SweepPlan& plan) {
   if (!statuses.empty() && !statuses.contains("ok")) {
     const bool unsupported = statuses.size() == 1 && statuses.contains("unsupported");
     fail(unsupported ? ErrorCode::unsupported : ErrorCode::runtime,
-         "sweep: no cell is ok; the rows of {} have the reasons", plan.output);
+         "sweep: no cell is ok; the rows in {} give the reasons", plan.output);
   }
   return kFine;
 }
@@ -186,7 +187,7 @@ std::vector<std::string> notes_on_file(const std::string& name, const bench::Res
         fmt::format("{}: the last line was incomplete and is removed, {}", name, counted(file.torn_bytes(), "byte")));
   }
   if (known.size() > 0) notes.push_back(fmt::format("{}: resumes after {}", name, counted(known.size(), "row")));
-  if (known.retried() > 0) notes.push_back(fmt::format("{}: measures {} that failed again", name, known.retried()));
+  if (known.retried() > 0) notes.push_back(fmt::format("{}: {} failed; measures them again", name, known.retried()));
   if (!known.other_revision().empty()) {
     notes.push_back(
         fmt::format("{}: has rows of revision {}; this is {}", name, known.other_revision(), build_revision()));
@@ -194,7 +195,7 @@ std::vector<std::string> notes_on_file(const std::string& name, const bench::Res
   return notes;
 }
 
-// Returns an absolute path: a name without a folder must not be searched in PATH.
+// Returns an absolute path, because a name without a folder would be searched in PATH.
 std::string checked_program(const std::string& program) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(program, error)) {
@@ -242,13 +243,13 @@ int run_sweep(Arguments arguments) {
   if (!options.json_dir.empty()) folder = std::make_unique<bench::JsonFolder>(options.json_dir, plan.problems);
   bench::ResultFile file(plan.output, accept);
   if (known.retried() > 0) file.drop([&](const Json& row) { return known.is_retried(row); });
-  if (folder) {  // also writes files of rows that a killed sweep had not written
+  if (folder) {  // also writes the files of rows that a killed sweep left out
     folder->create();
     bench::read_rows(plan.output, [&](const Json& row, int) { folder->write_if_missing(row); });
   }
   std::size_t safe = known.size();  // rows on disk
   const auto tell_if_ended = [&](std::size_t rows) {
-    set_signal_message(fmt::format("sweep: ended by a signal; {} of {} safe in {}; the same command resumes", rows,
+    set_signal_message(fmt::format("sweep: ended by a signal; {} of {} saved in {}; the same command resumes", rows,
                                    counted(bench::count_cells(plan.problems), "row"), plan.output));
   };
   tell_if_ended(safe);

@@ -38,7 +38,7 @@ TEST(GridFile, ACaseIsTextBeforeTheFlags) {
   EXPECT_EQ(grid.blocks[0],
             (std::vector<std::string>{"--dtype=bf16", "--causal=both", "--impl", "flash2", "--batch_size=2,4",
                                       "--num_heads=4", "--num_kv_heads=2", "--seq_len=64", "--pass", "forward"}));
-  EXPECT_EQ(refusal_of("cells b2 S3\n").find("--grid mine: line 1: \"S3\": not a word of a case"), 0u);
+  EXPECT_EQ(refusal_of("cells b2 S3\n").find("--grid mine: line 1: \"S3\": not part of a case"), 0u);
 }
 
 TEST(GridFile, BadLinesAreNamed) {

@@ -117,8 +117,8 @@ TEST(Cells, AFileThatIsNoTextIsQuotedWithoutItsControlBytes) {
   const Program program = cells.run(kCommand);
   EXPECT_EQ(program.code, 2);
   const std::string rest(80 - std::string("\\x7fELF\\x00\\x1b[2J").size(), 'x');
-  EXPECT_EQ(program.errors,
-            "strobe: cells:1: \"\\x7fELF\\x00\\x1b[2J" + rest + "...\": not a flag; one is --NAME (see --help)\n");
+  EXPECT_EQ(program.errors, "strobe: cells:1: \"\\x7fELF\\x00\\x1b[2J" + rest +
+                                "...\": not a flag; flags have the form --NAME (see --help)\n");
 }
 
 TEST(Cells, EndlessFilesAreNotReadToTheirEnd) {

@@ -195,7 +195,7 @@ TEST(LadderCommand, SaysThatThereAreNoCountersToRead) {
   const Scratch scratch;
   const Program program = run_program("ladder --case 1,128,32 --repeats 1 --rungs cpu-library --profile", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
-  EXPECT_EQ(program.errors, "note: --profile: it reads GPU counters, and none of these rungs runs on a GPU\n");
+  EXPECT_EQ(program.errors, "note: --profile reads GPU counters, but none of these rungs runs on a GPU\n");
 }
 
 TEST(LadderCommand, BadInputIsOneLineAndLeavesNothing) {

@@ -183,7 +183,7 @@ TEST(Solve, SignalsInTheMiddleLeaveNothing) {
     solving.send(signal);
     EXPECT_EQ(solving.wait(), code);
     EXPECT_EQ(scratch.read("errors"), signal == SIGBUS
-                                          ? "strobe: a file that is being read was truncated, or its disk failed\n"
+                                          ? "strobe: a file was truncated while it was read, or its disk failed\n"
                                           : "strobe: solve: ended by a signal; nothing was written\n");
     EXPECT_EQ(scratch.entries(), 2u);
     std::filesystem::remove(scratch.path() / "errors");
@@ -271,7 +271,7 @@ TEST(Cases, MadeCheckedAndJudged) {
   ASSERT_EQ(made.code, 0) << made.errors;
   EXPECT_NE(made.output.find("t02 (8, 6, 64) made in"), std::string::npos) << made.output;
   const Program again = run_program("cases gen dir --subset t01,t02,t21 --scale 0.05", scratch);
-  EXPECT_NE(again.output.find("t21 (25, 102, 32) is there"), std::string::npos) << again.output;
+  EXPECT_NE(again.output.find("t21 (25, 102, 32) exists"), std::string::npos) << again.output;
 
   ASSERT_EQ(run_program("solve dir/t01 out --device cpu", scratch).code, 0);
   const Program right = run_program("cases check out dir/t01.out", scratch);
@@ -420,7 +420,7 @@ TEST(Cases, CheatingIsNotAccepted) {
       {"ln -f '" + real + "' \"$2\"", "was changed while it ran"},
       {"mkfifo \"$2\"", "its output is a FIFO; valid: a regular file"},
       {"mkdir \"$2\"", "its output is a folder; valid: a regular file"},
-      {"echo x > \"$1.x\"; ln \"$1.x\" \"$2\"", "its output has 2 hard links; valid: a file of one name"},
+      {"echo x > \"$1.x\"; ln \"$1.x\" \"$2\"", "its output has 2 hard links; valid: one"},
   };
   for (const auto& [script, detail] : scripts) {
     SCOPED_TRACE(script);

@@ -73,7 +73,7 @@ TEST(CommCommand, RefusesBadFlags) {
     EXPECT_EQ(program.errors.substr(0, 8 + says.size()), "strobe: " + says);
   };
   refused("--operations sum", "--operations sum: valid: all-reduce, broadcast, reduce-scatter, all-gather");
-  refused("--sizes 3", "--sizes 3: valid: 4 bytes, one fp32, or more");
+  refused("--sizes 3", "--sizes 3: valid: 4 bytes (one fp32) or more");
   refused("--ranks 0", "--ranks 0: not a whole number in the valid range 1..1024");
   refused("--engine smoke", "--engine smoke: valid: mpi, nccl");
   refused("--output out.txt", "--output out.txt: valid: a file that ends in .jsonl or .json");

@@ -201,7 +201,7 @@ TEST_F(Launch, ReportsTooFewDescriptors) {
   const Program program = run_command("(ulimit -n 41; " + command, scratch_);
   EXPECT_EQ(program.code, 3);
   EXPECT_EQ(program.errors,
-            "strobe: launch: 2 ranks need 42 file descriptors and the limit is 41; raise it with ulimit -n\n");
+            "strobe: launch: 2 ranks need 42 file descriptors, but the limit is 41; raise it with ulimit -n\n");
 }
 
 // This mpirun sends the launcher a signal before it starts the ranks.
@@ -308,7 +308,7 @@ TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
     EXPECT_EQ(program.errors, "strobe: launch: " + says);
   };
   const std::string unknown = "\"env\": version takes no arguments\n";
-  refused("-n 3 -- comm --sizes 3", "all 3 ranks: --sizes 3: valid: 4 bytes, one fp32, or more\n");
+  refused("-n 3 -- comm --sizes 3", "all 3 ranks: --sizes 3: valid: 4 bytes (one fp32) or more\n");
   refused("-n 1 -- version env", "rank 0: " + unknown);
   for (const char* command : {"lm train --data x --out y", "lm bench"}) {  // neither command takes a number of ranks
     const Program program = run_program(std::string("launch -n 2 -- ") + command, scratch_);

@@ -136,7 +136,7 @@ TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--engine mpi", "--engine: without --ddp");
   refused("--ddp flat --as-one-process=1,1", "--as-one-process 1: ");  // the only cell has number 0
-  refused("--trace trace.json", "--trace: records ranks only; valid with --ddp");
+  refused("--trace trace.json", "--trace: valid only with --ddp");
   const Program odd = bench(3, "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
   EXPECT_EQ(

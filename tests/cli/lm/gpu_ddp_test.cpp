@@ -53,7 +53,7 @@ TEST_F(GpuLmDdp, TrainsAsOneProcessAndGoesOnBitForBit) {
     return program;
   };
   const Program whole = trained(2, "--out whole" + sharded);
-  EXPECT_NE(whole.output.find("[0] place          cuda"), std::string::npos) << whole.output;
+  EXPECT_NE(whole.output.find("[0] device         cuda"), std::string::npos) << whole.output;
   expect_losses("whole", "one");
   trained(2, "--out again" + sharded);
   EXPECT_TRUE(last_checkpoint("again") == last_checkpoint("whole")) << "other bits in another run";
@@ -83,7 +83,7 @@ TEST_F(GpuLmDdp, VerifiesEveryPrecision) {
   for (const char* precision : {"tf32", "bf16", "fp16"}) {
     const Program program = launch(2, kSmall + "--device cuda --verify --ddp sharded --precision " + precision);
     EXPECT_EQ(program.code, 0) << precision << program.errors << program.output;
-    EXPECT_NE(program.output.find("; largest difference from flat 0.0e+00, at most 0; all ranks"), std::string::npos)
+    EXPECT_NE(program.output.find("; largest difference from flat: 0.0e+00 (at most 0); all ranks"), std::string::npos)
         << precision << program.output;
   }
 }

@@ -36,7 +36,7 @@ TEST(LmResume, RefusesOtherSettingsAndOtherData) {
   expect_refusal(run_program(resume + kText + " --size small", scratch), 2,
                  "--size small: the checkpoint was trained with llama, d_model 32, d_ff 64, layers 2, heads 4");
   expect_refusal(run_program(resume + kText + " --steps 3", scratch), 2,
-                 "--steps 3: the checkpoint is that of step 4; valid: that many or more");
+                 "--steps 3: the checkpoint is at step 4; valid: that many or more");
   expect_refusal(run_program("lm train --quick --out run --data " + kText + " --resume=3", scratch), 2,
                  "--out run: has no checkpoint of step 3; valid: 2, 4");
   const Program longer = run_program(resume + kText + " --steps 6", scratch);
@@ -61,8 +61,8 @@ TEST(LmResume, CorruptCheckpointIsNamedAndThePreviousTaken) {
   expect_refusal(run_program(resume + "=4", scratch), 2, "is corrupt");
   const Program taken = run_program(resume + "=2", scratch);
   EXPECT_EQ(taken.code, 0) << taken.errors;
-  EXPECT_NE(taken.output.find("note: 2 later checkpoints set aside, named run/step-00000004.safetensors.abandoned to "
-                              "that of step 6\n"),
+  EXPECT_NE(taken.output.find("note: 2 later checkpoints renamed to run/step-00000004.safetensors.abandoned and "
+                              "so on, up to step 6\n"),
             std::string::npos)
       << taken.output;
   EXPECT_EQ(scratch.read("run/step-00000006.safetensors"), whole);
@@ -173,7 +173,7 @@ TEST(LmResume, RefusesFewerStepsThanTheWarmUp) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 8 --lr-warmup 6 --checkpoint-every 2 --keep 0", scratch).code, 0);
   expect_refusal(run_program("lm train --quick --out run --resume=2 --steps 5 --data " + kText, scratch), 2,
-                 "--steps 5: the checkpoint's warm-up has 6; valid: that many or more");
+                 "--steps 5: the checkpoint's warm-up has 6 steps; valid: that many or more");
   EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "nothing is set aside by what is refused";
 }
 

@@ -149,22 +149,24 @@ TEST(LmTrain, RefusesBadInputInOneLine) {
   refused("--data " + kText + " --out run --resume", "it is created without --resume");
   refused("--data " + kText + " --out run --steps 5 --lr-warmup 6", "more than the 5 steps");
   refused("--data " + kText + " --out run --lr 0.1 --lr-min 0.2", "--lr-min 0.2: above --lr, 0.1; valid: 0 to 0.1");
-  refused("--data " + kText + " --out run --eps 0", "--eps 0: not a number in the valid range, 1e-37 to below 1");
-  refused("--data " + kText + " --out run --val-every 5", "--val-every 5: there is nothing to test on");
-  refused("--data " + kText + " --out run --val-tokens 5", "--val-tokens 5: there is nothing to test on");
+  refused("--data " + kText + " --out run --eps 0",
+          "--eps 0: not a number in the valid range: at least 1e-37, below 1");
+  refused("--data " + kText + " --out run --val-every 5", "--val-every 5: there is no validation data");
+  refused("--data " + kText + " --out run --val-tokens 5", "--val-tokens 5: there is no validation data");
   refused("--data " + kText + " --out full --resume",
           "--out full: contains no run to resume, but other files such as letter; valid: ");
   refused("--data " + kText + " --out run --lr -1", "--lr -1: not a number in the valid range");
   refused("--data " + kText + " --out run --precision fp8", "--precision fp8: valid: fp32, tf32, bf16, fp16");
   refused("--data " + kText + " --out run --heads 3", "3 heads do not divide d_model 128");
   refused("--data " + kText + " --out run --val-data short.txt", "--val-data short.txt: has 32 tokens");
-  refused("--data " + kText + " --out run --val-data high.bin", "is tokens by its name, --data is text");
+  refused("--data " + kText + " --out run --val-data high.bin",
+          "has format tokens by its name, but --data has format text");
   refused("--data " + kText + " --out /proc/run", "--out /proc/run: cannot be created");
   refused("--data " + kText + " --out short.txt/run", "--out short.txt/run: cannot be created");
   expect_refusal(run_program("lm tain", scratch), 2, "\"lm tain\": unknown command; nearest: train");
   expect_refusal(run_program("lm sample", scratch), 2, "--checkpoint: is missing");
   expect_refusal(run_program("lm sample --checkpoint " + kText, scratch), 2, "is not a safetensors file");
-  expect_refusal(run_program("lm sample --checkpoint full", scratch), 2, "has no checkpoint in it");
+  expect_refusal(run_program("lm sample --checkpoint full", scratch), 2, "contains no checkpoint");
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run")) << "nothing is made before it is all fine";
 }
 
@@ -287,7 +289,7 @@ TEST(LmCheckpoint, DamagedOneInAnOddFolderIsNamedAndThePreviousOffered) {
     std::filesystem::copy(scratch.path() / "made", scratch.path() / folder);
     const std::string shown = folder[0] == 'a' ? "a\\x1b[7mb" : folder;
     const Program sample = run_program("lm sample --checkpoint '" + folder + "'", scratch);
-    expect_refusal(sample, 2, "--checkpoint " + shown + "/step-00000002.safetensors takes it");
+    expect_refusal(sample, 2, "--checkpoint " + shown + "/step-00000002.safetensors uses it");
     EXPECT_EQ(sample.errors.find('\x1b'), std::string::npos) << sample.errors;
     const Program resumed = run_program(kSmall + "--resume --steps 4 --out '" + folder + "'", scratch);
     expect_refusal(resumed, 2, "--resume=2 continues from there");

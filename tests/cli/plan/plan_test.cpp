@@ -124,7 +124,7 @@ TEST(PlanCommand, DevicesOfOneNodeNeedNoLinksBetweenNodes) {
   ASSERT_EQ(one.code, 0) << one.errors;
   EXPECT_EQ(one.output.find("calls"), std::string::npos) << one.output;
   const Json document = Json::parse(scratch.read("plan.json"));
-  EXPECT_EQ(document.at("rows").as_array()[0].at("machine").as_string(), "here: 400 GFLOP/s a device");
+  EXPECT_EQ(document.at("rows").as_array()[0].at("machine").as_string(), "here: 400 GFLOP/s per device");
 }
 
 // The bucket size determines both time and memory.
@@ -225,7 +225,7 @@ TEST(PlanCommand, ChecksPredictionsAgainstMeasuredCollectives) {
   EXPECT_NE(program.output.find("reduce-scatter of 0.954 MiB, 4 ranks  call ms     0.198      0.395  +100.0 %"),
             std::string::npos)
       << program.output;
-  EXPECT_NE(program.output.find("call ms: error 0.0 % in the median of 3, 100.0 % at most"), std::string::npos)
+  EXPECT_NE(program.output.find("call ms: median error 0.0 % of 3, at most 100.0 %"), std::string::npos)
       << program.output;
 }
 
@@ -239,8 +239,8 @@ TEST(PlanCommand, ChecksPredictionsAgainstMeasuredSteps) {
   const Program program = run_program("plan --machine here --bench bench.json --check bench.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   for (const char* const says :
-       {"forward ms", "backward ms", "update ms", "step ms", "update ms: error 0.0 % in the median of 1",
-        "memory MiB: error 0.0 % in the median of 1, 0.0 % at most"}) {
+       {"forward ms", "backward ms", "update ms", "step ms", "update ms: median error 0.0 % of 1",
+        "memory MiB: median error 0.0 % of 1, at most 0.0 %"}) {
     EXPECT_NE(program.output.find(says), std::string::npos) << says << "\n" << program.output;
   }
 }
@@ -277,7 +277,7 @@ TEST(PlanCommand, EachStepIsCheckedInItsOwnPrecision) {
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("device in fp32: 19.5 TFLOP/s"), std::string::npos) << program.output;
   EXPECT_NE(program.output.find("device in bf16: 312 TFLOP/s"), std::string::npos) << program.output;
-  EXPECT_TRUE(program.output.starts_with("machine: a100 (--machine chooses it: here, a100, h100, h200)\n"))
+  EXPECT_TRUE(program.output.starts_with("machine: a100 (choose with --machine: here, a100, h100, h200)\n"))
       << program.output;
   EXPECT_TRUE(run_program("plan --check bench.json", scratch).output.starts_with("machine: h100 ("));
 }
@@ -287,20 +287,20 @@ TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
     const char *flags, *says;
   } cases[] = {
       {"--mesh data=16777216,shard=16777216",
-       "--mesh data=16777216,shard=16777216: is more than 16777216 devices; valid: so many or fewer"},
+       "--mesh data=16777216,shard=16777216: has more than 16777216 devices; valid: at most that many"},
       {"--mesh data=2,shard=2 --devices 8",
-       "--mesh data=2,shard=2: is 4 devices, not --devices 8; valid: --devices 4, or data left out"},
+       "--mesh data=2,shard=2: has 4 devices, but --devices is 8; valid: --devices 4, or a mesh without data"},
       {"--mesh shard=3 --devices 8", "--mesh shard=3: 3 does not divide --devices 8; valid: multiples of 3"},
       {"--mesh pipeline=3 --sharding weights --devices 8",
        "--mesh pipeline=3: 3 does not divide --devices 8; valid: multiples of 3"},
       {"--mesh tensor=4", "mesh tensor=4: does not divide 25 heads and d_ff 6400; valid: 1, 5, 25"},
-      {"--mesh pipe=2", "--mesh pipe=2: pipe=2: valid: data=N, shard=N, tensor=N and pipeline=N, with commas between"},
+      {"--mesh pipe=2", "--mesh pipe=2: pipe=2: valid: data=N, shard=N, tensor=N and pipeline=N, separated by commas"},
       {"--mesh pipeline=49 --devices 49", "mesh pipeline=49: more stages than the model's 48 layers; valid: 1 to 48"},
       {"--mesh pipeline=2 --micro-batches 3 --devices 8",
        "3 micro-batches: do not divide a batch of 8; valid: a divisor of it"},
-      {"--micro-batches 4", "--micro-batches: changes nothing here; valid: with --mesh pipeline=2 or more"},
+      {"--micro-batches 4", "--micro-batches: has no effect here; valid: with --mesh pipeline=2 or more"},
       {"--network moe", "--network moe: valid: decoder, feed-forward"},
-      {"--network feed-forward --heads 4", "--heads: changes nothing here; valid: with --network decoder"},
+      {"--network feed-forward --heads 4", "--heads: has no effect here; valid: with --network decoder"},
       {"--mesh data=2,data=3", "--mesh data=2,data=3: data is listed twice; valid: each once"},
       {"--mesh tensor=0", "--mesh tensor=0: tensor 0: not a whole number in the valid range 1..16777216"},
       {"--mesh data=8 --sharding weights",
@@ -312,12 +312,12 @@ TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
       {"--mfu 0", "--mfu 0: valid: 1e-06 to 1"},
       {"--mfu 1e-320", "--mfu 1e-320: valid: 1e-06 to 1"},
       {"--mfu nan", "--mfu nan: valid: 1e-06 to 1"},
-      {"--mfu 0.5 --bench step.json", "--mfu: changes nothing here; valid: without --bench, whose rows have it"},
-      {"--ranks 2", "--ranks: changes nothing here; valid: with --comm FILE"},
-      {"--comm-from 4M", "--comm-from: changes nothing here; valid: with --comm FILE"},
-      {"--machine here --node-latency 3", "--node-latency: changes nothing here; valid: with --devices-per-node N"},
-      {"--size xl --check step.json", "--size: changes nothing here; valid: without --check"},
-      {"--output plan.json --check step.json", "--output: changes nothing here; valid: without --check"},
+      {"--mfu 0.5 --bench step.json", "--mfu: has no effect here; valid: without --bench, whose rows have it"},
+      {"--ranks 2", "--ranks: has no effect here; valid: with --comm FILE"},
+      {"--comm-from 4M", "--comm-from: has no effect here; valid: with --comm FILE"},
+      {"--machine here --node-latency 3", "--node-latency: has no effect here; valid: with --devices-per-node N"},
+      {"--size xl --check step.json", "--size: has no effect here; valid: without --check"},
+      {"--output plan.json --check step.json", "--output: has no effect here; valid: without --check"},
       {"--output none/plan.json", "--output none/plan.json: cannot be written"},
       {"--devices 8,8", "--devices 8,8: 8 is listed twice; valid: each once"},
       {"--output plan.txt", "--output plan.txt: valid: a file that ends in .json"},
@@ -334,14 +334,14 @@ TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
       {"--bench comm.jsonl", "--bench comm.jsonl: no step in bf16 with times; valid: rows of strobe lm bench"},
       {"--bench comm.jsonl --flops 3", "--bench comm.jsonl and --flops 3: valid: one of them"},
       {"--comm comm.jsonl --comm-from 1G",
-       "--comm-from 1073741824: --comm comm.jsonl has rows of up to 1000000 bytes; valid: up to that"},
+       "--comm-from 1073741824: --comm comm.jsonl has rows of up to 1000000 bytes; valid: at most that"},
       {"--comm zero.jsonl", "zero.jsonl, line 2: median(s) is 0; valid: 1e-12 to 1e+09 seconds"},
       {"--bench step.json", "step.json, line 1: row 2: median(ms) is 0; valid: 1e-09 to 1e+12 milliseconds"},
       {"--bench again.json",
        "--bench again.json: no step in bf16 with times; valid: rows of strobe lm bench that recompute nothing"},
       {"--check step.json", "step.json, line 1: row 2: median(ms) is 0; valid: 1e-09 to 1e+12 milliseconds"},
       {"--check threads.json", "threads.json, line 1: threads 0; valid: 1 to "},
-      {"--check other.json", "other.json, line 1: a row that is neither of strobe lm bench nor of strobe comm"},
+      {"--check other.json", "other.json, line 1: not a row of strobe lm bench or strobe comm"},
   };
   const Scratch scratch;
   put(scratch, "comm.jsonl", kComm);

@@ -94,11 +94,9 @@ TEST(PlanSteps, EveryStrategyIsPredictedByItsCallsAndWhenTheyBegin) {
   for (const char* const says :
        {"tiny, context 16, batch 4, fp32, one process ", "tiny, context 16, batch 4, fp32, naive, 2 ranks ",
         "tiny, context 16, batch 4, fp32, bucketed of 1 MB, 2 ranks ",
-        "forward ms: error 0.0 % in the median of 8, 0.0 % at most",
-        "backward ms: error 0.0 % in the median of 8, 0.0 % at most",
-        "update ms: error 0.0 % in the median of 8, 0.0 % at most",
-        "exposed ms: error 0.0 % in the median of 7, 0.0 % at most",
-        "step ms: error 0.0 % in the median of 8, 0.0 % at most"}) {
+        "forward ms: median error 0.0 % of 8, at most 0.0 %", "backward ms: median error 0.0 % of 8, at most 0.0 %",
+        "update ms: median error 0.0 % of 8, at most 0.0 %", "exposed ms: median error 0.0 % of 7, at most 0.0 %",
+        "step ms: median error 0.0 % of 8, at most 0.0 %"}) {
     EXPECT_NE(program.output.find(says), std::string::npos) << says << "\n" << program.output;
   }
   EXPECT_EQ(program.output.find("memory MiB"), std::string::npos) << "of a GPU nothing is known here";
@@ -117,7 +115,7 @@ TEST(PlanSteps, MemoryOfARankIsThatOfItsShare) {
                                                held("sharded-rs", kGradients)})}}));
   const Program program = run_program(std::string(kPlanCheck) + "ddp.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
-  EXPECT_NE(program.output.find("% in the median of 2, "), std::string::npos) << program.output;
+  EXPECT_NE(program.output.find("% of 2, "), std::string::npos) << program.output;
   const auto predicted = [&](const char* strategy) {
     const std::size_t row = program.output.find(strategy), line = program.output.find("memory MiB", row);
     double measured = 0, mebibytes = 0;
@@ -146,7 +144,7 @@ TEST(PlanSteps, RowsThatNobodyWroteAreRefusedInOneLine) {
     Json row;
     const char* says;
   } cases[] = {
-      {with("batch", 3), "ddp.json, line 1: batch 3 of 2 ranks; valid: a multiple of them"},
+      {with("batch", 3), "ddp.json, line 1: batch 3 on 2 ranks; valid: a multiple of the ranks"},
       {with("strategy", "ring"), "ddp.json, line 1: data parallel strategy ring; valid: naive, flat, overlap"},
       {with("ranks", 0), "ddp.json, line 1: ranks 0; valid: 1 to 1048576"},
       {with("buckets", 0), "ddp.json, line 1: buckets 0; valid: 1 to 1048576"},

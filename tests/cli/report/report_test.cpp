@@ -207,8 +207,8 @@ TEST(ReportCommand, FilesOfOthersAreNotReplaced) {
     EXPECT_EQ(program.code, 2);
     EXPECT_EQ(program.errors,
               "strobe: --output: " + (where == "out" ? "out/cells.csv" : where) +
-                  ": exists and was not written by a report of strobe; valid: another place, or remove it "
-                  "first\n");
+                  ": exists and was not written by a report of strobe; valid: another path, or remove the "
+                  "file first\n");
   }
   EXPECT_EQ(scratch.read("out/cells.csv"), "my cells");
   EXPECT_EQ(scratch.read("page.html"), "<title>my page</title>");

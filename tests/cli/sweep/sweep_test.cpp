@@ -286,7 +286,7 @@ TEST(Sweep, ASignalSaysHowManyRowsAreSafe) {
   EXPECT_EQ(program.code, 130);
   EXPECT_EQ(rows_in(scratch, "sweep.jsonl").size(), 1u);
   EXPECT_EQ(program.errors,
-            "strobe: sweep: ended by a signal; 1 of 2 rows safe in sweep.jsonl; the same command resumes\n");
+            "strobe: sweep: ended by a signal; 1 of 2 rows saved in sweep.jsonl; the same command resumes\n");
 }
 
 TEST(Sweep, RetryMeasuresWhatFailedAndNothingElse) {
@@ -339,7 +339,7 @@ TEST(Sweep, NoCellThatIsOkIsExitCode3) {
   for (int i = 0; i < 2; ++i) {  // measured first, then read from the file
     const Program program = run_program(command, scratch);
     EXPECT_EQ(program.code, 3);
-    EXPECT_EQ(program.errors, "strobe: sweep: no cell is ok; the rows of sweep.jsonl have the reasons\n");
+    EXPECT_EQ(program.errors, "strobe: sweep: no cell is ok; the rows in sweep.jsonl give the reasons\n");
   }
 }
 
@@ -422,7 +422,7 @@ TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
 TEST(Sweep, AFlagThatChangesNothingInSomeCellsOnlyIsNoNote) {
   const Scratch scratch;
   const std::string flags = "--seq_len 16 --align top_left --dry-run ";
-  const std::string note = "--align without --causal, --window or --alibi: it has no effect";
+  const std::string note = "--align without --causal, --window or --alibi has no effect";
   EXPECT_NE(run_program(tiny(flags), scratch).output.find(note), std::string::npos);
   EXPECT_EQ(run_program(tiny(flags + "--causal both"), scratch).output.find(note), std::string::npos);
 }

@@ -217,7 +217,7 @@ TEST_F(CheckpointTest, RefusesForgedValuesWithAMatchingChecksum) {
   forge_whole([](Json& settings, SafeTensors&, std::vector<float>&) { settings.set("batch", std::int64_t{1} << 62); });
   expect_refusal("batch 4611686018427387904: valid: 1 to 100000000");
   forge_whole([](Json& settings, SafeTensors&, std::vector<float>&) { settings.set("lr", -1e308); });
-  expect_refusal("lr -1e+308: valid: 0 to below 1000000");
+  expect_refusal("lr -1e+308: valid: at least 0, below 1000000");
   forge_whole(metadata("data_position", "9223372036854775807"));
   expect_refusal("data_position 9223372036854775807: valid: 120, which is step 40 times batch 3");
   forge_whole(metadata("loss_scale", R"({"scale":1024,"fine_steps":3,"skipped":-9223372036854775808})"));
