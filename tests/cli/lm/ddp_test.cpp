@@ -99,8 +99,8 @@ TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
   refused("--engine mpi", "--engine: without --ddp");
   refused("--ddp none", "--ddp none: valid: naive, flat, overlap");
   refused("--bucket-mb 3", "--bucket-mb 3: without --ddp");
-  refused("--verify", "--verify: of ranks; valid with --ddp");
-  refused("--verify --ddp flat", "--out: with --verify nothing");
+  refused("--verify", "--verify: compares ranks with one process; valid with --ddp");
+  refused("--verify --ddp flat", "--out: --verify writes no checkpoint");
   const Program odd = launch(3, flags + "--ddp flat");
   EXPECT_EQ(odd.code, 2) << odd.errors;
   EXPECT_EQ(
