@@ -167,10 +167,8 @@ def _no_jvp(ctx, *tangents):
     raise NotImplementedError("attention: no forward-mode derivative; valid: backward")
 
 
-class Attention(torch.autograd.Function):
-    """(o, lse) of the tensors, the options and whether LSE is used."""
-
-    jvp = staticmethod(_no_jvp)
+class CompiledAttention(torch.autograd.Function):
+    """(o, lse) of the tensors, the options and whether LSE is used. torch.compile refuses a Function with jvp()."""
 
     @staticmethod
     def forward(ctx, *args):
@@ -188,6 +186,12 @@ class Attention(torch.autograd.Function):
     def backward(ctx, d_o, d_lse):
         wants = (ctx.needs_input_grad[_BIAS], ctx.needs_input_grad[_SINKS], ctx.wants_lse)
         return _gradients(_backward, ctx.saved_tensors, ctx.options, wants, d_o, d_lse)
+
+
+class Attention(CompiledAttention):
+    """As CompiledAttention, for eager mode."""
+
+    jvp = staticmethod(_no_jvp)
 
 
 class _Backward(torch.autograd.Function):
@@ -235,7 +239,7 @@ def run(tensors, options, wants_lse):
     """(o, lse), with autograd where a tensor needs a gradient."""
     if torch.compiler.is_compiling():
         if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors):
-            return Attention.apply(*tensors, *options, wants_lse)
+            return CompiledAttention.apply(*tensors, *options, wants_lse)
         return _forward(*tensors, *options)
     try:
         if torch._C._are_functorch_transforms_active():
