@@ -2,12 +2,13 @@
 // ../share/strobe/sweeps relative to the program's folder (in a build tree, a link to the sources). Lines of a file:
 //   # ...             comment
 //   about TEXT        one-line description; once
-// // run FLAGS flags of bench for the whole grid, such as --time-limit 4; the command line overrides them
+//   run FLAGS         flags of bench for all cells, such as --time-limit 4; the command line overrides them
 //   peers NAME,...    torch-* implementations to add if Python has PyTorch; --impl replaces them; once
 //   common FLAGS      added to every later `cells`
-// // cells FLAGS a block of cases: all combinations of its lists; blocks run in order Flags are those of `strobe
-// sweep`, most of which take comma-separated lists. A later flag replaces an earlier one of the same name. `common` and
-// `cells` may begin with sizes in short form (core/case_text.h), such as b16 s512,1024 h32 d64 bf16.
+//   cells FLAGS       a block of cases: all combinations of its lists; blocks run in order
+// Flags are those of `strobe sweep`, most of which take comma-separated lists. A later flag replaces an earlier one of
+// the same name. `common` and `cells` may begin with sizes in short form (core/case_text.h), such as b16 s512,1024 h32
+// d64 bf16.
 #pragma once
 
 #include <string>
@@ -33,7 +34,7 @@ Grid parse_grid(const std::string& name, std::string_view text);
 Grid load_grid(const std::string& word, const std::string& program);
 
 // Returns the text of the file WORD + suffix (".grid", ".limits") in the share folder, or of the path `word` if it has
-// a slash. Errors name `flag`.
+// a slash. Error messages begin with `flag`.
 std::string read_sweep_file(const std::string& flag, const std::string& word, const std::string& suffix,
                             const std::string& program);
 

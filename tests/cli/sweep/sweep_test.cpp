@@ -571,7 +571,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSweep{"--output -", "--output -: a sweep needs a file to resume from"},
         BadSweep{"--output .", "--output .: is a folder"}, BadSweep{"--output ''", "--output \"\": a file name"},
         BadSweep{"--json-dir /nonexistent/x/y", "--json-dir /nonexistent/x/y: not a writable folder"},
-        BadSweep{"--dtype fp32,bf16 --json-dir .", "--json-dir .: two cells would be result_bs1_sl1024"},
+        BadSweep{"--dtype fp32,bf16 --json-dir .",
+                 "--json-dir .: two cells would have the file name result_bs1_sl1024"},
         BadSweep{"--json-dir cells --output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
         BadSweep{"--seq-lenn 5", "--seq-lenn: unknown flag; nearest: --seq_len"}));
 
