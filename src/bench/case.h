@@ -1,4 +1,5 @@
-// A case: shapes, type, mask and passes of one measured configuration, with its tensors, nominal FLOPs and bytes.
+// Defines Case, one measured configuration: shapes, dtype, mask and passes. Computes its nominal FLOPs and tensor
+// sizes, and generates its inputs.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +28,7 @@ struct Case {
   std::int64_t head_dim = 1;
   DType dtype = DType::fp16;
   bool tf32 = false;           // allow TF32 for fp32 matmuls
-  bool deterministic = false;  // bitwise reproducible GPU backward; a CPU's always is
+  bool deterministic = false;  // bitwise reproducible backward on a GPU; on a CPU it always is
   bool causal = false;
   Alignment alignment = Alignment::unsaid;
   Window window{};
@@ -36,7 +37,7 @@ struct Case {
   Device device = Device::cpu;
   Cache cache = Cache::cold;
   ScoreOptions options{};
-  bool scaled = false;  // the default case was made smaller for a CPU
+  bool scaled = false;  // true if this is the default case, reduced for a CPU
 
   std::int64_t emb_dim() const { return heads * head_dim; }
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
@@ -57,17 +58,19 @@ struct RowRange {
 };
 RowRange attending_rows(const Case& one, std::int64_t batch, std::int64_t key);
 
-// Bytes of all scores, masked or not, in the case's type. Throws Error(invalid_argument) on overflow.
+// Returns the bytes of the score matrices of all heads, including masked scores, in the case's dtype. Throws
+// Error(invalid_argument) on overflow.
 std::int64_t score_bytes(const Case& one);
 
-// Scores per head that no mask and no length removes, summed over the batch. Throws as score_bytes does.
+// Returns the number of scores per head that neither the mask nor the lengths exclude, summed over the batch. Throws as
+// score_bytes does.
 std::int64_t unmasked_scores(const Case& one);
 
 // Returns the offset of the diagonal: row i is aligned with key i + diagonal_offset().
 std::int64_t diagonal_offset(const Case& one);
 
-// Returns the nominal FLOPs of forward: 4 B H Sq Sk D, halved if causal. If Sq != Sk, with a window or with lengths: 4
-// D per unmasked score. Backward counts 2.5 times as much. The same for every implementation.
+// Returns the nominal FLOPs of forward, which do not depend on the implementation: 4 B H Sq Sk D, halved if causal. If
+// Sq != Sk, or with a window or lengths, counts 4 D per unmasked score. Backward counts 2.5 times as much.
 double forward_flops(const Case& one);
 inline double backward_flops(const Case& one) { return 2.5 * forward_flops(one); }
 
@@ -82,7 +85,7 @@ struct TensorBytes {
 };
 TensorBytes tensor_bytes(const Case& one);
 
-// Addresses of a case's data on its device.
+// Pointers to a case's input tensors on its device; null if absent.
 struct Tensors {
   const void* q = nullptr;
   const void* k = nullptr;
@@ -93,12 +96,12 @@ struct Tensors {
   const std::int32_t* lengths = nullptr;  // [batch]
 };
 
-// Returns the problem for the library: contiguous [B, H, S, D] views. The result refers to `one`, which must outlive
-// it.
+// Returns the library's problem description, with contiguous [B, H, S, D] views. It refers to `tensors`; without them,
+// it refers to the lengths of `one`.
 Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dropout_seed);
-Attention attention_of(const Case& one);  // without data
+Attention attention_of(const Case& one);  // without tensors, for queries
 
-// Execution with the library's choice of kernel and without workspace, for queries about a case.
+// Execution without a kernel name and without workspace, for queries about a case.
 inline Execution execution_of(const Case& one) {
   return {.device = one.device,
           .kernel = {},
@@ -109,8 +112,8 @@ inline Execution execution_of(const Case& one) {
 
 constexpr const char* name_of(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
 
-// Random data in host memory, rounded to the dtype: normal Q, K, V and, for a backward pass, dO; also bias and sinks.
-// Dropout uses the same seed.
+// Input tensors in host memory. Q, K, V, bias, sinks and, for a backward pass, dO are normal random numbers, rounded to
+// their dtype. Dropout uses the same seed.
 struct Inputs {
   Buffer q, k, v, d_o;
   Buffer bias, slopes, sinks, lengths;  // empty if absent

@@ -1,4 +1,4 @@
-// Measures the ceilings: combines the rates of measure/ with attention's packed matmul.
+// Measures the ceilings with the benchmarks of measure/ and attention's packed matmul.
 #include "bench/ceilings.h"
 
 #include <algorithm>
@@ -102,7 +102,7 @@ const char* Ceilings::matmul_name(DType dtype) const {
 bool Ceilings::disturbed() const { return sgemm && fma_all && *sgemm < 0.5 * *fma_all; }
 
 std::optional<double> Ceilings::fastest(DType dtype) const {
-  return std::max(matmul(dtype), packed[static_cast<int>(dtype)]);  // a missing rate compares as lowest
+  return std::max(matmul(dtype), packed[static_cast<int>(dtype)]);  // nullopt compares as less than any rate
 }
 
 std::optional<double> rate_where_supported(const std::function<double()>& measure, std::string& refusal) {

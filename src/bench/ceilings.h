@@ -1,4 +1,5 @@
-// Measured rates of this machine, the ceilings of results. `strobe env` prints them; every bench result contains them.
+// Measures the matmul and copy rates of this machine, called ceilings. Results state a kernel's rate as a share of
+// them. `strobe env` prints the ceilings, and every bench result contains them.
 #pragma once
 
 #include <functional>
@@ -12,52 +13,51 @@
 
 namespace strobe::bench {
 
-// Host cost of a library call that launches on a GPU: validation, kernel choice, tensor maps, launch. Seconds per call,
-// over a thousand batches of ten calls without synchronisation. `least` is that of the fastest batch, which other
+// Host seconds per library call that launches on a GPU: validation, kernel choice, tensor maps, launch. Statistics over
+// a thousand batches of ten calls, without synchronisation inside a batch. `least` is the fastest batch, which other
 // processes did not disturb.
 struct CallTime {
   double least, median;
 };
 
 struct CallCost {
-  double first;         // seconds of a process's first forward call on a warm GPU, which loads the kernel's module
+  double first;         // seconds of the process's first forward call, which loads the kernel's CUDA module
   double first_loaded;  // seconds of the first call of another kernel of that module
   CallTime forward, backward;
   CallTime large_backward;
 };
 
-// Measures causal problems with workspace: 2 heads of 256 rows, and 512 heads of 512 rows, in bf16. The first call of
-// all is in fp16. Throws Error without a GPU.
+// Measures causal bf16 problems with workspace: 2 heads of 256 rows, and 512 heads of 512 rows (large_backward). The
+// process's first call is in fp16, so that `first_loaded` measures another kernel of a loaded module. Throws Error
+// without a GPU.
 CallCost gpu_call_cost();
 
-// Measured rates of a device. The result key "matrix-product rate" is the rate of a complete matmul C = A B of
-// row-major matrices. fp32: OpenBLAS's sgemm at 2048^3. bf16 and fp16: flash2's inner matmul on packed panels in cache,
-// because Debian's OpenBLAS has no GEMM for them. GPU: cuBLAS's GEMM of the type. fp32 does not use the inner matmul:
-// it reaches 98 % of the FMA peak. Kernels must reach 90 % of the rate, which would then exceed the goal of the best
-// cells, 75 % of the peak.
+// Measured rates of a device. The matmul rate of a dtype is that of cuBLAS's GEMM on a GPU and of OpenBLAS's sgemm at
+// 2048^3 for fp32 on a CPU. For bf16 and fp16 on a CPU it is flash2's inner matmul on packed panels in cache, because
+// Debian's OpenBLAS has no GEMM for them. fp32 does not use the inner matmul, which reaches 98 % of the FMA peak:
+// limits are shares of the matmul rate, and would then be stricter than intended.
 struct Ceilings {
   Device device = Device::cpu;  // the measured device; rates of the other device are absent
   int threads = 1;
   std::string fma_instructions;
   std::optional<double> fma_core, fma_all;  // fp32 FMA, FLOP/s: one core; all threads
   std::optional<double> sgemm;              // OpenBLAS sgemm, FLOP/s, all threads
-  std::optional<double> packed[3];          // flash2's inner matmul on packed panels in cache, by dtype, FLOP/s
+  std::optional<double> packed[3];          // CPU: flash2's inner matmul, by dtype, FLOP/s
   std::optional<double> cublas[3];          // CUDA: cuBLAS GEMM, by dtype, FLOP/s
   std::optional<double> tf32;               // CUDA: cuBLAS fp32 GEMM with TF32
-  std::string cublas_refusal;               // CUDA: why the cuBLAS rates are absent
+  std::string cublas_refusal;               // CUDA: the error if a cuBLAS rate is absent
   std::optional<double> copy;               // bytes read and written per second, all threads
-  std::optional<double> timed_least;        // seconds reported for a wait of 1 us; CUDA: for an empty kernel
+  std::optional<double> timed_least;        // CPU: seconds measured for a wait of 1 us; CUDA: for an empty kernel
   std::optional<CallCost> call;             // CUDA: host cost of a call
 
   // The matmul rate of a type, and the name of the matmul that was measured.
   std::optional<double> matmul(DType dtype) const;
   const char* matmul_name(DType dtype) const;
 
-  // True if the complete matmul was so far below the FMA peak that another process must have used the cores. flash2's
-  // inner matmul may exceed that peak.
+  // True if sgemm reached less than half of the FMA peak, so that another process must have used the cores.
   bool disturbed() const;
 
-  // The best rate of any measured matmul, complete or packed: an upper bound for kernels.
+  // The larger of the matmul rate and the packed rate: an upper bound for kernels.
   std::optional<double> fastest(DType dtype) const;
 };
 
@@ -67,16 +67,19 @@ enum class Depth {
   full,   // all rates, about three seconds
 };
 
-// Returns the rate, or sets `refusal` if it is unsupported, such as a GPU's without cuBLAS. Rethrows other errors.
+// Calls `measure` and returns its rate. If it throws Error(unsupported), for example without cuBLAS, stores the message
+// in `refusal` and returns nullopt. Rethrows other errors.
 std::optional<double> rate_where_supported(const std::function<double()>& measure, std::string& refusal);
 
-// Rates of the CPU, for `types` and fp32.
+// Measures the rates of the CPU, for `types` and fp32.
 Ceilings measure_ceilings(int threads, std::span<const DType> types, Depth depth);
 
-// Rates of the current GPU: copy and cuBLAS's GEMM in these types, about 100 ms each; TF32 at full depth.
+// Measures the current GPU's copy rate and cuBLAS's GEMM in `types`, about 100 ms each. Depth::full adds TF32 and the
+// call cost.
 Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth);
 
-// Rates of the cases' device, for all types in them. Device and threads must be the same in all cases.
+// Measures the rates of the cases' device, for all their dtypes. All cases must have the same device and number of
+// threads.
 Ceilings ceilings_for(std::span<const Case> cases, Depth depth);
 
 inline constexpr DType kAllTypes[] = {DType::fp32, DType::fp16, DType::bf16};

@@ -1,4 +1,5 @@
-// Fills, checks, warms up and times a collective. Rank 0 decides when to stop and sends its decision to all ranks.
+// Implements measure_collective(): fills the vectors, checks the result, warms up and takes samples. Rank 0 decides
+// when to stop and broadcasts its decision.
 #include "bench/collective.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ using comm::Communicator;
 using comm::Elements;
 using comm::Kind;
 
-// The values are integers, so every sum is exact in any order.
+// Returns element i of a rank's input. Values are small integers, so sums are exact in any order.
 float value_at(int rank, std::int64_t i) { return static_cast<float>((i * 7 + rank * 13) % 97 + 1); }
 
 float sum_at(int ranks, std::int64_t i) {
@@ -65,7 +66,7 @@ class Vector {
   GpuBuffer gpu_;
 };
 
-// The memory of a case and its collective call.
+// The input and output vectors of a case, and the collective call on them.
 class Trial {
  public:
   Trial(Communicator& communicator, const CollectiveCase& one)
@@ -155,7 +156,7 @@ double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-// Ratio per pair of adjacent samples, Strobe over MPI: a disturbance of the machine affects both.
+// Summarizes the ratios Strobe / MPI of adjacent samples. A disturbance of the machine affects both samples of a pair.
 Json ratio(const std::vector<double>& ours, const std::vector<double>& theirs) {
   std::vector<double> ratios;
   for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / theirs[i]);
@@ -177,7 +178,7 @@ std::string memory_shortage(const CollectiveCase& one, int ranks) {
   const auto mebibytes = [](double bytes) {
     return std::to_string(static_cast<std::int64_t>(bytes / (1 << 20))) + " MiB";
   };
-  return "needs " + mebibytes(needed) + " on all ranks, of which " + mebibytes(free) + " are free";
+  return "needs " + mebibytes(needed) + " on all ranks together, but only " + mebibytes(free) + " are free";
 }
 
 CollectiveResult measure_collective(Communicator& communicator, const CollectiveCase& one, const StoppingRule& rule,

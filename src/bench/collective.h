@@ -1,4 +1,5 @@
-// Times one collective on the ranks of a communicator, after checking its values. All ranks of `strobe comm` call this.
+// Checks the result of one collective on all ranks of a communicator, then times it. All ranks of `strobe comm` call
+// this.
 #pragma once
 
 #include <cstdint>
@@ -19,26 +20,26 @@ struct CollectiveCase {
   std::int64_t elements() const { return bytes / 4; }
 };
 
-enum class Plain { measured, left_out };  // MPI_Allreduce, interleaved with Strobe's call
+enum class Plain { measured, left_out };  // whether to time MPI_Allreduce too, interleaved with Strobe's call
 
 struct CollectiveResult {
   CollectiveCase one;
   std::string status = "ok";  // "wrong", "refused"
   std::string reason;
-  std::int64_t checked = 0, wrong = 0;       // numbers of values, over all ranks
+  std::int64_t checked = 0, wrong = 0;       // compared and wrong values, over all ranks
   std::vector<std::vector<double>> seconds;  // [rank][sample]
   std::vector<std::vector<double>> plain;    // likewise for MPI_Allreduce
   Stop stop = Stop::not_yet;
 };
 
-// Returns why a case does not fit on `ranks` ranks of this host (too little free memory); empty if it fits.
+// Returns a message if this host has too little free memory for the case on `ranks` ranks; empty if it fits.
 std::string memory_shortage(const CollectiveCase& one, int ranks);
 
-// Measures a collective. Returns the same on every rank. Throws the communicator's errors.
+// Measures a collective. Status, check and times are the same on every rank. Throws the communicator's errors.
 CollectiveResult measure_collective(comm::Communicator& communicator, const CollectiveCase& one,
                                     const StoppingRule& rule, Plain plain);
 
-// The slowest rank's time of each sample: a collective ends when all ranks have the result.
+// Returns the slowest rank's time of each sample, because a collective ends when all ranks have the result.
 std::vector<double> slowest(const std::vector<std::vector<double>>& seconds);
 
 Json collective_json(const CollectiveResult& result, const comm::Communicator& communicator);

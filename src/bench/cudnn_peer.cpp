@@ -1,4 +1,5 @@
-// Runs cuDNN on the bench's tensors. Plans a case once, outside the timed region.
+// Implements CudnnPeer: validates a case, builds its cuDNN plans outside the timed region, and runs them on the
+// benchmark's tensors.
 #include "bench/cudnn_peer.h"
 
 #include <fmt/format.h>
@@ -31,7 +32,8 @@ void check_supported(const Case& one) {
   }
 }
 
-// With as many keys as queries both alignments are the same. cuDNN supports top_left for more problems.
+// If there are as many keys as queries, both alignments are the same. top_left is then used, because cuDNN supports it
+// for more problems.
 CudnnMask mask_of(const Case& one) {
   if (!one.causal) return CudnnMask::none;
   return diagonal_offset(one) == 0 ? CudnnMask::causal_top_left : CudnnMask::causal_bottom_right;

@@ -1,4 +1,5 @@
-// cuDNN's fused attention as a peer in this process, with the same stream, clock and memory meter as Strobe's kernels.
+// Runs cuDNN's fused attention in this process as a peer, a third-party implementation to compare with. Stream, timing
+// and memory counters are those of Strobe's GPU kernels.
 #pragma once
 
 #include "bench/cudnn_plan.h"

@@ -1,5 +1,5 @@
-// cuDNN's plan for one pass of a problem: cudnn/plan.cpp, or no_cudnn.cpp in a build without cuDNN. Includes no cuDNN
-// header.
+// Interface to cuDNN plans, without cuDNN headers. Implemented in cudnn/plan.cpp, or in no_cudnn.cpp for a build
+// without cuDNN. CudnnPeer uses it.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace strobe::bench {
 
-// A case in cuDNN's terms, as plain data. Created and validated without cuDNN.
+// The structs below describe a case in cuDNN's terms. cudnn_problem() creates and validates them without cuDNN.
 
 struct CudnnTensor {
   std::array<std::int64_t, 4> shape{};   // [batch, heads, sequence, dim]
@@ -28,15 +28,15 @@ struct CudnnProblem {
   CudnnTensor lse;         // [batch, heads, queries, 1], fp32
   float scale = 1;
   CudnnMask mask = CudnnMask::none;
-  bool statistics = false;  // forward writes LSE, which a backward needs
+  bool statistics = false;  // forward writes LSE, because a backward pass follows
   bool operator==(const CudnnProblem&) const = default;
 };
 
 // Throws Error(unsupported) for options that this peer lacks. Plan creation reports what cuDNN itself rejects.
 CudnnProblem cudnn_problem(const Case& one);
 
-// Tensors on the GPU. Forward reads q, k, v and writes o and, with statistics, lse. Backward also reads these and d_o,
-// and writes the others.
+// Tensors on the GPU. Forward reads q, k, v and writes o and, with statistics, lse. Backward reads q, k, v, o, lse and
+// d_o, and writes dq, dk and dv.
 struct CudnnPointers {
   void* q = nullptr;
   void* k = nullptr;
@@ -51,8 +51,8 @@ struct CudnnPointers {
 
 class CudnnPlan {
  public:
-  // Compiles the first plan of cuDNN's heuristics, which takes up to seconds. Throws Error(unsupported) with cuDNN's
-  // message if it rejects the problem.
+  // Builds the first plan that cuDNN's heuristics propose, which can take seconds. Throws Error(unsupported) with
+  // cuDNN's message if cuDNN rejects the problem.
   CudnnPlan(const CudnnProblem& problem, Pass pass);
   CudnnPlan(CudnnPlan&&) noexcept;
   ~CudnnPlan();
@@ -68,7 +68,7 @@ class CudnnPlan {
   std::unique_ptr<Parts> parts_;
 };
 
-// Versions of the opened library, "9.19.0", and of cudnn-frontend's headers. Known once a plan exists.
+// Return the versions of the loaded library ("9.19.0") and of the cudnn-frontend headers.
 std::string cudnn_version();
 std::string cudnn_frontend_version();
 

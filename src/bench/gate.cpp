@@ -1,5 +1,5 @@
-// Computes the float64 reference on row blocks. dgemm computes scores and dP over all keys. Then come softmax, O and dQ
-// of the sampled rows, and each row's contribution to dK and dV of the sampled keys.
+// Computes the gate's float64 reference in blocks of rows. dgemm computes scores and dP for all keys. A loop over rows
+// then computes the softmax, O and dQ of sampled rows, and the row's contribution to dK and dV of sampled keys.
 #include "bench/gate.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ void gemm_nt(const blas::BlasLibrary& library, std::int64_t m, std::int64_t n, s
                 1, a, static_cast<int>(k), b, static_cast<int>(k), 0, c, static_cast<int>(n));
 }
 
-// Describes a NaN of a tensor; empty if it has none.
+// Returns an error message if the tensor has a NaN; empty if it has none.
 std::string find_nan(const char* name, const ConstView& view, int threads) {
   const std::int64_t count = view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3];
   constexpr std::int64_t kBlock = 1 << 16;
@@ -67,7 +67,7 @@ std::string find_nan(const char* name, const ConstView& view, int threads) {
   return found < 0 ? "" : fmt::format("{} has NaN at element {} of {}", name, found.load(), count);
 }
 
-// Largest error and largest reference value of one tensor.
+// Accumulates the largest error and the largest reference value of one tensor.
 struct Meter {
   double error = 0;
   double largest = 0;
@@ -76,7 +76,7 @@ struct Meter {
   void add(double x, double reference) {
     ++values;
     if (std::isfinite(reference)) largest = std::max(largest, std::abs(reference));
-    if (x == reference) return;  // equal infinities, such as -inf
+    if (x == reference) return;  // also two equal infinities, whose difference is NaN
     const double difference = std::abs(x - reference);
     if (!(difference <= error)) error = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
   }
@@ -97,7 +97,7 @@ double gate_tolerance(DType dtype, bool tf32) {
   return 0;
 }
 
-// One KV head: its keys and values in float64, and the places of its samples.
+// One KV head: its keys and values in float64, and the sampled keys that belong to it.
 struct Gate::Head {
   const blas::BlasLibrary& library;
   const Case& one;
@@ -108,7 +108,7 @@ struct Gate::Head {
   double scale;
   std::mutex mutex;  // guards dk and dv of the keys
 
-  // Rows [first, first + count) of query head hq; `sampled` points to the sampled ones.
+  // Computes rows [first, first + count) of query head hq. `sampled` has the sampled rows among them, in order.
   void compute(std::int64_t hq, std::int64_t first, std::int64_t count, std::span<Row* const> sampled) {
     const std::int64_t d = one.head_dim;
     const std::int64_t sk = one.seq_k;
@@ -158,8 +158,8 @@ struct Gate::Head {
     return most + std::log(sum);
   }
 
-  // Converts the gradient of the probabilities after dropout to that of scale * q.k, in place. dP, the gradient before
-  // dropout, gives P * (dP - sum of P * dP) times the derivative of softcap.
+  // Converts `ds` in place from the gradient of the dropped-out probabilities to the gradient of scale * q.k. With dP,
+  // the gradient of the probabilities before dropout, this is P * (dP - sum(P * dP)) times the derivative of softcap.
   static void score_gradient(const double* p, double* ds, Keys visible, const double* keep_factor,
                              const double* slopes) {
     double delta = 0;

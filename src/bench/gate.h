@@ -1,4 +1,5 @@
-// The correctness gate: sampled outputs must agree with float64 values before anything is timed.
+// The correctness gate of the benchmark: before an implementation is timed, sampled outputs must agree with a float64
+// reference.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ class BlasSession;
 
 namespace strobe::bench {
 
-// Comparison of one tensor.
+// Result of comparing one output tensor with the reference.
 struct Comparison {
   std::string tensor;       // "O", "LSE", "dQ", "dK", "dV"
   double error = 0;         // largest |x - reference| over the sample
@@ -23,19 +24,20 @@ struct Comparison {
 
 struct GateResult {
   std::vector<Comparison> comparisons;
-  std::string fault;  // empty: correct
+  std::string fault;  // error message; empty if the outputs are correct
 };
 
-// Float64 values of a sample of a case, computed once and compared with every implementation. The sample has rows of O,
-// LSE and dQ and keys of dK and dV, of the first and the last KV head with all query heads of each. It includes the
-// first and last positions and some between. Mask and score options are implemented here, independently of the library.
-// Gradients of a bias and of sinks sum over unsampled rows, so they are only checked for NaN.
+// Float64 reference values of a sample of a case, computed once and compared with every implementation. The sample has
+// rows of O, LSE and dQ and rows of dK and dV. It covers all query heads of two KV heads: the first of the first
+// sequence and the last of the last. Positions include the first, the last and some between. Mask and score options are
+// implemented here, independently of the library. Gradients of bias and sinks sum over unsampled rows, so they are only
+// checked for NaN.
 class Gate {
  public:
   Gate(const Case& one, const Inputs& inputs);
 
-  // Compares an implementation's outputs with the sample. Also rejects a NaN in any output, since outputs are poisoned
-  // with NaN before the run.
+  // Compares an implementation's outputs with the sample. Also rejects a NaN in any output: outputs are filled with NaN
+  // before the run, so elements that were not written are found.
   GateResult check(const Results& results) const;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
@@ -60,9 +62,9 @@ class Gate {
   std::vector<Key> keys_;
 };
 
-// Returns the accepted error relative to the largest reference value. It accepts rounding of scores, probabilities and
-// sums to that type, but not a wrong mask, scale or head, or a missing block. TF32 has the tolerance of fp16, which has
-// the same mantissa width.
+// Returns the accepted error relative to the largest reference value. It permits scores, probabilities and sums rounded
+// to that dtype, but not a wrong mask, scale or head, or a missing block. TF32 has the tolerance of fp16, because both
+// have 10 mantissa bits.
 double gate_tolerance(DType dtype, bool tf32);
 
 }  // namespace strobe::bench

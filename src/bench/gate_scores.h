@@ -1,4 +1,5 @@
-// Score options in float64, as the gate applies them to one row of one head.
+// Applies the score options (softcap, ALiBi, bias, sinks, dropout) to one row of one head in float64. The gate uses
+// this.
 #pragma once
 
 #include <cmath>

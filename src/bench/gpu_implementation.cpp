@@ -1,5 +1,5 @@
-// Enqueues timed calls behind an L2 flush, so the GPU never waits for the host within a timed call and finds no tensor
-// in a cache. With Cache::hot an untimed call follows the flush.
+// Implements GPU timing. Each timed call is enqueued behind an L2 flush, so the GPU does not wait for the host during
+// the call and starts with a cold cache. With Cache::hot an untimed call follows the flush.
 #include "bench/gpu_implementation.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Base class of all GPU implementations: tensors from the counting allocator, a stream, event times, and an L2 flush
-// before every call. Derived classes here and in cudnn_peer.h define the timed call.
+// Base class of all GPU implementations. It allocates tensors from the counting allocator, flushes the L2 cache before
+// every call, and times calls with CUDA events. GpuKernel below and CudnnPeer define the timed call.
 #pragma once
 
 #include <memory>
@@ -21,12 +21,13 @@ class GpuImplementation : public Implementation {
   void settle() override {}  // no threads spin between calls
 
  protected:
-  // Does all slow work of a case, such as planning. Returns the larger workspace of the passes, in bytes.
+  // Does the slow preparation of a case, such as building plans. Returns the workspace bytes of the pass that needs
+  // more.
   virtual std::size_t plan(const Case& one) = 0;
-  virtual bool writes_lse(const Case&) const { return true; }  // after forward
+  virtual bool writes_lse(const Case&) const { return true; }  // true if forward writes LSE
   virtual void prepared() {}                                   // called when all tensors exist
 
-  // Both enqueue work on the stream and return.
+  // Both enqueue kernels on the stream and return without waiting.
   virtual void run_forward() = 0;
   virtual void run_backward() = 0;
 
@@ -41,7 +42,7 @@ class GpuImplementation : public Implementation {
   struct Meter;  // stream, events and flush buffer
 
   std::shared_ptr<Meter> meter_;
-  std::size_t held_before_ = 0;  // bytes, by the allocators' counters
+  std::size_t held_before_ = 0;  // bytes allocated before prepare()
   Buffer host_o_, host_lse_, host_dq_, host_dk_, host_dv_, host_dbias_, host_dsinks_;
 };
 

@@ -1,4 +1,4 @@
-// Finds implementations by name.
+// Creates implementations by name, and queries the library about its kernels.
 #include "bench/implementation.h"
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-// The library's kernels on any device, without duplicates.
+// Returns the names of the library's CPU and GPU kernels, without duplicates.
 std::vector<std::string> library_kernels() {
   std::vector<std::string> names = kernel_names(Device::cpu);
   for (const std::string& name : kernel_names(Device::cuda)) {

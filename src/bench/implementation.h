@@ -1,5 +1,4 @@
-// The interface that the runner measures: a kernel of the library or a peer. Each returns outputs for the correctness
-// gate and the time of one call.
+// Interface of what the runner measures: a kernel of the library or a third-party implementation (a peer).
 #pragma once
 
 #include <memory>
@@ -33,7 +32,7 @@ struct MemoryShortage {
   std::optional<std::int64_t> asked{}, free{};
 };
 
-// A failure of one implementation: it fails the implementation's row, not the whole run.
+// Failure of one implementation. The runner records it in the implementation's row and continues with the others.
 class ImplementationError : public Error {
  public:
   ImplementationError(Status status, const std::string& what, MemoryShortage memory = {})
@@ -57,7 +56,7 @@ constexpr const char* name_of(Region region) {
   return "unknown";
 }
 
-// Outputs of the last calls; absent if the implementation does not provide them.
+// Outputs of the last calls in host memory; null if the implementation does not provide them.
 struct Results {
   ConstView o, dq, dk, dv;
   const float* lse = nullptr;
@@ -69,9 +68,9 @@ class Implementation {
  public:
   virtual ~Implementation() = default;
 
-  virtual std::string name() const = 0;  // in the row: "flash2", "torch-sdpa"
+  virtual std::string name() const = 0;  // as in result rows: "flash2", "torch-sdpa"
 
-  // "kernel" and "configuration" of the row; valid after prepare().
+  // Values of "kernel" and "configuration" in the result row; valid after prepare().
   virtual std::string kernel() const = 0;
   virtual std::string configuration() const = 0;
 
@@ -79,15 +78,16 @@ class Implementation {
   // Throws Error(unsupported) with the reason if the case is not supported.
   virtual std::optional<std::int64_t> predicted_bytes(const Case& one) = 0;
 
-  // Bytes that must be free before the run: predicted_bytes() or a lower bound. Throws as predicted_bytes() does.
+  // Bytes that must be free before the run, including buffers of the benchmark; by default predicted_bytes(), or 0 if
+  // unknown. Throws as predicted_bytes() does.
   virtual std::int64_t needed_bytes(const Case& one) { return predicted_bytes(one).value_or(0); }
 
-  // Allocates everything for the case, with outputs poisoned with NaN; release() frees it. `inputs` must outlive
-  // release().
+  // Allocates the tensors and workspace of the case and fills outputs with NaN; release() frees them. `inputs` must
+  // stay valid until release().
   virtual void prepare(const Case& one, const Inputs& inputs) = 0;
   virtual void release() = 0;
 
-  // Runs the region once and returns its seconds. A backward uses the outputs of the last forward.
+  // Runs the region once and returns its time in seconds. A backward reads the outputs of the last forward.
   virtual double time(Region region) = 0;
 
   virtual Results results() = 0;
@@ -108,21 +108,23 @@ std::vector<std::string> implementation_names();
 
 bool is_peer(std::string_view name);  // third-party implementations: torch-*, cudnn, onednn
 
-// Returns "flash2" for "Flash2", "standard" for "Pytorch". Throws Error(invalid_argument) with the valid names.
+// Returns the canonical name; case is ignored, and "Pytorch" is an alias of "standard". Throws Error(invalid_argument)
+// with the valid names.
 std::string canonical_name(std::string_view name);
 
 struct ImplementationOptions {
   Device device = Device::cpu;
-  std::shared_ptr<PythonChild> python{};  // shared by peers; null: each peer starts its own
+  std::shared_ptr<PythonChild> python{};  // Python process shared by the torch-* peers; null: each starts its own
 };
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options);
 
-// A kernel's verdict on a case, for the implementations that run kernels.
+// For implementations that run a kernel of the library:
 
-// The kernel's verdict on one pass. Throws Error(unsupported) with the reason if the kernel does not support it.
+// Returns explain()'s entry for this kernel and pass: configuration and workspace bytes. Throws Error(unsupported) with
+// the reason if the kernel does not support the case.
 Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass);
 
-// Workspace bytes of the case's pass that needs more.
+// Workspace bytes: the larger of forward and, if the case has one, backward.
 std::size_t workspace_of(const std::string& kernel, const Case& one);
 
 // Bytes of all tensors and workspace of a run of the case.

@@ -1,4 +1,4 @@
-// Runs a CPU kernel of the library. prepare() allocates workspace and outputs; the timed region allocates nothing.
+// Implements KernelImplementation. prepare() allocates workspace and outputs, so the timed region allocates nothing.
 #include "bench/kernel_implementation.h"
 
 #include <unistd.h>

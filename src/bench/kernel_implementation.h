@@ -1,4 +1,4 @@
-// A CPU kernel of the library, called through the public API, with outputs and workspace from the counting allocator.
+// Runs a CPU kernel of the library through the public API, with outputs and workspace from the counting allocator.
 #pragma once
 
 #include "bench/implementation.h"

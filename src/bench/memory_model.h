@@ -16,22 +16,23 @@ struct MemoryItem {
 
 struct MemoryModel {
   std::string implementation;
-  std::vector<MemoryItem> forward;         // at the peak of forward
+  std::vector<MemoryItem> forward;         // tensors at the peak of forward
   std::vector<MemoryItem> backward_extra;  // additional bytes at the peak of backward
   std::string note;
 
   std::int64_t forward_bytes() const;
-  std::int64_t backward_bytes() const;  // the additional bytes
+  std::int64_t backward_bytes() const;  // sum of backward_extra
 };
 
-// A kernel of the library with its workspace. Throws Error(unsupported) if it does not support the case.
+// Predicts a kernel of the library. Throws Error(unsupported) if it does not support the case.
 MemoryModel predict_kernel(const Case& one, const std::string& kernel);
 
-// Plain attention in a framework with autograd: materialises the scores of all heads.
+// Predicts plain attention in a framework with autograd, which materialises the scores of all heads.
 MemoryModel predict_plain(const Case& one);
 
-// `torch-naive`: plain attention in PyTorch. Formulas from its measured peaks, with P bytes of scores and T bytes per
-// tensor: 3 P + 6 T on a CPU, 4 P + 6 T plus cuBLAS's workspaces on a GPU, and 3 T more if a GEMM copies Q, K and V.
+// Predicts `torch-naive`, plain attention in PyTorch. The formulas fit its measured peaks, with P bytes of scores and T
+// bytes per tensor: 3 P + 6 T on a CPU, 4 P + 6 T plus cuBLAS's workspaces on a GPU, and 3 T more if a GEMM copies Q, K
+// and V.
 MemoryModel predict_torch_naive(const Case& one);
 
 // Free bytes of a device; INT64_MAX if unknown.

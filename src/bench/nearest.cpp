@@ -1,4 +1,4 @@
-// Finds smaller cases by one binary search per axis.
+// Implements nearest_that_fit() with one binary search per axis.
 #include "bench/nearest.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace {
 
 struct SizeAxis {
   std::int64_t size;                                      // original size of the axis
-  std::function<void(Case& one, std::int64_t size)> set;  // 1 <= size < the original's
+  std::function<void(Case& one, std::int64_t size)> set;  // requires 1 <= size < the original size
 };
 
 SizeAxis batch_axis(const Case& one) {
@@ -49,7 +49,7 @@ Case with(Case one, const SizeAxis& axis, std::int64_t size) {
   return one;
 }
 
-// Largest size below the axis' original that fits, or 0.
+// Returns the largest size that fits and is less than the original, or 0.
 std::int64_t largest_that_fits(const Case& one, const SizeAxis& axis, const Fits& fits) {
   std::int64_t fitting = 0, too_large = axis.size;
   while (fitting + 1 < too_large) {

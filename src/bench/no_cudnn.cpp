@@ -1,4 +1,4 @@
-// Stubs for cudnn/ in a build without cuDNN: each function throws or returns the reason.
+// Replaces cudnn/plan.cpp in a build without cuDNN: each function throws Error(unsupported) with the reason.
 #include "bench/cudnn_plan.h"
 #include "core/fail.h"
 

@@ -1,4 +1,4 @@
-// Stub for onednn/ in a build without oneDNN: throws the reason.
+// Replaces onednn/onednn_peer.cpp in a build without oneDNN: throws Error(unsupported) with the reason.
 #include "bench/onednn_peer.h"
 #include "core/fail.h"
 

@@ -1,4 +1,4 @@
-// Starts torch_peer.py, exchanges messages with it, and ends it.
+// Starts python/torch_peer.py, exchanges requests and answers with it, and kills it.
 #include "bench/python_child.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 namespace strobe::bench {
 namespace {
 
-constexpr int kSocket = 3, kMemory = 4;  // descriptors of a sweep's child
+constexpr int kSocket = 3, kMemory = 4;  // descriptors that a sweep's child inherits
 constexpr const char* kEndLine = "end";
 
 std::string interpreter() {
@@ -136,7 +136,7 @@ bool PythonRelay::finish() {
 
 void PythonRelay::run() {
   constexpr double kForever = 1e9;
-  sigset_t pipes;  // makes a write to an ended child or Python fail with EPIPE instead of raising SIGPIPE
+  sigset_t pipes;  // blocked, so that a write to a process that has ended fails with EPIPE
   sigemptyset(&pipes);
   sigaddset(&pipes, SIGPIPE);
   pthread_sigmask(SIG_BLOCK, &pipes, nullptr);
@@ -147,7 +147,7 @@ void PythonRelay::run() {
   }
 }
 
-// Returns false if Python does not answer.
+// Sends one request to Python and its answer back. Returns false if Python did not answer and has been killed.
 bool PythonRelay::pass_on(const std::string& question) {
   Child& python = python_.child();
   if (question != kEndLine) {
@@ -163,7 +163,7 @@ bool PythonRelay::pass_on(const std::string& question) {
       return write_all(questions_->descriptor(), line + "\n") == 0 && answered;
     }
   }
-  python.end(0);  // Python is no longer needed: the child does not wait for an answer
+  python.end(0);  // the child asked to kill Python, or has ended without waiting for the answer
   return false;
 }
 

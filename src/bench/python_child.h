@@ -1,6 +1,6 @@
-// The Python process of all torch-* peers of a run. The first request starts it; the next request after a failure
-// restarts it. A sweep has one for all its problems and relays requests from the child process of each problem.
-// STROBE_PYTHON sets the interpreter (default python3).
+// The Python process that all torch-* peers of a run share. PythonChild starts it on first use, and restarts it after a
+// failure. A sweep starts one process for all its problems and relays the requests of each problem's child process to
+// it. STROBE_PYTHON sets the interpreter (default python3).
 #pragma once
 
 #include <cstdint>
@@ -15,21 +15,21 @@
 
 namespace strobe::bench {
 
-// Internal flag of `strobe bench`, hidden from --help. A sweep passes the pid of its Python process. The child inherits
-// a socket to the relay as descriptor 3 and the shared memory as descriptor 4.
+// Internal flag of `strobe bench`, hidden from --help: the pid of the Python process of the sweep that runs it. The
+// child inherits a socket to the relay as descriptor 3 and the shared memory as descriptor 4.
 inline constexpr const char* kLentPythonFlag = "lent-python";
 
-const char* torch_peer_script();  // python/torch_peer.py
+const char* torch_peer_script();  // text of python/torch_peer.py
 
 // Returns why torch-* implementations cannot run, such as "no PyTorch in python3"; "" if the interpreter finds the
-// module, which is not imported.
+// module torch. Does not import it, which would be slow.
 std::string torch_absence();
 
-// Memory that parent and child share: an unnamed file, which disappears with them.
+// Memory shared by parent and child: an unnamed memfd, freed when both have ended.
 class SharedMemory {
  public:
   SharedMemory();                                                     // throws Error(runtime)
-  explicit SharedMemory(Descriptor made) : file_(std::move(made)) {}  // created by another process
+  explicit SharedMemory(Descriptor made) : file_(std::move(made)) {}  // takes a descriptor from another process
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
@@ -44,17 +44,17 @@ class SharedMemory {
   std::size_t bytes_ = 0;
 };
 
-// A running interpreter: a child of this process, or of the sweep that relays to it.
+// A running Python interpreter: a child of this process, or a child of the sweep, reached through its relay.
 class PythonProcess {
  public:
   PythonProcess();                     // throws Error(unsupported) if the interpreter cannot be started
   explicit PythonProcess(pid_t lent);  // uses descriptors 3 and 4
 
   Json request(const Json& message, double timeout_seconds);  // throws ChildError
-  void end();                                                 // kills it
+  void end();                                                 // kills the interpreter
   pid_t pid() const { return child_ ? child_->pid() : lent_; }
   SharedMemory& memory() { return memory_; }
-  Child& child() { return *child_; }  // child of this process
+  Child& child() { return *child_; }  // requires an interpreter that this process started
 
  private:
   SharedMemory memory_;
@@ -63,9 +63,9 @@ class PythonProcess {
   pid_t lent_ = -1;
 };
 
-// Relays the requests of one child of a sweep to the sweep's Python process, in a thread. Both directions are lines of
-// JSON over a socketpair. The line "end" kills Python. If Python ends, the relay answers {"ended": {signal, code,
-// last_error}}.
+// A thread of a sweep that relays the requests of one child to the sweep's Python process. Requests and answers are
+// lines of JSON over a socketpair. The request "end" kills Python. If Python ends, the relay answers {"ended": {signal,
+// code, last_error}}.
 class PythonRelay {
  public:
   explicit PythonRelay(PythonProcess& python);  // throws Error(runtime)
@@ -75,7 +75,7 @@ class PythonRelay {
 
   std::vector<int> descriptors() const { return {theirs_.get(), python_.memory().descriptor()}; }  // for ChildOptions
   void start();   // call after starting the child
-  bool finish();  // call after the child ended; true if all questions are answered and Python still runs
+  bool finish();  // call after the child ended; true if no request is unanswered and Python still runs
 
  private:
   void run();
@@ -90,19 +90,20 @@ class PythonRelay {
 
 class PythonChild {
  public:
-  // timeout: seconds without an answer. lent: the pid of a sweep's Python, if any; throws Error(invalid_argument) if
-  // descriptor 3 is not a socket then.
+  // timeout: seconds to wait for an answer. lent: pid of the sweep's Python process, if any; Error(invalid_argument) is
+  // thrown if descriptor 3 is then not a socket.
   explicit PythonChild(double timeout, std::optional<pid_t> lent = {});
 
-  // Starts Python unless it runs. Throws Error(unsupported) if the interpreter or PyTorch is missing.
+  // Starts Python unless it is running. Throws Error(unsupported) if the interpreter or PyTorch is missing.
   void start(int threads);
 
-  // Sends a request and returns the answer. Throws Error(unsupported) with the reason if Python rejects it,
-  // ImplementationError if it fails. Python survives an exception that it reports, unless it marks itself unusable;
-  // otherwise it is ended.
+  // Sends a request and returns the answer. Throws Error(unsupported) with the reason if Python does not support the
+  // request, and ImplementationError if the request fails. Python keeps running after an exception that it reports,
+  // unless the answer has "unusable"; after any other failure it is killed.
   Json ask(const Json& message);
 
-  // Number of processes started or lent so far; 0 if none runs. A new process has no state of earlier ones.
+  // Sequence number of the running process, from 1; 0 if none runs. If it changed, the state of earlier requests is
+  // lost.
   int generation() const { return process_ ? generation_ : 0; }
 
   SharedMemory& memory() const { return process_->memory(); }  // shared with the running process
@@ -117,7 +118,7 @@ class PythonChild {
   std::unique_ptr<PythonProcess> process_;
   int generation_ = 0;
   std::string versions_;
-  std::string refusal_;  // from the last hello; cached, since PyTorch is not installed during a run
+  std::string refusal_;  // error of the last hello; kept, since PyTorch is not installed during a run
 };
 
 }  // namespace strobe::bench

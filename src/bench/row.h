@@ -1,4 +1,5 @@
-// One row of results: an implementation on a case. Written as JSON for `--output` and sweeps, as a table for people.
+// A row has the results of one implementation on one case. Rows are written as JSON for `--output` and sweeps, and
+// printed as a table by `strobe bench`.
 #pragma once
 
 #include <optional>
@@ -27,13 +28,13 @@ struct Row {
   std::string kernel;
   std::string configuration;
   Status status = Status::ok;
-  std::string reason;              // if the status is not ok
+  std::string reason;              // error message if the status is not ok
   Series forward, backward, both;  // empty if not timed
   std::optional<std::int64_t> peak_bytes;
   std::optional<std::int64_t> saved_bytes;      // saved for backward
-  std::optional<std::int64_t> driver_bytes;     // on a GPU: decrease of its free memory, see run_case
+  std::optional<std::int64_t> driver_bytes;     // GPU: decrease of its free memory, see run_case
   std::optional<std::int64_t> predicted_bytes;  // before the run
-  std::optional<std::int64_t> asked, free;      // bytes, if out of memory
+  std::optional<std::int64_t> asked, free;      // requested and free bytes, if out of memory
   std::optional<GateResult> gate;               // absent with --check=off
   std::int64_t gate_rows = 0, gate_keys = 0;
 
@@ -46,31 +47,31 @@ struct Row {
 // Data that all rows of a run share.
 struct RunRecord {
   Json environment;
-  std::string command;  // reproduces the run
+  std::string command;  // command line that reproduces the run
 };
 
-// Returns a row in the schema of the source reports (forward, backward, forward_backward, peak_memory_usage(MB)) with
-// further keys.
+// Returns a row as JSON. It has the keys of the reports that this benchmark reproduces (forward, backward,
+// forward_backward, peak_memory_usage(MB)) and further ones.
 Json row_json(const Row& row, const RunRecord& record);
 
-// Mean seconds of a region; forward_backward is the sum of the two. Empty if not timed.
+// Mean seconds of a region; for Region::both the sum of the means of forward and backward. Empty if not timed.
 std::optional<double> mean_seconds(const Row& row, Region region);
 
-// Nominal FLOP/s at the mean; empty if not timed.
+// Nominal FLOPs divided by mean_seconds(); empty if not timed.
 std::optional<double> flop_rate(const Row& row, Region region);
 
-// Timing samples in the JSON schema of result rows.
+// Timing samples in the JSON schema of result rows:
 
-// Statistics of the samples (seconds), then the samples. Requires at least one sample.
+// Returns statistics of the samples and the samples, in seconds. Requires at least one sample.
 Json samples_json(const std::vector<double>& samples);
 
-// Formats rows for people: the table and the notes that `strobe bench` prints.
+// The table and the notes that `strobe bench` prints:
 
-// One line per row; medians. Ratios are against the first torch peer that ran, else the first row that ran. Above 1
-// means faster.
+// One line per row, with medians. Ratios compare with the first peer whose status is ok, else with the first row whose
+// status is ok. Above 1 means faster than that row.
 std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings);
 
-// Notes for the reader: rows without times, intervals that were not reached.
+// Returns notes on rows without times and on confidence intervals that are wider than the stopping rule requires.
 std::vector<std::string> notes_on(std::span<const Row> rows, const StoppingRule& rule);
 
 }  // namespace strobe::bench

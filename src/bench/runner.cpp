@@ -1,8 +1,8 @@
 // Measures all implementations of a case, in this order:
-//   1. Each implementation in isolation: predict memory, check outputs by the gate, measure peak memory.
-//   2. Prepare all that passed together, and warm them up.
-//   3. Rounds: each implementation takes a few samples of each region, until the stopping rule holds for every series.
-// Interleaving distributes disturbances of the machine evenly, so ratios stay correct.
+// 1. For each implementation in isolation: predict memory, check outputs with the gate, measure peak memory. 2. Prepare
+//    the implementations that passed, which stay allocated together, and warm them up.
+// 3. Run rounds, in which each implementation takes a few samples of each region, until every series may stop.
+//    Interleaving spreads disturbances of the machine evenly over the implementations, so ratios stay correct.
 #include "bench/runner.h"
 
 #include <algorithm>
@@ -16,12 +16,11 @@
 namespace strobe::bench {
 namespace {
 
-constexpr double kTurn = 0.03;  // seconds of samples per region in an implementation's turn, for short calls
-constexpr double kTurnShare =
-    0.05;  // fraction of the slowest contender's call, if longer, since that determines the round's length
+constexpr double kTurn = 0.03;       // a turn takes samples of a region for this many seconds
+constexpr double kTurnShare = 0.05;  // or, if longer, for this fraction of the slowest contender's call
 constexpr int kMaxSamplesPerTurn = 8;
-constexpr double kLoadingLimit = 2;  // seconds of first calls; if they take longer, library loading is negligible
-constexpr double kRewarm = 0.05;     // an implementation with shorter calls begins its turn with an untimed one
+constexpr double kLoadingLimit = 2;  // seconds; first calls that take longer are not dominated by library loading
+constexpr double kRewarm = 0.05;     // seconds; a turn begins with an untimed call if calls are shorter
 
 struct Contender {
   Implementation* implementation;
@@ -29,7 +28,7 @@ struct Contender {
   double estimate[3] = {0, 0, 0};  // seconds per call, by region
 };
 
-// Runs `body`. On failure sets the row's status and returns false.
+// Runs `body`. If it throws, sets the row's status and returns false; rethrows Error(invalid_argument).
 template <class Body>
 bool guarded(Row& row, Body&& body) {
   try {
@@ -65,8 +64,8 @@ std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MiB", st
 void check_fits(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
   row.predicted_bytes = implementation.predicted_bytes(one);
   const std::int64_t free = options.memory_limit.value_or(free_bytes(one.device));
-  // If --memory imitates a smaller GPU, compare the prediction, which excludes the bench's buffers. Other needs include
-  // them.
+  // With --memory, compares the prediction, which excludes the benchmark's buffers; otherwise needed_bytes(), which
+  // includes them.
   const auto asked_by = [&](const Case& some) {
     const std::optional<std::int64_t> predicted = implementation.predicted_bytes(some);
     return options.memory_limit && predicted ? *predicted : implementation.needed_bytes(some);
@@ -81,7 +80,7 @@ std::int64_t driver_free_bytes(const Case& one) {
   return one.device == Device::cuda ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes) : 0;
 }
 
-// Step 1 for one implementation: memory, gate, peak.
+// Step 1 for one implementation: runs each pass once, checks the outputs, and records peak memory.
 void examine(const Case& one, const Inputs& inputs, const Gate* gate, const RunOptions& options, Contender& contender) {
   Implementation& implementation = *contender.implementation;
   Row& row = *contender.row;
@@ -102,7 +101,7 @@ void examine(const Case& one, const Inputs& inputs, const Gate* gate, const RunO
   }
   row.peak_bytes = implementation.metered_bytes();
   if (options.memory_limit && row.peak_bytes > options.memory_limit) {
-    fail_out_of_memory(implementation, *row.peak_bytes, *options.memory_limit, "(measured peak)");
+    fail_out_of_memory(implementation, *row.peak_bytes, *options.memory_limit, " (measured peak)");
   }
   if (has_backward(one.passes)) row.saved_bytes = implementation.saved_bytes();
   implementation.release();
@@ -110,11 +109,11 @@ void examine(const Case& one, const Inputs& inputs, const Gate* gate, const RunO
 
 void warm_up(const Case& one, Contender& contender, double limit) {
   Implementation& implementation = *contender.implementation;
-  const double forward = implementation.time(Region::forward);  // a backward always needs its outputs
+  const double forward = implementation.time(Region::forward);  // backward reads its outputs
   for (const Region region : {Region::forward, Region::backward}) {
     if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
     double& estimate = contender.estimate[static_cast<int>(region)];
-    // the gate's call may have loaded a library, so the first time does not count
+    // // the estimate so far, from step 1, may include loading a library
     estimate = std::min(estimate, region == Region::forward ? forward : implementation.time(region));
     if (estimate > limit) continue;  // already warm after two calls
     std::vector<double> calls;
@@ -127,13 +126,13 @@ void warm_up(const Case& one, Contender& contender, double limit) {
   contender.estimate[2] = contender.estimate[0] + contender.estimate[1];
 }
 
-// Regions that still need samples, the same for all contenders, so that all series of a region have equal length.
+// Returns the regions that still need samples. A region stays open for all contenders until none needs it.
 std::vector<Region> open_regions(const Case& one, std::span<Contender> contenders, const StoppingRule& rule,
                                  double elapsed) {
   std::vector<Region> open;
   for (const Region region : {Region::forward, Region::backward}) {
     if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
-    bool all_done = true;  // also without contenders
+    bool all_done = true;  // true if there are no contenders
     for (Contender& contender : contenders) {
       Series& series = contender.row->series(region);
       series.stop = decide(rule, series.samples, elapsed);
@@ -141,7 +140,7 @@ std::vector<Region> open_regions(const Case& one, std::span<Contender> contender
     }
     if (!all_done) open.push_back(region);
   }
-  // The combined region is only sampled while the single passes are.
+  // Without --repeats, the combined region is only sampled in rounds that also sample a single pass.
   if (one.passes == Passes::both) {
     bool enough = open.empty();
     for (Contender& contender : contenders) {
@@ -154,7 +153,7 @@ std::vector<Region> open_regions(const Case& one, std::span<Contender> contender
   return open;
 }
 
-// Samples per turn of one region of this contender.
+// Returns how many samples of the region this contender takes in its turn.
 int samples_in_turn(const Contender& contender, Region region, double slowest, const StoppingRule& rule) {
   const double estimate = std::max(contender.estimate[static_cast<int>(region)], 1e-9);
   const std::size_t taken = contender.row->series(region).samples.size();
@@ -182,7 +181,8 @@ void take_turn(Contender& contender, std::span<const Region> regions, std::span<
   }
 }
 
-// Estimated seconds of the remaining mandatory calls, from the first call of each region; 0 if those were too short.
+// Estimates the seconds of the remaining required calls from the first call of each region. Returns 0 if those were too
+// short for an estimate.
 double calls_left(const Case& one, std::span<const Contender> contenders, const StoppingRule& rule) {
   double calls = 0;
   for (const Contender& contender : contenders) {
@@ -190,18 +190,18 @@ double calls_left(const Case& one, std::span<const Contender> contenders, const 
     if (has_backward(one.passes)) calls += contender.estimate[1];
   }
   if (calls < kLoadingLimit) return 0;
-  const int both = one.passes == Passes::both ? 1 : 0;  // the additional combined region
+  const int both = one.passes == Passes::both ? 1 : 0;  // samples of the combined region
   const int samples = rule.repeats > 0 ? (1 + both) * rule.repeats : rule.least_at_limit + both;
   constexpr int kWarmUps = 1;
   return (kWarmUps + samples) * calls;
 }
 
-// Largest remaining number of samples per taken sample of a series; 0 if all have enough.
+// Returns the largest ratio of remaining to taken samples over all series; 0 if all have enough.
 double rounds_left(std::span<const Region> open, std::span<Contender> contenders, const StoppingRule& rule) {
   const int wanted = rule.repeats > 0 ? rule.repeats : rule.least_at_limit;
   double most = 0;
   for (const Region region : open) {
-    if (rule.repeats == 0 && region == Region::both) continue;  // sampled only with the others
+    if (rule.repeats == 0 && region == Region::both) continue;  // only sampled while another region is open
     for (Contender& contender : contenders) {
       const auto taken = static_cast<double>(contender.row->series(region).samples.size());
       if (taken > 0) most = std::max(most, (wanted - taken) / taken);
@@ -221,7 +221,7 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
     if (options.failed) options.failed(row);
     return false;
   };
-  explain(attention_of(one), Pass::forward, execution_of(one));  // validates
+  explain(attention_of(one), Pass::forward, execution_of(one));  // throws if the case is invalid
   std::vector<Row> rows(implementations.size());
   std::vector<Contender> contenders;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -264,7 +264,7 @@ std::vector<Row> run_case(const Case& one, const Implementations& implementation
   });
   const bool is_single = contenders.size() == 1;
   const double start = now_seconds();
-  double waited = 0;  // excluded from the time limit
+  double waited = 0;  // seconds in settle(), excluded from the time limit
   for (;;) {
     const std::vector<Region> open = open_regions(one, contenders, options.rule, now_seconds() - start - waited);
     if (open.empty()) break;

@@ -1,4 +1,4 @@
-// The C++ side of python/torch_peer.py.
+// Implements TorchPeer: sends requests and tensors to python/torch_peer.py.
 #include "bench/torch_peer.h"
 
 #include <algorithm>
@@ -74,8 +74,7 @@ std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
   return model.forward_bytes() + model.backward_bytes();
 }
 
-// Returns the bytes that must be free. On a CPU every tensor exists twice, in the shared memory and in the child. On a
-// GPU the L2 flush buffer is added.
+// On a CPU every tensor exists twice, in the shared memory and in the child. On a GPU the child has an L2 flush buffer.
 std::int64_t TorchPeer::needed_bytes(const Case& one) {
   const std::optional<std::int64_t> predicted = predicted_bytes(one);  // throws if unsupported
   const TensorBytes bytes = tensor_bytes(one);
@@ -86,8 +85,8 @@ std::int64_t TorchPeer::needed_bytes(const Case& one) {
   return needed;
 }
 
-// Computes the layout of the shared memory, which all peers of a case share. Tensors are in it only from a request
-// until its answer is read.
+// Computes the layout of the shared memory. It holds tensors only during a `prepare` or `results` request, so all peers
+// use the same memory.
 void TorchPeer::lay_out() {
   bytes_ = 0;
   q_ = place(case_.heads, case_.seq_q);
@@ -153,25 +152,27 @@ void TorchPeer::send_case() {
                         {"backward", has_backward(one.passes)},
                         {"bytes", bytes_},
                         {"tensors", places()}}));
-  memory.resize(0);  // Python has its copy
+  memory.resize(0);  // Python has copied the tensors
   kernel_ = answer.at("kernel").as_string();
   configuration_ = fmt::format("{}, {}", python_->versions(), answer.at("configuration").as_string());
 }
 
 void TorchPeer::release() {
   inputs_ = nullptr;
-  if (generation_ == 0 || generation_ != python_->generation()) return;  // ended with its child
+  if (generation_ == 0 || generation_ != python_->generation()) return;  // Python has ended, so it holds nothing
   try {
     python_->memory().resize(0);
     ask(Json::object({{"command", "release"}}));
-  } catch (const Error&) {  // the next prepare() starts a new one
+  } catch (const Error&) {  // Python has ended; the next prepare() restarts it
   }
 }
 
 double TorchPeer::time(Region region) {
   const Json answer = ask_prepared(Json::object({{"command", "time"}, {"region", name_of(region)}}));
   const double seconds = answer.at("seconds").as_number();
-  if (!(seconds > 0)) throw ImplementationError(Status::crashed, fmt::format("{}: a call of {} s", name_, seconds));
+  if (!(seconds > 0))
+    throw ImplementationError(Status::crashed,
+                              fmt::format("{}: measured {} s for a call; a time must be positive", name_, seconds));
   return seconds;
 }
 

@@ -1,5 +1,6 @@
-// PyTorch's attention in a Python child process, through a pipe and shared memory; not linked. All torch-* peers share
-// one child. If another peer ended it, it is restarted and the case prepared again.
+// Runs PyTorch's attention in a Python child process (python/torch_peer.py), so that the program does not link PyTorch.
+// All torch-* peers share one child. If the child has been restarted since prepare(), a request prepares the case
+// again.
 #pragma once
 
 #include <memory>
@@ -9,9 +10,9 @@
 
 namespace strobe::bench {
 
-// torch-sdpa: the flash backend (for fp32 on CUDA, which flash lacks, the memory-efficient one); torch-math:
-// materialised scores; torch-naive: two matmuls and a softmax in plain PyTorch; torch-compile: torch-naive with
-// torch.compile. The others are single CUDA backends.
+// torch-sdpa is the flash backend of scaled_dot_product_attention, or the memory-efficient one for fp32 on CUDA, which
+// flash does not support. torch-math materialises scores. torch-naive is two matmuls and a softmax in plain PyTorch,
+// and torch-compile is torch-naive with torch.compile. The others are single CUDA backends.
 inline constexpr const char* kTorchPeers[] = {"torch-sdpa",  "torch-math",      "torch-naive", "torch-compile",
                                               "torch-flash", "torch-efficient", "torch-cudnn"};
 
@@ -43,9 +44,9 @@ class TorchPeer : public Implementation {
 
   void start(const Case& one);
   void send_case();
-  Json ask(Json message);  // for this peer, without preparing
+  Json ask(Json message);  // does not prepare the case again
   std::optional<std::int64_t> ask_bytes(const char* command);
-  Json ask_prepared(Json message);  // prepares again if Python was restarted
+  Json ask_prepared(Json message);  // prepares the case again if Python was restarted
   void lay_out();
   Place place(std::int64_t heads, std::int64_t rows);
   Json places() const;
@@ -55,9 +56,9 @@ class TorchPeer : public Implementation {
   std::string kernel_;         // "scaled_dot_product_attention"
   std::string configuration_;  // versions, and backend or mode
   Case case_;
-  const Inputs* inputs_ = nullptr;  // while prepared
+  const Inputs* inputs_ = nullptr;  // between prepare() and release()
   int generation_ = 0;              // generation of the Python child at prepare()
-  std::int64_t bytes_ = 0;          // current size of the shared memory
+  std::int64_t bytes_ = 0;          // size of the shared memory layout
   Place q_{}, k_{}, v_{}, d_o_{}, o_{}, dq_{}, dk_{}, dv_{};
 };
 

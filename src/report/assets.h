@@ -1,5 +1,5 @@
-// Text files that the program embeds: page/, the ladder's published times and the chart library. CMakeLists.txt
-// generates the definitions.
+// Declares the text files that the program embeds: page/, the published times of the ladder (the course's series of
+// kernels) and the chart library. CMakeLists.txt generates the definitions.
 #pragma once
 
 namespace strobe::report {

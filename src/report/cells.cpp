@@ -92,7 +92,8 @@ std::size_t Cell::samples() const {
 
 double least_bytes(const Config& config, Pass pass) {
   const double element = config.dtype == "fp32" ? 4 : 2;
-  const auto batch = static_cast<double>(config.batch);  // products of the sizes may exceed 63 bits
+  const auto batch =
+      static_cast<double>(config.batch);  // in floating point, since products of sizes may overflow 63 bits
   const double rows = batch * static_cast<double>(config.heads) * static_cast<double>(config.seq);
   const double keys = batch * static_cast<double>(config.kv_heads) * static_cast<double>(config.seq_k);
   const double q = rows * static_cast<double>(config.head_dim) * element;
@@ -121,7 +122,7 @@ std::vector<Cell> cells_of(std::vector<Result> results) {
     }
     Cell& cell = cells[place->second];
     cell.date = std::max(cell.date, result.date);
-    if (cell.status != "ok") {  // a successful launch wins; else the last failure
+    if (cell.status != "ok") {  // the status of the first successful launch, else of the last launch
       cell.status = result.status;
       cell.reason = result.reason;
     }

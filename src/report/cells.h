@@ -1,5 +1,5 @@
-// Groups rows into cells: rows of one implementation, configuration, machine and build are launches of one cell.
-// compare and report operate on cells.
+// Groups result rows into cells. Rows with the same implementation, configuration, machine and build are launches of
+// one cell, measured by separate processes. `strobe compare` and `strobe report` operate on cells.
 #pragma once
 
 #include <span>
@@ -29,31 +29,32 @@ constexpr const char* name_of(Pass pass) {
   return "unknown";
 }
 
-// Statistic that represents the samples of a launch. `least` suits machines with other load.
+// Statistic that represents the samples of a launch: the median, or the minimum (`least`) for machines with other load.
 enum class Estimate { median, least };
 
 struct Cell {
   Config config;
   std::string implementation, kernel;
   Run run;
-  std::string status, reason;    // "ok" if any launch was
+  std::string status, reason;    // status is "ok" if that of any launch is
   std::string date;              // date of the last launch
-  std::vector<Result> launches;  // launches of status ok, in file order
+  std::vector<Result> launches;  // launches with status ok, in file order
 
-  // Median over launches of the launches' estimates; total adds forward and backward. Empty if the pass was not timed.
+  // Returns the median of the launches' estimates; for Pass::total, the sum of forward and backward. Empty if the pass
+  // was not timed.
   std::optional<double> seconds(Pass pass, Estimate estimate = Estimate::median) const;
-  // Nominal FLOP/s at the time that seconds() returns.
+  // Returns nominal FLOPs divided by seconds().
   std::optional<double> flop_rate(Pass pass, Estimate estimate = Estimate::median) const;
   std::optional<double> peak_mb() const;       // maximum over launches
   std::optional<double> saved_mb() const;      // saved for backward, maximum over launches
   std::optional<double> predicted_mb() const;  // equal in all launches
-  std::size_t samples() const;                 // forward (else backward) samples, over all launches
+  std::size_t samples() const;                 // total over all launches of the forward samples, else backward or step
 };
 
-// Lower bound of the bytes that a pass moves: each tensor once (Q, K, V, O, LSE; backward also dO and gradients).
+// Returns a lower bound of the bytes that a pass moves: each of Q, K, V, O, LSE once; backward also dO, dQ, dK, dV.
 double least_bytes(const Config& config, Pass pass);
 
-// Keeps the order of first appearance. Moves each result into its cell.
+// Groups results into cells, in order of first appearance.
 std::vector<Cell> cells_of(std::vector<Result> results);
 
 }  // namespace strobe::report

@@ -1,4 +1,5 @@
-// One function per kind of chart; each appends its figures. figures.cpp calls them in page order.
+// Functions that create the charts of a report from cells, one per kind of chart. Each appends its figures; figures.cpp
+// calls them in page order.
 #pragma once
 
 #include <functional>
@@ -18,9 +19,9 @@ struct ChartInput {
 // Time, rate and memory against sequence length, batch, heads and embedding; memory saved for backward against
 // sequence length.
 void add_line_charts(const ChartInput& input, std::vector<Figure>& figures);
-// Time by implementation, over the cells that every implementation completed; causal against non-causal.
+// Time by implementation, averaged over the problems that every implementation completed; causal against non-causal.
 void add_bar_charts(const ChartInput& input, std::vector<Figure>& figures);
-// Speedup, memory ratio, and status of each cell.
+// Heat maps of speedup, memory ratio and status, with one field per cell.
 void add_maps(const ChartInput& input, std::vector<Figure>& figures);
 // Measured against predicted memory; rates against the machine's ceilings.
 void add_point_charts(const ChartInput& input, std::vector<Figure>& figures);
@@ -35,7 +36,7 @@ std::vector<Choice> choices_of(std::span<const Cell> cells);
 // "batch 16, sequence 1024, 32 heads x 64, fp16, causal": equal for the same problem on any machine.
 inline std::string problem_of(const Cell& cell) { return describe(cell.config); }
 
-// Unit of all rates of a chart, selected by the largest rate: {1e-12, "TFLOP/s"} or {1e-9, "GFLOP/s"}.
+// Unit of all rates of a chart, chosen by the largest rate: {1e-12, "TFLOP/s"} or {1e-9, "GFLOP/s"}.
 struct RateUnit {
   double factor;
   const char* name;

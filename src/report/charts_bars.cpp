@@ -1,4 +1,4 @@
-// Bar charts: means over cells. All bars of a chart use the same cells.
+// Creates bar charts of geometric means over problems. Bars that are compared use the same problems.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ double geometric_mean(std::span<const double> values) {
   return std::exp(logs / static_cast<double>(values.size()));
 }
 
-// problem -> seconds, per series in order of appearance.
+// Seconds by problem, for each series; `names` has the series in order of appearance.
 struct Times {
   std::vector<std::string> names;
   std::map<std::string, std::map<std::string, double>> by_name;
@@ -65,7 +65,8 @@ void add_by_implementation(const ChartInput& input, const Choice& choice, Pass p
     for (const std::string& problem : common) seconds.push_back(times.by_name.at(name).at(problem));
     const double mean = 1e3 * geometric_mean(seconds);
     figure.series.push_back(
-        {.name = fmt::format("{}: {} ms", name, short_number(mean)),  // a short bar has no room for a label
+        {.name = fmt::format("{}: {} ms", name,
+                             short_number(mean)),  // in the legend, because a short bar has no room for a label
          .color = times.colors.at(name),
          .mark = Mark::bar,
          .points = {{static_cast<double>(i), mean, fmt::format("{}: {} ms", name, short_number(mean))}}});

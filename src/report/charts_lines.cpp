@@ -1,5 +1,5 @@
-// Line charts with one size as the x axis. Cells of a view differ only in that size. Views with the most points come
-// first.
+// Creates line charts with one size as the x axis. The cells of a view differ only in implementation and that size.
+// Views with the most cells come first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,8 @@ constexpr SizeAxis kSizes[] = {{"seq_len", "sequence length", &Config::seq},
                                {"num_heads", "heads", &Config::heads},
                                {"emb_dim", "embedding dimension", &Config::emb}};
 
-// Text of the sizes that are fixed along `axis`. Omits keys that equal the queries and KV heads that equal the heads.
+// Describes the sizes that are fixed along `axis`. Omits the number of keys if it equals that of queries, and KV heads
+// if they equal the heads.
 std::string fixed_text(const Config& config, const SizeAxis& axis) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
@@ -39,7 +40,7 @@ std::string fixed_text(const Config& config, const SizeAxis& axis) {
   return text;
 }
 
-// The same text for a view with a fixed number of tokens, where the batch shrinks as sequences grow (the `paper` grid).
+// The same for a view in which batch times sequence length is fixed, as in the `paper` grid.
 std::string fixed_tokens_text(const Config& config) {
   return fmt::format("{:.0f} tokens in all, heads {}, embedding dimension {}{}",
                      static_cast<double>(config.batch) * static_cast<double>(config.seq), config.heads, config.emb,
@@ -81,7 +82,8 @@ std::vector<View> views_of(const Choice& choice, const SizeAxis& axis) {
   return views;
 }
 
-// Least-squares exponent in log-log space: y grows as x to this power. Needs three points.
+// Returns " ~ S^1.9": the exponent of a power law, fitted by least squares in log-log space. Empty with fewer than
+// three points.
 std::string exponent_text(const std::vector<Point>& points) {
   if (points.size() < 3) return "";
   double mean_x = 0, mean_y = 0, xx = 0, xy = 0;
@@ -101,7 +103,7 @@ std::string exponent_text(const std::vector<Point>& points) {
 using LineValue = std::function<std::optional<double>(const Cell&)>;
 enum class Fit { no, yes };
 
-// Returns one line per implementation. Empty unless some line has at least two points.
+// Returns one line per implementation; empty if no line has two points.
 std::vector<Series> lines_of(const ChartInput& input, const View& view, const SizeAxis& axis, const LineValue& value,
                              const std::string& unit, Fit fit) {
   std::vector<Series> lines;
@@ -138,7 +140,7 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
     for (const Pass pass : kPasses) largest_rate = std::max(largest_rate, cell->flop_rate(pass).value_or(0));
   }
   const RateUnit unit = rate_unit(largest_rate);
-  const Fit fit = axis.size == &Config::seq ? Fit::yes : Fit::no;  // only sequence length has a scaling law
+  const Fit fit = axis.size == &Config::seq ? Fit::yes : Fit::no;  // other sizes have no scaling law to fit
   const auto add = [&](const char* quantity, const std::string& title, Pass pass, const std::string& y_title,
                        Scale scale, std::vector<Series> series) {
     if (series.empty()) return;

@@ -1,4 +1,4 @@
-// Heat maps: sequence length across, the other sizes down, one field per cell.
+// Creates heat maps: columns are sequence lengths, rows are the other sizes, and each cell has one field.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct StatusColor {
 constexpr StatusColor kStatusColors[] = {{"ok", "#9fd8b4"},    {"oom", "#f4a58a"},     {"unsupported", "#d5d5d5"},
                                          {"wrong", "#e58cc8"}, {"timeout", "#f3d27a"}, {"crashed", "#ee8888"}};
 
-// White at 1, green above, orange below; saturated at a factor of 8.
+// Returns a colour: white for ratio 1, green above, orange below; saturated at a factor of 8.
 std::string ratio_color(double ratio) {
   const double strength = std::clamp(std::log2(ratio) / 3, -1.0, 1.0);
   const std::array<double, 3> end = strength > 0 ? std::array{92., 190., 140.} : std::array{245., 150., 95.};
@@ -38,7 +38,7 @@ std::string row_name(const Config& config) {
   return config.rest.empty() ? text : text + ", " + config.rest;
 }
 
-// The two axes that contain all cells, and the position of a cell on them.
+// The axes of a map and the position of each cell on them.
 class Layout {
  public:
   explicit Layout(std::span<const Cell* const> cells) {
@@ -84,9 +84,9 @@ std::vector<MapGroup> groups_of(const ChartInput& input, const Choice& choice) {
   return groups;
 }
 
-// Returns the group that a group's ratios are relative to: materialised scores on the same machine and build, else the
-// first implementation of that run. If the run has only one implementation, the first group of all. Null if that is the
-// group itself.
+// Returns the baseline of a group's ratios. This is an implementation that materialises scores, on the same machine and
+// build, else the first implementation of that run. If the run has only one implementation, it is the first of all
+// groups. Returns null if the baseline is the group itself.
 const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup& other) {
   const Run& run = other.cells.front()->run;
   const MapGroup* first = nullptr;
@@ -108,7 +108,7 @@ const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup&
 
 using CellValue = std::function<std::optional<double>(const Cell&)>;
 
-// Fields of all problems that have a value in both groups; `ratio` computes a field from the two values.
+// Returns a field for each problem that has a value in both groups; `make` creates it from the two values.
 std::vector<Field> ratio_fields(const MapGroup& base, const MapGroup& other, const Layout& layout,
                                 const CellValue& value, const std::function<Field(double base, double other)>& make) {
   std::map<std::string, double> values;
@@ -172,7 +172,7 @@ void add_ratios(const Choice& choice, const std::vector<MapGroup>& groups, std::
   }
 }
 
-// Implementations with most failed cells come first.
+// Implementations with the most failed cells come first.
 void add_statuses(const Choice& choice, std::vector<MapGroup> groups, std::vector<Figure>& figures) {
   const auto failed = [](const MapGroup& group) {
     return std::ranges::count_if(group.cells, [](const Cell* cell) { return cell->status != "ok"; });

@@ -1,4 +1,5 @@
-// Scatter charts against a model: measured against predicted memory, and rates against the machine's ceilings.
+// Creates scatter charts: measured against predicted memory, and rates against the machine's measured ceilings
+// (roofline).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,7 +68,8 @@ struct Ceiling {
   double product = 0, copy = 0;
 };
 
-// Uses the maximum over all rows of a machine, since a disturbance can only lower a measured rate.
+// Returns one ceiling per machine and number of threads: the maximum over its rows, since other load can only lower a
+// measured rate.
 std::vector<Ceiling> ceilings_of(std::span<const Cell* const> cells) {
   std::map<std::string, Ceiling> ceilings;
   for (const Cell* cell : cells) {
@@ -93,7 +95,7 @@ void add_roofline(const ChartInput& input, const Choice& choice, Pass pass, std:
   Figure figure{.id = "roofline",
                 .title = "Rate against the machine's ceilings (roofline)",
                 .section = "Against the models",
-                .view = ceilings.empty() ? "the files hold no measured ceilings (bench --quick)" : "",
+                .view = ceilings.empty() ? "the files have no measured ceilings (bench --quick)" : "",
                 .causal = choice.causal,
                 .dtype = choice.dtype,
                 .pass = name_of(pass),

@@ -1,4 +1,4 @@
-// Tables and charts that compare collectives by engine, number of ranks and size.
+// Implements the table and charts of collectives, by engine, number of ranks and size.
 #include "report/collectives.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Rows of `strobe comm` as a table and as charts.
+// Formats rows of `strobe comm` as a table and as charts.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
-// Matches cells of two sides, and adds notes where machine, build or launches weaken the comparison.
+// Implements compare(): matches the cells of two sides, and adds notes if the machines differ or there are few
+// launches.
 #include "report/compare.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace strobe::report {
 namespace {
 
-// All rows of a configuration and implementation, from any machine and build.
+// All rows of one configuration and implementation, from any machine and build.
 struct Group {
   const Result* first = nullptr;
   std::string status;
@@ -132,7 +133,8 @@ std::pair<Side, Side> split_launches(const Side& side) {
   for (const auto& [identity, count] : launches) {
     if (count < 2) {
       fail(ErrorCode::invalid_argument,
-           "{}: a cell has one launch; limits on a change need 2 or more, or a second file", printable(side.name));
+           "{}: a cell has only one launch; limits on a change need at least 2 launches, or a second file",
+           printable(side.name));
     }
   }
   return sides;

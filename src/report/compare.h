@@ -23,14 +23,14 @@ struct CellComparison {
   Config config;
   std::string implementation;
   std::string status_a, status_b;
-  std::vector<PassComparison> passes;  // empty where a status is not ok
+  std::vector<PassComparison> passes;  // empty if a status is not ok
   std::optional<double> memory_ratio;  // B over A
 };
 
-// Cells of one side without a partner on the other.
+// Cells that only one side has.
 struct Unmatched {
-  std::vector<std::string> cells;  // described
-  std::string difference;          // of the first cell from the nearest on the other side: "threads 1 instead of 2"
+  std::vector<std::string> cells;  // as text
+  std::string difference;          // nearest_text() of the first cell: "threads 1 instead of 2"
 };
 
 struct Comparison {
@@ -38,7 +38,7 @@ struct Comparison {
   double threshold = 0.05;
   std::vector<CellComparison> cells;
   Unmatched only_a, only_b;
-  std::vector<std::string> notes;  // reasons why the comparison is weak
+  std::vector<std::string> notes;  // reasons to distrust the comparison
 
   std::size_t count(Verdict verdict) const;  // number of passes with this verdict
 };
@@ -48,12 +48,12 @@ struct Side {
   std::vector<Result> results;
 };
 
-// Splits the launches of every cell into two sides: 1, 3, ... and 2, 4, ... Their comparison shows the noise of one
-// build. Throws Error(invalid_argument) if a cell has one launch.
+// Splits the launches of every cell into two sides, with odd and even launch numbers. Comparing them shows the noise of
+// one build. Throws Error(invalid_argument) if a cell has only one launch.
 std::pair<Side, Side> split_launches(const Side& side);
 
-// Matches cells by configuration and implementation. If machines or builds differ, a note states it. Throws
-// Error(invalid_argument) with the keys that differ if the sides have no cell in common.
+// Compares the cells that both sides have, matched by configuration and implementation. If the machines differ, adds a
+// note. Throws Error(invalid_argument) with the keys that differ if the sides have no cell in common.
 Comparison compare(const Side& a, const Side& b, double threshold);
 
 std::string comparison_table(const Comparison& comparison);     // for a terminal

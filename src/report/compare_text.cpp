@@ -29,10 +29,10 @@ std::string summary_line(const Comparison& comparison) {
 
 const std::vector<std::string> kTitles = {"cell",          "pass",     "A ms",         "B ms",   "B / A",
                                           "95 % interval", "launches", "memory B / A", "verdict"};
-constexpr std::size_t kTextColumns = 2;  // number of text columns at the left; numbers follow
+constexpr std::size_t kTextColumns = 2;  // number of text columns, which are on the left
 constexpr std::size_t kLaunches = 6, kMemory = 7;
 
-// ", 5 launches each", or the range over the cells; "" if nothing was compared.
+// Returns ", 5 launches each", or the range over the cells if it varies; "" if nothing was compared.
 std::string launches_text(const Comparison& comparison) {
   std::size_t fewest = std::numeric_limits<std::size_t>::max(), most = 0;
   for (const CellComparison& cell : comparison.cells) {
@@ -64,7 +64,7 @@ std::vector<std::vector<std::string>> table_rows(const Comparison& comparison) {
   return rows;
 }
 
-// Returns what the table omits: cells without a partner, changed statuses, notes.
+// Returns remarks on changed statuses and on cells that only one side has, then the notes.
 std::vector<std::string> remarks(const Comparison& comparison) {
   std::vector<std::string> lines;
   for (const CellComparison& cell : comparison.cells) {
@@ -88,7 +88,7 @@ std::vector<std::string> remarks(const Comparison& comparison) {
 std::string comparison_table(const Comparison& comparison) {
   TextTable table;
   for (std::size_t i = 0; i < kTitles.size(); ++i) {
-    if (i == kLaunches) continue;  // the last line shows launches, to keep the table narrow
+    if (i == kLaunches) continue;  // omitted to keep the table narrow; the last line has the launches
     const bool text = i < kTextColumns || i + 1 == kTitles.size();
     table.add_column(i == kMemory ? "of memory" : kTitles[i], text ? TextTable::Align::left : TextTable::Align::right);
   }

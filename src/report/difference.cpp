@@ -1,4 +1,4 @@
-// Compares the members of rows key by key.
+// Compares the configuration members of rows key by key.
 #include "report/difference.h"
 
 #include <fmt/format.h>
@@ -13,10 +13,10 @@
 namespace strobe::report {
 namespace {
 
-constexpr std::size_t kMaxValues = 4;  // printed per key
+constexpr std::size_t kMaxValues = 4;  // values printed per key
 constexpr const char* kAbsent = "absent";
 
-// Members by key, including the implementation.
+// Returns the members of the row's configuration and its implementation, by key.
 std::map<std::string, std::string> members_of(const Result& result) {
   std::map<std::string, std::string> members(result.config.members.begin(), result.config.members.end());
   members["implementation"] = result.implementation;
@@ -81,7 +81,7 @@ std::string shown(const std::set<std::string>& values) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// Keys without a common value of both sides.
+// Returns the keys without a value common to both sides.
 std::vector<std::string> disjoint_keys(Values& a, Values& b) {
   std::set<std::string> keys;
   for (const Values* const side : {&a, &b}) {

@@ -1,4 +1,4 @@
-// Reads files row by row. Files are untrusted: each error names the file and the line.
+// Implements the row reader. Files are untrusted, so each error names the file and the line.
 #include "report/each_row.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 30;
 
-// Rejects a FIFO, which would block without a writer. A pipe that the shell has opened is valid.
+// Rejects paths that are not regular files: opening a FIFO without a writer would block. Accepts pipes that the shell
+// has opened (/dev/stdin, /dev/fd).
 void check_kind(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
@@ -101,7 +102,7 @@ void each_row_of_file(const std::string& path, const TakeRow& take) {
   std::uintmax_t bytes = 0;
   while (file.read(block, sizeof(block)) || file.gcount() > 0) {
     bytes += static_cast<std::uintmax_t>(file.gcount());
-    if (bytes > kMaxBytes) fail(ErrorCode::invalid_argument, "{}: more than 1 GiB; valid: up to that", path);
+    if (bytes > kMaxBytes) fail(ErrorCode::invalid_argument, "{}: larger than 1 GiB; valid: at most 1 GiB", path);
     reader.add({block, static_cast<std::size_t>(file.gcount())});
   }
   if (file.bad()) fail(ErrorCode::invalid_argument, "{}: cannot be read", path);

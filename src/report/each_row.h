@@ -1,5 +1,5 @@
-// Reads files of rows: a sequence of JSON objects and of lists of them. Keeps one row in memory. Used by the readers of
-// results and of ladder rows.
+// Reads files of result rows: a sequence of JSON objects and of arrays of objects. Only one row is in memory at a time.
+// The readers of results and of ladder rows use this.
 #pragma once
 
 #include <functional>
@@ -12,12 +12,12 @@ namespace strobe::report {
 
 using TakeRow = std::function<void(const Json& row)>;
 
-// Calls `take` for each row in order. An Error that `take` throws, invalid JSON, and text without rows become
-// Error(invalid_argument): "FILE, line N: what is wrong". Rows before the error have been passed to `take`. `name` is
-// the file's name in errors.
+// Calls `take` for each row in order. Throws Error(invalid_argument), "FILE, line N: what is wrong", for invalid JSON,
+// for text without rows, and for an Error that `take` throws. Rows before the error have been passed to `take`. `name`
+// is the FILE of error messages.
 void each_row(std::string_view text, const std::string& name, const TakeRow& take);
 
-// Reads a regular file, or /dev/stdin, of up to 1 GiB. Throws as each_row does, or if the file cannot be read.
+// Reads a regular file or /dev/stdin, at most 1 GiB. Throws as each_row does, or if the file cannot be read.
 void each_row_of_file(const std::string& path, const TakeRow& take);
 
 }  // namespace strobe::report

@@ -16,7 +16,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 
 constexpr std::string_view kInvisible = "&#8203;";  // zero-width space: breaks a mention
 
-// "www." and "://" make links without brackets.
+// True at the dot of "www." and at "://", from which Markdown makes links.
 bool begins_link(std::string_view text, std::size_t at) {
   if (text[at] == ':') return text.substr(at, 3) == "://";
   if (text[at] != '.' || at < 3) return false;
@@ -24,7 +24,7 @@ bool begins_link(std::string_view text, std::size_t at) {
   return std::all_of(before.begin(), before.end(), [](char c) { return c == 'w' || c == 'W'; });
 }
 
-// "#12" and "GH-12" name issues.
+// True at the '#' of "#12" and the '-' of "GH-12", from which GitHub makes links to issues.
 bool begins_number_of_issue(std::string_view text, std::size_t at) {
   if (at + 1 >= text.size() || !is_digit(text[at + 1])) return false;
   if (text[at] == '#') return true;
@@ -123,7 +123,8 @@ std::string csv_text(std::string_view text) {
       (!cell.empty() && std::string_view("=+-@\t\r\n").find(cell[0]) != std::string_view::npos) ||
       std::any_of(std::begin(kFullWidth), std::end(kFullWidth), [&](auto sign) { return text.starts_with(sign); });
   if (is_formula) cell.insert(0, "'");
-  if (cell.find_first_of(",;\t\"\n\r'") == std::string::npos) return cell;  // ; and tab separate in some locales
+  if (cell.find_first_of(",;\t\"\n\r'") == std::string::npos)
+    return cell;  // semicolons and tabs separate cells in some locales
   std::string out = "\"";
   for (const char c : cell) {
     if (c == '"') out += '"';

@@ -7,16 +7,16 @@
 
 namespace strobe::report {
 
-std::string escaped(std::string_view text);  // HTML and SVG, in attributes too; control characters become spaces
+std::string escaped(std::string_view text);  // for HTML and SVG, also in attributes; control characters become spaces
 
-// JSON inside <script>: "</script>" and "<!--" cannot occur in it.
+// Escapes JSON for a <script> element, so that "</script>" and "<!--" cannot occur in it.
 std::string script_json(std::string_view json);
 
 // Escapes text inside a line of Markdown or a table cell. Prevents markup, HTML, images, links, mentions and references
 // to issues. Control characters and bytes that are not UTF-8 become \xNN.
 std::string markdown_text(std::string_view text);
 
-// The same at the beginning of a line: also prevents headings, lists and rules.
+// The same for text at the beginning of a line: also prevents headings, lists and rules.
 std::string markdown_line(std::string_view text);
 
 // Escapes a file name as the target of a Markdown link: percent-encodes every byte except letters, digits and -._~.

@@ -1,5 +1,5 @@
-// Charts as data: charts*.cpp creates them from cells, svg.cpp and page/report.js draw them. A figure is one view.
-// Figures with the same `id` are views of one chart; the page's filters choose among them.
+// Charts as data. charts*.cpp creates figures from cells; svg.cpp and page/report.js draw them. Figures with the same
+// `id` are views of one chart, among which the user of the page chooses.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,11 @@ enum class Scale { linear, logarithmic, words };
 struct Axis {
   std::string title;
   Scale scale = Scale::linear;
-  std::vector<std::string> words{};  // for a scale of words: words[i] is at position i
+  std::vector<std::string> words{};  // for Scale::words: words[i] is at position i
   std::vector<double> ticks{};       // labelled positions; empty: automatic
 };
 
-enum class Mark { line, point, bar, rule };  // rule: a line without points, for ceilings and equalities
+enum class Mark { line, point, bar, rule };  // rule: a dashed line without points, for reference values
 
 struct Point {
   double x, y;
@@ -35,7 +35,7 @@ struct Series {
   std::vector<Point> points{};
 };
 
-// A field of a map; column and row index the axes' words.
+// A field of a heat map. `column` and `row` are indices into the words of the x and the y axis.
 struct Field {
   int column, row;
   std::string text;   // shown in the field
@@ -45,15 +45,15 @@ struct Field {
 
 struct Figure {
   std::string id, title, section{};
-  std::string view{};                     // which of the figures with this id and these filters: "batch 16, 32 heads"
-  std::string causal{}, dtype{}, pass{};  // filters: "off"/"on", "bf16", "forward"; "" if irrelevant
+  std::string view{};                     // distinguishes figures with the same id and filters: "batch 16, 32 heads"
+  std::string causal{}, dtype{}, pass{};  // filter values: "off" or "on", "bf16", "forward"; "": not filtered
   std::string caption{};                  // machine, date, samples
   Axis x, y;
   std::vector<Series> series{};
-  std::vector<Field> fields{};  // fields of a map, which has no series
+  std::vector<Field> fields{};  // fields of a heat map; other figures have series instead
 };
 
-// Series colours on white and on dark, in order of first appearance.
+// Series colours on a white and on a dark background, in order of the series' first appearance.
 inline constexpr const char* kPalette[] = {"#0068b5", "#d1520a", "#00876c", "#a8468c", "#b8860b", "#5a5fd6", "#7a7a7a"};
 inline constexpr const char* kDarkPalette[] = {"#58b0f5", "#ff9152", "#3fcfa8", "#e58cc8",
                                                "#f0c24b", "#a3a7ff", "#b5b5b5"};

@@ -1,4 +1,4 @@
-// Fills the placeholders of a page template.
+// Implements fill().
 #include "report/fill.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Fills the templates of page/.
+// Replaces placeholders in the templates of page/.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@ namespace strobe::report {
 
 using PagePart = std::pair<std::string_view, std::string>;  // name, text
 
-// Replaces {{name}} by its text. Not recursive: {{...}} inside a text stays.
+// Replaces each {{name}} by the text of that part. Does not replace {{...}} inside a part.
 std::string fill(std::string_view page, std::span<const PagePart> parts);
 
 }  // namespace strobe::report

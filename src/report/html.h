@@ -1,4 +1,4 @@
-// The report as one HTML file that works offline.
+// Writes the report as one HTML file that works offline.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Checks cells against limits. First the limits on each value, then the limits on means over cells.
+// Implements judge(): evaluates each requirement on the cells it selects, and formats the verdicts as tables.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -15,7 +15,7 @@ namespace {
 struct Value {
   Place at;
   double value = 0;
-  double margin = 0;     // above 1: better than the limit
+  double margin = 0;     // above 1: better than the limit; for `show`, the value itself
   std::string reason{};  // why there is no value
   bool holds = false;
 };
@@ -25,7 +25,8 @@ bool holds(const Bound& bound, double value) {
   return is_at || (bound.is_least ? value > bound.limit : value < bound.limit);
 }
 
-// Returns the value of the bound with the largest margin; none if no bound applies to this place.
+// Returns the value of the alternative with the largest margin, or the reason if none has a value. Returns nullopt if a
+// reference ran out of memory and no alternative has a value.
 std::optional<Value> value_at(const Requirement& requirement, const Place& at, const MeasuredValues& values) {
   Value found{.at = at};
   bool any = false, left_out = false;
@@ -53,7 +54,8 @@ bool is_of_whole_cell(const Requirement& requirement) {
   return measure == Measure::peak_mb || measure == Measure::memory;
 }
 
-// The passes that a requirement applies to: those it names, else those that were timed.
+// Returns the passes that a requirement applies to: those it names, else those that were timed. A limit on memory, or a
+// cell that failed, has one place without a pass.
 std::vector<Place> places_in(const Requirement& requirement, const Cell& cell) {
   if (is_of_whole_cell(requirement) || cell.status != "ok") return {{&cell, std::nullopt}};
   std::vector<Place> places;
@@ -143,7 +145,8 @@ struct Column {
   Bound bound;
 };
 
-// Returns the measures of the limits without repetition. A measure that every cell has gets its own column.
+// Returns the table's additional columns, one per measure that occurs in the limits. ms, share:product and peak_mb
+// always have columns.
 std::vector<Column> columns_of(const Limits& limits) {
   std::vector<Column> columns;
   std::set<std::string> known;
@@ -162,7 +165,8 @@ std::vector<Column> columns_of(const Limits& limits) {
   return columns;
 }
 
-// Returns "ok" or "MISSED" per place for limits on each value. "MISSED" includes the reason if there is no value.
+// Returns the verdict of each place, "ok" or "MISSED", from the limits on each value. If there is no value, "MISSED" is
+// followed by the reason.
 std::map<Place, std::string> place_verdicts(const std::vector<Finding>& findings) {
   std::map<Place, std::string> verdicts;
   for (const Finding& finding : findings) {

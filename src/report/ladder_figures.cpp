@@ -1,5 +1,5 @@
-// Charts of the ladder: rungs down, time across. The time axis is logarithmic, since times span five orders of
-// magnitude.
+// Creates the charts of the ladder: rungs on the y axis, time on the x axis, which is logarithmic because times span
+// five orders of magnitude.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace strobe::report {
 namespace {
 
-// "NVIDIA H200; AMD EPYC ...", from a row's environment; "" if missing.
+// Returns "NVIDIA H200; AMD EPYC ...; 2026-11-15" from a row's environment; "" if it is missing.
 std::string machine_of(const Json& row) {
   const Json* environment = row.find("environment");
   if (!environment) return "";
@@ -67,7 +67,7 @@ Figure time_figure(const std::string& size, const std::vector<const Json*>& rows
   return figure;
 }
 
-// One series per rung: the counter against the number of scores of a case.
+// Plots a counter against the number of scores of a case, with one series per rung.
 Figure counter_figure(const Counter& counter, std::span<const Json> rows) {
   Figure figure{.id = std::string("counter-") + counter.key,
                 .title = counter.title,

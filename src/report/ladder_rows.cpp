@@ -1,4 +1,4 @@
-// Reads a file of the ladder's rows. Files are untrusted: checks the range of every number.
+// Reads files of ladder rows. Files are untrusted, so the range of every number is checked.
 #include <set>
 
 #include "core/fail.h"
@@ -11,7 +11,7 @@ namespace strobe::report {
 namespace {
 
 constexpr std::size_t kMaxLadderRows = 10'000;
-constexpr std::size_t kMaxNames = 256;  // limit for cases and for rungs: tables have one cell per pair
+constexpr std::size_t kMaxNames = 256;  // limit on cases and on rungs, because a table has one cell per pair
 constexpr std::int64_t kMaxCaseSize = std::int64_t{1} << 40;
 
 struct RangedKey {
@@ -23,7 +23,7 @@ constexpr RangedKey kRowNumbers[] = {
     {"occupancy", kShareRange}, {"registers", kCountRange}, {"shared_bytes", kCountRange}, {"launches", kCountRange},
     {"br", kCountRange},        {"bc", kCountRange}};
 
-// Keys that tables and charts read. Drops all others.
+// Further keys that tables and charts read. compact_row() drops all others.
 constexpr const char* kRowWords[] = {"kind", "rung", "status", "reason", "device", "without", "case", "scaled_from"};
 
 void check_case(const Json& size) {
@@ -51,7 +51,7 @@ void check_ranges(const Json& row) {
   if (const Json* counters = row.find("counters")) check_numbers(*counters, kCounterRange);
 }
 
-// Device names from a row's environment.
+// Returns the names of GPUs and CPU and the date from a row's environment.
 Json compact_environment(const Json& environment) {
   Json gpus = Json::array();
   for (const Json& gpu : environment.at("gpu").at("gpus").as_array()) {
@@ -79,14 +79,14 @@ Json checked_row(const Json& row) {
   check_ranges(row);
   Json kept = compact_row(row);
   const std::span<const Json> rows(&kept, 1);
-  ladder_figures(rows);  // both throw if the row lacks a key of its kind
+  ladder_figures(rows);  // this and ladder_tables() throw if a key of the row's kind is missing
   if (ladder_tables(rows).empty())
     fail(ErrorCode::invalid_argument, "kind is {}; valid: rung, ablation, tiles, profile",
          printable_value(row.at("kind").as_string()));
   return kept;
 }
 
-// Collects rows; limits their number and their number of names.
+// Collects rows, and limits the numbers of rows, cases and rungs.
 class RowCollector {
  public:
   void take(const Json& row) {

@@ -1,4 +1,4 @@
-// Tables of the ladder. Times are in milliseconds.
+// Creates the tables of the ladder. Times are in milliseconds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -164,7 +164,7 @@ NamedTable profile_table(const std::string& size, const Rows& rows) {
   return table;
 }
 
-// Rungs down, cases across.
+// Rows are rungs, columns are cases.
 NamedTable speedup_table(std::span<const Json> rows, const std::vector<std::string>& cases) {
   NamedTable table{"Speedup over the sequential rung, by case", {"rung"}, {}};
   std::vector<std::string> rungs;

@@ -1,4 +1,4 @@
-// Parses files of limits.
+// Implements parse_limits().
 #include "report/limits.h"
 
 #include <algorithm>
@@ -144,7 +144,7 @@ void parse_requirement(Words words, bool is_limit, Requirement& requirement) {
   if (!words.empty()) refuse_limit(words.front(), "the end of the line");
 }
 
-// The requirements so far, and the cells and implementation of the next one.
+// The requirements so far, and in `now` the cells and implementation of the next ones.
 struct LimitsReader {
   Limits limits;
   Requirement now;
@@ -187,7 +187,7 @@ Limits parse_limits(const std::string& name, std::string_view text) {
     }
   }
   if (reader.limits.requirements.empty()) {
-    fail(ErrorCode::invalid_argument, "{}: no line of \"require\" or \"show\" in it", printable(name));
+    fail(ErrorCode::invalid_argument, "{}: must have a \"require\" or \"show\" line", printable(name));
   }
   return std::move(reader.limits);
 }

@@ -1,4 +1,4 @@
-// Limits on rows of results, for `strobe compare --require`: the parser of their file, and the verdicts on cells.
+// Parses a file of limits and checks cells against them. `strobe compare --require` uses this.
 #pragma once
 
 #include <optional>
@@ -16,13 +16,13 @@ namespace strobe::report {
 
 enum class Measure {
   milliseconds,      // time of the pass
-  speedup,           // time of the reference in the same run, divided by that of the cell
-  share_of_product,  // FLOP/s, divided by the matmul rate of the same run
-  share_of_copy,     // bytes per second that a pass must move, divided by the copy rate of the same run
-  share_of_plain,    // rate, divided by that of the same implementation and sizes without masks and options
-  peak_mb,           // MB are 2^20 bytes
-  memory,            // peak, divided by that of the reference
-  change_low,        // ends of the 95 % interval of the ratio of times, B over A
+  speedup,           // time of the reference implementation on the same machine and build, divided by the cell's time
+  share_of_product,  // FLOP/s, divided by the matmul rate measured in the same run
+  share_of_copy,     // least_bytes() per second, divided by the copy rate measured in the same run
+  share_of_plain,    // FLOP/s, divided by those without window, options and grouped heads
+  peak_mb,           // peak memory; an MB is 2^20 bytes
+  memory,            // peak memory, divided by that of the reference
+  change_low,        // ends of the 95 % interval of the time ratio B / A
   change_high,
 };
 
@@ -35,11 +35,11 @@ struct Bound {
 };
 
 struct Requirement {
-  enum class Kind { each, mean, shown };  // each cell's value, their geometric mean, or no limit (shown)
+  enum class Kind { each, mean, shown };  // limit on each value, on their geometric mean, or none (shown)
   Kind kind = Kind::each;
   double share = 1;           // share of the values that must meet the limit
-  std::vector<Pass> passes;   // empty: the passes that were timed
-  std::vector<Bound> bounds;  // alternatives: one of them must hold
+  std::vector<Pass> passes;   // empty: all timed passes
+  std::vector<Bound> bounds;  // alternatives, of which at least one must hold
   std::string text;           // the requirement as written in the file
   std::vector<CaseWord> cells;
   std::string cells_text;
@@ -54,16 +54,16 @@ struct Limits {
 // Throws Error(invalid_argument), "NAME: line N: what is wrong".
 Limits parse_limits(const std::string& name, std::string_view text);
 
-// The description of the file format, for the help.
+// Description of the file format, for --help.
 extern const char* const kLimitsFormat;
 
 struct Judgement {
-  std::vector<NamedTable> tables;  // cells, then limits
+  std::vector<NamedTable> tables;  // the table of cells, then the table of limits
   std::size_t limits = 0, missed = 0;
 };
 
-// Checks B's cells against the limits. `comparison` compares A and B, for limits on a change; null if there are none.
-// Throws Error(invalid_argument) if no limit applies to any cell.
+// Checks the cells of file B against the limits. `comparison` compares A and B and may be null unless
+// needs_comparison(limits). Throws Error(invalid_argument) if no limit applies to any cell.
 Judgement judge(const Limits& limits, std::span<const Cell> cells, const Comparison* comparison, Estimate estimate);
 
 bool needs_comparison(const Limits& limits);

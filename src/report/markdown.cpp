@@ -1,4 +1,4 @@
-// Writes Markdown tables.
+// Implements markdown_table().
 #include "report/markdown.h"
 
 #include <algorithm>

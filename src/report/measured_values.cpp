@@ -1,4 +1,4 @@
-// Computes the measures that limits name.
+// Implements MeasuredValues.
 #include "report/measured_values.h"
 
 #include <algorithm>
@@ -8,13 +8,14 @@
 namespace strobe::report {
 namespace {
 
-// Configuration keys that a cell's plain cell lacks: masks and options.
+// Configuration keys of masks and options. The plain cell of a cell has the same other keys, and these at their
+// defaults.
 constexpr std::string_view kFeatureKeys[] = {"window",        "align", "softcap", "alibi",   "bias",
                                              "bias_gradient", "sinks", "dropout", "lengths", "num_kv_heads"};
 
 bool is_feature(std::string_view name) { return std::ranges::find(kFeatureKeys, name) != std::end(kFeatureKeys); }
 
-// A config's value in the syntax of a case: "on", "3:-1", "bf16", "64". Defaults are "off".
+// Converts a configuration value from JSON to the syntax of limits: "on", "3:-1", "bf16", "64"; "off" for a default.
 std::string option_text(const std::string& json) {
   if (json == "true") return "on";
   const bool is_default = json == "false" || json == "null" || json == "0" || json == "[]" || json == "[-1,-1]" ||
@@ -35,7 +36,7 @@ bool in_list(std::string_view list, std::string_view value) {
   }
 }
 
-// Returns the members that a cell and its plain cell have in common.
+// Returns the members that a cell and its plain cell have in common, as a key.
 std::string plain_identity(const Config& config) {
   std::string identity = "plain ";
   for (const auto& [name, value] : config.members) {
@@ -69,7 +70,7 @@ Measured share(std::optional<double> rate, const std::optional<double>& ceiling,
   return ceiling.value_or(0) > 0 ? quotient(rate, ceiling) : Measured{{}, reason};
 }
 
-// Explains why there is no reference to compare with.
+// Returns a Measured without value, with the reason why the reference cell is missing or has no times.
 Measured without_reference(const Cell* other, const std::string& name) {
   if (!other) return {{}, name + " is not there"};
   const std::string& reason = other->reason.empty() ? other->status : other->reason;

@@ -1,4 +1,4 @@
-// Values of the measures that limits name, for one pass of a cell.
+// Computes the values of the measures of limits.h for a pass of a cell. judge() uses this.
 #pragma once
 
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace strobe::report {
 
-// One pass of a cell, or the cell as a whole.
+// One pass of a cell or, without a pass, the whole cell.
 struct Place {
   const Cell* cell;
   std::optional<Pass> pass;
@@ -21,13 +21,13 @@ struct Place {
 struct Measured {
   std::optional<double> value;
   std::string reason{};      // why there is no value
-  bool is_left_out = false;  // the reference ran out of memory, so there is no ratio to check
+  bool is_left_out = false;  // true if the reference ran out of memory, so that the limit does not apply
 };
 
 // True if the requirement applies to this implementation and cell.
 bool is_selected(const Requirement& requirement, const Cell& cell);
 
-// Computes the values of measures. Looks up other cells that a measure refers to, so `cells` must outlive this object.
+// Computes measures of cells. Refers to `cells` to find reference cells, so `cells` must outlive this object.
 class MeasuredValues {
  public:
   MeasuredValues(std::span<const Cell> cells, const Comparison* comparison, Estimate estimate);

@@ -16,7 +16,8 @@ namespace {
 
 constexpr double kMapWidth = 760, kMapLeft = 70, kMapRight = 16, kMapTop = 96, kMapBottom = 60, kMapHeight = 470;
 
-// Colours of blocks; the last category, beyond the palette, has a neutral colour.
+// Returns CSS rules for the colours of blocks. The category after the palette has the colour `last`; `before` precedes
+// each selector.
 std::string color_rules(std::span<const char* const> palette, const char* last, const char* before) {
   std::string rules;
   for (std::size_t i = 0; i < palette.size(); ++i) rules += fmt::format("{}.k{}{{fill:{}}}", before, i, palette[i]);

@@ -1,5 +1,5 @@
-// Draws the memory of a training step: operations to the right, bytes upwards, a block for each tensor or allocation
-// from its first operation to its last. `strobe lm memory` calls this.
+// Draws the memory of a training step. The x axis is the sequence of operations, the y axis the address in bytes. Each
+// tensor or allocation is a block from its first operation to its last. `strobe lm memory` calls this.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace strobe::report {
 struct MemoryBlock {
   std::string name;
   std::size_t category = 0, at = 0, bytes = 0;
-  int from = 0, to = 0;  // operations, inclusive
+  int from = 0, to = 0;  // first and last operation
 };
 
 struct MemoryMap {
@@ -22,16 +22,16 @@ struct MemoryMap {
   };
   std::string title, caption;
   std::vector<std::string> operations;
-  std::vector<Part> parts;              // "forward", "backward", ...: first operation of each
-  std::vector<std::string> categories;  // at most one more than there are colours; the last is neutral
+  std::vector<Part> parts;              // phases ("forward", "backward", ...), each with its first operation
+  std::vector<std::string> categories;  // at most kColors + 1, of which the last is drawn in a neutral colour
   std::vector<MemoryBlock> blocks;
-  std::size_t bytes = 0, peak_at = 0;  // peak bytes and its operation
+  std::size_t bytes = 0, peak_at = 0;  // peak bytes, and the operation where they occur
 };
 
-// A complete file with a white background.
+// Returns a complete SVG file with a white background.
 std::string memory_map_svg(const MemoryMap& map);
 
-// One page that works offline, light and dark, with a tooltip per block.
+// Returns an HTML page that works offline, with a light and a dark theme and a tooltip per block.
 std::string memory_map_page(std::span<const MemoryMap> maps);
 
 // "1.50 GiB", "12.0 MiB", "640 B".

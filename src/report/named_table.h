@@ -1,4 +1,4 @@
-// Tables with a title, formatted as text. The ladder, plans and collectives create them.
+// Tables with a title, as text or Markdown. The reports of the ladder, plans, collectives and limits create them.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// Parses ncu's raw page. It has a row of names, a row of units and one row per launch; messages of ncu before it begin
-// with "==". Shared memory is counted in wavefronts of at most 128 bytes, and bank conflicts add wavefronts. The result
-// is the throughput of the memory, not that of the program's requests.
+// Parses ncu's raw page: messages of ncu that begin with "==", then a row of names, a row of units and one row per
+// launch. Shared memory rates count 128 bytes per wavefront. Bank conflicts add wavefronts, so these rates are the
+// throughput of the memory and may exceed what the program requested.
 #include "report/ncu_csv.h"
 
 #include <algorithm>
@@ -55,7 +55,7 @@ std::vector<std::string> split_line(std::string_view line) {
   return cells;
 }
 
-// "1,234.5" is a number; "", "n/a", "nan" and "inf" are not.
+// Parses a number such as "1,234.5"; empty for "", "n/a", "nan" and "inf".
 std::optional<double> parse_value(std::string text) {
   std::erase(text, ',');
   double value = 0;
@@ -66,7 +66,8 @@ std::optional<double> parse_value(std::string text) {
   return value;
 }
 
-// Returns the factor from a unit to seconds, bytes or bytes per second. ncu selects a prefix by size.
+// Returns the factor that converts a unit to seconds, bytes or bytes per second. ncu chooses the unit's prefix by the
+// size of the value.
 double factor_of(std::string_view unit) {
   static const std::map<std::string_view, double> kTimes = {{"nsecond", 1e-9}, {"ns", 1e-9},      {"usecond", 1e-6},
                                                             {"us", 1e-6},      {"msecond", 1e-3}, {"ms", 1e-3}};
@@ -114,8 +115,8 @@ class LaunchReader {
  private:
   void take_cells(std::vector<std::string> cells, std::string_view line) {
     if (cells.size() != names_.size())
-      fail(ErrorCode::invalid_argument, "ncu: line {}: a row of {} cells under {} names: {}", line_, cells.size(),
-           names_.size(), printable_value(line));
+      fail(ErrorCode::invalid_argument, "ncu: line {}: the row has {} cells, but there are {} names: {}", line_,
+           cells.size(), names_.size(), printable_value(line));
     if (units_.empty() && cells.front().empty()) {
       units_ = std::move(cells);
       return;
@@ -149,7 +150,7 @@ std::vector<Metrics> read_launches(std::string_view text) {
   return reader.launches();
 }
 
-// Sum over all launches; empty if one lacks the metric.
+// Returns the sum over all launches; empty if a launch lacks the metric.
 std::optional<double> sum(const std::vector<Metrics>& launches, const char* metric) {
   double total = 0;
   for (const Metrics& launch : launches) {

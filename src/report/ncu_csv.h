@@ -1,4 +1,4 @@
-// GPU counters from `ncu --csv --page raw`. `strobe ladder --profile` runs ncu and calls this.
+// Reads GPU counters from the output of `ncu --csv --page raw`. `strobe ladder --profile` runs ncu and calls this.
 #pragma once
 
 #include <span>
@@ -18,12 +18,12 @@ struct Counter {
 // The counters that the course requires, in table order.
 std::span<const Counter> counters();
 
-// Value of ncu's flag --metrics.
+// Returns the value of ncu's flag --metrics.
 std::string ncu_metrics();
 
-// {"launches": n, "counters": {key: number}} over all kernel launches in the text: rates and shares weighted by launch
-// time, conflicts summed. A counter that a launch lacks is null. Throws Error(invalid_argument) if the text has no
-// table, with ncu's error message if present.
+// Returns {"launches": n, "counters": {key: number}} over all kernel launches in the text. Rates and shares are means
+// weighted by launch time; bank conflicts are summed. A counter is null if any launch lacks it. Throws
+// Error(invalid_argument) if the text has no table, with ncu's error message if present.
 Json read_ncu_csv(std::string_view text);
 
 }  // namespace strobe::report

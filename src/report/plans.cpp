@@ -1,4 +1,4 @@
-// Tables and charts of plans. Columns are sharding strategies, in the order given by the rows.
+// Creates the tables and charts of plans. Columns are sharding strategies, in the order of the rows.
 #include "report/plans.h"
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ bool fits(const Json& row) {
   return memory_is_known(row) && bytes(row, "total") <= row.at("device_memory(B)").as_number();
 }
 
-// One phase or part per line, with a value per sharding strategy. Omitted if all values are 0.
+// A line of a table: a phase or part, with one value per sharding strategy. Omitted if all values are 0.
 struct PartLine {
   const char* name;
   Text text;

@@ -1,4 +1,4 @@
-// Places values and ticks on an axis. Linear scales begin at 0; logarithmic scales have a margin at both ends.
+// Implements PlotScale. Linear scales begin at 0; logarithmic scales have a margin at both ends.
 #include "report/plot_scale.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 constexpr int kMaxTicks = 20;
 constexpr double kMaxValue = 1e100, kLeastOnLogarithms = 1e-100;
 
-// 1, 2 or 5 times a power of ten, so that about `count` steps make `range`.
+// Returns 1, 2 or 5 times a power of ten, so that `range` has at most `count` steps.
 double round_step(double range, int count) {
   const double raw = range / count, power = std::pow(10, std::floor(std::log10(raw)));
   for (const double factor : {1., 2., 5.}) {
@@ -49,7 +49,7 @@ PlotScale::PlotScale(const Axis& axis, const std::vector<double>& values, double
     return;
   }
   const double range = std::log(*most) - std::log(*least);
-  const double two_ticks = std::log(6.25);  // ticks are at most a factor 2.5 apart
+  const double two_ticks = std::log(6.25);  // adjacent ticks differ by at most 2.5, so this range has two
   double room = std::max(0.08 * range, 0.12);
   if (axis.ticks.empty()) room = std::max(room, 0.5 * (two_ticks - range));
   low_ = std::log(*least) - room;

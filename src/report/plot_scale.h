@@ -1,4 +1,4 @@
-// Maps values to pixels along one axis and places its ticks. svg.cpp uses it.
+// Maps values to pixels along one axis and places its ticks. svg.cpp and memory_map.cpp use it.
 #pragma once
 
 #include <string>
@@ -10,8 +10,9 @@ namespace strobe::report {
 
 class PlotScale {
  public:
-  // `from` and `to` are the pixels of the two ends; the axis covers all `values`. Throws Error(invalid_argument) for a
-  // value or tick that is not finite, beyond 1e100, or below 1e-100 on a logarithmic axis.
+  // `from` and `to` are the pixel positions of the axis's ends. The axis covers all `values`. Throws
+  // Error(invalid_argument) if a value or tick is not finite, exceeds 1e100 in magnitude, or is below 1e-100 on a
+  // logarithmic axis.
   PlotScale(const Axis& axis, const std::vector<double>& values, double from, double to);
 
   double at(double value) const;
@@ -21,7 +22,7 @@ class PlotScale {
     double at;
     std::string text;
   };
-  std::vector<Tick> ticks() const;  // at most 60; for a scale without given labels or ticks
+  std::vector<Tick> ticks() const;  // the axis's words or ticks; if it has none, at most 60 automatic ones
 
  private:
   void check(const std::vector<double>& values) const;

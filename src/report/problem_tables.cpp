@@ -1,4 +1,4 @@
-// Arranges cells by problem and implementation, and writes them as Markdown.
+// Arranges cells in a grid of problems and implementations, and formats it as Markdown.
 #include "report/problem_tables.h"
 
 #include <fmt/format.h>
@@ -34,7 +34,7 @@ std::vector<Quantity> quantities() {
   return all;
 }
 
-// A column for a size, or for the rest of the configuration.
+// A column for a size, or for masks and options (Config::rest).
 struct SizeColumn {
   const char* title;
   std::function<std::string(const Config&)> text;
@@ -55,7 +55,7 @@ std::vector<SizeColumn> size_columns() {
 
 struct ProblemRow {
   const Config* config;
-  std::vector<const Cell*> cells;  // by column of names; null if not in the files
+  std::vector<const Cell*> cells;  // cells[i] is of names[i]; null if the files have no such cell
 };
 
 // The cells of one type and causal setting as a grid.
@@ -81,7 +81,7 @@ ProblemGrid grid_of(const Choice& choice, const SeriesNames& series) {
   return grid;
 }
 
-// Splits the sizes into columns that vary and a heading of constant ones: "batch 8, heads 1".
+// Returns the columns of sizes that vary. Appends the constant ones to `heading`: ", batch 8, heads 1".
 std::vector<SizeColumn> varying_columns(const ProblemGrid& grid, std::string& heading) {
   std::vector<SizeColumn> varying;
   for (const SizeColumn& column : size_columns()) {

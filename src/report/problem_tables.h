@@ -1,4 +1,4 @@
-// Markdown tables of report.md: one table per quantity, one row per problem, one column per implementation.
+// Creates the Markdown tables of report.md: one table per quantity, one row per problem, one column per implementation.
 #pragma once
 
 #include <span>
@@ -8,11 +8,11 @@
 
 namespace strobe::report {
 
-// Returns tables of the times of each pass, memory saved for backward and peak memory, per dtype and causal setting. A
-// cell without a value shows its status unless that is ok. The heading has the sizes that all rows share.
+// Returns, for each dtype and causal setting, tables of the time of each pass, of the memory saved for backward and of
+// peak memory. A failed cell shows its status. Sizes that all rows share are in the heading.
 std::string problem_tables(std::span<const Cell> cells);
 
-// The speedup and memory ratio maps of a report.
+// Returns the speedup and memory ratio maps of a report as tables.
 std::string map_tables(std::span<const Figure> figures);
 
 }  // namespace strobe::report

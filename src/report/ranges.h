@@ -1,4 +1,4 @@
-// Valid ranges of numbers read from files. Charts, ratios and sums of values in these ranges stay finite.
+// Valid ranges of numbers in result files. They keep all charts, ratios and sums finite.
 #pragma once
 
 #include <string_view>
@@ -14,7 +14,7 @@ struct Range {
 };
 
 inline constexpr Range kSecondsRange{1e-12, 1e9, false, "seconds"};
-inline constexpr Range kSpanRange{1e-12, 1e9, true, "seconds"};  // a part may take no time
+inline constexpr Range kSpanRange{1e-12, 1e9, true, "seconds"};  // time of a part, which may be 0
 inline constexpr Range kMillisecondsRange{1e-9, 1e12, false, "milliseconds"};
 inline constexpr Range kMegabytesRange{1e-7, 1e12, true, "MB"};
 inline constexpr Range kBytesRange{1, 1e18, false, "bytes"};
@@ -34,8 +34,8 @@ constexpr bool holds(const Range& range, double value) {
 // "0, or 1e-07 to 1e+12 MB"
 std::string range_text(const Range& range);
 
-// Throws Error(invalid_argument), "NAME is 1e+306; valid: 1e-12 to 1e+09 seconds", unless the value is a number in the
-// range.
+// Returns `value` as a number. Throws Error(invalid_argument), "NAME is 1e+306; valid: 1e-12 to 1e+09 seconds", unless
+// it is a number in the range.
 double checked_number(std::string_view name, const Json& value, const Range& range);
 
 }  // namespace strobe::report

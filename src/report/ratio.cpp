@@ -1,6 +1,6 @@
-// Bootstrap over launches. Disturbances can only increase a time. So the location of a launch is the lower quartile of
-// its samples, and the location of several launches is the smallest of theirs. The interval measures how well the
-// smallest locations agree.
+// Implements the bootstrap over launches. Disturbances can only increase a time, so the location of a launch is the
+// lower quartile of its samples, and the location of several launches is the smallest of their locations. The interval
+// is that of the ratio of these smallest locations.
 #include "report/ratio.h"
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class Draws {
   }
   std::size_t below(std::size_t n) { return static_cast<std::size_t>(uniform() * static_cast<double>(n)); }
   double normal() {
-    double sum = -6;  // twelve uniform numbers approximate a normal well enough for a 95 % interval
+    double sum = -6;  // a sum of 12 uniform numbers is normal enough for a 95 % interval
     for (int i = 0; i < 12; ++i) sum += uniform();
     return sum;
   }
@@ -44,7 +44,7 @@ std::vector<Launch> sorted(std::vector<Launch> launches) {
   return launches;
 }
 
-// Logarithms of the launches' locations.
+// Returns the logarithms of the launches' locations.
 std::vector<double> locations(const std::vector<Launch>& sorted) {
   std::vector<double> values;
   for (const Launch& launch : sorted) values.push_back(std::log(quantile(launch, kQuantile)));
@@ -59,9 +59,10 @@ double drawn_least(const std::vector<double>& values, Draws& draws) {
   return least;
 }
 
-// Resamples few launches: keeps each and adds its sampling error and the deviation between launches. The sampling error
-// comes from the order statistics: the f-quantile of n drawn samples is the quantile of the n samples at a normally
-// distributed fraction with standard deviation sqrt(f (1 - f) / n).
+// Draws the smallest location of few launches: keeps every launch, and adds a random sampling error and a random
+// deviation between launches. The sampling error follows from order statistics: the f-quantile of n resampled values is
+// the quantile of the original n at a normally distributed fraction with mean f and standard deviation sqrt(f (1 - f) /
+// n).
 double drawn_least_of_few(const std::vector<Launch>& sorted, double deviation, Draws& draws) {
   std::vector<double> values;
   for (const Launch& launch : sorted) {
@@ -72,7 +73,7 @@ double drawn_least_of_few(const std::vector<Launch>& sorted, double deviation, D
   return least(values);
 }
 
-// Returns the standard deviation between few launches: the observed one, but at least kLaunchDeviation.
+// Returns the observed standard deviation between launches, but at least kLaunchDeviation.
 double deviation_of_few(const std::vector<double>& locations) {
   if (locations.size() < 2) return kLaunchDeviation;
   return std::max(kLaunchDeviation, summarize(locations).stddev);

@@ -1,4 +1,4 @@
-// The ratio of two measurements with its bootstrap interval and verdict. compare calls this.
+// Computes the time ratio of two measurements, its bootstrap confidence interval and a verdict. compare() uses this.
 #pragma once
 
 #include <cstddef>
@@ -9,23 +9,27 @@ namespace strobe::report {
 // Samples of one process launch, in seconds. Never empty.
 using Launch = std::vector<double>;
 
-// Below this number of launches on either side, the deviation between launches cannot be estimated from the data.
+// With fewer launches than this on either side, the standard deviation between launches cannot be estimated from the
+// data alone.
 inline constexpr std::size_t kEnoughLaunches = 5;
 
-// Relative standard deviation between launches that is then assumed as a lower bound. compare prints the assumption.
+// Lower bound of the relative standard deviation between launches, assumed if there are fewer. compare() adds a note
+// about it.
 inline constexpr double kLaunchDeviation = 0.01;
 
 struct Ratio {
   double value = 1;          // time of B over time of A
   double low = 1, high = 1;  // 95 % interval
-  std::size_t launches = 0;  // number on the side with fewer launches
+  std::size_t launches = 0;  // launches on the side that has fewer
 };
 
-// Resamples whole launches with replacement. Samples of one process share its memory layout and time of measurement, so
-// a thousand of them may agree and still be biased. Deterministic.
+// Computes the ratio B / A and its interval by resampling whole launches with replacement. Samples of one process share
+// its memory layout and time of measurement, so a thousand of them may agree and still be biased. With fewer than
+// kEnoughLaunches, uses a parametric model instead. Deterministic.
 Ratio bootstrap_ratio(const std::vector<Launch>& a, const std::vector<Launch>& b);
 
-// Location of all launches in seconds: the smallest of their lower quartiles. The ratio uses this.
+// Returns the time in seconds that represents several launches: the smallest of their lower quartiles. The ratio uses
+// this.
 double launch_seconds(const std::vector<Launch>& launches);
 
 enum class Verdict { faster, slower, same, ambiguous };

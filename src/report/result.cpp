@@ -1,4 +1,5 @@
-// Reads a row of a result file. Files are untrusted: checks the type and range (ranges.h) of every value.
+// Implements the reader of result files. Files are untrusted, so the type and range (ranges.h) of every value is
+// checked.
 #include "report/result.h"
 
 #include <algorithm>
@@ -17,9 +18,9 @@ constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
 constexpr std::size_t kMaxTextBytes = 4096;     // bytes of a name or reason
 constexpr std::size_t kMaxConfigBytes = 65536;  // bytes of a configuration
 
-// Members that do not affect what is measured.
+// Configuration members that do not affect the measurement.
 constexpr std::string_view kNotIdentity[] = {"scaled", "shrink", "unmasked_scores"};
-// Members stored in separate fields of Config, and members that every row has.
+// Members that rest_of() omits: those with separate fields in Config, and those that every row has.
 constexpr std::string_view kPlain[] = {"batch_size", "seq_len",      "num_heads", "emb_dim",  "causal",
                                        "dtype",      "device",       "threads",   "head_dim", "seq_len_k",
                                        "layout",     "num_kv_heads", "pass",      "cache",    "unmasked_scores"};
@@ -54,17 +55,18 @@ std::string text_of(const Json& object, std::string_view key, std::string_view o
   if (!value->is_string() || value->as_string().size() > kMaxTextBytes) {
     refuse(key, *value, fmt::format("a text of up to {} bytes", kMaxTextBytes));
   }
-  return printable(value->as_string(), std::string_view::npos);  // it may be printed on a terminal
+  return printable(value->as_string(),
+                   std::string_view::npos);  // escapes control characters, since the text may be printed on a terminal
 }
 
-// Empty if the key is absent or null. Any other value must be a number in the range.
+// Returns the number at `key`; empty if it is absent or null. Throws unless any other value is a number in the range.
 std::optional<double> number_of(const Json& object, std::string_view key, const Range& range) {
   const Json* value = object.find(key);
   if (!value || value->is_null()) return std::nullopt;
   return checked_number(key, *value, range);
 }
 
-// "window [128,0], alibi": members beyond a plain configuration.
+// Returns the masks and options that differ from their defaults: "window [128,0], alibi".
 std::string rest_of(const Json& config) {
   std::string rest;
   for (const auto& [key, value] : config.as_object()) {

@@ -1,4 +1,4 @@
-// One row of a result file as plain data, and the reader of result files. The rest of report/ builds on this.
+// Reads result files into Result, the plain data of one row. The rest of report/ builds on this.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace strobe::report {
 
-// A measured configuration. `rest` is text about masks and options ("window 128:0, softcap 5").
+// A measured configuration. `rest` describes masks and options ("window [128,0], softcap 5").
 struct Config {
   std::int64_t batch = 0, seq = 0, seq_k = 0, heads = 0, kv_heads = 0, emb = 0, head_dim = 0, threads = 0;
   bool causal = false;
@@ -25,7 +25,7 @@ struct Config {
 // Times of one pass, in seconds.
 struct Timing {
   double mean = 0, median = 0;
-  double low = 0, high = 0;  // interval of the median; equals the median if the file has none
+  double low = 0, high = 0;  // confidence interval of the median; the median itself if the row has no samples
   double flop_rate = 0;      // nominal FLOP/s at the mean
   std::vector<double> samples;
 
@@ -39,15 +39,15 @@ struct Result {
   std::optional<Timing> forward, backward, step;          // absent: not timed; step: of a language model
   std::optional<double> peak_mb, saved_mb, predicted_mb;  // saved: for backward
   std::string machine, date, revision;                    // "" if missing
-  std::optional<double> product_rate;                     // machine's ceilings: matmul FLOP/s of the type, copy bytes/s
-  std::optional<double> copy_rate;
+  std::optional<double> product_rate;                     // measured matmul rate of the dtype, FLOP/s
+  std::optional<double> copy_rate;                        // measured copy rate, bytes/s
 };
 
 inline constexpr const char* kStatuses[] = {"ok", "oom", "unsupported", "wrong", "timeout", "crashed"};
 
-// Reads all rows of a file: JSON objects and lists of them, any number in sequence. Such files are bench's output, a
-// sweep's lines, and concatenated outputs of several launches. Throws Error(invalid_argument), "FILE, line N: what is
-// wrong", also if the file is not a regular file.
+// Reads all rows of a file: a sequence of JSON objects and arrays of objects, such as the output of bench, the lines of
+// a sweep, or concatenated outputs of several launches. Throws Error(invalid_argument), "FILE, line N: what is wrong",
+// or if the path is neither a regular file nor a pipe.
 std::vector<Result> read_results(const std::string& path);
 void read_results(const std::string& path, std::vector<Result>& results);  // appends
 

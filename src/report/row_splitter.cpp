@@ -1,4 +1,4 @@
-// Splits rows by scanning JSON for brackets, strings and line ends only.
+// Implements RowSplitter. Scans only for brackets, strings and line ends; the JSON parser validates the rows later.
 #include "report/row_splitter.h"
 
 #include <array>
@@ -13,7 +13,7 @@ bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; 
 
 bool ends_word(char c) { return is_space(c) || std::string_view(",]}[{\"").find(c) != std::string_view::npos; }
 
-// Characters that may end a string or a container, or end a line.
+// Characters inside a container or string that add() must pass to step().
 constexpr std::array<bool, 256> kMarks = [] {
   std::array<bool, 256> marks{};
   for (const char c : {'"', '\\', '{', '}', '[', ']', '\n'}) marks[static_cast<unsigned char>(c)] = true;
@@ -41,7 +41,7 @@ void RowSplitter::add(std::string_view block) {
 void RowSplitter::append(std::string_view text) {
   row_ += text;
   if (row_.size() > Json::kMaxBytes) {
-    fail(ErrorCode::invalid_argument, "a row of more than {} bytes; valid: up to that", Json::kMaxBytes);
+    fail(ErrorCode::invalid_argument, "a row has more than {} bytes, the limit", Json::kMaxBytes);
   }
 }
 
@@ -82,7 +82,7 @@ void RowSplitter::begin(char c) {
   place_ = depth_ > 0 ? Place::in_container : quoted_ ? Place::in_string : Place::in_word;
 }
 
-// Handles brackets and commas of a top-level list.
+// Handles brackets and commas of a top-level array. Returns true if `c` was one of them.
 bool RowSplitter::take_list_mark(char c) {
   if (in_list_ == InList::no) {
     if (c != '[') return false;

@@ -1,5 +1,5 @@
-// Splits a stream of JSON into the texts of its rows: consecutive values, and the items of top-level lists. Keeps one
-// row in memory.
+// Splits a JSON stream into rows: each top-level value is a row, except that of a top-level array each element is one.
+// Passes each row on as text and keeps only one in memory.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,16 @@ class RowSplitter {
   struct Row {
     std::string_view text;  // one value, or invalid text that the JSON reader rejects
     std::size_t line;       // line of the first character, from 1
-    std::size_t list_item;  // from 1; 0 outside a list
+    std::size_t list_item;  // index in the top-level array, from 1; 0 outside an array
   };
   using Take = std::function<void(const Row&)>;
 
   explicit RowSplitter(Take take) : take_(std::move(take)) {}
 
-  // Calls `take` for each complete row. Throws Error(invalid_argument) for text that cannot follow, and for a row of
-  // more than Json::kMaxBytes.
+  // Calls `take` for each complete row. Throws Error(invalid_argument) if a comma is missing between the elements of a
+  // top-level array, or if a row is longer than Json::kMaxBytes.
   void add(std::string_view block);
-  void finish();  // call at the end of the text
+  void finish();  // call at the end of the text; throws if a top-level array is not closed
 
   std::size_t line() const { return line_; }
   std::size_t list_item() const { return list_item_; }

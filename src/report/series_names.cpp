@@ -1,4 +1,4 @@
-// Names, colours and captions of series.
+// Implements SeriesNames and the captions of figures.
 #include "report/series_names.h"
 
 #include <fmt/format.h>

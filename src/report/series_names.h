@@ -1,4 +1,4 @@
-// Names and colours of implementations, the same in every chart and table of a report.
+// Assigns names and colours to implementations, the same in every chart and table of a report.
 #pragma once
 
 #include <map>
@@ -18,11 +18,11 @@ class SeriesNames {
   int color(const Cell& cell) const;
 
  private:
-  bool machines_ = false, revisions_ = false, threads_ = false, devices_ = false;  // the report has several
+  bool machines_ = false, revisions_ = false, threads_ = false, devices_ = false;  // true if the report has several
   std::map<std::string, int> colors_;
 };
 
-// "a2d34a8ce0"; "a2d34a8ce0+" for a tree with changes beyond that commit.
+// Returns "a2d34a8ce0", or "a2d34a8ce0+" if the build had uncommitted changes.
 std::string short_revision(const std::string& revision);
 
 // "Neoverse-V1, 2 threads; 2026-11-15; 30 to 60 samples per point in 1 launch; build a2d34a8ce0"

@@ -1,4 +1,4 @@
-// Draws a figure: title, view and caption around a frame, a legend under the title, then the marks.
+// Implements figure_svg(). The title, the view and the legend are above the plot, the caption is below it.
 #include "report/svg.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@ namespace strobe::report {
 namespace {
 
 constexpr double kWidth = 760, kLeft = 78, kRight = 20, kTop = 92, kBottom = 74;
-constexpr double kRowHeight = 26;  // row of a map
+constexpr double kRowHeight = 26;  // of a heat map
 constexpr const char* kNeutral = "#666666";
 
 const char* color_of(const Series& series) { return series.color < 0 ? kNeutral : kPalette[series.color % kColors]; }
@@ -21,7 +21,7 @@ struct Frame {
   double left, right, top, bottom;
 };
 
-// Position of a series' legend entry; y counts from the first line.
+// Position of a series' legend entry; y is relative to the first legend line.
 struct LegendPlace {
   double x, y;
 };
@@ -146,7 +146,8 @@ class Drawing {
     }
   }
 
-  // Bars of series that share a position are drawn side by side; a single bar is centred.
+  // Draws bars. Bars of different series at one position are side by side; if each series has only one bar, it is
+  // centred.
   void draw_bars(const Series& series, const PlotScale& x, const PlotScale& y, int index) {
     const bool alone = series.points.size() == 1 && figure_.x.words.size() == figure_.series.size();
     const double width = std::min(70.0, 0.7 * x.step() / (alone ? 1 : static_cast<double>(figure_.series.size())));
@@ -163,7 +164,8 @@ class Drawing {
   void draw_map() {
     const PlotScale x(figure_.x, {}, frame_.left, frame_.right), y(figure_.y, {}, frame_.top, frame_.bottom);
     axes(x, y);
-    text(16, frame_.top - 10, figure_.y.title, "fill=\"#555\"");  // above: there is no space to the left
+    text(16, frame_.top - 10, figure_.y.title,
+         "fill=\"#555\"");  // above the map, because row names fill the space to its left
     for (const Field& field : figure_.fields) {
       const double left = x.at(field.column) - x.step() / 2, top = y.at(field.row) - y.step() / 2;
       out_ += fmt::format(
@@ -189,9 +191,9 @@ std::string file_name(const Figure& figure) {
     if (!part.empty()) name += "-" + part;
   }
   if (!figure.causal.empty()) name += "-causal-" + figure.causal;
-  if (!figure.fields.empty()) name += "-" + figure.view;  // a map belongs to one implementation
+  if (!figure.fields.empty()) name += "-" + figure.view;  // a map is of one implementation
   name.resize(std::min<std::size_t>(name.size(), 150));
-  for (char& c : name) {  // types and implementations are untrusted text
+  for (char& c : name) {  // dtypes and implementation names are untrusted text
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '_';
     if (!plain) c = '_';

@@ -1,4 +1,4 @@
-// Figures as SVG files, for documents and for viewing without JavaScript. `strobe report` writes them.
+// Draws figures as SVG, for documents and for viewing without JavaScript. `strobe report` writes the files.
 #pragma once
 
 #include <string>
@@ -7,10 +7,11 @@
 
 namespace strobe::report {
 
-// A complete file with a white background.
+// Returns a complete SVG file with a white background.
 std::string figure_svg(const Figure& figure);
 
-// "time-seq_len-forward-bf16-causal-on". Equal for views that differ in sizes; only one of them is written.
+// Returns a file name without suffix: "time-seq_len-forward-bf16-causal-on". Views of a chart that differ only in sizes
+// have the same name; only one of them is written.
 std::string file_name(const Figure& figure);
 
 }  // namespace strobe::report

@@ -1,4 +1,4 @@
-// Builds the table of all cells. Times are medians over launches of the launches' medians.
+// Builds the table of all cells. A time is the median of the launches' medians.
 #include "report/tables.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,7 @@ std::string figure(const std::optional<double>& value, double factor = 1) {
   return value ? short_number(factor * *value) : "";
 }
 
-// Interval of the median in ms, for a single launch with samples.
+// Returns the interval of the median in ms; empty unless the cell has exactly one launch with samples.
 std::string interval(const Cell& cell, Pass pass) {
   if (cell.launches.size() != 1) return "";
   const std::optional<Timing>& timing = pass == Pass::forward ? cell.launches[0].forward : cell.launches[0].backward;

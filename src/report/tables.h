@@ -1,5 +1,5 @@
-// The table of all cells as Markdown, CSV and HTML with the same columns and values. The Markdown file begins with the
-// tables of problem_tables.h.
+// Formats the table of all cells as Markdown, CSV and HTML, with the same columns and values. The Markdown report
+// begins with the tables of problem_tables.h.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@ namespace strobe::report {
 
 struct CellTable {
   std::vector<std::string> titles;
-  std::size_t text_columns;                    // left columns; numbers follow
+  std::size_t text_columns;                    // number of text columns, which are on the left
   std::vector<std::vector<std::string>> rows;  // one per cell, in cell order; "" for a missing value
 };
 

@@ -70,7 +70,7 @@ TEST(Limits, BadLinesAreNamedWithWhatIsValid) {
     const char* text;
     const char* says;
   } table[] = {
-      {"", "no line of \"require\" or \"show\" in it"},
+      {"", "must have a \"require\" or \"show\" line"},
       {"limit x", "line 1: \"limit\"; valid: about, impl, cells, require, show, #"},
       {"impl", "line 1: ends too early; valid next: the name of an implementation"},
       {"impl a b", "line 1: \"b\"; valid: one implementation"},

@@ -101,7 +101,7 @@ TEST(NcuCsv, AnErrorWithoutTextIsOneLine) {
 
 TEST(NcuCsv, BadRowsAreNamedWithTheirLine) {
   const std::string head = "==PROF== x\n\"ID\",\"gpu__time_duration.sum\"\n\"\",\"ns\"\n";
-  EXPECT_EQ(ncu_refusal(head + "\"0\""), "ncu: line 4: a row of 1 cells under 2 names: \"0\"");
+  EXPECT_EQ(ncu_refusal(head + "\"0\""), "ncu: line 4: the row has 1 cells, but there are 2 names: \"0\"");
   EXPECT_EQ(ncu_refusal(head + "\"0\",\"5\"\n\"1\",\"1e300\"\n"),
             "ncu: line 5: gpu__time_duration.sum is 1e300; valid: 0, or 1e-15 to 1e+18 in seconds, bytes or counts");
   EXPECT_EQ(ncu_refusal(head + "\"0\",\"-5\"\n"),

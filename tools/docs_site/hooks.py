@@ -1,8 +1,8 @@
-"""Hooks of mkdocs.yml: pages from outside docs/, and links to files of the repository.
+"""Hooks of mkdocs.yml: adds pages from outside docs/, and rewrites links to repository files.
 
 README.md becomes the index page, and CONTRIBUTING.md, SECURITY.md and CHANGELOG.md become pages. A source file that a
-page links to becomes a page that shows it. A link to a folder becomes text. Links in the sources stay those of the
-repository, so they also work where the Markdown is read by itself.
+page links to becomes a page that shows it. A link to a folder becomes text. The Markdown files keep links relative to
+the repository, so the links also work outside the site, for example on GitHub.
 """
 import pathlib
 import posixpath
@@ -18,12 +18,13 @@ LANGUAGES = {".h": "cpp", ".cu": "cpp", ".cuh": "cpp", ".cpp": "cpp", ".c": "c",
 
 
 def repository_path(page):
-    """README.md for index.md, docs/plan.md for plan.md."""
+    """Returns the repository path of a page: README.md for index.md, docs/plan.md for plan.md."""
     return next((path for path, name in FROM_ROOT.items() if name == page), f"docs/{page}")
 
 
 def site_path(path):
-    """The page or file of the site that shows a file of the repository; None for a folder or one that is not linked."""
+    """Site path of the page or file that shows a repository file; None outside docs/ if the path is a folder or does
+    not exist."""
     if path in FROM_ROOT:
         return FROM_ROOT[path]
     if path.startswith("docs/"):
@@ -68,7 +69,7 @@ def on_page_markdown(markdown, page, config, files):
 
     if page.file.src_uri.startswith("source/"):
         return markdown
-    markdown = re.sub(r"^(```+\w+) run$", r"\1", markdown, flags=re.M)  # marks of tools/check-docs
-    markdown = re.sub(r"`[^`\n]*`", lambda code: code[0].replace("\\|", "|"), markdown)  # as GitHub shows them in tables
+    markdown = re.sub(r"^(```+\w+) run$", r"\1", markdown, flags=re.M)  # drop `run`, by which tools/check-docs finds the blocks to execute
+    markdown = re.sub(r"`[^`\n]*`", lambda code: code[0].replace("\\|", "|"), markdown)  # inline code: \| becomes |, as GitHub renders it in tables
     return re.sub(r"(!\[[^\]]*\]\()docs/", r"\1", LINK.sub(rewritten, markdown)) if page.file.src_uri == "index.md" else LINK.sub(
         rewritten, markdown)

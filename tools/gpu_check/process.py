@@ -1,4 +1,4 @@
-"""Child processes of gpu-check: one with a time limit, or several in parallel."""
+"""Runs child processes of gpu-check, with time limits and in parallel."""
 import concurrent.futures
 import dataclasses
 import os
@@ -26,7 +26,7 @@ def stop(text, code):
 
 
 def run(command, environment=None, timeout=600, cores=None):
-    """Runs the command on these cores; ends all processes that it started."""
+    """Runs the command on these cores. At the time limit kills it and all processes that it started."""
     words = [str(word) for word in command]
     if cores:
         words = ["taskset", "-c", ",".join(map(str, cores)), *words]
@@ -42,7 +42,7 @@ def run(command, environment=None, timeout=600, cores=None):
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
         output, _ = child.communicate()
-        code, output = 124, f"{output}\nno end after {timeout} s"
+        code, output = 124, f"{output}\nkilled after {timeout} s"
     return Ended(code, output, time.monotonic() - started)
 
 
@@ -53,7 +53,7 @@ def side_by_side(jobs):
 
 
 def core_groups(most):
-    """The cores of this process in up to `most` groups of at least two."""
+    """Divides the cores of this process into at most `most` groups of at least two."""
     cores = sorted(os.sched_getaffinity(0))
     count = max(1, min(most, len(cores) // 2))
     return [cores[index::count] for index in range(count)]

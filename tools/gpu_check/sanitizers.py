@@ -1,5 +1,6 @@
 """Runs the four tools of compute-sanitizer on one small case of every kernel family (gpu_families_test.cpp) and on the
-ladder (tests/lab). All run in parallel: a tool spends most of its time on the host, preparing kernels."""
+course's ladder of kernels (tests/lab). All run in parallel, because a tool spends most of its time on the host,
+instrumenting kernels."""
 import pathlib
 import re
 import shutil
@@ -8,8 +9,8 @@ from gpu_check.process import Ended, run, say, side_by_side
 
 FAMILIES = "*/GpuFamilies.*"
 CALLS = "GpuContract.NoRows*:GpuContract.Lengths*"  # cases that no family covers
-# Most tools take minutes to prepare cuBLAS's kernels, so races and barriers are checked only in strobe's kernels.
-# initcheck must see every write, so it skips `standard` and `frugal`, which call cuBLAS.
+# # Instrumenting cuBLAS's kernels takes minutes, so racecheck and synccheck check only Strobe's kernels. initcheck must
+# see every write, so it skips `standard` and `frugal`, which call cuBLAS.
 OURS = ["--kernel-name", "kns=strobe"]
 WITHOUT_CUBLAS = "-*/standard_*:*/frugal_*"
 TOOLS = {
@@ -19,8 +20,8 @@ TOOLS = {
     "synccheck": (OURS, ""),
 }
 SHARDS = 3  # processes per tool
-LADDER = "*/GpuRungs.*"  # small sizes of test_lab, in LADDER_SHARDS processes; larger sizes would take minutes
-LADDER_SHARDS = 2
+LADDER = "*/GpuRungs.*"  # tests of test_lab with small sizes, because larger ones would take minutes
+LADDER_SHARDS = 2  # processes per tool for these
 
 
 def checker():

@@ -1,5 +1,6 @@
-"""Runs the GPU tests and examples of a build. The grid's float64 oracle keeps the host busy, so its shards run in
-parallel on a few cores each. Tests that check the GPU's free memory or times run one at a time."""
+"""Runs the GPU tests and examples of a build. The tests of the attention grid compute float64 references on the host,
+so their shards run in parallel on a few cores each. Tests that check the GPU's free memory or times run one at a
+time."""
 import json
 import pathlib
 import tempfile
@@ -13,7 +14,7 @@ PROCESSES = 8
 
 
 def gtest(binary, pattern, environment, cores=None):
-    """Counts and failures of one test executable."""
+    """Runs one test executable. Returns its counts and failures."""
     result = {"passed": 0, "failed": 0, "skipped": 0, "cases": 0, "failures": []}
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
@@ -53,7 +54,7 @@ def run_example(program, environment):
 
 
 def run_tests(folder, environment, binaries="test_*"):
-    """Sums the results; ok if none failed and some ran."""
+    """Runs all test executables and examples. Returns the summed results, ok if no test failed and at least one ran."""
     started = time.monotonic()
     parts = run_grid(folder / "bin/test_attention", environment)
     grid_seconds = round(time.monotonic() - started, 1)
@@ -65,8 +66,8 @@ def run_tests(folder, environment, binaries="test_*"):
 
 
 def translate(folder):
-    """Returns the environment for a build that has only PTX, after translating its code. The driver compiles one module
-    at a time on one core, so one process per head dimension fills the cache that all later processes use."""
+    """Compiles the PTX of a build that has only PTX into a cache, and returns the environment that selects the cache.
+    The driver compiles one module at a time on one core, so one process per head dimension runs in parallel."""
     environment = {"CUDA_CACHE_PATH": str(folder.resolve() / "translated"), "CUDA_CACHE_MAXSIZE": str(4 << 30)}
     side_by_side([lambda dim=dim: run(
         [folder / "bin/strobe", "bench", "--device", "cuda", "--impl", "flash2", "--dtype", "bf16", "--batch_size", "1",

@@ -1,6 +1,6 @@
-"""The decoder of the language model in PyTorch, timed in a separate process. tools/lm-grid and tools/lm-compile use it.
+"""Times the language model's decoder in PyTorch, in a separate process. tools/lm-grid and tools/lm-compile use it.
 
-Started as a program it serves cells: one line of JSON in, one line of JSON out. `Peer` is the client.
+Run as a program, it reads one JSON line per cell and answers with one JSON line. `Peer` is the client.
 """
 import gc
 import json
@@ -18,7 +18,7 @@ WARM_UP = 5
 
 
 def decoder(torch, size, attention):
-    """The decoder in torch modules: pre-norm blocks, rotary positions, SwiGLU, no biases, untied embeddings."""
+    """Returns the decoder as a torch module: pre-norm blocks, RoPE, SwiGLU, no biases, untied embeddings."""
     nn, functional = torch.nn, torch.nn.functional
     width, hidden, layers, heads, vocabulary, context = SIZES[size]
 
@@ -93,7 +93,8 @@ def pass_of(torch, cell, model, called):
 
 
 def measure(torch, cell):
-    """Mean seconds of the pass, seconds of the warm-up (with compilation) and, on a GPU, peak bytes allocated."""
+    """Returns the mean seconds of the pass, the seconds of the warm-up (with compilation) and, on a GPU, peak bytes
+    allocated."""
     cuda = cell["device"] == "cuda"
     wait = torch.cuda.synchronize if cuda else lambda: None
     torch._dynamo.reset()
@@ -102,7 +103,7 @@ def measure(torch, cell):
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     torch.backends.cuda.matmul.allow_tf32 = cell["precision"] == "tf32"
-    with torch.device(cell["device"]):  # draws the parameters there
+    with torch.device(cell["device"]):  # creates the parameters on that device
         model = decoder(torch, cell["size"], cell["attention"])
     run = pass_of(torch, cell, model, torch.compile(model) if cell["mode"] == "compiled" else model)
 
@@ -122,7 +123,7 @@ def measure(torch, cell):
 def serve():
     import torch
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # keeps the output of libraries out of the answers
+    os.dup2(2, 1)  # sends the output of libraries to standard error, so that only answers go to the client
     print("ready", file=answers, flush=True)
     for line in sys.stdin:
         cell = json.loads(line)
@@ -141,7 +142,7 @@ class PeerEnded(Exception):
 
 
 class Peer:
-    """A Python process with PyTorch; STROBE_PYTHON names the interpreter."""
+    """Client of a Python process with PyTorch. STROBE_PYTHON sets the interpreter."""
 
     def __init__(self):
         python = os.environ.get("STROBE_PYTHON", "python3")

@@ -1,6 +1,6 @@
 """A checkpoint of `strobe lm train` as a PyTorch model with a KV cache, for tools/lm-validation and tools/lm-sample-peer.
 
-Written from docs/training.md with plain torch functions; it shares no code with the program."""
+Implements docs/training.md with plain torch functions, independently of the program."""
 import json
 
 import torch
@@ -9,7 +9,7 @@ from safetensors import safe_open
 
 
 def rope_table(context, dim):
-    """Cosines and sines [context, dim / 2] of RoPE with theta 10000."""
+    """Returns the cosines and sines [context, dim / 2] of RoPE with base 10000."""
     power = torch.arange(0, dim, 2, dtype=torch.float64) / dim
     angle = torch.arange(context, dtype=torch.float64)[:, None] * 10000.0 ** -power
     return angle.cos().float(), angle.sin().float()

@@ -1,4 +1,5 @@
-// A Hopper forward kernel of one shape. CMake writes one file per line of candidates.txt, and their list.
+// A Hopper forward kernel with one tile shape. CMake generates a source file per line of candidates.txt, and the list
+// of all candidates.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// Fits the estimate that chooses the Hopper forward's tiles for few heads (forward/estimate.h) to a table of measured
-// times. tools/fit-few-heads compiles and starts it. Prints how much slower than the fastest tiles the chosen ones are:
-// with the library's constants, and with constants from a random search.
+// Fits the estimate by which the library chooses the Hopper forward's tiles for few heads (forward/estimate.h) to a
+// table of measured times. tools/fit-few-heads compiles and runs it. Prints how much slower the chosen tiles are than
+// the fastest ones, with the library's constants and with constants found by random search.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -48,8 +48,7 @@ std::vector<Cell> read_cells(const char* path) {
     words >> facts.d >> facts.uneven >> facts.heads >> facts.max_k;
     for (double& time : cell.microseconds) words >> time;
     if (!words || multiprocessors < 1) {
-      std::fprintf(stderr,
-                   "fit-few-heads: %s: valid are lines of ten numbers, after one that says multiprocessors,132\n",
+      std::fprintf(stderr, "fit-few-heads: %s: expected ten numbers, after a line such as multiprocessors,132\n",
                    line.c_str());
       std::exit(2);
     }
@@ -59,7 +58,7 @@ std::vector<Cell> read_cells(const char* path) {
   return cells;
 }
 
-// The measured option that is closest to the configuration chosen by the estimate.
+// Returns the measured option that is closest to the configuration that the estimate chooses.
 std::size_t chosen(const Cell& cell, const ForwardClocks& fitted) {
   const ForwardConfig config = forward_config(cell.facts, fitted);
   if (config.splits == 1 && config.shape == rule_config(cell.facts).shape) return 0;
@@ -83,8 +82,8 @@ Regret regret(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
   return result;
 }
 
-// The objective of the search: slowdowns by wrong choices, the large ones weighted most, plus a small term for the
-// error of the predicted times.
+// Returns the objective of the search: slowdowns from wrong choices (linear and quadratic), plus a small term for
+// errors of predicted times.
 double loss(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
   double sum = 0;
   for (const Cell& cell : cells) {
@@ -124,7 +123,7 @@ ForwardClocks search(const std::vector<Cell>& cells) {
 void show(const char* whose, const std::vector<Cell>& cells, const ForwardClocks& c) {
   const Regret found = regret(cells, c);
   const ForwardFacts& worst = found.worst_cell.facts;
-  std::printf("%s: %.4f times the fastest on the mean, %.3f at worst (D %d, %lld heads, S %lld%s)\n", whose, found.mean,
+  std::printf("%s: %.4f times the fastest on average, %.3f at worst (D %d, %lld heads, S %lld%s)\n", whose, found.mean,
               found.worst, worst.d, static_cast<long long>(worst.heads), static_cast<long long>(worst.max_k),
               worst.uneven ? ", causal" : "");
   std::printf("  several %.3g %.3g, sharing %.3g %.4g %.3g, alone %.3g %.3g, adding %.4g %.4g, gain %.4g\n", c.several,
@@ -134,8 +133,8 @@ void show(const char* whose, const std::vector<Cell>& cells, const ForwardClocks
 
 }  // namespace
 
-// Arguments: FILE [MOST]. Fails if the tiles that the library's constants choose are on average more than MOST times
-// slower than the fastest ones.
+// Arguments: FILE [MOST]. With MOST, exits with 1 if the tiles chosen with the library's constants take more than MOST
+// times as long as the fastest ones on average.
 int main(int count, char** words) {
   const std::vector<Cell> cells = count > 1 ? read_cells(words[1]) : std::vector<Cell>{};
   if (cells.empty()) {

@@ -1,5 +1,6 @@
-// Times every candidate on every length, full and causal, interleaved with a cold L2 cache; prints one JSON line each.
-// Called by tools/tune-hopper. Batch * length = 16384 and heads * D about 2048, as in the grid `paper`; bf16.
+// Times every candidate kernel at every length, full and causal, interleaved and with a cold L2 cache. Prints one JSON
+// line per measurement for tools/tune-hopper. Batch * length is 16384 and heads * D about 2048, as in the grid `paper`;
+// the dtype is bf16.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +29,7 @@ constexpr int kRounds = 15;
 constexpr std::size_t kFlushBytes = 256 << 20;  // several times the size of the L2 cache
 constexpr double kMostApart = 0.05;  // maximum difference from flash2's result, in units of 1 / sqrt(keys per row)
 
-// Normally distributed values [B, S, H, D].
+// Returns `count` normally distributed bf16 values.
 GpuBuffer random_tensor(std::size_t count, unsigned seed) {
   std::mt19937 rng(seed);
   std::normal_distribution<float> normal;

@@ -1,4 +1,4 @@
-// Opens cuDNN. Searches STROBE_CUDNN, the system's search path, and the folder where CMake found it.
+// Loads cuDNN: from the path in STROBE_CUDNN, else from the loader's search path or the folder where CMake found it.
 #include "bench/cudnn/library.h"
 
 #include <cuda_runtime_api.h>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kCudaMajor = CUDART_VERSION / 1000;
 
-// Opens the CUDA runtime. cudnn-frontend opens it later by its short name. That finds a library which is already open,
-// even if the toolkit is outside the system's search path.
+// Loads the CUDA runtime. cudnn-frontend loads it later by its short name, which finds a library that is already loaded
+// even if the toolkit is outside the loader's search path.
 void open_cuda_runtime() {
   const std::string file = fmt::format("libcudart.so.{}", kCudaMajor);
   SharedLibrary({.files = {file, fmt::format("{}/{}", STROBE_CUDA_LIBRARY_DIR, file)},

@@ -1,4 +1,4 @@
-// libcudnn, opened at the first use: the program starts and works without it.
+// Loads libcudnn at the first use, so that the program also runs on machines without it.
 #pragma once
 
 #include <cudnn.h>
@@ -12,7 +12,8 @@ struct CudnnLibrary {
   std::string version;   // "9.19.0"
 };
 
-// Throws Error(unsupported) if libcudnn, a shared CUDA runtime or a GPU that cuDNN supports is missing.
+// Returns the loaded library. Throws Error(unsupported) if libcudnn, a shared CUDA runtime or a GPU that cuDNN supports
+// is missing.
 const CudnnLibrary& cudnn_library();
 
 }  // namespace strobe::bench

@@ -1,5 +1,5 @@
-// Converts problems to graphs of cudnn-frontend. Only this file includes its headers, which take half a minute to
-// compile.
+// Implements CudnnPlan: converts a CudnnProblem to a cudnn-frontend graph and runs it. Only this file includes the
+// headers of cudnn-frontend, which take half a minute to compile.
 #include "bench/cudnn_plan.h"
 
 #include <cudnn_frontend.h>
@@ -14,7 +14,7 @@ namespace {
 namespace fe = cudnn_frontend;
 using Attributes = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-constexpr std::size_t kMaxReasonBytes = 400;  // bytes of cuDNN's message
+constexpr std::size_t kMaxReasonBytes = 400;  // cuDNN's messages are cut off there
 
 enum Uid : std::int64_t { kQ = 1, kK, kV, kO, kLse, kDO, kDQ, kDK, kDV };
 
@@ -43,7 +43,7 @@ void describe_output(const Attributes& output, Uid uid, const CudnnTensor& tenso
   output->set_output(true).set_uid(uid).set_dim(listed(tensor.shape)).set_stride(listed(tensor.stride));
 }
 
-// Sets scale and mask. The forward and backward options have the same interface.
+// Returns SDPA attributes with scale and mask. Options is the forward or the backward type; both have these setters.
 template <class Options>
 Options options_of(const CudnnProblem& problem, const char* name) {
   Options options;
@@ -79,7 +79,8 @@ void add_backward(fe::graph::Graph& graph, const CudnnProblem& problem) {
   describe_output(dv, kDV, problem.v);
 }
 
-// Treats exceptions of cudnn-frontend, such as a missing symbol, like its returned errors.
+// Converts exceptions of cudnn-frontend, such as a missing symbol, to Error with `code`, as check() does for returned
+// errors.
 template <class Body>
 auto translated(ErrorCode code, Pass pass, Body&& body) {
   try {

@@ -1,5 +1,5 @@
-// Attention as oneDNN matmul and softmax primitives, with gradients. Query heads of one KV head are adjacent, so their
-// rows form one matmul. With b = B * Hkv and r = G * Sq rows:
+// Attention forward and backward as oneDNN matmul and softmax primitives. The G = H / Hkv query heads of a KV head are
+// adjacent, so one matmul processes all their rows. With b = B * Hkv and r = G * Sq:
 //   P [b, r, Sk] = softmax(scale * Q K^T + mask), O [b, r, D] = P V
 //   dP = dO V^T, dS = softmax gradient, dQ = scale * dS K, dK = scale * dS^T Q, dV = P^T dO
 // All memory comes from the counting allocator, including oneDNN's scratchpad.
@@ -162,12 +162,12 @@ class OnednnPeer : public Implementation {
   void settle() override { wait_until_quiet(getpid()); }
 
  private:
-  // Throws for options that these primitives cannot express.
+  // Throws Error(unsupported) for cases that these primitives cannot express.
   Plan make_plan(const Case& one) const {
     const auto refuse = [](const std::string& why) { fail(ErrorCode::unsupported, "{}: {}", kOnednnPeer, why); };
-    if (one.device != Device::cpu) refuse("valid: --device cpu");
+    if (one.device != Device::cpu) refuse("runs on the CPU only; valid: --device cpu");
     if (one.options.any()) refuse("this peer does not support score options" + describe_options(one.options));
-    if (std::min({one.batch, one.seq_q, one.seq_k}) == 0) refuse("an empty tensor");
+    if (std::min({one.batch, one.seq_q, one.seq_k}) == 0) refuse("batch and sequences must not be empty");
     for (std::int64_t i = 0; i < one.seq_q; ++i) {
       const Keys keys = visible_keys(one, 0, i);
       if (keys.first >= keys.last) refuse(fmt::format("row {} has no keys: this softmax returns NaN", i));
@@ -181,7 +181,7 @@ class OnednnPeer : public Implementation {
     }
   }
 
-  // Fills the mask: 0 if a row may use a key, else -inf. It is the same for all heads.
+  // Fills the additive mask, which all heads share: 0 if a row may use a key, else -inf.
   void fill_mask(const Case& one) {
     float* row = mask_.as<float>();
     for (std::int64_t i = 0; i < one.heads / one.kv_heads * one.seq_q; ++i, row += one.seq_k) {

@@ -1,4 +1,4 @@
-// Reads and finds grid files.
+// Finds, reads and parses grid files, and expands axes to combinations.
 #include "bench/sweep/grid_file.h"
 
 #include <algorithm>
@@ -77,7 +77,8 @@ std::vector<std::string> items_of(const std::string& flag, std::string_view valu
     const std::size_t end = std::min(value.find(',', begin), value.size());
     std::string item(value.substr(begin, end - begin));
     if (item.empty()) {
-      fail(ErrorCode::invalid_argument, "--{} {}: an empty value in the list", printable(flag), printable(value));
+      fail(ErrorCode::invalid_argument, "--{} {}: the list must not have an empty item", printable(flag),
+           printable(value));
     }
     if (std::find(items.begin(), items.end(), item) != items.end()) {
       fail(ErrorCode::invalid_argument, "--{} {}: {} is listed twice; valid: each once", printable(flag),
@@ -184,7 +185,7 @@ void set_axis(std::vector<Axis>& axes, Axis axis) {
 std::vector<Combination> product_of(const std::vector<Axis>& axes) {
   std::size_t count = 1;
   for (const Axis& axis : axes) {
-    count *= axis.values.size();  // bounded by the length of a command line
+    count *= axis.values.size();  // no overflow: lists are limited by the length of a command line
     if (count > kMaxCombinations) {
       fail(ErrorCode::invalid_argument, "sweep: more than {} combinations; valid: fewer or shorter lists",
            kMaxCombinations);

@@ -1,14 +1,14 @@
-// Named grids: the text files of sweeps/, installed in share/strobe/sweeps next to the program (in a build tree, a link
-// to the sources). Lines of a file:
+// Parses grid files, which list the cases of a sweep. Named grids are files of sweeps/, installed in
+// ../share/strobe/sweeps relative to the program's folder (in a build tree, a link to the sources). Lines of a file:
 //   # ...             comment
 //   about TEXT        one-line description; once
-//   run FLAGS         how bench measures the grid, such as --time-limit 4; the command line overrides it
+//   run FLAGS         flags of bench for all cells, such as --time-limit 4; the command line overrides them
 //   peers NAME,...    torch-* implementations to add if Python has PyTorch; --impl replaces them; once
 //   common FLAGS      added to every later `cells`
-//   cells FLAGS       a block, the product of its lists; blocks run in order
-// Flags are those of `strobe sweep`, most of which take comma lists. A later flag replaces an earlier one of the same
-// name. The text of a case (core/case_text.h) may precede the flags of `common` and `cells`: b16 s512,1024 h32 d64
-// bf16.
+//   cells FLAGS       a block of cases: all combinations of its lists; blocks run in order
+// Flags are those of `strobe sweep`, most of which take comma-separated lists. A later flag replaces an earlier one of
+// the same name. `common` and `cells` may begin with sizes in short form (core/case_text.h), such as b16 s512,1024 h32
+// d64 bf16.
 #pragma once
 
 #include <string>
@@ -23,33 +23,34 @@ struct Grid {
   std::string about;
   std::vector<std::string> run;                  // words
   std::vector<std::string> peers;                // torch-* implementations, skipped without PyTorch
-  std::vector<std::vector<std::string>> blocks;  // words of each `cells`, after those of `common`
+  std::vector<std::vector<std::string>> blocks;  // per `cells` line: words of `common`, then its own
 };
 
-// Throws Error(invalid_argument) with the number of an invalid line.
+// Parses a grid file. Throws Error(invalid_argument) with the line number if a line is invalid.
 Grid parse_grid(const std::string& name, std::string_view text);
 
-// `program` is the path of the running program. A word with a slash is a path; any other is a name in the program's
-// share folder. Throws Error(invalid_argument) with the available names.
+// Loads a grid. A word with a slash is a path; any other is the name of a grid in the share folder of `program`, the
+// path of the running program. Throws Error(invalid_argument) with the available names.
 Grid load_grid(const std::string& word, const std::string& program);
 
 // Returns the text of the file WORD + suffix (".grid", ".limits") in the share folder, or of the path `word` if it has
-// a slash. Errors name `flag`.
+// a slash. Error messages begin with `flag`.
 std::string read_sweep_file(const std::string& flag, const std::string& word, const std::string& suffix,
                             const std::string& program);
 
 // All named grids, sorted by name. Empty if the folder is missing.
 std::vector<Grid> named_grids(const std::string& program);
 
-// Axes of a sweep as text: flags of bench, each with a list of values. bench's parser interprets the values.
+// An axis of a sweep is a flag of bench with a list of values. The values are text that bench parses.
 
 struct Axis {
   std::string flag;  // spelled as in the help, without dashes: "seq_len"
   std::vector<std::string> values;
 };
 
-// Splits a command-line value at commas. --causal's "both" is off and on; empty text is "on". --impl and --lengths take
-// lists themselves and stay whole. Throws Error(invalid_argument) for an empty or repeated item.
+// Splits a command-line value at commas. "both" of --causal becomes off and on; empty text becomes "on". Values of
+// --impl and --lengths are not split, because bench itself takes lists there. Throws Error(invalid_argument) for an
+// empty or repeated item.
 Axis make_axis(std::string flag, std::string_view value);
 
 // Replaces the axis with the same flag, or appends.

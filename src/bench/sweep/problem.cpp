@@ -1,4 +1,4 @@
-// Problems, their keys, and their partition into shards.
+// Implements problems: their keys, merging, shards, and estimates of time and memory.
 #include "bench/sweep/problem.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace strobe::bench {
 namespace {
 
 constexpr double kStart = 0.1;    // seconds per cell, independent of its size
-constexpr double kWarmUp = 0.2;   // seconds per region, at least
+constexpr double kWarmUp = 0.2;   // minimum seconds per region
 constexpr int kUntimedCalls = 5;  // per region
 
 double share_of_matmul_rate(const std::string& implementation, Device device) {
@@ -26,7 +26,7 @@ double share_of_matmul_rate(const std::string& implementation, Device device) {
 }  // namespace
 
 Problem make_problem(Case one, std::vector<std::string> implementations, std::int64_t shrink) {
-  constexpr std::int64_t kShortest = 512;  // below this, tensors outweigh scores and memory charts mislead
+  constexpr std::int64_t kShortest = 512;  // with shorter sequences, tensors take more memory than scores
   const std::int64_t of_batch = std::clamp<std::int64_t>(one.batch, 1, shrink);
   const std::int64_t of_sequence = shrink / of_batch;
   const auto shortened = [&](std::int64_t size) {
@@ -133,7 +133,7 @@ double predicted_seconds(const Case& one, const std::string& implementation, con
                          double product_rate) {
   const double call = predicted_call(one, implementation, product_rate);
   const int regions = one.passes == Passes::both ? 2 : 1;
-  // With both passes, each is timed separately and both as one region.
+  // With both passes, each is timed separately and once more in the combined region.
   const double sample = regions * call;
   const double most = rule.repeats > 0 ? rule.repeats * sample : std::min(rule.time_limit, rule.least_samples * sample);
   return kStart + std::max(regions * kWarmUp, kUntimedCalls * call) + most;

@@ -1,5 +1,5 @@
-// Reads the child's events (cli/bench/launches.h). Time counts for the implementation of the last step, so a slow
-// implementation cannot use up the time of the others.
+// Implements ProblemRunner: starts children and reads their events (cli/bench/launches.h). Elapsed time counts for the
+// implementation of the last step event, so a slow implementation cannot use up the time limit of the others.
 #include "bench/sweep/problem_runner.h"
 
 #include <algorithm>
@@ -18,12 +18,13 @@ namespace {
 
 constexpr std::size_t kMaxRowBytes = std::size_t{1} << 28;  // a million samples per region take about 70 MB
 
-// Cells with the same key have the same ceilings.
+// Returns the key of ceilings_: cases with equal keys have the same ceilings.
 std::string ceilings_key(const Case& one) {
   return fmt::format("{} {} {}", name_of(one.device), strobe::name_of(one.dtype), one.threads);
 }
 
-// Parses an event with all members that are read later; empty if the line is not a valid event.
+// Parses an event and checks that it has all members that are read later. Returns nullopt if the line is not a valid
+// event.
 std::optional<Json> parse_event(const std::string& line, const std::vector<std::string>& left) {
   try {
     Json event = Json::parse(line);
@@ -76,8 +77,8 @@ std::vector<std::string> ProblemRunner::command_for(const ChildRun& state) const
   return command;
 }
 
-// Starts a Python process if the problem has peers that need one. If that fails, the child tries, and its rows contain
-// the reason.
+// Returns true if the child can use the sweep's Python process; starts that process if the problem needs one. If it
+// cannot be started, the child tries itself, and its rows contain the reason.
 bool ProblemRunner::can_lend(const ChildRun& state) {
   if (!options_.lends_python) return false;
   if (std::none_of(state.left.begin(), state.left.end(), is_torch_peer)) return false;
@@ -91,8 +92,8 @@ bool ProblemRunner::can_lend(const ChildRun& state) {
   return true;
 }
 
-// Runs the child, with a relay to Python if needed. Reuses Python unless this child failed or left a request
-// unanswered: the next child would read that answer.
+// Runs the child, with a relay to Python if needed. Ends Python if this child failed or left a request unanswered,
+// because the next child would read that answer.
 void ProblemRunner::run_child(ChildRun& state) {
   std::vector<std::string> command = command_for(state);
   ChildOptions options{.descriptors = {}, .longest_line = kMaxRowBytes};
@@ -111,7 +112,7 @@ void ProblemRunner::run_child(ChildRun& state) {
   python_.reset();
 }
 
-// Returns true if the child sent all rows and ended without an error.
+// Reads events until the child has sent all rows. Returns true if it then ended without an error.
 bool ProblemRunner::read_events(Child& child, ChildRun& state) {
   const auto lost = [&](Status status, const std::string& how, int signal) {
     emit_lost_rows(state, status, how, signal);
@@ -169,14 +170,15 @@ void ProblemRunner::take_row(ChildRun& state, Json row) {
   emit_row(state.problem, std::move(row));
 }
 
-// Completes a row with data that only the sweep has, and passes it on.
+// Adds the data that only the sweep has to a row, and passes it to options_.row.
 void ProblemRunner::emit_row(const Problem& problem, Json row) {
   row.set("config", problem.config).set("sweep", options_.sweep);
   if (problem.launches > 1) row.set("launch", launch_json(problem));
   options_.row(std::move(row));
 }
 
-// Writes rows for the implementations that the child's loss affects: the current one, or all that are left.
+// Emits rows for the implementations that failed with the child: the current one or, if none is current, all without a
+// row.
 void ProblemRunner::emit_lost_rows(ChildRun& state, Status status, const std::string& how, int signal) {
   const bool one = std::find(state.left.begin(), state.left.end(), state.current) != state.left.end();
   const std::vector<std::string> lost = one ? std::vector<std::string>{state.current} : state.left;

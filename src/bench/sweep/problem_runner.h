@@ -1,5 +1,5 @@
-// Runs a problem in a child process, `strobe bench --events`. Every cell gets one row: the child's own, or one that
-// describes how the child failed. `strobe sweep` calls this.
+// Runs a problem in a child process, `strobe bench --events`. Every cell gets one row: the row that the child sent, or
+// one that describes how the child failed. `strobe sweep` uses this.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@ namespace strobe::bench {
 struct RunnerOptions {
   std::string program;             // must support `bench --events`
   std::vector<std::string> flags;  // bench flags for all problems
-  bool quick = false;              // the flags contain --quick: ceilings are not measured
-  bool lends_python = false;       // the program is this one, which supports the Python relay
+  bool quick = false;              // true if the flags contain --quick, so that ceilings are not measured
+  bool lends_python = false;       // true if the program supports the Python relay
   double cell_limit = 600;         // time limit of a cell in seconds
   Json sweep;                      // written into every row as "sweep"
 
-  std::function<void(Json row)> row;  // takes each row as soon as it is known
+  std::function<void(Json row)> row;  // called with each row as soon as it is complete
   std::function<void(const std::string& step, const std::string& implementation)> step;
 };
 
@@ -29,9 +29,9 @@ class ProblemRunner {
  public:
   explicit ProblemRunner(RunnerOptions options) : options_(std::move(options)) {}
 
-  // `words` are the flags of the problem's case. Emits one row per implementation, in any order. If the child is lost
-  // on one of them (crash, timeout), a new child runs those without a row. Throws Error(unsupported) if the program
-  // cannot be started.
+  // `words` are the bench flags that describe the case. Emits one row per implementation, in any order. If the child
+  // crashes or an implementation exceeds its time limit, a new child runs the implementations without a row. Throws
+  // Error(unsupported) if the program cannot be started.
   void run(const Problem& problem, const std::vector<std::string>& words);
 
  private:
@@ -48,7 +48,7 @@ class ProblemRunner {
 
   RunnerOptions options_;
   int launch_ = 1;                         // launch number of the last problem
-  std::unique_ptr<PythonProcess> python_;  // shared by the peers of all problems; null: not started
+  std::unique_ptr<PythonProcess> python_;  // Python process of all problems' torch-* peers; null: not started
   Json environment_;                       // from the last child that sent one
   std::map<std::string, Json> ceilings_;   // measured once per sweep for each device, type and number of threads
 };

@@ -1,4 +1,4 @@
-// Writes and locks result files, with an advisory lock, positioned writes and fdatasync.
+// Implements ResultFile with flock, pwrite and fdatasync, and JsonFolder.
 #include "bench/sweep/result_file.h"
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 namespace strobe::bench {
 namespace {
 
-// After a sweep is killed, a child that it was just starting may keep the lock for some milliseconds.
+// A child that a killed sweep had just forked may hold the lock for some milliseconds, so locking is retried.
 constexpr int kLockTries = 20;
 constexpr auto kLockPause = std::chrono::milliseconds(50);
 
@@ -77,7 +77,7 @@ void ResultFile::open_locked() {
   struct stat opened {
   }, named{};
   if (fstat(file_.get(), &opened) != 0 || stat(path_.c_str(), &named) != 0) refuse(path_, errno);
-  if (opened.st_ino != named.st_ino) refuse_busy(path_);  // drop() of another sweep replaced it
+  if (opened.st_ino != named.st_ino) refuse_busy(path_);  // another sweep's drop() replaced the file
 }
 
 ResultFile::ResultFile(std::string path, const AcceptRow& accept) : path_(std::move(path)) {
@@ -141,7 +141,8 @@ JsonFolder::JsonFolder(std::string path, const std::vector<Problem>& problems) :
       const std::string name = source_file_name(problem.config, implementation);
       if (names.insert(name).second) continue;
       fail(ErrorCode::invalid_argument,
-           "--json-dir {}: two cells would be {}, which encodes only batch, sequence, heads, embedding, implementation "
+           "--json-dir {}: two cells would have the file name {}, which encodes only batch, sequence, heads, "
+           "embedding, implementation "
            "and "
            "causal; valid: one value of every other axis",
            path_, name);

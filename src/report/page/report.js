@@ -1,5 +1,6 @@
 // Draws the figures that `strobe report` embedded in the page. src/report/ creates the figures and their text; this
-// script filters them, draws them with Chart.js and saves them as PNG. Text from files is only assigned to textContent.
+// script filters them, draws them with Chart.js and saves them as PNG. Text from result files is never interpreted as
+// HTML.
 "use strict";
 const report = JSON.parse(document.getElementById("data").textContent);
 const charts = new Map();   // id of a card -> Chart
@@ -64,7 +65,8 @@ function dataset(series) {
   };
 }
 
-// Bars: one value per word of the axis. If every series has one bar, each gets the full width.
+// Returns one dataset per series, with one bar per word of the axis. If every series has only one bar, bars are not
+// grouped.
 function barDatasets(figure) {
   const alone = figure.series.every((series) => series.points.length === 1) && figure.series.length > 1;
   return figure.series.map((series) => {
@@ -76,7 +78,8 @@ function barDatasets(figure) {
   });
 }
 
-// Fields of a map, painted over an empty scatter chart, which provides axes, hovering and saving.
+// Chart.js plugin that paints the fields of a heat map over an empty scatter chart, which provides axes, tooltips and
+// saving.
 const paintFields = {
   id: "fields",
   beforeDatasetsDraw(chart) {
@@ -99,7 +102,7 @@ const paintFields = {
   },
 };
 
-// Paints the card's colour behind the chart, so that a saved PNG is not transparent.
+// Chart.js plugin that paints the card's colour behind the chart, so that a saved PNG is not transparent.
 const paintPaper = {
   id: "paper",
   beforeDraw({ ctx, width, height }) {

@@ -151,7 +151,7 @@ TEST(Require, BadInputIsOneLine) {
            {"rows.jsonl --require nothing", "--require nothing: unknown; valid: cpu-speed, features, "},
            {"rows.jsonl --require ./bad.limits", "--require ./bad.limits: line 1: ends too early; valid next: >=, "},
            {"rows.jsonl --require hopper", "--require: no limit applies to any of the 1 cell"},
-           {"rows.jsonl --require noise", "rows.jsonl: a cell has one launch; limits on a change need 2 or more"},
+           {"rows.jsonl --require noise", "rows.jsonl: a cell has only one launch; limits on a change need at least 2"},
            {"rows.jsonl --by mean --require hopper", "--by mean: valid: median, min"},
            {"rows.jsonl", "compare: 1 file given; it takes two: strobe compare A B"}}) {
     const Program program = run_program(std::string("compare ") + arguments, scratch);

@@ -558,7 +558,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSweep{"lab5 --grid cpu", "--grid: given twice, with lab5 and cpu; valid: once"},
         BadSweep{"--grid ./none.grid", "--grid ./none.grid: cannot be read"},
         BadSweep{"--seq_len 16,x", "--seq_len x: not a whole number"},
-        BadSweep{"--seq_len 16,,17", "--seq_len 16,,17: an empty value in the list"},
+        BadSweep{"--seq_len 16,,17", "--seq_len 16,,17: the list must not have an empty item"},
         BadSweep{"--seq_len 16,16", "--seq_len 16,16: 16 is listed twice; valid: each once"},
         BadSweep{"--dtype fp32,fp8", "--dtype fp8: valid: fp32, fp16, bf16"},
         BadSweep{"--impl flash9", "--impl flash9: unknown implementation"},
@@ -571,7 +571,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadSweep{"--output -", "--output -: a sweep needs a file to resume from"},
         BadSweep{"--output .", "--output .: is a folder"}, BadSweep{"--output ''", "--output \"\": a file name"},
         BadSweep{"--json-dir /nonexistent/x/y", "--json-dir /nonexistent/x/y: not a writable folder"},
-        BadSweep{"--dtype fp32,bf16 --json-dir .", "--json-dir .: two cells would be result_bs1_sl1024"},
+        BadSweep{"--dtype fp32,bf16 --json-dir .",
+                 "--json-dir .: two cells would have the file name result_bs1_sl1024"},
         BadSweep{"--json-dir cells --output /nonexistent/x.jsonl", "--output /nonexistent/x.jsonl: cannot be written"},
         BadSweep{"--seq-lenn 5", "--seq-lenn: unknown flag; nearest: --seq_len"}));
 
