@@ -172,7 +172,7 @@ TEST(Workspace, QueryWithoutPointersIsEnough) {
 }
 
 // Without a caller's workspace the library allocates exactly the bytes of the query, and frees them.
-TEST(Workspace, ComesFromTheCountingAllocator) {
+TEST(Workspace, EqualsTheAllocatedBytes) {
   SmallProblem s;
   for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
     s.execution.kernel = name;

@@ -1,4 +1,5 @@
-// Tests of attention/cpu/soon_wanted: the cache lines prefetched during a unit, and the cases without prefetch.
+// Tests of soon_wanted() in attention/cpu/plan.h: the cache lines prefetched during a unit, and the cases without
+// prefetch.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
