@@ -1,4 +1,4 @@
-// `strobe completion`: shells evaluate the script and ask for the words that may follow a command line.
+// Tests `strobe completion`: shells evaluate the script and ask it for the words that may follow a command line.
 #include <gmock/gmock.h>
 
 #include "cli/run_program.h"
@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-// Words that bash proposes for the last word of `line`.
+// Returns the words that bash proposes for the last word of `line`.
 Program proposals(const std::string& line) {
   const Scratch scratch;
   return run_command("CUDA_VISIBLE_DEVICES= bash -c 'eval \"$(\"" STROBE_PROGRAM
@@ -29,7 +29,7 @@ TEST(Completion, ProposesCommandsFlagsAndValues) {
   EXPECT_EQ(proposals("bench --output \"\"").output, "\n");  // the shell proposes files
 }
 
-TEST(Completion, PrintsAScriptForEachShellAndRefusesOthers) {
+TEST(Completion, PrintsAScriptForEachShellAndRejectsOthers) {
   EXPECT_THAT(run_program("completion bash").output, HasSubstr("complete -o default -F _strobe strobe"));
   const Program zsh = run_program("completion zsh");
   EXPECT_THAT(zsh.output, HasSubstr("compdef _strobe strobe"));
