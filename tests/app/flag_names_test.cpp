@@ -1,4 +1,4 @@
-// Synonyms of flags: the table, and their use in a command's flags.
+// Tests synonyms of flags: the table, and their use in a command's flags.
 #include "app/flag_names.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(FlagNames, SynonymsGoBothWaysAndLeaveOutTheFlagItself) {
+TEST(FlagNames, SynonymsAreMutualAndExcludeTheFlagItself) {
   EXPECT_THAT(flag_synonyms("dtype"), ElementsAre("precision"));
   EXPECT_THAT(flag_synonyms("precision"), ElementsAre("dtype"));
   EXPECT_THAT(flag_synonyms("context"), Contains("seq-len"));
@@ -29,7 +29,7 @@ TEST(FlagNames, ASynonymSetsTheFlagThatTheCommandHas) {
   EXPECT_EQ(batch, 7);
 }
 
-TEST(FlagNames, TheFlagsOwnNameWinsOverASynonym) {
+TEST(FlagNames, TheFlagsOwnNameHasPriorityOverASynonym) {
   OptionTable table;
   bool json = false;
   std::string output;
@@ -41,7 +41,7 @@ TEST(FlagNames, TheFlagsOwnNameWinsOverASynonym) {
   EXPECT_EQ(output, "file");
 }
 
-TEST(FlagNames, ASwitchIsNoSynonymOfAFlagWithAValue) {
+TEST(FlagNames, ASwitchIsNotASynonymOfAFlagWithAValue) {
   OptionTable table;
   bool json = false;
   table.add_alone("json", "help", json);
