@@ -1,4 +1,4 @@
-// Fields of a configuration: flags, JSON, checks and text come from one table.
+// Tests the fields of a configuration, whose flags, JSON, checks and text come from one table.
 #include "app/fields.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(Fields, FlagsSetOnlyWhatIsGiven) {
   EXPECT_EQ(paint, (Paint{.coats = 3, .drying_time = 4, .glossy = true, .colour = Colour::green}));
 }
 
-TEST(Fields, FlagsAreInTheRange) {
+TEST(Fields, FlagsMustBeInTheRange) {
   EXPECT_THROW(parse({"--coats", "10"}), Error);
   EXPECT_THROW(parse({"--drying-time", "10"}), Error);
   EXPECT_THROW(parse({"--colour", "blue"}), Error);
@@ -80,7 +80,7 @@ TEST(Fields, HelpHasALinePerField) {
             "\nIn flags - and _ are equal, as are --flag value and --flag=value.\n");
 }
 
-TEST(Fields, JsonReadsBackWhatWasWritten) {
+TEST(Fields, JsonRoundTrips) {
   const Paint paint{.coats = 7, .drying_time = 0.1, .glossy = true, .colour = Colour::green};
   Paint read;
   for (const Field<Paint>& field : fields<Paint>()) field.read(read, Json::parse(field.json(paint).dump()));

@@ -29,7 +29,7 @@ TEST(Help, AnExactFitIsNotWrapped) {
   EXPECT_EQ(wrap_help(fits + "b\n"), std::string(40, 'a') + "\n" + std::string(40, 'b') + "\n");
 }
 
-TEST(Help, AWideParagraphIsFilledAgain) {
+TEST(Help, AWideParagraphIsWrapped) {
   const std::string wide = std::string(60, 'a') + " " + std::string(30, 'b');
   EXPECT_EQ(wrap_help("x\ny\n\n" + wide + "\nc d\n\n"),
             "x\ny\n\n" + std::string(60, 'a') + "\n" + std::string(30, 'b') + " c d\n\n");
@@ -42,7 +42,7 @@ TEST(Help, AnIndentedLineContinuesBelowItsText) {
   EXPECT_EQ(wrap_help("usage: " + a + " " + b + "\n"), "usage: " + a + "\n    " + b + "\n");
 }
 
-TEST(Help, AnEntryIsFilledWithItsLines) {
+TEST(Help, AnEntryIsWrappedTogetherWithItsLines) {
   const std::string a(40, 'a'), b(40, 'b');
   EXPECT_EQ(wrap_help("  name  " + a + " " + b + "\n        c\n        d\n  other  e\n"),
             "  name  " + a + "\n        " + b + " c d\n  other  e\n");
@@ -50,7 +50,7 @@ TEST(Help, AnEntryIsFilledWithItsLines) {
             "  name  " + a + "\n        " + b + "\n        " + a + "\n");
 }
 
-TEST(Help, AnExampleStaysACommand) {
+TEST(Help, AnExampleIsNotWrapped) {
   const std::string a(40, 'a'), b(40, 'b');
   EXPECT_EQ(wrap_help("  strobe " + a + " " + b + " " + b + "\n"),
             "  strobe " + a + " \\\n      " + b + " \\\n      " + b + "\n");

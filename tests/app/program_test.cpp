@@ -1,4 +1,4 @@
-// Standard descriptors that are closed when a program starts.
+// Tests a program that starts with closed standard descriptors.
 #include "app/program.h"
 
 #include <fcntl.h>
@@ -11,7 +11,8 @@
 namespace strobe {
 namespace {
 
-// Runs checks in a child process with these descriptors closed. Returns the number of the first that fails; 0: none.
+// Runs checks in a child process with these descriptors closed. Returns the number of the first check that fails; 0 if
+// none does.
 int check_with_closed(bool input, bool output, bool errors) {
   const bool closed[] = {input, output, errors};
   const pid_t child = fork();
@@ -35,7 +36,7 @@ int check_with_closed(bool input, bool output, bool errors) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(StandardDescriptors, NoFileGetsTheNumberOfAClosedOne) {
+TEST(StandardDescriptors, NoFileGetsTheNumberOfAClosedDescriptor) {
   for (int which = 0; which < 8; ++which) {
     EXPECT_EQ(check_with_closed((which & 1) != 0, (which & 2) != 0, (which & 4) != 0), 0) << which;
   }

@@ -1,4 +1,4 @@
-// Signals that end a program or are remembered, and files that they must not leave.
+// Tests signals that end a program, or that it only records, and that no temporary file is left.
 #include "app/signals.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr int kWarnings[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 
 // Each test body runs in a separate process with its own handlers.
-TEST(SignalsDeathTest, TwoAtOnceAreOneRequest) {
+TEST(SignalsDeathTest, TwoAtTheSameTimeAreOneRequest) {
   EXPECT_EXIT(
       {
         remember_first_signal();
@@ -29,7 +29,7 @@ TEST(SignalsDeathTest, TwoAtOnceAreOneRequest) {
       testing::ExitedWithCode(7), "");
 }
 
-TEST(SignalsDeathTest, ASecondRequestEnds) {
+TEST(SignalsDeathTest, ASecondRequestEndsTheProgram) {
   EXPECT_EXIT(
       {
         remember_first_signal();
@@ -54,7 +54,7 @@ TEST(SignalsDeathTest, BatchSignalsEndTheProgramCleanly) {
 }
 
 // The kernel repeats SIGXCPU every second. Slurm sends SIGTERM some time after the warning.
-TEST(SignalsDeathTest, WarningsAreRememberedAndNeverEnd) {
+TEST(SignalsDeathTest, WarningsAreRecordedAndNeverEndTheProgram) {
   EXPECT_EXIT(
       {
         remember_first_signal();
@@ -67,7 +67,7 @@ TEST(SignalsDeathTest, WarningsAreRememberedAndNeverEnd) {
       testing::ExitedWithCode(7), "");
 }
 
-TEST(SignalsDeathTest, WhatTheParentIgnoresStaysIgnored) {
+TEST(SignalsDeathTest, SignalsThatTheParentIgnoresRemainIgnored) {
   for (const int number : {SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
     EXPECT_EXIT(
         {
@@ -96,7 +96,7 @@ TEST(SignalsDeathTest, TheMessageIsPrintedOnce) {
       testing::ExitedWithCode(128 + SIGINT), "^message,$");
 }
 
-// At any moment: in the constructor, while the file has a temporary name, between link and rename.
+// Sends signals at random times: in the constructor, while the file has a temporary name, and between link and rename.
 TEST(Signals, NoSignalLeavesAFile) {
   const test::Scratch scratch;
   const std::string name = (scratch.path() / "a.json").string();

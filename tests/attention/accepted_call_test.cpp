@@ -1,4 +1,4 @@
-// An accepted call reaches its kernel without operator new: only refused calls format reasons and texts.
+// Tests that an accepted call reaches its kernel without operator new: only rejected calls format messages.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace {
 thread_local std::int64_t allocations = 0;
 }
 
-// Not inlined: otherwise g++ sees memory from operator new passed to free().
+// Not inlined, because g++ would otherwise warn that memory from operator new is passed to free().
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* const memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -38,11 +38,11 @@ std::int64_t allocations_of(const Work& work) {
   return allocations - before;
 }
 
-TEST(AcceptedCall, IsCounted) {
-  EXPECT_EQ(allocations_of([] { ::operator delete(::operator new(100)); }), 1) << "or the counts below mean nothing";
+TEST(AcceptedCall, AllocationsAreCounted) {
+  EXPECT_EQ(allocations_of([] { ::operator delete(::operator new(100)); }), 1) << "the counter misses allocations";
 }
 
-TEST(AcceptedCall, IsValidatedAndChosenWithoutMemory) {
+TEST(AcceptedCall, ValidatesAndChoosesWithoutAllocation) {
   const test::SmallProblem small;
   EXPECT_EQ(allocations_of([&] {
               choose(validate_forward(small.attention, small.outputs, small.execution));
@@ -51,8 +51,8 @@ TEST(AcceptedCall, IsValidatedAndChosenWithoutMemory) {
             0);
 }
 
-// Runs the call that `strobe env` times, up to its launch, on a GPU that need not exist.
-TEST(AcceptedCall, ComesToHopperWithoutMemory) {
+// Runs the call that `strobe env` times, up to its launch. Needs no GPU.
+TEST(AcceptedCall, ReachesHopperWithoutAllocation) {
   alignas(16) static std::uint16_t memory[8][2 * 256 * 64];
   static float lse[2 * 256];
   const auto tensor = [](int i) { return view_bhsd<void>(memory[i], DType::bf16, {1, 2, 256, 64}); };

@@ -1,4 +1,4 @@
-// batch_invariant: a row of O and LSE has the same bits in any batch, in any chunk of the queries and with any padding.
+// Tests of batch_invariant: a row of O and LSE has the same bits in any batch, chunk of queries and padding.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -41,7 +41,7 @@ Attention attention_of(const Data& data, const Part& part) {
   return attention;
 }
 
-// O in the order [b][h][row][c] and LSE in the order [b][h][row].
+// Bits of O in the order [b][h][row][c], and LSE in the order [b][h][row].
 struct RowBits {
   std::vector<char> o;
   std::vector<float> lse;
@@ -57,7 +57,7 @@ RowBits rows_of(const Attention& attention, int threads, bool invariant = true) 
   return rows;
 }
 
-// Number of rows of a part that differ in a bit from the rows of the whole.
+// Returns the number of rows of a part in which any bit differs from the same row of the whole.
 int differences(const Case& c, const RowBits& whole, const Part& part, const RowBits& rows) {
   const std::size_t bytes = static_cast<std::size_t>(c.dv) * size_of(c.dtype);
   const std::int64_t count = part.last_row - part.first_row;
@@ -83,7 +83,7 @@ std::vector<Case> invariance_cases(DType dtype) {
 
 class BatchInvariance : public testing::TestWithParam<DType> {};
 
-// Calls body(case, data, rows of the whole) for every case and instruction set.
+// Calls body(case, data, rows of the whole case) for every case and instruction set.
 template <class Body>
 void for_each_case(DType dtype, const Body& body) {
   for (const Case& c : invariance_cases(dtype)) {
@@ -96,7 +96,7 @@ void for_each_case(DType dtype, const Body& body) {
   }
 }
 
-TEST_P(BatchInvariance, SequencesByThemselves) {
+TEST_P(BatchInvariance, SequencesRunSeparately) {
   for_each_case(GetParam(), [](const Case& c, const Data& data, const RowBits& whole) {
     for (std::int64_t b = 0; b < c.batch; ++b) {
       Part part = whole_of(c);
@@ -108,7 +108,7 @@ TEST_P(BatchInvariance, SequencesByThemselves) {
   });
 }
 
-// Chunked prefill and decode: rows [first, last) with the keys that are known by then.
+// Chunked prefill and decode: rows [first, last) with the keys that exist by then.
 TEST_P(BatchInvariance, ChunksOfRows) {
   for_each_case(GetParam(), [](const Case& c, const Data& data, const RowBits& whole) {
     const std::vector<std::array<std::int64_t, 2>> chunks = {{0, 1},     {0, 7},           {7, 24},
@@ -121,7 +121,7 @@ TEST_P(BatchInvariance, ChunksOfRows) {
   });
 }
 
-// Keys past a length, and keys before the first one.
+// Pads with keys past a sequence's length, and with keys before its first one.
 TEST_P(BatchInvariance, PaddedKeys) {
   for_each_case(GetParam(), [](const Case& c, const Data& data, const RowBits& whole) {
     Part cut = whole_of(c);
@@ -130,7 +130,7 @@ TEST_P(BatchInvariance, PaddedKeys) {
     Attention padded = attention_of(data, whole_of(c));
     const std::vector<std::int32_t> lengths(static_cast<std::size_t>(c.batch), static_cast<std::int32_t>(c.sk - 37));
     padded.lengths_k = view_index(lengths.data(), c.batch);
-    EXPECT_EQ(differences(c, without, whole_of(c), rows_of(padded, 2)), 0) << "past the length";
+    EXPECT_EQ(differences(c, without, whole_of(c), rows_of(padded, 2)), 0) << "padding past the length";
 
     Part later = whole_of(c);
     later.first_key = 45;
@@ -138,12 +138,12 @@ TEST_P(BatchInvariance, PaddedKeys) {
     Attention left = attention_of(data, whole_of(c));
     const std::vector<std::int32_t> first(static_cast<std::size_t>(c.batch), 45);
     left.first_keys = view_index(first.data(), c.batch);
-    EXPECT_EQ(differences(c, shifted, whole_of(c), rows_of(left, 2)), 0) << "before the first key";
-    EXPECT_GT(differences(c, whole, whole_of(c), shifted), 0) << "the 45 keys matter";
+    EXPECT_EQ(differences(c, shifted, whole_of(c), rows_of(left, 2)), 0) << "padding before the first key";
+    EXPECT_GT(differences(c, whole, whole_of(c), shifted), 0) << "without the first 45 keys no row changed";
   });
 }
 
-TEST_P(BatchInvariance, PackedIsPadded) {
+TEST_P(BatchInvariance, PackedEqualsPadded) {
   const Case c = case_from("b1 h4/2 s90x1500 d32 {} causal=bottom_right seed=305", name_of(GetParam()));
   const Data data(c);
   const std::int32_t offsets_q[] = {0, 20, 90}, offsets_k[] = {0, 400, 1500};
@@ -160,8 +160,8 @@ TEST_P(BatchInvariance, PackedIsPadded) {
   }
 }
 
-// Without the option some row differs: the test above can fail.
-TEST(BatchInvariant, IsAnOption) {
+// Without the option some row differs, which shows that the tests above can fail.
+TEST(BatchInvariant, RowsDifferWithoutTheOption) {
   const Case c = case_from("h4 s70x2300 d32 causal=bottom_right seed=301");
   const Data data(c);
   Part last = whole_of(c);
@@ -170,7 +170,7 @@ TEST(BatchInvariant, IsAnOption) {
   EXPECT_GT(differences(c, whole, last, rows_of(attention_of(data, last), 2, false)), 0);
 }
 
-TEST(BatchInvariant, KernelsOfBlasRefuse) {
+TEST(BatchInvariant, BlasKernelsRefuse) {
   const Case c = case_from("s5 d8");
   const Data data(c);
   for (const char* kernel : {"standard", "frugal"}) {

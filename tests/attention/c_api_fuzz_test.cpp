@@ -1,4 +1,4 @@
-// Runs the fuzzer's seeds and random descriptions from fixed random seeds, without libFuzzer.
+// Replays the fuzzer's seeds, and random descriptions from fixed random seeds, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace {
 
 TEST(CApiFuzz, SeedsBreakNoRule) { EXPECT_FALSE(test::accepted_seeds("c_api", test::fuzz_c_api).empty()); }
 
-TEST(CApiFuzz, RandomDescriptionsAreRefusedOrComputed) {
+TEST(CApiFuzz, RandomDescriptionsAreRejectedOrComputed) {
   std::mt19937 random(11);
   int computed = 0;
   std::vector<std::uint8_t> bytes(200);

@@ -1,5 +1,5 @@
-// The C ABI end to end: results equal those of the C++ API, every failure is a status and one line, and structs can
-// grow.
+// Tests the C ABI end to end: results equal those of the C++ API, every failure is a status and a one-line message, and
+// structs can grow.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,7 +30,7 @@ To c_view(const From& from) {
 strobe_const_view c_input(const ConstView& from) { return c_view<strobe_const_view>(from); }
 strobe_view c_output(const View& from) { return c_view<strobe_view>(from); }
 
-// C equivalent of a SmallProblem.
+// A SmallProblem as structs of the C ABI.
 struct Twin {
   strobe_attention attention;
   strobe_forward_outputs outputs{};
@@ -64,7 +64,7 @@ TEST(CApi, VersionAndNames) {
   EXPECT_STREQ(strobe_status_name(static_cast<strobe_status>(99)), "unknown");
 }
 
-TEST(CApi, ViewsAreThoseOfCpp) {
+TEST(CApi, ViewsEqualThoseOfCpp) {
   float data = 0;
   const auto same = [](const auto& c, const auto& cpp) {
     return c.data == cpp.data && c.dtype == static_cast<int32_t>(cpp.dtype) &&
@@ -79,7 +79,7 @@ TEST(CApi, ViewsAreThoseOfCpp) {
       same(strobe_const_bshd(&data, STROBE_FP32, 2, 3, 5, 7), view_bshd<const void>(&data, DType::fp32, {2, 3, 5, 7})));
 }
 
-// Sets every option: both passes give the same bits as the C++ API, so that no field is lost.
+// Sets every option. Equal bits from both passes of the C++ API show that no field is lost.
 TEST(CApi, AllOptionsReachTheKernels) {
   SmallProblem cpp;
   for (std::size_t i = 0; i < cpp.memory.size(); ++i) cpp.memory[i] = static_cast<float>((i * 37) % 101) / 64 - 0.75f;
@@ -132,7 +132,7 @@ TEST(CApi, AllOptionsReachTheKernels) {
   }
 }
 
-// Sets every field at the end of its struct: both passes give the same bits as the C++ API.
+// Sets every field that later versions appended to its struct. Both passes give the same bits as the C++ API.
 TEST(CApi, LaterFieldsReachTheKernels) {
   SmallProblem cpp;
   for (std::size_t i = 0; i < cpp.memory.size(); ++i) cpp.memory[i] = static_cast<float>((i * 37) % 101) / 64 - 0.75f;
@@ -201,7 +201,7 @@ TEST(CApi, PackedSequencesAndDefaultExecution) {
   EXPECT_EQ(last_error(), "attention: cu_seqlens_q has count 3 but cu_seqlens_k has 2");
 }
 
-TEST(CApi, FailuresAreAStatusAndALine) {
+TEST(CApi, FailuresAreAStatusAndAMessage) {
   SmallProblem s;
   Twin c(s);
   EXPECT_EQ(strobe_forward(&c.attention, &c.outputs, &c.execution), STROBE_OK);
@@ -245,8 +245,8 @@ TEST(CApi, KernelNamesAreQuotedPrintably) {
   EXPECT_NE(last_error().find("'a\\x0a\\x1b[31m'"), std::string::npos) << last_error();
 }
 
-// A text longer than the buffer of strobe_last_error() is truncated, not written past its end.
-TEST(CApi, LongTextsAreCut) {
+// A message longer than the buffer of strobe_last_error() is truncated.
+TEST(CApi, LongMessagesAreTruncated) {
   SmallProblem s;
   Twin c(s);
   const std::string name(5000, 'x');
@@ -256,8 +256,8 @@ TEST(CApi, LongTextsAreCut) {
   EXPECT_LT(last_error().size(), 300u);
 }
 
-// An expanded problem with more scores than any memory can store, for the kernel that stores them. No output is
-// accessed before the workspace allocation, so O may claim more memory than it has.
+// Runs `standard`, which stores the scores, on an expanded problem with more scores than any memory can hold. The
+// allocation fails before any output is accessed, so O may claim more memory than it has.
 TEST(CApi, OutOfMemoryIsAStatus) {
   SmallProblem s;
   Twin c(s);
@@ -276,7 +276,7 @@ TEST(CApi, OutOfMemoryIsAStatus) {
   EXPECT_NE(last_error().find(std::to_string(bytes)), std::string::npos) << last_error();
 }
 
-TEST(CApi, NullPointersAreRefused) {
+TEST(CApi, NullPointersAreRejected) {
   SmallProblem s;
   Twin c(s);
   size_t bytes = 0;
@@ -320,8 +320,8 @@ TEST(CApi, StructsMayGrow) {
   EXPECT_EQ(strobe_attention_init(&newer.known, 16), STROBE_INVALID_ARGUMENT);
 }
 
-// A library with an added field, and callers that are older, of the same version, and newer.
-TEST(CApi, OlderCallersAreUnderstoodAfterAFieldWasAdded) {
+// A struct of the library to which a field was added, with callers that are older, of the same version, and newer.
+TEST(CApi, OlderCallersWorkAfterAFieldWasAdded) {
   struct First {
     std::size_t size;
     std::int64_t a;
@@ -346,7 +346,7 @@ TEST(CApi, OlderCallersAreUnderstoodAfterAFieldWasAdded) {
   EXPECT_EQ(fresh.a, 0);
 }
 
-TEST(CApi, WorkspaceOfTheCaller) {
+TEST(CApi, CallerProvidesTheWorkspace) {
   SmallProblem s;
   Twin c(s);
   c.execution.kernel = "reference";
@@ -393,7 +393,7 @@ TEST(CApi, KernelNamesOfADevice) {
   EXPECT_EQ(strobe_kernel_names(STROBE_CPU, nullptr, 3, nullptr), STROBE_INVALID_ARGUMENT);
 }
 
-TEST(CApi, ErrorsBelongToTheirThread) {
+TEST(CApi, ErrorsArePerThread) {
   EXPECT_EQ(strobe_forward(nullptr, nullptr, nullptr), STROBE_INVALID_ARGUMENT);
   const std::string mine = strobe_last_error();
   std::string fresh = "?", theirs;

@@ -1,4 +1,4 @@
-// The tests' own canaries: they report a write outside a tensor and no write into it, for any layout.
+// Tests of the tests' canaries: they detect every write outside a tensor and ignore writes into it, for any layout.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 constexpr Shape kShape{2, 3, 5, 7};
 
-// Changes each element of the memory that the tensors share, guards included, one at a time.
+// Changes every element of the memory that the tensors share, one at a time, including the guards.
 void expect_watched(const std::vector<Tensor>& tensors) {
   GuardedBuffer& buffer = *tensors.front().buffer;
   const auto size = static_cast<std::int64_t>(size_of(tensors.front().view.dtype));
@@ -43,7 +43,7 @@ void expect_watched(const std::vector<Tensor>& tensors) {
   }
 }
 
-TEST(Canaries, WatchWhatLiesBesideATensor) {
+TEST(Canaries, DetectWritesNextToATensor) {
   for (const DType dtype : kDTypes) {
     for (const Layout layout : kLayouts) {
       for (const std::int64_t misalign : {0, 1}) {
@@ -55,9 +55,9 @@ TEST(Canaries, WatchWhatLiesBesideATensor) {
   }
 }
 
-TEST(Canaries, WatchAllWhereNothingIsOwned) { expect_watched({make_tensor({DType::fp32, {2, 0, 5, 7}})}); }
+TEST(Canaries, DetectAllWritesIfNothingIsOwned) { expect_watched({make_tensor({DType::fp32, {2, 0, 5, 7}})}); }
 
-TEST(Canaries, TensorsAreGatheredInTheirOrder) {
+TEST(Canaries, TensorsAreGatheredInLogicalOrder) {
   for (const Layout layout : kLayouts) {
     const Tensor tensor = make_tensor({DType::fp32, kShape, layout});
     float* const first = static_cast<float*>(tensor.buffer->data());

@@ -1,4 +1,4 @@
-// Overlap of two strided tensors, compared with sets of bytes.
+// Tests overlap() of two strided tensors, compared with sets of their bytes.
 #include "attention/checks.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ bool share_a_byte(const ConstView& a, const ConstView& b) {
   return false;
 }
 
-TEST(CheckOverlap, AgreesWithTheSetsOfBytes) {
+TEST(CheckOverlap, AgreesWithSetsOfBytes) {
   std::mt19937 random(35);
   const auto pick = [&](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
@@ -65,8 +65,8 @@ TEST(CheckOverlap, AgreesWithTheSetsOfBytes) {
   EXPECT_GT(apart, 500);
 }
 
-// Q, K, V and O as slices of one tensor [B, S, 4, H, D] of a large model, and adjacent slices.
-TEST(CheckOverlap, InterleavedTensorsAreApart) {
+// Q, K, V and O as slices of one tensor [B, S, 4, H, D] of a large model: neighbouring slices do not overlap.
+TEST(CheckOverlap, InterleavedTensorsDoNotOverlap) {
   constexpr std::int64_t b = 8, s = 4096, h = 32, d = 128;
   const Sizes shape{b, h, s, d}, stride{s * 4 * h * d, d, 4 * h * d, 1};
   const auto slice = [&](std::uintptr_t which, std::uintptr_t skew = 0) {
@@ -79,12 +79,12 @@ TEST(CheckOverlap, InterleavedTensorsAreApart) {
     }
     EXPECT_TRUE(overlap({"a", slice(i)}, {"b", slice((i + 3) % 4, 2)}));  // one element into the next slice
   }
-  // Heads of Q and K interleaved one by one: [B, S, H, 2, D].
+  // Heads of Q and K alternate: [B, S, H, 2, D].
   const Sizes pairs{s * 2 * h * d, 2 * d, 2 * h * d, 1};
   const ConstView even = view_at(1 << 20, DType::bf16, shape, pairs);
   const ConstView odd = view_at((1 << 20) + 2 * d, DType::bf16, shape, pairs);
   EXPECT_FALSE(overlap({"a", even}, {"b", odd}));
-  // One transposed, [B, H, S, D], over the same memory.
+  // A transposed view [B, H, S, D] over the same memory overlaps.
   EXPECT_TRUE(overlap({"a", even}, {"b", view_at((1 << 20) + 4, DType::bf16, shape, {h * s * d, s * d, d, 1})}));
 }
 

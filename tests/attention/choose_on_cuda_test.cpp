@@ -1,5 +1,5 @@
-// The chooser for GPUs that this machine need not have: the problem contains everything that the chooser needs from a
-// GPU. Runs in every build with CUDA, with a GPU and without.
+// Tests kernel selection for GPUs that this machine need not have: the problem contains all GPU properties that the
+// selection uses. Runs in every build with CUDA.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -16,10 +16,10 @@
 namespace strobe {
 namespace {
 
-// Plain problems and those with score options use separate kernels and tiles.
+// Problems with and without score options use separate kernels and tiles.
 enum class Scores { plain, options };
 
-// Rows of the specification's table: every head dimension, both passes, all types.
+// Returns a problem of the specification's table of head dimensions, passes and types.
 Problem problem_of(std::int64_t d, DType dtype, Pass pass, const GpuFacts& gpu, Scores scores = Scores::plain) {
   Attention attention;
   attention.q = view_bhsd<const void>(nullptr, dtype, {2, 8, 1000, d});
@@ -44,24 +44,24 @@ class ChooseOnCuda : public testing::Test {
 constexpr GpuFacts kHopper{90, 227 << 10, 132};
 constexpr GpuFacts kCards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
 
-// The portable kernel takes every type and head dimension on every GPU; the chooser selects it or a better one.
-TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryCard) {
+// The portable kernel accepts every type and head dimension on every GPU, so the chooser always finds a kernel.
+TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryGpu) {
   for (const GpuFacts& card : kCards) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         for (std::int64_t d = 1; d <= 256; ++d) {
           for (const Scores scores : {Scores::plain, Scores::options}) {
             const Problem problem = problem_of(d, dtype, pass, card, scores);
-            const std::string where =
-                fmt::format("{} D {} on a card of {}.{} with {} KB", name_of(dtype), d, card.compute_capability / 10,
-                            card.compute_capability % 10, card.shared_bytes_per_block >> 10);
+            const std::string where = fmt::format("{} D {} on a GPU of compute capability {}.{} with {} KB",
+                                                  name_of(dtype), d, card.compute_capability / 10,
+                                                  card.compute_capability % 10, card.shared_bytes_per_block >> 10);
             const Choice portable = choose(problem, "flash2"), chosen = choose(problem);
             const std::string name = chosen.kernel->name;
             ASSERT_FALSE(portable.plan.text(problem).empty()) << where;
             ASSERT_TRUE(chosen.kernel == portable.kernel || name == "hopper") << where << ": " << name;
             ASSERT_FALSE(chosen.plan.text(problem).empty()) << where;
             ASSERT_GE(chosen.plan.workspace_bytes, portable.plan.workspace_bytes)
-                << where << ": outputs that are not aligned go to the portable kernel";
+                << where << ": misaligned outputs need the portable kernel";
           }
         }
       }
@@ -76,8 +76,8 @@ std::string hopper_refusal(const Problem& problem) {
   return "not in the list";
 }
 
-// The Hopper kernels need rows of 16-byte vectors and all of the GPU's shared memory.
-TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
+// The Hopper kernels need rows that are multiples of 16 bytes and Hopper's full shared memory.
+TEST_F(ChooseOnCuda, HopperHasSeparateKernels) {
   const auto& refusal = hopper_refusal;
   if (refusal(problem_of(128, DType::bf16, Pass::forward, kHopper)).find("sm_90a") != std::string::npos) {
     GTEST_SKIP() << "this build has no machine code for sm_90a";
@@ -124,7 +124,7 @@ TEST_F(ChooseOnCuda, HopperHasItsOwnKernels) {
   expect(decode, "flash2 is faster");
 }
 
-TEST_F(ChooseOnCuda, HopperDropsInTheForwardUpToHeadDimension128) {
+TEST_F(ChooseOnCuda, HopperSupportsForwardDropoutUpToHeadDimension128) {
   const auto dropping = [](std::int64_t d, DType dtype, Pass pass, float p) {
     Problem problem = problem_of(d, dtype, pass, kHopper);
     problem.dropout.p = p;
@@ -142,7 +142,7 @@ TEST_F(ChooseOnCuda, HopperDropsInTheForwardUpToHeadDimension128) {
   expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions above 128");
   expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
-  // The kernels' threshold is then 0: the tiles must be the same as without dropout.
+  // The kernels' threshold rounds to 0, so the tiles must be the same as without dropout.
   const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-33f);
   EXPECT_EQ(choose(hardly).plan.text(hardly), choose(plain).plan.text(plain));
   const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-32f);
@@ -176,8 +176,8 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
   }
 }
 
-// fp32 has a forward up to head dimension 128; for small dimensions flash2 comes before it.
-TEST_F(ChooseOnCuda, HopperTakesFp32) {
+// The fp32 forward supports head dimensions up to 128; for small ones the chooser prefers flash2.
+TEST_F(ChooseOnCuda, HopperSupportsFp32) {
   const Problem plain = problem_of(64, DType::fp32, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
   for (std::int64_t d = 4; d <= 128; d += 4) {
@@ -205,7 +205,7 @@ TEST_F(ChooseOnCuda, HopperTakesFp32) {
   EXPECT_EQ(hopper_refusal(expanded), "");
 }
 
-TEST_F(ChooseOnCuda, HopperTakesTheBackwardInFp32WhereItWasMeasuredFaster) {
+TEST_F(ChooseOnCuda, HopperIsChosenForFp32BackwardWhereItWasMeasuredFaster) {
   const Problem plain = problem_of(64, DType::fp32, Pass::backward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
   for (std::int64_t d = 4; d <= 128; d += 4) {
@@ -223,7 +223,7 @@ TEST_F(ChooseOnCuda, HopperTakesTheBackwardInFp32WhereItWasMeasuredFaster) {
   }
 }
 
-TEST_F(ChooseOnCuda, OlderCardsAreRefusedWithTheReason) {
+TEST_F(ChooseOnCuda, OlderGpusAreRejectedWithTheReason) {
   const Problem problem = problem_of(64, DType::fp16, Pass::forward, {75, 64 << 10, 40});
   try {
     choose(problem);
@@ -234,9 +234,9 @@ TEST_F(ChooseOnCuda, OlderCardsAreRefusedWithTheReason) {
   }
 }
 
-// The memory of `standard` is 4 P + 9 X for the whole run, plus that of cuBLAS. One X in the workspace is for a copy of
-// dO; the other 8 are Q, K, V, O, dO, dQ, dK and dV.
-TEST_F(ChooseOnCuda, StandardHoldsWhatPlainAttentionHolds) {
+// Both passes of `standard` need 4 P + 9 X, plus cuBLAS memory, where P is the scores and X one tensor. One X is
+// workspace for a copy of dO; the other 8 are Q, K, V, O, dO, dQ, dK and dV.
+TEST_F(ChooseOnCuda, StandardNeedsTheMemoryOfPlainAttention) {
   constexpr std::size_t kCublas = std::size_t{32} << 20;
   const auto bytes = [](Pass pass, const char* kernel) {
     const ConstView view = view_bhsd<const void>(nullptr, DType::fp16, {16, 32, 1024, 64});
@@ -253,7 +253,7 @@ TEST_F(ChooseOnCuda, StandardHoldsWhatPlainAttentionHolds) {
   EXPECT_EQ(bytes(Pass::backward, "frugal"), 2 * kFew + 2 * kTensor / 32 + kCublas);
 }
 
-TEST_F(ChooseOnCuda, FrugalTakesHeadDimensionsThatNoTileHolds) {
+TEST_F(ChooseOnCuda, FrugalSupportsHeadDimensionsThatExceedTheTiles) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     EXPECT_STREQ(choose(problem_of(264, DType::fp16, pass, kHopper)).kernel->name, "frugal");
   }

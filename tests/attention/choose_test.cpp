@@ -1,4 +1,4 @@
-// The chooser: list order, forced kernels, refusal texts, and explain consistent with run.
+// Tests of the chooser: order of the list, forced kernels, refusal texts, and explain() agreeing with the run.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -16,13 +16,13 @@ namespace {
 
 using test::SmallProblem;
 
-TEST(Choose, OrderOfTheList) {
+TEST(Choose, OrderOfTheKernelList) {
   EXPECT_EQ(kernel_names(Device::cpu), (std::vector<std::string>{"flash2", "frugal", "standard", "reference"}));
   EXPECT_EQ(kernel_names(Device::cuda).back(), "standard");
 }
 
-// A family has one row per pass and type, so a name identifies a kernel.
-TEST(Choose, EveryFamilyServesEveryProblemOfItsDeviceOnce) {
+// A kernel family has one row per pass and type, so a name identifies one kernel of a problem.
+TEST(Choose, EveryFamilyHasOneKernelPerProblem) {
   Problem problem;
   for (const Device device : {Device::cpu, Device::cuda}) {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -38,7 +38,7 @@ TEST(Choose, EveryFamilyServesEveryProblemOfItsDeviceOnce) {
   }
 }
 
-TEST(Choose, FirstThatSupports) {
+TEST(Choose, FirstSupportingKernelWins) {
   SmallProblem s;
   const Problem problem = validate_query(s.attention, Pass::forward, {});
   const Kernel* expected = nullptr;
@@ -48,8 +48,8 @@ TEST(Choose, FirstThatSupports) {
   EXPECT_EQ(choose(problem).kernel, expected);
 }
 
-// Every kernel covers the whole problem table on the CPU.
-TEST(Choose, EveryKernelTakesEveryFeature) {
+// Every CPU kernel supports every feature of the problem.
+TEST(Choose, EveryKernelSupportsEveryFeature) {
   SmallProblem s;
   s.add_bias({2, 4, 3, 5});
   s.add_sinks();
@@ -68,7 +68,7 @@ TEST(Choose, EveryKernelTakesEveryFeature) {
   }
 }
 
-TEST(Choose, ByNameInAnyCase) {
+TEST(Choose, NamesIgnoreCase) {
   SmallProblem s;
   const Problem problem = validate_query(s.attention, Pass::backward, {});
   EXPECT_STREQ(choose(problem, "standard").kernel->name, "standard");
@@ -91,8 +91,8 @@ TEST(Choose, UnknownNameListsTheValidOnes) {
   }
 }
 
-// A GPU that is too old for every kernel, or a build without CUDA: the chooser itself refuses.
-TEST(Choose, NoKernelOfADevice) {
+// No kernel supports the GPU (too old), or the build has no CUDA: the chooser itself reports it.
+TEST(Choose, NoKernelForADevice) {
   SmallProblem s;
   Problem problem = validate_query(s.attention, Pass::forward, {});
   problem.device = Device::cuda;
@@ -106,7 +106,7 @@ TEST(Choose, NoKernelOfADevice) {
 }
 
 // An unavailable instruction set: flash2 refuses with the reason, and no other kernel replaces it unless named.
-TEST(Choose, UnknownInstructionSetIsRefused) {
+TEST(Choose, UnknownInstructionSetIsRejected) {
   const test::IsaScope scope("bogus");
   SmallProblem s;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -125,7 +125,7 @@ TEST(Choose, UnknownInstructionSetIsRefused) {
   }
 }
 
-TEST(Explain, AgreesWithWhatRuns) {
+TEST(Explain, AgreesWithTheRun) {
   SmallProblem s;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     for (const char* name : {"", "flash2", "frugal", "standard", "reference"}) {
@@ -150,7 +150,7 @@ TEST(Explain, AgreesWithWhatRuns) {
   }
 }
 
-// The result of a query without pointers is enough for the run with them.
+// The workspace size from a query without pointers is enough for the run with pointers.
 TEST(Workspace, QueryWithoutPointersIsEnough) {
   SmallProblem s;
   s.add_bias({1, 4, 3, 5});
@@ -171,8 +171,8 @@ TEST(Workspace, QueryWithoutPointersIsEnough) {
   }
 }
 
-// Without a caller's workspace the library allocates exactly the announced bytes, and frees them.
-TEST(Workspace, ComesFromTheCountingAllocator) {
+// Without a caller's workspace the library allocates exactly the bytes of the query, and frees them.
+TEST(Workspace, EqualsTheAllocatedBytes) {
   SmallProblem s;
   for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
     s.execution.kernel = name;
@@ -188,7 +188,8 @@ TEST(Workspace, ComesFromTheCountingAllocator) {
   }
 }
 
-// No rows: the forward has no output and the backward gives zeros, for every kernel and every way to have no rows.
+// Without rows the forward writes nothing and the backward writes zeros, for every kernel, with zero heads and with
+// zero rows.
 TEST(Empty, BackwardOfNoRowsIsZero) {
   for (const int dimension : {1, 2}) {
     for (const char* name : {"flash2", "frugal", "standard", "reference"}) {

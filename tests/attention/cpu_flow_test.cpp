@@ -1,5 +1,5 @@
-// Software-pipelined forward steps (attention/cpu/step_flow.h) against the same steps one after another, on every
-// instruction set that pipelines steps.
+// Compares software-pipelined forward steps (attention/cpu/step_flow.h) with the same steps run sequentially, on every
+// instruction set that pipelines them.
 #include "attention/cpu/step_flow.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ constexpr int kAllKeys = kBlocks * kKeys - 10;                   // the last blo
 
 int keys_of(int block) { return std::min(kKeys, kAllKeys - block * kKeys); }
 
-// Memory with the alignment of a workspace.
+// Memory aligned as a workspace is.
 class Buffer {
  public:
   explicit Buffer(std::int64_t bytes)
@@ -37,7 +37,7 @@ class Buffer {
   std::unique_ptr<char, void (*)(void*)> data_;
 };
 
-// Packed K, V and Q of a row block. Scores of later blocks are larger, so that the maximum grows.
+// Packed K, V and Q of a row block. Scores of later blocks are larger, so that the running maximum grows.
 struct Operands {
   explicit Operands(const Isa& isa)
       : k(kBlocks * kKeys * kDim * isa.element),
@@ -68,7 +68,7 @@ struct Operands {
   }
 };
 
-// Results of the steps of a row block: O, and the maximum and sum of each lane.
+// Results of a row block: O, and the maximum and sum of each lane.
 struct Outcome {
   explicit Outcome(const Isa& isa)
       : o(static_cast<std::size_t>(kPanels * kDim * isa.n), 0.0f),
@@ -77,8 +77,8 @@ struct Outcome {
   std::vector<float> o, max, sum;
 };
 
-// A window of 250 keys that slides from the first key to the last: panels of keys are whole, cut at either end or not
-// visible at all, and so are blocks.
+// A window of 250 keys that slides from the first key to the last, so that panels and blocks of keys are visible whole,
+// cut at either end, or hidden.
 std::vector<Lanes> lanes_of(const Isa& isa) {
   std::vector<Lanes> all(kPanels);
   for (int p = 0; p < kPanels; ++p) {
@@ -118,7 +118,7 @@ void for_each_step(const Isa& isa, const ScoreOptions& options, Operands& operan
   }
 }
 
-// bias: one value per key, for all rows except the sixth of each panel, which loses all keys.
+// bias: one value per key for all rows, except that the sixth row of each panel has -inf for every key.
 void expect_same_as_steps(const Isa& isa, const ScoreOptions& options, const std::vector<float>& bias = {}) {
   Operands operands(isa);
   std::vector<Lanes> lanes = lanes_of(isa);
@@ -182,23 +182,23 @@ class CpuFlow : public ::testing::TestWithParam<DType> {
   ScoreOptions options_{};
 };
 
-TEST_P(CpuFlow, GivesWhatStepsGive) { expect_same_as_steps(*isa_, options_); }
+TEST_P(CpuFlow, EqualsSequentialSteps) { expect_same_as_steps(*isa_, options_); }
 
-TEST_P(CpuFlow, GivesWhatStepsGiveWithASoftcap) {
+TEST_P(CpuFlow, EqualsSequentialStepsWithSoftcap) {
   options_.plain = false;
   options_.softcap = options_.unit = 5;
   expect_same_as_steps(*isa_, options_);
 }
 
-// Probabilities are relative to the maximum before they are scaled, so logits may have any magnitude.
-TEST_P(CpuFlow, GivesWhatStepsGiveWithAlibi) {
+// The maximum is subtracted before scaling, so the logits may have any magnitude.
+TEST_P(CpuFlow, EqualsSequentialStepsWithAlibi) {
   options_.plain = false;
   options_.alibi = true;
   options_.unit = 1;
   expect_same_as_steps(*isa_, options_);
 }
 
-TEST_P(CpuFlow, GivesWhatStepsGiveWithABias) {
+TEST_P(CpuFlow, EqualsSequentialStepsWithBias) {
   options_.plain = false;
   options_.bias = true;
   options_.bias_dtype = DType::fp32;

@@ -1,5 +1,5 @@
-// Every instruction-set table of flash2 on this machine, function by function, against plain loops over the layouts
-// that attention/cpu/isa.h defines. Rows are allocated at their exact size, and canaries surround the outputs.
+// Tests every function of flash2's instruction-set tables on this machine against plain loops over the layouts of
+// attention/cpu/isa.h. Rows are allocated at their exact size, and canaries surround the outputs.
 #include "attention/cpu/isa.h"
 
 #include <gtest/gtest.h>
@@ -27,12 +27,12 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 int rounded_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-// Small integers: exact in every type, and so are their products and sums.
+// Returns a small integer. Products and sums of these are exact in every type.
 float small_integer(Random& random) { return static_cast<float>(random.between(-8, 8)); }
 
 bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
-// Elements of a type with the alignment of a workspace, between canaries that must survive.
+// Elements of a type, aligned as in a workspace, between canaries that must stay unchanged.
 class Guarded {
  public:
   Guarded(DType dtype, std::ptrdiff_t count)
@@ -59,7 +59,7 @@ class Guarded {
   std::unique_ptr<unsigned char, void (*)(void*)> memory_;
 };
 
-// An operand of an instruction set: elements in the layout of isa.h, chunk by chunk, each chunk part by part.
+// An operand in the layout of isa.h: chunks follow each other, and each chunk stores its split parts one after another.
 class Panels {
  public:
   Panels(const Isa& isa, std::ptrdiff_t count, std::ptrdiff_t chunk)
@@ -92,7 +92,7 @@ class Panels {
   Guarded elements_;
 };
 
-// A caller's matrix. Each row is a separate heap block that ends with the row; some rows may be null.
+// A caller's matrix. Each row is a separate heap block of exactly its size; some rows may be null.
 struct Matrix {
   DType dtype;
   int rows, cols, col_stride;
@@ -113,14 +113,14 @@ struct Matrix {
       for (int c = 0; c < (col_stride == 0 ? 1 : cols); ++c) set(r, c, random.normal());
     }
   }
-  // Zero beyond the matrix and in null rows.
+  // Returns 0 outside the matrix and in null rows.
   float at(int r, int c) const {
     if (r >= rows || c >= cols || !pointers[static_cast<std::size_t>(r)]) return 0;
     return load_element(pointers[static_cast<std::size_t>(r)], dtype, c * col_stride);
   }
 };
 
-// An instruction set and the type of its panels.
+// Names an instruction set and the type of its panels.
 struct Table {
   const char* name;
   DType compute;
@@ -135,7 +135,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
     if (!isa_) GTEST_SKIP() << "this machine does not have " << GetParam().name;
     ASSERT_STREQ(isa_->name, GetParam().name);
   }
-  // Position in isa.h's layout of step t of a row of an M panel, or of a column of an N panel `width` wide.
+  // Position in isa.h's layout of step t of row r of an M panel, or of column r of an N panel.
   std::ptrdiff_t in_m(int r, int t, int steps) const {
     const int m = isa_->m, k = isa_->k;
     return static_cast<std::ptrdiff_t>(r / m) * steps * m + t / k * m * k + r % m * k + t % k;
@@ -145,7 +145,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
     return static_cast<std::ptrdiff_t>(c / width) * steps * width + t / k * k * width + within / p * width * p +
            c % width * p + within % p;
   }
-  // Index of row r among the steps after pack_nt.
+  // Returns the step at which pack_nt stores row r.
   int row_step(int r) const {
     const int k = isa_->k, within = r % k;
     return isa_->interleaved ? r - within + within % (k / 2) * 2 + within / (k / 2) : r;
@@ -156,12 +156,12 @@ class CpuIsa : public testing::TestWithParam<Table> {
     return {DType::fp32, DType::fp16, DType::bf16};
   }
 
-  // Packs the matrix and checks that element (r, c) is at index(r, c), with zeros around it, and the return value.
+  // Packs the matrix and checks the return value, that element (r, c) is at index(r, c), and that the padding is zero.
   template <class Index>
   void expect_packed(const char* what, bool (*pack)(const Pack&), const Matrix& matrix, int rows, int cols,
                      bool non_finite, Index index) {
     Panels out(*isa_, static_cast<std::ptrdiff_t>(rows) * cols, isa_->m * isa_->k);
-    std::vector<const void*> all = matrix.pointers;  // and the rows that follow
+    std::vector<const void*> all = matrix.pointers;  // followed by more row pointers
     for (int i = 0; i < matrix.rows % 3 * 25; ++i) all.push_back(i % 4 == 1 ? nullptr : matrix.blocks[0].get());
     all.shrink_to_fit();
     const Pack request{.rows = all.data(),
@@ -175,8 +175,8 @@ class CpuIsa : public testing::TestWithParam<Table> {
                               std::to_string(matrix.cols) + " " + name_of(matrix.dtype) + ", column stride " +
                               std::to_string(matrix.col_stride);
     EXPECT_EQ(pack(request), non_finite) << title;
-    EXPECT_TRUE(out.intact()) << title << " wrote outside of its output";
-    if (non_finite && isa_->parts > 1) return;  // the caller does not read them
+    EXPECT_TRUE(out.intact()) << title << " wrote outside its output";
+    if (non_finite && isa_->parts > 1) return;  // the caller does not read the panels then
     for (int r = 0; r < rows; ++r) {
       for (int c = 0; c < cols; ++c) {
         ASSERT_TRUE(same(out[index(r, c)], matrix.at(r, c)))
@@ -205,8 +205,8 @@ class CpuIsa : public testing::TestWithParam<Table> {
     }
   }
 
-  // Uses whole numbers, so that scores are exact. The maxima are computed with the matmuls if every lane sees all keys,
-  // otherwise after them.
+  // Uses whole numbers, so that scores are exact. If every lane sees all keys, the maxima are computed during the
+  // matmuls, otherwise after them.
   void expect_largest_scores(const RowPanel& panel) {
     Random random(11);
     const int keys = 3 * isa_->step, d = 40, steps = rounded_up(d, isa_->k), n = panel.n;
@@ -254,7 +254,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
       const int lanes = static_cast<int>(random.between(1, panel.n)), cols = static_cast<int>(random.between(1, 70));
       Guarded c(DType::fp32, rounded_up(cols, isa_->m) * panel.n), divisor(DType::fp32, panel.n);
       const auto factor = static_cast<float>(random.normal());
-      // 3e38 also gives non-finite quotients and inverses of finite operands; sometimes no value is special.
+      // With 3e38, quotients and inverses of finite operands are also non-finite; some rounds have no special values.
       const bool odd = random.chance(0.7);
       for (int i = 0; i < cols * panel.n; ++i) {
         c.set(i, odd && random.chance(0.01) ? random.pick({kNaN, kInf, -kInf, 3e38f, -3e38f}) : random.normal());
@@ -286,13 +286,13 @@ class CpuIsa : public testing::TestWithParam<Table> {
   const Isa* isa_ = nullptr;
 };
 
-TEST_P(CpuIsa, SaysWhatItIs) {
+TEST_P(CpuIsa, HasConsistentSizes) {
   EXPECT_EQ(isa_->compute, GetParam().compute);
   EXPECT_EQ(isa_->element, isa_->parts > 1 ? 2 * isa_->parts : static_cast<int>(size_of(isa_->compute)));
   EXPECT_EQ(isa_->step % isa_->m, 0);
   EXPECT_EQ(isa_->step % isa_->k, 0);
   EXPECT_EQ(isa_->k % isa_->p, 0);
-  EXPECT_EQ(isa_->n % isa_->k, 0);  // a panel's lanes are steps of dK and dV
+  EXPECT_EQ(isa_->n % isa_->k, 0);  // a panel's lanes are the steps of the matmuls for dK and dV
   EXPECT_LE(isa_->n, kMaxLanes);
   EXPECT_LT(isa_->narrow.n, isa_->n);
   EXPECT_EQ(isa_->narrow.n % isa_->k, 0);
@@ -324,7 +324,7 @@ TEST_P(CpuIsa, PacksHeadDimensions) {
   }
 }
 
-TEST_P(CpuIsa, PackingTellsOfNonFiniteValues) {
+TEST_P(CpuIsa, PackingReportsNonFiniteValues) {
   Random random(3);
   for (const DType dtype : sources()) {
     for (int round = 0; round < 60; ++round) {
@@ -347,8 +347,8 @@ TEST_P(CpuIsa, PackingTellsOfNonFiniteValues) {
   }
 }
 
-// The case in which only scores are wanted: dv_rows is 0.
-TEST_P(CpuIsa, NoPanelsAreNoProducts) {
+// dv_rows is 0 if only scores are needed.
+TEST_P(CpuIsa, ZeroPanelsComputeNothing) {
   for (const bool lanes : {false, true}) {
     const int width = lanes ? isa_->n : isa_->cols, tile = isa_->m * width;
     Panels left(*isa_, isa_->k * isa_->m, isa_->m * isa_->k), right(*isa_, isa_->k * width, width * isa_->k);
@@ -431,10 +431,10 @@ TEST_P(CpuIsa, MultipliesRealNumbers) {
   }
 }
 
-// Panels of split floats keep every bit of fp32, and matmuls lose no more than fp32 arithmetic. The test compares with
-// float64, with all bits of the values random. It has enough steps to reveal a sum that began with C, or a missing
-// part.
-TEST_P(CpuIsa, MultipliesPartsAsFp32) {
+// Split floats keep every bit of fp32, and their matmuls lose no more than fp32 arithmetic. The test compares with
+// float64 and draws all bits of the values. It has enough steps to reveal a missing part or an accumulator that started
+// with C.
+TEST_P(CpuIsa, SplitFloatsMultiplyAsFp32) {
   if (isa_->parts == 1) GTEST_SKIP() << "its elements are not split";
   Random random(9);
   const int steps = rounded_up(128, isa_->k), m = isa_->m, n = isa_->n;
@@ -455,7 +455,7 @@ TEST_P(CpuIsa, MultipliesPartsAsFp32) {
         sum += term;
         square += term * term;
       }
-      const double error = std::abs(c[r * n + lane] - sum) / std::sqrt(square);  // relative to the magnitude of a
+      const double error = std::abs(c[r * n + lane] - sum) / std::sqrt(square);  // relative to the size of a random sum
                                                                                  // random sum
       worst = std::max(worst, error);
       total += error;
@@ -465,9 +465,8 @@ TEST_P(CpuIsa, MultipliesPartsAsFp32) {
   EXPECT_LT(total / (m * n), 1.5 * 0x1p-24);
 }
 
-// Panels of split floats report values that they cannot represent: the largest value of the rows is then tiny or huge.
-// They can represent zeros.
-TEST_P(CpuIsa, PartsTellOfValuesThatTheyCannotHold) {
+// Packing reports values that split floats cannot represent, which are tiny or huge. Zeros are representable.
+TEST_P(CpuIsa, PackingReportsValuesThatCannotBeSplit) {
   if (isa_->parts == 1) GTEST_SKIP() << "its elements are not split";
   Random random(10);
   for (const auto& [size, told] : {std::pair{0x1p-60f, true},
@@ -491,7 +490,7 @@ TEST_P(CpuIsa, PartsTellOfValuesThatTheyCannotHold) {
   }
 }
 
-TEST_P(CpuIsa, AStepFindsTheLargestScores) {
+TEST_P(CpuIsa, AStepFindsTheRowMaxima) {
   for (const RowPanel& panel : row_panels()) expect_largest_scores(panel);
 }
 
@@ -559,7 +558,7 @@ TEST_P(CpuIsa, DotsRows) {
   }
 }
 
-// Includes sets that this machine does not have, which are skipped.
+// Returns all tables, including those for which this machine lacks the instruction set (skipped).
 std::vector<Table> all_tables() {
   std::vector<Table> list;
   for (const InstructionSet& one : instruction_sets()) {

@@ -1,5 +1,5 @@
-// A row's result over few keys does not depend on its panel, wide or narrow, or on its neighbours. (Sums over more than
-// one and a half chunks are divided by the keys that the whole panel sees.)
+// Tests that a row's result over few keys does not depend on its panel, wide or narrow, or on the panel's other rows.
+// (More than one and a half chunks of keys are summed in chunks that depend on the keys that the whole panel sees.)
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// fp32 as split bf16 floats, on instruction sets with bf16 matmuls. The exactness rule holds for any magnitudes, values
-// that parts cannot represent use another path, and explain reports which problems use parts.
+// Tests fp32 as split bf16 floats, on instruction sets with bf16 matmuls: the exactness rule holds for any magnitudes,
+// other kernels handle values that cannot be split, and explain() reports which problems use split floats.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ class CpuParts : public testing::Test {
   }
 };
 
-// Rows in one block of keys, and in several.
+// Cases with rows in one block of keys, and in several.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const auto& [rows, keys] : {std::pair{70, 90}, {130, 700}}) {
@@ -47,7 +47,7 @@ Results run_on(const char* isa, const Data& data) {
   return outcome.results;
 }
 
-// Applies the rule; if one draw breaks it, most of many draws must satisfy it.
+// Applies the rule. If the first draw breaks it, most of many draws must satisfy it.
 template <class Change>
 std::string rule(Case c, Change&& change) {
   const auto broken = [&](const Data& data) {
@@ -70,7 +70,7 @@ std::string rule(Case c, Change&& change) {
   return draws.verdict();
 }
 
-TEST_F(CpuParts, KeepTheRuleWhereRowsDifferInSize) {
+TEST_F(CpuParts, KeepTheRuleForRowsOfDifferentMagnitudes) {
   for (const Case& c : cases()) {
     for (const auto& [name, kind] : kSpreads) {
       for (const int powers : {12, 19, 36, 60}) {
@@ -82,8 +82,8 @@ TEST_F(CpuParts, KeepTheRuleWhereRowsDifferInSize) {
   }
 }
 
-// Inputs all large, all small, and small in the three factors of dQ (V, dO and K) or of dK (V, dO and Q).
-TEST_F(CpuParts, KeepTheRuleWhateverTheSizeOfInputs) {
+// Inputs are all large, all small, or small in the three factors of dQ (V, dO and K) or of dK (V, dO and Q).
+TEST_F(CpuParts, KeepTheRuleForInputsOfAnyMagnitude) {
   struct Sizes {
     int q, k, v, d_o;
   };
@@ -108,9 +108,9 @@ TEST_F(CpuParts, KeepTheRuleWhateverTheSizeOfInputs) {
   }
 }
 
-// One value anywhere that split floats cannot represent makes the call equal, bit by bit, to that of the next lower
-// instruction set. Without such a value the bits differ.
-TEST_F(CpuParts, WhatTheyCannotHoldIsDoneWithoutThem) {
+// A single value that split floats cannot represent makes the call give the bits of the next lower instruction set.
+// Without such a value the bits differ.
+TEST_F(CpuParts, ValuesThatCannotBeSplitUseTheNextLowerSet) {
   const Case c = cases().back();
   EXPECT_NE(first_difference(run_on(kSet, Data(c)), run_on("avx512", Data(c))), "");
   for (Tensor Data::*input : {&Data::q, &Data::k, &Data::v}) {
@@ -119,7 +119,7 @@ TEST_F(CpuParts, WhatTheyCannotHoldIsDoneWithoutThem) {
     data.remember();
     EXPECT_EQ(first_difference(run_on(kSet, data), run_on("avx512", data)), "");
   }
-  // The forward pass does not see dO.
+  // The forward pass does not use dO.
   Data data(c);
   data.d_o.set(0, 1, 64, 3, 0x1p30f);
   data.remember();
@@ -129,7 +129,7 @@ TEST_F(CpuParts, WhatTheyCannotHoldIsDoneWithoutThem) {
             1e-5 * deviation(without.dq, parts.dq, DType::fp32).reference_max);
 }
 
-TEST_F(CpuParts, ExplainSaysWhoGetsThem) {
+TEST_F(CpuParts, ExplainReportsSplitFloats) {
   const auto configuration = [](const char* isa, std::int64_t keys, std::int64_t d, float scale, DType dtype) {
     const IsaScope scope(isa);
     const auto view = [&](std::int64_t rows) { return view_bhsd<const void>(nullptr, dtype, {1, 2, rows, d}); };

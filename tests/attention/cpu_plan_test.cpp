@@ -1,4 +1,4 @@
-// attention/cpu/plan: the value that a running maximum represents, and the division of rows into panels.
+// Tests of attention/cpu/plan: the logit of a running maximum, and the division of rows into panels.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -25,9 +25,9 @@ Isa isa_that_fuses(bool fused) {
   return isa;
 }
 
-// Probabilities are 2^(s * factor - m) with m = fl(max * factor), too small by 2^(m - max * factor): LSE is larger by
-// the same factor.
-TEST(LogitOfMax, CountsWhatTheExponentWasRoundedBy) {
+// Probabilities are 2^(s * factor - m) with m = fl(max * factor). Rounding makes them too small by the factor 2^(m -
+// max * factor), which LSE must include.
+TEST(LogitOfMax, IncludesTheRoundingOfTheExponent) {
   const ScoreOptions options = plain_options(0.125f);
   const Isa isa = isa_that_fuses(true);
   const LogitOfMax logit(isa, options);
@@ -43,8 +43,8 @@ TEST(LogitOfMax, CountsWhatTheExponentWasRoundedBy) {
   EXPECT_EQ(logit(-kInfinity), -kInfinity);
 }
 
-// If probabilities use (s - max) * factor, nothing is lost.
-TEST(LogitOfMax, IsTheMaximumWhereDifferencesAreTaken) {
+// If probabilities use (s - max) * factor, the exponent has no such rounding error.
+TEST(LogitOfMax, EqualsTheMaximumIfDifferencesAreUsed) {
   const ScoreOptions options = plain_options(0.125f);
   ScoreOptions exact = options;
   exact.exact_max = true;
@@ -58,7 +58,7 @@ TEST(LogitOfMax, IsTheMaximumWhereDifferencesAreTaken) {
   EXPECT_EQ(LogitOfMax(isa_that_fuses(true), options)(far), far * 0.125);
 }
 
-// Lanes of a row block's panels, for example "12 12 8".
+// Returns the lanes of each panel of a row block, for example "12 12 8".
 std::string lanes_of(int wide, int narrow, int rows) {
   Isa isa{};
   isa.n = wide;
@@ -77,7 +77,7 @@ std::string lanes_of(int wide, int narrow, int rows) {
   return all;
 }
 
-TEST(PanelsOfBlock, EndsWithNarrowOnesWhereThoseHaveFewerLanes) {
+TEST(PanelsOfBlock, EndsWithNarrowPanelsIfThoseHaveFewerLanes) {
   EXPECT_EQ(lanes_of(12, 8, 12), "12");
   EXPECT_EQ(lanes_of(12, 8, 24), "12 12");
   EXPECT_EQ(lanes_of(12, 8, 23), "12 12");
@@ -91,7 +91,7 @@ TEST(PanelsOfBlock, EndsWithNarrowOnesWhereThoseHaveFewerLanes) {
   EXPECT_EQ(lanes_of(12, 8, 1), "8");
 }
 
-TEST(PanelsOfBlock, AreAllWideWhereThereIsNothingElse) {
+TEST(PanelsOfBlock, AreAllWideWithoutNarrowPanels) {
   EXPECT_EQ(lanes_of(16, 0, 1), "16");
   EXPECT_EQ(lanes_of(16, 0, 40), "16 16 16");
 }

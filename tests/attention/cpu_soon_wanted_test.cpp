@@ -1,4 +1,5 @@
-// attention/cpu/soon_wanted: the lines that are prefetched during a unit, and the cases without prefetch.
+// Tests of soon_wanted() in attention/cpu/plan.h: the cache lines prefetched during a unit, and the cases without
+// prefetch.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ struct SoonCall {
   }
 };
 
-TEST(SoonWanted, IsThisOutputAndWhatTheThreadPacksNext) {
+TEST(SoonWanted, IsThisOutputAndTheThreadsNextInputs) {
   const SoonCall call;
   const std::optional<Soon> soon = call.soon(1);
   ASSERT_TRUE(soon);
@@ -51,14 +52,14 @@ TEST(SoonWanted, IsThisOutputAndWhatTheThreadPacksNext) {
   EXPECT_EQ(soon->at, 0);
 }
 
-TEST(SoonWanted, IsTheOutputAloneOfTheLastUnits) {
+TEST(SoonWanted, IsOnlyTheOutputForTheLastUnits) {
   const SoonCall call;
   const std::optional<Soon> soon = call.soon(SoonCall::kUnits - 1);
   ASSERT_TRUE(soon);
   for (const char* tensor : soon->tensors) EXPECT_EQ(tensor, SoonCall::of_unit(call.o, SoonCall::kUnits - 1));
 }
 
-// Prefetches all of a unit by the time its scores have become probabilities: 256 lines, and 256 times 64 scores.
+// The prefetch is spread over the unit's scores: 256 lines over 256 x 64 scores, so `step` is 64.
 TEST(SoonWanted, ReachesTheLastLineInTime) {
   SoonCall call;
   std::optional<Soon> soon = call.soon(0);
@@ -72,7 +73,7 @@ TEST(SoonWanted, ReachesTheLastLineInTime) {
   EXPECT_EQ(soon->last, SoonCall::kRows / 2 * SoonCall::kDim * 4 - 64);
 }
 
-TEST(SoonWanted, IsNothingWhereItWouldNotFit) {
+TEST(SoonWanted, IsAbsentIfItDoesNotFit) {
   const auto refused = [](auto&& change) {
     SoonCall call;
     change(call);

@@ -1,5 +1,5 @@
-// Units as tasks with work stealing (attention/cpu/units_in_work.h). Every block runs once, in order and between its
-// unit's begin and end, with one thread and several, including blocks that other threads steal.
+// Tests work stealing between units (attention/cpu/units_in_work.h). Every block runs once, in order and between its
+// unit's begin and end, with one thread or several, including blocks that other threads steal.
 #include "attention/cpu/units_in_work.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kMostThreads = 8;
 
-// Observations of one unit.
+// Records how one unit ran.
 struct Seen {
   explicit Seen(std::int64_t blocks) : times(static_cast<std::size_t>(blocks)) {}
   std::atomic<int> begun{0}, ended{0}, owner{-1};
@@ -28,7 +28,7 @@ struct Seen {
 
 class Units : public testing::TestWithParam<int> {
  protected:
-  // Processes the units. begin() returns false for unit `refused`: none of its blocks may run.
+  // Processes the units. begin() returns false for unit `refused`, so that none of its blocks may run.
   std::deque<Seen> work_off(std::int64_t units, std::int64_t blocks, std::int64_t refused = -1) {
     std::deque<Seen> seen;
     for (std::int64_t unit = 0; unit < units; ++unit) {
@@ -64,7 +64,7 @@ class Units : public testing::TestWithParam<int> {
   alignas(UnitInWork) char memory_[kMostThreads * sizeof(UnitInWork)];
 };
 
-TEST_P(Units, EveryBlockOnceBetweenBeginningAndEnd) {
+TEST_P(Units, RunsEveryBlockOnceBetweenBeginAndEnd) {
   for (const std::int64_t units : {1, 2, 5, 16, 33}) {
     for (const std::int64_t blocks : {0, 1, 2, 7}) {
       SCOPED_TRACE(testing::Message() << units << " units of " << blocks << " blocks");
@@ -77,7 +77,7 @@ TEST_P(Units, EveryBlockOnceBetweenBeginningAndEnd) {
   }
 }
 
-TEST_P(Units, OneThatIsNotGoneOnWithHasNoBlocks) {
+TEST_P(Units, RefusedUnitRunsNoBlocks) {
   const std::deque<Seen> seen = work_off(9, 4, 8);
   for (std::size_t unit = 0; unit < 8; ++unit) EXPECT_EQ(seen[unit].done, 4);
   EXPECT_EQ(seen[8].begun, 1);
@@ -88,8 +88,8 @@ TEST_P(Units, OneThatIsNotGoneOnWithHasNoBlocks) {
 INSTANTIATE_TEST_SUITE_P(Threads, Units, testing::Values(1, 2, 3, kMostThreads),
                          [](const auto& info) { return "of_" + std::to_string(info.param); });
 
-// Two threads and one unit, whose blocks wait for each other.
-TEST(UnitsInWork, AThreadWithoutAUnitHelps) {
+// Two threads share one unit; its blocks wait until both threads run one.
+TEST(UnitsInWork, IdleThreadStealsBlocks) {
   alignas(UnitInWork) char memory[2 * sizeof(UnitInWork)];
   std::atomic<int> inside{0};
   std::atomic<bool> together{false};

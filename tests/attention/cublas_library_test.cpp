@@ -1,5 +1,5 @@
-// The functions of cuBLAS that are resolved at run time exist: the linker does not check their names. Needs the
-// toolkit, not a GPU.
+// Tests that the cuBLAS functions that are resolved at run time exist: the linker does not check their names. Needs the
+// toolkit but no GPU.
 #include "attention/standard/cuda/cublas_library.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Both passes give the same bits for any number of threads and in every run.
+// Tests that both passes give the same bits for any number of threads and in every run.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -13,22 +13,22 @@
 namespace strobe::test {
 namespace {
 
-// One run with several threads is enough for a sanitizer, which makes it many times slower.
+// A sanitizer makes each run many times slower, so few repetitions must suffice.
 constexpr int kRepeats = kSanitized ? 10 : 250;
 const std::vector<int> kThreads = kSanitized ? std::vector{3} : std::vector{2, 3, 5, 8};
 
-// Problems whose work is distributed in different ways.
+// Problems whose work is distributed over threads in different ways.
 std::vector<Case> shapes() {
   return {
       case_from("s700 d64 seed=11"),  // one head, several blocks of keys
       case_from("b2 h8/2 s130x190 d40/24 causal=bottom_right seed=12"),
-      // Threads take whole units, at most as many as there are.
+      // Threads take whole units, so at most as many threads work as there are units.
       case_from("h4 s100x900 d32 seed=20"),
       case_from("b4 h4 s110x210 d32 seed=19"),
-      case_from("h2/1 s1x3000 d64 seed=13"),                      // split over keys
+      case_from("h2/1 s1x3000 d64 seed=13"),                      // keys are split
       case_from("b3 h4/2 s150x270 d32 bias=111k sinks seed=14"),  // one row of dbias sums over every row of every head
-      case_from("b3 h4/2 s60x470 d16 bias=1hqk seed=17"),         // dbias sums over the batch, head by head
-      case_from("b3 h2 s60x470 d16 bias=b11k seed=18"),           // over the heads, sequence by sequence
+      case_from("b3 h4/2 s60x470 d16 bias=1hqk seed=17"),         // dbias sums over the batch, for each head
+      case_from("b3 h2 s60x470 d16 bias=b11k seed=18"),           // dbias sums over the heads, for each sequence
       case_from("b2 h3 s100x300 d48/80 causal=top_left window=40:-1 softcap=5 alibi dropout=0.2 seed=15"),
       case_from("b2 h4/2 s150x400 d32 mask=b1qk first_keys=30,170 alibi alibi_batch align=top_left d_lse seed=21"),
       case_from("b4 h2/1 s200x290 d64 packed lengths_q=200,0,3,77 lengths_k=290,31,0,128 seed=16"),
@@ -45,7 +45,7 @@ TEST_P(Determinism, AnyNumberOfThreads) {
     SCOPED_TRACE(describe(c));
     const Data data(c);
     for (const char* kernel : {"flash2", "frugal", "standard", "reference"}) {
-      // It computes in float64 for every type, and takes half a minute under a sanitizer: one type is enough.
+      // It computes in float64 for every type and takes half a minute under a sanitizer, so one type is enough.
       if (kSanitized && std::string(kernel) == "reference" && c.dtype != DType::fp32) continue;
       for (const std::string& isa :
            std::string(kernel) == "flash2" ? isas_for(c.dtype) : std::vector<std::string>{"generic"}) {

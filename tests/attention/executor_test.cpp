@@ -1,5 +1,5 @@
-// The caller's executor and allocator, from C++ and C: results keep their bits, memory is returned, failures are
-// errors.
+// Tests the caller's executor and allocator, from C++ and C: results have the same bits, memory is returned, and
+// failures are reported as errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ std::string error_of(const SmallProblem& problem) {
   return "";
 }
 
-TEST(Allocator, FailuresAreErrorsAndLoseNoMemory) {
+TEST(Allocator, FailuresAreErrorsWithoutLeaks) {
   SmallProblem problem;
   problem.attention.alignment = Alignment::top_left;
   Heap heap;
@@ -127,7 +127,7 @@ TEST(Executor, WorksThroughC) {
   execution.executor = {InOrder::run, &own};
   execution.allocator = {Heap::allocate, Heap::deallocate, &heap};
   ASSERT_EQ(strobe_forward(&attention, &outputs, &execution), STROBE_OK) << strobe_last_error();
-  EXPECT_EQ(std::memcmp(o, q, sizeof o), 0);  // one key per sequence: O is V
+  EXPECT_EQ(std::memcmp(o, q, sizeof o), 0);  // one key per sequence, so O = V
   EXPECT_GT(own.calls, 0);
   EXPECT_EQ(heap.active, 0);
 }

@@ -1,5 +1,6 @@
-// Each feature in simpler terms: the oracle against a plain definition, and against itself with the feature written
-// out. Also gradients by finite differences, exact results for integer inputs, and fp32 accuracy over long sequences.
+// Tests each feature against a simpler formulation: the oracle against a plain definition, and against itself with the
+// feature written out. Also tests gradients by finite differences, exact results for integer inputs, and fp32 accuracy
+// over long sequences.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -26,7 +27,7 @@ double largest_difference(const std::vector<double>& a, const std::vector<double
   return largest;
 }
 
-// The specification, line by line, for one padded batch.
+// Computes the formulas of the specification directly for one padded batch.
 Results plain_definition(const Data& data) {
   const Case& c = data.c;
   Results out;
@@ -94,8 +95,9 @@ TEST(Oracle, FollowsThePlainDefinition) {
   }
 }
 
-// A packed batch equals its separate sequences. Dropout is excluded: its counter contains the sequence number.
-TEST(Oracle, PackedIsEachSequenceAlone) {
+// A packed batch equals its sequences run separately. Dropout is excluded, because its counter contains the sequence
+// number.
+TEST(Oracle, PackedEqualsSeparateSequences) {
   const Case packed = case_from(
       "b4 h4/2 s9x12 d6/7 causal=bottom_right window=5:-1 alibi packed lengths_q=9,0,4,1 "
       "lengths_k=5,3,12,0 q=bshd seed=5");
@@ -127,7 +129,7 @@ TEST(Oracle, PackedIsEachSequenceAlone) {
   }
 }
 
-// sum(dO * O) in float64.
+// Returns sum(dO * O) in float64.
 double loss(const Data& data) {
   const std::vector<double> o = oracle_forward(data, 1).o;
   const std::vector<double> d_o = data.d_o.gather();
@@ -136,7 +138,8 @@ double loss(const Data& data) {
   return sum;
 }
 
-// Derivative of the loss with respect to the value that `set` writes, by a five-point formula; steps are exact in fp32.
+// Returns the derivative of the loss with respect to the value that `set` writes, by a five-point formula whose steps
+// are exact in fp32.
 template <class Set>
 double derivative(const Data& data, float value, Set&& set) {
   constexpr float kStep = 0x1p-7f;
@@ -170,7 +173,8 @@ TEST(Gradients, FollowFiniteDifferences) {
   for (const Case& c : cases) {
     SCOPED_TRACE(describe(c));
     Data data(c);
-    for (Tensor* tensor : {&data.q, &data.k, &data.v, &data.d_o, &data.bias}) {  // multiples of 2^-10; padding too
+    // rounded to multiples of 2^-10, padding included
+    for (Tensor* tensor : {&data.q, &data.k, &data.v, &data.d_o, &data.bias}) {
       if (!tensor->buffer) continue;
       for_each(tensor->view.shape, [&](auto b, auto h, auto s, auto e) {
         const float value = tensor->at(b, h, s, e);
@@ -213,8 +217,8 @@ void for_every_kernel(const Data& data, Check&& check) {
   }
 }
 
-// Scores so far apart that one key has probability 1: O is that row of V, dV that row of dO, bit by bit.
-TEST(Integers, OneKeyTakesAll) {
+// Scores are so far apart that one key has probability 1. O is then a row of V and dV a row of dO, bit by bit.
+TEST(Integers, OneKeyHasAllProbability) {
   for (const DType dtype : kDTypes) {
     Case c = case_from("h2/1 s40 d40/24 {} scale=1 values=integer seed=41", name_of(dtype));
     Data data(c);
@@ -237,8 +241,8 @@ TEST(Integers, OneKeyTakesAll) {
   }
 }
 
-// Equal scores over a power of two of keys: O is the mean of integers, exact in every type.
-TEST(Integers, EqualWeights) {
+// With equal scores over a power of two of keys, O is the mean of integers, which is exact in every type.
+TEST(Integers, EqualProbabilities) {
   for (const DType dtype : kDTypes) {
     for (const std::int64_t keys : {1, 2, 16, 64, 256}) {
       Case c = case_from("s5x{} d16/17 {} scale=0 values=integer seed=42", keys, name_of(dtype));
@@ -255,12 +259,12 @@ TEST(Integers, EqualWeights) {
           for (std::int64_t i = 0; i < c.sq; ++i) sum += data.d_o.at(0, 0, i, e);
           dv.push_back(sum / static_cast<double>(keys));
         });
-        if (who == "reference") {  // it divides by exp(log-sum-exp), which is rounded in float64 too
+        if (who == "reference") {  // the reference divides by exp(LSE), which is rounded in float64 too
           EXPECT_LE(largest_difference(o, results.o), 1e-15) << strobe::name_of(dtype) << ", " << keys << " keys";
         } else {
           EXPECT_EQ(o, results.o) << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
         }
-        // The others compute probabilities from LSE, a rounded logarithm.
+        // The other kernels compute probabilities from LSE, a rounded logarithm.
         const bool rounded = dtype == DType::fp32 && !who.starts_with("flash2");
         EXPECT_LE(largest_difference(dv, results.dv), (rounded ? 0x1p-20 : 0) * 20 / static_cast<double>(keys))
             << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";

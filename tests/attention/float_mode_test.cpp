@@ -1,4 +1,4 @@
-// The caller's floating-point mode has no effect on results and is restored after each call.
+// Tests that the caller's floating-point mode has no effect on results and is restored after each call.
 #include "support/float_mode.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ constexpr std::array<std::int64_t, 4> kShape{kB, kH, kS, kD};
 struct Tensors {
   std::vector<float> values = std::vector<float>(8 * kCount), lse = std::vector<float>(kB * kH * kS);
 
-  // Every third element is subnormal, and so is much of V.
+  // Every third element is subnormal, and so are all elements of the third tensor.
   Tensors() {
     for (std::int64_t i = 0; i < 4 * kCount; ++i) {
       const float value = static_cast<float>(i * 2654435761u % 2001u) * 1e-3f - 1;
@@ -43,7 +43,7 @@ class FloatModeOf : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Kernels, FloatModeOf, testing::Values("flash2", "frugal", "standard", "reference"),
                          [](const auto& one) { return std::string(one.param); });
 
-TEST_P(FloatModeOf, TheCallerDoesNotChangeResults) {
+TEST_P(FloatModeOf, CallersModeDoesNotChangeResults) {
   Tensors expected;
   expected.run({.kernel = GetParam(), .threads = 1});
   for (const FloatControl foreign : test::foreign_modes()) {
@@ -59,7 +59,7 @@ TEST_P(FloatModeOf, TheCallerDoesNotChangeResults) {
   }
 }
 
-TEST(FloatMode, TheCallersAfterAnErrorToo) {
+TEST(FloatMode, IsRestoredAfterAnError) {
   for (const FloatControl foreign : test::foreign_modes()) {
     const test::ForeignMode caller(foreign);
     EXPECT_THROW(forward({}, {}), Error);

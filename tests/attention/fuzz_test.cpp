@@ -1,6 +1,7 @@
-// Random problem descriptions against the validator: each is accepted, or refused with one line, and none crashes.
-// STROBE_FUZZ_TRIES sets the number of tries (default: a million), STROBE_FUZZ_SEED the first seed. One in a thousand
-// is a valid problem in exact-size memory that actually runs, for the sanitizers.
+// Random problem descriptions for the validator, which must accept each or reject it with a one-line error, without
+// crashing. STROBE_FUZZ_TRIES sets the number of tries (default: a million; 100,000 under a sanitizer),
+// STROBE_FUZZ_SEED the first seed. About one in a thousand is a valid problem that runs in memory of exactly its size,
+// for the sanitizers.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -42,7 +43,7 @@ class Dice {
     return values[next() % N];
   }
 
-  // Sizes and strides at which arithmetic tends to break.
+  // Returns a size or stride at which arithmetic tends to overflow.
   std::int64_t nasty() {
     static constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
     static constexpr std::int64_t kValues[] = {-1,
@@ -87,7 +88,8 @@ DType random_dtype(Dice& dice) {
   return dice.pick(kTypes);
 }
 
-// ---- Descriptions: pointers that are never followed, indices that are (in exact-size memory).
+// ---- Descriptions: tensor pointers are never dereferenced; index pointers are, and point to memory of exactly their
+// size.
 
 struct Description {
   Attention attention;
@@ -95,11 +97,11 @@ struct Description {
   BackwardInputs inputs;
   Gradients gradients;
   Execution execution;
-  std::vector<std::int64_t> indices_q, indices_k;  // 64-bit data of lengths or offsets
-  std::vector<std::int32_t> indices_32;            // 32-bit data of both
+  std::vector<std::int64_t> indices_q, indices_k;  // 64-bit lengths or offsets
+  std::vector<std::int32_t> indices_32;            // 32-bit lengths or offsets of Q and K
 };
 
-// Distinct aligned addresses outside the memory of this process.
+// Returns distinct aligned addresses outside the memory of this process.
 template <class T>
 T* address(int n) {
   return reinterpret_cast<T*>(std::uintptr_t{0x10000} * static_cast<std::uintptr_t>(n + 1));
@@ -131,7 +133,7 @@ std::vector<std::int64_t> random_offsets(Dice& dice, std::int64_t sequences, std
   return offsets;
 }
 
-// A valid problem, mostly small, sometimes with absurd but valid sizes.
+// Describes a valid problem, mostly small, sometimes with huge but valid sizes.
 void describe(Dice& dice, Description& d) {
   const bool large = dice.one_in(6);
   const auto size = [&](std::int64_t most) {
@@ -197,7 +199,7 @@ void spoil(Dice& dice, BasicView<Void>& view) {
   }
 }
 
-// Makes one thing wrong, or merely different.
+// Changes one thing. The result may be invalid, or valid but different.
 void spoil(Dice& dice, Description& d) {
   Attention& a = d.attention;
   const auto index = [&](IndexView& view) {
@@ -242,7 +244,7 @@ void spoil(Dice& dice, Description& d) {
   }
 }
 
-// Conditions that kernels rely on.
+// Checks the conditions that kernels rely on.
 void check_problem(const Problem& problem) {
   ASSERT_GE(problem.d, 1);
   ASSERT_LT(std::max(problem.d, problem.dv), (1LL << 31) - 64);
@@ -290,14 +292,14 @@ void try_description(Dice& dice, Tally& tally) {
     const std::string text = error.what();
     ASSERT_EQ(text.rfind("attention: ", 0), 0u) << text;
     ASSERT_EQ(text.find('\n'), std::string::npos) << text;
-    // If flash2 is forced and its tiles do not support the head dimension, the problem itself is valid.
+    // A forced flash2 may lack tiles for the head dimension, although the problem itself is valid.
     const bool refused_by_kernel = text.find("'flash2' refuses: head dimensions") != std::string::npos;
     ASSERT_EQ(error.code(), refused_by_kernel ? ErrorCode::unsupported : ErrorCode::invalid_argument) << text;
     ++tally.refused;
   }
 }
 
-// ---- Runs: a valid problem in memory of exactly its size, in any order of dimensions, some of them backwards.
+// ---- Runs: a valid problem in memory of exactly its size, with dimensions in any order, some with negative strides.
 
 class Memory {
  public:
@@ -355,7 +357,7 @@ void run_one(Dice& dice, Tally& tally) {
   describe(dice, d);
   Attention& a = d.attention;
   for (const std::int64_t size : {a.q.shape[0], a.q.shape[1], a.k.shape[1], a.q.shape[2], a.k.shape[2]}) {
-    if (size > 16) return;  // only small ones run
+    if (size > 16) return;  // only small problems run
   }
   Memory memory(dice);
   const DType dtype = a.q.dtype;
@@ -403,7 +405,7 @@ TEST(Fuzz, ValidatorNeverCrashes) {
   RecordProperty("accepted", std::to_string(tally.accepted));
   RecordProperty("refused", std::to_string(tally.refused));
   RecordProperty("ran", std::to_string(tally.ran));
-  if (tries >= 10000) {  // the random descriptions reach both outcomes
+  if (tries >= 10000) {  // enough tries to see both outcomes
     EXPECT_GT(tally.accepted, tries / 10);
     EXPECT_GT(tally.refused, tries / 10);
     EXPECT_GT(tally.ran, tries / 2000);

@@ -1,5 +1,5 @@
-// Golden values from PyTorch (tests/data/golden, made by tools/golden): the float64 reference agrees to 1e-12, every
-// kernel in fp32 to a few ulp.
+// Compares with golden values from PyTorch (tests/data/golden, made by tools/golden): the float64 reference must agree
+// to 1e-12, every kernel in fp32 to a few ulp.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -39,7 +39,7 @@ struct Golden {
   std::int64_t size(const std::string& name) const { return static_cast<std::int64_t>(fields.at(name).at(0)); }
   bool has(const std::string& name) const { return fields.count(name) > 0; }
 
-  // Lengths unchanged, or as cumulative offsets in a packed batch.
+  // Returns the lengths, or for a packed batch the cumulative offsets.
   std::vector<std::int64_t> indices(const std::string& name) const {
     std::vector<std::int64_t> out;
     if (!has(name)) return out;
@@ -93,8 +93,8 @@ std::vector<std::filesystem::path> files() {
   return found;
 }
 
-// Expects equality if the golden value is not finite, otherwise a difference within `tolerance` of the largest golden
-// value.
+// Expects equality if the golden value is not finite; otherwise a difference of at most `tolerance` times the largest
+// golden value.
 template <class T>
 void expect_close(const Golden& golden, const std::string& name, const std::vector<T>& values, double tolerance) {
   const Values& expected = golden.fields.at(name);
@@ -131,7 +131,7 @@ struct Outputs {
   std::vector<T> o, lse, dq, dk, dv, dbias, dsinks;
 };
 
-TEST(Golden, FilesAreThere) { EXPECT_GE(files().size(), 40u); }
+TEST(Golden, FilesExist) { EXPECT_GE(files().size(), 40u); }
 
 TEST(Golden, Reference64) {
   for (const auto& path : files()) {

@@ -1,5 +1,5 @@
-// Guarantees for a GPU caller: the same bits in every run, stream and thread, graphs, no allocations, and errors that
-// describe the problem.
+// Tests the guarantees for callers on a GPU: the same bits in every run, stream, thread and CUDA graph, no allocations,
+// and errors that describe the problem.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@
 namespace strobe::test {
 namespace {
 
-// Problems whose work is distributed in different ways; the same as in determinism_test.cpp.
+// Problems whose work is distributed over blocks in different ways, as in determinism_test.cpp.
 std::vector<Case> contract_shapes() {
   return {
       case_from("s700 d64 seed=11"),
@@ -60,7 +60,7 @@ void for_all(const GpuRunOptions& options, Visit&& visit, const std::vector<Case
 
 using Bytes = std::map<std::string, std::vector<char>>;
 
-// Without determinism, the order of sums of dQ, and of a shared dbias, changes from run to run.
+// Without the deterministic option, dQ and a shared dbias are summed in a different order in each run.
 std::string first_difference(const Bytes& a, const Bytes& b, bool deterministic = true) {
   for (const auto& [name, bytes] : a) {
     if (!deterministic && (name == "dQ" || name == "dbias")) continue;
@@ -69,7 +69,7 @@ std::string first_difference(const Bytes& a, const Bytes& b, bool deterministic 
   return "";
 }
 
-// Number of bf16 elements that differ by more than a different summation order explains.
+// Returns the number of bf16 elements that differ by more than another summation order explains.
 std::size_t count_apart(const std::vector<char>& a, const std::vector<char>& b) {
   const auto at = [](const std::vector<char>& bytes, std::size_t element) {
     std::uint16_t bits;
@@ -119,15 +119,15 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
 }
 
 // Blocks of a backward wait for each other: for their turn in the ordered accumulation of dQ, and for its complete sum
-// before rounding. All of them finish, with several tiles per multiprocessor and much other memory traffic.
-TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
+// before rounding. The test checks that every call finishes, with several tiles per multiprocessor and other traffic.
+TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuFinish) {
   const auto calls = static_cast<int>(number_from("STROBE_TEST_CALLS", 500));
   std::vector<Case> cases;
   for (const std::int64_t d : {64, 128, 256}) {
     cases.push_back(case_from("b4 h25 s512 d{} seed=18", d));
     cases.push_back(cases.back());
     cases.back().causal = true;
-    cases.push_back(case_from("h4 s1000 d{} seed=18", d));  // not full
+    cases.push_back(case_from("h4 s1000 d{} seed=18", d));  // too few tiles to fill the GPU
     cases.back().causal = true;
   }
   GpuLane lane;
@@ -148,7 +148,7 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
           const Bytes outputs = passes.outputs();
           if (i == 0) first = outputs;
           ASSERT_EQ(first_difference(first, outputs, deterministic), "") << kernel << ": " << describe(c) << ", " << i;
-          // dQ that was rounded too early lacks whole key tiles.
+          // If dQ were rounded too early, it would lack whole key tiles.
           ASSERT_EQ(count_apart(first.at("dQ"), outputs.at("dQ")), 0u) << kernel << ": " << describe(c) << ", " << i;
         }
       }
@@ -156,7 +156,7 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuEnd) {
   }
 }
 
-TEST_F(GpuContract, ThreadsOnStreamsOfTheirOwn) {
+TEST_F(GpuContract, ThreadsOnSeparateStreams) {
   for (const std::string& kernel : gpu_kernels()) {
     auto cases = contract_shapes();
     for (Case& c : cases) c.dtype = DType::bf16;
@@ -191,8 +191,8 @@ TEST_F(GpuContract, ThreadsOnStreamsOfTheirOwn) {
   }
 }
 
-// Threads without any previous CUDA call, on the null stream.
-TEST_F(GpuContract, NewThreadsBeginWithAPassOnTheNullStream) {
+// The first CUDA call of a new thread is a pass on the null stream.
+TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
   GpuLane lane;
   const auto whole_card_ends = [] { const GpuBuffer freed(256); };
   for (const std::string& kernel : gpu_kernels()) {
@@ -225,8 +225,8 @@ TEST_F(GpuContract, NewThreadsBeginWithAPassOnTheNullStream) {
   }
 }
 
-// A thread must not reuse anything cached for an address when another tensor is there.
-TEST_F(GpuContract, MemoryIsReadAnewInAnotherShape) {
+// A thread must not reuse a cached tensor map when the same address holds a tensor of another shape.
+TEST_F(GpuContract, SameAddressWithAnotherShape) {
   constexpr std::size_t kElements = 2 * 512 * 64;
   std::vector<std::uint16_t> values(kElements);
   for (std::size_t i = 0; i < kElements; ++i) {
@@ -249,7 +249,7 @@ TEST_F(GpuContract, MemoryIsReadAnewInAnotherShape) {
   const auto all_of = [&](auto&& view, bool in_one_place) {
     return Attention{.q = view(inputs[0]), .k = view(inputs[in_one_place ? 0 : 1]), .v = view(inputs[2])};
   };
-  // The same address with other sizes, other strides, and boxes of rows of Q and of keys.
+  // The same address with other sizes and strides, and with TMA boxes of query rows and of keys.
   for (const std::array<std::int64_t, 4>& shape :
        {std::array<std::int64_t, 4>{1, 2, 512, 64}, {1, 1, 512, 128}, {2, 2, 256, 64}, {1, 4, 128, 128}}) {
     const auto heads_first = [&](const GpuBuffer& at) { return view_bhsd<const void>(at.data(), DType::bf16, shape); };
@@ -272,7 +272,7 @@ TEST_F(GpuContract, MemoryIsReadAnewInAnotherShape) {
   }
 }
 
-TEST_F(GpuContract, NothingIsAllocated) {
+TEST_F(GpuContract, PassesAllocateNothing) {
   for_all({.kernel = ""}, [](GpuPasses& passes, GpuLane&, const std::string& what) {
     passes.launch();
     passes.outputs();
@@ -286,7 +286,7 @@ TEST_F(GpuContract, NothingIsAllocated) {
   });
 }
 
-TEST_F(GpuContract, AMissingWorkspaceIsAnErrorWithTheBytes) {
+TEST_F(GpuContract, MissingWorkspaceIsAnErrorWithTheBytes) {
   const Data data(contract_shapes()[0]);
   GpuLane lane;
   GpuCase on_gpu(data, lane);
@@ -304,8 +304,8 @@ TEST_F(GpuContract, AMissingWorkspaceIsAnErrorWithTheBytes) {
   }
 }
 
-// FlashAttention-2's closed form: dQ as fp32 and one number per row, at head dimensions that need no padding.
-TEST_F(GpuContract, TheBackwardOfFlash2NeedsTheSumOfDqAndDelta) {
+// FlashAttention-2's formula: dQ in fp32 and one number (delta) per row, at head dimensions that need no padding.
+TEST_F(GpuContract, Flash2BackwardNeedsMemoryForDqSumAndDelta) {
   const std::int64_t batch = 2, heads = 4, length = 512;
   for (const DType dtype : {DType::fp16, DType::bf16}) {
     for (const std::int64_t d : {32, 64, 128}) {
@@ -318,7 +318,7 @@ TEST_F(GpuContract, TheBackwardOfFlash2NeedsTheSumOfDqAndDelta) {
   }
 }
 
-TEST_F(GpuContract, ABiasOverPackedSequencesNeedsBounds) {
+TEST_F(GpuContract, BiasOverPackedSequencesNeedsBounds) {
   Case c = contract_shapes().back();
   c.bias = true;
   const Data data(c);
@@ -330,8 +330,8 @@ TEST_F(GpuContract, ABiasOverPackedSequencesNeedsBounds) {
   EXPECT_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}), Error);
 }
 
-// The host does not read lengths in GPU memory: kernels clamp those beyond the tensor.
-TEST_F(GpuContract, LengthsBeyondTheTensorAreCut) {
+// The host does not read lengths in GPU memory, so the kernels clamp those that exceed the tensor.
+TEST_F(GpuContract, LengthsBeyondTheTensorAreClamped) {
   for (const std::string& kernel : gpu_kernels()) {
     Case c = case_from("b3 h2 s40x70 d32 seed=3");
     c.lengths = Lengths::both;
@@ -384,7 +384,7 @@ TEST_F(GpuContract, NoRowsGiveZeroGradients) {
   for (std::size_t n = 0; n < dv.bytes() / 4; ++n) EXPECT_EQ(words[n], 0u) << n;
 }
 
-// A NaN reaches the rows that use it, perhaps others of its tile or head, but never another KV head.
+// A NaN reaches the rows that use it and perhaps others of its tile or head, but never another KV head.
 TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
   GpuLane lane;
   for (const DType dtype : kDTypes) {
@@ -418,9 +418,9 @@ TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
   }
 }
 
-// A wild pointer makes one asynchronous call fail; the next call must not be blamed. Runs in a separate process, which
-// cannot use CUDA afterwards.
-TEST_F(GpuContract, EarlierErrorsAreToldAsSuch) {
+// A wild pointer makes one asynchronous call fail; the error of the next call must name the earlier call as the cause.
+// Runs in a separate process, because CUDA is unusable afterwards.
+TEST_F(GpuContract, EarlierErrorsAreReportedAsSuch) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto provoke = [] {
     const Case c = case_from("s64 d64 seed=1");

@@ -1,8 +1,8 @@
-// One small case per family of GPU kernels: each tile kind and head dimension, split keys, every option, both orders of
-// dQ, split floats of fp32 and their fallbacks, and the kernels of `standard`. tools/gpu-check runs it under
-// compute-sanitizer, which needs too long for anything larger. Each case has several tiles and a partial one. A kernel
-// that releases a stage incorrectly may still pass if each stage is filled only once; `hopper` has a separate case for
-// that.
+// One small case per family of GPU kernels: each tile kind and head dimension, split keys, every option, dQ in both
+// orders, split fp32 floats and their fallbacks, and the kernels of `standard`. Each case has several tiles and a
+// partial one. tools/gpu-check runs it under compute-sanitizer, which is too slow for larger cases. A kernel that
+// releases a pipeline stage incorrectly may still pass if each stage is filled only once; `hopper` has a separate case
+// for that.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,13 +22,13 @@ namespace {
 struct Family {
   std::string name;
   Case c;
-  std::string forward{}, backward{};  // part of explain()'s text for the passes on a GPU with 227 KB; empty: not
-                                      // checked
+  // expected parts of explain()'s text for each pass on a GPU with 227 KB of shared memory; not checked if empty
+  std::string forward{}, backward{};
   bool deterministic = true;
   const char* shared_kb = nullptr;  // shared memory of the simulated GPU
   std::string kernel = "flash2";
   bool tf32 = false;
-  bool spread = false;  // adjacent rows of very different magnitudes
+  bool spread = false;  // adjacent rows have very different magnitudes
   bool forward_only = false;
 };
 
@@ -68,7 +68,7 @@ std::vector<Family> families() {
     all.push_back({"shared_bias_" + number, with_options(bf16, d, shared), "", "", d != 64});
     all.push_back({"options_fp32_" + number, with_options(fp32, d, d == 128 ? own : shared), "", "", d != 128});
   }
-  for (const std::int64_t d : {64, 128}) {  // rows of whole vectors, including those of the bias
+  for (const std::int64_t d : {64, 128}) {  // rows are multiples of 16 bytes, including those of the bias
     const std::string number = std::to_string(d), text = "options, head dimension " + number + ",";
     Case vectors = with_options(bf16, d, {false, true, true});
     vectors.sk = 152;
@@ -115,11 +115,11 @@ std::vector<Family> families() {
     on_hopper("triangle", triangle, true);
     on_hopper("window", window, d == 128);
     on_hopper("packed", lengths, d != 128);
-    // Fills every pipeline stage several times: more key tiles than stages, more tiles than blocks.
+    // Fills every pipeline stage several times: more key tiles than stages, and more tiles than blocks.
     Case rings = case_from("h280/2 s8x400 d{} {} seed=25", d, name_of(bf16));
     rings.causal = d != 128, rings.alignment = Alignment::bottom_right;
     on_hopper("rings", rings, d != 64);
-    Case heads = rings;  // so many that a block rounds several tiles of dQ
+    Case heads = rings;  // so many heads that a block rounds several tiles of dQ
     heads.heads_q = 560, heads.heads_kv = 4, heads.sk = 140;
     on_hopper("heads", heads, d == 128);
     if (d == 256) continue;
@@ -127,7 +127,7 @@ std::vector<Family> families() {
     Case crowd = case_from("h96 s140 d{} {} seed=27", d, name_of(bf16));
     crowd.causal = d == 64;
     on_hopper("crowd", crowd, d == 128);
-    // The tiles of long sequences, and keys that blocks share.
+    // Long sequences use other tiles, and several blocks share the keys.
     Case longer = case_from("h68/1 s2x1545 d{} {} seed=26", d, name_of(bf16));
     on_hopper("long", longer, true);
     longer.causal = true, longer.alignment = Alignment::bottom_right;
@@ -136,7 +136,7 @@ std::vector<Family> families() {
     split.heads_q = 2, split.sq = 70;
     on_hopper("split", split, true);
   }
-  // Head dimensions that only the forward supports, and options that only it takes.
+  // Head dimensions and options that only the forward supports.
   const std::pair<std::int64_t, std::int64_t> forward_dims[] = {{96, 96}, {192, 128}, {192, 192}};
   for (const auto& [d, dv] : forward_dims) {
     Case wide = plain(bf16, d);
@@ -145,7 +145,7 @@ std::vector<Family> families() {
     family.kernel = "hopper";
     all.push_back(family);
   }
-  // So many rows of so many heads that the forward uses the tiles of a full GPU.
+  // So many rows and heads that the forward uses the tiles of a full GPU.
   struct FullCard {
     std::int64_t d, dv, heads, sq, sk;
     bool causal;
@@ -193,7 +193,7 @@ std::vector<Family> families() {
     in_fp32("packed", lengths);
     in_fp32("split", split);
     in_fp32("rings", rings);
-    // Both passes.
+    // Adds a case that runs forward and backward.
     const auto with_backward = [&](const char* name, const Case& c, bool deterministic, bool is_spread = false) {
       Family family{"hopper_fp32_backward_" + (name + ("_" + std::to_string(d))), c};
       family.kernel = "hopper", family.deterministic = deterministic, family.spread = is_spread;
@@ -205,7 +205,7 @@ std::vector<Family> families() {
     with_backward("packed", lengths, true);
     with_backward("rings", rings, false);
   }
-  for (const std::int64_t d : {32, 64}) {  // the kernels with scales leave it to those without
+  for (const std::int64_t d : {32, 64}) {  // for these, the kernels with scales pass the problem to those without
     Family spread{"spread_fp32_" + std::to_string(d), plain(fp32, d), "plain,", "plain,", d == 32};
     spread.spread = true;
     all.push_back(spread);
@@ -220,7 +220,7 @@ std::vector<Family> families() {
   return all;
 }
 
-// Simulates a GPU with this much shared memory until the end of the scope, if a value is given.
+// Simulates a GPU with this much shared memory until the end of the scope; does nothing without a value.
 class CardScope {
  public:
   explicit CardScope(const char* kilobytes) {
@@ -269,7 +269,7 @@ TEST_P(GpuFamilies, BothPasses) {
                                       .forward_only = family.forward_only});
   EXPECT_EQ(outcome.complaint, "");
   Case rounded = family.c;
-  if (family.tf32) rounded.dtype = DType::fp16;  // has as many bits
+  if (family.tf32) rounded.dtype = DType::fp16;  // fp16 has as many mantissa bits as TF32
   const Results reference = family.forward_only ? oracle_forward(data, 1) : oracle(data, 1);
   EXPECT_EQ(plausibility(rounded, reference, outcome.results), "") << describe(family.c);
 }

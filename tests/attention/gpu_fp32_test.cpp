@@ -1,5 +1,6 @@
-// fp32 on tensor cores in cases that could reveal the split floats. Sums of one sign drift if accumulators truncate.
-// Rows of very different magnitudes, or non-finite ones, share scales with others. Also TF32, which rounds by design.
+// Tests fp32 on tensor cores with inputs that would reveal errors of the split floats: sums of one sign, which drift if
+// accumulators truncate, and rows of very different magnitudes or non-finite rows, which share scales with others. Also
+// tests TF32, which rounds by design.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,13 +53,13 @@ TEST_F(GpuFp32, SumsOfOneSignDoNotDrift) {
   }
 }
 
-TEST_F(GpuFp32, RowsOfAllSizes) {
+TEST_F(GpuFp32, RowsOfAllMagnitudes) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64, 128}) {
     const Case c = long_case(200, 300, dim);
     SCOPED_TRACE(describe(c));
     Data data(c);
-    // Scores stay of the order of 1: the rows of Q are scaled down as much as those of K are scaled up.
+    // Scores remain of the order of 1: Q is scaled down as much as K is scaled up.
     change_inputs(data, [](int tensor, std::int64_t row, float value) {
       const int spread = static_cast<int>(row * 7 % 25) - 12;
       return std::ldexp(value, tensor == 0 ? -40 : tensor == 1 ? 40 : spread);
@@ -72,7 +73,7 @@ TEST_F(GpuFp32, RowsOfAllSizes) {
   }
 }
 
-// Expects values where spoils(index) is true to be non-finite, and the others unchanged.
+// Expects the values at which spoils(index) is true to be non-finite, and the others unchanged.
 template <class Spoils>
 void expect_spoiled(const std::vector<double>& plain, const std::vector<double>& values, Spoils&& spoils) {
   ASSERT_EQ(values.size(), plain.size());
@@ -85,8 +86,8 @@ void expect_spoiled(const std::vector<double>& plain, const std::vector<double>&
   }
 }
 
-// Unrelated rows of dQ stay unchanged.
-TEST_F(GpuFp32, OneRowThatIsNotFinite) {
+// Infinity in one row of Q or dO affects only that row of dQ.
+TEST_F(GpuFp32, OneNonFiniteRow) {
   constexpr std::int64_t kRow = 37;
   GpuLane lane;
   for (const std::int64_t dim : {32, 64, 128}) {
@@ -104,8 +105,8 @@ TEST_F(GpuFp32, OneRowThatIsNotFinite) {
   }
 }
 
-// Keys past the causal boundary, and rows before it, are unused and contain values near the largest float.
-TEST_F(GpuFp32, HugeValuesThatNoRowUses) {
+// Keys past the causal boundary, and rows before it, are unused. They contain values of 1e30.
+TEST_F(GpuFp32, HugeValuesInUnusedRows) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
     for (const bool many_keys : {true, false}) {
@@ -126,7 +127,7 @@ TEST_F(GpuFp32, HugeValuesThatNoRowUses) {
   }
 }
 
-TEST_F(GpuFp32, InfinityInVSpoilsItsColumnAlone) {
+TEST_F(GpuFp32, InfinityInVSpoilsOnlyItsColumn) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
     const Case c = long_case(64, 300, dim);
@@ -136,12 +137,12 @@ TEST_F(GpuFp32, InfinityInVSpoilsItsColumnAlone) {
     data.v.set(0, 0, 40, 0, std::numeric_limits<float>::infinity());
     data.remember();
     const std::vector<double> o = GpuCase(data, lane).run({.kernel = "flash2"}).results.o;
-    // Rows of the first head; column 0 is its first.
+    // The infinity is in the first head's column 0, so only that column of that head's rows is spoiled.
     expect_spoiled(plain, o, [&](std::int64_t i) { return i < 64 * dim && i % dim == 0; });
   }
 }
 
-TEST_F(GpuFp32, RowOfZerosUnderATinyScale) {
+TEST_F(GpuFp32, RowOfZerosWithATinyScale) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
     Case c = long_case(64, 300, dim);
@@ -154,7 +155,7 @@ TEST_F(GpuFp32, RowOfZerosUnderATinyScale) {
   }
 }
 
-TEST_F(GpuFp32, Tf32RoundsOnlyWhereItIsAllowed) {
+TEST_F(GpuFp32, Tf32RoundsOnlyIfAllowed) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64, 128}) {
     const Case c = long_case(200, 300, dim);
@@ -168,7 +169,7 @@ TEST_F(GpuFp32, Tf32RoundsOnlyWhereItIsAllowed) {
     EXPECT_LT(relative_error(reference.o, on_gpu.run({.kernel = "standard"}).results.o).max, 1e-5);
     EXPECT_GT(relative_error(reference.o, standard.o).max, 1e-5);
     Case rounded = c;
-    rounded.dtype = DType::fp16;  // has as many bits
+    rounded.dtype = DType::fp16;  // fp16 has as many mantissa bits as TF32
     EXPECT_EQ(exactness(rounded, reference, standard, flash2.results), "");
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       for (const Verdict& verdict : explain(on_gpu.attention(), pass, {.device = Device::cuda, .tf32 = true})) {
@@ -186,7 +187,7 @@ TEST_F(GpuFp32, Tf32RoundsOnlyWhereItIsAllowed) {
   }
 }
 
-TEST_F(GpuFp32, Tf32IsForFp32) {
+TEST_F(GpuFp32, Tf32NeedsFp32) {
   Case c = long_case(8, 8, 32);
   c.dtype = DType::bf16;
   const Data data(c);

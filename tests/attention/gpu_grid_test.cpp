@@ -1,6 +1,5 @@
-// The exactness rule over the generated grid on a GPU: the cases and the float64 oracle of grid_test.cpp, the kernels
-// of Device::cuda, every type compared with `standard` on the same device. `standard` itself has the limit of
-// plausibility().
+// Applies the exactness rule to the generated grid on a GPU. Cases and oracle are those of grid_test.cpp; each CUDA
+// kernel is compared with `standard` on the GPU in the same dtype. `standard` itself must satisfy plausibility().
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -20,10 +19,10 @@ namespace {
 constexpr std::int64_t kGpuShards = 24;
 constexpr std::int64_t kGpuPerShard = kGridSize / kGpuShards;
 
-// Half of the cases sum dQ in any order.
+// In half of the cases the order of the sums of dQ is not fixed.
 bool is_deterministic(const Case& c) { return c.seed % 2 == 0; }
 
-// Applies the rule to many draws of a case that broke it on one, as in grid_test.cpp.
+// Applies the rule to many draws of a case of which one draw broke it, as in grid_test.cpp.
 std::string exactness_of_many(Case c, const std::string& kernel, GpuLane& lane) {
   Draws draws;
   const bool deterministic = is_deterministic(c);
@@ -39,7 +38,7 @@ std::string exactness_of_many(Case c, const std::string& kernel, GpuLane& lane) 
   return draws.verdict();
 }
 
-// All errors of one case, or an empty string.
+// Returns all faults of one case, or an empty string.
 std::string examine(const Case& c, GpuLane& lane) {
   const Data data(c);
   GpuCase on_gpu(data, lane);
@@ -52,7 +51,7 @@ std::string examine(const Case& c, GpuLane& lane) {
     text = standard->complaint + plausibility(c, reference, standard->results);
     if (!text.empty()) text = "standard on cuda:\n" + text;
   }
-  std::vector<std::string> suspects;  // checked last: their draws take the lane's memory
+  std::vector<std::string> suspects;  // checked last, because their draws use the lane's memory
   for (const std::string& kernel : names) {
     if (kernel == "standard" || !on_gpu.refusal(kernel).empty()) continue;
     std::string wrong;

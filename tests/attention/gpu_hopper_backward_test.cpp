@@ -1,6 +1,6 @@
-// Work division of the Hopper backward between warpgroups and blocks, on a GPU, against float64 and bit by bit. Up to
-// head dimension 128 two warpgroups alternate row tiles with few heads. With many heads, and with ordered accumulation
-// of dQ, each owns part of the keys. Above 128, blocks work in clusters of two.
+// Tests how the Hopper backward divides its work between warpgroups and blocks, against float64 and bit by bit. Up to
+// head dimension 128, two warpgroups alternate row tiles if there are few heads. With many heads, or with ordered
+// accumulation of dQ, each warpgroup owns part of the keys. Above 128, blocks work in clusters of two.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +37,7 @@ const char* words_of(Share share) {
   return share == Share::tiles ? "in turns" : share == Share::keys ? "by keys" : "in pairs";
 }
 
-// Extends a case of one KV head to as many heads as the share needs.
+// Adds heads to a case until the backward selects this division of work.
 Case shared(Case c, Share share) {
   const std::int64_t group = c.heads_q;
   while (share == Share::keys && share_of(c) != Share::keys) ++c.heads_kv;
@@ -45,8 +45,8 @@ Case shared(Case c, Share share) {
   return c;
 }
 
-// Several row tiles and key tiles, the last ones partial. There are more tiles than stages, odd numbers of tiles, and a
-// single tile, which leaves one warpgroup without work.
+// Several row tiles and key tiles, the last ones partial: more tiles than stages, odd numbers of tiles, and a single
+// tile, which leaves one warpgroup without work.
 std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
   Case full = case_from("h1 s600x300 d{} bf16 seed=41", d);
   full.scale = 0.3f;
@@ -54,7 +54,7 @@ std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
   full.heads_q = tall.heads_q = 2, padded.heads_q = 3;
   causal.dtype = DType::fp16, causal.sq = 700, causal.sk = 720;
   causal.causal = true, causal.alignment = Alignment::bottom_right;
-  tall.causal = true, tall.alignment = Alignment::bottom_right;  // rows without keys
+  tall.causal = true, tall.alignment = Alignment::bottom_right;  // some rows have no keys
   window.sq = window.sk = 650, window.window = {70, 33};
   behind.dtype = DType::fp16, behind.sq = behind.sk = 420, behind.window = {50, -1};
   packed.batch = 4, packed.lengths = Lengths::packed, packed.causal = true, packed.alignment = Alignment::bottom_right;
@@ -70,7 +70,8 @@ std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
 
 class GpuHopperBackward : public GpuTest {
  protected:
-  // Runs all shares of the named cases, or of all cases; skips cases that hopper does not take.
+  // Visits all divisions of work for the named cases, or for all cases if `names` is empty. Skips cases that hopper
+  // refuses.
   template <class Visit>
   void for_all(const std::vector<std::string>& names, Visit&& visit) {
     GpuLane lane;
@@ -104,7 +105,7 @@ TEST_F(GpuHopperBackward, EveryFeature) {
   });
 }
 
-TEST_F(GpuHopperBackward, ExplainTellsTheTiles) {
+TEST_F(GpuHopperBackward, ExplainReportsTheTiles) {
   for_all({"full"}, [](const Case& c, const Data&, GpuCase& on_gpu, const std::string& name) {
     for (const bool deterministic : {true, false}) {
       const Execution execution{.device = Device::cuda, .deterministic = deterministic};
@@ -138,10 +139,10 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
   });
 }
 
-// One simulated GPU has more multiprocessors than the real one, like a context that owns part of a GPU: not all blocks
-// can be resident at a time. The other has one multiprocessor: one block does everything, in chunks of which the last
-// is short. The results are bitwise identical.
-TEST_F(GpuHopperBackward, BlocksThatFindNoRoomComeLater) {
+// One simulated GPU has more multiprocessors than the real one, so not all blocks are resident at a time, as in a
+// context that owns part of a GPU. The other has a single multiprocessor: one block processes all chunks, of which the
+// last is shorter. The results are bitwise identical.
+TEST_F(GpuHopperBackward, MoreBlocksThanFitRunLater) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
     Case c = case_from("h350/175 s200x170 d{} bf16 seed=43", d);

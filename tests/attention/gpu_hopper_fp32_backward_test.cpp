@@ -1,6 +1,6 @@
-// hopper's fp32 backward on a GPU: the exactness rule over the few cases of the grid that it takes and over every
-// feature that it has, in both orders of dQ. Also rows of all magnitudes, which need two or three parts, and repeatable
-// bits.
+// Tests hopper's fp32 backward on a GPU: the exactness rule on the few cases of the grid that it supports and on each
+// of its features, with dQ in both orders. Also tests rows of all magnitudes, which need two or three split parts, and
+// repeatability.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,7 +24,7 @@ TEST_F(GpuHopperFp32Backward, Grid) {
   const auto [cases, taken] = HopperFp32(Pass::backward, {kInOrder, kAnyOrder}).examine_grid();
   RecordProperty("cases", taken);
   if (cases > 100) {
-    EXPECT_GT(taken, 1);  // most have options, few rows, or rows that are not whole multiples of 16 bytes
+    EXPECT_GT(taken, 1);  // most cases have options, few rows, or rows that are not multiples of 16 bytes
   }
 }
 
@@ -40,7 +40,7 @@ std::vector<Case> backward_shapes() {
          square = backward_case(d, 420, 420);
     Case window = square, behind = square, packed = full, padded = full, many = square;
     causal.causal = true, causal.alignment = Alignment::bottom_right;
-    tall.causal = true, tall.alignment = Alignment::bottom_right;  // rows without keys
+    tall.causal = true, tall.alignment = Alignment::bottom_right;  // some rows have no keys
     square.causal = true;
     window.window = {70, 33};
     behind.window = {50, -1};
@@ -65,7 +65,7 @@ TEST_F(GpuHopperFp32Backward, EveryFeature) {
   HopperFp32(Pass::backward, {kInOrder, kAnyOrder}).examine_all(backward_shapes());
 }
 
-// Truncation by tensor cores shows in sums of one sign.
+// Sums of one sign reveal truncation by tensor cores.
 TEST_F(GpuHopperFp32Backward, SumsOfOneSignDoNotDrift) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -82,8 +82,8 @@ TEST_F(GpuHopperFp32Backward, SumsOfOneSignDoNotDrift) {
   }
 }
 
-// Two parts are enough up to 2^16; larger ratios need three.
-TEST_F(GpuHopperFp32Backward, RowsOfAllSizes) {
+// Two parts are exact enough for magnitude ratios up to 2^16; larger ratios need three.
+TEST_F(GpuHopperFp32Backward, RowsOfAllMagnitudes) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     for (const bool causal : {false, true}) {
@@ -105,8 +105,8 @@ TEST_F(GpuHopperFp32Backward, RowsOfAllSizes) {
   }
 }
 
-// The last bits of the gradients show which kernels ran: gradients of the first of two sequences, while a row of the
-// second is multiplied by the factor.
+// Returns dK of the first of two sequences, after a row of the second is multiplied by the factor. Its last bits show
+// which kernels ran.
 std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*tensor, float factor) {
   Case c = backward_case(d, 200, 300);
   c.batch = 2;
@@ -120,7 +120,7 @@ std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*ten
 }
 
 // Zeros and non-finite values do not count as magnitudes. V does not affect LSE.
-TEST_F(GpuHopperFp32Backward, OrdinaryRowsTakeTwoParts) {
+TEST_F(GpuHopperFp32Backward, OrdinaryRowsUseTwoParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     const std::vector<double> ordinary = dk_of_first(lane, d, &Data::k, 1);
@@ -134,8 +134,8 @@ TEST_F(GpuHopperFp32Backward, OrdinaryRowsTakeTwoParts) {
   }
 }
 
-// A row with a large LSE uses three parts: a probability near 1 shows the rounding of its score.
-TEST_F(GpuHopperFp32Backward, LargeScoresTakeThreeParts) {
+// Rows with a large LSE use three parts, because a probability near 1 shows the rounding of its score.
+TEST_F(GpuHopperFp32Backward, LargeScoresUseThreeParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     const std::vector<double> ordinary = dk_of_first(lane, d, &Data::q, 1);
@@ -144,8 +144,8 @@ TEST_F(GpuHopperFp32Backward, LargeScoresTakeThreeParts) {
   }
 }
 
-// Elements that masks leave unused affect neither the scales nor the matmuls.
-TEST_F(GpuHopperFp32Backward, UnusedRowsHaveNoSay) {
+// Elements that masks exclude affect neither the scales nor the matmuls.
+TEST_F(GpuHopperFp32Backward, UnusedRowsHaveNoEffect) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     Case c = backward_case(d, 100, 300);

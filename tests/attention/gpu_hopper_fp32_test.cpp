@@ -1,5 +1,5 @@
-// hopper's fp32 forward on a GPU, forced by name: the exactness rule over the grid and over every feature that it has.
-// Also rows of all magnitudes, integers that must be exact, and repeatable bits.
+// Tests hopper's fp32 forward on a GPU, forced by name: the exactness rule on the grid and on each of its features.
+// Also tests rows of all magnitudes, integers that must be exact, and repeatability.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ TEST_F(GpuHopperFp32, Grid) {
   const auto [cases, taken] = HopperFp32(Pass::forward, {kHopper}).examine_grid();
   RecordProperty("cases", taken);
   if (cases > 100) {
-    EXPECT_GT(taken, 2);  // most have options, few rows, or rows that are not whole multiples of 16 bytes
+    EXPECT_GT(taken, 2);  // most cases have options, few rows, or rows that are not multiples of 16 bytes
   }
 }
 
@@ -42,7 +42,7 @@ std::vector<Case> forward_shapes() {
          square = forward_case(d, 520, 520);
     Case window = square, packed = full, padded = full, sinks = square, sections = square;
     causal.causal = true, causal.alignment = Alignment::bottom_right;
-    tall.causal = true, tall.alignment = Alignment::bottom_right;  // rows without keys
+    tall.causal = true, tall.alignment = Alignment::bottom_right;  // some rows have no keys
     square.causal = true;
     window.window = {70, 33};
     packed.batch = 4, packed.lengths = Lengths::packed, packed.causal = true;
@@ -85,7 +85,7 @@ TEST_F(GpuHopperFp32, SumsOfOneSignDoNotDrift) {
   }
 }
 
-TEST_F(GpuHopperFp32, RowsOfAllSizes) {
+TEST_F(GpuHopperFp32, RowsOfAllMagnitudes) {
   GpuLane lane;
   for (const std::int64_t d : {32, 64, 128}) {
     for (const bool causal : {false, true}) {
@@ -107,8 +107,8 @@ TEST_F(GpuHopperFp32, RowsOfAllSizes) {
   }
 }
 
-// Elements that no row may use do not affect the scales: the bits are those of ordinary data.
-TEST_F(GpuHopperFp32, UnusedRowsHaveNoSay) {
+// Elements that no row uses do not affect the scales: the bits equal those with ordinary data.
+TEST_F(GpuHopperFp32, UnusedRowsHaveNoEffect) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     Case c = forward_case(d, 100, 300);
@@ -125,8 +125,9 @@ TEST_F(GpuHopperFp32, UnusedRowsHaveNoSay) {
   }
 }
 
-// An infinity in V spoils its column, one in Q its row, and a NaN in K all rows of its head; nothing else changes much.
-TEST_F(GpuHopperFp32, ValuesThatAreNotFiniteStayWhereTheyAreUsed) {
+// An infinity in V spoils its column, one in Q its row, and a NaN in K all rows of its head. Other values remain
+// accurate.
+TEST_F(GpuHopperFp32, NonFiniteValuesAffectOnlyTheirUsers) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -155,8 +156,9 @@ TEST_F(GpuHopperFp32, ValuesThatAreNotFiniteStayWhereTheyAreUsed) {
   }
 }
 
-// O of integers with a scale of ln 2: probabilities are powers of two and all sums are exact. Only one division and one
-// multiplication round, as here. Returns the first wrong element, or an empty string.
+// Compares O with the exact result for integers. With a scale of ln 2, probabilities are powers of two and all sums are
+// exact; only one division and one multiplication round, here and in the kernel. Returns the first difference, or an
+// empty string.
 std::string difference_to_exact(const Data& data, const std::vector<double>& o) {
   const Case& c = data.c;
   const std::vector<double> q = data.q.gather(), k = data.k.gather(), v = data.v.gather();
@@ -199,7 +201,7 @@ TEST_F(GpuHopperFp32, WholeNumbersAreExact) {
     c.scale = 0.6931472f;
     SCOPED_TRACE(describe(c));
     Data data(c);
-    // Only 8 columns of Q and K are nonzero: probabilities are from 2^-8 to 2^8.
+    // Only 8 columns of Q and K are nonzero, so probabilities before normalization are from 2^-8 to 2^8.
     std::int64_t n = 0;
     change_inputs(data, [&](int tensor, std::int64_t, float value) -> float {
       const std::int64_t column = n++ % (tensor < 2 ? c.d : c.dv);

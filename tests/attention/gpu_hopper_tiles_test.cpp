@@ -1,6 +1,6 @@
-// Every tile shape of the Hopper forward on a GPU, both passes against float64. First the rules of its table, for which
-// the grid's cases are too short and have too few heads, then the small shapes, then split keys. Scores are so large
-// that a row depends on few keys: an extra or missing tile changes it by its own magnitude.
+// Tests every tile shape of the Hopper kernels on a GPU, both passes against float64: the rules of the forward's table,
+// for which the grid's cases are too short and have too few heads, then the small shapes, then split keys. Scores are
+// so large that each row depends on few keys, so an extra or missing tile changes it by its own magnitude.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -36,11 +36,11 @@ struct Tiles {
 
 std::ostream& operator<<(std::ostream& stream, const Tiles& tiles) { return stream << tiles.name; }
 
-// Two row tiles, the second partial. The test determines how many heads a rule needs. The seed is even, so that bounds
-// of packed sequences are given.
+// Returns a case of two row tiles, the second partial. The caller adds as many heads as the rule needs. The seed is
+// even, so that bounds of packed sequences are given.
 Case two_tiles(const ForwardRule& rule, DType dtype) {
   Case c = case_from("h2 d{}/{} {} seed=30", rule.dims.d, rule.dims.dv, name_of(dtype));
-  // Tiles of 192 rows that are not nearly full lose to smaller ones; 77 limits the oracle's time.
+  // With 192-row tiles that are not nearly full, smaller tiles are chosen instead. 77 rows limit the oracle's time.
   const int rows = rows_of(rule.shape);
   c.sq = rule.least_keys > 4096 ? 77 : rule.shape.consumers == 3 ? 2 * rows - 9 : rows + 9;
   c.sk = std::max<std::int64_t>(rule.least_keys, 3 * rule.shape.keys) + 37;
@@ -91,13 +91,13 @@ std::vector<Tiles> all_tiles() {
     Case causal = full, packed = full;
     causal.dtype = DType::bf16, causal.sq = 333, causal.causal = true, causal.alignment = Alignment::bottom_right;
     packed.lengths = Lengths::packed, packed.batch = 3;
-    packed.lengths_q = {70, 1, 0}, packed.lengths_k = {4000, 31, 500};  // the second ends in the first split
+    packed.lengths_q = {70, 1, 0}, packed.lengths_k = {4000, 31, 500};  // the second sequence ends in the first split
     const std::string dims = fmt::format("split_d{}_{}_", d, dv);
     const ForwardShape shape = small_shape({d, dv}, 64);
     all.push_back({dims + "full", full, shape, true});
     all.push_back({dims + "causal", causal, shape, true});
     all.push_back({dims + "packed", packed, shape, true});
-    // Several row tiles per block, which fill every stage several times, with no key tile, one, two and more.
+    // Several row tiles per block fill every stage several times; sequences have zero, one, two and more key tiles.
     Case rings = packed;
     rings.heads_q = 100, rings.batch = 6, rings.sq = 8, rings.sk = 1000;
     rings.lengths_q = {8, 8, 8, 8, 8, 7}, rings.lengths_k = {1000, 31, 0, 300, 140, 999};
@@ -145,7 +145,7 @@ TEST_P(GpuHopperTiles, BothPasses) {
   expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper");
 }
 
-// With dropout flash2 runs the backward.
+// With dropout flash2 runs the backward, because hopper supports dropout in the forward only.
 std::vector<Tiles> dropping_tiles() {
   std::vector<Tiles> all;
   for (const auto& [d, dv] : cuda::sm90::kDroppingDims) {
@@ -157,7 +157,7 @@ std::vector<Tiles> dropping_tiles() {
     packed.lengths_q = {201, 0, 77}, packed.lengths_k = {421, 31, 128};
     split.heads_q = 4, split.sq = 70, split.sk = 4000;
     narrow.d = narrow.dv = d - 24, narrow.dropout = 0.5f;
-    hardly.dropout = 0x1p-33f;  // no dropout: the threshold is 0
+    hardly.dropout = 0x1p-33f;  // the threshold rounds to 0: no dropout
     window.window = {150, 33}, window.alignment = Alignment::bottom_right;
     capped.softcap = 5, capped.sinks = true;
     Case padded = packed, loud = causal, thin_v = causal;
@@ -196,11 +196,11 @@ TEST_P(GpuHopperDropout, BothPasses) {
 INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropout, testing::ValuesIn(dropping_tiles()),
                          [](const auto& instance) { return instance.param.name; });
 
-// All probabilities are equal, and only keys e, e + D and e + 2 D are nonzero in column e of V, with 1, 2 and 4: O
-// shows which of them dropout keeps.
+// All probabilities are equal. Column e of V is nonzero only for keys e, e + D and e + 2 D, with values 1, 2 and 4, so
+// O shows which of them dropout keeps.
 class GpuHopperMask : public GpuTest, public testing::WithParamInterface<int> {};
 
-TEST_P(GpuHopperMask, IsTheSpecificationsBitForBit) {
+TEST_P(GpuHopperMask, EqualsTheSpecificationBitForBit) {
   const std::int64_t d = GetParam();
   Case c = case_from("b2 h4/2 s201x{} bf16 seed=34", 3 * d);
   c.d = c.dv = d, c.dropout = 0.5f;

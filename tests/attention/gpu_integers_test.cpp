@@ -1,9 +1,10 @@
-// Gradients that must be exact. Scores of 0 (Q and K share no column) and an LSE of 0 make every probability 1. With
-// small integers for everything else, dQ, dK and dV are sums of integers below 2^24, rounded once.
+// Tests gradients that must be exact. Scores are 0 (Q and K share no nonzero column) and LSE is given as 0, so every
+// probability is 1. All other inputs are small integers, so dQ, dK and dV are sums of integers below 2^24, rounded
+// once.
 //
 // A wrong integer reveals a matmul that reads a tile too early, a register that is reused during an asynchronous
-// matmul, and an extra row or key. The test is for kernels that use the given LSE and O: not `standard` and `frugal`,
-// and no CPU kernel.
+// matmul, or an extra row or key. The test needs kernels that use the given LSE and O, which excludes `standard`,
+// `frugal` and CPU kernels.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,10 +22,10 @@ namespace {
 struct Exact {
   Data data;
   Tensor o, lse;
-  Tensor dq, dk, dv;  // expected, rounded to the type
+  Tensor dq, dk, dv;  // expected gradients, rounded to the type
 };
 
-// Sets the values that are used: Data has NaN wherever no row may read.
+// Sets the values that are used. The other elements remain NaN: no kernel may read them.
 template <class Value>
 void set_used(Tensor& tensor, Value&& value) {
   for_each(tensor.view.shape, [&](auto b, auto h, auto s, auto e) {
@@ -32,7 +33,7 @@ void set_used(Tensor& tensor, Value&& value) {
   });
 }
 
-// The gradients by their definition, as integers.
+// Computes the expected gradients by their definition, from integers.
 void expect_gradients(Exact& exact) {
   const Data& data = exact.data;
   const Case& c = data.c;
@@ -125,7 +126,7 @@ Exact make_exact(Case c) {
   return exact;
 }
 
-// Empty, or the first wrong element.
+// Returns the first wrong element, or an empty string.
 std::string difference(const char* name, const Tensor& expected, const Tensor& got) {
   std::string text;
   for_each(expected.view.shape, [&](auto b, auto h, auto s, auto e) {
@@ -151,7 +152,8 @@ struct Outputs {
   }
 };
 
-// More keys than kFewKeys of params.h, up to which kernels compute more exactly and the probabilities would matter.
+// All have more keys than kFewKeys of params.h. For fewer keys the kernels compute more exactly, and the probabilities
+// matter.
 std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
   const Case plain = case_from("h2 s200x330 d{}/{} seed=51", d, dv);
   Case causal = plain, tall = plain, window = plain, packed = plain, padded = plain, many = plain;
@@ -163,8 +165,8 @@ std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
   padded.batch = 3, padded.lengths = Lengths::both, padded.heads_kv = 1;
   padded.lengths_q = {150, 64, 0}, padded.lengths_k = {129, 330, 70};
   std::vector<Case> all{plain, causal, tall, window, packed, padded};
-  many.heads_q = 560, many.heads_kv = 4, many.sq = 8, many.sk = 140;  // hopper has an additional kernel for so many
-                                                                      // heads
+  // so many heads that hopper uses an additional kernel
+  many.heads_q = 560, many.heads_kv = 4, many.sq = 8, many.sk = 140;
   if (d == dv && d % 64 == 0) all.push_back(many);
   return all;
 }
@@ -175,7 +177,7 @@ struct Dims {
 
 class GpuIntegerGradients : public GpuTest, public testing::WithParamInterface<Dims> {};
 
-// Returns the number of kernels that took the case.
+// Returns the number of kernels that support the case.
 int expect_exact(const Case& c, const std::vector<std::string>& kernels, GpuLane& lane) {
   const Exact exact = make_exact(c);
   GpuCase on_gpu(exact.data, lane);
@@ -214,7 +216,7 @@ TEST_P(GpuIntegerGradients, AreExact) {
   }
 }
 
-// fp32 normalizes probabilities again in sequences of up to 32 rows and rows of up to 128 keys; they are then not 1.
+// With up to 32 rows or 128 keys, fp32 kernels normalize probabilities again, which are then not 1.
 std::vector<Case> many_keys(std::int64_t d, std::int64_t dv) {
   const Case plain = case_from("h2 s200x330 d{}/{} fp32 seed=52", d, dv);
   Case causal = plain, window = plain, packed = plain, padded = plain;

@@ -1,4 +1,4 @@
-// Sizes whose index products exceed 32 bits, on the GPU. The inputs are chosen so that few values show whether the
+// Tests sizes on the GPU whose index products exceed 32 bits. The inputs are chosen so that few values show whether the
 // result is correct.
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ std::vector<std::uint16_t> downloaded(const GpuBuffer& buffer, std::size_t count
   return values;
 }
 
-// One key per row: its probability is 1, so O is V and dV is dO, bit by bit, and dQ and dK are 0 except for rounding.
+// One key per row has probability 1, so O = V and dV = dO bit by bit, and dQ and dK are 0 except for rounding.
 TEST_F(GpuLarge, ManySequencesOfOneRow) {
   constexpr std::int64_t kBatch = 8300, kHeads = 16, kDim = 128;
   constexpr std::size_t kCount = kBatch * kHeads * kDim;
@@ -76,8 +76,8 @@ TEST_F(GpuLarge, ManySequencesOfOneRow) {
   }
 }
 
-// Rows of a small problem at the start, in the middle and at the end of tensors with more than 2^31 elements. All other
-// rows have dO = 0, so that dK and dV are those of the small problem.
+// Places rows of a small problem at the start, in the middle and at the end of tensors of more than 2^31 elements. All
+// other rows have dO = 0, so dK and dV equal those of the small problem.
 TEST_F(GpuLarge, MoreThan2To31Elements) {
   constexpr std::int64_t kDim = 128, kRows = (std::int64_t{1} << 24) + 64;
   static_assert(kRows * kDim > std::int64_t{1} << 31);
@@ -143,14 +143,14 @@ TEST_F(GpuLarge, MoreThan2To31Elements) {
   }
 }
 
-// A batch stride of more than 2^31 elements, in every tensor.
+// The batch stride of every tensor exceeds 2^31 elements.
 TEST_F(GpuLarge, StridesBeyond2To31) {
   constexpr std::int64_t kStride = (std::int64_t{1} << 31) + 64, kDim = 64;
   Case c = case_from("b2 h2/1 s33x70 d{}/8 fp16 seed=4", kDim);
   c.dv = kDim;
   const Data small(c);
   const Results reference = oracle(small);
-  GpuBuffer buffer((kStride + 2 * 70 * kDim * 16) * 2);  // all tensors, one after another inside each half
+  GpuBuffer buffer((kStride + 2 * 70 * kDim * 16) * 2);  // all tensors one after another, in each half
   GpuLane lane;
   std::int64_t used = 0;
   const auto place = [&](const Shape& shape) {
@@ -162,7 +162,7 @@ TEST_F(GpuLarge, StridesBeyond2To31) {
   const auto upload = [&](const Tensor& tensor) {
     const View view = place(tensor.view.shape);
     const std::size_t half =
-        static_cast<std::size_t>(count_of(tensor.view.shape));  // bytes of one batch: 2 each of half
+        static_cast<std::size_t>(count_of(tensor.view.shape));  // bytes of one batch; its elements have 2 bytes
     for (std::size_t b = 0; b < 2; ++b) {
       lane.stream.copy(static_cast<char*>(view.data) + b * kStride * 2,
                        static_cast<const char*>(tensor.view.data) + b * half, half);

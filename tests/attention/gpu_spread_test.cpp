@@ -1,5 +1,5 @@
-// fp32 on tensor cores if rows that share a scale differ in magnitude. The exactness rule holds for any magnitudes, and
-// ordinary data keeps the fast kernels. Every call, also in a graph, selects the kernels again.
+// Tests fp32 on tensor cores with rows of different magnitudes that share a scale. The exactness rule holds for any
+// magnitudes, and ordinary data uses the fast kernels. Every call and every graph replay selects the kernels again.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ std::vector<Case> spread_cases() {
   return all;
 }
 
-// Below 2^16 the kernels with scales compute the result.
+// For ratios below 2^16 the kernels with scales compute the result.
 TEST_F(GpuSpread, KeepsTheRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
@@ -59,7 +59,7 @@ TEST_F(GpuSpread, KeepsTheRule) {
   }
 }
 
-// A probability near 1 shows the rounding of its score: rows with a large LSE use three parts.
+// Rows with a large LSE use three parts, because a probability near 1 shows the rounding of its score.
 TEST_F(GpuSpread, LargeScoresKeepTheRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
@@ -74,7 +74,7 @@ TEST_F(GpuSpread, LargeScoresKeepTheRule) {
   }
 }
 
-// TF32 keeps 11 bits of every element, however small: no element of an output is lost completely.
+// TF32 keeps 11 significant bits of every element, however small, so no element of an output is lost completely.
 TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
@@ -94,8 +94,8 @@ TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   }
 }
 
-// Elements that masks leave unused do not affect the scales: the bits are those of ordinary data.
-TEST_F(GpuSpread, UnusedRowsHaveNoSay) {
+// Elements that masks exclude do not affect the scales: the bits equal those with ordinary data.
+TEST_F(GpuSpread, UnusedRowsHaveNoEffect) {
   constexpr float kValues[] = {0, 1e-30f, 1e30f, std::numeric_limits<float>::infinity()};
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
@@ -121,7 +121,7 @@ TEST_F(GpuSpread, UnusedRowsHaveNoSay) {
   }
 }
 
-// Results of sequence 0 of two.
+// Returns the results of sequence 0 of two.
 Results of_first_sequence(const Results& results) {
   Results first;
   for (const auto& [name, member] : kOutputs) {
@@ -131,10 +131,10 @@ Results of_first_sequence(const Results& results) {
   return first;
 }
 
-// The last bits of the gradients show which kernels ran: three parts round differently from two. A row in another
-// sequence of the call selects the kernels with three. Without it, and with magnitudes as they occur in practice, the
-// kernels use two. Zeros and non-finite rows do not count as magnitudes.
-TEST_F(GpuSpread, OrdinaryRowsTakeTwoParts) {
+// The last bits of the gradients show which kernels ran, because three parts round differently from two. A huge row in
+// another sequence of the call selects the kernels with three parts. Without it, and with magnitudes that occur in
+// practice, the kernels use two. Zeros and non-finite rows do not count as magnitudes.
+TEST_F(GpuSpread, OrdinaryRowsUseTwoParts) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
     Case c = case_of(dim);
@@ -171,7 +171,7 @@ TEST_F(GpuSpread, GraphsDecideInEveryReplay) {
       spread(uneven, Spread::values, 24);
       GpuCase on_gpu(data, lane);
       GpuPasses passes(on_gpu, lane, {.kernel = "flash2", .deterministic = deterministic});
-      // Runs with the same memory, after writing these values to it.
+      // Writes these values to the same memory, then runs.
       const auto outputs_of = [&](const Data& values, const auto& launch) {
         for (Tensor Data::*const tensor : {&Data::q, &Data::k, &Data::v, &Data::d_o}) {
           for_each((data.*tensor).view.shape, [&](auto b, auto h, auto s, auto e) {

@@ -1,5 +1,5 @@
-// The exactness rule over the generated grid, for every instruction set of this machine: the decisive test.
-// support/selection.h has the variables that select cases.
+// Applies the exactness rule to the generated grid, for every kernel and every instruction set of this machine.
+// support/selection.h documents the environment variables that select cases.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -20,8 +20,8 @@ constexpr std::int64_t kShards = 24;
 constexpr std::int64_t kPerShard = kGridSize / kShards;
 static_assert(kPerShard * kShards == kGridSize);
 
-// Applies the rule to many draws of a case that broke it on one, on these instruction sets. They share the draws: the
-// reference needs most of the time.
+// Applies the rule to many draws of a case of which one draw broke it, on these instruction sets. They share the draws,
+// because the reference needs most of the time.
 std::string exactness_of_many(Case c, const std::vector<std::string>& isas) {
   std::map<std::string, Draws> draws;
   for (int draw = 0; draw < Draws::kCount && !isas.empty(); ++draw) {
@@ -81,7 +81,7 @@ TEST_P(Grid, Exact) {
 
 INSTANTIATE_TEST_SUITE_P(Shards, Grid, testing::Range(std::int64_t{0}, kShards));
 
-TEST(GridCoverage, CasesAreTheirText) {
+TEST(GridCoverage, CasesCanBeParsedFromTheirText) {
   for (std::int64_t i = 0; i < kGridSize; ++i) {
     const Case c = grid_case(i), again = parse_case(text_of(c));
     ASSERT_EQ(text_of(again), text_of(c));
@@ -107,8 +107,8 @@ TEST(GridCoverage, EveryFeatureValueOccurs) {
   }
 }
 
-// Every pair of options, and of options and dtypes, occurs: pairs may share code in a kernel.
-TEST(GridCoverage, OptionsMeetInPairs) {
+// Every pair of options, and of an option and a dtype, occurs, because pairs may share code in a kernel.
+TEST(GridCoverage, EveryPairOfOptionsOccurs) {
   constexpr int kAtLeast = 4;
   const std::set<std::string> options = {"dtype=fp32",
                                          "dtype=fp16",

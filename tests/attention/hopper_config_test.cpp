@@ -1,4 +1,4 @@
-// Tiles of the Hopper kernels and the selection among them; needs no GPU.
+// Tests the tile shapes of the Hopper kernels and the selection among them; needs no GPU.
 #include "attention/cuda/sm90/backward/config.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/backward_fp32/config.h"
@@ -20,7 +20,7 @@ ForwardFacts facts_of(int d, int dv, std::int64_t heads, std::int64_t max_q, std
   return {.d = d, .dv = dv, .heads = heads, .max_q = max_q, .max_k = max_k, .multiprocessors = 132, .uneven = uneven};
 }
 
-TEST(HopperConfig, EveryRuleFitsTheCard) {
+TEST(HopperConfig, EveryRuleFitsTheGpu) {
   for (const ForwardRule& rule : kForwardRules) {
     EXPECT_LE(forward_shared_bytes(rule.dims, rule.shape), kSharedBytes) << rule.dims.d << ' ' << rule.shape.keys;
     EXPECT_EQ(rule.shape.keys % 16, 0) << rule.shape.keys;
@@ -84,8 +84,8 @@ const ForwardShape& rule_of(const ForwardFacts& facts) {
   return kForwardRules[0].shape;
 }
 
-// Sizes with which the rules were measured.
-TEST(HopperConfig, AFullCardKeepsToTheRules) {
+// The sizes are those with which the rules were measured.
+TEST(HopperConfig, AFullGpuUsesTheRules) {
   for (const int d : {64, 128, 256}) {
     for (std::int64_t length = 512; length <= 16384; length *= 2) {
       for (const bool uneven : {false, true}) {
@@ -122,7 +122,7 @@ TEST(HopperConfig, TilesCanBeForced) {
   EXPECT_EQ(forced_config(facts, 64, 8).shared_bytes, forward_shared_bytes({128, 128}, small_shape({128, 128}, 64)));
 }
 
-TEST(HopperConfig, AWindowHasFewKeysToSplit) {
+TEST(HopperConfig, WindowsHaveFewKeysToSplit) {
   ForwardFacts facts = facts_of(128, 128, 1, 4096, 4096, true);
   facts.window = 256;
   EXPECT_EQ(forward_config(facts).splits, 1);
@@ -130,8 +130,8 @@ TEST(HopperConfig, AWindowHasFewKeysToSplit) {
   EXPECT_GT(forward_config(facts).splits, 1);
 }
 
-// Few rows and many keys: every block gets work, and the GPU is full but not overfull.
-TEST(HopperConfig, SplitsFillTheCard) {
+// With few rows and many keys, every block gets work and the blocks fill the GPU about once.
+TEST(HopperConfig, SplitsFillTheGpu) {
   for (const int d : {64, 96, 128, 192, 256}) {
     for (const bool uneven : {false, true}) {
       const ForwardConfig config = forward_config(facts_of(d, d, 8, 128, 65536, uneven));
@@ -148,8 +148,8 @@ TEST(HopperConfig, SplitsFillTheCard) {
   EXPECT_EQ(forward_config(facts_of(128, 128, 8, 0, 65536, false)).splits, 1) << "no rows";
 }
 
-// A work counter costs each call a memset.
-TEST(HopperConfig, ACounterHandsOutMoreTilesThanBlocks) {
+// A work counter needs a memset per call, so it is used only where tiles differ in duration and outnumber the blocks.
+TEST(HopperConfig, WorkCounterIsUsedForMoreTilesThanBlocks) {
   Params p;
   p.batch = 2, p.heads_q = 33, p.max_q = 300;
   EXPECT_TRUE(by_counter(forward_order(p, 128, 1), true, 132));
@@ -158,7 +158,7 @@ TEST(HopperConfig, ACounterHandsOutMoreTilesThanBlocks) {
   EXPECT_FALSE(by_counter(forward_order(p, 128, 1), false, 132)) << "all tiles take equally long";
 }
 
-TEST(HopperConfig, TheBackwardFitsTheCard) {
+TEST(HopperConfig, TheBackwardFitsTheGpu) {
   for (int d = 8; d <= 256; d += 8) {
     for (const std::int64_t heads : {1, 1000}) {
       const BackwardConfig config = backward_config({d, heads, 1024, 132});
@@ -169,7 +169,7 @@ TEST(HopperConfig, TheBackwardFitsTheCard) {
   }
 }
 
-TEST(HopperConfig, TheBackwardTakesShortTilesWhereTheyLeaveTheCardEmpty) {
+TEST(HopperConfig, TheBackwardUsesShortTilesIfTheGpuWouldBeIdle) {
   for (const bool uneven : {false, true}) {
     const auto shape = [&](int d, std::int64_t heads, std::int64_t max_k) {
       return backward_config({d, heads, max_k, 132, uneven}).shape;
@@ -187,19 +187,19 @@ TEST(HopperConfig, TheBackwardTakesShortTilesWhereTheyLeaveTheCardEmpty) {
     }
     const BackwardFacts in_order{64, 1, 1024, 132, uneven, true};
     EXPECT_EQ(backward_config(in_order).shape, backward_shape(64, Share::keys))
-        << "ordered accumulation makes tiles wait for each other";
+        << "with ordered accumulation tiles wait for each other";
     EXPECT_EQ(shape(256, 1, 64).share, Share::columns);
     EXPECT_EQ(shape(256, 1000, 4096).share, Share::columns);
   }
 }
 
-TEST(HopperConfig, TheBackwardAbove128TakesPairsOfBlocks) {
+TEST(HopperConfig, TheBackwardAbove128UsesPairsOfBlocks) {
   const BackwardConfig pairs = backward_config({192, 8, 4096, 132, false});
   EXPECT_EQ(pairs.d, 256);
   EXPECT_EQ(cluster_blocks(pairs.shape), 2);
   EXPECT_EQ(pairs.shape.keys, 64);
   EXPECT_EQ(cluster_keys(pairs.shape), 128);
-  // K, V and half of the other block's K; two stages of Q and one of dO; P, dS and the other's dS twice.
+  // K, V and half of the other block's K; two stages of Q and one of dO; P, dS and two copies of the other block's dS.
   EXPECT_EQ(pairs.shared_bytes, 2 * 32768u + 16384 + 3 * 32768 + 6 * 8192 + 2 * 512 + 512);
   for (const Share share : {Share::keys, Share::tiles}) {
     const BackwardShape single = backward_shape(128, share);
@@ -208,7 +208,7 @@ TEST(HopperConfig, TheBackwardAbove128TakesPairsOfBlocks) {
   }
 }
 
-TEST(HopperConfig, TheBackwardsGridHasWholeClusters) {
+TEST(HopperConfig, TheBackwardGridHasWholeClusters) {
   EXPECT_EQ(backward_blocks(7, 1, 132), 7);
   EXPECT_EQ(backward_blocks(1000, 1, 132), 132);
   EXPECT_EQ(backward_blocks(0, 2, 132), 0);
@@ -219,7 +219,7 @@ TEST(HopperConfig, TheBackwardsGridHasWholeClusters) {
   EXPECT_EQ(backward_blocks(1000, 2, 1), 2);
 }
 
-TEST(HopperConfig, TheForwardsLoopIsRotatedAtHeadDimensions128And256) {
+TEST(HopperConfig, TheForwardLoopIsRotatedAtHeadDimensions128And256) {
   for (const ForwardRule& rule : kForwardRules) {
     const bool faster = rule.dims.d == rule.dims.dv && (rule.dims.d == 128 || rule.dims.d == 256);
     EXPECT_EQ(rotates(rule.dims, rule.shape), faster) << rule.dims.d;
@@ -228,13 +228,13 @@ TEST(HopperConfig, TheForwardsLoopIsRotatedAtHeadDimensions128And256) {
   EXPECT_FALSE(rotates({128, 128}, dropping_shape({128, 128})));
 }
 
-TEST(HopperConfig, TheBackwardsBlocksComeTogetherWhereTheyLeaveRoom) {
+TEST(HopperConfig, ThreeQuartersOfTheMultiprocessorsAreUsed) {
   EXPECT_EQ(most_together(132), 99);
   EXPECT_EQ(most_together(1), 0);
   EXPECT_EQ(most_together(2'000'000'000), 1'500'000'000);
 }
 
-TEST(HopperConfig, TheBackwardHasATileMoreForEverySequenceOfAPackedHead) {
+TEST(HopperConfig, EverySequenceOfAPackedHeadMayAddATile) {
   Params p;
   p.batch = 3, p.heads_q = 4, p.heads_kv = 2, p.max_q = 130, p.max_k = 200, p.total_q = 130, p.total_k = 200;
   EXPECT_EQ(row_tiles(p, 64).of_sequence, 3);
@@ -247,14 +247,14 @@ TEST(HopperConfig, TheBackwardHasATileMoreForEverySequenceOfAPackedHead) {
   EXPECT_EQ(key_tiles(p, 128).all, 2 * (3 + 3));
 }
 
-TEST(HopperConfig, SectionsAreAsManyHeadsAsFitAndAlike) {
+TEST(HopperConfig, SwizzleGroupsAreLargeAndEqual) {
   EXPECT_EQ(section_heads(0, 100, 1000), 1);
   EXPECT_EQ(section_heads(7, 0, 1000), 7) << "no bytes to cache";
   EXPECT_EQ(section_heads(7, 5000, 1000), 1) << "one head exceeds the budget";
   EXPECT_EQ(section_heads(10, 100, 1000), 10);
   EXPECT_EQ(section_heads(11, 100, 1000), 6) << "groups of 10 and 1 would leave blocks idle";
   EXPECT_EQ(section_heads(15, 100, 1000), 8) << "groups of 8 and 7";
-  EXPECT_EQ(section_heads(7, 100, 300), 3) << "groups of 3, 3 and 1: 2 would be a third fewer";
+  EXPECT_EQ(section_heads(7, 100, 300), 3) << "groups of 3, 3 and 1, because groups of 2 would be a third smaller";
   EXPECT_EQ(section_heads(101, 100, 1000), 8) << "groups of 10 would leave a last group of 1";
   for (std::int64_t heads = 1; heads < 200; ++heads) {
     const std::int64_t section = section_heads(heads, 10, 1000), last = heads - (heads - 1) / section * section;
@@ -264,7 +264,7 @@ TEST(HopperConfig, SectionsAreAsManyHeadsAsFitAndAlike) {
   }
 }
 
-TEST(HopperConfig, EveryFp32ShapeFitsTheCard) {
+TEST(HopperConfig, EveryFp32ShapeFitsTheGpu) {
   for (const auto& [d, shape] : kFp32Rules) {
     EXPECT_LE(fp32_shared_bytes(d, shape), kSharedBytes) << d;
     EXPECT_LE(shape.splitters * splitter_registers(shape) + shape.consumers * consumer_registers(shape), 512) << d;
@@ -273,7 +273,7 @@ TEST(HopperConfig, EveryFp32ShapeFitsTheCard) {
   }
 }
 
-TEST(HopperConfig, TheFp32BackwardFitsTheCard) {
+TEST(HopperConfig, TheFp32BackwardFitsTheGpu) {
   for (int d = 4; d <= kMostFp32BackwardDim; d += 4) {
     const BackwardConfig config = fp32_backward_config(d);
     EXPECT_EQ(config.d, d <= 64 ? 64 : 128);

@@ -1,4 +1,4 @@
-// NaN and infinities in the inputs reach the rows that use them, and nothing else.
+// Tests that NaN and infinities in the inputs affect only the rows that use them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,8 @@
 namespace strobe::test {
 namespace {
 
-// One bad row of an input. The oracle defines the results that it may reach, for every kernel that isolates rows.
+// Puts one non-finite element into an input. For every kernel that isolates rows, the oracle defines which results it
+// may affect.
 class IsolationOf : public testing::TestWithParam<DType> {};
 
 std::vector<Case> masked_cases(DType dtype) {
@@ -33,7 +34,7 @@ std::vector<Case> masked_cases(DType dtype) {
   };
 }
 
-// One bad element in the last head of the first batch.
+// Returns data with one bad element, in the last head of the first sequence.
 Data with_bad_element(const Case& c, Tensor Data::*input, std::int64_t row, float bad) {
   Data data(c);
   Tensor& tensor = data.*input;
@@ -42,9 +43,9 @@ Data with_bad_element(const Case& c, Tensor Data::*input, std::int64_t row, floa
   return data;
 }
 
-// NaN appears exactly where the oracle has it. An infinity may become NaN, vanish (a score of -inf) or stay, but only
-// where NaN in its place would have appeared; everything else is unchanged.
-TEST_P(IsolationOf, BadValuesReachOnlyWhoUsesThem) {
+// NaN must appear exactly where the oracle has it. An infinity may become NaN, vanish (as a score of -inf) or remain,
+// but only where a NaN would have appeared; everything else is unchanged.
+TEST_P(IsolationOf, BadValuesAffectOnlyTheirUsers) {
   for (const Case& c : masked_cases(GetParam())) {
     for (Tensor Data::*input : {&Data::q, &Data::k, &Data::v, &Data::d_o}) {
       const char* name = input == &Data::q ? "Q" : input == &Data::k ? "K" : input == &Data::v ? "V" : "dO";
@@ -73,11 +74,12 @@ TEST_P(IsolationOf, BadValuesReachOnlyWhoUsesThem) {
   }
 }
 
-// NaN wherever a mask hides a key from all rows: it must not appear in any result of a kernel that isolates rows.
+// Puts NaN at every key that a mask hides from all rows. It must not appear in any result of a kernel that isolates
+// rows.
 TEST_P(IsolationOf, NothingLeaksFromMaskedPositions) {
   Case c = case_from("h2/1 s20x64 d12/20 {} causal=top_left bias=1hqk seed=211", name_of(GetParam()));
   Data data(c);
-  for (std::int64_t j = c.sq; j < c.sk; ++j) {  // keys after the last row's diagonal
+  for (std::int64_t j = c.sq; j < c.sk; ++j) {  // keys that the last row does not see
     for (std::int64_t e = 0; e < c.d; ++e) data.k.set(0, 0, j, e, e % 2 ? kNan : kInf);
     for (std::int64_t e = 0; e < c.dv; ++e) data.v.set(0, 0, j, e, e % 2 ? kNan : -kInf);
   }
@@ -92,7 +94,7 @@ TEST_P(IsolationOf, NothingLeaksFromMaskedPositions) {
   check(data, Kernels::isolating);
 }
 
-// A row that a bias of -inf masks completely uses nothing, and nothing uses it.
+// A row in which every bias is -inf uses no key and contributes to no gradient.
 TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
   for (const std::int64_t keys : {40, 600}) {
     for (const bool sinks : {false, true}) {
@@ -110,8 +112,8 @@ TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
   }
 }
 
-// If the first block of keys has no weight, its NaN still spoils the result: zero times NaN.
-TEST_P(IsolationOf, FirstKeysWithoutWeightSpoilToo) {
+// If all keys of the first block have probability 0, a NaN there still affects the result, because 0 * NaN is NaN.
+TEST_P(IsolationOf, NanInKeysOfProbabilityZeroHasAnEffect) {
   const Case c = case_from("h2/1 s20x1300 d8 {} bias=11qk seed=213", name_of(GetParam()));
   Data data = with_bad_element(c, &Data::v, 6, kNan);
   for_each(data.bias.view.shape, [&](auto b, auto h, auto i, auto j) {
@@ -124,10 +126,11 @@ TEST_P(IsolationOf, FirstKeysWithoutWeightSpoilToo) {
 INSTANTIATE_TEST_SUITE_P(Types, IsolationOf, testing::ValuesIn(kDTypes),
                          [](const auto& info) { return std::string(strobe::name_of(info.param)); });
 
-// `standard` and `frugal` may spread a non-finite value, but not beyond its head, and never from beyond a length.
+// `standard` and `frugal` may spread a non-finite value within its head, but not to other heads, and never from past a
+// length.
 class IsolationOfHeads : public testing::TestWithParam<const char*> {};
 
-TEST_P(IsolationOfHeads, KeepsBadValuesInside) {
+TEST_P(IsolationOfHeads, KeepsBadValuesInTheirHead) {
   Case c = case_from("b2 h2 s10x12 lengths_k=9,12 seed=221");
   Data data(c);
   data.k.set(0, 1, 3, 0, kNan);

@@ -1,5 +1,5 @@
-// Memory in addition to inputs and outputs: the promise of workspace_bytes, the counting allocator's result, and no
-// growth with Sq * Sk. The kernel `standard`, which stores the scores, shows that the measurements can fail.
+// Tests memory in addition to inputs and outputs: the bytes of workspace_bytes(), the counts of the counting allocator,
+// and that neither grows with Sq * Sk. `standard`, which stores the scores, shows that the measurements can fail.
 #include <gtest/gtest.h>
 #include <malloc.h>
 
@@ -23,14 +23,14 @@ namespace {
 
 constexpr std::size_t kMegabyte = 1 << 20;
 
-// One head of s rows and keys, without memory: for queries.
+// Returns one head of s rows and keys without memory, for queries.
 Attention bare(DType dtype, std::int64_t s, std::int64_t d) {
   const void* none = nullptr;
   const ConstView view = view_bhsd(none, dtype, {1, 1, s, d});
   return {.q = view, .k = view, .v = view};
 }
 
-// Workspace of a forward plus a backward, for a caller that keeps both.
+// Returns the workspace bytes of a forward plus a backward, for a caller that keeps both workspaces.
 std::size_t both_passes(const Attention& attention, const Execution& execution) {
   return workspace_bytes(attention, Pass::forward, execution) + workspace_bytes(attention, Pass::backward, execution);
 }
@@ -47,8 +47,8 @@ TEST(Memory, LongSequenceStaysUnderLimit) {
   }
 }
 
-// The same in a real run, measured by the counting allocator. The window keeps it short and does not change the
-// workspace.
+// The same in a real run, measured by the counting allocator. The window keeps the run short and does not change the
+// workspace size.
 TEST(Memory, LongSequenceRunsUnderLimit) {
   for (const DType dtype : kSanitized ? std::vector{DType::fp32} : std::vector{DType::fp32, DType::bf16}) {
     const Case c = case_from("s65536 d64 {} window={}:0 seed=5", name_of(dtype), kSanitized ? 0 : 8);
@@ -76,10 +76,10 @@ TEST(Memory, LongSequenceRunsUnderLimit) {
 }
 
 // A unit with so many rows does not keep packed Q and dO, and a forward over so many keys does not keep packed K and V.
-// The results are the same as for any other unit.
+// The results must be as exact as those of other units.
 TEST(Memory, UnitTooLongToKeepPacked) {
   const Data both_passes_long(case_from("h2/1 s9300x12600 d256 align=top_left window=6:2 seed=8"));
-  if (kSanitized) {  // it detects the same without the oracle
+  if (kSanitized) {  // the sanitizer detects memory errors without the oracle
     EXPECT_EQ(run(both_passes_long, {.kernel = "flash2", .threads = 2, .own_workspace = true}).complaint, "");
     return;
   }
@@ -101,7 +101,7 @@ TEST(Memory, InstructionSetIsResolvedOnce) {
   }
 }
 
-// Data for dsinks is stored only if dsinks are requested.
+// Memory for computing dsinks is needed only if dsinks are requested.
 TEST(Memory, SinksCostNothingWithoutTheirGradient) {
   const Case c = case_from("h2 s700 d32 sinks seed=7");
   const Data data(c);
@@ -111,7 +111,7 @@ TEST(Memory, SinksCostNothingWithoutTheirGradient) {
   EXPECT_LT(choose(problem, "flash2").plan.workspace_bytes, with);
 }
 
-TEST(Memory, GrowsAtMostWithTheSequence) {
+TEST(Memory, GrowsAtMostLinearlyWithTheSequence) {
   for (const DType dtype : kDTypes) {
     for (const bool causal : {false, true}) {
       const auto bytes = [&](const char* kernel, std::int64_t s) {
@@ -126,8 +126,8 @@ TEST(Memory, GrowsAtMostWithTheSequence) {
   }
 }
 
-// In a pass the library allocates exactly the bytes of the query, and nothing if the caller provides memory.
-TEST(Memory, AllocatorSeesWhatTheQuerySays) {
+// A pass allocates exactly the bytes that the query returns, and nothing if the caller provides the workspace.
+TEST(Memory, AllocatorSeesTheBytesOfTheQuery) {
   for (const DType dtype : kDTypes) {
     const Case c = case_from("s{} d64 {} seed=3", kSanitized ? 512 : 2048, name_of(dtype));
     const Data data(c);
@@ -164,7 +164,8 @@ TEST(Memory, AllocatorSeesWhatTheQuerySays) {
   }
 }
 
-// Peak resident memory of the process since the last call, in bytes; 0 if this kernel does not report it.
+// Returns the process's peak resident memory since the last call, in bytes; 0 if the operating system does not report
+// it.
 std::size_t peak_resident_then_reset() {
   std::size_t kilobytes = 0;
   if (std::FILE* status = std::fopen("/proc/self/status", "r")) {
@@ -178,7 +179,7 @@ std::size_t peak_resident_then_reset() {
   return std::fclose(clear) == 0 && written ? kilobytes * 1024 : 0;
 }
 
-// Independent of the allocator's count, the process does not grow by anything of size Sq x Sk.
+// Checks without the allocator that the process does not grow by anything of size Sq x Sk.
 TEST(Memory, ProcessDoesNotGrow) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is part of the process";
   if (peak_resident_then_reset() == 0) GTEST_SKIP() << "this system does not reset the peak of resident memory";
@@ -186,11 +187,12 @@ TEST(Memory, ProcessDoesNotGrow) {
   const Data data(c);
   const std::size_t scores = static_cast<std::size_t>(c.sq * c.sk) * sizeof(float);
   const auto growth = [&](const char* kernel) {
-    malloc_trim(0);  // otherwise memory freed by earlier tests is reused
+    malloc_trim(0);  // otherwise memory freed by earlier tests would be reused
     peak_resident_then_reset();
     const std::size_t before = peak_resident_then_reset();
     (void)run(data, {.kernel = kernel, .threads = 2});
-    // May be negative: the reset sets the peak to the current resident size, slightly less than the peak read with it.
+    // May be negative: the reset sets the peak to the current resident size, which is slightly below the peak just
+    // read.
     return static_cast<double>(peak_resident_then_reset()) - static_cast<double>(before);
   };
   EXPECT_LT(growth("flash2"), 0.5 * static_cast<double>(scores));

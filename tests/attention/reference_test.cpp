@@ -1,5 +1,5 @@
-// The oracle itself: gradients by finite differences in float64, closed forms, rows without keys, isolation of NaN, the
-// same bits for any number of threads.
+// Tests the oracle itself: gradients by finite differences in float64, closed forms, rows without keys, isolation of
+// NaN, and the same bits for any number of threads.
 #include "attention/reference/reference.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ Exact run(const Data& data, int threads = 1) {
   return out;
 }
 
-// Sum of O * dO, and of LSE * its gradient, over the rows that exist: the loss of the gradients.
+// Returns sum(O * dO) + sum(LSE * d_lse) over the rows that exist: the loss whose gradients are tested.
 double loss(const Data& data) {
   Exact out;
   run_forward(data, out);
@@ -78,7 +78,7 @@ double loss(const Data& data) {
   return sum;
 }
 
-// Rounds to multiples of 1/32: steps of 2^-8 from there are exact in float.
+// Rounds the inputs to multiples of 1/32, so that adding a step of 2^-8 is exact in float.
 void coarsen(Data& data) {
   const auto snap = [](float value) { return std::round(value * 32) / 32; };
   for (Tensor* tensor : {&data.q, &data.k, &data.v, &data.d_o, &data.bias, &data.d_lse}) {
@@ -89,7 +89,7 @@ void coarsen(Data& data) {
   for (float& sink : data.sinks) sink = snap(sink);
 }
 
-// d loss / d value by a fourth-order central difference; put(x) sets the value.
+// Returns d loss / d value by a fourth-order central difference; put(x) sets the value.
 double difference(const Data& data, float value, const std::function<void(float)>& put) {
   constexpr float kStep = 0x1p-8f;
   const auto at = [&](float x) {
@@ -107,7 +107,7 @@ void expect_gradient(const Data& data, Tensor& tensor, const std::vector<double>
   test::for_each(tensor.view.shape, [&](auto b, auto h, auto s, auto c) {
     const float value = tensor.at(b, h, s, c);
     const double exact = gradient[at++];
-    if (!std::isfinite(value)) {  // past a length, or a bias of -inf
+    if (!std::isfinite(value)) {  // elements past a length, or a bias of -inf
       EXPECT_EQ(exact, 0) << name << "[" << at - 1 << "]";
       return;
     }
@@ -144,7 +144,7 @@ TEST(ReferenceGradients, Masks) {
   check_gradients(small());
   check_gradients(changed([](Case& c) { c.causal = true; }));
   check_gradients(changed([](Case& c) { c.causal = true, c.alignment = Alignment::top_left; }));
-  check_gradients(changed([](Case& c) { c.causal = true, c.sq = 6, c.sk = 3; }));  // rows without keys
+  check_gradients(changed([](Case& c) { c.causal = true, c.sq = 6, c.sk = 3; }));  // some rows have no keys
   check_gradients(changed([](Case& c) { c.window = {1, 1}; }));
   check_gradients(changed([](Case& c) { c.window = {2, -1}, c.causal = true, c.alignment = Alignment::top_left; }));
   check_gradients(changed([](Case& c) { c.batch = 2, c.heads_q = 4; }));
@@ -193,9 +193,10 @@ TEST(ReferenceGradients, LeftPadding) {
   check_gradients(test::parse_case("b2 h2 s4x5 d3/2 first_keys=1,2 packed lengths_q=4,2 lengths_k=3,5 seed=6"));
 }
 
-TEST(ReferenceGradients, OfLse) {
+TEST(ReferenceGradients, GradientOfLse) {
   check_gradients(changed([](Case& c) { c.d_lse = true, c.causal = true, c.sinks = true; }));
-  check_gradients(changed([](Case& c) { c.d_lse = true, c.causal = true, c.sq = 6, c.sk = 3; }));  // rows without keys
+  // some rows have no keys
+  check_gradients(changed([](Case& c) { c.d_lse = true, c.causal = true, c.sq = 6, c.sk = 3; }));
   check_gradients(
       changed([](Case& c) { c.d_lse = true, c.softcap = 0.75f, c.dropout = 0.3f, c.layout_lse = test::Layout::bshd; }));
 }
@@ -210,12 +211,13 @@ TEST(ReferenceGradients, Everything) {
   check_gradients(changed([&](Case& c) { all(c), c.lengths = Lengths::packed; }));
 }
 
-TEST(Reference, UniformWeights) {
+TEST(Reference, UniformProbabilities) {
   Case c = small();
   c.sinks = true;
   Data data(c);
   test::for_each(data.shape_q(), [&](auto b, auto h, auto s, auto e) { data.q.set(b, h, s, e, 0); });
-  data.sinks = {0, -std::numeric_limits<float>::infinity()};  // head 0: one more of equal weight; head 1: none
+  // head 0: the sink has the weight of one more key; head 1: it has none
+  data.sinks = {0, -std::numeric_limits<float>::infinity()};
   const Exact out = run(data);
   std::size_t at = 0;
   for (std::int64_t h = 0; h < 2; ++h) {
@@ -231,7 +233,7 @@ TEST(Reference, UniformWeights) {
   }
 }
 
-TEST(Reference, DropoutKeepsWhatPhiloxKeeps) {
+TEST(Reference, DropoutKeepsTheElementsThatPhiloxSelects) {
   Case c = small();
   c.dropout = 0.5f, c.dv = 1, c.sk = 64;
   Data data(c);
@@ -250,7 +252,7 @@ TEST(Reference, DropoutKeepsWhatPhiloxKeeps) {
   }
 }
 
-// Scores of 1024 against 0: probabilities are exactly 1 and 0, so O is a row of V and dV a sum of rows of dO, in any
+// Scores are 1024 and 0, so probabilities are exactly 1 and 0. O is then a row of V and dV a sum of rows of dO, in any
 // kernel and type; dQ and dK are 0.
 void check_one_hot(const char* kernel, DType dtype) {
   SCOPED_TRACE(std::string(kernel) + " " + name_of(dtype));
@@ -288,7 +290,7 @@ TEST(Reference, IntegerValuesAreExact) {
 TEST(Reference, RowsWithoutKeys) {
   Case c = small();
   c.causal = true, c.sq = 6, c.sk = 2, c.sinks = true, c.bias = true, c.bias_shape = {.rows = true};
-  const Data data(c);  // rows 0 .. 3 are before the first key
+  const Data data(c);  // rows 0 to 3 see no key
   const Exact out = run(data);
   for (std::size_t h = 0; h < 2; ++h) {
     for (std::size_t i = 0; i < 6; ++i) {
@@ -312,8 +314,8 @@ TEST(Reference, EmptySides) {
   }
 }
 
-// NaN in one key and in one row: results that may use neither keep their bits, all others are NaN.
-TEST(Reference, NanStaysWhereItIsUsed) {
+// Puts NaN in one key and one row. Results that may not use either keep their bits; all others are NaN.
+TEST(Reference, NanAffectsOnlyItsUsers) {
   constexpr std::int64_t kKey = 3, kRow = 5;
   const Case c = changed([](Case& s) { s.causal = true, s.sq = s.sk = 8, s.heads_q = s.heads_kv = 1; });
   const Exact clean = run(Data(c));
@@ -363,7 +365,7 @@ TEST(Reference, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-// The kernel's result is the float64 result rounded to the type.
+// The kernel `reference` returns the float64 result, rounded once to the type.
 TEST(Reference, KernelRoundsOnce) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     const Data data(changed([dtype](Case& c) { c.dtype = dtype, c.softcap = 3, c.heads_q = 4; }));

@@ -1,4 +1,4 @@
-// Refusals common to forward, backward and, except for memory, the queries.
+// Lists the errors that forward and backward share. Queries return them too, except those about memory.
 #include "attention/refusal_list.h"
 
 #include <limits>

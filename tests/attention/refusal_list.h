@@ -1,4 +1,5 @@
-// Refusals that validate_test.cpp expects: one change to a small valid problem, and the expected error text.
+// Errors that validate_test.cpp expects. Each entry is a change to a small valid problem and parts of the error
+// message.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +14,14 @@ namespace strobe::test {
 struct Refusal {
   const char* name;
   std::function<void(SmallProblem&)> change;
-  std::vector<const char*> texts;  // all occur in the error's line
+  std::vector<const char*> texts;  // all must occur in the error message
   ErrorCode code = ErrorCode::invalid_argument;
 };
 
-// Common refusals of forward and backward, in the attention itself or in its execution.
+// Returns the errors that forward and backward share, in the attention itself or its execution.
 const std::vector<Refusal>& common_refusals();
 
-// A packed batch of two sequences: 1 and 2 rows, 0 and 5 keys.
+// Makes a packed batch of two sequences: 1 and 2 rows, 0 and 5 keys.
 void pack(SmallProblem& s);
 
 inline constexpr std::int32_t kLengths[2] = {1, 3};

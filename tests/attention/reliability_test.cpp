@@ -1,5 +1,5 @@
-// Cases that broke other libraries: shapes, memory layouts and values named in their bug reports. The test checks every
-// kernel against the float64 oracle with its own limits, independent of other kernels. isolation_test.cpp tests
+// Cases that failed in other libraries: shapes, memory layouts and values from their bug reports. Every kernel is
+// compared with the float64 oracle within an absolute limit, independently of other kernels. isolation_test.cpp tests
 // non-finite values.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -59,7 +59,7 @@ TEST(Reliability, OddHeadDimensions) {
   }
 }
 
-// More rows than keys: the first rows see no key at all.
+// With more rows than keys, the first rows see no key at all.
 TEST(Reliability, FullyMaskedRows) {
   for (const DType dtype : kDTypes) {
     for (const bool sinks : {false, true}) {
@@ -104,12 +104,12 @@ TEST(Reliability, ExpandedInputs) {
     check_all_types(case_from("b2 h4/2 s21x40 d16/24 q={} k={} v={} do={} seed=161", name_of(layout), name_of(layout),
                               name_of(layout), name_of(layout)));
   }
-  for (const Layout layout : {Layout::expanded_last, Layout::expanded_all}) {  // the gradient of sum()
+  for (const Layout layout : {Layout::expanded_last, Layout::expanded_all}) {  // the layouts of the gradient of sum()
     check_all_types(case_from("b2 h4/2 s21x40 d16/24 do={} seed=162", name_of(layout)));
   }
 }
 
-// Scores in the tens of thousands: exp() must not overflow for any of them. The probabilities are exactly one-hot.
+// Scores are in the tens of thousands, so exp() must not overflow. The probabilities are exactly one-hot.
 TEST(Reliability, LargeScores) {
   for (const DType dtype : kDTypes) {
     for (const float scale : {1.f, -1.f}) {
@@ -128,9 +128,9 @@ TEST(Reliability, LargeScores) {
   }
 }
 
-// Logits beyond 2^20, where floats are sparse, up to near the largest float. One probability of a row is 1, and nothing
-// may overflow on the way. The rows are in one block of keys and in several, and fp32 rounds the LSE of the gradients
-// coarsely.
+// Logits are beyond 2^20, where floats are sparse, up to near the largest float. Each row has one probability of 1, and
+// no intermediate value may overflow. Keys fill one block or several; in fp32, the LSE that the gradients use is
+// rounded coarsely.
 TEST(Reliability, HugeScores) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const std::int64_t keys : {40, 700}) {
@@ -153,8 +153,8 @@ TEST(Reliability, HugeScores) {
   }
 }
 
-// Every row has a separate dominant key: its probability is 1 and dS is 0, not the rounding of either.
-TEST(Reliability, RowsOfOneWeightHaveNoGradient) {
+// Each row has a dominant key of its own with probability 1, so dS must be 0 exactly, without rounding noise.
+TEST(Reliability, RowsWithOneDominantKeyHaveNoGradient) {
   Data data(case_from("h2 s130x700 d40/24 seed=175"));
   for_each(data.k.view.shape, [&](auto b, auto h, auto j, auto e) {
     const float of_row = j % 5 == 0 && j / 5 < 130 ? 30 * data.q.at(b, h, j / 5, e) : data.k.at(b, h, j, e);
@@ -177,7 +177,7 @@ TEST(Reliability, RowsOfOneWeightHaveNoGradient) {
   }
 }
 
-TEST(Reliability, LeastAndMostSoftcap) {
+TEST(Reliability, SmallestAndLargestSoftcap) {
   for (const DType dtype : kDTypes) {
     for (const float softcap : {1e-30f, 1e30f}) {
       for (const std::int64_t keys : {40, 700}) {
@@ -188,7 +188,8 @@ TEST(Reliability, LeastAndMostSoftcap) {
   }
 }
 
-// The logit of a single key is LSE: a sweep of the cap through all bf16 numbers from 2^-9 to 16, and non-finite values.
+// LSE of a single key is its logit. The test sweeps the logit through all bf16 numbers from 2^-9 to 16 and non-finite
+// values.
 TEST(Reliability, SoftcapIsTanh) {
   std::vector<std::uint16_t> q;
   for (std::uint16_t bits = float_to_bf16(0x1p-9f); bits <= float_to_bf16(16); ++bits) {
@@ -222,19 +223,20 @@ TEST(Reliability, SoftcapIsTanh) {
   }
 }
 
-// Rows of keys in several blocks on every instruction set, the last one partial.
+// On every instruction set the keys fill several blocks, the last one partial.
 TEST(Reliability, SeveralBlocksOfKeys) {
   for (const std::int64_t sk : {513, 1100, 1537}) {
     check_all_types(case_from("s70x{} d40/24 seed=176", sk));
     check_all_types(case_from("s70x{} d40/24 align=bottom_right window=600:70 softcap=3 bias=111k seed=177", sk));
   }
-  // Split, with narrow last panels if the instruction set has those.
+  // Keys are split, and instruction sets with narrow panels end with those.
   for (const std::int64_t sq : {64, 68}) {
     check_all_types(case_from("s{}x1537 d40/24 sinks seed=178", sq));
   }
 }
 
-// fp32 probabilities that the backward computes from an LSE of some hundreds: accurate to |LSE| ulp, not to a few.
+// The backward computes fp32 probabilities from an LSE of several hundred, so their error is |LSE| ulp instead of a
+// few.
 TEST(Reliability, LargeScoresOverSeveralBlocks) {
   for (const float softcap : {0.f, 200.f}) {
     const Case c = case_from("h2/1 s130x700 d40/24 causal=bottom_right softcap={} values=large seed=172", softcap);
@@ -246,8 +248,8 @@ TEST(Reliability, LargeScoresOverSeveralBlocks) {
   }
 }
 
-// Biases as masks are often written. Rows that are entirely the lowest value keep equal probabilities; rows that are
-// entirely -inf have none.
+// Biases as users often write masks. A row whose biases are all the lowest value has equal probabilities; a row whose
+// biases are all -inf has none.
 TEST(Reliability, LowestAndInfiniteBias) {
   struct Fill {
     const char* name;
@@ -271,15 +273,15 @@ TEST(Reliability, LowestAndInfiniteBias) {
       Data data(c);
       for_each(data.bias.view.shape,
                [&](auto b, auto h, auto i, auto j) { data.bias.set(b, h, i, j, fill.value(i, j)); });
-      // A score of order 1 vanishes next to -1e9. All scores are equal, so that they have no effect in the oracle
-      // either.
+      // A score of order 1 vanishes next to -1e9 in fp32. All scores are equal here, so they have no effect in the
+      // oracle either.
       for_each(data.k.view.shape,
                [&](auto b, auto h, auto j, auto e) { data.k.set(b, h, j, e, data.k.at(b, h, 0, e)); });
       data.remember();
       check(data, Kernels::all);
     }
   }
-  for (const DType dtype : {DType::fp16, DType::bf16}) {  // the lowest value of the type itself
+  for (const DType dtype : {DType::fp16, DType::bf16}) {  // the lowest value of the bias's type
     Case c = case_from("s11x40 d8 {} bias=11qk bias_dtype={} seed=182", name_of(dtype), name_of(dtype));
     Data data(c);
     const float lowest = dtype == DType::fp16 ? -65504.f : -0x1.fep127f;
@@ -290,14 +292,14 @@ TEST(Reliability, LowestAndInfiniteBias) {
   }
 }
 
-TEST(Reliability, SinkOfMinusInfinityIsNone) {
+TEST(Reliability, SinkOfMinusInfinityHasNoEffect) {
   Case c = case_from("h2/1 s9x21 sinks seed=191");
   Data data(c);
   data.sinks = {-kInf, 0.5f};
   check(data, Kernels::all);
 }
 
-// Reserved address space without memory, for tensors that span more than 2^31 elements. Only touched pages cost memory.
+// Reserved address space for tensors that span more than 2^31 elements. Only touched pages use memory.
 class SparseMemory {
  public:
   explicit SparseMemory(std::size_t bytes) : bytes_(bytes) {
@@ -319,7 +321,7 @@ class SparseMemory {
 TEST(Reliability, MoreThan2To31Elements) {
   const Case c = case_from("b2 h2 s40 d24 bf16 causal seed=231");
   const Data data(c);
-  // Rows 2^25 elements apart: the last of 40 rows starts at 1.3e9, the second head at 2^31 + 2^29, the batch at 2^33.
+  // Element strides: 2^25 per row, 2^31 + 2^29 per head and 2^33 per batch. The last of the 40 rows begins at 1.3e9.
   const std::array<std::int64_t, 4> stride = {std::int64_t{1} << 33, (std::int64_t{1} << 31) + (std::int64_t{1} << 29),
                                               std::int64_t{1} << 25, 1};
   const std::size_t bytes = static_cast<std::size_t>(2 * (2 * stride[0]));
@@ -357,7 +359,7 @@ TEST(Reliability, MoreThan2To31Elements) {
   }
 }
 
-// 8300 sequences of one row: 17 million elements and 132,800 heads, where a padded 32-bit workspace overflowed.
+// 8300 sequences of one row make 17 million elements and 132,800 heads, at which a padded 32-bit workspace overflows.
 TEST(SlowReliability, ManyTinySequences) {
   const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
   if (pages * page < (std::int64_t{4} << 30)) GTEST_SKIP() << "less than 4 GB of memory";

@@ -1,5 +1,5 @@
-// A small valid problem with separate memory for all its tensors, for tests of the library's front end: each test
-// changes one thing and checks the message.
+// A small valid problem with separate memory for each tensor, for tests of the library's front end. Each test changes
+// one field and checks the error message.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace strobe::test {
 
-// B 2, Hq 4, Hkv 2, Sq 3, Sk 5, D 8, Dv 6, fp32.
+// Sizes: B 2, Hq 4, Hkv 2, Sq 3, Sk 5, D 8, Dv 6, fp32.
 struct SmallProblem {
   static constexpr std::int64_t kB = 2, kHq = 4, kHkv = 2, kSq = 3, kSk = 5, kD = 8, kDv = 6;
 
@@ -41,7 +41,7 @@ struct SmallProblem {
   float* array(std::int64_t count) {
     float* const first = memory.data() + used;
     used += static_cast<std::size_t>(count);
-    if (used > memory.size()) throw Error(ErrorCode::out_of_memory, "test: this problem's memory is too small");
+    if (used > memory.size()) throw Error(ErrorCode::out_of_memory, "test: SmallProblem::memory is too small");
     return first;
   }
   View tensor(const std::array<std::int64_t, 4>& shape) {
@@ -56,7 +56,7 @@ struct SmallProblem {
     gradients.dsinks = array(kHq);
   }
 
-  // Gives Q and K the same sequence length, so that masks need no alignment.
+  // Gives K the sequence length of Q, so that masks need no alignment.
   void make_square() {
     attention.k = tensor({kB, kHkv, kSq, kD});
     attention.v = tensor({kB, kHkv, kSq, kDv});

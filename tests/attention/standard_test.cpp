@@ -1,5 +1,5 @@
-// `standard` and `frugal`: vector loops against the scalar conversions and the C library, the same bits from both and
-// for any number of threads, OpenBLAS's thread count restored, memory use, and profiling scopes.
+// Tests `standard` and `frugal`: vector loops against the scalar conversions and the C library, the same bits from both
+// and for any number of threads, OpenBLAS's thread count restored, memory use, and profiling scopes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,7 +25,7 @@ bool same_or_both_nan(float a, float b) {
 }
 
 TEST(Standard, RoundsAsTheScalarConversionsDo) {
-  // Every exponent and sign, with the mantissas around each tie; the step is coprime to the powers of two.
+  // Covers every exponent and sign, with mantissas around each tie; 997 is coprime to the powers of two.
   for (std::uint64_t bits = 0; bits <= 0xffffffffu; bits += 997) {
     const auto x = std::bit_cast<float>(static_cast<std::uint32_t>(bits));
     ASSERT_TRUE(same_or_both_nan(standard::round_bf16(x), round_to(DType::bf16, x))) << x;
@@ -52,7 +52,7 @@ TEST(Standard, ConvertsRowsAsTheScalarConversionsDo) {
   }
 }
 
-TEST(Standard, ExponentialIsThatOfTheLibrary) {
+TEST(Standard, ExponentialEqualsTheLibrarys) {
   for (float x = 0; x >= -86.9f; x -= 0.00037f) {
     const double exact = std::exp(static_cast<double>(x));
     ASSERT_NEAR(standard::exp_negative(x), exact, 1.5e-7 * exact) << x;
@@ -97,8 +97,8 @@ TEST(Standard, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-// The two kernels differ only in where they store scores. Head counts: enough that each thread gets whole heads, and
-// fewer.
+// The two kernels differ only in where they store scores. The batches give each thread whole heads, or fewer heads than
+// threads.
 TEST(Standard, FrugalHasTheSameBits) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     for (const std::int64_t batch : {1, 6}) {
@@ -116,9 +116,9 @@ TEST(Standard, FrugalHasTheSameBits) {
   }
 }
 
-// The error is that of the type, no more and no less. A baseline more exact than its type would be no reference for the
-// others.
-TEST(Standard, ErrorIsThatOfTheType) {
+// The error must be that of the dtype, neither larger nor smaller: a baseline more exact than its dtype would make the
+// exactness rule too strict for other kernels.
+TEST(Standard, ErrorIsThatOfTheDtype) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     const double unit = test::unit_roundoff(dtype);
     const test::Data data(everything(dtype));
@@ -135,7 +135,7 @@ TEST(Standard, ErrorIsThatOfTheType) {
   }
 }
 
-TEST(Standard, TakesHeadDimensionsThatNoTileHolds) {
+TEST(Standard, SupportsHeadDimensionsThatExceedTheTiles) {
   const Case c = test::parse_case("b2 s70x53 d300/257");
   const test::Data data(c);
   const test::Outcome chosen = test::run(data, {.kernel = "", .threads = 2});
@@ -145,7 +145,7 @@ TEST(Standard, TakesHeadDimensionsThatNoTileHolds) {
   EXPECT_EQ(test::first_difference(chosen.results, test::run(data, {.kernel = "standard", .threads = 2}).results), "");
 }
 
-TEST(Standard, GivesTheSettingOfBlasBack) {
+TEST(Standard, RestoresTheThreadCountOfBlas) {
   const blas::BlasLibrary& library = blas::blas_library();
   const int before = library.get_num_threads();
   library.set_num_threads(2);
@@ -168,7 +168,7 @@ class CountingSink : public ProfileSink {
   int open = 0;
 };
 
-TEST(Standard, NamesItsPartsToWhoListens) {
+TEST(Standard, ReportsProfilingScopes) {
   constexpr int kHeads = 2 * 4;  // heads of both sequences
   for (const char* const kernel : {"standard", "frugal"}) {
     for (const int threads : {1, 3}) {
@@ -194,7 +194,7 @@ TEST(Standard, NamesItsPartsToWhoListens) {
   }
 }
 
-// P: scores of all heads in the problem's type, X: one tensor. Nothing here depends on the machine.
+// Tests sizes that do not depend on the machine.
 class StandardMemory : public testing::TestWithParam<DType> {
  protected:
   static constexpr std::int64_t kBatch = 3, kHeads = 8, kSeq = 1024, kDim = 64;
@@ -207,14 +207,14 @@ class StandardMemory : public testing::TestWithParam<DType> {
   static double tensor() { return static_cast<double>(kBatch * kHeads * kSeq * kDim) * size_of(GetParam()); }
 };
 
-TEST_P(StandardMemory, IsThatOfPlainAttention) {
+TEST_P(StandardMemory, EqualsPlainAttention) {
   const auto forward = static_cast<double>(workspace("standard", Pass::forward)) + 4 * tensor();
   const auto backward = static_cast<double>(workspace("standard", Pass::backward)) + 8 * tensor();
   EXPECT_NEAR(forward / (2 * scores() + 4 * tensor()), 1, 0.05);
   EXPECT_NEAR(backward / (4 * scores() + 9 * tensor()), 1, 0.05);
 }
 
-TEST_P(StandardMemory, OfFrugalIsThatOfOneHead) {
+TEST_P(StandardMemory, FrugalNeedsOneHead) {
   const double head = static_cast<double>(kSeq * kSeq) * 4;
   EXPECT_NEAR(static_cast<double>(workspace("frugal", Pass::forward)) / head, 1, 0.25);
   EXPECT_NEAR(static_cast<double>(workspace("frugal", Pass::backward)) / (2 * head), 1, 0.25);
@@ -223,7 +223,7 @@ TEST_P(StandardMemory, OfFrugalIsThatOfOneHead) {
 INSTANTIATE_TEST_SUITE_P(Types, StandardMemory, testing::Values(DType::fp32, DType::fp16, DType::bf16),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
-TEST(Standard, SaysWhatItMaterialises) {
+TEST(Standard, ExplainNamesTheMaterialisedTensors) {
   const ConstView view = view_bhsd<const void>(nullptr, DType::bf16, {2, 4, 1024, 64});
   const Attention attention{.q = view, .k = view, .v = view};
   const auto text_of = [&](Pass pass, const char* kernel) {
@@ -238,7 +238,7 @@ TEST(Standard, SaysWhatItMaterialises) {
   EXPECT_EQ(text_of(Pass::forward, "frugal"), gemm + ", scores of one head materialised: 4.0 MiB");
 }
 
-TEST(Standard, RefusesWhatBlasCannotCount) {
+TEST(Standard, RefusesSizesBeyond32BitBlas) {
   Problem problem;
   problem.batch = problem.heads_q = problem.max_q = 1;
   problem.max_k = std::int64_t{1} << 31;

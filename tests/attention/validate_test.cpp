@@ -1,4 +1,4 @@
-// Every refusal of the validator: code, one line with the offending values; and accepted cases.
+// Tests every error of the validator (its code and a one-line message with the offending values), and accepted cases.
 #include "attention/validate.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ void expect_refusal(const Refusal& refusal, const std::function<void()>& call) {
   }
 }
 
-TEST(Validate, TheSmallProblemIsAccepted) {
+TEST(Validate, AcceptsTheSmallProblem) {
   SmallProblem s;
   EXPECT_NO_THROW(s.forward());
   EXPECT_NO_THROW(s.backward());
@@ -62,7 +62,7 @@ TEST(Validate, RefusesBackward) {
   }
 }
 
-// Queries refuse the same cases, except those about memory.
+// Queries return the same errors, except those about memory.
 TEST(Validate, RefusesQueries) {
   for (const Refusal& refusal : common_refusals()) {
     const std::string name = refusal.name;
@@ -330,7 +330,7 @@ TEST(Validate, RefusesCudaWithTheReason) {
   expect_refusal(refusal, [&] { explain(s.attention, Pass::forward, s.execution); });
 }
 
-// A bound on packed sequences counts as the longest, also for the shape of a bias.
+// The bound of a packed batch counts as the longest sequence, also for the shape of a bias.
 TEST(Validate, BoundsOfPackedSequences) {
   SmallProblem s;
   pack(s);
@@ -361,13 +361,14 @@ TEST(Validate, FillsInDefaults) {
   EXPECT_EQ(problem.alignment, Alignment::top_left);
 }
 
-TEST(Validate, AlignmentNeedNotBeSaidWhereItCannotMatter) {
+TEST(Validate, AlignmentIsOptionalIfItHasNoEffect) {
   {
     SmallProblem s;
     s.make_square();
     s.attention.causal = true;
     EXPECT_NO_THROW(validate_query(s.attention, Pass::forward, {}));
-    s.attention.lengths_q = s.attention.lengths_k = view_index(kLengths, 2);  // one array: equal, sequence by sequence
+    // one array for both: the lengths of each sequence are equal
+    s.attention.lengths_q = s.attention.lengths_k = view_index(kLengths, 2);
     EXPECT_NO_THROW(validate_query(s.attention, Pass::forward, {}));
   }
   SmallProblem s;
@@ -421,7 +422,7 @@ TEST(Validate, AcceptsExpandedAndReversedInputs) {
   SmallProblem s;
   s.attention.k.stride = {0, 0, 0, 1};
   s.inputs.d_o.stride = {0, 0, 0, 0};
-  shift(s.attention.v, 4 * 4 * 6);  // to its last row of the first head, then backwards
+  shift(s.attention.v, 4 * 4 * 6);  // the view starts at the last row of the first head and runs backwards
   s.attention.v.stride[2] = -6;
   const Problem problem = validate_backward(s.attention, s.inputs, s.gradients, s.execution);
   EXPECT_EQ(problem.k.stride, s.attention.k.stride);
@@ -455,7 +456,7 @@ TEST(Validate, OutputsMayInterleave) {  // dQ, dK, dV inside one tensor [B, S, 3
   EXPECT_NO_THROW(s.backward());
 }
 
-// A million heads of no rows, an empty batch: nothing is read, for any strides and pointers.
+// Tensors with no sequences, heads or rows: nothing is read, for any strides and pointers.
 TEST(Validate, EmptyTensorsNeedNoMemory) {
   for (const std::array<std::int64_t, 4> shape :
        {std::array<std::int64_t, 4>{0, 4, 3, 8}, {2, 0, 3, 8}, {2, 4, 0, 8}}) {

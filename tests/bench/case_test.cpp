@@ -1,4 +1,4 @@
-// FLOPs and masks of a case compared with counts by hand, and the memory model with published values.
+// Tests FLOPs and masks of a case against counts by hand, and the memory model against published values.
 #include "bench/case.h"
 
 #include <gtest/gtest.h>
@@ -17,10 +17,10 @@ TEST(Flops, FullAndCausal) {
   EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 2 * 4 * 1024 * 1024 * 64);
   EXPECT_DOUBLE_EQ(backward_flops(one), 2.5 * 4.0 * 2 * 4 * 1024 * 1024 * 64);
   one.causal = true;
-  EXPECT_DOUBLE_EQ(forward_flops(one), 2.0 * 2 * 4 * 1024 * 1024 * 64);  // halved by definition, not 1025/2048
+  EXPECT_DOUBLE_EQ(forward_flops(one), 2.0 * 2 * 4 * 1024 * 1024 * 64);  // halved by definition, not by 1025/2048
 }
 
-TEST(Flops, ExactCountWhereQueriesAndKeysDiffer) {
+TEST(Flops, ExactCountIfQueriesAndKeysDiffer) {
   Case one = {.batch = 1, .heads = 1, .kv_heads = 1, .seq_q = 3, .seq_k = 5, .head_dim = 8, .causal = true};
   one.alignment = Alignment::top_left;
   EXPECT_EQ(unmasked_scores(one), 1 + 2 + 3);
@@ -101,7 +101,7 @@ TEST(Case, BiasIsCountedByItsShape) {
   EXPECT_EQ(tensor_bytes(one).dbias, 4 * 16 * 4);
 }
 
-TEST(Case, OverflowingSizesAreRefused) {
+TEST(Case, OverflowingSizesAreRejected) {
   const Case one = {.batch = std::int64_t{1} << 40, .seq_q = std::int64_t{1} << 40};
   EXPECT_THROW(tensor_bytes(one), Error);
 }
@@ -126,7 +126,7 @@ TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
   EXPECT_NEAR(squares / static_cast<double>(count), 1, 0.05);
 }
 
-// A GPU's backward is reproducible only on request; a CPU's always is.
+// The backward on a GPU is deterministic only on request; on a CPU it always is.
 TEST(Case, Deterministic) {
   Case one;
   EXPECT_TRUE(execution_of(one).deterministic);

@@ -1,4 +1,4 @@
-// bench/ceilings: selection of the matmul rate for a type.
+// Tests of bench/ceilings: which matmul rate is selected for a type.
 #include "bench/ceilings.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
   EXPECT_FALSE(ceilings.matmul(DType::fp32));
   EXPECT_FALSE(ceilings.fastest(DType::bf16));
   ceilings.packed[static_cast<int>(DType::fp32)] = 160e9;
-  EXPECT_FALSE(ceilings.matmul(DType::fp32));  // faster, but not complete
+  EXPECT_FALSE(ceilings.matmul(DType::fp32));  // faster, but not of a complete GEMM
   EXPECT_EQ(ceilings.fastest(DType::fp32), 160e9);
   ceilings.sgemm = 140e9;
   ceilings.packed[static_cast<int>(DType::bf16)] = 600e9;
@@ -42,7 +42,7 @@ TEST(Ceilings, EveryTypeAmongTheCasesIsMeasured) {
   EXPECT_FALSE(ceilings.matmul(DType::fp16));
 }
 
-// A GPU without cuBLAS has all rates except that of matmul.
+// A GPU without cuBLAS has every rate except the one of matmul.
 TEST(Ceilings, UnsupportedRatesAreAbsent) {
   const auto throws = [](ErrorCode code, const char* what) { return [=]() -> double { throw Error(code, what); }; };
   Ceilings ceilings;
@@ -54,7 +54,7 @@ TEST(Ceilings, UnsupportedRatesAreAbsent) {
   EXPECT_THROW(rate_where_supported(throws(ErrorCode::out_of_memory, "too much"), ceilings.cublas_refusal), Error);
 }
 
-TEST(Ceilings, YardstickOfAGpuIsCublas) {
+TEST(Ceilings, ReferenceRateOfAGpuIsCublas) {
   Ceilings ceilings;
   ceilings.device = Device::cuda;
   EXPECT_FALSE(ceilings.matmul(DType::fp32));

@@ -1,5 +1,5 @@
-// A measured collective: factors, the slowest rank, and the row. Uses one rank; tests/cli/launch/comm_test.cpp uses
-// several.
+// Tests the measurement of a collective: bus factors, the slowest rank, and the row. Uses one rank;
+// tests/cli/launch/comm_test.cpp uses several.
 #include "bench/collective.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ TEST(Collective, BusFactorsAreThoseOfTheLinks) {
   EXPECT_DOUBLE_EQ(comm::bus_factor(Kind::broadcast, 4), 1);
 }
 
-TEST(Collective, TheSlowestRankIsTakenSampleBySample) {
+TEST(Collective, EachSampleIsThatOfTheSlowestRank) {
   EXPECT_EQ(bench::slowest({{1, 5, 2}, {3, 1, 2}}), (std::vector<double>{3, 5, 2}));
   EXPECT_TRUE(bench::slowest({}).empty());
 }

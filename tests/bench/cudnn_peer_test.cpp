@@ -1,5 +1,5 @@
-// bench/cudnn_peer without a GPU: translation of a case, and refusals before cuDNN is called. gpu_cudnn_test.cpp runs
-// it.
+// Tests bench/cudnn_peer without a GPU: translation of a case, and errors before cuDNN is called. gpu_cudnn_test.cpp
+// runs the cuDNN implementation (a peer).
 #include "bench/cudnn_peer.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ TEST(CudnnProblem, HasTheShapesAndStridesOfTheBench) {
   EXPECT_EQ(problem.scale, 0.125f);
 }
 
-TEST(CudnnProblem, SaysWhereTheDiagonalIs) {
+TEST(CudnnProblem, ReportsThePositionOfTheDiagonal) {
   Case one = plain();
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::none);
   one.causal = true;
@@ -43,13 +43,13 @@ TEST(CudnnProblem, SaysWhereTheDiagonalIs) {
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_top_left);
   one.alignment = Alignment::bottom_right;
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_bottom_right);
-  one.seq_k = one.seq_q;  // the same mask
+  one.seq_k = one.seq_q;  // both alignments give the same mask
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_top_left);
   one.alignment = Alignment::unsaid;
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_top_left);
 }
 
-TEST(CudnnProblem, KeepsStatisticsForABackwardOnly) {
+TEST(CudnnProblem, SavesStatisticsOnlyForABackward) {
   Case one = plain();
   EXPECT_TRUE(cudnn_problem(one).statistics);
   one.passes = Passes::backward;
@@ -92,7 +92,7 @@ TEST(CudnnPeer, RejectsUnsupportedOptions) {
   EXPECT_NE(refusal(one).find("cudnn: an empty tensor: batch 2"), std::string::npos) << refusal(one);
 }
 
-TEST(CudnnPeer, SizesThatOverflowConcernAll) {
+TEST(CudnnPeer, OverflowingSizesAffectAllImplementations) {
   Case one = plain();
   one.batch = std::int64_t{1} << 60;
   try {
@@ -103,7 +103,7 @@ TEST(CudnnPeer, SizesThatOverflowConcernAll) {
   }
 }
 
-// The build has cuDNN if the version of its headers is known.
+// Returns true if the build has cuDNN, which it has if the version of cuDNN's headers is known.
 bool in_the_build() {
   try {
     return !cudnn_frontend_version().empty();
@@ -112,13 +112,13 @@ bool in_the_build() {
   }
 }
 
-TEST(CudnnPeer, SaysWhatToInstallWhereTheBuildHasNone) {
+TEST(CudnnPeer, NamesWhatToInstallIfTheBuildHasNoCudnn) {
   if (in_the_build()) GTEST_SKIP() << "this build has cuDNN";
   EXPECT_NE(refusal(plain()).find("cudnn: this build lacks"), std::string::npos) << refusal(plain());
   EXPECT_NE(refusal(plain()).find("pip install nvidia-cudnn-frontend"), std::string::npos) << refusal(plain());
 }
 
-TEST(CudnnPeer, SaysWhichLibraryIsMissing) {
+TEST(CudnnPeer, NamesTheMissingLibrary) {
   if (!in_the_build()) GTEST_SKIP() << "this build has no cuDNN";
   if (gpu_inventory().reason.empty()) GTEST_SKIP() << "on a GPU the library may be open already";
   setenv("STROBE_CUDNN", "/nonexistent/libcudnn.so.9", 1);
@@ -129,7 +129,7 @@ TEST(CudnnPeer, SaysWhichLibraryIsMissing) {
   EXPECT_NE(refusal(plain()).find("cudnn: "), std::string::npos);  // no GPU, or no library
 }
 
-TEST(CudnnPeer, IsAPeerThatOthersAreComparedWith) {
+TEST(CudnnPeer, IsAPeerForComparisons) {
   EXPECT_TRUE(is_peer("cudnn"));
   EXPECT_TRUE(is_peer("torch-cudnn"));
   EXPECT_FALSE(is_peer("flash2"));

@@ -1,4 +1,4 @@
-// Shell scripts that replace the Python interpreter (STROBE_PYTHON).
+// Shell scripts that replace the Python interpreter (through STROBE_PYTHON).
 #pragma once
 
 #include <stdlib.h>
@@ -11,14 +11,14 @@
 
 namespace strobe::test {
 
-// Sets STROBE_PYTHON to a script with this text for the scope; without text, to a missing file.
+// For its scope, sets STROBE_PYTHON to a script with this text or, without a text, to a missing file.
 class PythonScope {
  public:
   explicit PythonScope(const std::optional<std::string>& text) {
     if (const char* before = std::getenv(kVariable)) before_ = before;
     setenv(kVariable, text ? scratch_.program("python3", *text).c_str() : "/nonexistent/python", 1);
   }
-  // Number of starts: lines that the script has appended to "$0.starts".
+  // Returns the number of starts, which is the number of lines that the script has appended to "$0.starts".
   std::ptrdiff_t starts() const {
     const std::string lines = scratch_.read("python3.starts");
     return std::count(lines.begin(), lines.end(), '\n');
@@ -33,10 +33,10 @@ class PythonScope {
   std::optional<std::string> before_;
 };
 
-// Implements the peers' protocol; `special` adds faults.
+// Implements the protocol of bench's PyTorch implementations (peers) with valid answers; `special` adds faults.
 class FakePython : public PythonScope {
  public:
-  // `special` is shell code: cases (pattern) commands ;; that precede the valid answers.
+  // `special` is shell code that precedes the valid answers: cases of the form (pattern) commands ;;
   explicit FakePython(const std::string& special)
       : PythonScope("#!/bin/sh\necho $$ >>\"$0.starts\"\nwhile read -r line; do case \"$line\" in\n" + special + "\n" +
                     R"(*\"hello\"*) echo '{"ok":true,"torch":"fake","python":"fake"}' ;;

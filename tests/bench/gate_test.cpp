@@ -1,4 +1,4 @@
-// The correctness gate accepts correct results of every kernel and rejects each kind of wrong result.
+// Tests that the correctness gate accepts correct results of every kernel and rejects each kind of wrong result.
 #include "bench/gate.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace strobe::bench {
 namespace {
 
-// Outputs of the reference kernel, which a test may modify.
+// Inputs, and outputs of the reference kernel, which a test may modify.
 struct Outcome {
   Case one;
   Inputs inputs;
@@ -36,7 +36,7 @@ Case small() {
   return {.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 70, .seq_k = 90, .head_dim = 24, .dtype = DType::fp32};
 }
 
-TEST(Gate, AcceptsRightResultsOfEveryMaskAndType) {
+TEST(Gate, AcceptsRightResultsForEveryMaskAndType) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     for (const Window window : {Window{-1, -1}, Window{9, 3}}) {
       for (const bool causal : {false, true}) {
@@ -60,7 +60,7 @@ std::vector<ScoreOptions> every_option() {
           {.lengths = {70, 31}}};
 }
 
-TEST(Gate, AcceptsRightResultsOfEveryOption) {
+TEST(Gate, AcceptsRightResultsForEveryOption) {
   for (const ScoreOptions& options : every_option()) {
     for (const bool causal : {false, true}) {
       Case one = small();
@@ -72,7 +72,7 @@ TEST(Gate, AcceptsRightResultsOfEveryOption) {
   }
 }
 
-TEST(Gate, CatchesAnOptionThatWasLeftOut) {
+TEST(Gate, DetectsAnOptionThatWasIgnored) {
   Case plain = small();
   plain.seq_k = plain.seq_q;
   Outcome run(plain);
@@ -95,7 +95,7 @@ TEST(Gate, AcceptsRowsWithoutKeysAndEmptyTensors) {
   EXPECT_EQ(Outcome(one).fault(), "");
 }
 
-TEST(Gate, CatchesASpoiledValueInEachTensor) {
+TEST(Gate, DetectsAWrongValueInEachTensor) {
   const Case one = small();
   const std::int64_t d = one.head_dim;
   for (const char* tensor : {"O", "dQ", "dK", "dV"}) {
@@ -111,15 +111,16 @@ TEST(Gate, CatchesASpoiledValueInEachTensor) {
   }
 }
 
-TEST(Gate, CatchesNanAnywhere) {
+TEST(Gate, DetectsNanAnywhere) {
   Outcome run(small());
   const Results results = run.kernel.results();
-  // An unsampled row: head 1 of batch 0 belongs to KV head 0, and row 33 of 70 is between the samples.
+  // The NaN is in a row that the gate does not sample: head 1 of batch 0 has KV head 0, and row 33 of 70 is between the
+  // samples.
   Outcome::spoil(results.dv, results.dv.stride[0] - results.dv.stride[2] * 40, std::nanf(""));
   EXPECT_NE(run.fault().find("dV has NaN"), std::string::npos) << run.fault();
 }
 
-TEST(Gate, CatchesNanInGradientsOfOptions) {
+TEST(Gate, DetectsNanInGradientsOfOptions) {
   Case one = small();
   one.options = {.bias = "1hqk", .bias_gradient = true, .sinks = true};
   Outcome bias(one);
@@ -130,7 +131,7 @@ TEST(Gate, CatchesNanInGradientsOfOptions) {
   EXPECT_NE(sinks.fault().find("dsinks has NaN at element 3 of 4"), std::string::npos) << sinks.fault();
 }
 
-TEST(Gate, CatchesAWrongMask) {
+TEST(Gate, DetectsAWrongMask) {
   Case one = small();
   one.seq_k = one.seq_q;
   Outcome full(one);
@@ -139,12 +140,12 @@ TEST(Gate, CatchesAWrongMask) {
   EXPECT_NE(causal.check(full.kernel.results()).fault, "");
 }
 
-TEST(Gate, CatchesUnwrittenOutputs) {
+TEST(Gate, DetectsUnwrittenOutputs) {
   const Case one = small();
   const Inputs inputs = make_inputs(one, 3);
   const Gate gate(one, inputs);
   KernelImplementation kernel("reference");
-  kernel.prepare(one, inputs);  // outputs stay poisoned, since no pass runs
+  kernel.prepare(one, inputs);  // outputs remain poisoned, because no pass runs
   EXPECT_NE(gate.check(kernel.results()).fault, "");
 }
 

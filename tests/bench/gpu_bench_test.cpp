@@ -1,4 +1,5 @@
-// The bench on a GPU: rows of the library's kernels are checked, timed by events and metered.
+// Tests the bench on a GPU: rows of the library's kernels are checked, timed with events, and have their memory
+// measured.
 #include <gtest/gtest.h>
 
 #include "bench/row.h"
@@ -44,8 +45,8 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
   EXPECT_NE(rows_table(rows, {}).find("TFLOP/s"), std::string::npos);
 }
 
-// cudaMalloc allocates pages of 2 MiB, so the driver's figure for tensors of 8 MiB each is exact to a page per buffer.
-TEST_F(GpuBench, RowsHaveTheDriversMemory) {
+// cudaMalloc allocates pages of 2 MiB, so the driver's value for tensors of 8 MiB each is exact to a page per buffer.
+TEST_F(GpuBench, RowsHaveTheMemoryOfTheDriver) {
   Case one = tiny_on_gpu();
   one.batch = 4;
   one.heads = one.kv_heads = 8;
@@ -63,7 +64,7 @@ TEST_F(GpuBench, RowsHaveTheDriversMemory) {
   EXPECT_NE(rows_table(rows, {}).find("driver MiB"), std::string::npos);
 }
 
-TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndIsMetered) {
+TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndHasItsMemoryMeasured) {
   Implementations implementations;
   implementations.push_back(make_implementation("flash2", {.device = Device::cuda}));
   RunOptions options;
@@ -79,8 +80,8 @@ TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndIsMetered) {
   }
 }
 
-// The source reports' configuration: 20 B S E + 8 B H S bytes, 644 MB. The test above shows that the metered peak
-// equals the predicted one, so this one runs nothing.
+// The source reports' configuration needs 20 B S E + 8 B H S bytes, 644 MB. The test above shows that the measured peak
+// equals the predicted one, so this test runs nothing.
 TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
   Case one{
       .batch = 16, .heads = 32, .kv_heads = 32, .seq_q = 1024, .seq_k = 1024, .head_dim = 64, .dtype = DType::fp16};
@@ -90,7 +91,7 @@ TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
   EXPECT_LE(*bytes, std::int64_t{645} << 20);
 }
 
-TEST_F(GpuBench, ReferenceIsNotOnTheGpu) {
+TEST_F(GpuBench, ReferenceDoesNotRunOnTheGpu) {
   Implementations implementations;
   implementations.push_back(make_implementation("reference", {.device = Device::cuda}));
   const std::vector<Row> rows = run_case(tiny_on_gpu(), implementations, {});

@@ -1,4 +1,5 @@
-// The cudnn peer on a GPU: its outputs pass the gate, its memory is as predicted, and its errors are cuDNN's.
+// Tests the cuDNN implementation on a GPU: its outputs pass the gate, its memory is as predicted, and errors come from
+// cuDNN.
 #include <gtest/gtest.h>
 
 #include "bench/cudnn_peer.h"
@@ -37,7 +38,7 @@ std::vector<Row> run(const Case& one, const std::vector<std::string>& names) {
   return run_case(one, implementations, options);
 }
 
-// Compares every output with float64 and the metered memory, with workspace, with the prediction.
+// Compares every output with float64, and the measured memory including the workspace with the prediction.
 void expect_right(const Case& one) {
   const Row row = run(one, {"cudnn"}).at(0);
   EXPECT_EQ(row.status, Status::ok) << describe(one) << ": " << row.reason;
@@ -100,7 +101,7 @@ TEST_F(GpuCudnn, IsTimedInTheSameRun) {
   }
 }
 
-TEST_F(GpuCudnn, ErrorsAreThoseOfCudnn) {
+TEST_F(GpuCudnn, ErrorsComeFromCudnn) {
   Case one = tiny_for_cudnn();
   one.head_dim = 36;
   const Row odd = run(one, {"cudnn"}).at(0);
@@ -115,8 +116,8 @@ TEST_F(GpuCudnn, ErrorsAreThoseOfCudnn) {
   EXPECT_EQ(above.reason.find("cudnn: forward: "), 0u) << above.reason;
 }
 
-// Plans are reused between prediction and run of a problem, never for another problem.
-TEST_F(GpuCudnn, PlansAgainForAnotherCase) {
+// A plan is shared between prediction and run of one problem, and never used for another problem.
+TEST_F(GpuCudnn, AnotherCaseGetsAnotherPlan) {
   Implementations implementations;
   implementations.push_back(make_implementation("cudnn", {.device = Device::cuda}));
   RunOptions options;

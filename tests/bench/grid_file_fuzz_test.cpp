@@ -1,4 +1,4 @@
-// The fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
+// Replays the fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <string>

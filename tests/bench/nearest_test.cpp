@@ -1,4 +1,4 @@
-// The nearest cases that fit, compared with every smaller case.
+// Tests the nearest cases that fit in memory, by comparison with every smaller case.
 #include "bench/nearest.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Case small_case(std::int64_t batch, std::int64_t kv_heads, std::int64_t per_kv_h
   return one;
 }
 
-// Every case that differs from `one` in one axis.
+// Returns every case that is smaller than `one` along a single axis.
 std::vector<Case> all_with_one_axis_smaller(const Case& one) {
   std::vector<Case> cases;
   const auto add = [&](auto&& change) {
@@ -82,7 +82,7 @@ TEST(Nearest, HasTheMostWorkOfAllCasesWithOneSmallerAxis) {
   EXPECT_GT(found, 40);
 }
 
-TEST(Nearest, NamesEachAxisTheLeastChangeFirst) {
+TEST(Nearest, NamesTheAxesFromTheSmallestChangeOn) {
   const Case one = small_case(8, 4, 2, 100, 100);
   const Fits fits = [&](const Case& smaller) { return forward_flops(smaller) <= 0.8 * forward_flops(one); };
   EXPECT_EQ(advice_on(one, fits),
@@ -106,7 +106,7 @@ TEST(Nearest, MakesTheBatchOneIfNoSingleAxisIsEnough) {
   EXPECT_EQ(advice_on(one, [](const Case&) { return false; }), "no smaller batch, sequence or number of heads fits");
 }
 
-TEST(Nearest, CutsTheLengthsWithTheBatch) {
+TEST(Nearest, ReducesTheLengthsWithTheBatch) {
   Case one = small_case(3, 1, 1, 1, 1);
   one.options.lengths = {1, 1, 1};
   EXPECT_EQ(advice_on(one, [](const Case& smaller) { return smaller.batch <= 2; }),

@@ -1,5 +1,6 @@
-// The oneDNN peer: its results pass the gate with every mask and with grouped heads, its memory is as predicted, and
-// its errors have reasons. A build without oneDNN rejects the peer and skips the other tests.
+// Tests the oneDNN implementation (a peer): its results pass the gate with every mask and with grouped heads, its
+// memory is as predicted, and its errors have reasons. A build without oneDNN rejects the peer and skips the other
+// tests.
 #include "bench/onednn_peer.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +55,7 @@ TEST(OnednnPeer, PassesTheGateWithEveryMask) {
   }
 }
 
-TEST(OnednnPeer, RefusesWithAReason) {
+TEST(OnednnPeer, RejectsCasesWithAReason) {
   if (const Row row = run(onednn_case()); is_missing(row)) GTEST_SKIP() << row.reason;
   const auto refused = [](const Case& one, const char* says) {
     const Row row = run(one);

@@ -1,4 +1,4 @@
-// bench/runner: rows, statuses and series of real kernels and of faulty peers.
+// Tests of bench/runner: rows, statuses and samples of kernels and of faulty PyTorch implementations (peers).
 #include "bench/runner.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(Runner, PeakMemoryIsMeasuredSeparately) {
   EXPECT_EQ(*alone[0].peak_bytes, *make_implementation("flash2", {})->predicted_bytes(one));
 }
 
-// Workspaces and gradients are freed, and dO is not yet allocated.
+// Workspaces and gradients are freed by then, and dO is not yet allocated.
 TEST(Runner, SavedForBackwardAreInputsAndOutputs) {
   Case one = tiny();
   one.seq_q = one.seq_k = 512;
@@ -95,7 +95,7 @@ TEST(Runner, UntimedRegionsAreNull) {
   EXPECT_GT(backward.at("backward").at("time(s)").as_number(), 0);
 }
 
-TEST(Runner, JsonHasTheShapeOfTheSourceReports) {
+TEST(Runner, JsonHasTheFormatOfTheSourceReports) {
   const Case one = tiny();
   const Row row = run(one, {"flash2"}, few(3))[0];
   const Json json = row_json(row, {.environment = Json::object(), .command = "strobe bench"});
@@ -135,25 +135,25 @@ TEST(Runner, MemoryLimitGivesAnOomRowWithTheNearestThatFits) {
   EXPECT_TRUE(rows[0].forward.samples.empty());
 }
 
-TEST(Runner, StopsAtTheTimeLimitAndSaysSo) {
+TEST(Runner, ReportsThatTheTimeLimitEndedIt) {
   RunOptions options;
   options.rule.time_limit = 0.05;
-  options.rule.interval = 0;  // the interval is never narrow enough
+  options.rule.interval = 0;  // no interval is narrow enough
   const std::vector<Row> rows = run(tiny(), {"flash2"}, options);
   EXPECT_EQ(rows[0].forward.stop, Stop::time_limit);
   EXPECT_GE(rows[0].forward.samples.size(), 3u);
   EXPECT_FALSE(notes_on(rows, options.rule).empty());
 }
 
-TEST(Runner, RefusesAProblemThatIsNotValid) {
+TEST(Runner, RejectsAnInvalidProblem) {
   Case one = tiny();
   one.seq_k = 41;
   one.causal = true;  // without an alignment
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
 
-// The limit applies to twice a peer's tensors, its predicted memory, before the inputs are made.
-TEST(Peer, MemoryLimitHoldsForPeersToo) {
+// A peer's predicted memory is twice its tensors. The limit applies to that prediction before the inputs are made.
+TEST(Peer, MemoryLimitAppliesToPeersToo) {
   const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // never reached
   Case one = tiny();
   const TensorBytes bytes = tensor_bytes(one);
@@ -179,7 +179,7 @@ TEST(Peer, MissingInterpreterIsUnsupported) {
   EXPECT_NE(rows[1].reason.find("/nonexistent/python"), std::string::npos) << rows[1].reason;
 }
 
-TEST(Peer, RefusalIsUnsupportedWithItsReason) {
+TEST(Peer, ARejectionIsUnsupportedWithItsReason) {
   const test::FakePython python(R"(*\"hello\"*) echo '{"ok":false,"status":"unsupported","reason":"no PyTorch"}' ;;)");
   const std::vector<Row> rows = run(tiny(), {"torch-sdpa", "torch-math"}, few(1));
   EXPECT_EQ(rows[0].status, Status::unsupported);
@@ -195,7 +195,7 @@ TEST(Peer, HangIsATimeout) {
   EXPECT_EQ(rows[1].status, Status::timeout) << rows[1].reason;
 }
 
-TEST(Peer, DeathIsACrashWithTheSignalAndTheLastError) {
+TEST(Peer, DeathIsACrashWithTheSignalAndTheLastErrorLine) {
   const test::FakePython python(R"(*\"time\"*) echo 'last words' >&2; kill -SEGV $$ ;;)");
   const std::vector<Row> rows = run(tiny(), {"torch-sdpa", "flash2"}, few(2));
   EXPECT_EQ(rows[0].status, Status::crashed);
@@ -204,7 +204,7 @@ TEST(Peer, DeathIsACrashWithTheSignalAndTheLastError) {
   EXPECT_EQ(rows[1].status, Status::ok);
 }
 
-TEST(Peer, AllAreAskedThroughOneChild) {
+TEST(Peer, OneChildServesAllPeers) {
   const test::FakePython python("*none*) ;;");
   RunOptions options = few(3);
   options.check = Check::off;
@@ -215,7 +215,7 @@ TEST(Peer, AllAreAskedThroughOneChild) {
   EXPECT_EQ(python.starts(), 1);
 }
 
-// torch-math's second call comes after the preparation of all peers.
+// torch-math's second call follows the preparation of all peers.
 TEST(Peer, TheDeathOfOnePeerLeavesOtherRowsValid) {
   const test::FakePython python(
       R"(*\"time\"*torch-math*) [ -e "$0.called" ] && kill -SEGV $$; touch "$0.called"; echo '{"ok":true,"seconds":0.001}' ;;)");
@@ -233,7 +233,7 @@ TEST(Peer, TheDeathOfOnePeerLeavesOtherRowsValid) {
   EXPECT_EQ(python.starts(), 2);
 }
 
-TEST(Peer, APythonThatCallsItselfUnusableIsRestarted) {
+TEST(Peer, APythonThatReportsItselfUnusableIsRestarted) {
   const test::FakePython python(
       R"(*\"prepare\"*torch-math*) echo '{"ok":false,"status":"crashed","reason":"CUDA error","unusable":true}' ;;)");
   RunOptions options = few(3);
@@ -246,13 +246,13 @@ TEST(Peer, APythonThatCallsItselfUnusableIsRestarted) {
   EXPECT_EQ(python.starts(), 2);
 }
 
-TEST(Peer, NonsenseIsACrash) {
+TEST(Peer, AnInvalidAnswerIsACrash) {
   const test::FakePython python(R"(*\"time\"*) echo 'Traceback (most recent call last)' ;;)");
   EXPECT_EQ(run(tiny(), {"torch-sdpa"}, few(2))[0].status, Status::crashed);
 }
 
 TEST(Peer, WrongResultsAreReported) {
-  // Zeros: finite and of the right size, but wrong.
+  // Zeros are finite and have the right size, but are wrong.
   const test::FakePython zeros(R"(*\"results\"*) head -c 100000 /dev/zero >&3; echo '{"ok":true}' ;;)");
   const std::vector<Row> rows = run(tiny(), {"torch-sdpa"}, few(2));
   EXPECT_EQ(rows[0].status, Status::wrong);
@@ -276,7 +276,7 @@ TEST(Peer, IsMeasuredByItsOwnClock) {
   EXPECT_EQ(*rows[0].peak_bytes, 1048576);
 }
 
-TEST(Names, AnyCaseAndAliases) {
+TEST(Names, IgnoreCaseAndHaveAliases) {
   EXPECT_EQ(canonical_name("FLASH2"), "flash2");
   EXPECT_EQ(canonical_name("PyTorch"), "standard");
   EXPECT_EQ(canonical_name("torch-SDPA"), "torch-sdpa");

@@ -1,5 +1,6 @@
-// The Python peer: its results pass the gate, and its errors have reasons. Uses PyTorch if STROBE_PYTHON (or python3)
-// has it; otherwise skips these tests. All other tests use tests/bench/stub_torch/torch.py.
+// Tests the PyTorch implementations (peers): their results pass the gate, and their errors have reasons. Tests that
+// need PyTorch use STROBE_PYTHON or python3 and are skipped if it lacks PyTorch. The others use
+// tests/bench/stub_torch/torch.py.
 #include "bench/torch_peer.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +57,7 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
   EXPECT_EQ(run(peer, small(DType::fp32))[0].status, Status::ok);  // an error affects only its row
 }
 
-TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
+TEST(TorchPeer, NaiveSupportsMasksThatLeaveEveryRowAKey) {
   for (const char* name : {"torch-naive", "torch-compile"}) {
     const Peer peer{name};
     Case one = small(DType::fp32);
@@ -70,7 +71,7 @@ TEST(TorchPeer, NaiveTakesEveryMaskThatLeavesARowItsKeys) {
     const TensorBytes bytes = tensor_bytes(one);  // a graph keeps its probabilities, [B, H, Sq, Sk]
     EXPECT_GE(row.saved_bytes.value_or(INT64_MAX), bytes.inputs() + bytes.o + 4 * 2 * 4 * 9 * 14);
     EXPECT_LE(row.saved_bytes.value_or(0), row.peak_bytes.value_or(0));
-    one.seq_k = 8;  // the first row has none
+    one.seq_k = 8;  // the first row has no key
     const Row refused = run(peer, one)[0];
     EXPECT_EQ(refused.status, Status::unsupported);
     EXPECT_NE(refused.reason.find("a row without keys"), std::string::npos) << refused.reason;
@@ -132,7 +133,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
   refused(flash, plain, Status::unsupported, "torch-flash is a backend of CUDA");
 }
 
-// The prediction equals the peak that PyTorch was measured to reach on this CPU.
+// The prediction must equal the peak that PyTorch was measured to reach on this CPU.
 TEST(TorchPeer, NaiveIsPredicted) {
   const Peer peer{"torch-naive"};
   for (const std::int64_t batch : {1, 2}) {

@@ -1,4 +1,4 @@
-// Runs the program in the background, so a test can send signals or change files meanwhile.
+// Runs the program in the background, so that a test can send it signals or change files while it runs.
 #pragma once
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ namespace strobe::test {
 
 inline void pause_for(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-// Polls until the condition is true, for at most a minute.
+// Polls for at most a minute until the condition is true. Returns its last value.
 template <class Condition>
 bool becomes(Condition condition) {
   for (int i = 0; i < 60 * 50 && !condition(); ++i) pause_for(0.02);
@@ -66,7 +66,7 @@ class Background {  // the destructor kills the program if wait() was not called
 
   void send(int signal) const { kill(pid_, signal); }
 
-  // True if the program has a temporary file open: an unnamed one ("/tmp/#1234 (deleted)") or a named one of
+  // Returns true if the program has a temporary file open: an unnamed one ("/tmp/#1234 (deleted)") or a named one of
   // temporary_file.h.
   bool has_temporary_file() const {
     std::error_code error;
@@ -107,7 +107,7 @@ inline std::string run_on_terminal(const std::string& arguments, const Scratch& 
   return text;
 }
 
-// Number of processes whose command line contains the text.
+// Returns the number of processes whose command line contains the text.
 inline int processes_with(const std::string& text) {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {

@@ -1,4 +1,4 @@
-// STROBE_CHECK_FLAGS=1: flags and values are parsed, nothing is read, run or written.
+// Tests STROBE_CHECK_FLAGS=1: flags and values are parsed, but nothing is read, run or written.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -35,7 +35,7 @@ TEST(CheckFlags, AcceptsValidCommandsWithoutRunningThem) {
   }
 }
 
-TEST(CheckFlags, RefusesWhatTheCommandRefuses) {
+TEST(CheckFlags, RejectsWhatTheCommandRejects) {
   const Scratch scratch;
   for (const char* arguments :
        {"bnech", "bench --sequence 128", "bench --seq_len x", "bench --seq_len", "compare a.json", "report", "solve in",

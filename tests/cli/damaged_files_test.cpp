@@ -1,4 +1,5 @@
-// Damaged files, files of other programs, links, FIFOs and closed descriptors: no byte of the user's files is changed.
+// Tests that damaged files, files of other programs, links, FIFOs and closed descriptors never change a file of the
+// user.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -15,7 +16,7 @@ namespace {
 const std::string kTinySweep =
     "sweep --seq_len 16,32 --batch 1 --num_heads 1 --emb_dim 16 --dtype fp32 --repeats 1 --time-limit 0.01 --quick ";
 
-// The shell's redirection comes last, so it takes effect.
+// Appends the redirection at the end, so that it takes effect.
 Program run_redirected(const std::string& command, const std::string& redirection, const Scratch& scratch) {
   return run_command("{ CUDA_VISIBLE_DEVICES= " + command + " " + redirection + "; }", scratch);
 }
@@ -35,7 +36,7 @@ TEST(ClosedDescriptors, ASweepDoesNotWriteItsProgressIntoTheResultFile) {
   EXPECT_EQ(run_program(kTinySweep + "--output s.jsonl", scratch).code, 0);
 }
 
-TEST(ClosedDescriptors, AResultThatIsNotPrintedIsAFailure) {
+TEST(ClosedDescriptors, AnUnprintableResultIsAFailure) {
   const Scratch scratch;
   const std::string line = "strobe: standard output: cannot be written: Bad file descriptor\n";
   for (const std::string arguments : {"version", "bench --help", "explain --quick --seq_len 32"}) {
@@ -49,10 +50,10 @@ TEST(ClosedDescriptors, AResultThatIsNotPrintedIsAFailure) {
       ">&-", scratch);
   EXPECT_EQ(bench.code, 3);
   EXPECT_EQ(bench.errors, line);
-  EXPECT_TRUE(Json::parse(scratch.read("b.json")).is_object()) << "the file is not lost with it";
+  EXPECT_TRUE(Json::parse(scratch.read("b.json")).is_object()) << "the result file is written anyway";
 }
 
-TEST(ClosedDescriptors, TheOtherProgramsWriteTheirAnswersWhole) {
+TEST(ClosedDescriptors, TheOtherProgramsWriteCompleteAnswers) {
   const Scratch scratch;
   const std::string input = "'" STROBE_TEST_DATA "/solve/plain.in' ";
   ASSERT_EQ(run_program("solve " + input + "answer --device cpu", scratch).code, 0);
@@ -68,7 +69,7 @@ TEST(ClosedDescriptors, TheOtherProgramsWriteTheirAnswersWhole) {
   }
 }
 
-TEST(ForeignFiles, ASweepRefusesAFileWithoutRows) {
+TEST(ForeignFiles, ASweepRejectsAFileWithoutRows) {
   const Scratch scratch;
   for (const std::string& text :
        {std::string("my thesis: three months of work"), std::string("{\"a\":1}"), std::string(100000, '\0')}) {
@@ -110,7 +111,7 @@ TEST(ForeignFiles, AFifoIsNotReadAsAGridOrAListOfCases) {
   EXPECT_EQ(solved.code, 0) << solved.errors;
 }
 
-// Commands choose the names of documents next to their rows.
+// Commands choose the names of the documents that they write next to their rows.
 TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   const std::string plan = "plan --size small --devices 8,64 --machine a100 --output mine.json",
                     ladder = "ladder --case 1,64,32 --repeats 1 --rungs cpu-library --output mine.jsonl";
@@ -125,7 +126,7 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   };
   EXPECT_EQ(refused(plan, "mine.md", "# Plan\n\nFor next year.\n"), 1u);
   EXPECT_EQ(refused(plan, "mine-time.svg", "<svg>mine</svg>"), 1u);
-  EXPECT_EQ(refused(ladder, "mine.md", "my notes"), 1u) << "refused before anything is measured";
+  EXPECT_EQ(refused(ladder, "mine.md", "my notes"), 1u) << "rejected before anything is measured";
   EXPECT_EQ(refused(ladder, "mine.svg", "<svg>mine</svg>"), 2u) << "the rows are written";
 
   const Scratch scratch;
@@ -138,7 +139,7 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
                  "--output: mine.md: exists and was not written by ");
 }
 
-// The same for a command's default names, and for files of rows.
+// The same holds for a command's default output names and for files of rows.
 TEST(ForeignFiles, DefaultOutputsOfTheUserAreNotReplaced) {
   const std::string one = "--size tiny --context 16 --batch 1 --steps 1";
   const std::vector<std::pair<std::string, std::string>> table = {
@@ -164,7 +165,7 @@ TEST(ForeignFiles, DefaultOutputsOfTheUserAreNotReplaced) {
   }
 }
 
-TEST(ForeignFiles, NamesThatACommandChoosesAreNoLinksOrFifos) {
+TEST(ForeignFiles, LinksAndFifosUnderChosenNamesAreRejected) {
   const std::string report = "report '" STROBE_TEST_DATA "/results/small.jsonl' --output r",
                     plan = "plan --size small --devices 8,64 --machine a100 --output p.json";
   for (const auto& [command, name] :
@@ -196,7 +197,7 @@ TEST(ForeignFiles, NamesThatACommandChoosesAreNoLinksOrFifos) {
                  "r/.strobe-report.json: exists and was not written by a report of strobe");
 }
 
-TEST(ForeignFiles, NamesTooLongForChartsAreRefusedBeforeMeasuring) {
+TEST(ForeignFiles, NamesTooLongForChartsAreRejectedBeforeMeasuring) {
   const Scratch scratch;
   const std::string stem(221, 'y');
   for (const std::string& command : {"comm --ranks 1 --sizes 4K --output " + stem + ".jsonl",
@@ -218,7 +219,7 @@ class RunFolder : public testing::Test {
   const Scratch scratch_;
 };
 
-TEST_F(RunFolder, BackupsStay) {
+TEST_F(RunFolder, BackupsAreKept) {
   const std::vector<std::string> backups = {"step-00000004.safetensors.backup", "step-00000004.safetensors.sha256",
                                             "run.json.backup", "steps.jsonl.backup"};
   for (const std::string& name : backups) std::ofstream(file(name)) << name;
@@ -229,14 +230,14 @@ TEST_F(RunFolder, BackupsStay) {
   EXPECT_TRUE(std::filesystem::exists(file("run.json.folder")));
 }
 
-TEST_F(RunFolder, AFreshRunRefusesAFolderWithABackup) {
+TEST_F(RunFolder, AFreshRunRejectsAFolderWithABackup) {
   std::filesystem::create_directory(scratch_.path() / "other");
   std::filesystem::copy(file("step-00000004.safetensors"), scratch_.path() / "other/step-00000004.safetensors.backup");
   expect_refusal(run_program(kSmall + "--steps 4 --out other", scratch_), 2, "--out other: is not empty");
   EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "other/step-00000004.safetensors.backup"));
 }
 
-TEST_F(RunFolder, ADamagedLogIsRefusedAndStays) {
+TEST_F(RunFolder, ADamagedLogIsRejectedAndKept) {
   std::string text = log();
   text[text.find('\n') + 1] ^= 1;
   std::ofstream(file("steps.jsonl")) << text;
@@ -247,7 +248,7 @@ TEST_F(RunFolder, ADamagedLogIsRefusedAndStays) {
   EXPECT_EQ(log().find("{\"step\":5,"), 0u);
 }
 
-TEST_F(RunFolder, ALinkedLogIsRefusedAndItsTargetStays) {
+TEST_F(RunFolder, ALinkedLogIsRejectedAndItsTargetKept) {
   std::ofstream(scratch_.path() / "victim.txt") << log();
   const std::string before = log();
   std::filesystem::remove(file("steps.jsonl"));
@@ -256,7 +257,7 @@ TEST_F(RunFolder, ALinkedLogIsRefusedAndItsTargetStays) {
   EXPECT_EQ(scratch_.read("victim.txt"), before);
 }
 
-TEST_F(RunFolder, AFifoForALogIsRefusedAtOnce) {
+TEST_F(RunFolder, AFifoAsLogIsRejectedAtOnce) {
   std::filesystem::remove(file("steps.jsonl"));
   ASSERT_EQ(mkfifo(file("steps.jsonl").c_str(), 0666), 0);
   expect_refusal(resume(), 2, "run/steps.jsonl: is not a regular file; valid: a regular file");

@@ -1,4 +1,4 @@
-// The launcher ./strobe and .ci/run, up to the point where they would build.
+// Tests the launcher script ./strobe and .ci/run up to the point where they would build.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -6,9 +6,9 @@
 namespace strobe::test {
 namespace {
 
-TEST(Launcher, RefusesWhatItDoesNotKnowAndLeavesNothing) {
+TEST(Launcher, RejectsUnknownInputAndLeavesNothing) {
   const Scratch scratch;
-  // A source root with only the launcher and the presets, so that every file left behind is seen.
+  // A source tree that has only the launcher and the presets, so that every file left behind is noticed.
   ASSERT_EQ(run_command("cp '" STROBE_SOURCE_DIR "/strobe' '" STROBE_SOURCE_DIR "/CMakePresets.json' .", scratch).code,
             0);
   const auto refused = [&](const std::string& variables, const std::string& says,
@@ -65,8 +65,8 @@ TEST(Launcher, PrintsHelpBeforeTheFirstBuild) {
   EXPECT_EQ(printed("help cases"), scratch.read("docs/commands/cases.txt"));
 }
 
-// .ci/run looks for nvcc where the launcher does. If nothing is built, its stage `install` ends at once and names the
-// preset.
+// .ci/run looks for nvcc in the same places as the launcher. If nothing is built, its stage `install` ends at once and
+// names the preset.
 TEST(CiRun, FindsNvccInCudaHome) {
   const Scratch scratch;
   const std::string setup =

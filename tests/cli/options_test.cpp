@@ -1,4 +1,4 @@
-// Flags as users give them, and --seed, --quick and --threads, which many commands share.
+// Tests flags as users type them, and --seed, --quick and --threads, which many commands share.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -144,7 +144,7 @@ TEST(Cli, Version) {
   }
 }
 
-TEST(Threads, AFlagOrHelpNeedsNoVariable) {
+TEST(Threads, HelpAndAFlagIgnoreABadVariable) {
   const Scratch scratch;
   for (const char* arguments :
        {"lm bench --help", "lm profile --help", "lm memory --help", "lm train --help", "lm sample --help",
@@ -157,7 +157,7 @@ TEST(Threads, AFlagOrHelpNeedsNoVariable) {
   EXPECT_EQ(document.at("rows").as_array().at(0).at("threads").as_integer(), 2);
 }
 
-TEST(Threads, AreTheVariablesWhereNotTold) {
+TEST(Threads, DefaultToTheVariables) {
   const Scratch scratch;
   const std::string bench = "bench --quick --repeats 1 --batch_size 1 --seq_len 32 --output out.json";
   const Program measured = run_program(bench, scratch, "STROBE_THREADS=3");
@@ -170,7 +170,7 @@ TEST(Threads, AreTheVariablesWhereNotTold) {
   }
 }
 
-// The flag's entry in the command's --help, in one line, or "" if the command has no such flag.
+// Returns the flag's entry in the command's --help as one line, or "" if the command has no such flag.
 std::string help_of(const std::string& command, const std::string& flag) {
   const std::string help = run_program(command + " --help").output;
   const std::size_t begin = help.find("\n  " + flag);
@@ -195,7 +195,7 @@ std::vector<std::string> commands_with(const std::string& flag) {
   return commands;
 }
 
-// Checks that all commands have the same help text and the same error for a bad value.
+// Checks that all commands have the same help text for the flag and the same error for a bad value.
 void expect_one_definition(const std::string& flag, const std::string& bad, const std::string& error) {
   std::set<std::string> texts;
   for (const std::string& command : commands_with(flag)) {

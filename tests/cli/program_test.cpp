@@ -1,4 +1,5 @@
-// The program end to end: output of bench, explain and env, signals, and closed pipes. No file may be half-written.
+// Tests the program end to end: output of bench, explain and env, signals, and closed pipes. No file may be
+// half-written.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/stat.h>
@@ -15,7 +16,7 @@ constexpr const char* kSmallBench = "bench --batch_size 1 --seq_len 48 --num_hea
 
 std::string small(const std::string& more) { return kSmallBench + more; }
 
-TEST(Bench, AFlagThatChangesNothingIsSaidSo) {
+TEST(Bench, AFlagWithoutEffectIsReported) {
   const Scratch scratch;
   const struct {
     const char* flags;
@@ -53,7 +54,7 @@ TEST(Bench, OneImplementationIsOneObject) {
   EXPECT_GT(json.at("peak_memory_usage(MB)").as_number(), 0);
 }
 
-TEST(Bench, SeveralAreAListInTheOrderOfTheFlag) {
+TEST(Bench, SeveralImplementationsAreAListInTheOrderOfTheFlag) {
   const Scratch scratch;
   const Program program = run_program(small("--impl reference,PYTORCH,Flash2 --output out.json --dtype=bf16"), scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -67,7 +68,7 @@ TEST(Bench, SeveralAreAListInTheOrderOfTheFlag) {
   }
 }
 
-TEST(Bench, DashIsTheStandardOutput) {
+TEST(Bench, DashMeansTheStandardOutput) {
   const Scratch scratch;
   const Program program = run_program(small("--output -"), scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -76,7 +77,7 @@ TEST(Bench, DashIsTheStandardOutput) {
   EXPECT_EQ(scratch.entries(), 0u);
 }
 
-TEST(Bench, CausalBothIsTwoRows) {
+TEST(Bench, CausalBothGivesTwoRows) {
   const Scratch scratch;
   ASSERT_EQ(run_program(small("--causal=both"), scratch).code, 0);
   const Json json = Json::parse(scratch.read("benchmark_result.json"));
@@ -85,7 +86,7 @@ TEST(Bench, CausalBothIsTwoRows) {
   EXPECT_TRUE(json.as_array()[1].at("config").at("causal").as_bool());
 }
 
-TEST(Bench, DashesUnderscoresAliasesAndEqualSignsAreTheSame) {
+TEST(Bench, DashesUnderscoresAliasesAndEqualSignsAreEquivalent) {
   for (const char* spelling : {"--batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32 --repeats 2",
                                "--batch-size=1 --seq-len=32 --num-heads=2 "
                                "--emb-dim=32 --repeats=2",
@@ -100,7 +101,7 @@ TEST(Bench, DashesUnderscoresAliasesAndEqualSignsAreTheSame) {
   }
 }
 
-TEST(Bench, ScaledDefaultsAreSaid) {
+TEST(Bench, ScaledDefaultsAreReported) {
   const Scratch scratch;
   const Program program = run_program("bench --quick --seq_len 16 --repeats 1", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -118,7 +119,7 @@ TEST(Bench, GroupedHeadsWindowAndMoreKeys) {
   EXPECT_EQ(json.at("config").at("window").dump(), "[8,4]");
 }
 
-TEST(Bench, ScoreOptionsAreCheckedAndTold) {
+TEST(Bench, ScoreOptionsAreCheckedAndReported) {
   const Scratch scratch;
   const Program program = run_program(
       "bench --batch_size 3 --seq_len 32 --num_heads 2 --emb_dim 32 --quick --repeats 3 --softcap 5 --alibi "
@@ -136,14 +137,14 @@ TEST(Bench, ScoreOptionsAreCheckedAndTold) {
   EXPECT_EQ(json.as_array()[2].at("status").as_string(), "unsupported");
 }
 
-TEST(Explain, KnowsScoreOptions) {
+TEST(Explain, SupportsScoreOptions) {
   const Program program = run_program("explain --quick --seq_len 32 --bias bhqk --sinks");
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find(", bias bhqk, sinks"), std::string::npos) << program.output;
   EXPECT_NE(program.output.find("score options"), std::string::npos) << program.output;
 }
 
-TEST(Explain, TellsWhatDoesNotFit) {
+TEST(Explain, ReportsWhatDoesNotFit) {
   const Program program =
       run_program("explain --quick --pass forward --batch_size 100000 --seq_len 1000000 --device cpu");
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -160,7 +161,7 @@ TEST(Bench, WrongResultIsExitCode1AndNoFile) {
   EXPECT_EQ(scratch.entries(), 0u);
 }
 
-TEST(Bench, MissingPeerCostsItsRowOnly) {
+TEST(Bench, MissingPeerAffectsOnlyItsRow) {
   const Scratch scratch;
   const Program program = run_program(small("--impl Flash2,torch-sdpa"), scratch, "STROBE_PYTHON=/nonexistent");
   EXPECT_EQ(program.code, 0) << program.errors;
@@ -176,7 +177,7 @@ TEST(Bench, MissingPeerCostsItsRowOnly) {
   EXPECT_EQ(alone.output.find("cannot start"), std::string::npos) << alone.output;
 }
 
-TEST(Bench, CudnnOnACpuCostsItsRowOnly) {
+TEST(Bench, CudnnOnACpuAffectsOnlyItsRow) {
   const Scratch scratch;
   const Program program = run_program(small("--impl Flash2,cuDNN --device cpu"), scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
@@ -237,7 +238,7 @@ TEST(Bench, SignalsEndItWithNothingLeftBehind) {
   }
 }
 
-TEST(Bench, InterruptedItSaysThatNothingWasWritten) {
+TEST(Bench, InterruptedItReportsThatNothingWasWritten) {
   const Scratch scratch;
   Background program("bench --quick --repeats 1000000 --batch_size 1 --seq_len 64 --output out.json", scratch,
                      "errors");
@@ -248,8 +249,8 @@ TEST(Bench, InterruptedItSaysThatNothingWasWritten) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-// A pipe without a reader, too small for the whole output.
-TEST(Bench, InterruptedWhileItWritesItDoesNotSayThatNothingWas) {
+// A pipe without a reader that is too small for the whole output.
+TEST(Bench, InterruptedWhileWritingItDoesNotClaimThatNothingWasWritten) {
   for (const std::string launches : {"", " --launches 2"}) {
     const Scratch scratch;
     const std::string pipe = scratch.path() / "out.json";
@@ -276,7 +277,7 @@ TEST(Explain, PrintsVerdictsWorkAndMemory) {
   }
 }
 
-TEST(Bench, UnknownInstructionSetCostsFlash2ItsRowOnly) {
+TEST(Bench, UnknownInstructionSetAffectsOnlyTheRowOfFlash2) {
   const Scratch scratch;
   const Program program =
       run_program("bench --batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32 --repeats 2 --impl Flash2,standard",
@@ -291,7 +292,7 @@ TEST(Bench, UnknownInstructionSetCostsFlash2ItsRowOnly) {
   EXPECT_NE(explained.output.find("refuses: STROBE_CPU_ISA is 'bogus'"), std::string::npos) << explained.output;
 }
 
-TEST(Program, HelpTakesACommandOfAGroup) {
+TEST(Program, HelpAcceptsACommandOfAGroup) {
   for (const char* const name : {"lm", "lm train", "lm bench", "comm"}) {
     const Program program = run_program(std::string("help ") + name);
     EXPECT_EQ(program.code, 0) << program.errors;
@@ -302,7 +303,7 @@ TEST(Program, HelpTakesACommandOfAGroup) {
   EXPECT_EQ(run_program("help bench now").errors, "strobe: \"now\": help takes the name of one command\n");
 }
 
-TEST(Explain, TakesAllFlagsOfBench) {
+TEST(Explain, AcceptsAllFlagsOfBench) {
   const Scratch scratch;
   const Program program = run_program(
       "explain --seq_len 32 --quick=on --output x.json --repeats 3 --check=off --seed 2 --memory-limit 1K --pin=off "
@@ -320,7 +321,7 @@ TEST(Explain, TakesAllFlagsOfBench) {
   }
 }
 
-TEST(Explain, RefusesABadProblemBeforeItSaysAnything) {
+TEST(Explain, RejectsABadProblemBeforeItPrintsAnything) {
   const Program program = run_program("explain --quick --num_heads 3 --num_kv_heads 2 --emb_dim 96");
   EXPECT_EQ(program.code, 2);
   EXPECT_EQ(program.output, "");

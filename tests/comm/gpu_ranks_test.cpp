@@ -1,4 +1,4 @@
-// Ranks with vectors on a GPU: two share the GPU over MPI, through pinned memory; one uses NCCL.
+// Tests ranks with vectors on a GPU: several share the GPU over MPI, through pinned memory; one uses NCCL.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -23,10 +23,10 @@ class GpuRanks : public testing::Test {
   }
 };
 
-TEST_F(GpuRanks, ShareOneCardOverMpi) {
+TEST_F(GpuRanks, ShareOneGpuOverMpi) {
   if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
   expect_fine(2, "gpu");
-  expect_fine(3, "gpu");  // shares differ by one element
+  expect_fine(3, "gpu");  // shards differ by one element
 }
 
 TEST_F(GpuRanks, OneRankOverNccl) {

@@ -1,5 +1,5 @@
-// Unauthenticated connections to rank 0's port, a false rank 0, and members that send invalid messages: none disturbs
-// or deceives a rank.
+// Tests that unauthenticated connections to rank 0's port, a false rank 0, and ranks that send invalid messages neither
+// disturb nor deceive a rank.
 #include "comm/handshake.h"
 
 #include <arpa/inet.h>
@@ -63,7 +63,7 @@ int end_of_member(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-TEST(Handshake, StrangersDoNotDisturbRankZero) {
+TEST(Handshake, UnauthenticatedConnectionsDoNotDisturbRankZero) {
   Listener listener(comm::kLoopback);
   const std::string nonce(comm::kNonceDigits, 'a'), proof(comm::kProofDigits, 'b');
   const std::string hostile[] = {
@@ -105,8 +105,8 @@ TEST(Handshake, AMemberWithAnotherTokenNeverJoins) {
   EXPECT_NE(end_of_member(member), 0);
 }
 
-// Answers like rank 0, but without the token. The member sends only its nonce and ends with the reason.
-TEST(Handshake, AFalseRankZeroIsNotBelieved) {
+// Answers like rank 0, but without the token. The joining rank must send only its nonce and end with the reason.
+TEST(Handshake, AFalseRankZeroIsRejected) {
   Listener listener(comm::kLoopback);
   std::string sent;
   std::thread impostor([&] {
@@ -137,13 +137,13 @@ TEST(Handshake, AFalseRankZeroIsNotBelieved) {
   EXPECT_EQ(sent.find("secret"), std::string::npos) << sent;
 }
 
-// Returns rank 0's report after a connected member sends this line.
+// Returns the error of rank 0 after a connected rank sends this line.
 std::string failure_after(const std::string& line) {
   Listener listener(comm::kLoopback);
   const pid_t member = fork();
   if (member == 0) {
     Peers peers(handshake_world(1, 2), {}, kHandshakeLimits, "127.0.0.1", listener.port());
-    // The only connected socket of this process.
+    // Finds the descriptor of the only connected socket of this process.
     for (int descriptor = 64; descriptor > 2; --descriptor) {
       sockaddr_in peer{};
       socklen_t size = sizeof(peer);
@@ -162,7 +162,7 @@ std::string failure_after(const std::string& line) {
   return failure;
 }
 
-TEST(Handshake, AMalformedMessageOfAMemberFailsThatRank) {
+TEST(Handshake, AMalformedMessageFailsThatRank) {
   for (const char* line : {"{\"calls\":\"x\"}\n", "{\"failed\":1}\n", "{\"calls\":1}\n",
                            "{\"calls\":[1,2],\"left\":true}\n", "{\"closed\":true,\n", "\n"})
     EXPECT_EQ(failure_after(line), "rank 1 on host1 sent a malformed message") << line;
@@ -196,8 +196,8 @@ TEST(Listener, AdoptsOnlyASocketThatListensOnThePort) {
   EXPECT_EQ(Listener::adopt(copy, held.port()).port(), held.port());
 }
 
-// Another user may listen on loopback at the port of a socket that listens on one address.
-TEST(Listener, IsReachedOnLoopbackOnlyWhereItListensThere) {
+// Another user may listen on the loopback address at a port on which a job's socket listens at another address.
+TEST(Listener, IsReachedOnLoopbackOnlyIfItListensThere) {
   using comm::From;
   for (const From from : {From::this_host, From::other_hosts}) {
     EXPECT_EQ(comm::addresses_of_listener("192.0.2.7", from), "192.0.2.7");

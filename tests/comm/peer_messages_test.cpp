@@ -1,4 +1,4 @@
-// Every field of every message between ranks: types, ranges, lengths.
+// Tests every field of every message between ranks: types, ranges and lengths.
 #include "comm/peer_messages.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ Json presentation() {
                                           .facts_digest = kProof});
 }
 
-TEST(PeerMessages, TakeOnlyWholeMessages) {
+TEST(PeerMessages, ParsersAcceptOnlyCompleteMessages) {
   const Json whole = presentation();
   EXPECT_TRUE(comm::parse_presentation(whole));
   for (const auto& [key, value] : whole.as_object()) {
@@ -41,7 +41,7 @@ TEST(PeerMessages, TakeOnlyWholeMessages) {
   }
 }
 
-TEST(PeerMessages, TakeExactlyOneHostPerRank) {
+TEST(PeerMessages, AcceptExactlyOneHostPerRank) {
   const Json two = Json::parse(R"({"hosts":["a","b"],"shared":""})");
   EXPECT_TRUE(comm::parse_welcome(two, 2));
   EXPECT_FALSE(comm::parse_welcome(two, 3));
@@ -51,7 +51,7 @@ TEST(PeerMessages, TakeExactlyOneHostPerRank) {
   EXPECT_FALSE(comm::parse_welcome(Json::parse(R"({"hosts":["a","b"]})"), 2));
 }
 
-TEST(PeerMessages, TakeExactlyTheCallsThatAreExpected) {
+TEST(PeerMessages, AcceptExactlyTheExpectedNumberOfCalls) {
   const Json beat = Json::parse(R"({"calls":[3,4],"left":true})");
   const auto taken = comm::parse_status(beat, 2);
   ASSERT_TRUE(taken && std::holds_alternative<comm::Beat>(*taken));
@@ -63,7 +63,7 @@ TEST(PeerMessages, TakeExactlyTheCallsThatAreExpected) {
     EXPECT_FALSE(comm::parse_status(Json::parse(text), 1)) << text;
 }
 
-TEST(PeerMessages, ProofsDifferByEveryInput) {
+TEST(PeerMessages, ProofsDependOnEveryInput) {
   using comm::Role;
   const std::string proof = comm::proof_of("token", Role::member, kNonce, kNonce, 7, 1);
   EXPECT_EQ(proof.size(), comm::kProofDigits);
@@ -76,7 +76,7 @@ TEST(PeerMessages, ProofsDifferByEveryInput) {
   EXPECT_NE(proof, comm::proof_of("token", Role::member, kNonce, kNonce, 7, 2));
 }
 
-TEST(PeerMessages, OfTheCorpusAreTakenOrRefused) {
+TEST(PeerMessages, OfTheCorpusAreAcceptedOrRejected) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(STROBE_TEST_DATA "/peer_messages_corpus")) {
     std::ifstream file(entry.path(), std::ios::binary);

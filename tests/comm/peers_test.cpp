@@ -1,4 +1,4 @@
-// The handshake and the status messages without an engine: real processes that connect on this host.
+// Tests the handshake and the status messages without an engine: processes that connect on this host.
 #include "comm/peers.h"
 
 #include <gtest/gtest.h>
@@ -26,8 +26,9 @@ comm::World world_of(int rank, int size) {
   return world;
 }
 
-constexpr comm::Limits kPatient{.silence = 60, .operation = 60};   // for a busy machine
-constexpr comm::Limits kImpatient{.silence = 1, .operation = 60};  // for tests that wait for the silence
+constexpr comm::Limits kPatient{.silence = 60, .operation = 60};  // for a busy machine
+// for tests that wait until a rank is silent too long
+constexpr comm::Limits kImpatient{.silence = 1, .operation = 60};
 
 // Returns the error of rank 0, or the other rank's exit code if the two did not connect. The other rank is a process
 // that joins with `other` and then calls `act`.
@@ -62,7 +63,7 @@ std::string error_of_rank_0(const comm::World& own, const comm::World& other, co
   return text;
 }
 
-TEST(Peers, OfDifferentWorldsAreRefusedOnBothSides) {
+TEST(Peers, OfDifferentWorldsAreRejectedOnBothSides) {
   EXPECT_EQ(
       error_of_rank_0(world_of(0, 2), world_of(1, 3), [](Peers&) {}),
       "the ranks differ: the size of the world is \"3\" on rank 1 (host1) and \"2\" on rank 0 (host0); the other: 2");
@@ -75,7 +76,7 @@ TEST(Peers, OfDifferentWorldsAreRefusedOnBothSides) {
 }
 
 // Rank 2 connects long after the handshake has found that rank 1 differs.
-TEST(Peers, ThatComeLaterAreRefusedToo) {
+TEST(Peers, LateOnesAreRejectedToo) {
   Listener listener(comm::kLoopback);
   pid_t children[2];
   for (const int rank : {1, 2}) {
@@ -98,7 +99,7 @@ TEST(Peers, ThatComeLaterAreRefusedToo) {
   }
 }
 
-TEST(Peers, ThatStopEndOrGiveUpAreNoticed) {
+TEST(Peers, StoppedEndedAndFailedOnesAreNoticed) {
   const comm::World own = world_of(0, 2), other = world_of(1, 2);
   EXPECT_EQ(error_of_rank_0(
                 own, other, [](Peers&) { raise(SIGSTOP); }, kImpatient),
@@ -124,7 +125,7 @@ TEST(Peers, ShareRankZerosTextAndLeaveTogether) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST(Peers, WhoDoesNotComeIsNamed) {
+TEST(Peers, MissingOnesAreNamed) {
   Listener listener(comm::kLoopback);
   try {
     Peers peers(world_of(0, 2), {}, {.silence = 1, .operation = 0.2}, listener, "");

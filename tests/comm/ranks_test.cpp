@@ -1,5 +1,5 @@
-// Real processes on 2 and 4 ranks, started by `strobe launch`: values, overlap, and faults. Every surviving rank
-// reports a fault in one line with the rank, its host and the operation.
+// Runs processes on 2 to 4 ranks, started by `strobe launch`: values, overlap, and faults. Every surviving rank must
+// report a fault in one line with the rank, its host and the operation.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,8 +25,8 @@ class Ranks : public testing::Test {
     return run_command(command, scratch_);
   }
 
-  // Expects that every rank except rank 1 ends with one line that contains its rank and the reason. If rank 1 ends
-  // without leaving, the others may still be in its last call, since rank 1 may complete a call before they do.
+  // Expects that every rank except rank 1 prints one line that contains its rank and the reason. If rank 1 ends without
+  // leaving, the others may still be in its last call, because rank 1 may complete a call before they do.
   void expect_lines(const Program& program, int ranks, const std::string& operation, const std::string& why) {
     char host[256] = "";
     gethostname(host, sizeof(host) - 1);
@@ -48,7 +48,7 @@ class Ranks : public testing::Test {
   }
 
   Scratch scratch_;
-  // Seconds; long for a busy machine, shorter only in tests that wait for them.
+  // In seconds; long for a busy machine, shorter only in tests that wait for these limits.
   std::string silence_ = "15", timeout_ = "30", grace_ = "60";
   std::string variables_;  // "NAME=value ..."
 };
@@ -68,7 +68,7 @@ TEST_F(Ranks, EveryValueInChunks) {
   }
 }
 
-TEST_F(Ranks, WorkGoesOnWhileACallIsUnderWay) {
+TEST_F(Ranks, WorkContinuesWhileACallIsPending) {
   grace_ = "5";  // for a rank that waits for an event that never occurs
   for (const char* scenario : {"overlap", "many"}) {
     const Program program = launch(2, scenario);
@@ -120,7 +120,7 @@ TEST_F(Ranks, ARankThatLeavesEarly) {
   expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " left after 2 calls");
 }
 
-TEST_F(Ranks, ARankThatNeverComes) {
+TEST_F(Ranks, ARankThatNeverConnects) {
   timeout_ = "10";  // also for the start and the calls before
   grace_ = "1";     // only rank 0 prints a line, before this time
   const Program program = launch(2, "hang");
@@ -151,7 +151,7 @@ TEST_F(Ranks, TextsAndFactsOfFour) {
   }
 }
 
-TEST_F(Ranks, MeetOnTheChosenInterface) {
+TEST_F(Ranks, ConnectOnTheChosenInterface) {
   variables_ = "STROBE_INTERFACE=lo";
   EXPECT_EQ(launch(2, "values").code, 0);
   variables_ = "STROBE_INTERFACE=nowhere0";
@@ -164,7 +164,7 @@ TEST_F(Ranks, MeetOnTheChosenInterface) {
   EXPECT_NE(program.errors.find("STROBE_INTERFACE is nowhere0: not an interface of this host"), std::string::npos);
 }
 
-TEST_F(Ranks, ARankWithoutTheTokenOfRankZeroIsRefused) {
+TEST_F(Ranks, ARankWithoutTheTokenOfRankZeroIsRejected) {
   const Program program = run_command(
       "mpirun --allow-run-as-root --oversubscribe -n 1 env STROBE_TOKEN=0123456789abcdef '" STROBE_COMM_RANKS
       "' values : -n 1 '" STROBE_COMM_RANKS "' values",
@@ -176,7 +176,7 @@ TEST_F(Ranks, ARankWithoutTheTokenOfRankZeroIsRefused) {
       << program.errors;
 }
 
-TEST_F(Ranks, StartAgainAfterAFailure) {
+TEST_F(Ranks, RestartAfterAFailure) {
   const Program program = launch(2, "restart", "--max-restarts 5 --restart-delay 0");
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.errors.find("launch: rank 1 ended with exit code 9; restart 2 of 5\n"), std::string::npos)

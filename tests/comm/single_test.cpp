@@ -1,4 +1,4 @@
-// One rank: every operation works and copies its input; invalid calls throw.
+// Tests a communicator of one rank: every operation copies its input; invalid calls throw.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -35,7 +35,7 @@ TEST(Single, EveryOperationIsACopy) {
   EXPECT_TRUE(comm::Pending().done());
 }
 
-TEST(Single, RefusesBadCallsWithTheValues) {
+TEST(Single, RejectsBadCallsWithTheValues) {
   comm::Communicator communicator(alone());
   std::vector<float> three(3), two(2);
   std::vector<double> other(3);
@@ -62,7 +62,7 @@ TEST(Single, RefusesBadCallsWithTheValues) {
   communicator.all_reduce(a);  // still works
 }
 
-TEST(Single, AfterAbortNothingWorks) {
+TEST(Single, AfterAbortEveryCallFails) {
   comm::Communicator communicator(alone());
   communicator.abort("enough");
   try {
@@ -73,7 +73,7 @@ TEST(Single, AfterAbortNothingWorks) {
   }
 }
 
-TEST(Single, IsRefusedForSeveralRanks) {
+TEST(Single, IsRejectedForSeveralRanks) {
   comm::World world = alone();
   world.size = 2;
   EXPECT_THROW(comm::Communicator(world, {.engine = comm::EngineKind::single}), Error);

@@ -1,4 +1,4 @@
-// Rank and size from the variables of each launcher.
+// Tests how rank and size are read from the variables of each launcher.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -18,7 +18,7 @@ World world_of(const std::map<std::string, std::string>& variables) {
   });
 }
 
-TEST(World, IsOneRankWhereNoLauncherSaysOtherwise) {
+TEST(World, IsOneRankWithoutALauncher) {
   const World world = world_of({});
   EXPECT_EQ(world.rank, 0);
   EXPECT_EQ(world.size, 1);
@@ -26,7 +26,7 @@ TEST(World, IsOneRankWhereNoLauncherSaysOtherwise) {
   EXPECT_FALSE(world.host.empty());
 }
 
-TEST(World, RanksTakeTheGpusOfAHostRoundRobin) {
+TEST(World, RanksUseTheGpusOfAHostRoundRobin) {
   World world;
   world.local_size = 5;
   const int shared[] = {3, 2, 3, 2, 3};
@@ -41,7 +41,7 @@ TEST(World, RanksTakeTheGpusOfAHostRoundRobin) {
   EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
 }
 
-// If the launcher's variables have one rank and `strobe launch` started several, MPI decides.
+// If the launcher's variables describe one rank but `strobe launch` started several, MPI decides.
 TEST(World, SeveralStartedRanksAreNeverASingleOne) {
   const std::map<std::string, std::string> one{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
   const auto engine = [&](const char* started) {
@@ -104,7 +104,7 @@ TEST(World, HasTheTokenAndTheSocketOfItsLauncher) {
   EXPECT_THROW(world_of({{"STROBE_TOKEN", "short"}}), Error);
 }
 
-TEST(World, IsOnOneHostOnlyWhereThatIsKnown) {
+TEST(World, IsOnOneHostOnlyIfThatIsKnown) {
   World slurm = world_of({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "0"}});
   EXPECT_FALSE(slurm.is_on_one_host());
   slurm.one_host = true;  // as MPI reports
@@ -115,7 +115,7 @@ TEST(World, ABatchScriptOfSlurmIsNoRank) {
   EXPECT_EQ(world_of({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}).launcher, "");
 }
 
-TEST(World, RefusesWhatDoesNotFit) {
+TEST(World, RejectsInconsistentVariables) {
   const auto refused = [](const std::map<std::string, std::string>& variables, const std::string& says) {
     try {
       world_of(variables);
@@ -130,7 +130,7 @@ TEST(World, RefusesWhatDoesNotFit) {
           "RANK is 2 and WORLD_SIZE is 2: valid ranks are 0 to 1, and the size must be at least 1");
 }
 
-TEST(Share, CoversEverythingOnceAndDiffersByOne) {
+TEST(Share, CoversEverythingOnceAndSizesDifferByAtMostOne) {
   for (const std::int64_t total : {0, 1, 3, 4, 7, 1000}) {
     for (const int size : {1, 2, 3, 4, 6}) {
       std::int64_t next = 0;

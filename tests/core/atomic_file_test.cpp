@@ -1,4 +1,5 @@
-// core/atomic_file: the old file or the complete new one, no leftovers, and an unwritable path fails immediately.
+// Tests core/atomic_file: the old file or the complete new one exists, nothing is left over, and bad paths fail
+// immediately.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -38,7 +39,7 @@ TEST_F(AtomicFileTest, ReplacesOnlyOnCommit) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(AtomicFileTest, TakesContentsInChunks) {
+TEST_F(AtomicFileTest, AcceptsContentsInChunks) {
   AtomicFile file((folder_ / "a.json").string());
   file.write("one ");
   file.write("two");
@@ -140,7 +141,7 @@ TEST_F(AtomicFileTest, NamesOfUpTo255CharactersWork) {
   EXPECT_THROW(AtomicFile((folder_ / std::string(256, 'n')).string()), Error) << "before any work";
 }
 
-TEST_F(AtomicFileTest, LinksAreRefusedWhereTheProgramChoseTheName) {
+TEST_F(AtomicFileTest, LinksAreRejectedIfTheProgramChoseTheName) {
   std::ofstream(folder_ / "victim") << "old";
   std::filesystem::create_symlink("victim", folder_ / "link");
   std::filesystem::create_symlink("missing", folder_ / "dangling");
@@ -157,7 +158,7 @@ TEST_F(AtomicFileTest, LinksAreRefusedWhereTheProgramChoseTheName) {
   EXPECT_EQ(read("victim"), "new");
 }
 
-TEST_F(AtomicFileTest, LinksStayAndTheirTargetIsReplaced) {
+TEST_F(AtomicFileTest, LinksRemainAndTheirTargetIsReplaced) {
   std::filesystem::create_directory(folder_ / "far");
   std::filesystem::create_symlink("middle.json", folder_ / "link.json");
   std::filesystem::create_symlink(folder_ / "far" / "a.json", folder_ / "middle.json");
@@ -189,7 +190,7 @@ TEST_F(AtomicFileTest, PlainFilesUnderDevAreReplacedToo) {
   EXPECT_EQ(text.str(), "second");
 }
 
-TEST_F(AtomicFileTest, OpenDescriptorsAreWrittenToAtTheirEnd) {
+TEST_F(AtomicFileTest, OpenDescriptorsAreAppendedTo) {
   std::ofstream(folder_ / "a.json") << "old ";
   const int descriptor = open((folder_ / "a.json").c_str(), O_WRONLY | O_CLOEXEC);
   ASSERT_GE(descriptor, 0);
@@ -199,7 +200,7 @@ TEST_F(AtomicFileTest, OpenDescriptorsAreWrittenToAtTheirEnd) {
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(AtomicFileTest, TwoNamesOfOneFileAreRefused) {
+TEST_F(AtomicFileTest, TwoNamesOfOneFileAreRejected) {
   std::ofstream(folder_ / "a") << "a";
   std::filesystem::create_symlink("a", folder_ / "link");
   const auto name = [&](const char* entry) { return (folder_ / entry).string(); };
@@ -236,7 +237,7 @@ TEST_F(AtomicFileTest, KeepsThePermissionsOfTheReplacedFile) {
             perms::owner_read | perms::owner_write | perms::group_read);
 }
 
-TEST_F(AtomicFileTest, RefusesFoldersAndMissingPlaces) {
+TEST_F(AtomicFileTest, RejectsFoldersAndMissingFolders) {
   for (const std::string& path : {folder_.string(), (folder_ / "missing" / "a.json").string(), std::string()}) {
     try {
       AtomicFile file(path);

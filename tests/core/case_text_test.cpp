@@ -1,4 +1,4 @@
-// The text of a case: its words as names and values, and as flags.
+// Tests the text of a case: its words as names and values, and as flags.
 #include "core/case_text.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ std::string refused_word(std::string_view text) {
   return "accepted";
 }
 
-TEST(CaseText, SizesHaveTheNamesOfFlags) {
+TEST(CaseText, SizesUseTheNamesOfFlags) {
   EXPECT_EQ(joined_words("b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1 sinks"),
             "batch_size=2;num_heads=4;num_kv_heads=2;seq_len=100;seq_len_k=37;head_dim=24;head_dim_v=16;dtype=bf16;"
             "causal=on;align=bottom_right;window=3:-1;sinks=on;");
@@ -34,7 +34,7 @@ TEST(CaseText, SizesHaveTheNamesOfFlags) {
   EXPECT_EQ(joined_words(""), "");
 }
 
-TEST(CaseText, RefusesOtherWordsByName) {
+TEST(CaseText, RejectsOtherWordsByName) {
   for (const char* word : {"b2x", "b2/3", "h4/", "h/2", "s100x", "s100/37", "d24x16", "e4,,5", "b2,", "B2", "2b",
                            "x=", "=3", "--causal", "-b", "fp32,int8", "caus\x1b"}) {
     EXPECT_EQ(refused_word(std::string("b2 ") + word + " h4").find("\""), 0u) << word;

@@ -1,4 +1,4 @@
-// Overflow of products.
+// Tests products of sizes that overflow.
 #include "core/checked_product.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace strobe {
 namespace {
 
-TEST(CheckedProduct, IsEmptyWhereItOverflows) {
+TEST(CheckedProduct, IsEmptyOnOverflow) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(checked_product({}), 1);
   EXPECT_EQ(checked_product({3, 5, 7}), 105);

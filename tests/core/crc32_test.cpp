@@ -1,4 +1,4 @@
-// CRC-32: known values, joined chunks.
+// Tests CRC-32: known values, and joining the checksums of chunks.
 #include "core/crc32.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(Crc32, JoinsChunksAtAnyCut) {
   }
 }
 
-TEST(Crc32, FindsEveryFlippedBit) {
+TEST(Crc32, DetectsEveryFlippedBit) {
   std::string bytes(37, 'x');
   const std::uint32_t whole = crc32(bytes);
   for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {

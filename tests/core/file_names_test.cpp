@@ -1,4 +1,4 @@
-// Listing folders, and folders that cannot be read.
+// Tests the listing of folders, including folders that cannot be read.
 #include "core/file_names.h"
 
 #include <gtest/gtest.h>

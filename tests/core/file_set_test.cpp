@@ -1,4 +1,4 @@
-// core/file_set: files are replaced together or not at all.
+// Tests core/file_set: files are replaced together or not at all.
 #include "core/file_set.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ using test::Scratch;
 
 void put(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
 
-TEST(FileSet, ReplacesAllAtCommit) {
+TEST(FileSet, ReplacesAllOnCommit) {
   const Scratch scratch;
   fs::create_directory(scratch.path() / "sub");
   put(scratch.path() / "a", "old a");
@@ -35,7 +35,7 @@ TEST(FileSet, ReplacesAllAtCommit) {
   EXPECT_EQ(scratch.read("a"), "new a");
   EXPECT_EQ(scratch.read("sub/b"), "new b");
   EXPECT_EQ(fs::status(scratch.path() / "a").permissions(), fs::perms::owner_read | fs::perms::owner_write);
-  EXPECT_EQ(scratch.entries(), 2u);  // no temporary folder stays
+  EXPECT_EQ(scratch.entries(), 2u);  // no temporary folder remains
   EXPECT_EQ(std::distance(fs::directory_iterator(scratch.path() / "sub"), fs::directory_iterator()), 1);
 }
 
@@ -81,7 +81,7 @@ TEST(FileSet, AFailedRenameRestoresEveryOldFile) {
   EXPECT_EQ(scratch.read("c/mine"), "x");
 }
 
-TEST(FileSet, RefusesAFolderAndAMissingFolderInOneLine) {
+TEST(FileSet, RejectsAFolderAndAMissingFolderInOneLine) {
   const Scratch scratch;
   FileSet set("--output");
   set.add((scratch.path() / "a").string(), "a");
@@ -96,7 +96,7 @@ TEST(FileSet, RefusesAFolderAndAMissingFolderInOneLine) {
   }
 }
 
-TEST(FileSet, FollowsALinkAndLeavesItOne) {
+TEST(FileSet, FollowsALinkAndKeepsIt) {
   const Scratch scratch;
   fs::create_directory(scratch.path() / "there");
   put(scratch.path() / "there/real", "old");

@@ -1,5 +1,5 @@
-// fp16 compared with the compiler's half type, bf16 with rounding in double: every 16-bit pattern, every midpoint, and
-// a sample of all floats.
+// Compares fp16 with the compiler's half type, and bf16 with rounding in double: every 16-bit pattern, every midpoint,
+// and a sample of all floats.
 #include "core/half.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using CompilerHalf = _Float16;
 std::uint16_t compiler_fp16(float value) { return std::bit_cast<std::uint16_t>(static_cast<CompilerHalf>(value)); }
 float compiler_float(std::uint16_t half) { return static_cast<float>(std::bit_cast<CompilerHalf>(half)); }
 
-// The nearest bf16, ties to even, computed arithmetically: 8 significant bits, subnormals down to 2^-133.
+// Returns the nearest bf16, ties to even, computed arithmetically: 8 significant bits, subnormals down to 2^-133.
 float nearest_bf16(float value) {
   if (std::isnan(value) || std::isinf(value) || value == 0) return value;
   int exponent = 0;
@@ -32,7 +32,8 @@ float nearest_bf16(float value) {
   return static_cast<float>(rounded);
 }
 
-// Returns whether both types round a value correctly. Has no assertions, because it is called millions of times.
+// Returns true if the value is rounded correctly to both types. Uses no assertions, because it is called millions of
+// times.
 bool rounds(float value) {
   if (std::isnan(value)) {
     return std::isnan(fp16_to_float(float_to_fp16(value))) && std::isnan(bf16_to_float(float_to_bf16(value)));
@@ -65,8 +66,8 @@ TEST(Half, EveryBf16ToFloat) {
   }
 }
 
-// Rounding is monotone: it is correct everywhere if it is correct at each representable value, at each midpoint, and
-// one float above and below both.
+// Rounding is monotone, so it is correct everywhere if it is correct at each representable value, at each midpoint, and
+// at the floats next to them.
 TEST(Half, EveryRoundingBoundary) {
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
@@ -90,7 +91,7 @@ TEST(Half, EveryRoundingBoundary) {
   }
 }
 
-TEST(Half, WalkThroughAllFloats) {
+TEST(Half, SampleOfAllFloats) {
   for (std::uint64_t bits = 0; bits < 0x100000000u; bits += 4099) {
     ASSERT_TRUE(rounds(std::bit_cast<float>(static_cast<std::uint32_t>(bits)))) << std::hex << bits;
   }

@@ -1,4 +1,4 @@
-// The fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
+// Replays the fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ TEST(JsonFuzz, OnlyValidSeedsAreAccepted) {
   EXPECT_EQ(test::accepted_seeds("json", test::fuzz_json), valid);
 }
 
-TEST(JsonFuzz, MutationsAreRefusedOrValid) {
+TEST(JsonFuzz, MutationsAreRejectedOrValid) {
   EXPECT_GT(test::accepted_json_mutations("json", 4000, test::fuzz_json), 1000);
 }
 

@@ -1,4 +1,4 @@
-// Complete lines, torn lines and foreign files.
+// Tests JSON lines: complete lines, torn lines and foreign files.
 #include "core/json_lines.h"
 
 #include <gtest/gtest.h>
@@ -17,13 +17,13 @@ std::size_t whole_bytes(std::string_view text, std::vector<std::string>* lines =
   });
 }
 
-TEST(JsonLines, PassesWholeLinesAndCountsTheirBytes) {
+TEST(JsonLines, PassesCompleteLinesAndCountsTheirBytes) {
   std::vector<std::string> lines;
   EXPECT_EQ(whole_bytes("{}\n\n{\"a\":1}\ntorn", &lines), 12u);
   EXPECT_EQ(lines, (std::vector<std::string>{"1{}", "2", "3{\"a\":1}"}));
 }
 
-TEST(JsonLines, ATailIsTornOnlyIfItFollowsALineOrBeginsAsARow) {
+TEST(JsonLines, ATailIsTornOnlyIfItFollowsALineOrStartsAsARow) {
   for (const char* ours : {"", "{", "{\"a", "{\"a\":", "{\"a\":1}", "{\"a\":{\"b\":"}) {
     EXPECT_EQ(whole_bytes(ours), 0u) << ours;
   }

@@ -1,4 +1,4 @@
-// core/json: a strict reader accepts the written text; the reader rejects invalid text with its position.
+// Tests core/json: the strict parser accepts what the writer produces, and rejects invalid text with its position.
 #include "core/json.h"
 
 #include <fmt/format.h>
@@ -33,7 +33,7 @@ TEST(Json, NumbersSurviveTheRoundTrip) {
   EXPECT_EQ(Json::parse("1e3").as_number(), 1000);
 }
 
-TEST(Json, SeveralValuesAreReadOneAfterTheOther) {
+TEST(Json, SeveralValuesAreParsedInSequence) {
   const std::string text = "{\"a\": 1}\n[2]\n\n 3 {\"b\" 4}";
   std::size_t position = 0;
   EXPECT_EQ(Json::parse_next(text, position).dump(), R"({"a":1})");
@@ -43,7 +43,7 @@ TEST(Json, SeveralValuesAreReadOneAfterTheOther) {
   EXPECT_EQ(text.substr(position), "4}");
 }
 
-TEST(Json, NotFiniteIsNull) {
+TEST(Json, NonFiniteNumbersAreNull) {
   EXPECT_EQ(Json(std::nan("")).dump(), "null");
   EXPECT_EQ(Json(-std::numeric_limits<double>::infinity()).dump(), "null");
 }
@@ -74,7 +74,7 @@ TEST(Json, BytesThatAreNotUtf8BecomeTheReplacementCharacter) {
   EXPECT_EQ(Json("\x80").dump(), "\"\\ufffd\"");
 }
 
-TEST(Json, RefusesBadTextWithItsPosition) {
+TEST(Json, RejectsBadTextWithItsPosition) {
   for (const char* text :
        {"",      "{",       "[1,]",        "{\"a\":1,}", "{a:1}", "01",    "1.",        ".5", "+1", "tru",
         "\"abc", "\"\\x\"", "\"\\ud800\"", "1 2",        "nan",   "[1 2]", "{\"a\" 1}", "-",  "1e", "\"\n\""}) {
@@ -89,7 +89,7 @@ TEST(Json, RefusesBadTextWithItsPosition) {
   }
 }
 
-TEST(Json, RefusesBytesThatAreNotUtf8) {
+TEST(Json, RejectsBytesThatAreNotUtf8) {
   const struct {
     const char* bytes;
     std::size_t fault;
@@ -107,7 +107,7 @@ TEST(Json, RefusesBytesThatAreNotUtf8) {
   }
 }
 
-// A value survives reading, writing and reading again.
+// A value is unchanged by parsing, writing and parsing again.
 TEST(Json, RoundTripKeepsValues) {
   for (const char* text : {R"("é€😀 \u0000 \u001f \ud83d\ude00 \uffff")", "-0.0", "-0", "1e5", "1E-7", "0.1",
                            "12345678901234567890", R"({"":[[],{},""," "],"a":{"a":null}})", "[true,false,null]"}) {
@@ -137,7 +137,7 @@ TEST(Json, RejectsDeepNesting) {
   EXPECT_THROW(Json::parse(nested(Json::kMaxDepth + 2)), Error);
 }
 
-TEST(Json, RefusesADocumentOverTheLimits) {
+TEST(Json, RejectsADocumentOverTheLimits) {
   const auto refusal = [](const std::string& text) -> std::string {
     try {
       Json::parse(text);
@@ -152,7 +152,7 @@ TEST(Json, RefusesADocumentOverTheLimits) {
   std::string many = "[0";
   for (std::size_t i = 0; i < Json::kMaxValues; ++i) many += ",0";
   EXPECT_EQ(refusal(many + "]"), "json: the document must have at most 4194304 values");
-  const std::string two = "1 " + most + " 2";  // the limit applies per value, not per text
+  const std::string two = "1 " + most + " 2";  // the limit applies per value instead of per text
   std::size_t position = 0;
   EXPECT_EQ(Json::parse_next(two, position).as_integer(), 1);
   EXPECT_EQ(Json::parse_next(two, position).size(), 1u);

@@ -1,4 +1,4 @@
-// Mapping files, and files that cannot be mapped.
+// Tests the mapping of files, and files that cannot be mapped.
 #include "core/mapped_file.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace strobe {
 namespace {
 
-TEST(MappedFile, IsWhatTheFileHolds) {
+TEST(MappedFile, HasTheContentsOfTheFile) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "a").string();
   std::ofstream(path) << "some bytes";

@@ -1,4 +1,4 @@
-// core/natural_log compared with std::log.
+// Compares core/natural_log with std::log.
 #include "core/natural_log.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(NaturalLog, MatchesStdLog) {
   EXPECT_LT(error_at(std::numeric_limits<double>::max()), 1e-13);
 }
 
-TEST(NaturalLog, IsExactAtPowersThatMatter) {
+TEST(NaturalLog, IsExactAtImportantValues) {
   EXPECT_EQ(natural_log(1.0), 0.0);  // the LSE of a row with one key
   EXPECT_EQ(natural_log(2.0), std::log(2.0));
 }

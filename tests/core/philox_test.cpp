@@ -1,4 +1,4 @@
-// Philox4x32-10 against the known answers published with Random123.
+// Compares Philox4x32-10 with the known answers published with Random123.
 #include "core/philox.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TEST(Philox, DropoutThreshold) {
   EXPECT_EQ(dropout_threshold(0x1.fffffep-1f), 0xffffff00u);  // the largest p below 1
 }
 
-// 2^20 probabilities: the dropped share is within 5 standard deviations of p, and p = 0 drops none.
+// With 2^20 probabilities, the dropped share must be within 5 standard deviations of p; p = 0 drops none.
 TEST(Philox, DropsItsShare) {
   for (const float p : {0.0f, 0.1f, 0.5f, 0.9f}) {
     constexpr int kSide = 1024;

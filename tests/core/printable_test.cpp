@@ -1,4 +1,4 @@
-// core/printable: untrusted text cannot control a terminal, and an error stays one short line.
+// Tests core/printable: untrusted text cannot control a terminal, and an error remains one short line.
 #include "core/printable.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ TEST(Printable, KeepsPrintableText) {
   EXPECT_EQ(printable_value("x"), "x");
 }
 
-TEST(Printable, EscapesControlBytesAndWhatIsNotUtf8) {
+TEST(Printable, EscapesControlBytesAndInvalidUtf8) {
   EXPECT_EQ(printable("\x7f"
                       "ELF\0\x1b[2J\n"sv),
             "\\x7fELF\\x00\\x1b[2J\\x0a");
@@ -32,7 +32,7 @@ TEST(Printable, TruncatesLongText) {
   const std::string longest(80, 'a');
   EXPECT_EQ(printable(longest), longest);
   EXPECT_EQ(printable(longest + "a"), longest + "...");
-  EXPECT_EQ(printable("aé\xc3\xa9z", 2), "aé...");  // no character is cut in two
+  EXPECT_EQ(printable("aé\xc3\xa9z", 2), "aé...");  // no character is split
   EXPECT_LT(printable(std::string(1000, '\0')).size(), 90u);
 }
 

@@ -1,4 +1,4 @@
-// Opening regular files; rejection of links, FIFOs and folders.
+// Tests opening regular files, and that links, FIFOs and folders are rejected.
 #include "core/regular_file.h"
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ TEST_F(RegularFileTest, OpensAndCreates) {
   EXPECT_NE(fcntl(again.get(), F_GETFD) & FD_CLOEXEC, 0);
 }
 
-TEST_F(RegularFileTest, LinksFifosAndFoldersAreRefusedAtOnce) {
+TEST_F(RegularFileTest, LinksFifosAndFoldersAreRejectedAtOnce) {
   std::ofstream(path("victim")) << "text";
   std::filesystem::create_symlink("victim", path("link"));
   std::filesystem::create_symlink("missing", path("dangling"));

@@ -1,4 +1,4 @@
-// Removal of listed files.
+// Tests the removal of listed files.
 #include "core/removal_list.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace strobe {
 namespace {
 
-TEST(RemovalList, RemovesEveryListedFileAndNoOther) {
+TEST(RemovalList, RemovesOnlyListedFiles) {
   const test::Scratch scratch;
   constexpr int kFiles = 100;
   std::deque<RemovalEntry> entries(kFiles);

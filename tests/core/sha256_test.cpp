@@ -1,4 +1,4 @@
-// Published vectors: FIPS 180-4 examples and RFC 4231.
+// Compares SHA-256 and HMAC with published vectors: the examples of FIPS 180-4, and RFC 4231.
 #include "core/sha256.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// core/short_number: three digits for any magnitude, integer counts, no exponent.
+// Tests core/short_number: three digits for any magnitude, integer counts, no exponent.
 #include "core/short_number.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(ShortNumber, ThreeDigitsAndNoExponent) {
   EXPECT_EQ(short_number(std::numeric_limits<double>::infinity()), "0");
 }
 
-TEST(ShortNumber, CountsAreWholeWhateverTheirSize) {
+TEST(ShortNumber, CountsAreIntegersOfAnySize) {
   EXPECT_EQ(count_text(36), "36");
   EXPECT_EQ(count_text(1'200'001), "1200001");
   EXPECT_EQ(count_text(0), "0");

@@ -1,4 +1,4 @@
-// core/statistics compared with values computed by hand and with tables of the binomial distribution.
+// Compares core/statistics with values computed by hand and with tables of the binomial distribution.
 #include "core/statistics.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,9 @@ TEST(Statistics, KnownValues) {
   EXPECT_DOUBLE_EQ(summary.spread, (4.0 - 2.0) / 3.0);
 }
 
-TEST(Statistics, EvenCountTakesTheMiddle) { EXPECT_DOUBLE_EQ(summarize(std::vector<double>{4, 1, 2, 3}).median, 2.5); }
+TEST(Statistics, AnEvenCountAveragesTheTwoMiddleValues) {
+  EXPECT_DOUBLE_EQ(summarize(std::vector<double>{4, 1, 2, 3}).median, 2.5);
+}
 
 TEST(Statistics, EmptyAndSingle) {
   EXPECT_EQ(summarize({}).n, 0u);
@@ -39,8 +41,8 @@ TEST(Statistics, Quantiles) {
   EXPECT_DOUBLE_EQ(quantile(sorted, 0.25), 7.5);
 }
 
-// Ranks of the 95 % interval of the median from published tables: n = 6: 1..6, 10: 2..9, 20: 6..15, 30: 10..21,
-// 100: 40..61.
+// Ranks of the 95 % interval of the median from published tables: n = 6: 1..6, 10: 2..9, 20: 6..15, 30: 10..21, 100:
+// 40..61.
 TEST(Statistics, MedianIntervalRanks) {
   const struct {
     std::size_t n, low, high;

@@ -1,4 +1,4 @@
-// Folders of paths, and syncing them.
+// Tests which folder belongs to a path, and syncing it.
 #include "core/sync_folder.h"
 
 #include <gtest/gtest.h>

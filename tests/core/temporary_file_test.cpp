@@ -1,4 +1,4 @@
-// Names of temporary files, and removal of stale ones.
+// Tests names of temporary files, and the removal of stale ones.
 #include "core/temporary_file.h"
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 namespace strobe {
 namespace {
 
-TEST(TemporaryFile, ANameHasItsStem) {
+TEST(TemporaryFile, ANameContainsItsTarget) {
   for (const std::string& target : {std::string("a"), std::string("run.json"), std::string(237, 'x')}) {
     const std::string name = temporary_name(target);
     EXPECT_EQ(name.size(), target.size() + 18) << name;
@@ -23,7 +23,7 @@ TEST(TemporaryFile, ANameHasItsStem) {
   }
 }
 
-TEST(TemporaryFile, LongNamesFitAndKeepTheirOwnStem) {
+TEST(TemporaryFile, LongNamesFitAndKeepTheirTarget) {
   for (std::size_t length = 236; length <= 255; ++length) {
     const std::string target(length, 'x');
     const std::string name = temporary_name(target);
@@ -37,7 +37,7 @@ TEST(TemporaryFile, LongNamesFitAndKeepTheirOwnStem) {
   EXPECT_EQ(stem.find('~') % 2, 0u) << "a character is cut in two";
 }
 
-TEST(TemporaryFile, OtherNamesHaveNoStem) {
+TEST(TemporaryFile, OtherNamesHaveNoTarget) {
   for (const char* name : {"run.json.backup", "run.json.sha256", "step-00000020.safetensors.latest", "run.json.AbCd12",
                            "run.json.strobe-tmp-", "run.json.strobe-tmp-12345", "run.json.strobe-tmp-1234567",
                            "run.json.strobe-tmp-12345.", "run.json.strobe-tmp-12 456", "run.json.strobe-TMP-123456",
@@ -46,7 +46,7 @@ TEST(TemporaryFile, OtherNamesHaveNoStem) {
   }
 }
 
-TEST(TemporaryFile, OnlyKnownRegularFilesThatAreNotLockedAreRemoved) {
+TEST(TemporaryFile, OnlyStaleRegularFilesThatAreNotLockedAreRemoved) {
   const test::Scratch scratch;
   const auto path = [&](const char* name) { return (scratch.path() / name).string(); };
   for (const char* name : {"a.strobe-tmp-000001", "a.strobe-tmp-000002", "b.strobe-tmp-000003", "a.backup", "victim"}) {

@@ -1,4 +1,4 @@
-// core/text_table: alignment by characters, no trailing blanks.
+// Tests core/text_table: alignment by characters, no trailing blanks.
 #include "core/text_table.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Random tokens and their comparison.
+// Tests random tokens and their comparison.
 #include "core/token.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ TEST(Token, IsRandomHexadecimal) {
   EXPECT_EQ(random_hex(8).size(), 16u);
 }
 
-TEST(Token, IsComparedWhole) {
+TEST(Token, IsComparedCompletely) {
   EXPECT_TRUE(equal_in_constant_time("", ""));
   EXPECT_TRUE(equal_in_constant_time("abc", "abc"));
   EXPECT_FALSE(equal_in_constant_time("abc", "abd"));

@@ -1,4 +1,4 @@
-// core/utf8: truncates text between characters.
+// Tests core/utf8, which truncates text between characters.
 #include "core/utf8.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Short writes and errors of write_all().
+// Tests short writes and errors of write_all().
 #include "core/write_all.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Validation of output paths.
+// Tests the validation of output paths.
 #include "core/write_target.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(WriteTarget, DevicesAndDescriptorsKeepTheirNames) {
   }
 }
 
-TEST(WriteTarget, NamesTheReasonOfARefusal) {
+TEST(WriteTarget, NamesTheReasonOfARejection) {
   const test::Scratch scratch;
   fs::create_symlink("round", scratch.path() / "round");
   std::ofstream(scratch.path() / "file") << "x";

@@ -1,4 +1,4 @@
-// The counting allocator: alignment, counters, peak, observer, and behaviour without memory.
+// Tests the counting allocator: alignment, counters, peak, observer, and failed allocations.
 #include "device/host/allocator.h"
 
 #include <gtest/gtest.h>
@@ -38,14 +38,14 @@ TEST(Allocator, PeakIsReset) {
   EXPECT_EQ(allocator.statistics().peak, 10u);
 }
 
-TEST(Allocator, NothingCostsNothing) {
+TEST(Allocator, ZeroBytesAllocateNothing) {
   CountingAllocator allocator;
   const Buffer none(0, allocator);
   EXPECT_EQ(none.data(), nullptr);
   EXPECT_EQ(allocator.statistics().allocations, 0u);
 }
 
-TEST(Allocator, BuffersMove) {
+TEST(Allocator, BuffersCanBeMoved) {
   CountingAllocator allocator;
   Buffer a(64, allocator);
   void* const data = a.data();

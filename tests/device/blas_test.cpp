@@ -1,4 +1,4 @@
-// OpenBLAS sessions with and without enough address space. A child process sets each limit.
+// Tests OpenBLAS sessions with and without enough address space. A child process sets each limit.
 #include "device/host/blas.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ void limit_to(std::size_t bytes) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 }
 
-// A 2 x 2 matmul through a session of `callers` threads.
+// Computes a 2 x 2 matmul in a session of `callers` threads, and returns the child's exit code.
 int product_of(int callers) {
   try {
     const BlasSession session(callers);
@@ -66,7 +66,7 @@ TEST(Blas, NoAddressSpaceIsAnError) {
   }
 }
 
-TEST(Blas, FewerCallersWhereFewerBuffersFit) {
+TEST(Blas, AllowsFewerCallersIfFewerBuffersFit) {
   if (blas_library().buffer_bytes == 0) GTEST_SKIP() << "no OpenBLAS, which maps buffers";
   if (test::kSanitized) GTEST_SKIP() << "a sanitizer maps terabytes";
   EXPECT_EQ(exit_code_of([&] {
@@ -98,7 +98,7 @@ TEST(Blas, ReplacesOnlyTheFallbackOfAnUnknownProcessor) {
   EXPECT_EQ(better_core("Haswell", avx512), nullptr);
 }
 
-// Odd sizes, transposed operands and accumulation, against sums in float64.
+// Compares odd sizes, transposed operands and accumulation with sums in float64.
 TEST(Blas, GemmMatchesSumsInFloat64) {
   constexpr std::int64_t m = 67, n = 45, k = 301;
   std::vector<float> a(m * k), b(k * n);

@@ -1,4 +1,4 @@
-// The description of this machine is plausible with and without CUDA.
+// Tests that the description of this machine is plausible with and without CUDA.
 #include "device/device_info.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Floating-point modes of callers and of the library's threads.
+// Tests the floating-point modes of callers and of the library's threads.
 #include "device/host/float_mode.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ bool computes_by_default() {
   return keeps_subnormals && rounds_to_nearest && float_control() == kDefaultFloatControl;
 }
 
-TEST(FloatMode, DefaultInsideAndTheCallersAfterwards) {
+TEST(FloatMode, IsTheDefaultInsideAndTheCallersAfterwards) {
   ASSERT_TRUE(computes_by_default());
   for (const FloatControl foreign : test::foreign_modes()) {
     const ForeignMode caller(foreign);
@@ -37,7 +37,7 @@ TEST(FloatMode, DefaultInsideAndTheCallersAfterwards) {
   EXPECT_TRUE(computes_by_default());
 }
 
-TEST(FloatMode, RestoredAfterAnException) {
+TEST(FloatMode, IsRestoredAfterAnException) {
   for (const FloatControl foreign : test::foreign_modes()) {
     const ForeignMode caller(foreign);
     EXPECT_THROW(

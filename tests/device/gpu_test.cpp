@@ -1,4 +1,4 @@
-// The CUDA layer on a GPU: device description, copies, a kernel, and failures as errors.
+// Tests the CUDA layer on a GPU: device description, copies, a kernel, and failures as errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ TEST_F(Gpu, BufferRoundTrip) {
   EXPECT_EQ(sent, received);
 }
 
-// Two streams ordered by an event: one writes, the other copies back.
+// Two streams, ordered by an event: one writes, the other copies back.
 TEST_F(Gpu, PinnedMemoryRoundTripOnTwoStreams) {
   constexpr std::size_t kBytes = 4 * 1000003;
   const PinnedBuffer sent(kBytes), received(kBytes);
@@ -93,7 +93,7 @@ TEST_F(Gpu, OutOfMemoryIsAnErrorAndLeavesTheGpuUsable) {
   EXPECT_NO_THROW(buffer.fill(1));
 }
 
-TEST_F(Gpu, CopyBeyondTheBufferIsRefused) {
+TEST_F(Gpu, CopyBeyondTheBufferIsRejected) {
   GpuBuffer buffer(8);
   char bytes[16] = {};
   EXPECT_THROW(buffer.copy_from_host(bytes, 9), Error);
@@ -118,7 +118,7 @@ TEST_F(Gpu, AllocatorCountsAndIsObserved) {
   EXPECT_EQ(events[3].current, before.current);
 }
 
-TEST_F(Gpu, FactsAreThoseOfTheInventory) {
+TEST_F(Gpu, FactsEqualTheInventory) {
   const CurrentGpu gpu = current_gpu();
   const GpuInfo& info = inventory_.gpus.at(static_cast<std::size_t>(gpu.index));
   EXPECT_EQ(gpu.facts.compute_capability, 10 * info.compute_major + info.compute_minor);
@@ -163,7 +163,7 @@ TEST(SharedMemoryLimit, IsRead) {
   }
 }
 
-// Without a GPU, allocating GPU memory is an error with the reason, not a crash.
+// Without a GPU, allocating GPU memory must throw an error with the reason.
 TEST(NoGpu, IsAnErrorWithAReason) {
   if (gpu_inventory().reason.empty()) GTEST_SKIP() << "this machine has a GPU";
   try {

@@ -1,4 +1,4 @@
-// Instruction sets of this machine, and STROBE_CPU_ISA.
+// Tests the list of this machine's instruction sets, and STROBE_CPU_ISA.
 #include "device/host/instruction_sets.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace strobe {
 namespace {
 
-TEST(InstructionSets, BeginWithThePlainArchitecture) {
+TEST(InstructionSets, StartWithThePlainArchitecture) {
   ASSERT_FALSE(instruction_sets().empty());
   EXPECT_STREQ(instruction_sets()[0].name, "generic");
   EXPECT_TRUE(instruction_sets()[0].available);

@@ -1,4 +1,4 @@
-// GPU traces; without a GPU, the reason why traces are unavailable.
+// Tests GPU traces; without a GPU, the reason why they are unavailable.
 #include "device/kernel_trace.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 namespace strobe {
 namespace {
 
-TEST(KernelTrace, IsRefusedWithTheReasonWhereThereIsNoGpu) {
+TEST(KernelTrace, IsRejectedWithTheReasonIfThereIsNoGpu) {
   const std::string reason = current_gpu().reason;
   if (reason.empty()) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_EQ(kernel_trace_refusal(), reason);
@@ -80,7 +80,7 @@ TEST_F(GpuKernelTrace, RecordsKernelTimeAndLaunch) {
   EXPECT_NE(records[0].stream, records[3].stream);
 }
 
-TEST_F(GpuKernelTrace, OneAtATimeWithoutRecordsOfThePreviousOne) {
+TEST_F(GpuKernelTrace, OneAtATimeWithoutRecordsOfThePreviousTrace) {
   GpuBuffer buffer(1 << 16);
   const GpuStream stream;
   {

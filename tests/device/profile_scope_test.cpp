@@ -1,4 +1,4 @@
-// Profiling scopes: only the sink of the calling thread receives them.
+// Tests profiling scopes: only the sink of the calling thread receives them.
 #include "device/host/profile_scope.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Shared libraries opened on demand.
+// Tests shared libraries that are opened on demand.
 #include "device/shared_library.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ std::string refusal_of(Body&& body) {
   return "";
 }
 
-TEST(SharedLibrary, FirstThatOpensIsTaken) {
+TEST(SharedLibrary, TheFirstThatOpensIsUsed) {
   const SharedLibrary library(
       {.files = {"", "/nowhere/libm.so.6", "libm.so.6", "libc.so.6"}, .advice = "no mathematics"});
   double (*const root)(double) = library.function("sqrt");  // missing in the previous file
@@ -54,7 +54,7 @@ struct Mathematics : SharedLibrary {
   double (*root)(double) = function("sqrt");
 };
 
-TEST(SharedLibrary, IsOpenedOnceByItsType) {
+TEST(SharedLibrary, IsOpenedOncePerType) {
   EXPECT_EQ(opened<Mathematics>().root(16), 4);
   EXPECT_EQ(&opened<Mathematics>(), &opened<Mathematics>());
 }

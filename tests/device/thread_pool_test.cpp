@@ -1,5 +1,5 @@
-// The thread pool: every body once, task order, exceptions, nesting, concurrent callers, the caller's executor, and a
-// child after fork().
+// Tests the thread pool: each body runs once, task order, exceptions, nesting, concurrent callers, the caller's
+// executor, and a child process after fork().
 #include "device/host/thread_pool.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(ThreadPool, ManyCallsInARowAndAfterSleep) {
 TEST(ThreadPool, TasksStartInIncreasingOrder) {
   constexpr std::int64_t kTasks = 5000;
   std::vector<std::atomic<int>> runs(kTasks);
-  // Each task waits until the previous one has started: a wrong order would deadlock.
+  // Each task waits until the previous one has started, so a wrong order would deadlock.
   std::atomic<std::int64_t> started{0};
   parallel_for(4, kTasks, [&](int thread, std::int64_t task) {
     ASSERT_GE(thread, 0);
@@ -60,8 +60,8 @@ TEST(ThreadPool, TasksStartInIncreasingOrder) {
   for (const auto& count : runs) ASSERT_EQ(count.load(), 1);
 }
 
-// Workers of a call with few tasks are often dismissed before they wake. They must not run a task of an earlier call or
-// miss one of a later call.
+// Workers of a call with few tasks are often dismissed before they wake. They must not run a task of an earlier call,
+// or miss one of a later call.
 TEST(ThreadPool, EveryTaskOnceInManyShortCalls) {
   std::vector<std::atomic<int>> runs(4);
   for (int call = 1; call <= 20000; ++call) {
@@ -77,7 +77,7 @@ TEST(ThreadPool, EveryTaskOnceInManyShortCalls) {
   }
 }
 
-TEST(ThreadPool, NoTasksNoCalls) {
+TEST(ThreadPool, NoTasksMeanNoCalls) {
   int calls = 0;
   parallel_for(4, 0, [&](int, std::int64_t) { ++calls; });
   parallel_for(4, -3, [&](int, std::int64_t) { ++calls; });
@@ -178,8 +178,8 @@ TEST(ThreadPool, ConcurrentCallsShareTheWorkers) {
   EXPECT_LE(most, std::max(before, available_cores() + 1) + kCallers);
 }
 
-// Bodies may wait for bodies of a lower index, also if there are fewer workers than bodies.
-TEST(ThreadPool, ConcurrentCallsWhoseBodiesWaitForEarlierOnesEnd) {
+// Bodies may wait for bodies of a lower index, even if there are fewer workers than bodies.
+TEST(ThreadPool, ConcurrentCallsWhoseBodiesWaitForEarlierOnesFinish) {
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 3; ++caller) {
     callers.emplace_back([] {
@@ -196,7 +196,7 @@ TEST(ThreadPool, ConcurrentCallsWhoseBodiesWaitForEarlierOnesEnd) {
   for (auto& caller : callers) caller.join();
 }
 
-// Runs tasks on a new thread each, or in order on the caller.
+// Runs each task on a new thread, or all in order on the caller.
 struct TestExecutor {
   bool concurrent;
   int calls = 0, dropped = 0;
@@ -216,7 +216,7 @@ struct TestExecutor {
   }
 };
 
-TEST(ExecutorScope, RunsEveryBodyOnTheCallersExecutorWhileItLives) {
+TEST(ExecutorScope, RunsEveryBodyOnTheCallersExecutorInItsScope) {
   for (const bool concurrent : {false, true}) {
     TestExecutor own{concurrent};
     {

@@ -1,4 +1,5 @@
-// Entry points of a harness whose inputs are JSON. Three of four mutations change a JSON value, the others bytes.
+// Defines the entry points of a harness whose inputs are JSON. Three of four mutations change a JSON value, the others
+// bytes.
 #pragma once
 
 #include "support/json_mutator.h"

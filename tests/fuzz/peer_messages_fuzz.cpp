@@ -1,4 +1,4 @@
-// libFuzzer's entry into the parsers of messages between ranks; built and run by tools/fuzz.
+// Entry point of libFuzzer for the parsers of messages between ranks; built and run by tools/fuzz.
 #include "support/fuzz_peer_messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

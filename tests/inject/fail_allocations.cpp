@@ -1,10 +1,10 @@
 // LD_PRELOAD library for tools/fail-allocations: makes chosen allocations fail. It covers malloc, calloc, realloc, the
-// aligned ones, anonymous mmap and pthread_create; operator new and the loader allocate through malloc.
-//   STROBE_FAIL_FIRST  the first allocation that fails, counted from 1; 0 or unset: none
-// STROBE_FAIL_COUNT  number of consecutive failures; default 1
+// aligned variants, anonymous mmap and pthread_create; operator new and the loader allocate through malloc.
+//   STROBE_FAIL_FIRST  number of the first allocation that fails, counted from 1; 0 or unset: none fails
+//   STROBE_FAIL_COUNT  number of consecutive allocations that fail; default 1
 //   STROBE_FAIL_STATE  a file of at least sizeof(State) bytes that receives the counts
-// Counting begins with main(), or with strobe_count_allocations(1) in a program that defines strobe_counts_itself. A
-// dlopen counts as one allocation. Allocations of the loader and of library constructors inside dlopen do not count:
+// Counting starts at main(), or at strobe_count_allocations(1) if the program defines strobe_counts_itself. A dlopen
+// counts as one allocation. Allocations of the loader and of library constructors inside dlopen do not count, because
 // libgfortran, which OpenBLAS needs, ends the process if malloc fails.
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ extern char strobe_counts_itself __attribute__((weak));
 
 namespace {
 
-// tools/fail-allocations reads this from the file: three 64-bit integers.
+// The file of STROBE_FAIL_STATE, which tools/fail-allocations reads: three 64-bit integers.
 struct State {
   std::atomic<std::int64_t> allocations;   // counted so far
   std::atomic<std::int64_t> failures;      // injected so far

@@ -1,4 +1,4 @@
-// LD_PRELOAD library for tools/fail-writes: makes the Nth call that changes a file fail.
+// LD_PRELOAD library for tools/fail-writes: the Nth call that changes a file fails.
 //
 //   STROBE_FAIL_STATE    file with two 8-byte integers, shared by the program and its children: the number of calls
 //                        and the kind of the one that failed (enum Call); unset: the library does nothing
@@ -69,7 +69,7 @@ Verdict next_call(Call call, bool needs_space = true) {
   return number == fail_at && fails_all ? Verdict::shorten : Verdict::fail;
 }
 
-// Detects memfds: they look like regular files except for their name in /proc.
+// Returns true for memfds, which differ from regular files only in their name in /proc.
 bool is_memory_file(int descriptor) {
   char name[32], target[8] = "";
   snprintf(name, sizeof(name), "/proc/self/fd/%d", descriptor);
@@ -198,7 +198,7 @@ int linkat(int from_folder, const char* from, int to_folder, const char* to, int
 
 int link(const char* from, const char* to) noexcept { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); }
 
-// An injected failure still closes the descriptor, as Linux does.
+// As on Linux, a close that fails still closes the descriptor.
 int close(int descriptor) {
   const int flags = is_counted(descriptor) ? fcntl(descriptor, F_GETFL) : -1;
   const bool failed = fails(Call::close, flags >= 0 && is_for_writing(flags));

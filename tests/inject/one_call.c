@@ -1,8 +1,9 @@
 /* one_call forward|backward KERNEL THREADS [MEGABYTES]: makes one call of the C ABI, then repeats it.
- * With fail_allocations preloaded, allocations of the first call are counted and fail. With MEGABYTES, the address
- * space is limited to that size and there is no second call. The program itself allocates nothing. Exit code 0: the
- * first call returned STROBE_OK and correct values. 3: it returned STROBE_OUT_OF_MEMORY or STROBE_RUNTIME with a line,
- * and the second call succeeded. 1: anything else. */
+ * With fail_allocations preloaded, the allocations of the first call are counted and the chosen ones fail. With
+ * MEGABYTES, the address space is limited to that size and there is no second call. The program itself allocates
+ * nothing. Exit code 0: every call returned STROBE_OK; outputs of forward are correct, and gradients of both calls are
+ * equal (not checked with MEGABYTES). 3: the first call returned STROBE_OUT_OF_MEMORY or STROBE_RUNTIME with an error
+ * message, and the second call, if any, succeeded. 1: anything else. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 
 enum { B = 1, H = 2, S = 80, D = 16, COUNT = B * H * S * D, ROWS = B * H * S };
 
-char strobe_counts_itself = 1; /* read by fail_allocations: this program starts the count */
+char strobe_counts_itself = 1; /* fail_allocations looks for this symbol: this program starts the count itself */
 void strobe_count_allocations(int on) __attribute__((weak));
 
 static float q[COUNT], k[COUNT], v[COUNT], d_o[COUNT], o[COUNT], lse[ROWS];
@@ -96,7 +97,7 @@ int main(int count, char** words) {
   execution.threads = atoi(words[3]);
   if (limited) {
     const struct rlimit limit = {(rlim_t)atoi(words[4]) << 20, (rlim_t)atoi(words[4]) << 20};
-    if (setrlimit(RLIMIT_AS, &limit) != 0) return fail_with("the limit cannot be set");
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return fail_with("cannot limit the address space");
   }
 
   if (strobe_count_allocations) strobe_count_allocations(1);
@@ -107,13 +108,13 @@ int main(int count, char** words) {
     return fail_with(strobe_last_error());
   }
   if (status != STROBE_OK) {
-    if (strobe_last_error()[0] == '\0') return fail_with("an error without a line");
+    if (strobe_last_error()[0] == '\0') return fail_with("an error without a message");
     say(strobe_status_name(status)), say(": "), say(strobe_last_error()), say("\n");
   }
   if (limited) return status == STROBE_OK ? 0 : 3;
 
   if (call(backward, &execution, second) != STROBE_OK) return fail_with("the second call failed");
-  if (!backward && !forward_is_right()) return fail_with("wrong values of the second call");
+  if (!backward && !forward_is_right()) return fail_with("wrong values after the second call");
   if (status != STROBE_OK) return 3;
-  return backward && memcmp(first, second, sizeof first) != 0 ? fail_with("wrong gradients") : 0;
+  return backward && memcmp(first, second, sizeof first) != 0 ? fail_with("the gradients of the two calls differ") : 0;
 }

@@ -1,4 +1,5 @@
-// Tests of the kernels of the ablation and of every tile size against float64, and of the list of ideas.
+// Compares the kernels of the ablation and of every tile size with float64, and tests the list of optimisations
+// (ideas).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ TEST(Ablation, LeavesOutEachIdeaOnceInTheOrderOfTheLadder) {
   for (const Rung& rung : rungs()) {
     if (std::find(left_out.begin(), left_out.end(), rung.name) != left_out.end()) ladder.push_back(rung.name);
   }
-  EXPECT_EQ(left_out, ladder);  // each is a rung's name
+  EXPECT_EQ(left_out, ladder);  // each is the name of a rung, an implementation of the ladder
   EXPECT_EQ(left_out.size(), 10u);
 }
 
@@ -55,7 +56,7 @@ class GpuExperiments : public testing::Test {
   }
 };
 
-TEST_F(GpuExperiments, AblationIsRight) {
+TEST_F(GpuExperiments, AblationGivesRightResults) {
   for (const Variant& variant : ablation()) {
     for (const auto& [batch, rows, dim] : {std::tuple{1, 32, 32}, {3, 128, 64}, {9, 96, 32}}) {
       EXPECT_LT(error_of(variant.run, {"", batch, rows, dim}), kVariantClose)
@@ -64,7 +65,7 @@ TEST_F(GpuExperiments, AblationIsRight) {
   }
 }
 
-TEST_F(GpuExperiments, TilesAreRightAndFitWhatTheySay) {
+TEST_F(GpuExperiments, TilesGiveRightResultsAndFitTheReportedSharedMemory) {
   for (const Tiles& tile : tiles()) {
     for (const auto& [batch, rows, dim] : {std::tuple{2, 128, 32}, {1, 256, 64}}) {
       const TileFacts facts = tile.facts(dim);

@@ -1,4 +1,4 @@
-// Tests of the choice of a smaller case instead of a slow one.
+// Tests how a smaller case is chosen in place of a slow one.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -13,10 +13,11 @@ using BatchAndRows = std::tuple<int, int>;  // batch, rows
 
 BatchAndRows sizes_of(const Case& size) { return {size.batch, size.rows}; }
 
-// Proportional to scores: 1 s per batch of 1024 rows.
+// Time proportional to the number of scores: 1 s per batch of 1024 rows.
 double in_turn(const Case& size) { return size.scores() / (1024.0 * 1024); }
 
-// One launch per batch and tile of keys, of rows / 32 blocks: 1 s if the GPU holds them all at once.
+// One launch per batch and tile of keys, of rows / 32 blocks each. A launch takes 1 s if the GPU holds all its blocks
+// at once.
 double in_launches(const Case& size) {
   constexpr int kTile = 32, kBlocksAtOnce = 264;
   const int blocks = size.rows / kTile, rounds = (blocks + kBlocksAtOnce - 1) / kBlocksAtOnce;
@@ -26,7 +27,7 @@ double in_launches(const Case& size) {
 constexpr int kBatch = 4, kRows = 4096;
 const Case kFull{"t", kBatch, kRows, 64};
 
-TEST(FittingCase, IsTheFullOneWhereThatFits) {
+TEST(FittingCase, IsTheFullCaseIfThatFits) {
   const Case found = fitting_case(kFull, 64, in_turn);
   EXPECT_EQ(sizes_of(found), BatchAndRows(kBatch, kRows));
   EXPECT_EQ(found.name, "t");
@@ -51,7 +52,7 @@ TEST(FittingCase, ScalesTimesOfLaunchesPerBatchExactly) {
   EXPECT_EQ(in_launches(found) * kFull.scores() / found.scores(), in_launches(kFull));
 }
 
-TEST(FittingCase, NeverTriesOneThatTakesLongerThanTheLimit) {
+TEST(FittingCase, NeverTriesACaseThatExceedsTheLimit) {
   for (const double limit : {0.1, 1.0, 20.0}) {
     fitting_case(kFull, limit, [&](const Case& size) {
       EXPECT_LE(in_turn(size), limit) << size.batch << "," << size.rows;

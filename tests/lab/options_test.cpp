@@ -1,4 +1,4 @@
-// Tests of lists and ranges of cases on the command line of strobe-lab.
+// Tests lists and ranges of cases on the command line of strobe-lab.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,7 +16,7 @@ std::vector<std::string> case_names(const std::string& text) {
   return names;
 }
 
-TEST(Options, TakesListsAndRangesOfCases) {
+TEST(Options, AcceptsListsAndRangesOfCases) {
   EXPECT_EQ(case_names("t28"), std::vector<std::string>({"t28"}));
   EXPECT_EQ(case_names("t09-t11,t15,t01"), std::vector<std::string>({"t09", "t10", "t11", "t15", "t01"}));
   EXPECT_EQ(case_names("t07-t07"), std::vector<std::string>({"t07"}));
@@ -24,7 +24,7 @@ TEST(Options, TakesListsAndRangesOfCases) {
   EXPECT_EQ(case_names("t01-t30"), case_names("all"));
 }
 
-TEST(Options, RefusesOtherRanges) {
+TEST(Options, RejectsOtherRanges) {
   for (const char* text : {"t10-t01", "t01-", "-t01", "t01-t31", "t01-t02-t03", "t01-t03,t02", "t01-10", "t-t"}) {
     EXPECT_THROW(parse_options({"--case", text}), Error) << text;
   }

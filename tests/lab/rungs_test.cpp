@@ -1,4 +1,5 @@
-// Tests of every rung against float64, of the list of rungs, the cases, and the check itself.
+// Compares every implementation (rung) of the ladder with float64, and tests the list of rungs, the cases, and the
+// check itself.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +20,8 @@
 namespace strobe::lab {
 namespace {
 
-// Largest error of a rung on a case. Tests use limits far below the course's, which would hide a lost key.
+// Returns the largest error of a rung on a case. Tests use limits far below the course's, which would hide a missing
+// key.
 double error_of(const Rung& rung, const Case& size) {
   const Subject subject(size);
   std::vector<float> o(static_cast<std::size_t>(subject.inputs.problem().elements()),
@@ -64,8 +66,8 @@ TEST(Rungs, OfTheCpuAreRightForOddSizes) {
   }
 }
 
-// Two suites by size: compute-sanitizer (tools/gpu_check/sanitizers.py) runs GpuRungs only. It slows every instruction,
-// and the first rungs are slow already.
+// The tests form two suites by size, because tools/gpu_check/sanitizers.py runs only GpuRungs under compute-sanitizer,
+// which slows every instruction, and the first rungs are slow already.
 class GpuRungs : public testing::TestWithParam<Rung> {
  protected:
   void SetUp() override {
@@ -81,7 +83,7 @@ class GpuRungs : public testing::TestWithParam<Rung> {
   }
 };
 
-// A single tile, and two batches of two tiles.
+// Tests a single tile, and two batches of two tiles.
 TEST_P(GpuRungs, IsRightForBothDimensions) {
   expect_right({"", 1, 32, 32});
   expect_right({"", 2, 64, 64});
@@ -137,7 +139,7 @@ TEST_F(GpuLaunches, AreOnePerBatchAndTileOfKeysUntilQStationary) {
   EXPECT_EQ(launches_of("library", size).count, 0);
 }
 
-// The figure in the source report: ten squares of 32 x 33 floats.
+// The size in the source report: ten squares of 32 x 33 floats.
 TEST_F(GpuLaunches, Have42240BytesOfSharedMemoryIfPadded) {
   const Case size{"", 1, 32, 64};
   EXPECT_EQ(launches_of("shared", size).shared_bytes, 40960u);
@@ -147,7 +149,7 @@ TEST_F(GpuLaunches, Have42240BytesOfSharedMemoryIfPadded) {
   EXPECT_EQ(launches_of("q-stationary", size).shared_bytes, 29568u);
 }
 
-TEST(Rungs, RefuseSizesThatTheyDoNotTake) {
+TEST(Rungs, RejectUnsupportedSizes) {
   Rung rung = rungs()[0];
   rung.sizes = Sizes::tiles;
   EXPECT_EQ(refusal_of(rung, {2, 128, 64}), "");
@@ -156,7 +158,7 @@ TEST(Rungs, RefuseSizesThatTheyDoNotTake) {
   EXPECT_THROW(find_rung("sequentiel"), Error);
 }
 
-TEST(Cases, AreThirtyAndFound) {
+TEST(Cases, AreThirtyAndCanBeFound) {
   EXPECT_EQ(course_cases().size(), 30u);
   const Case found = parse_case("t28");
   EXPECT_EQ(found.batch, 4);
@@ -180,7 +182,7 @@ TEST(Cases, AreScaledByBatchesThenByRows) {
   EXPECT_EQ(shorter.rows, 1024);  // 1024^2 <= 0.001 * 4 * 16384^2
 }
 
-TEST(Cases, ThatAreNoneAreRefused) {
+TEST(Cases, UnknownCasesAreRejected) {
   for (const char* text : {"", "t31", "t1", "4,16384", "4,16384,64,1", "0,128,32", "-1,128,32", "4,,64", "4,128,64 ",
                            "99999999999,1,1", "2000000000,2000000000,64"}) {
     EXPECT_THROW(parse_case(text), Error) << text;
@@ -188,7 +190,7 @@ TEST(Cases, ThatAreNoneAreRefused) {
   for (const double scale : {0.0, -1.0, 1.5, std::nan("")}) EXPECT_THROW(parse_case("t28", scale), Error) << scale;
 }
 
-TEST(Answer, FindsOneWrongElementAndNaN) {
+TEST(Answer, DetectsOneWrongElementAndNaN) {
   const Subject subject({"", 1, 40, 8});
   std::vector<float> o(40 * 8);
   rungs()[0].run(subject.inputs.problem(), o.data());
@@ -205,7 +207,7 @@ TEST(Answer, SamplesRowsOfLargeCases) {
   EXPECT_EQ(answer.rows(), 10);
 }
 
-// A wrong result with a time, which must not be reported.
+// Writes a wrong result and returns a time, which must not be reported.
 Split run_wrongly(const Problem& problem, float* o) {
   std::fill(o, o + problem.elements(), 0.5f);
   return {.total = 1};
@@ -236,7 +238,7 @@ TEST(Measure, WritesLaunchesOnlyIfThereAreSome) {
   EXPECT_EQ(without.find("launches"), nullptr);
 }
 
-TEST(Measure, SaysWhatWasScaled) {
+TEST(Measure, ReportsScaledTimes) {
   Subjects subjects;
   Settings settings{.limit = 1e-9};
   settings.rule.repeats = 1;

@@ -1,4 +1,4 @@
-// Every architecture, and random tokens, for tests of models.
+// Models of every architecture, and random tokens, for tests.
 #pragma once
 
 #include <cmath>

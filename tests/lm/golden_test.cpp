@@ -1,4 +1,4 @@
-// Training compared with PyTorch: tools/golden computed the losses and gradient norms of 20 steps.
+// Compares training with PyTorch: tools/golden computed the losses and gradient norms of 20 steps.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ constexpr ModelShape kShape{.d_model = 32, .d_ff = 88, .layers = 3, .heads = 4, 
 constexpr std::int64_t kBatch = 2;
 constexpr double kRate = 1e-3, kClip = 1.0;
 
-// Sets parameters as begin() of the script does.
+// Initializes the parameters as begin() of the script tools/golden does.
 void begin(Model& model) {
   std::vector<float> values(static_cast<std::size_t>(parameter_count(model.shape())));
   for (std::size_t number = 0; number < model.parameters().size(); ++number) {

@@ -1,5 +1,5 @@
-// Gradients of every parameter on a GPU compared with the CPU's in fp32: all precisions, head dimensions 80, 64, 8 and
-// 6, sizes that are no multiple of a vector, a batch of one, one token; directly, captured and replayed.
+// Compares the gradients of every parameter on a GPU with the CPU's in fp32: all precisions, head dimensions 80, 64, 8
+// and 6, sizes that are not multiples of a vector, a batch of one, one token; launched directly, captured and replayed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr Case kCases[] = {
     {as(Architecture::gpt2, {.d_model = 24, .d_ff = 40, .layers = 2, .heads = 3, .vocabulary = 19, .context = 11}), 2},
     {as(Architecture::gpt2, {.d_model = 30, .d_ff = 10, .layers = 2, .heads = 5, .vocabulary = 7, .context = 1}), 1},
 };
-constexpr std::size_t kLarge[] = {0, 4};  // one of each architecture
+constexpr std::size_t kLarge[] = {0, 4};  // indices of a large case of each architecture
 
 // Returns the bound on the norm of the difference divided by the norm of the gradients. In these cases the CPU's 16-bit
 // gradients differ from its fp32 ones by up to 0.0025 (fp16) and 0.02 (bf16).
@@ -49,7 +49,7 @@ double norm_of(std::span<const float> values) {
   return std::sqrt(squares);
 }
 
-// Compares parameter by parameter. Where a gradient vanishes (q and k with one token), only rounding remains, which is
+// Compares parameter by parameter. If a gradient vanishes (q and k with one token), only its rounding remains, which is
 // compared with the norm of all gradients.
 void expect_close(const Model& model, std::span<const float> found, std::span<const float> expected, double allowed) {
   const double whole = norm_of(expected);
@@ -94,7 +94,7 @@ TEST_F(GpuGradients, OfEveryParameterInEveryPrecisionAndMemory) {
   }
 }
 
-TEST_F(GpuGradients, WithoutAPromiseOfTheSameBits) {
+TEST_F(GpuGradients, WithoutTheDeterministicOption) {
   for (const auto& [shape, batch] : kCases) {
     const Text text(shape, batch, 4);
     Model cpu(shape, batch, DType::fp32, {.threads = 2});
@@ -129,7 +129,8 @@ TEST_F(GpuGradients, AddUp) {
   for (const std::size_t i : kLarge) expect_sums(kCases[i].shape, kCases[i].batch);
 }
 
-// A copy on another stream that waits for the time of the callback equals the final gradient. Callbacks change no bit.
+// Checks that a copy made at the time of the callback, on another stream, equals the final gradient, and that callbacks
+// change no bit.
 void expect_final(const ModelShape& shape, std::int64_t batch) {
   const Text text(shape, batch, 3);
   const ModelOptions cases[] = {{.gradients = GradientMemory::own},
@@ -170,7 +171,7 @@ void expect_final(const ModelShape& shape, std::int64_t batch) {
   }
 }
 
-TEST_F(GpuGradients, AreFinalWhenTheyAreToldOf) {
+TEST_F(GpuGradients, AreFinalWhenReported) {
   for (const std::size_t i : kLarge) expect_final(kCases[i].shape, kCases[i].batch);
 }
 

@@ -1,4 +1,5 @@
-// The model on a GPU: equal to the CPU within tolerance, the same bits in each run, and graphs equal to the first run.
+// Tests the model on a GPU: equal to the CPU within tolerance, the same bits in each run, and graphs equal to the first
+// run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +49,7 @@ TEST_F(GpuModel, StepsAsOnTheCpuInEveryType) {
   }
 }
 
-// Uses the probabilities that the forward saved, also in a graph.
+// The backward uses the probabilities that the forward saved, also in a graph.
 TEST_F(GpuModel, StandardAttentionStepsAsFlash2) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     Model fused(kGpuShape, kGpuBatch, dtype, {.device = Device::cuda}),
@@ -63,7 +64,7 @@ TEST_F(GpuModel, StandardAttentionStepsAsFlash2) {
   }
 }
 
-// The forward-only residual stream is updated in place, where cuBLASLt rounds 16-bit sums differently.
+// The forward-only model updates the residual stream in place, where cuBLASLt rounds 16-bit sums differently.
 TEST_F(GpuModel, AForwardOnlyModelHasTheSameLoss) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const char* const kernel : {"", "standard"}) {
@@ -72,7 +73,7 @@ TEST_F(GpuModel, AForwardOnlyModelHasTheSameLoss) {
       Model forward(kGpuShape, kGpuBatch, dtype, place, {.attention = kernel, .gradients = GradientMemory::none});
       whole.begin(5);
       forward.begin(5);
-      for (unsigned seed = 1; seed <= 3; ++seed) {  // directly, captured, replayed
+      for (unsigned seed = 1; seed <= 3; ++seed) {  // launched directly, captured, replayed
         const Text text(kGpuShape, kGpuBatch, seed);
         const double expected = whole.loss(text.tokens.data(), text.targets.data());
         EXPECT_NEAR(forward.loss(text.tokens.data(), text.targets.data()), expected,
@@ -98,7 +99,7 @@ TEST_F(GpuModel, TwoRunsHaveTheSameBits) {
 }
 
 // The first step of a model runs without a graph, the second captures one, the third replays it.
-TEST_F(GpuModel, AReplayedGraphDoesWhatTheFirstStepDoes) {
+TEST_F(GpuModel, AReplayedGraphEqualsTheFirstStep) {
   Model model(kGpuShape, kGpuBatch, DType::bf16, {.device = Device::cuda});
   model.begin(5);
   const std::vector<double> first = losses_of(model, 1);
@@ -112,7 +113,7 @@ TEST_F(GpuModel, AReplayedGraphDoesWhatTheFirstStepDoes) {
 
 // Without clipping, a graph overlaps updates with the backward; with direct launches the update follows the backward.
 // The matrices of the second shape are not aligned to four elements.
-TEST_F(GpuModel, UpdatesBesideTheBackwardHaveTheSameBits) {
+TEST_F(GpuModel, OverlappedUpdatesHaveTheSameBits) {
   ModelShape gpt2 = kGpuShape, odd{.d_model = 30, .d_ff = 10, .layers = 2, .heads = 5, .vocabulary = 7, .context = 3};
   gpt2.architecture = odd.architecture = Architecture::gpt2;
   for (const ModelShape& shape : {kGpuShape, gpt2, odd}) {
@@ -153,7 +154,7 @@ TEST_F(GpuModel, UpdatesBesideTheBackwardHaveTheSameBits) {
   }
 }
 
-TEST_F(GpuModel, LearnsABatchByHeartInEveryPrecision) {
+TEST_F(GpuModel, OverfitsABatchInEveryPrecision) {
   const Text text(kGpuShape, kGpuBatch, 4);
   for (const bool tf32 : {false, true}) {
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
@@ -175,8 +176,7 @@ TEST_F(GpuModel, LearnsABatchByHeartInEveryPrecision) {
   }
 }
 
-// Every gradient overflows at this scale: nothing is updated, and the scale is halved until a gradient does not
-// overflow.
+// Every gradient overflows at this scale: no parameter is updated, and the scale is halved until no gradient overflows.
 TEST_F(GpuModel, StepsThatOverflowAreSkippedAndCounted) {
   const Text text(kGpuShape, kGpuBatch, 4);
   Model model(kGpuShape, kGpuBatch, DType::fp16, {.device = Device::cuda});
@@ -195,8 +195,8 @@ TEST_F(GpuModel, StepsThatOverflowAreSkippedAndCounted) {
   EXPECT_TRUE(std::isfinite(result.gradient_norm));
 }
 
-// Clips to a norm that no gradient reaches. The phases do the same work as a step.
-TEST_F(GpuModel, PhasesMakeAStep) {
+// Clips to a norm that no gradient reaches. The phases, run one by one, do the same work as a step.
+TEST_F(GpuModel, PhasesAddUpToAStep) {
   const Text text(kGpuShape, kGpuBatch, 3);
   for (const double clip : {0.0, 1e6}) {
     Model whole(kGpuShape, kGpuBatch, DType::bf16, {.device = Device::cuda});
@@ -224,7 +224,7 @@ TEST_F(GpuRecompute, FiveStepsHaveTheSameBits) {
   }
 }
 
-TEST_F(GpuRecompute, PredictedIsWhatIsHeld) {
+TEST_F(GpuRecompute, PredictedMemoryIsAllocated) {
   for (const Architecture architecture : kArchitectures) {
     BenchCase one{
         .shape = as(architecture, kRecomputedShape), .precision = Precision::bf16, .place = {.device = Device::cuda}};

@@ -1,4 +1,4 @@
-// Losses, gradients and training steps of a model on the CPU.
+// Tests losses, gradients and training steps of a model on the CPU.
 #include "lm/model.h"
 
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ ModelShape small_shape(Architecture architecture = Architecture::llama) {
           .architecture = architecture};
 }
 
-// Along the gradient the loss changes by the gradient's squared norm. Differences per element would be lost in fp32
-// rounding. A bias of k does not change softmax: its gradient is 0.
+// Moves each parameter along its gradient: the loss must change by the gradient's squared norm. Differences per element
+// would be lost in fp32 rounding. A bias of k does not change softmax, so its gradient is 0.
 void expect_gradients_by_differences(const ModelShape& shape) {
   const Text text(shape, 2, 1);
   Model model(shape, 2, DType::fp32, {.threads = 2});
@@ -68,8 +68,8 @@ TEST(Model, GradientsByDifferencesAlongEachParameter) {
   for (const Architecture architecture : kArchitectures) expect_gradients_by_differences(small_shape(architecture));
 }
 
-// Only RoPE needs pairs of elements.
-TEST(Model, Gpt2TakesAnOddHeadDimension) {
+// Only RoPE needs an even head dimension.
+TEST(Model, Gpt2SupportsAnOddHeadDimension) {
   expect_gradients_by_differences({.d_model = 15,
                                    .d_ff = 21,
                                    .layers = 1,
@@ -79,7 +79,7 @@ TEST(Model, Gpt2TakesAnOddHeadDimension) {
                                    .architecture = Architecture::gpt2});
 }
 
-TEST(Model, FirstLossIsThatOfGuessing) {
+TEST(Model, FirstLossIsThatOfUniformGuessing) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_of("tiny"));
     const Text text(shape, 1, 2);
@@ -105,7 +105,7 @@ TEST(Model, GradientsAddUpAndScale) {
   EXPECT_EQ(model.gradient_norm(), 0);
 }
 
-// Training repeatedly on one batch reduces its loss in every type.
+// Training repeatedly on one batch must reduce its loss in every type.
 void expect_learning(const ModelShape& shape) {
   const Text text(shape, 2, 4);
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
@@ -125,12 +125,11 @@ void expect_learning(const ModelShape& shape) {
   }
 }
 
-TEST(Model, LearnsABatchByHeart) {
+TEST(Model, OverfitsABatch) {
   for (const Architecture architecture : kArchitectures) expect_learning(small_shape(architecture));
 }
 
-// Every gradient overflows at this scale: nothing is updated, and the scale is halved until a gradient does not
-// overflow.
+// Every gradient overflows at this scale: no parameter is updated, and the scale is halved until no gradient overflows.
 TEST(Model, StepsThatOverflowAreSkippedAndCounted) {
   const ModelShape shape = small_shape();
   const Text text(shape, 2, 4);
@@ -190,11 +189,11 @@ void expect_shared_memory(const ModelShape& shape) {
   }
 }
 
-TEST(Model, SharedGradientMemoryTakesOneBatchAlone) {
+TEST(Model, SharedGradientMemoryAllowsOnlyOneBatch) {
   for (const Architecture architecture : kArchitectures) expect_shared_memory(small_shape(architecture));
 }
 
-TEST(Model, GoesOnFromItsState) {
+TEST(Model, ResumesFromItsState) {
   const ModelShape shape = small_shape();
   const Text text(shape, 1, 6);
   const auto step = [&](Model& model, int number) {
@@ -232,7 +231,7 @@ TEST(Model, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-TEST(Model, Tf32ChangesNothingButFp32OnAGpu) {
+TEST(Model, Tf32ChangesOnlyFp32OnAGpu) {
   const ModelShape shape = small_shape();
   const Text text(shape, 1, 3);
   for (const DType dtype : {DType::fp32, DType::bf16}) {
@@ -244,7 +243,7 @@ TEST(Model, Tf32ChangesNothingButFp32OnAGpu) {
   }
 }
 
-TEST(Model, RefusesTokensOutsideTheVocabularyAndBadBatches) {
+TEST(Model, RejectsTokensOutsideTheVocabularyAndBadBatches) {
   const ModelShape shape = small_shape();
   Text text(shape, 1, 6);
   Model model(shape, 1, DType::fp32, {});
@@ -258,8 +257,8 @@ TEST(Model, RefusesTokensOutsideTheVocabularyAndBadBatches) {
   EXPECT_THROW(Model(shape, -1, DType::fp32, {}), Error);
 }
 
-// Parameters are reported from the last to the first, once each, and with final gradients: the value at the callback
-// equals the one at the end.
+// Checks that gradients are reported from the last parameter to the first, once each, and that the value at the
+// callback equals the one at the end.
 void expect_final_gradients(const ModelShape& shape) {
   const Text text(shape, 2, 1);
   const ModelOptions cases[] = {{.gradients = GradientMemory::own},
@@ -286,11 +285,11 @@ void expect_final_gradients(const ModelShape& shape) {
   }
 }
 
-TEST(Model, TellsOfGradientsThatAreFinal) {
+TEST(Model, ReportsFinalGradients) {
   for (const Architecture architecture : kArchitectures) expect_final_gradients(small_shape(architecture));
 }
 
-// The same operations with a different memory plan.
+// A forward-only model runs the same operations with a different memory plan.
 TEST(Model, AForwardOnlyModelHasTheSameLoss) {
   for (const Architecture architecture : kArchitectures) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
@@ -310,7 +309,7 @@ TEST(Model, AForwardOnlyModelHasTheSameLoss) {
   }
 }
 
-TEST(Model, AForwardOnlyModelRefusesABackward) {
+TEST(Model, AForwardOnlyModelRejectsABackward) {
   const ModelShape shape = small_shape();
   const Text text(shape, 2, 1);
   Model model(shape, 2, DType::fp32, {}, {.gradients = GradientMemory::none});
@@ -336,7 +335,7 @@ TEST(Model, AForwardOnlyModelRefusesABackward) {
   EXPECT_NO_THROW(model.read_state(State::values, state));
 }
 
-// Up to rounding, saved probabilities give the same gradients as flash2, which recomputes the scores.
+// The backward with saved probabilities must equal that of flash2, which recomputes the scores, up to rounding.
 TEST(Model, StandardAttentionHasTheGradientsOfFlash2) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = small_shape(architecture);
@@ -354,7 +353,7 @@ TEST(Model, StandardAttentionHasTheGradientsOfFlash2) {
   }
 }
 
-TEST(Model, WithoutOptimizerStateRefusesToUpdate) {
+TEST(Model, WithoutOptimizerStateRejectsUpdates) {
   const ModelShape shape = small_shape();
   const Text text(shape, 1, 1);
   Model model(shape, 1, DType::fp32, {.threads = 1}, {.optimizer = OptimizerMemory::outside});

@@ -1,4 +1,4 @@
-// Recomputed activations have the same bits as saved ones.
+// Tests that recomputed activations have the same bits as saved ones.
 #include "lm/models/choices.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(Recompute, OneLayerHasTheSameBits) {
   }
 }
 
-// Gradients accumulate over two batches: values that the first leaves in shared memory must have no effect.
+// Gradients accumulate over two batches: values that the first batch leaves in shared memory must have no effect.
 TEST(Recompute, GradientsAddUp) {
   const ModelShape shape = kRecomputedShape;
   const Text first(shape, 2, 1), second(shape, 2, 2);

@@ -1,4 +1,4 @@
-// Five steps with every recomputation choice, for tests on either device.
+// Runs five steps with every recomputation mode, for tests on either device.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Training stopped after any step and resumed from the file, with another number of threads and any recomputation: the
-// same losses and the same bytes. For tests on both devices.
+// Stops training after any step and resumes it from the file, with another number of threads and any recomputation.
+// Losses and bytes must be the same. For tests on both devices.
 #pragma once
 
 #include <gtest/gtest.h>

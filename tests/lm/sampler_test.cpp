@@ -1,4 +1,4 @@
-// Draws from logits, and sampling with a full context.
+// Tests draws from logits, and sampling with a full context.
 #include "lm/sampler.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(Draw, FollowsTheSoftmax) {
   }
 }
 
-TEST(Draw, KeepsToTheLikeliest) {
+TEST(Draw, KeepsOnlyTheMostLikely) {
   const std::array<double, 4> two = shares({.top_k = 2});
   EXPECT_NEAR(two[1], 0.5, 0.015);
   EXPECT_NEAR(two[3], 0.5, 0.015);
@@ -42,7 +42,7 @@ TEST(Draw, KeepsToTheLikeliest) {
   EXPECT_NEAR(shares({.top_k = 100})[0], shares({})[0], 1e-12);
 }
 
-TEST(Draw, RefusesLogitsThatAreNotFinite) {
+TEST(Draw, RejectsNonFiniteLogits) {
   for (const float bad : {NAN, INFINITY, -INFINITY}) {
     for (const SampleOptions& options : {SampleOptions{.temperature = 0}, SampleOptions{}, SampleOptions{.top_k = 2}}) {
       EXPECT_THROW(draw(std::array<float, 4>{1, bad, 2, 3}, options, 0), Error) << bad;
@@ -50,12 +50,13 @@ TEST(Draw, RefusesLogitsThatAreNotFinite) {
   }
 }
 
-TEST(Sample, PromptsLongerThanTheContextKeepTheirEnd) {
+TEST(Sample, LongPromptsAreCutToTheirEnd) {
   const ModelShape shape{.d_model = 8, .d_ff = 12, .layers = 1, .heads = 2, .vocabulary = 19, .context = 6};
   Model model(shape, 1, DType::fp32, {.threads = 1});
   model.begin(1);
   Decoder decoder(shape, model.values(), 1);
-  const std::vector<std::int32_t> prompt{3, 4, 5, 6, 7, 8, 9, 10};  // full after 6; continues from 3 of them
+  // the context is full after 6 tokens; sampling continues from 3 of them
+  const std::vector<std::int32_t> prompt{3, 4, 5, 6, 7, 8, 9, 10};
   SampleTimes times;
   const std::vector<std::int32_t> drawn = sample(decoder, prompt, {.tokens = 1, .temperature = 0}, &times);
   EXPECT_EQ(times.prompt_tokens, 4);
@@ -64,7 +65,7 @@ TEST(Sample, PromptsLongerThanTheContextKeepTheirEnd) {
   EXPECT_EQ(drawn[0], draw(decoder.append(std::span(prompt).subspan(4)), {.temperature = 0}, 0));
 }
 
-TEST(Sample, SameSeedSameTextAndBeyondTheContext) {
+TEST(Sample, TheSameSeedGivesTheSameTextBeyondTheContext) {
   const ModelShape shape{.d_model = 8, .d_ff = 12, .layers = 1, .heads = 2, .vocabulary = 19, .context = 6};
   Model model(shape, 1, DType::fp32, {.threads = 1});
   model.begin(1);
@@ -76,7 +77,7 @@ TEST(Sample, SameSeedSameTextAndBeyondTheContext) {
   EXPECT_NE(sample(decoder, prompt, {.tokens = 40, .seed = 2}), one);
   EXPECT_THROW(sample(decoder, {}, {}), Error);
 
-  // Greedy, computed by hand: the token after a full context follows the later half of the context.
+  // Greedy sampling, computed by hand: once the context is full, the next token follows from its later half.
   std::vector<std::int32_t> all = prompt;
   const std::vector<std::int32_t> drawn = sample(decoder, prompt, {.tokens = 6, .temperature = 0});
   all.insert(all.end(), drawn.begin(), drawn.end());

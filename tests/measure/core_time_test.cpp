@@ -1,4 +1,4 @@
-// measure/core_time: counts the time of this process and its children only.
+// Tests measure/core_time, which separates the core time of this process and its children from that of others.
 #include "measure/core_time.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(CoreTime, WorkOfThisProcessAndItsChildrenIsItsOwn) {
   EXPECT_GE(running.own - middle.own, 0.15);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
-  EXPECT_GE(core_time(cores).own, running.own);  // the time of an ended child still counts
+  EXPECT_GE(core_time(cores).own, running.own);  // the time of a child that has exited still counts
   close(ready[0]);
   close(ready[1]);
 }

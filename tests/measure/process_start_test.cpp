@@ -1,4 +1,4 @@
-// measure/process_start: the time is plausible and increases.
+// Tests measure/process_start: the time since the start is plausible and increases.
 #include "measure/process_start.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace strobe {
 namespace {
 
-TEST(ProcessStart, GoesOn) {
+TEST(ProcessStart, TimeSinceTheStartIncreases) {
   const double before = seconds_since_process_start();
   EXPECT_GE(before, 0);
   EXPECT_LT(before, 3600);  // this test process is recent

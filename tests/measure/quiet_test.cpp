@@ -1,4 +1,4 @@
-// measure/quiet: waiting for spinning threads, and the cores of a parent.
+// Tests measure/quiet: waiting until threads stop spinning, and the cores of a parent process.
 #include "measure/quiet.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace strobe {
 namespace {
 
-// Several durations, shorter and longer than the scheduler's ticks of 1 to 10 ms.
+// Uses several durations, shorter and longer than the scheduler's ticks of 1 to 10 ms.
 TEST(Quiet, WaitsForAThreadThatSpins) {
   for (const double seconds : {2e-3, 5e-3, 11e-3, 3e-3, 7e-3, 16e-3, 4e-3, 9e-3}) {
     std::atomic<bool> begun{false}, ended{false};
@@ -42,7 +42,7 @@ TEST(Quiet, GivesUpOnAThreadThatKeepsSpinning) {
   spins.join();
 }
 
-TEST(Quiet, ThreadsThatSleepAndUnknownProcessesAreQuiet) {
+TEST(Quiet, SleepingThreadsAndUnknownProcessesAreQuiet) {
   std::atomic<bool> go{false};
   std::thread sleeps([&] { go.wait(false); });
   EXPECT_TRUE(wait_until_quiet(getpid()));

@@ -1,4 +1,4 @@
-// measure/rates and the environment: plausible values, neither zero nor infinite.
+// Tests measure/rates and the environment: values are plausible, neither zero nor infinite.
 #include "measure/rates.h"
 
 #include <gtest/gtest.h>

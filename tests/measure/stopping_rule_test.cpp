@@ -1,4 +1,4 @@
-// measure/stopping_rule: sufficient samples and the end of warm-up.
+// Tests measure/stopping_rule: when there are enough samples, and when warm-up ends.
 #include "measure/stopping_rule.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace strobe {
 namespace {
 
-TEST(StoppingRule, RepeatsAreExactWhateverTheTime) {
+TEST(StoppingRule, RepeatsAreExactForAnyTime) {
   const StoppingRule rule{.repeats = 3, .time_limit = 1};
   EXPECT_EQ(decide(rule, std::vector<double>{1, 2}, 100), Stop::not_yet);
   EXPECT_EQ(decide(rule, std::vector<double>{1, 2, 3}, 0), Stop::repeats);
@@ -29,7 +29,7 @@ TEST(StoppingRule, WideIntervalContinuesToTheLimit) {
   EXPECT_EQ(decide(rule, std::vector<double>{1, 1}, 1000), Stop::not_yet);  // at least three
 }
 
-TEST(WarmUp, ThreeCallsAndAFifthOfASecond) {
+TEST(WarmUp, NeedsThreeCallsAndAFifthOfASecond) {
   const std::vector<double> steady = {0.1, 0.1, 0.1};
   EXPECT_FALSE(warmed_up({}, 10, 5));
   EXPECT_FALSE(warmed_up(std::vector<double>{0.1, 0.1}, 0.3, 5));

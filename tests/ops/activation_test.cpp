@@ -1,4 +1,4 @@
-// GELU and SwiGLU: known values and gradients.
+// Tests GELU and SwiGLU: known values and gradients.
 #include "ops/activation.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(Gelu, GradientByFiniteDifferences) {
   });
 }
 
-// Values of torch.nn.functional.gelu in float64. The tanh approximation gives 0.84119 at 1.
+// Expected values are those of torch.nn.functional.gelu in float64. The tanh approximation gives 0.84119 at 1.
 TEST(Gelu, KnownValues) {
   const double x[] = {-3, -1, 0, 1, 2.5};
   const double expected[] = {-0.004049694095, -0.158655253931, 0, 0.841344746069, 2.484475836686};

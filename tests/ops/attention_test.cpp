@@ -1,4 +1,4 @@
-// Attention over materialised scores compared with the library's float64 reference.
+// Compares attention over materialised scores with the library's float64 reference.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::size_t score_count(const MaterialisedAttention& shape) {
   return static_cast<std::size_t>(shape.batch * shape.heads * shape.context * shape.context);
 }
 
-// Both passes of the library's float64 reference.
+// Results of both passes of the library's float64 reference.
 struct Reference {
   Values o, d_qkv;
 
@@ -69,7 +69,7 @@ void expect_near(const char* what, const Values& found, const Values& expected, 
   }
 }
 
-TEST(Attention, BothPassesAreTheDefinitionInEveryType) {
+TEST(Attention, BothPassesEqualTheReferenceInEveryType) {
   for (const DType dtype : kTypes) {
     MaterialisedAttention shape = kShape;
     shape.dtype = dtype;
@@ -83,7 +83,7 @@ TEST(Attention, BothPassesAreTheDefinitionInEveryType) {
   }
 }
 
-// The probabilities of a row add up to 1, and no row uses a later key.
+// The probabilities of a row must add up to 1, and no row may use a later key.
 TEST(Attention, ProbabilitiesAreCausal) {
   const Values qkv(DType::fp32, normal_values(3 * output_count(kShape), 1)),
       d_o(DType::fp32, normal_values(output_count(kShape), 2));
@@ -103,7 +103,7 @@ TEST(Attention, ProbabilitiesAreCausal) {
   }
 }
 
-// o = P V from float64 softmax_row and plain loops: the loss of the finite differences.
+// Returns o = P V, computed by float64 softmax_row and plain loops, for the loss of the finite differences.
 std::vector<double> exact_output(const MaterialisedAttention& shape, const std::vector<double>& qkv) {
   const auto B = static_cast<std::size_t>(shape.batch), H = static_cast<std::size_t>(shape.heads),
              S = static_cast<std::size_t>(shape.context), D = static_cast<std::size_t>(shape.head_dim);
@@ -159,7 +159,7 @@ TEST(Attention, LargeScoresStayFinite) {
   EXPECT_EQ(scores[2], 0);
 }
 
-// Sizes that OpenBLAS computes, sizes that the panels compute, and sizes for neither.
+// Includes sizes that OpenBLAS computes, sizes that the panels compute, and sizes for neither.
 TEST(Attention, SameBitsForAnyNumberOfThreads) {
   for (const std::int64_t context : {1, 7, 130}) {
     for (const DType dtype : kTypes) {
@@ -172,7 +172,7 @@ TEST(Attention, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-TEST(Attention, AllocatesWhatItSays) {
+TEST(Attention, AllocatesTheBytesItReports) {
   for (const DType dtype : kTypes) {
     for (const std::int64_t context : {4, 21}) {  // fewer or more scores than elements of an output
       for (const std::int64_t heads : {1, 3}) {   // the output of one head is contiguous; its gradients are not

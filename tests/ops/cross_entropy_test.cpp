@@ -1,4 +1,4 @@
-// Cross-entropy: known losses and gradients.
+// Tests cross-entropy: known losses and gradients.
 #include "ops/cross_entropy.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Checks that cuBLASLt has the functions resolved at run time, which the linker cannot check. Needs the toolkit, not a
-// GPU.
+// Tests that cuBLASLt has the functions that are resolved at run time, because the linker does not check their names.
+// Needs the toolkit but no GPU.
 #include "ops/cuda/cublas_lt_library.h"
 
 #include <gtest/gtest.h>

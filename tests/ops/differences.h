@@ -1,4 +1,4 @@
-// Gradients by finite differences in float64.
+// Checks gradients by finite differences.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ inline std::vector<double> normal_values(std::size_t count, unsigned seed) {
   return values;
 }
 
-// Compares the finite differences of loss(x) around x with `gradient`, element by element.
+// Compares the float64 finite differences of loss(x) around x with `gradient`, element by element.
 inline void expect_gradient(const char* what, std::vector<double> x, const std::vector<double>& gradient,
                             const std::function<double(const std::vector<double>&)>& loss, double tolerance = 1e-7) {
   ASSERT_EQ(x.size(), gradient.size()) << what;
@@ -43,8 +43,8 @@ inline std::vector<float> whole_values(std::size_t count, unsigned seed) {
   return values;
 }
 
-// The same for a loss that is linear in x, computed by the operation itself in fp32. With integers, steps of 1 are
-// exact.
+// Does the same for a loss that is linear in x and computed by the operation itself in fp32. With integers, steps of 1
+// are exact.
 inline void expect_linear_gradient(const char* what, std::vector<float> x, const std::vector<float>& gradient,
                                    const std::function<double(const std::vector<float>&)>& loss) {
   ASSERT_EQ(x.size(), gradient.size()) << what;

@@ -1,4 +1,4 @@
-// Embedding lookup and its gradient.
+// Tests the embedding lookup and its gradient.
 #include "ops/embedding.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace strobe::ops {
 namespace {
 
-TEST(Embedding, GathersAndAddsUpRepeatedTokens) {
+TEST(Embedding, GathersRowsAndAddsGradientsOfRepeatedTokens) {
   const std::int32_t token[] = {2, 0, 2};
   const float table[] = {1, 2, 3, 4, 5, 6};  // three rows of two
   const Embedding shape{.tokens = 3, .vocabulary = 3, .width = 2};
@@ -40,7 +40,7 @@ TEST(Embedding, GradientsByFiniteDifferences) {
   expect_linear_gradient("positions", positions, dpositions, [&](const auto& at) { return loss(table, at); });
 }
 
-TEST(Embedding, PositionsRestartWithEverySequence) {
+TEST(Embedding, PositionsRestartInEverySequence) {
   const std::int32_t token[] = {1, 0, 0, 1};
   const float table[] = {1, 2, 3, 4}, positions[] = {10, 20, 100, 200};  // two rows of two each
   float y[8];

@@ -1,4 +1,4 @@
-// Operations compared with PyTorch: tools/golden computed results and gradients in float64. Inputs are exact in every
+// Compares operations with PyTorch: tools/golden computed results and gradients in float64. Inputs are exact in every
 // type, so only an operation's rounding differs.
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@
 namespace strobe::ops {
 namespace {
 
-// Equals draw() of the script.
+// Returns the values of draw() of tools/golden.
 std::vector<double> drawn(std::uint32_t number, std::int64_t count, double scale = 1) {
   std::vector<double> values;
   for (std::uint32_t i = 0; i < count; ++i) {
@@ -37,14 +37,14 @@ std::vector<double> drawn(std::uint32_t number, std::int64_t count, double scale
   return values;
 }
 
-// Equals tokens() of the script.
+// Returns the values of tokens() of tools/golden.
 std::vector<std::int32_t> drawn_tokens(std::int32_t count, std::int32_t below) {
   std::vector<std::int32_t> tokens;
   for (std::int32_t t = 0; t < count; ++t) tokens.push_back((7 * t * t + 3 * t) % below);
   return tokens;
 }
 
-// Values or a vector, on the GPU if there is one.
+// Host values (Values or a vector), copied to the GPU if there is one.
 template <class Host>
 class Placed {
  public:
@@ -69,7 +69,7 @@ using Tensor = Placed<Values>;
 
 constexpr const char* kGoldenPath = STROBE_TEST_DATA "/ops/golden.txt";
 
-// Runs the operations in one type on one device.
+// Runs the operations in one type on one device and compares them with the golden values.
 class BesidePyTorch {
  public:
   BesidePyTorch(const test::Fields& golden, DType dtype, const Gpu* gpu = nullptr)
@@ -96,7 +96,7 @@ class BesidePyTorch {
     return {gpu_, Values(dtype_, drawn(number, count, scale))};
   }
   Tensor floats(const std::vector<double>& values) const { return {gpu_, Values(DType::fp32, values)}; }
-  // NaN: an operation must write every element of an output.
+  // Returns NaN values, because an operation must write every element of an output.
   static std::vector<double> unwritten(std::int64_t count) {
     return std::vector<double>(static_cast<std::size_t>(count), std::numeric_limits<double>::quiet_NaN());
   }
@@ -105,7 +105,7 @@ class BesidePyTorch {
 
   void expect(const std::string& name, Tensor& found) { expect(name, found.read().widened(), found.read().dtype()); }
 
-  // Compares relative to the largest value, because sums cancel.
+  // Compares relative to the largest value, because terms of sums cancel.
   void expect(const std::string& name, const std::vector<double>& found, DType dtype) {
     const auto field = golden_.find(name);
     if (field == golden_.end()) FAIL() << kGoldenPath << ": no field " << name << "; tools/golden writes it";
@@ -274,7 +274,7 @@ class BesidePyTorch {
   const Place place_;
 };
 
-TEST(Golden, OperationsAsInPyTorch) {
+TEST(Golden, OperationsEqualPyTorch) {
   const test::Fields golden = test::read_fields(kGoldenPath);
   if (HasFailure()) return;
   for (const std::string& name : test::available_isas()) {
@@ -286,7 +286,7 @@ TEST(Golden, OperationsAsInPyTorch) {
 
 using GpuGolden = test::GpuTest;
 
-TEST_F(GpuGolden, OperationsAsInPyTorch) {
+TEST_F(GpuGolden, OperationsEqualPyTorch) {
   const test::Fields golden = test::read_fields(kGoldenPath);
   if (HasFailure()) return;
   for (const bool deterministic : {true, false}) {

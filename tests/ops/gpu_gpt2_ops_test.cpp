@@ -1,4 +1,4 @@
-// The operations of gpt2 on the GPU compared with the CPU, as in gpu_ops_test.cpp.
+// Compares the operations that only GPT-2 needs on the GPU with the CPU, as gpu_ops_test.cpp does.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -116,7 +116,7 @@ TEST_F(GpuGpt2Ops, GeluOfLargeArgumentsStaysFinite) {
   EXPECT_EQ(found, (std::vector<float>{0, found[1], 1, 1}));
 }
 
-// Rows split over many blocks, columns that take all blocks, tensors that are aligned to one element only, and a
+// Rows split over many blocks, columns that occupy all blocks, tensors that are aligned to one element only, and a
 // workspace too small for partial sums, so that one block computes each sum.
 TEST_F(GpuGpt2Ops, ColumnSums) {
   for (const std::size_t workspace : {kWorkspaceBytes, std::size_t{256}}) {

@@ -1,5 +1,5 @@
-// Every operation on the GPU compared with the CPU: all types, sizes that are no multiple of a vector, one row, rows
-// that just fit in shared memory and longer ones, tensors that are aligned to one element only.
+// Compares every operation on the GPU with the CPU: all types, sizes that are not multiples of a vector, one row, rows
+// that just fit in shared memory and longer ones, and tensors that are aligned to one element only.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,7 +76,7 @@ TEST_F(GpuOps, RmsNorm) {
   }
 }
 
-// Workspace for the sums of only two blocks, so each block needs several passes.
+// The workspace has room for the sums of only two blocks, so each block needs several passes.
 TEST_F(GpuOps, RmsNormInSeveralPasses) {
   for (const Size& size : {Size{37, 1600, 0}, Size{35, 1608, 0}, Size{9, 131, 0}, Size{17, 64, 1}, Size{5, 13000, 0}}) {
     const Gpu gpu(true, false, static_cast<std::size_t>(2 * size.width) * sizeof(float));
@@ -128,7 +128,7 @@ void expect_attention(const Gpu& gpu, const MaterialisedAttention& shape) {
   expect_close("d_qkv", d_qkv_gpu, d_qkv, 16);
 }
 
-// Contexts that are no multiple of a vector, heads that are aligned to two elements, and one row.
+// Contexts that are not multiples of a vector, heads that are aligned to two elements, and one row.
 TEST_F(GpuOps, Attention) {
   for (const bool deterministic : {true, false}) {
     const Gpu gpu(deterministic);
@@ -249,7 +249,8 @@ TEST_F(GpuOps, CrossEntropy) {
         target[r] = static_cast<std::int32_t>((r * 977 + 5) % static_cast<std::size_t>(vocabulary));
       }
       const auto scale =
-          static_cast<float>(vocabulary);  // makes probabilities about 1: errors of smaller ones would pass in 16 bits
+          // makes probabilities about 1, because errors of smaller ones would pass in 16 bits
+          static_cast<float>(vocabulary);
       const OnGpu gscale(gpu, std::vector<float>{scale});
       ops::CrossEntropy shape{rows, vocabulary, dtype, static_cast<float>(rows), &scale};
       Values logits(dtype, normal_values(count, 1)), logits_gpu = logits;

@@ -1,4 +1,4 @@
-// Execution context on the GPU, and tensors copied to it and back.
+// An execution context on the GPU, and tensors copied to it and back.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// GEMMs and the optimizer on the GPU compared with the CPU.
+// Compares GEMMs and the optimizer on the GPU with the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ double distance(const std::vector<double>& found, const std::vector<double>& exp
   return std::sqrt(difference / size);
 }
 
-// In-place cuBLASLt rounds 16-bit sums differently.
+// If output and addend are the same tensor, cuBLASLt rounds 16-bit sums differently.
 TEST_F(GpuTraining, TheAddendMayBeTheOutput) {
   const Gpu gpu;
   for (const DType dtype : kTypes) {
@@ -95,13 +95,13 @@ TEST_F(GpuTraining, AllThreeMatmulsOfALinearLayer) {
   }
 }
 
-// Large enough for a search over other tiles than the heuristic's. The sums are integers that every type represents
-// exactly.
+// The matmul is large enough that plans other than the heuristic's are timed. The sums are integers that every type
+// represents exactly.
 TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
   const Gpu timed(false), plain(true);
   for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
     SCOPED_TRACE(name_of(dtype));
-    const Linear shape{2080, 656, 1600, dtype};  // four times the size that is worth a search
+    const Linear shape{2080, 656, 1600, dtype};  // four times the smallest size that is timed
     const auto signs = [&](std::int64_t rows, std::int64_t cols, unsigned seed) {
       std::vector<double> values = normal_values(static_cast<std::size_t>(rows * cols), seed);
       for (double& value : values) value = value > 1.5 ? 1 : value < -1.5 ? -1 : 0;
@@ -147,7 +147,7 @@ TEST_F(GpuTraining, WeightGradientsInTf32ByBothWays) {
 }
 
 // The cache key of a matmul plan includes its bias.
-TEST_F(GpuTraining, EveryMatmulHasItsOwnBias) {
+TEST_F(GpuTraining, EveryMatmulUsesItsOwnBias) {
   const Gpu gpu;
   const Linear shape{16, 16, 16};
   const std::vector<float> zeros(256);

@@ -1,4 +1,4 @@
-// Linear layers: values, gradients, and all instruction sets.
+// Tests linear layers: values, gradients, and all instruction sets.
 #include "ops/linear.h"
 
 #include <gtest/gtest.h>
@@ -123,7 +123,7 @@ TEST(Linear, GradientsByFiniteDifferences) {
   expect_linear_gradient("bias", bias, dbias, [&](const auto& at) { return loss(x, weight, at); });
 }
 
-TEST(Linear, OntoAnotherTensorAndWeightsWrittenOver) {
+TEST(Linear, AddendOutputAndOverwrittenWeightGradients) {
   const float x[] = {1, 2}, weight[] = {3, 4}, addend[] = {100};  // one row, two in, one out
   float y[] = {7}, dweight[] = {9, 9};
   const Linear shape{.rows = 1, .in = 2, .out = 1};
@@ -159,7 +159,7 @@ TEST(Linear, BiasIsAddedToEveryRowAndRoundedOnce) {
   }
 }
 
-TEST(ColumnSums, WritesOverOrAdds) {
+TEST(ColumnSums, OverwriteOrAdd) {
   const float x[] = {1, 2, 10, 20, 100, 200};  // three rows of two
   float sums[] = {0.5f, 0.25f};
   column_sums({}, {.rows = 3, .columns = 2}, x, sums, Into::sum);

@@ -1,4 +1,4 @@
-// RMSNorm and LayerNorm: known values and gradients.
+// Tests RMSNorm and LayerNorm: known values and gradients.
 #include "ops/norm.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(RmsNorm, GradientsByFiniteDifferences) {
   expect_gradient("dweight", weight, dweight, [&](const auto& at) { return dot(norm_of(x, at), dy); });
 }
 
-// A row of equal magnitudes has that magnitude as its norm.
+// The RMS of a row of equal magnitudes is that magnitude.
 TEST(RmsNorm, KnownRow) {
   const float x[] = {3, -3, 3, -3}, weight[] = {1, 2, -1, 0};
   float y[4], inverse;
@@ -137,7 +137,7 @@ TEST(LayerNorm, KnownRow) {
   EXPECT_FLOAT_EQ(y[3], 7);
 }
 
-// Values just above 10^4: mean(x^2) - mean(x)^2 would have no correct digit in fp32.
+// For values just above 10^4, mean(x^2) - mean(x)^2 would have no correct digit in fp32.
 TEST(LayerNorm, KeepsTheDigitsOfARowFarFromZero) {
   const std::vector<float> x{10000, 10000.25f, 10000.5f, 10000.75f}, ones(4, 1), zeros(4);
   std::vector<float> y(4), statistics(2);

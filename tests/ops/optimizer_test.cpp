@@ -1,4 +1,4 @@
-// AdamW, clipping and gradient norms.
+// Tests AdamW, clipping and gradient norms.
 #include "ops/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace strobe::ops {
 namespace {
 
-// The first step of Adam moves every value by the rate for any nonzero gradient.
+// The first step of Adam moves every value with a nonzero gradient by the learning rate.
 TEST(AdamW, FirstStepAndDecay) {
   float value[] = {1, 1, -2}, mean[3] = {}, variance[3] = {};
   const float gradient[] = {1e-3f, -50, 0};
@@ -24,7 +24,7 @@ TEST(AdamW, FirstStepAndDecay) {
   EXPECT_FLOAT_EQ(variance[1], 2.5f);
 }
 
-// Compared with the formula in float64 over several steps, with clipping and a copy in bf16.
+// Compares several steps, with clipping and a copy in bf16, with the formula in float64.
 TEST(AdamW, StepsAgreeWithFloat64) {
   const std::size_t count = 40'000;
   const std::vector<double> start = normal_values(count, 1);

@@ -1,4 +1,4 @@
-// Rotary position embedding and its inverse.
+// Tests the rotary position embedding (RoPE) and its inverse.
 #include "ops/rope.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 namespace strobe::ops {
 namespace {
 
-TEST(Rope, FirstPositionStaysAndPairsTurn) {
+TEST(Rope, FirstPositionIsUnchangedAndPairsRotate) {
   const std::vector<float> table = rope_table(3, 4);
   std::vector<float> x = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};
   rope({}, {.tokens = 3, .heads = 1, .head_dim = 4, .context = 3}, table.data(), x.data(), Turn::forward);
@@ -23,7 +23,7 @@ TEST(Rope, FirstPositionStaysAndPairsTurn) {
   EXPECT_NEAR(x[10], std::cos(2.0 / 100), 1e-6) << "theta^(-2/4) = 1/100";
 }
 
-TEST(Rope, BackUndoesForwardAndPositionsRepeat) {
+TEST(Rope, BackwardInvertsForwardAndPositionsRepeat) {
   const std::vector<float> table = rope_table(9, 6);
   const std::vector<double> start = normal_values(4 * 2 * 6, 1);
   const Rope shape{.tokens = 4, .heads = 2, .head_dim = 6, .context = 2, .first_position = 7};
@@ -50,7 +50,7 @@ TEST(Rope, GradientByFiniteDifferences) {
   });
 }
 
-TEST(Rope, OddDimensionsAreRefused) { EXPECT_THROW(rope_table(4, 5), Error); }
+TEST(Rope, OddDimensionsAreRejected) { EXPECT_THROW(rope_table(4, 5), Error); }
 
 }  // namespace
 }  // namespace strobe::ops

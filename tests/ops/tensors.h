@@ -1,4 +1,4 @@
-// Conversion of values to the type of an operation and back.
+// Converts values to the type of an operation and back.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-/* An outside program in C11: one key gives its value, and bad input arrives as a status with a line of text. */
+/* Uses an installed Strobe from C11: a single key returns its value, and bad input gives a status and a message. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

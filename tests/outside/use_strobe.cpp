@@ -1,4 +1,5 @@
-// An outside program in C++: one key returns its value, kernel names are available, and bad input throws strobe::Error.
+// Uses an installed Strobe from C++: a single key returns its value, kernels have names, and bad input throws
+// strobe::Error.
 #include <cmath>
 #include <cstdio>
 

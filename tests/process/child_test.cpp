@@ -1,4 +1,4 @@
-// Child processes: requests, output, time limits and ends.
+// Tests child processes: requests, output, time limits, and how they end.
 #include "process/child.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ Printed run_shell(const char* script, double most_seconds = 600) {
   return run_to_end({"sh", "-c", script}, most_seconds);
 }
 
-TEST(RunToEnd, GivesWhatWasPrintedAndHowItEnded) {
+TEST(RunToEnd, ReturnsTheOutputAndTheExitCode) {
   const Printed printed = run_shell("echo one; echo two; echo why >&2; exit 3");
   EXPECT_EQ(printed.text, "one\ntwo\n");
   EXPECT_EQ(printed.end.code, 3);
@@ -22,20 +22,20 @@ TEST(RunToEnd, GivesWhatWasPrintedAndHowItEnded) {
   EXPECT_EQ(run_shell("exec >&-; exit 3").end.code, 3);
 }
 
-TEST(RunToEnd, ReadersOfTheInputDoNotWait) { EXPECT_EQ(run_shell("cat; echo read").text, "read\n"); }
+TEST(RunToEnd, AReaderOfTheInputDoesNotBlock) { EXPECT_EQ(run_shell("cat; echo read").text, "read\n"); }
 
-// A process that the command leaves behind keeps the output open.
-TEST(RunToEnd, AHelperLeftBehindIsNotWaitedFor) {
+// The command leaves a background process behind that keeps the output open.
+TEST(RunToEnd, DoesNotWaitForABackgroundProcess) {
   const Printed printed = run_shell("sleep 500 & echo $!", 300);
   EXPECT_EQ(printed.end.code, 0);
   const std::string kill = "kill " + printed.text;
   EXPECT_EQ(run_shell(kill.c_str()).end.code, 0) << "the helper was still there";
 }
 
-TEST(RunToEnd, WhatTakesTooLongIsEnded) { EXPECT_THROW(run_shell("sleep 500", 0.1), Error); }
+TEST(RunToEnd, ATimeLimitEndsIt) { EXPECT_THROW(run_shell("sleep 500", 0.1), Error); }
 
 // A line that was written is received even if the reader allows no time.
-TEST(Child, WhatItWroteIsHeardInNoTime) {
+TEST(Child, WrittenLinesAreReceivedWithoutWaiting) {
   Child child({"sh", "-c", "echo one; echo two"}, {});
   while (child.is_running()) {
   }

@@ -1,4 +1,4 @@
-// process/spawn: descriptors, folder and environment of a child, and programs that cannot be executed.
+// Tests process/spawn: descriptors, folder and environment of a child, and programs that cannot be executed.
 #include "process/spawn.h"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(Spawn, OtherDescriptorsAreClosedOrInherited) {
   close(number);
 }
 
-TEST(Spawn, BeforeExecAndFolderAreTheChilds) {
+TEST(Spawn, BeforeExecAndFolderApplyToTheChild) {
   const test::Scratch scratch;
   const auto before = [] { setenv("STROBE_SPAWN_TEST", "here", 1); };
   EXPECT_EQ(output_of("echo $STROBE_SPAWN_TEST $PWD", {.folder = scratch.path().string(), .before_exec = before}),
@@ -61,7 +61,7 @@ TEST(Spawn, BeforeExecAndFolderAreTheChilds) {
   EXPECT_EQ(getenv("STROBE_SPAWN_TEST"), nullptr);
 }
 
-TEST(Spawn, OwnGroupIsThereAtOnce) {
+TEST(Spawn, OwnGroupExistsAtOnce) {
   const pid_t child = spawn({"sleep", "100"}, {});
   EXPECT_EQ(getpgid(child), child);
   kill(-child, SIGTERM);
@@ -72,7 +72,7 @@ TEST(Spawn, OwnGroupIsThereAtOnce) {
   wait_for(other);
 }
 
-TEST(Spawn, WhatCannotBeExecutedIsAnError) {
+TEST(Spawn, ProgramsThatCannotBeExecutedAreErrors) {
   const test::Scratch scratch;
   for (const std::string& program : {std::string("/nonexistent"), scratch.path().string()}) {
     try {

@@ -5,7 +5,7 @@ from protocol.world import Barrier, Broken, Ring, World
 
 
 class Sums:
-    """State that blocks share if they also round dQ: additions to each row tile, by warp, and finished key tiles."""
+    """State that blocks share if they also round dQ: additions by warps to each row tile, and finished key tiles."""
 
     def __init__(self, row_tiles, version):
         self.additions, self.done, self.version = [0] * row_tiles, 0, version
@@ -13,11 +13,11 @@ class Sums:
 
 def backward(world, tickets, shape, counter=None, turns=None, name="", clears=False, one_ticket=False, sums=None,
              hasty=False):
-    """tickets: [(keys written, [row tiles])]. With a shared counter and turns, several blocks model `deterministic`
-    (ordered accumulation). With shared Sums they also round dQ: one ticket per row tile after the key tickets. shape:
-    as in shapes.cpp. share "tiles" and hasty: K's stage is released before dK is read from it. share "keys": a reducer
-    warp adds dQ from shared memory, and the loader posts the next row tile. hasty: the reducer releases dQ's buffer
-    before it has read it."""
+    """Work items (tickets) are [(keys written, [row tiles])]; shape: as in shapes.cpp. With a shared counter and turns,
+    several blocks model `deterministic` (ordered accumulation). With shared Sums they also round dQ, by one ticket per
+    row tile after the key tickets. With share "keys", a reducer warp adds dQ from shared memory, and the loader posts
+    the next row tile. Version "hasty" has a bug that must be found: with share "tiles", K's stage is released before dK
+    is read from it; with "keys", the reducer releases dQ's buffer before it has read it."""
     share, consumers, stages, readers, bulk = (shape[key] for key in ("share", "consumers", "stages", "readers", "bulk"))
     alternates = share == "tiles"
     bars = {}

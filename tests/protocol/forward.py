@@ -65,7 +65,7 @@ def forward(world, shape, tiles, version):
             at[name].move(2 if version == "shares-one-ring" and name != "q" else 1)
 
         def skip(count):
-            """Skips key tiles of the other warpgroup if both share one ring of stages."""
+            """Skips key tiles of the other warpgroup if both share one pipeline."""
             if version == "shares-one-ring":
                 at["k"].move(count)
                 at["v"].move(count)

@@ -6,12 +6,14 @@ from protocol.world import Barrier, Ring, World
 
 
 def forward_fp32(world, shape, tiles, version):
-    """shape: as in shapes.cpp. Splitter warps write the tiles themselves and exchange scale sizes and row tiles through
-    shared memory. Before it starts the next item, a splitter with all registers in use finishes its oldest one."""
+    """shape: as in shapes.cpp. Splitter warps write tiles of split floats to shared memory, through which they also
+    exchange scales and row tiles. A splitter whose registers are all in use finishes its oldest item before it starts
+    the next one."""
     stages, q_stages, pieces, q_pieces = (shape[key] for key in ("stages", "q_stages", "pieces", "q_pieces"))
     held, consumers, warps = shape["held"], shape["consumers"], 3
     late = world.rng.choice([2 * pieces, 1000])  # items left when the next tile is found: counter or static order
-    # Items in flight may be row tiles without keys. Each needs a slot, and so do the current and the next row tile.
+    # Items in flight may be row tiles without keys. Each of them needs a slot, and so do the current and the next row
+    # tile.
     rows_held, sizes_held = (held + 1 if version == "few-rows" else 4), (1 if version == "one-size" else 2)
     held = 3 if version == "far-ahead" else held
     bars = {}

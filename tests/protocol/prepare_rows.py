@@ -1,5 +1,5 @@
-"""Models the row preparation of the Hopper backward, sm90/backward/rows.cuh: no block continues before LSE and delta of
-all rows are stored. Two such kernels run on a GPU that may not have room for all of their blocks."""
+"""Models the row preparation of the Hopper backward, sm90/backward/rows.cuh: no block may continue before LSE and delta
+of all rows are stored. Two such kernels run on a GPU that may not have room for all of their blocks."""
 import random
 
 from protocol.world import Broken, World
@@ -8,9 +8,9 @@ WARPS = 3  # per block
 
 
 def kernel(world, name, blocks, pieces, room, version):
-    """version: "tickets": pieces by a work counter. "together": the blocks start at once and share the pieces evenly.
-    "apart": they share them evenly, but each starts when there is room for it. "hasty": by tickets, but pieces are
-    counted before they are written."""
+    """version: "tickets": a work counter distributes the pieces (row strips). "together": all blocks start at once and
+    share the pieces evenly. "apart": they share them evenly, but each block starts when there is room for it. "hasty":
+    as "tickets", but with a bug that must be found: pieces are counted before they are written."""
     ticket, done, rows, inside = [0], [0], [False] * pieces, [False]
     by_tickets = version in ("tickets", "hasty")
 

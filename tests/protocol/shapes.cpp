@@ -1,4 +1,4 @@
-// Prints the shapes of Hopper's kernels, from their config headers, as JSON for play-barriers.
+// Prints the tile shapes of the Hopper kernels, from their config headers, as JSON for play-barriers.
 #include <cstdio>
 #include <utility>
 
@@ -12,7 +12,7 @@ const char* name_of(Share share) {
   return share == Share::keys ? "keys" : share == Share::columns ? "columns" : "tiles";
 }
 
-// Elements of a JSON list, with the commas.
+// Prints the elements of a JSON list, with the commas.
 class List {
  public:
   explicit List(const char* name) { std::printf("%s\"%s\": [", std::exchange(first_list_, false) ? "{" : ", ", name); }

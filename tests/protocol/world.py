@@ -8,8 +8,8 @@ import tempfile
 
 
 def kernel_shapes(program=None):
-    """Returns the shapes in the kernels' config headers, by kernel, without repetition. program: the built shapes.cpp;
-    None: builds it."""
+    """Returns the distinct shapes in the kernels' config headers, by kernel. program: the built shapes.cpp; if None,
+    builds it."""
     if program:
         return json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
     here = pathlib.Path(__file__).resolve().parent
@@ -45,7 +45,7 @@ class Barrier:
         self.settle()
 
     def passed(self, nth):
-        """True if a wait for phase n (0: none) returns, by the phase's parity."""
+        """Returns true if a wait for phase `nth` (0: none) returns, which depends only on the parity of the phase."""
         if self.phase > nth:
             raise Broken(f"{self.name}: waits for phase {nth}, the barrier is {self.phase - nth} further")
         return self.phase % 2 == nth % 2
@@ -77,7 +77,7 @@ class World:
     def spawn(self, name, agent):
         self.agents.append([name, agent, None, self.rng.choice([0.02, 0.2, 1, 5])])
 
-    # A wait is a function that returns true once its event has happened, and a text.
+    # A wait is a pair: a function that returns true once its event has happened, and a text that describes the event.
     def wait(self, barrier, nth):
         return lambda: barrier.passed(nth), f"{barrier.name} phase {nth}"
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Files of a library that is not installed are left out; tools/python-test names the library."""
+    """Skips test files that need a library that is not installed; tools/python-test names the library."""
     import importlib.util
     needs = {"torch": ("test_torch", "test_flash_attn", "test_transformers", "test_processes"), "jax": ("test_jax",),
              "transformers": ("test_transformers",)}

@@ -6,7 +6,7 @@ import torch
 
 
 def visible(problem, sq, sk, begin_k=0):
-    """[Sq, Sk], True where causal mask and window allow a pair."""
+    """Returns [Sq, Sk], True where causal mask and window allow a query to use a key."""
     offset = sk - sq if problem.get("align") == "bottom_right" else 0
     rows = torch.arange(sq)[:, None] + offset
     keys = torch.arange(sk)[None, :]
@@ -22,7 +22,7 @@ def visible(problem, sq, sk, begin_k=0):
 
 
 def one_sequence(q, k, v, problem, index, begin_k=0):
-    """[H, Sq, Dv] and LSE [H, Sq] of one sequence; heads of k and v are repeated."""
+    """Returns O [H, Sq, Dv] and LSE [H, Sq] of one sequence. Repeats the heads of k and v for each group."""
     group = q.shape[0] // k.shape[0]
     k, v = (one.repeat_interleave(group, 0) for one in (k, v))
     scores = q @ k.transpose(-1, -2) * (problem.get("scale") or q.shape[-1] ** -0.5)
@@ -65,7 +65,7 @@ def attention(q, k, v, **problem):
 
 
 def random_problem(seed):
-    """Sizes and options of a random problem, and its inputs in float32. The same seed gives the same problem."""
+    """Returns sizes and options of a random problem, and its inputs in float32. Equal seeds give equal problems."""
     r = random.Random(seed)
     g = torch.Generator().manual_seed(seed)
 

@@ -1,4 +1,4 @@
-"""The Python examples of README.md and docs/python.md run as they are printed."""
+"""Runs the Python examples of README.md and docs/python.md as they are printed."""
 
 import importlib.util
 import pathlib

@@ -1,4 +1,4 @@
-"""strobe_attention.flash_attn: flash_attn's signatures and its bottom-right alignment, against float64."""
+"""Tests strobe_attention.flash_attn: flash_attn's signatures and its bottom-right alignment, against float64."""
 
 import definition
 import pytest

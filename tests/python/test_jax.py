@@ -1,4 +1,4 @@
-"""strobe_attention.jax against jax.nn.dot_product_attention: value, gradient, jit and vmap."""
+"""Compares strobe_attention.jax with jax.nn.dot_product_attention: value, gradient, jit and vmap."""
 
 import jax
 import jax.numpy as jnp

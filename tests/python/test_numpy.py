@@ -1,4 +1,4 @@
-"""strobe_attention.attention on arrays of NumPy and of DLPack libraries; needs neither torch nor jax."""
+"""Tests strobe_attention.attention on arrays of NumPy and of DLPack libraries; needs neither torch nor jax."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Strobe in forked children, Python threads, with one OpenMP thread and under torchrun."""
+"""Tests Strobe in forked child processes, in Python threads, with one OpenMP thread and under torchrun."""
 
 import os
 import subprocess

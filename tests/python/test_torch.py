@@ -1,4 +1,4 @@
-"""strobe_attention.torch: results and gradients against float64, PyTorch's conventions, refusals."""
+"""Tests strobe_attention.torch: results and gradients against float64, PyTorch's conventions, rejected input."""
 
 import definition
 import pytest
@@ -14,7 +14,7 @@ def given(*shapes, dtype=torch.float32, grad=True):
 
 
 def plain(inputs, options):
-    """Attention by PyTorch's operators in the inputs' dtype: the error that the 2x rule allows twice."""
+    """Returns attention by PyTorch's operators in the inputs' dtype. The exactness rule allows twice its error."""
     torch_options = {name: value for name, value in options.items() if name != "bias"}
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     outputs = []

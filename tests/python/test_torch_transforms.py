@@ -1,4 +1,4 @@
-"""strobe_attention.torch under PyTorch's transforms: the same bits as eager, and what has no derivative is refused."""
+"""Tests strobe_attention.torch under PyTorch's transforms: the same bits as eager; missing derivatives raise errors."""
 
 import pytest
 import strobe_attention.torch as strobe
@@ -27,7 +27,7 @@ OPTIONS = {
 
 
 def arguments_of(q, k, v, options, seed=None):
-    """The operator's arguments, from a call of attention()."""
+    """Returns the operator's arguments, from a call of attention()."""
     taken = {}
 
     def take(tensors, options, wants_lse):

@@ -1,4 +1,4 @@
-"""strobe_attention.transformers: six tiny random models against eager attention, generation, and packed training."""
+"""Tests strobe_attention.transformers: six tiny models against eager attention, generation, and packed training."""
 
 import pytest
 import strobe_attention.transformers

@@ -1,4 +1,4 @@
-// Rows of `strobe comm` as table and charts.
+// Tests the table and charts of rows of `strobe comm`.
 #include "report/collectives.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Cells are matched by configuration; texts describe the comparison.
+// Tests that `strobe compare` matches cells by configuration, and the texts of a comparison.
 #include "report/compare.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ TEST(Compare, MatchesCellsAndGivesVerdicts) {
   EXPECT_TRUE(comparison.notes.empty()) << comparison.notes[0];
 }
 
-TEST(Compare, SaysWhatHasNoPartnerWhatFailedAndWhatWeakensIt) {
+TEST(Compare, ReportsUnmatchedFailedAndWeakCells) {
   const Side a = side("a", {{.seq = 128}, {.seq = 256}, {.seq = 512}});
   const Side b = side("b", {{.seq = 128, .machine = "another"}, {.seq = 256, .status = "oom"}, {.seq = 64}});
   const Comparison comparison = compare(a, b, 0.05);
@@ -58,7 +58,7 @@ TEST(Compare, SaysWhatHasNoPartnerWhatFailedAndWhatWeakensIt) {
   }
 }
 
-TEST(Compare, ATerminalOf140ColumnsHasRoomForTheTable) {
+TEST(Compare, TheTableFits140Columns) {
   const test::RowText one{
       .implementation = "torch-sdpa", .batch = 16, .seq = 16384, .heads = 32, .emb = 4096, .causal = true};
   const Side a = side("a", joined(launches(one, 1.5), launches({}, 1.5, 2)));
@@ -88,7 +88,7 @@ std::string refusal(const std::vector<test::RowText>& a, const std::vector<test:
   return "";
 }
 
-TEST(Compare, NothingInCommonIsRefusedWithTheKeysThatDiffer) {
+TEST(Compare, NothingInCommonIsRejectedWithTheKeysThatDiffer) {
   const std::string none = "a and b have no cell in common; ";
   EXPECT_EQ(refusal({{.threads = 2}}, {{.threads = 1}}), none + "threads: 2 in A, 1 in B");
   EXPECT_EQ(refusal({{.seq = 128}, {.seq = 64}}, {{.implementation = "standard", .seq = 128}}),
@@ -104,7 +104,7 @@ TEST(Compare, WithoutADisjointKeyTheNearestCellsAreCompared) {
   EXPECT_EQ(refusal(a, b), "a and b have no cell in common; seq_len: 64 in A, 128 in B");
 }
 
-TEST(Compare, MarkdownIsATableThatNamesCannotBreak) {
+TEST(Compare, MarkdownTablesSurviveAnyName) {
   const Side a = side("a", launches({.implementation = "x|<b>"}, 0.01)),
              b = side("b", launches({.implementation = "x|<b>"}, 0.02));
   const std::string text = comparison_markdown(compare(a, b, 0.05));

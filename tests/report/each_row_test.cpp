@@ -1,4 +1,4 @@
-// report/each_row: rows of a stream, one at a time, with the line of an error.
+// Tests report/each_row: it passes on the rows of a stream one at a time, and errors contain the line.
 #include "report/each_row.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ std::string row_refusal(std::string_view text) {
   return "";
 }
 
-TEST(EachRow, ValuesAndItemsOfListsAreRows) {
+TEST(EachRow, ValuesAndListItemsAreRows) {
   EXPECT_EQ(rows_of("{\"a\": 1}\n[2, [3],\n \"]x\\\"\"]\n\n4{\"b\":\"}\"} true[]\"s\" [ ]"),
             R"({"a":1};2;[3];"]x\"";4;{"b":"}"};true;"s";)");
 }
@@ -42,7 +42,7 @@ TEST(EachRow, BlocksMayEndAnywhere) {
   }
 }
 
-TEST(EachRow, FaultsHaveTheirLine) {
+TEST(EachRow, ErrorsContainTheLine) {
   EXPECT_EQ(row_refusal("{}\n\n{\"a\":\n  x}"), "f, line 4: not JSON: not a number at byte 8 of 10");
   EXPECT_EQ(row_refusal("{}\n{\"a\": "), "f, line 2: not JSON: end of text where a value was expected at byte 6 of 6");
   EXPECT_EQ(row_refusal("[1\n,2"), "f, line 2, item 2 of the list: not JSON: no closing bracket of the list");
@@ -54,7 +54,7 @@ TEST(EachRow, FaultsHaveTheirLine) {
   EXPECT_EQ(row_refusal(" \n "), "f: contains no result");
 }
 
-TEST(EachRow, ARowHasALimitAndAFileOfManyDoesNot) {
+TEST(EachRow, EachRowIsLimitedButNotTheFile) {
   std::size_t rows = 0;
   RowSplitter splitter([&](const RowSplitter::Row&) { ++rows; });
   const std::string block = "\"" + std::string(1 << 20, 'x') + "\" ";

@@ -1,4 +1,4 @@
-// Untrusted text must remain text in every format.
+// Tests that untrusted text remains plain text in every output format.
 #include "report/escape.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace strobe::report {
 namespace {
 
-TEST(Escape, MarkdownTextIsNoMarkup) {
+TEST(Escape, MarkdownTextIsNotMarkup) {
   const struct {
     const char *text, *written;
   } table[] = {
@@ -32,7 +32,7 @@ TEST(Escape, MarkdownTextIsNoMarkup) {
   for (const auto& row : table) EXPECT_EQ(markdown_text(row.text), row.written);
 }
 
-TEST(Escape, AMarkdownLineIsNoBlock) {
+TEST(Escape, AMarkdownLineIsNotABlock) {
   EXPECT_EQ(markdown_line("# title"), R"(\# title)");
   EXPECT_EQ(markdown_line("- item"), R"(\- item)");
   EXPECT_EQ(markdown_line("   --- "), R"(\--- )");
@@ -47,7 +47,7 @@ TEST(Escape, MarkdownTargetsAreFileNames) {
   EXPECT_EQ(markdown_target("a b)<x>.svg"), "a%20b%29%3Cx%3E.svg");
 }
 
-TEST(Escape, CsvTextIsNoFormula) {
+TEST(Escape, CsvTextIsNotAFormula) {
   const struct {
     const char *text, *written;
   } table[] = {{"flash2", "flash2"},
@@ -68,7 +68,7 @@ TEST(Escape, CsvTextIsNoFormula) {
   for (const auto& row : table) EXPECT_EQ(csv_text(row.text), row.written);
 }
 
-TEST(Escape, HtmlHasNoTagsAndScriptsNoEnd) {
+TEST(Escape, HtmlTextHasNoTagsAndScriptsNoEndTag) {
   EXPECT_EQ(escaped("<a href='x' title=\"y\">&\x1b\x7f"), "&lt;a href=&#39;x&#39; title=&quot;y&quot;&gt;&amp;  ");
   EXPECT_EQ(script_json("\"</script>\""), "\"\\u003c/script>\"");
 }

@@ -1,4 +1,4 @@
-// report/figures, svg, tables, html: every chart of the page exists, with the values of the files.
+// Tests report/figures, svg, tables and html: every chart of the page exists and has the values of the files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ TEST(Figures, EveryChartOfThePage) {
   }
 }
 
-TEST(Figures, ALineHoldsTheTimesOfItsCells) {
+TEST(Figures, ALineHasTheTimesOfItsCells) {
   std::string text;
   for (const int seq : {128, 512, 256}) {
     text += row_text({.seq = seq, .forward = {1e-6 * seq * seq}});
@@ -68,7 +68,7 @@ TEST(Figures, ALineHoldsTheTimesOfItsCells) {
   EXPECT_NEAR(bars.series[1].points[0].y / bars.series[0].points[0].y, 4, 1e-9);
 }
 
-TEST(Figures, MeansAreOverCellsThatAllCompleted) {
+TEST(Figures, MeansUseCellsThatAllCompleted) {
   const std::string text = row_text({.seq = 128}) + row_text({.seq = 256, .forward = {9}}) +
                            row_text({.implementation = "standard", .seq = 128}) +
                            row_text({.implementation = "standard", .seq = 256, .status = "oom"});
@@ -113,7 +113,7 @@ TEST(Figures, TwoBuildsAreTwoLines) {
   EXPECT_EQ(time.series[1].name, "flash2, bbbbbbbbbb");
 }
 
-TEST(Figures, RatiosAreTakenInsideARun) {
+TEST(Figures, RatiosAreComputedWithinARun) {
   std::string text;
   for (const char* machine : {"one", "two"}) {
     for (const char* name : {"flash2", "standard", "torch-sdpa"}) {
@@ -130,7 +130,7 @@ TEST(Figures, RatiosAreTakenInsideARun) {
                                              "flash2, three over flash2, one"}));
 }
 
-TEST(Figures, TheMapOfStatusesBeginsWithMostFailures) {
+TEST(Figures, TheStatusMapStartsWithTheMostFailures) {
   std::string text;
   for (const char* status : {"ok", "oom"}) {
     const int seq = std::string(status) == "ok" ? 128 : 256;
@@ -145,7 +145,7 @@ TEST(Figures, TheMapOfStatusesBeginsWithMostFailures) {
   EXPECT_EQ(status.fields[1].column, 1);
 }
 
-TEST(Figures, FewOrOddCellsDrawWhatTheyCan) {
+TEST(Figures, FewOrUnusualCellsStillGiveCharts) {
   for (const std::string& text : {row_text({}), row_text({.status = "crashed"}), row_text({.seq = 0}),
                                   row_text({.forward = {0.01}}) + row_text({.seq = 256, .status = "timeout"})}) {
     const std::vector<Cell> cells = cells_of(parse_results(text, "f"));
@@ -154,7 +154,7 @@ TEST(Figures, FewOrOddCellsDrawWhatTheyCan) {
   }
 }
 
-TEST(Svg, IsWellFormedAndHoldsTheMarks) {
+TEST(Svg, IsWellFormedAndHasTheMarks) {
   for (const Figure& figure : make_figures(small_cells())) {
     const std::string svg = figure_svg(figure);
     std::size_t marks = 0;
@@ -184,7 +184,7 @@ TEST(Svg, TheLegendNamesEverySeries) {
   EXPECT_NE(svg.find("y=\"86.0\""), std::string::npos) << "the second line: " << svg;
 }
 
-// A row with these values; every dimension is `size`.
+// Returns a row with these values, in which every dimension is `size`.
 std::string extreme_row(const std::string& name, std::int64_t size, double seconds, double rate, double megabytes,
                         double ceiling) {
   return fmt::format(
@@ -196,7 +196,7 @@ std::string extreme_row(const std::string& name, std::int64_t size, double secon
       name, seconds, rate, megabytes, ceiling, size, std::max<std::int64_t>(1, size));
 }
 
-// Rows at the ends of every range give charts with finite coordinates.
+// Rows at the ends of every range must give charts with finite coordinates.
 TEST(Svg, RowsAtTheEndsOfEveryRangeHaveFiniteCoordinates) {
   std::string text;
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1} << 40}) {
@@ -235,7 +235,7 @@ TEST(Tables, MarkdownAndCsvKeepTextOfFilesAsText) {
   }
 }
 
-TEST(Html, TextOfFilesStaysText) {
+TEST(Html, TextOfFilesRemainsText) {
   if (kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   std::string text;
   for (const int seq : {128, 256})
@@ -260,7 +260,7 @@ TEST(Tables, CsvHasOneRowPerCell) {
             std::string::npos);
 }
 
-TEST(Tables, ABuildWithChangesIsNotItsCommit) {
+TEST(Tables, ABuildWithLocalChangesDiffersFromItsCommit) {
   const std::vector<Cell> cells = cells_of(parse_results(row_text({.revision = "0123456789ab+changes"}), "f"));
   EXPECT_NE(table_csv(cell_table(cells)).find(",0123456789+,"), std::string::npos);
 }

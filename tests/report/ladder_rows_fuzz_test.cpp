@@ -1,4 +1,4 @@
-// The fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
+// Replays the fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ TEST(LadderRowsFuzz, OnlyValidSeedsAreAccepted) {
   EXPECT_EQ(test::accepted_seeds("ladder_rows", test::fuzz_ladder_rows), valid);
 }
 
-TEST(LadderRowsFuzz, MutationsAreRefusedOrValid) {
+TEST(LadderRowsFuzz, MutationsAreRejectedOrValid) {
   EXPECT_GT(test::accepted_json_mutations("ladder_rows", 150, test::fuzz_ladder_rows), 10);
 }
 

@@ -1,4 +1,4 @@
-// Tables and charts of the ladder, from rows in strobe-lab's format.
+// Tests the tables and charts of the course ladder, from rows in strobe-lab's format.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -31,7 +31,7 @@ Json refused(const std::string& name, const char* size) {
       name, size));
 }
 
-TEST(NamedTables, ShowSpeedUpsAndRefusals) {
+TEST(NamedTables, ShowSpeedUpsAndFailures) {
   const std::vector<Json> rows = {
       rung("sequential", kCase28, 80,
            R"(, "scaled_from": )" + std::string(R"({"name": "", "batch": 1, "rows": 512, "dim": 64})")),
@@ -63,7 +63,7 @@ TEST(NamedTables, PrintNoControlCharacters) {
   EXPECT_NE(text.find("shared\\x1b[2J"), std::string::npos) << text;
 }
 
-TEST(LadderRows, KeepWhatTablesAndChartsShow) {
+TEST(LadderRows, KeepTheValuesOfTablesAndCharts) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "rows.jsonl").string();
   Json long_row = rung("sequential", kCase28, 80);
@@ -76,7 +76,7 @@ TEST(LadderRows, KeepWhatTablesAndChartsShow) {
   EXPECT_EQ(read[0].find("samples(s)"), nullptr);
 }
 
-TEST(LadderRows, NumbersOutOfRangeAreRefused) {
+TEST(LadderRows, NumbersOutOfRangeAreRejected) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "rows.jsonl").string();
   const auto refusal = [&](Json row) -> std::string {
@@ -105,7 +105,7 @@ TEST(LadderRows, NumbersOutOfRangeAreRefused) {
   EXPECT_NE(refusal(tiles).find("no key \"shared_bytes\""), std::string::npos) << refusal(tiles);
 }
 
-TEST(LadderRows, TooManyCasesAreRefused) {
+TEST(LadderRows, TooManyCasesAreRejected) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "rows.jsonl").string();
   std::ofstream file(path);
@@ -125,7 +125,7 @@ TEST(LadderRows, TooManyCasesAreRefused) {
   }
 }
 
-TEST(NamedTables, MarkdownOfARowCannotMakeMarkup) {
+TEST(NamedTables, MarkdownOfARowIsNotMarkup) {
   const std::vector<Json> rows = {refused("<script>![x](y)@me\\u001b", kSmall)};
   const std::string text = tables_markdown(ladder_tables(rows));
   for (const char* part : {"<script", "![x]", "@me", "\x1b"}) EXPECT_EQ(text.find(part), std::string::npos) << text;
@@ -202,7 +202,7 @@ TEST(LadderFigures, PublishedTimesAreShownForCase28Only) {
   const std::vector<Figure> figures = ladder_figures(rows);
   ASSERT_EQ(figures.size(), 2u);
   ASSERT_EQ(figures[0].series.size(), 2u);
-  EXPECT_EQ(figures[0].y.words, (std::vector<std::string>{"shared", "sequential"}));  // the first is on top
+  EXPECT_EQ(figures[0].y.words, (std::vector<std::string>{"shared", "sequential"}));  // the first rung is on top
   EXPECT_DOUBLE_EQ(figures[0].series[0].points[1].x, 80);
   EXPECT_DOUBLE_EQ(figures[0].series[1].points[0].x, 6.277);
   EXPECT_DOUBLE_EQ(figures[0].series[1].points[1].x, 142.9);
@@ -210,7 +210,7 @@ TEST(LadderFigures, PublishedTimesAreShownForCase28Only) {
   EXPECT_NE(figure_svg(figures[0]).find("GTX 1080"), std::string::npos);
 }
 
-// A single rung's chart has at least two ticks, for any time.
+// The chart of a single rung must have at least two ticks, for any time.
 TEST(LadderFigures, OneRungHasTicks) {
   for (const double seconds : {0.0103, 0.03, 0.45, 1.4, 3.3, 7.0}) {
     const std::vector<Figure> figures = ladder_figures({{rung("sequential", kSmall, seconds)}});
@@ -220,7 +220,7 @@ TEST(LadderFigures, OneRungHasTicks) {
   }
 }
 
-TEST(LadderFigures, CountersOfSeveralCasesAreDrawnAgainstSize) {
+TEST(LadderFigures, CountersOfSeveralCasesArePlottedAgainstSize) {
   std::vector<Json> rows;
   for (const char* size : {kCase28, kSmall}) {
     rows.push_back(Json::parse(fmt::format(
@@ -236,7 +236,7 @@ TEST(LadderFigures, CountersOfSeveralCasesAreDrawnAgainstSize) {
   EXPECT_TRUE(ladder_figures(rows).empty());  // one case gives no chart
 }
 
-TEST(PublishedTimes, AreTenAndReadStrictly) {
+TEST(PublishedTimes, AreTenAndParsedStrictly) {
   EXPECT_EQ(published_times().size(), 10u);
   EXPECT_EQ(read_published("# words\nshared,1.5\n").front().seconds, 1.5);
   for (const char* bad : {"shared", "shared,", "shared,x", "shared,-1", "shared,1 s"}) {

@@ -1,4 +1,4 @@
-// The fuzzer's seeds without libFuzzer.
+// Replays the fuzzer's seeds without libFuzzer.
 #include <gtest/gtest.h>
 
 #include "support/corpus.h"

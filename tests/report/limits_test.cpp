@@ -1,4 +1,4 @@
-// The format of limits, and verdicts on constructed rows.
+// Tests the format of limits files, and the verdicts on constructed rows.
 #include "report/limits.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Judgement judged(const std::string& limits, const std::vector<test::RowText>& ro
   return judge(parse_limits("mine", limits), cells, nullptr, Estimate::median);
 }
 
-// The verdicts of the limits, in their order.
+// Returns the verdicts on the limits, in their order.
 std::vector<std::string> verdicts(const std::string& limits, const std::vector<test::RowText>& rows) {
   const Judgement judgement = judged(limits, rows);
   std::vector<std::string> all;
@@ -42,7 +42,7 @@ std::string limits_refusal(const std::string& text) {
 
 using Texts = std::vector<std::string>;
 
-TEST(Limits, LinesAreAboutTheCellsBeforeThem) {
+TEST(Limits, LinesApplyToTheCellsBeforeThem) {
   const Limits limits =
       parse_limits("mine",
                    "about some\nimpl a  # remark\nrequire each ms < 2\ncells d64 causal\n\nimpl b\n"
@@ -65,7 +65,7 @@ TEST(Limits, LinesAreAboutTheCellsBeforeThem) {
   EXPECT_TRUE(needs_comparison(parse_limits("mine", "require each change:low <= 1")));
 }
 
-TEST(Limits, BadLinesAreNamedWithWhatIsValid) {
+TEST(Limits, BadLinesAreReportedWithWhatIsValid) {
   const struct {
     const char* text;
     const char* says;
@@ -96,7 +96,7 @@ test::RowText timed(const std::string& implementation, double seconds, int seq =
   return {.implementation = implementation, .seq = seq, .forward = {seconds, seconds, seconds}};
 }
 
-TEST(Limits, ARatioIsToTheNamedPeerOfTheSameConfiguration) {
+TEST(Limits, ARatioIsRelativeToTheNamedPeerOfTheSameConfiguration) {
   const std::vector<test::RowText> rows = {timed("a", 0.01), timed("peer", 0.015), timed("a", 0.01, 256),
                                            timed("peer", 0.03, 256)};
   const std::string limits =
@@ -122,7 +122,7 @@ TEST(Limits, OneOfSeveralBoundsIsEnough) {
   EXPECT_EQ(judged("impl a\nrequire each speedup:none >= 1.5 or ms <= 10\n", rows).missed, 0u);
 }
 
-TEST(Limits, WhatCannotBeHadMissesUnlessThePeerRanOutOfMemory) {
+TEST(Limits, MissingValuesFailUnlessThePeerRanOutOfMemory) {
   const std::string limits = "impl a\nrequire each speedup:peer >= 0.1\nrequire geomean speedup:peer >= 0.1\n";
   const std::vector<test::RowText> alone = {timed("a", 0.01)};
   EXPECT_EQ(verdicts(limits, alone)[0],
@@ -135,23 +135,23 @@ TEST(Limits, WhatCannotBeHadMissesUnlessThePeerRanOutOfMemory) {
   EXPECT_EQ(verdicts(limits, rows), (Texts{"ok: the reference does not fit", "ok: the reference does not fit"}));
   rows[0].status = "oom";
   EXPECT_EQ(judged(limits, rows).missed, 2u);
-  EXPECT_EQ(judged("impl a\nrequire each ms of backward < 5\n", alone).missed, 1u);  // not timed
+  EXPECT_EQ(judged("impl a\nrequire each ms of backward < 5\n", alone).missed, 1u);  // backward was not timed
 }
 
-TEST(Limits, AGroupWithoutCellsIsSaidAndAFileWithoutAnyRefused) {
+TEST(Limits, AGroupWithoutCellsIsReportedAndAnEmptyFileRejected) {
   const std::vector<test::RowText> rows = {timed("a", 0.01)};
   EXPECT_EQ(verdicts("cells bf16\nrequire each ms < 1\ncells fp32\nrequire each ms < 100\n", rows),
             (Texts{"no cells", "ok"}));
   EXPECT_THROW(judged("cells bf16\nrequire each ms < 1\n", rows), Error);
 }
 
-TEST(Limits, MemoryIsOfWholeCells) {
+TEST(Limits, MemoryIsPerCell) {
   const std::vector<test::RowText> rows = {timed("a", 0.01), timed("peer", 0.012)};
   EXPECT_EQ(judged("impl a\nrequire each peak_mb <= 4.5\nrequire each memory:peer <= 1\n", rows).missed, 0u);
   EXPECT_EQ(judged("impl a\nrequire each peak_mb < 4.5\nrequire each memory:peer < 1\n", rows).missed, 2u);
 }
 
-TEST(Limits, TheLeastSampleCountsWhereOthersUseTheMachine) {
+TEST(Limits, TheSmallestSampleCountsIfOthersUseTheMachine) {
   test::RowText row = timed("a", 0.01);
   row.forward = {0.02, 0.02, 0.009};
   const std::vector<Cell> cells = cells_in({row});
@@ -160,7 +160,7 @@ TEST(Limits, TheLeastSampleCountsWhereOthersUseTheMachine) {
   EXPECT_EQ(judge(limits, cells, nullptr, Estimate::least).missed, 0u);
 }
 
-TEST(Limits, AChangeIsHeldByItsInterval) {
+TEST(Limits, AChangeIsJudgedByItsInterval) {
   std::string text;
   for (const double seconds : {0.01, 0.0101, 0.0102, 0.01, 0.0101, 0.01, 0.0101, 0.01, 0.0102, 0.0101}) {
     text += row_text(timed("a", seconds)) + "\n";

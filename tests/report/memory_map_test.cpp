@@ -1,4 +1,4 @@
-// Memory maps as SVG and HTML.
+// Tests memory maps as SVG and HTML.
 #include "report/memory_map.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(MemoryMap, ABlockShowsItsNameBytesAndLifetime) {
   EXPECT_EQ(svg.find("<b>"), std::string::npos);
 }
 
-TEST(MemoryMap, ThePageHasEveryMapAndNothingFromOutside) {
+TEST(MemoryMap, ThePageHasEveryMapAndNoExternalContent) {
   const MemoryMap maps[] = {small_map(), small_map()};
   const std::string page = memory_map_page(maps);
   EXPECT_EQ(count_of(page, "<svg "), 2u);

@@ -1,4 +1,4 @@
-// Counters from ncu's output. The samples in tests/data/ncu are written by hand in its format.
+// Tests the counters that are read from ncu's output. The samples in tests/data/ncu are written by hand in its format.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text.replace(at, from.size(), to);
 }
 
-TEST(NcuCsv, WeighsLaunchesByTheirTime) {
+TEST(NcuCsv, WeightsLaunchesByTheirTime) {
   const Json read = read_ncu_csv(sample("two_launches.csv"));
   EXPECT_EQ(read.at("launches").as_integer(), 2);
   const Json& counters = read.at("counters");
@@ -58,7 +58,7 @@ TEST(NcuCsv, MissingCountersAreNull) {
   EXPECT_TRUE(read_ncu_csv(renamed).at("counters").at("achieved_occupancy").is_null());
 }
 
-TEST(NcuCsv, NoTableIsAnErrorWithNcusReason) {
+TEST(NcuCsv, AMissingTableIsAnErrorWithNcusReason) {
   try {
     read_ncu_csv(sample("no_permission.csv"));
     FAIL() << "no error";
@@ -70,7 +70,7 @@ TEST(NcuCsv, NoTableIsAnErrorWithNcusReason) {
   EXPECT_THROW(read_ncu_csv("\"ID\",\"a\"\n\"\",\"\"\n\"0\"\n"), Error);
 }
 
-TEST(NcuCsv, AsksForEveryMetricOfTheSample) {
+TEST(NcuCsv, RequestsEveryMetricOfTheSample) {
   const std::string text = sample("two_launches.csv"), metrics = ncu_metrics();
   EXPECT_EQ(std::count(metrics.begin(), metrics.end(), ','), 11);
   for (std::size_t at = 0; at < metrics.size();) {
@@ -99,7 +99,7 @@ TEST(NcuCsv, AnErrorWithoutTextIsOneLine) {
   EXPECT_EQ(ncu_refusal("==ERROR== no permission"), "ncu: no permission");
 }
 
-TEST(NcuCsv, BadRowsAreNamedWithTheirLine) {
+TEST(NcuCsv, BadRowsAreReportedWithTheirLine) {
   const std::string head = "==PROF== x\n\"ID\",\"gpu__time_duration.sum\"\n\"\",\"ns\"\n";
   EXPECT_EQ(ncu_refusal(head + "\"0\""), "ncu: line 4: the row has 1 cells, but there are 2 names: \"0\"");
   EXPECT_EQ(ncu_refusal(head + "\"0\",\"5\"\n\"1\",\"1e300\"\n"),
@@ -110,7 +110,7 @@ TEST(NcuCsv, BadRowsAreNamedWithTheirLine) {
 }
 
 // Every prefix of a file is read or rejected with one line.
-TEST(NcuCsv, EveryCutIsReadOrRefused) {
+TEST(NcuCsv, EveryTruncationIsReadOrRejected) {
   const std::string whole = sample("two_launches.csv");
   for (std::size_t size = 0; size <= whole.size(); ++size) {
     const std::string why = ncu_refusal(whole.substr(0, size));

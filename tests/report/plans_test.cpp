@@ -1,4 +1,4 @@
-// Rows of `strobe plan` as tables and charts.
+// Tests rows of `strobe plan` as tables and charts.
 #include "report/plans.h"
 
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST(PlanTables, ShowTheFirstInDetailThenAllNumbersOfDevices) {
   }
 }
 
-TEST(PlanTables, FitIsUnknownIfTheMemoryIs) {
+TEST(PlanTables, FitIsUnknownIfTheMemoryIsUnknown) {
   std::vector<Json> rows = kRows;
   for (Json& one : rows) one.set("device_memory(B)", Json());
   const std::vector<report::NamedTable> tables = report::plan_tables(rows);
@@ -72,7 +72,7 @@ TEST(PlanTables, FitIsUnknownIfTheMemoryIs) {
   EXPECT_EQ(report::plan_figures(rows)[1].series.size(), 2u) << "no rule";
 }
 
-TEST(PlanTables, OneNumberOfDevicesHasDetailsOnly) {
+TEST(PlanTables, OneNumberOfDevicesHasOnlyDetails) {
   EXPECT_EQ(report::plan_tables({kRows.data(), 2}).size(), 2u);
   EXPECT_TRUE(report::plan_figures({kRows.data(), 2}).empty());
 }
@@ -81,7 +81,7 @@ TEST(PlanFigures, AreTimeAndMemoryWithALinePerStrategy) {
   const std::vector<report::Figure> figures = report::plan_figures(kRows);
   ASSERT_EQ(figures.size(), 2u);
   for (const report::Figure& figure : figures) {
-    ASSERT_EQ(figure.series.size(), 3u);  // two strategies and a rule
+    ASSERT_EQ(figure.series.size(), 3u);  // two strategies and a horizontal line
     EXPECT_EQ(figure.series[1].name, "ZeRO-3 (weights)");
     EXPECT_EQ(figure.x.ticks, (std::vector<double>{8, 64}));
     EXPECT_EQ(figure.caption, "a machine");

@@ -1,4 +1,4 @@
-// report/plot_scale: any finite range has a few ticks; a non-finite range is rejected.
+// Tests report/plot_scale: any finite range has a few ticks; a non-finite range is rejected.
 #include "report/plot_scale.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tables with one row per problem and one column per implementation.
+// Tests tables with one row per problem and one column per implementation.
 #include "report/problem_tables.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(ProblemTables, TypesAndMasksHaveSeparateTables) {
   EXPECT_NE(tables.find("| flash2 |\n| ---: |\n| 10.0 |\n"), std::string::npos) << tables;
 }
 
-TEST(ProblemTables, ProblemsThatAreNotInEveryImplementationLeaveGaps) {
+TEST(ProblemTables, ProblemsMissingInAnImplementationLeaveGaps) {
   const std::string text = row_text({}) + row_text({.implementation = "standard", .seq = 256});
   const std::string tables = problem_tables(cells_of_text(text));
   EXPECT_NE(tables.find("| sequence | flash2 | standard |"), std::string::npos) << tables;

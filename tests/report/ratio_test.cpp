@@ -1,4 +1,4 @@
-// report/ratio: coverage of the interval, and verdicts only with sufficient evidence.
+// Tests of report/ratio: the interval's coverage, and that a difference is reported only with sufficient evidence.
 #include "report/ratio.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,8 @@ TEST(Ratio, FewLaunchesWidenTheInterval) {
   EXPECT_GT(one.high, 1 + kLaunchDeviation);
   EXPECT_EQ(verdict(steady(0.010, 1), steady(0.010, 1)), Verdict::same);
   EXPECT_EQ(verdict(steady(0.010, 2), steady(0.0115, 2)), Verdict::slower);
-  EXPECT_EQ(verdict({{0.01}}, {{0.01}}), Verdict::same);  // no samples: only the file's median
+  // a result without samples: compare passes its median as the only sample
+  EXPECT_EQ(verdict({{0.01}}, {{0.01}}), Verdict::same);
 }
 
 TEST(Ratio, OneLaunchProvesNoDifference) {
@@ -61,22 +62,22 @@ TEST(Ratio, OneLaunchProvesNoDifference) {
   }
 }
 
-// Two launches of one build differ by 10 %, so a difference of 10 % between builds is no evidence.
-TEST(Ratio, FewLaunchesThatDifferWidenItFurther) {
+// The two launches of each build differ by 10 %, so a difference of 12 % between the builds is no evidence.
+TEST(Ratio, FewLaunchesThatDifferGiveAnAmbiguousVerdict) {
   const std::vector<Launch> a{{0.0100}, {0.0110}}, b{{0.0112}, {0.0123}};
   EXPECT_EQ(verdict(a, b), Verdict::ambiguous);
 }
 
-TEST(Ratio, SameInputSameInterval) {
+TEST(Ratio, SameInputGivesTheSameInterval) {
   const Ratio a = bootstrap_ratio(steady(0.01, 5), steady(0.011, 6)),
               b = bootstrap_ratio(steady(0.01, 5), steady(0.011, 6));
   EXPECT_EQ(a.low, b.low);
   EXPECT_EQ(a.high, b.high);
 }
 
-// Simulated times of a quiet machine: launches differ by 1 %, samples in a launch by up to 3 %, and one launch in ten
-// is disturbed.
-TEST(Ratio, OfTwentyPairsOfTheSameBuildNoneIsSlowerAndTenPercentIsProven) {
+// Simulated times: launches vary with a standard deviation of 1 %, samples exceed their launch's base time by 3 % on
+// average, and one launch in ten is 30 % slower.
+TEST(Ratio, TwentyPairsGiveNoFalseSlowdownAndDetectTenPercent) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal;
   std::exponential_distribution<double> above(1 / 0.03);

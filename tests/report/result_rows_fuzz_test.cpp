@@ -1,4 +1,4 @@
-// The fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
+// Replays the fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ TEST(ResultRowsFuzz, OnlyValidSeedsAreAccepted) {
   EXPECT_EQ(test::accepted_seeds("result_rows", test::fuzz_result_rows), valid);
 }
 
-TEST(ResultRowsFuzz, MutationsAreRefusedOrValid) {
+TEST(ResultRowsFuzz, MutationsAreRejectedOrValid) {
   EXPECT_GT(test::accepted_json_mutations("result_rows", 150, test::fuzz_result_rows), 10);
 }
 

@@ -1,4 +1,4 @@
-// report/result: reads every form of a result file; rejects an invalid one with file, line and reason.
+// Tests report/result: it reads every form of a result file, and rejects an invalid one with file, line and reason.
 #include "report/result.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::string with_replaced(std::string text, const std::string& from, const std::
   return text.replace(at, from.size(), to);
 }
 
-TEST(Result, AnObjectAListLinesAndAppendedFilesAreTheSame) {
+TEST(Result, ObjectsListsLinesAndAppendedFilesAreEquivalent) {
   const std::string a = row_text({.seq = 128}), b = row_text({.seq = 256});
   for (const std::string& text : {"[" + a + ",\n" + b + "]", a + "\n" + b + "\n", a + b, a + "\n[" + b + "]\n\n"}) {
     const std::vector<Result> results = parse_results(text, "f.json");
@@ -59,7 +59,7 @@ TEST(Result, KeepsTheValuesOfTheFile) {
   EXPECT_EQ(parse_results(row_text({.status = "oom"}), "f")[0].reason, "why");
 }
 
-TEST(Result, IdentityDoesNotDependOnTheOrderOfKeysOrOnHowARowWasMade) {
+TEST(Result, IdentityIgnoresTheOrderOfKeysAndTheOriginOfARow) {
   const std::string row = row_text({});
   const auto identity = [](const std::string& text) { return parse_results(text, "f")[0].config.identity; };
   const std::string other = with_replaced(with_replaced(row, R"("batch_size":2,)", ""), R"("threads":1)",
@@ -68,7 +68,7 @@ TEST(Result, IdentityDoesNotDependOnTheOrderOfKeysOrOnHowARowWasMade) {
   EXPECT_NE(identity(row), identity(with_replaced(row, R"("threads":1)", R"("threads":2)")));
 }
 
-TEST(Result, NumbersOutOfRangeAreRefused) {
+TEST(Result, NumbersOutOfRangeAreRejected) {
   const std::string row = row_text({});
   const auto with = [&](const std::string& from, const std::string& to) {
     return refusal(with_replaced(row, from, to));
@@ -88,7 +88,7 @@ TEST(Result, NumbersOutOfRangeAreRefused) {
   EXPECT_NE(with("\"flash2\"", "\"" + std::string(5000, 'x') + "\""), "");
 }
 
-TEST(Result, FaultsAreNamedWithFileAndLine) {
+TEST(Result, ErrorsContainFileAndLine) {
   const std::string row = row_text({});
   const auto second_line = [&](const std::string& from, const std::string& to) {
     return refusal(row + "\n" + with_replaced(row, from, to));
@@ -122,8 +122,8 @@ TEST(Result, FaultsAreNamedWithFileAndLine) {
   }
 }
 
-// The complete grid lab5, measured once on an H200 (docs/source-report.md). Peak memory equals the closed forms; the 64
-// MB are the workspaces that PyTorch gives cuBLAS on that GPU.
+// The complete grid lab5, measured on an H200 (docs/source-report.md). Peak memory must equal the closed forms plus 64
+// MB, the workspaces that PyTorch gives cuBLAS on that GPU.
 TEST(Result, TheCommittedGridIsComplete) {
   const auto results = read_results(STROBE_TEST_DATA "/results/lab5-h200.jsonl");
   ASSERT_EQ(results.size(), 144u);
@@ -146,8 +146,8 @@ TEST(Result, TheCommittedGridIsComplete) {
   EXPECT_EQ(cells.size(), 144u);
 }
 
-// For any bytes, the reader returns rows or an error.
-TEST(Result, DamagedFilesAreRefusedNotMisread) {
+// For any damage, the reader returns rows or an error.
+TEST(Result, DamagedFilesAreRejectedNotMisread) {
   std::ifstream file(STROBE_TEST_DATA "/results/small.jsonl");
   std::string line, text;
   for (int i = 0; i < 2 && std::getline(file, line); ++i) text += line + "\n";

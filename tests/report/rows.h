@@ -14,13 +14,13 @@ struct RowText {
   bool causal = false;
   std::string dtype = "fp32";
   std::string status = "ok";
-  std::vector<double> forward{0.01, 0.01, 0.01};  // seconds
+  std::vector<double> forward{0.01, 0.01, 0.01};  // in seconds
   std::string machine = "a machine";
   std::string revision = "0123456789ab";
   int threads = 1;
 };
 
-// One line without its newline.
+// Returns a row as one line without its newline.
 inline std::string row_text(const RowText& row) {
   const std::string config =
       fmt::format(R"j({{"batch_size":{},"seq_len":{},"num_heads":{},"emb_dim":{},"causal":{},"dtype":"{}",)j"

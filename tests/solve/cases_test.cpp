@@ -1,4 +1,4 @@
-// The 30 cases, their files, and the comparison of answers.
+// Tests the course's 30 cases, their files, and the comparison of answers.
 #include "solve/cases.h"
 
 #include <fcntl.h>
@@ -73,7 +73,7 @@ TEST(CaseFiles, ValuesAreUniformAndIndependentOfChunks) {
   EXPECT_NE(piece[0], all[0]);
 }
 
-TEST(CaseFiles, AreMadeOnceForASeedAndASize) {
+TEST(CaseFiles, AreMadeOncePerSeedAndSize) {
   const test::Scratch scratch;
   const TestCase one{"t01", 0, {5, 30, 8}};
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
@@ -129,7 +129,7 @@ TEST_F(CompareAnswers, ToleranceIsAbsolute) {
   EXPECT_EQ(wrong.first[0].index, 1);
 }
 
-TEST_F(CompareAnswers, NothingThatIsNotFinitePasses) {
+TEST_F(CompareAnswers, NonFiniteValuesFail) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), infinity = std::numeric_limits<float>::infinity();
   EXPECT_FALSE(compare({nan}, {1}).passes());
   EXPECT_FALSE(compare({1}, {nan}).passes());
@@ -138,8 +138,8 @@ TEST_F(CompareAnswers, NothingThatIsNotFinitePasses) {
   EXPECT_EQ(compare({nan}, {1}).largest, std::numeric_limits<double>::infinity());
 }
 
-// A later change of the answer's file has no effect.
-TEST_F(CompareAnswers, WithAnAnswerThatWasReadBefore) {
+// Changing the answer's file after it was read has no effect.
+TEST_F(CompareAnswers, UsesTheAnswerThatWasReadBefore) {
   const std::vector<float> answer = read_answer(write("answer", {1, 2, 3}));
   write("answer", {9, 9, 9});
   const auto compare_to = [&](const std::vector<float>& output) {
@@ -155,7 +155,7 @@ TEST_F(CompareAnswers, WithAnAnswerThatWasReadBefore) {
   EXPECT_THROW(compare_with_answer(-1, answer, kTolerance), Error);
 }
 
-TEST_F(CompareAnswers, LengthsMustBeTheSame) {
+TEST_F(CompareAnswers, LengthsMustBeEqual) {
   EXPECT_FALSE(compare({1, 2}, {1, 2, 3}).same_size());
   EXPECT_FALSE(compare({1, 2, 3, 4}, {1, 2, 3}).passes());
   EXPECT_FALSE(compare({}, {1}).passes());

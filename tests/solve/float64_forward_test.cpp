@@ -1,4 +1,4 @@
-// Reference answers of the cases compared with the library's definition.
+// Compares the reference answers of the course's cases with the kernel `reference`.
 #include "solve/case_files.h"
 
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ double largest_difference(const ProblemSize& size, float factor) {
   return largest;
 }
 
-// Scales are powers of two: float64 then rounds to the same float, except for ties.
-TEST(Float64Forward, IsTheReference) {
+// Scales are powers of two, so both float64 results round to the same float, except for ties.
+TEST(Float64Forward, EqualsTheReference) {
   EXPECT_LE(largest_difference({2, 600, 64}, 1), 0x1p-23);
   EXPECT_LE(largest_difference({3, 256, 16}, 1), 0x1p-23);
   EXPECT_LE(largest_difference({1, 1, 1}, 1), 0x1p-23);
@@ -46,7 +46,7 @@ TEST(Float64Forward, OddSizes) {
   EXPECT_LE(largest_difference({1, 70, 300}, 1), 2e-6);
 }
 
-TEST(Float64Forward, ScoresOfManySizes) {
+TEST(Float64Forward, ScoresOfManyMagnitudes) {
   EXPECT_LE(largest_difference({1, 513, 64}, 30), 0x1p-17);  // probabilities from 1 to below any float
   EXPECT_LE(largest_difference({1, 513, 64}, 0.001f), 0x1p-30);
 }

@@ -1,4 +1,5 @@
-// From file to file on a GPU: correct for any sizes, several chunks, and copy sizes that divide no batch.
+// Tests solving from file to file on a GPU: correct for any sizes, several chunks, and copies whose size divides no
+// batch.
 #include <gtest/gtest.h>
 
 #include "device/gpu_allocator.h"
@@ -22,7 +23,8 @@ TEST_F(GpuSolve, AnySize) {
   }
 }
 
-// 151 MB of input in chunks of an eighth and copies of 4 MB, neither of which divides it. The GPU holds three chunks.
+// 151 MB of input are processed in eight chunks and copied in units of 4 MB, neither of which divides it. The GPU holds
+// three chunks.
 TEST_F(GpuSolve, ManyChunksInBoundedMemory) {
   gpu_allocator().reset_peak();
   EXPECT_LT(error_of_solving({993, 199, 64}, {.device = Device::cuda}), kSmallError);
@@ -34,7 +36,7 @@ TEST_F(GpuSolve, OneBatchLargerThanAChunk) {
   EXPECT_LT(error_of_solving({2, 12000, 64}, {.device = Device::cuda}), kSmallError);
 }
 
-TEST_F(GpuSolve, EveryKernelThatTakesIt) {
+TEST_F(GpuSolve, EveryKernelThatSupportsIt) {
   for (const std::string& kernel : {std::string("flash2"), std::string("frugal")}) {
     EXPECT_LT(error_of_solving({50, 300, 32}, {.device = Device::cuda, .kernel = kernel}), kSmallError) << kernel;
   }

@@ -1,5 +1,5 @@
-// solve/pipeline: every chunk passes every stage in order, at most in_flight chunks are in flight, and one failure ends
-// all stages.
+// Tests solve/pipeline: every chunk passes every stage in order, at most in_flight chunks are in flight, and one
+// failure ends all stages.
 #include "solve/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Pipeline, EveryChunkPassesEveryStageInOrder) {
   EXPECT_LE(most, kInFlight);
 }
 
-// Chunk 1 can only be loaded while chunk 0 is in a later stage, and so on: sequential stages would hang.
+// Each chunk can only be loaded while the previous one is in a later stage, so sequential stages would hang.
 TEST(Pipeline, StagesOverlap) {
   std::atomic<int> loaded = 0, computed = 0;
   const auto wait_until = [](const std::atomic<int>& counter, int least) {
@@ -58,7 +58,7 @@ TEST(Pipeline, StagesOverlap) {
   EXPECT_EQ(loaded, 4);
 }
 
-TEST(Pipeline, FailureOfAnyStageEndsAllAndIsThrown) {
+TEST(Pipeline, AFailureOfAnyStageEndsAllAndIsThrown) {
   for (const int failing : {0, 1, 2}) {
     std::int64_t last[3] = {-1, -1, -1};
     const auto stage = [&](int which) {

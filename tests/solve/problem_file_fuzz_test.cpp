@@ -1,4 +1,4 @@
-// The fuzzer's corpus and thousands of mutations of it from a fixed seed, without libFuzzer.
+// Replays the fuzzer's corpus and thousands of its mutations from a fixed seed, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 namespace strobe::solve {
 namespace {
 
-TEST(ProblemFileFuzz, OnlyWholeSeedsAreAccepted) {
+TEST(ProblemFileFuzz, OnlyCompleteSeedsAreAccepted) {
   EXPECT_GE(test::corpus("problem_file").size(), 13u);
   EXPECT_EQ(test::accepted_seeds("problem_file", test::fuzz_problem_file), (std::vector<std::string>{"one", "small"}));
 }
 
-TEST(ProblemFileFuzz, MutationsAreRefusedOrWhole) {
+TEST(ProblemFileFuzz, MutationsAreRejectedOrComplete) {
   const std::map<std::string, test::Bytes> files = test::corpus("problem_file");
   std::mt19937 random(7);
   const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random()) % limit; };

@@ -1,4 +1,4 @@
-// solve/problem_file: invalid problems are rejected with their values, and an answer is written atomically.
+// Tests solve/problem_file: invalid problems are rejected with their values, and an answer is written atomically.
 #include "solve/problem_file.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class ProblemFileTest : public testing::Test {
   }
   std::string path(const std::string& name) const { return (scratch_.path() / name).string(); }
 
-  // Returns the text of the error, which must be bad input.
+  // Returns the text of the error, whose code must be that of bad input.
   static std::string refusal(const std::string& path) {
     try {
       const ProblemFile problem(path);
@@ -57,7 +57,7 @@ TEST_F(ProblemFileTest, GivesSizeAndTensorsOfEachBatch) {
   EXPECT_EQ(problem.v(1)[11], 71.0f);
 }
 
-TEST_F(ProblemFileTest, LoadedUnloadedAndReadAreTheSame) {
+TEST_F(ProblemFileTest, LoadedUnloadedAndReadDataAreEqual) {
   const ProblemFile problem(write("in", {3, 40, 16}, 3 * 3 * 640));
   problem.load(0, 3);
   EXPECT_EQ(problem.v(2)[639], 5759.0f);
@@ -75,7 +75,7 @@ TEST_F(ProblemFileTest, ReadReportsATruncatedFile) {
   EXPECT_THROW(problem.read(0, 0, 4096, values.data()), Error);
 }
 
-TEST_F(ProblemFileTest, RefusesOtherLengthsThanTheHeaderSays) {
+TEST_F(ProblemFileTest, RejectsLengthsThatDifferFromTheHeader) {
   EXPECT_SAYS(refusal(write("few", {2, 3, 4}, 71)), "= 300 bytes; the file has 296, 4 too few");
   EXPECT_SAYS(refusal(write("many", {2, 3, 4}, 73)), "= 300 bytes; the file has 304, 4 too many");
   std::ofstream(path("many"), std::ios::app) << "x";
@@ -84,19 +84,19 @@ TEST_F(ProblemFileTest, RefusesOtherLengthsThanTheHeaderSays) {
   EXPECT_SAYS(refusal(write("empty", {}, 0)), "has 0 bytes");
 }
 
-TEST_F(ProblemFileTest, RefusesSizesBelowOneAndBeyondAnyFile) {
+TEST_F(ProblemFileTest, RejectsSizesBelowOneAndBeyondAnyFile) {
   constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
   constexpr std::int32_t kLeast = std::numeric_limits<std::int32_t>::min();
   EXPECT_SAYS(refusal(write("a", {0, 3, 4}, 0)), "(0, 3, 4); each must be at least 1");
   EXPECT_SAYS(refusal(write("b", {2, -3, 4}, 0)), "(2, -3, 4); each must be at least 1");
   EXPECT_SAYS(refusal(write("c", {kLeast, kLeast, 4}, 0)), "each must be at least 1");
   EXPECT_SAYS(refusal(write("d", {kMost, kMost, kMost}, 9)), "more than any file holds; the file has 48 bytes");
-  // B N d = 2^30 * 2^30 * 4 = 2^62 fits in 64 bits. Without a check, 12 times it wraps to 0.
+  // B N d = 2^30 * 2^30 * 4 = 2^62 fits in 64 bits. Without a check, 12 times that wraps to 0.
   EXPECT_SAYS(refusal(write("e", {1 << 30, 1 << 30, 4}, 0)), "more than any file holds; the file has 12 bytes");
   EXPECT_SAYS(refusal(write("f", {1 << 30, 1 << 20, 64}, 0)), "too few");
 }
 
-TEST_F(ProblemFileTest, RefusesWhatIsNoPlainFile) {
+TEST_F(ProblemFileTest, RejectsFilesThatAreNotRegular) {
   EXPECT_SAYS(refusal(scratch_.path().string()), "is a folder");
   EXPECT_SAYS(refusal(path("missing")), "No such file");
   EXPECT_SAYS(refusal(""), "cannot be read");
@@ -132,7 +132,7 @@ TEST_F(ProblemFileTest, NothingIsLeftOfAnUnfinishedAnswer) {
   EXPECT_EQ(scratch_.entries(), 0u);
 }
 
-TEST_F(ProblemFileTest, AnswersThatCannotBeWrittenAreRefused) {
+TEST_F(ProblemFileTest, AnswersThatCannotBeWrittenAreRejected) {
   try {
     const AnswerFile answer(path("missing/out"), {1, 1, 1});
     FAIL();

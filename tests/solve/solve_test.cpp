@@ -1,5 +1,5 @@
-// From file to file on the CPU: correct for any sizes, with memory independent of the file's size; old outputs survive
-// a failure.
+// Tests solving from file to file on the CPU: correct for any sizes, with memory independent of the file's size. An
+// existing output remains after a failure.
 #include "solve/solve.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ TEST(Solve, EveryKernel) {
   }
 }
 
-// 25 MB of output in chunks of 8 MB, the last one smaller; buffers for three chunks.
-TEST(Solve, MemoryIsBoundedWhateverTheFile) {
+// 25 MB of output are computed in chunks of 8 MB, the last one smaller; there are buffers for three chunks.
+TEST(Solve, MemoryIsBoundedForAnyFile) {
   host_allocator().reset_peak();
   const std::size_t before = host_allocator().statistics().current;
   EXPECT_LT(error_of_solving({401, 128, 128}, {.device = Device::cpu}), kSmallError);
@@ -34,7 +34,7 @@ TEST(Solve, MemoryIsBoundedWhateverTheFile) {
   EXPECT_EQ(host_allocator().statistics().current, before);
 }
 
-TEST(Solve, WhatFailsLeavesTheOldOutput) {
+TEST(Solve, AFailureLeavesTheOldOutput) {
   const test::Scratch scratch;
   std::ofstream(scratch.path() / "out") << "old";
   const std::string input = STROBE_TEST_DATA "/solve/wide.in", output = (scratch.path() / "out").string();
@@ -47,7 +47,7 @@ TEST(Solve, WhatFailsLeavesTheOldOutput) {
   EXPECT_EQ(scratch.read("out").size(), 2u * 5 * 260 * 4);
 }
 
-TEST(Solve, TheInputIsNotReplacedByTheOutput) {
+TEST(Solve, TheOutputDoesNotReplaceTheInput) {
   const test::Scratch scratch;
   const std::filesystem::path input = scratch.path() / "in", link = scratch.path() / "link";
   std::filesystem::copy_file(STROBE_TEST_DATA "/solve/wide.in", input);

@@ -1,4 +1,4 @@
-// Sizes of a test case, and the axis values that it covers.
+// Implements the size queries of a test case, and features(): the axis values that the case covers.
 #include "support/case.h"
 
 #include <fmt/format.h>

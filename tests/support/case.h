@@ -89,7 +89,7 @@ struct Case {
   bool batch_invariant = false;  // flash2 only
 
   bool packed() const { return lengths == Lengths::packed; }
-  // Returns whether rows may see different numbers of keys.
+  // Returns true if the mask, window or lengths may give rows different numbers of keys.
   bool uneven() const { return causal || window.left >= 0 || window.right >= 0 || lengths != Lengths::none; }
   // Returns the case without the options that only CPU kernels compute.
   Case for_gpu() const;
@@ -108,9 +108,10 @@ struct Case {
   Shape mask_dims() const;
 };
 
-// The case of a text (core/case_text.h): "b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1 sinks seed=7".
-// Other options have the defaults of Case; KV heads, keys and the dimension of V are those of Q unless they are named.
-// Beyond bench's options there are
+// Parses a case from a text (core/case_text.h) such as "b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1
+// sinks seed=7". Omitted options have the defaults of Case; KV heads, keys and the dimension of V default to those of
+// Q.
+// In addition to bench's options there are
 //   align=top_left|bottom_right   window=L:R   scale=F   softcap=F   alibi   sinks   dropout=P   bias=bhqk (1:
 //   broadcast) bias_dtype=T bias_values=some_minus_inf|rows_minus_inf|lowest dbias=off lengths_q=N,... lengths_k=N,...
 //   packed index_bits=64 q=LAYOUT k= v= bias_layout= do= lse= out= fused misalign=N values=large|integer threads=N
@@ -119,13 +120,13 @@ struct Case {
 // Switches are also NAME=true and NAME=false. Throws Error(invalid_argument).
 Case parse_case(std::string_view text);
 
-// The same, with a format string and {fmt}'s arguments.
+// Formats `text` with {fmt} and parses the result.
 template <class... Values>
 Case case_from(fmt::format_string<Values...> text, Values&&... values) {
   return parse_case(fmt::format(text, std::forward<Values>(values)...));
 }
 
-// Returns the text from which parse_case() makes the same case, except for its index.
+// Returns a text from which parse_case() makes the same case, except for its index.
 std::string text_of(const Case& c);
 
 const char* text_of(Alignment alignment);
@@ -133,11 +134,11 @@ const char* text_of(Lengths lengths);
 const char* text_of(BiasValues values);
 const char* text_of(Values values);
 
-// Returns the text of the case. For a case of the grid the index comes first, which repeats it.
+// Returns the text of the case, preceded by its index if it is a case of the grid (STROBE_TEST_CASE repeats it).
 std::string describe(const Case& c);
 
-// Returns the axis values that a case covers, such as "dtype=bf16" or "window=left". grid_test.cpp proves with them
-// that the grid covers all.
+// Returns the axis values that a case covers, such as "dtype=bf16" or "window=left". grid_test.cpp uses them to prove
+// that the grid covers every value.
 std::vector<std::string> features(const Case& c);
 
 }  // namespace strobe::test

@@ -63,7 +63,7 @@ bool switch_of(const CaseWord& word) {
   return word.value == "on" || word.value == "true";
 }
 
-// Returns the member of `all` whose text is the value.
+// Returns the member of `all` whose text equals the word's value.
 template <class Value>
 Value choice_of(const CaseWord& word, std::initializer_list<Value> all, auto&& text_of_value) {
   for (const Value value : all) {
@@ -133,7 +133,7 @@ void set_switch(const CaseWord& word, Case& c) {
   c.*kMember = switch_of(word);
 }
 
-// Sets a size, and the second one, which equals it unless a later word sets it.
+// Sets a size and its second size, such as queries and keys. A later word may change the second one.
 template <std::int64_t Case::*kFirst, std::int64_t Case::*kSecond>
 void set_sizes(const CaseWord& word, Case& c) {
   c.*kFirst = c.*kSecond = number_of<std::int64_t>(word, word.value);

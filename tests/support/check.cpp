@@ -18,8 +18,8 @@ void expect_near(const Case& c, const Results& reference, const Results& results
     const auto& expected = reference.*member;
     const auto& got = results.*member;
     ASSERT_EQ(expected.size(), got.size()) << who << " " << name;
-    // Inputs are of the order of 1, and so are terms that cancel. If a row's bias is the lowest float, its LSE is
-    // compared relative to itself.
+    // Inputs have magnitudes near 1, so terms that cancel do too: the scale is at least 1. Values of at least kHuge
+    // (the LSE of a row whose bias is the lowest float) are compared relative to their own magnitude instead.
     constexpr double kHuge = 1e30;
     double largest = 1;
     for (const double x : expected) largest = std::abs(x) < kHuge ? std::max(largest, std::abs(x)) : largest;

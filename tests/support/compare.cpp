@@ -1,4 +1,4 @@
-// Error measures, and the exactness rule.
+// Implements the error measures and the exactness rule.
 #include "support/compare.h"
 
 #include <fmt/format.h>
@@ -12,15 +12,15 @@
 namespace strobe::test {
 namespace {
 
-// Larger magnitudes come from a bias that is the lowest finite number. Included in the maximum, they would make the
-// floor of the rule too large for all other values, so each is checked separately.
+// A bias that is the lowest finite number causes larger magnitudes. If the maximum included them, the floor of the rule
+// would be too large for all other values, so each is checked separately.
 constexpr double kHuge = 1e30;
 
-// A value below this must be finite if the reference is: every dtype can represent the reference.
+// Below this magnitude every dtype can represent the reference, so the value must be finite.
 constexpr double kOrdinary = 65504;  // largest fp16
 
-// Factor on the rule's limit beyond which an error is gross. For an output of one value, whose error in `standard` may
-// be almost 0 by chance, ratios of 20 occur.
+// An error is gross if it exceeds the rule's limit by more than this factor. Ratios of 20 occur for an output of one
+// value, whose error in `standard` may be almost 0 by chance.
 constexpr double kGross = 64;
 
 bool same_kind(double reference, double value, DType stored) {
@@ -31,8 +31,8 @@ bool same_kind(double reference, double value, DType stored) {
   return std::isfinite(value);
 }
 
-// Returns the largest score that matters. A probability e^(score - LSE) has a relative error of this many fp32
-// roundings.
+// Returns the largest magnitude of an LSE below kHuge, at least 1. A probability e^(score - LSE) has a relative error
+// of this many fp32 roundoffs.
 double largest_score(const Results& reference) {
   double largest = 1;
   for (const double lse : reference.lse) {
@@ -46,8 +46,8 @@ DType stored_type(const Case& c, std::vector<double> Results::*output) {
   return wide ? DType::fp32 : c.dtype;
 }
 
-// Describes errors of an output that exceed times_limit times the rule, whose floor is in `unit`. Empty if there are
-// none.
+// Describes the errors of one output that exceed times_limit times the rule's limit, whose floor is a multiple of
+// `unit`; empty if none does.
 std::string beyond(double times_limit, double unit, const char* name, const Deviation& theirs, const Deviation& ours) {
   std::string text;
   if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
@@ -150,7 +150,7 @@ std::string Draws::verdict() const {
 }
 
 std::string plausibility(const Case& c, const Results& reference, const Results& standard) {
-  // This is a sharp test in fp32. If scores or probabilities are rounded to 16 bits, large scores have no error limit.
+  // The limit below is tight for fp32. With 16-bit scores or probabilities, large scores have no error limit.
   if (c.dtype != DType::fp32 && c.values == Values::large) return {};
   const double units = c.dtype == DType::bf16 ? 128 : c.values == Values::large ? 65536 : 512;
   std::string text;

@@ -1,6 +1,6 @@
-// The exactness rule: error(kernel) <= 2 * error(standard) + floor, both errors against the float64 oracle. It applies
-// to the maximum and to the mean error of every output. A value that is not finite must be the same in oracle and
-// kernel.
+// The exactness rule: error(kernel) <= 2 * error(standard) + floor, with both errors relative to the float64 oracle and
+// u the roundoff of the dtype. It applies to every output's maximum error (floor = 4 u max|reference|) and mean error
+// (floor = u mean|reference|). Where the oracle is infinite or NaN, the kernel must be the same.
 #pragma once
 
 #include <array>
@@ -12,30 +12,30 @@
 
 namespace strobe::test {
 
-// Returns half an ulp of 1: 2^-24, 2^-11, 2^-8.
+// Returns half an ulp of 1 in the dtype: 2^-24 (fp32), 2^-11 (fp16) or 2^-8 (bf16).
 double unit_roundoff(DType dtype);
 
 struct Deviation {
   double max = 0, mean = 0;
   double reference_max = 0, reference_mean = 0;
-  std::string mismatch;  // the first value that is finite on one side only; empty if there is none
+  std::string mismatch;  // describes the first value that is finite in only one of the two; empty if there is none
 };
 
 // `stored` is the dtype of the output: a reference outside its range must be infinite in the output.
 Deviation deviation(const std::vector<double>& reference, const std::vector<double>& values, DType stored);
 
-// The rule's verdict on the results of one kernel.
+// Result of applying the rule to one kernel.
 struct Judgement {
-  std::vector<std::string> broken;  // one per output, in the order of kOutputs: lines that describe the faults; or
+  std::vector<std::string> broken;  // one per output, in the order of kOutputs: a line per fault, or empty
                                     // empty
-  // Faults that other random values cannot excuse: errors far beyond the rule, and values that are finite on one side
-  // only.
+  // Faults that other random values cannot excuse: errors far above the rule's limit, and values that are finite in
+  // only one of the two.
   std::string gross;
 
   std::string all_broken() const;
 };
 
-// The rule for one case. Measures the errors of `standard` once, for any number of kernels.
+// Applies the rule to one case. Measures the errors of `standard` once, for any number of kernels.
 class Rule {
  public:
   Rule(const Case& c, const Results& reference, const Results& standard);  // the arguments must outlive this object
@@ -45,23 +45,24 @@ class Rule {
   const Case& c_;
   const Results& reference_;
   std::array<Deviation, kOutputs.size()> standard_;  // one per output
-  double gross_unit_;  // the larger of: roundoff of the dtype; roundoff of fp32 times the largest score
+  double gross_unit_;                                // max(roundoff of the dtype, roundoff of fp32 * largest score)
 };
 
-// For a single kernel: returns Judgement::broken, and in exactness() all its lines.
+// For a single kernel: exactness_by_output() returns Judgement::broken, exactness() the same lines in one text.
 std::vector<std::string> exactness_by_output(const Case& c, const Results& reference, const Results& standard,
                                              const Results& candidate);
 std::string exactness(const Case& c, const Results& reference, const Results& standard, const Results& candidate);
 
-// Repeats a case that breaks the rule with other random values. The rule compares two roundings of the same values, and
-// single values may favour either: a kernel with exactly the error of `standard` breaks it now and then. Each output
-// must satisfy the rule in most draws. A kernel whose error exceeds twice that of `standard` fails.
+// Repeats a case that breaks the rule with other random values. Rounding errors are random, so a kernel with exactly
+// the error of `standard` sometimes breaks the rule. Each output must satisfy the rule in most draws; a kernel whose
+// error exceeds twice that of `standard` fails.
 class Draws {
  public:
   static constexpr int kCount = 31;
 
   void add(const std::vector<std::string>& by_output);
-  std::string verdict() const;  // the last line of each output that broke the rule in most draws; empty if none did
+  // the last message about each output that broke the rule in most draws; empty if none did
+  std::string verdict() const;
 
  private:
   int draws_ = 0;
@@ -69,11 +70,11 @@ class Draws {
   std::array<std::string, kOutputs.size()> last_;
 };
 
-// Checks `standard` itself, since the rule proves little if that is wrong. Its limit is a generous multiple of u times
-// the largest value (at least 1, the order of the inputs, since terms may cancel).
+// Checks the errors of `standard`, because the rule proves little if those are large. The limit is a generous multiple
+// of u times the largest value. That value is at least 1, the magnitude of the inputs, because terms may cancel.
 std::string plausibility(const Case& c, const Results& reference, const Results& standard);
 
-// Returns the name of the first output that differs in a bit; empty if none does.
+// Returns the name of the first output in which any bit differs; empty if none does.
 std::string first_difference(const Results& a, const Results& b);
 
 }  // namespace strobe::test

@@ -18,7 +18,7 @@ namespace strobe::test {
 
 using Bytes = std::vector<std::uint8_t>;
 
-// Seeds by file name. Skips make_corpus.py, which wrote some of them.
+// Returns the seeds by file name, without the script make_corpus.py, which wrote some of them.
 inline std::map<std::string, Bytes> corpus(const std::string& name) {
   std::map<std::string, Bytes> files;
   for (const auto& entry : std::filesystem::directory_iterator(STROBE_TEST_DATA "/" + name + "_corpus")) {
@@ -29,7 +29,8 @@ inline std::map<std::string, Bytes> corpus(const std::string& name) {
   return files;
 }
 
-// Names of the seeds that `harness` accepts, sorted. A harness: bool(const std::uint8_t*, std::size_t).
+// Returns the sorted names of the seeds that `harness` accepts. A harness is a function bool(const std::uint8_t*,
+// std::size_t).
 template <class Harness>
 std::vector<std::string> accepted_seeds(const std::string& name, Harness&& harness) {
   std::vector<std::string> accepted;
@@ -39,8 +40,8 @@ std::vector<std::string> accepted_seeds(const std::string& name, Harness&& harne
   return accepted;
 }
 
-// Runs `harness` on `rounds` mutations of the seeds, which are JSON documents. Returns how many it accepted. Throws
-// with the input if a rule is broken.
+// Runs `harness` on `rounds` mutations of the seeds, which are JSON documents. Returns how many mutations it accepted.
+// If a mutation breaks a rule, throws an error that contains the mutated input.
 template <class Harness>
 int accepted_json_mutations(const std::string& name, int rounds, Harness&& harness) {
   const std::map<std::string, Bytes> seeds = corpus(name);

@@ -13,12 +13,12 @@
 namespace strobe::test {
 namespace {
 
-// Returns the beginning of each sequence in a packed batch, and the end of the last one.
+// Returns the first row of each sequence in a packed batch, followed by the end of the last sequence.
 std::vector<std::int64_t> offsets_of(const std::vector<std::int64_t>& lengths, std::int64_t longest) {
   std::vector<std::int64_t> offsets = {0};
   for (const std::int64_t length : lengths) {
     if (length > longest) {
-      throw std::logic_error(fmt::format("a packed sequence of {}, but {} is the longest", length, longest));
+      throw std::logic_error(fmt::format("a packed sequence of {} rows exceeds the maximum of {}", length, longest));
     }
     offsets.push_back(offsets.back() + length);
   }
@@ -29,7 +29,8 @@ float draw_value(const Case& c, Random& random) {
   return c.values == Values::integer ? static_cast<float>(random.between(-2, 2)) : random.normal();
 }
 
-// Lowest finite bias, which users write instead of -inf. In fp16 it leaves room for the scores that are added.
+// Returns the lowest finite bias, which users write instead of -inf. In fp16 it is -30000, so adding a score cannot
+// overflow.
 float lowest_bias(const Case& c) {
   if (c.dtype == DType::fp16 || c.bias_dtype == DType::fp16) return -30000.f;
   return c.dtype == DType::bf16 || c.bias_dtype == DType::bf16 ? -0x1.fep127f : -FLT_MAX;
@@ -46,8 +47,8 @@ float draw_bias(const Case& c, std::int64_t i, std::int64_t j, Random& random) {
   return value;
 }
 
-// Fills the rows of every sequence of a tensor. Rows past a length keep their NaN, unless an expanded tensor shares
-// their memory with rows before the length.
+// Fills the rows of every sequence of a tensor. Rows past a sequence's length remain NaN, unless an expanded tensor
+// stores them in the same memory as rows before the length.
 template <class Length, class Begin>
 void fill_rows(const Data& data, Tensor& tensor, Length length, Begin begin, float factor, Random& random,
                bool of_keys = false) {
@@ -75,7 +76,7 @@ void fill_bias(Data& data, Random& random) {
   }
 }
 
-// A row of the mask allows most keys, one key or none. Elements that no pair uses are 2, which allows too.
+// Each row of the mask allows most keys, one key or none. Bytes that no pair uses are 2: any nonzero byte allows.
 void fill_mask(Data& data, Random& random) {
   const Shape dims = data.c.mask_dims();
   data.mask.assign(static_cast<std::size_t>(count_of(dims)), 2);
@@ -114,7 +115,7 @@ Data::Data(const Case& description) : c(description) {
     index_k32.assign(indices_k.begin(), indices_k.end());
   }
 
-  // Large values: scores have a deviation of about 60, so one key has nearly all the probability.
+  // Large values: scores have a standard deviation of about 60, so one key has nearly all the probability.
   const float factor_q = c.values == Values::large ? 60.f : 1.f;
   const auto length_q = [&](std::int64_t b) { return c.length_q(b); };
   const auto length_k = [&](std::int64_t b) { return c.length_k(b); };

@@ -17,23 +17,23 @@ struct Data {
 
   Case c;
   Tensor q, k, v, d_o;
-  Tensor bias;   // where c.bias
-  Tensor d_lse;  // where c.d_lse: [B, Hq, Sq, 1]
+  Tensor bias;   // defined if c.bias
+  Tensor d_lse;  // [B, Hq, Sq, 1]; defined if c.d_lse
   std::vector<float> alibi_slopes, sinks;
-  // Lengths, or cumulative offsets of a packed batch, with the case's number of bits.
+  // Lengths, or cumulative offsets of a packed batch, as 32-bit or 64-bit integers (index_bits of the case).
   std::vector<std::int32_t> index_q32, index_k32;
   std::vector<std::int64_t> index_q64, index_k64;
 
   std::vector<std::int32_t> first32;
   std::vector<std::int64_t> first64;
-  std::vector<unsigned char> mask;  // where c.mask
+  std::vector<unsigned char> mask;  // set if c.mask
   std::uint64_t dropout_seed = 0;
 
   Attention attention() const;
-  // Adds to a query's problem what the oracle reads and a query does not.
+  // Adds the fields that the oracle reads but that a workspace query leaves empty.
   void complete(Problem& problem) const;
 
-  // The boolean mask as a view, and whether it allows a pair of sequence b.
+  // mask_view() returns the boolean mask; mask_allows() returns true if it allows query i of sequence b to use key j.
   MaskView mask_view() const;
   bool mask_allows(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const;
 
@@ -43,14 +43,14 @@ struct Data {
   Shape shape_o() const;
   Shape shape_lse() const;
 
-  // First row of sequence b in its views: 0, or the cumulative offset.
+  // Returns the first row of sequence b in its view: the cumulative offset in a packed batch, else 0.
   std::int64_t begin_q(std::int64_t b) const;
   std::int64_t begin_k(std::int64_t b) const;
   std::int64_t view_batch(std::int64_t b) const { return c.packed() ? 0 : b; }
 
-  // Stores the present values for changed(). Call it after changing values.
+  // Stores the present values for changed(). Call it after every intended change of the inputs.
   void remember();
-  // Describes the first input that a run has written to; empty if there is none.
+  // Describes the first input whose values differ from the stored ones; empty if there is none.
   std::string changed() const;
 };
 

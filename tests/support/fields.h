@@ -1,4 +1,5 @@
-// Files of golden values: a sequence of fields, each a name, a count and that many numbers; lines after # are comments.
+// Reads files of golden values. A field is a name, a count and that many numbers; the rest of a line after # is a
+// comment.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ inline Fields read_fields(const std::filesystem::path& path) {
     if (file >> count) {
       while (values.size() < count && file >> number) values.push_back(std::strtod(number.c_str(), nullptr));
     }
-    // The last number must be followed by an end of line too; otherwise the file was truncated.
+    // The last number must be followed by a line end; otherwise the file is truncated.
     if (values.size() != count || !file.good()) {
       ADD_FAILURE() << path << ": ends in field " << name << ", after " << values.size() << " of " << count
                     << " numbers";

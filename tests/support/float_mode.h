@@ -1,4 +1,4 @@
-// Floating-point modes that a caller may have set. Tests check that Strobe computes in the default mode.
+// Floating-point modes that a caller may have set. Tests check that Strobe computes in the default mode regardless.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace strobe::test {
 
-// Flush-to-zero; rounding upward; both.
+// Returns three modes: flush-to-zero, rounding upward, and both.
 inline std::vector<FloatControl> foreign_modes() {
   std::vector<FloatControl> modes(3, kDefaultFloatControl);
 #if defined(__x86_64__)

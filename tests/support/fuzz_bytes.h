@@ -1,4 +1,4 @@
-// Makes choices from the bytes of a fuzzer's input; zero after the last byte.
+// Derives choices from the bytes of a fuzzer's input. Bytes past the end read as zero.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // Interprets any bytes as structs of the C ABI. The library must reject a call in one line, or write only to its
 // outputs. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 //
-// The input describes a small valid problem and then overwrites fields of its structs. Pointers are chosen from real
-// buffers, never made of input bytes. If a tensor exceeds its buffer, only queries run (workspace, explain), since the
-// library cannot know the size of the caller's memory.
+// The input describes a small valid problem and then overwrites fields of its structs. Pointers always point into real
+// buffers; input bytes never become an address. If a tensor exceeds its buffer, only the queries run (workspace size
+// and explain), since the library cannot check the size of the caller's memory.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace strobe::test {
 
-// Blocks of exactly this size, so AddressSanitizer detects an access to the first byte past each.
+// Returns blocks of exactly `bytes` bytes, so AddressSanitizer detects an access to the first byte past each.
 template <std::size_t Count>
 std::array<std::unique_ptr<std::byte[]>, Count> blocks_of(std::size_t bytes) {
   std::array<std::unique_ptr<std::byte[]>, Count> made;
@@ -37,7 +37,7 @@ class CApiCall {
     for (std::int64_t patches = bytes_.between(0, 3); patches > 0; --patches) patch();
   }
 
-  // Makes the calls. Returns true if one computed outputs.
+  // Makes the calls. Returns true if any of them computed outputs.
   bool run() {
     const std::int32_t pass = bytes_.one_in(2) ? STROBE_PASS_BACKWARD : STROBE_PASS_FORWARD;
     query(pass);
@@ -46,7 +46,7 @@ class CApiCall {
   }
 
  private:
-  // Index of each tensor's buffer. Small vectors and index lists share the tail.
+  // Index of each tensor's buffer. Small vectors and index lists share the last buffer.
   enum Buffer {
     kQ,
     kK,
@@ -69,8 +69,9 @@ class CApiCall {
     kBuffers
   };
   static constexpr std::size_t kBufferBytes = 1 << 12;
-  static constexpr std::size_t kStructBytes = (1 << 16) + 64;  // more than the largest `size` that the library accepts
-  static constexpr std::int64_t kMostElements = 1024;          // per tensor of a call that computes
+  // more than the largest struct `size` that the library accepts
+  static constexpr std::size_t kStructBytes = (1 << 16) + 64;
+  static constexpr std::int64_t kMostElements = 1024;  // per tensor, if the call computes
 
   template <class T>
   T* at(Buffer which) {
@@ -86,7 +87,7 @@ class CApiCall {
   strobe_gradients& gradients() { return in_struct<strobe_gradients>(3); }
   strobe_execution& execution() { return in_struct<strobe_execution>(4); }
 
-  // Small finite values of either sign, in every element type.
+  // Fills the buffers with small values of either sign that are finite in every element type.
   void fill_buffers() {
     for (int which = 0; which < kBuffers; ++which) {
       for (std::size_t i = 0; i < kBufferBytes; ++i) {
@@ -256,8 +257,8 @@ class CApiCall {
     return bytes_.pick(kValues);
   }
 
-  // Offsets of a tensor's elements in bytes, from the beginning of its buffer; empty if it has none. False if the
-  // tensor exceeds the buffer, is large, or has an unknown type.
+  // Appends the byte offset of each element of a tensor from the beginning of its buffer. Returns false if the tensor
+  // exceeds the buffer, is large, or has an unknown type.
   template <class View>
   bool elements(const View& view, std::vector<std::pair<const std::byte*, std::size_t>>* covered) {
     if (view.data == nullptr) return true;
@@ -306,8 +307,8 @@ class CApiCall {
     return !is_index(values) && has_room(values, count, sizeof(float));
   }
 
-  // Returns true if the lengths fit in their separate buffer. Outputs that overwrite lengths would be the caller's
-  // error.
+  // Returns true if the lengths fit in their separate buffer. Outputs that overwrite lengths would be an error of the
+  // caller.
   bool has_room(const strobe_index_view& view) const {
     return view.data == nullptr || (is_index(view.data) && has_room(view.data, view.count, view.bits == 64 ? 8 : 4));
   }
@@ -316,7 +317,7 @@ class CApiCall {
     return buffer_of(static_cast<const std::byte*>(pointer)) == buffers_[kIndices].get();
   }
 
-  // Returns true if all memory that a call may access is inside its buffers. Any memory error is then the library's.
+  // Returns true if all memory that a call may access is inside its buffers, so a memory error is the library's fault.
   bool is_small() {
     const strobe_attention& a = attention();
     bool holds = elements(a.q, nullptr) && elements(a.k, nullptr) && elements(a.v, nullptr) &&
@@ -342,7 +343,7 @@ class CApiCall {
            has_room(a.cu_seqlens_q) && has_room(a.cu_seqlens_k) && execution().threads <= 3 && has_workspace();
   }
 
-  // LSE or its gradient as a view [B, Hq, Sq, 1].
+  // Returns LSE or its gradient as a view [B, Hq, Sq, 1].
   strobe_const_view lse_view(const float* data, const std::int64_t (&stride)[3]) {
     const auto& q = attention().q.shape;
     if (stride[0] == 0 && stride[1] == 0 && stride[2] == 0)
@@ -350,7 +351,7 @@ class CApiCall {
     return {data, STROBE_FP32, {q[0], q[1], q[2], 1}, {stride[0], stride[1], stride[2], 1}};
   }
 
-  // True if every element of the mask is inside its buffer.
+  // Returns true if every element of the mask is inside its buffer.
   bool has_mask_room(const strobe_mask_view& mask) const {
     if (mask.data == nullptr) return true;
     const auto* const data = static_cast<const std::byte*>(mask.data);
@@ -378,8 +379,9 @@ class CApiCall {
     if (status == STROBE_OK) return true;
     const std::string_view line = strobe_last_error();
     require(status == STROBE_INVALID_ARGUMENT || status == STROBE_UNSUPPORTED || status == STROBE_OUT_OF_MEMORY,
-            "a description is refused as invalid, unsupported or too large");
-    require(line.starts_with("attention: ") && is_printable(line), "a refusal is one printable line of attention");
+            "a description is rejected as invalid, unsupported or too large");
+    require(line.starts_with("attention: ") && is_printable(line),
+            "an error is one printable line that begins with attention:");
     return false;
   }
 
@@ -389,7 +391,7 @@ class CApiCall {
     const bool accepted = is_ok(strobe_workspace_bytes(&attention(), pass, &execution(), &bytes));
     const bool explained = is_ok(strobe_explain(&attention(), pass, &execution(), text, sizeof text, &needed));
     require(!explained || text[std::min(needed, sizeof text) - 1] == '\0', "the text of explain() ends with a zero");
-    require(!accepted || explained, "a problem whose workspace is known can be explained");
+    require(!accepted || explained, "explain() accepts every problem that workspace_bytes() accepts");
   }
 
   std::vector<std::byte> snapshot() const {
@@ -424,7 +426,7 @@ class CApiCall {
   bool run_forward() {
     const std::vector<std::byte> before = snapshot();
     if (!is_ok(strobe_forward(&attention(), &outputs(), &execution()))) {
-      require(snapshot() == before, "a call that is refused writes nothing");
+      require(snapshot() == before, "a rejected call writes nothing");
       return false;
     }
     Covered written;
@@ -437,7 +439,7 @@ class CApiCall {
   bool run_backward() {
     const std::vector<std::byte> before = snapshot();
     if (!is_ok(strobe_backward(&attention(), &inputs(), &gradients(), &execution()))) {
-      require(snapshot() == before, "a call that is refused writes nothing");
+      require(snapshot() == before, "a rejected call writes nothing");
       return false;
     }
     Covered written;
@@ -450,7 +452,7 @@ class CApiCall {
   }
 
   FuzzBytes bytes_;
-  // Allocated once, because that takes longer than a call.
+  // Shared by all inputs, because allocating them takes longer than a call.
   inline static const auto buffers_ = blocks_of<kBuffers>(kBufferBytes);
   inline static const auto structs_ = blocks_of<5>(kStructBytes);
 };

@@ -1,5 +1,5 @@
-// Reads any text as a grid of a sweep. The reader must reject it in one line, or return blocks of printable words whose
-// axes have a product. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as the grid of a sweep. The reader must reject it with a one-line error, or return blocks of printable
+// words whose axes can be combined. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace strobe::test {
 
-// The axes of a block in the command line's form: "--flag value" and "--flag=value".
+// Parses the axes of a block from the forms of the command line: "--flag value" and "--flag=value".
 inline std::vector<bench::Axis> axes_of(const std::vector<std::string>& words) {
   std::vector<bench::Axis> axes;
   for (std::size_t i = 0; i < words.size(); ++i) {
@@ -38,10 +38,10 @@ inline void require_axes(const std::vector<bench::Axis>& axes) {
   if (count > 200 && count < 1 << 20) return;  // a larger product would be too slow to fuzz
   std::size_t combinations = 0;
   const bool accepted = is_accepted([&] { combinations = bench::product_of(axes).size(); });
-  require(!accepted || combinations == count, "the product has one combination per choice of values");
+  require(!accepted || combinations == count, "each combination of axis values occurs once");
 }
 
-// Returns true for a grid.
+// Returns true if the reader accepts the text.
 inline bool fuzz_grid_file(const std::uint8_t* data, std::size_t bytes) {
   bench::Grid grid;
   if (!is_accepted([&] { grid = bench::parse_grid("fuzz", text_of(data, bytes)); })) return false;

@@ -32,16 +32,15 @@ inline bool same_json(const Json& a, const Json& b) {
   return a.is_null() && b.is_null();
 }
 
-// Returns true for a document.
+// Returns true if the bytes are a JSON document.
 inline bool fuzz_json(const std::uint8_t* data, std::size_t bytes) {
   const std::string_view text = text_of(data, bytes);
   Json value;
   if (!is_accepted([&] { value = Json::parse(text); })) return false;
   for (const int indent : {0, 2}) {
     const std::string written = value.dump(indent);
-    require(is_printable(written, indent == 0 ? "\x7f" : "\x7f\n"),
-            "JSON is written as UTF-8 without control characters");
-    require(same_json(value, Json::parse(written)), "JSON that was read is written and read again as the same value");
+    require(is_printable(written, indent == 0 ? "\x7f" : "\x7f\n"), "dump() writes UTF-8 without control characters");
+    require(same_json(value, Json::parse(written)), "parsing what dump() writes returns the same value");
   }
   std::size_t position = 0;
   require(same_json(value, Json::parse_next(text, position)) && position == text.size(),

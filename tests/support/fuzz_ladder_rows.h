@@ -1,5 +1,6 @@
-// Reads any text as rows of the ladder. The reader must reject it in one line, or return bounded and escaped tables and
-// figures. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as result rows of the course ladder. The reader must reject it with a one-line error, or return tables
+// and figures of bounded size with escaped text. Called by libFuzzer (tests/fuzz) and by the test that replays its
+// corpus.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace strobe::test {
 
-// Returns true for rows of the ladder.
+// Returns true if the reader accepts the text.
 inline bool fuzz_ladder_rows(const std::uint8_t* data, std::size_t bytes) {
   std::vector<Json> rows;
   if (!is_accepted([&] { rows = report::parse_ladder_rows(text_of(data, bytes), "file"); })) return false;

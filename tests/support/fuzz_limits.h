@@ -1,4 +1,4 @@
-// Reads any text as limits for `strobe compare --require`. The reader must reject it in one line, or return
+// Reads any text as limits for `strobe compare --require`. The reader must reject it with a one-line error, or return
 // requirements that judge() accepts. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace strobe::test {
 
-// Returns a cell, its peer, and a cell that failed.
+// Returns the cells of two implementations on one problem, and a cell that failed.
 inline const std::vector<report::Cell>& cells_to_hold() {
   static const std::vector<report::Cell> cells = report::cells_of(
       report::parse_results(row_text({}) + "\n" + row_text({.implementation = "peer", .forward = {0.02}}) + "\n" +
@@ -17,7 +17,7 @@ inline const std::vector<report::Cell>& cells_to_hold() {
   return cells;
 }
 
-// Returns true for limits.
+// Returns true if the reader accepts the text.
 inline bool fuzz_limits(const std::uint8_t* data, std::size_t bytes) {
   report::Limits limits;
   if (!is_accepted([&] { limits = report::parse_limits("fuzz", text_of(data, bytes)); })) return false;
@@ -28,7 +28,7 @@ inline bool fuzz_limits(const std::uint8_t* data, std::size_t bytes) {
   if (needs_comparison(limits)) return true;
   is_accepted([&] {
     const report::Judgement judgement = judge(limits, cells_to_hold(), nullptr, report::Estimate::median);
-    require(judgement.missed <= judgement.limits, "no more limits are missed than there are");
+    require(judgement.missed <= judgement.limits, "the number of missed limits is at most the number of limits");
   });
   return true;
 }

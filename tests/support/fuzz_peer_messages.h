@@ -1,5 +1,5 @@
-// Reads any bytes as lines of a peer. Each parser must reject them or return a message within its limits that is the
-// same after writing and reading. Called by the fuzz harness and by a test that replays the corpus.
+// Reads any bytes as lines from another rank. Each message parser must reject a line, or return a message within its
+// limits that is the same after writing and reading. Called by the fuzz harness and by a test that replays the corpus.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ inline int taken_from_line(std::string_view line) {
   return taken;
 }
 
-// Number of messages that a parser has accepted.
+// Returns the number of times that a parser accepted a line.
 inline int fuzz_peer_messages(const std::uint8_t* data, std::size_t bytes) {
   int taken = 0;
   std::string_view text(reinterpret_cast<const char*>(data), bytes);

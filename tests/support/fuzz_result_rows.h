@@ -1,5 +1,6 @@
-// Reads any text as a result file. The reader must reject it in one line, or return finite, bounded and escaped tables
-// and figures. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as a result file. The reader must reject it with a one-line error, or return finite numbers, and
+// tables and figures of bounded size with escaped text. Called by libFuzzer (tests/fuzz) and by the test that replays
+// its corpus.
 #pragma once
 
 #include <cmath>
@@ -18,7 +19,7 @@
 
 namespace strobe::test {
 
-// Counts the unescaped bars of a line: one more than its cells.
+// Counts the unescaped bars of a line, which is the number of its cells plus one.
 inline std::size_t bars_of(std::string_view line) {
   std::size_t bars = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -30,8 +31,8 @@ inline std::size_t bars_of(std::string_view line) {
   return bars;
 }
 
-// Requires that all rows of a table have as many cells as its first one, that the last table has `columns`, and that no
-// line has a tag.
+// Requires that all rows of a table have as many cells as its first one, that the last table has `columns` columns, and
+// that no line contains an HTML tag.
 inline void require_markdown(std::string_view markdown, std::size_t columns) {
   require(is_printable(markdown, "\n"), "Markdown is printable text");
   std::size_t bars = 0, last = 0;  // this line's table; the last table
@@ -46,11 +47,11 @@ inline void require_markdown(std::string_view markdown, std::size_t columns) {
     if (bars == 0) bars = last = bars_of(line);
     require(bars_of(line) == bars, "a Markdown row has one cell per column");
   }
-  require(last == columns + 1, "the last table is that of all cells");
+  require(last == columns + 1, "the last table lists all cells");
 }
 
-// Requires `columns` fields in every record of a CSV, whose quoted fields may contain commas and line ends. No field
-// may be a formula.
+// Requires `columns` fields in every record of a CSV file, whose quoted fields may contain commas and line ends. No
+// field may begin as a spreadsheet formula.
 inline void require_csv(std::string_view csv, std::size_t columns) {
   std::size_t fields = 1;
   bool quoted = false, begins = true;
@@ -59,7 +60,8 @@ inline void require_csv(std::string_view csv, std::size_t columns) {
       quoted = !quoted;
       continue;
     }
-    require(!begins || std::string_view("=+@\t").find(c) == std::string_view::npos, "a CSV field is not a formula");
+    require(!begins || std::string_view("=+@\t").find(c) == std::string_view::npos,
+            "a CSV field does not begin as a formula");
     begins = !quoted && (c == ',' || c == '\n');
     if (quoted) continue;
     if (c == ',') ++fields;
@@ -67,10 +69,10 @@ inline void require_csv(std::string_view csv, std::size_t columns) {
     require(fields == columns, "a CSV record has one field per column");
     fields = 1;
   }
-  require(!quoted && fields == 1, "a CSV ends with a whole record");
+  require(!quoted && fields == 1, "a CSV file ends with a whole record");
 }
 
-// Requires that texts from the file are escaped and that coordinates are numbers.
+// Requires that the figure is printable, without scripts, and that coordinates are finite.
 inline void require_svg(std::string_view svg) {
   require(is_printable(svg, "\n"), "SVG is printable text");
   for (const char* number : {"=\"nan", "=\"-nan", "=\"inf", "=\"-inf"}) {
@@ -103,7 +105,7 @@ inline void require_result(const report::Result& result) {
   }
 }
 
-// Returns true for a result file.
+// Returns true if the reader accepts the text.
 inline bool fuzz_result_rows(const std::uint8_t* data, std::size_t bytes) {
   std::vector<report::Result> results;
   if (!is_accepted([&] { results = report::parse_results(text_of(data, bytes), "file"); })) return false;

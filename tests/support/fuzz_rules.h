@@ -1,5 +1,5 @@
 // Rules that every fuzz harness checks. A broken rule throws BrokenRule: libFuzzer does not catch it and keeps the
-// input, a replay test reports it.
+// input; a replay test reports it as a failure.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ inline std::string_view text_of(const std::uint8_t* data, std::size_t bytes) {
   return {reinterpret_cast<const char*>(data), bytes};
 }
 
-// True for UTF-8 without control characters other than those in `allowed`.
+// Returns true if the text is UTF-8 without control characters other than those in `allowed`.
 inline bool is_printable(std::string_view text, std::string_view allowed = "") {
   while (!text.empty()) {
     const std::size_t length = utf8_length(text);
@@ -37,18 +37,18 @@ inline bool is_printable(std::string_view text, std::string_view allowed = "") {
   return true;
 }
 
-// Length limit of an error line. Quoted input is truncated, so errors do not grow with the input.
+// Length limit of an error line in bytes. Quoted input is truncated, so errors do not grow with the input.
 inline constexpr std::size_t kLongestRefusal = 1500;
 
 inline void require_refusal(const Error& error) {
   const std::string_view line = error.what();
-  require(error.code() == ErrorCode::invalid_argument, "bad input is refused as invalid_argument");
-  require(!line.empty(), "a refusal has a text");
-  require(is_printable(line), "a refusal is one printable line");
-  require(line.size() <= kLongestRefusal, "the length of a refusal is bounded");
+  require(error.code() == ErrorCode::invalid_argument, "bad input is rejected as invalid_argument");
+  require(!line.empty(), "an error has a text");
+  require(is_printable(line), "an error is one printable line");
+  require(line.size() <= kLongestRefusal, "the length of an error is bounded");
 }
 
-// Runs `read`. Returns false if it rejects its input; passes other exceptions through.
+// Runs `read`. Returns false if it throws the Error of a rejected input; other exceptions propagate.
 template <class Read>
 bool is_accepted(Read&& read) {
   try {

@@ -10,7 +10,7 @@
 
 namespace strobe::test {
 
-// Returns true for a run file.
+// Returns true if the reader accepts the text.
 inline bool fuzz_run_file(const std::uint8_t* data, std::size_t bytes) {
   lm::Upkeep upkeep;
   if (!is_accepted([&] { upkeep = lm::upkeep_from(Json::parse(text_of(data, bytes))); })) return false;
@@ -18,7 +18,7 @@ inline bool fuzz_run_file(const std::uint8_t* data, std::size_t bytes) {
   require(upkeep.validation_every >= 0 && upkeep.validation_tokens >= 0,
           "validation intervals and budgets are not negative");
   require(lm::upkeep_from(Json::parse(lm::to_json(upkeep).dump())) == upkeep,
-          "run.json is written and read again as the same");
+          "run.json is the same after writing and reading");
   return true;
 }
 

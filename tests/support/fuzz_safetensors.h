@@ -11,7 +11,7 @@
 
 namespace strobe::test {
 
-// Returns true for a safetensors file.
+// Returns true if the reader accepts the file.
 inline bool fuzz_safetensors(const std::uint8_t* data, std::size_t bytes) {
   const std::string_view file = text_of(data, bytes);
   lm::SafeTensors parsed;
@@ -26,7 +26,7 @@ inline bool fuzz_safetensors(const std::uint8_t* data, std::size_t bytes) {
   const std::string written = lm::header_of(again) + std::string(file.substr(parsed.data_begin));
   const lm::SafeTensors reread = lm::parse_safetensors(written, "file");
   require(reread.tensors == parsed.tensors && reread.metadata == parsed.metadata,
-          "a header that was read is written and read again as the same");
+          "a header is the same after writing and reading");
   return true;
 }
 

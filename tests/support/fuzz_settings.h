@@ -1,6 +1,6 @@
-// Reads any text as the metadata of a checkpoint, {"settings": ..., "progress": ...}. The reader must reject it in one
-// line, or its values must be within the ranges that training relies on. Called by libFuzzer (tests/fuzz) and by the
-// test that replays its corpus.
+// Reads any text as the metadata of a checkpoint, {"settings": ..., "progress": ...}. The reader must reject it with a
+// one-line error, or return values within the ranges that training relies on. Called by libFuzzer (tests/fuzz) and by
+// the test that replays its corpus.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace strobe::test {
 
 inline void require_settings(const lm::Settings& settings) {
-  require(lm::settings_from(lm::to_json(settings)) == settings, "settings are written and read again as the same");
+  require(lm::settings_from(lm::to_json(settings)) == settings, "settings are the same after writing and reading");
   require(settings.batch >= 1 && settings.steps >= 1 && settings.warmup >= 0, "counts of settings are in range");
   require(lm::checkpoint_bytes(settings.shape) > 0, "the size of a checkpoint is positive");
   for (const double value : {settings.rate, settings.least_rate, settings.beta1, settings.beta2, settings.eps,
@@ -31,7 +31,7 @@ inline void require_settings(const lm::Settings& settings) {
 
 inline void require_progress(lm::Progress progress, const lm::Settings& settings) {
   require(lm::progress_from(lm::to_json(progress), settings) == progress,
-          "progress is written and read again as the same");
+          "progress is the same after writing and reading");
   require(progress.step >= 0 && progress.position >= 0, "steps and the data position are not negative");
   lm::LossScale& scale = progress.loss_scale;
   require(std::isfinite(scale.scale) && scale.scale > 0, "the loss scale is finite and above 0");
@@ -40,7 +40,7 @@ inline void require_progress(lm::Progress progress, const lm::Settings& settings
   scale.overflowed();
 }
 
-// Returns true if both parts are accepted.
+// Returns true if both settings and progress are accepted.
 inline bool fuzz_settings(const std::uint8_t* data, std::size_t bytes) {
   Json metadata;
   if (!is_accepted([&] { metadata = Json::parse(text_of(data, bytes)); })) return false;

@@ -1,5 +1,6 @@
-// Opens any bytes as steps.jsonl. The reader must reject it in one line and leave the file unchanged, or cut the file
-// to its first complete rows. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Opens any bytes as steps.jsonl. The reader must reject them with a one-line error and leave the file unchanged, or
+// truncate the file to its leading complete rows. Called by libFuzzer (tests/fuzz) and by the test that replays its
+// corpus.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +18,12 @@ namespace strobe::test {
 inline void require_rows_up_to(const std::string& log, std::int64_t last) {
   std::istringstream lines(log);
   for (std::string line; std::getline(lines, line);) {
-    require(Json::parse(line).at("step").as_integer() <= last, "rows that stay are of steps before");
+    require(Json::parse(line).at("step").as_integer() <= last,
+            "remaining rows belong to steps up to the one that resumes");
   }
 }
 
-// The first byte is the step after which the run resumes. Returns true if the log is accepted.
+// The first byte is the step after which training resumes. Returns true if the log is accepted.
 inline bool fuzz_step_log(const std::uint8_t* data, std::size_t bytes) {
   if (bytes == 0) return false;
   const std::int64_t last = data[0];
@@ -32,11 +34,11 @@ inline bool fuzz_step_log(const std::uint8_t* data, std::size_t bytes) {
   const bool accepted = is_accepted([&] { const lm::StepLog log(path, last); });
   const std::string after = folder.read("steps.jsonl");
   if (!accepted) {
-    require(after == before, "a log that is refused stays as it was");
+    require(after == before, "a rejected log is unchanged");
     return false;
   }
-  require(before.starts_with(after), "only the end of a log is cut");
-  require(after.empty() || after.ends_with('\n'), "whole rows stay");
+  require(before.starts_with(after), "a log is truncated only at its end");
+  require(after.empty() || after.ends_with('\n'), "only whole rows remain");
   require_rows_up_to(after, last);
   return true;
 }

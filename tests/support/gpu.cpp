@@ -1,4 +1,4 @@
-// GPU copies of test tensors.
+// Implements GPU memory, copies and kernel calls for test cases.
 #include "support/gpu.h"
 
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 namespace strobe::test {
 namespace {
 
-constexpr std::uint32_t kNanWord = 0x7fc0ffeeu;  // NaN in fp32, and in both halves of 16-bit words of bf16 and fp16
+constexpr std::uint32_t kNanWord = 0x7fc0ffeeu;  // NaN in fp32; both 16-bit halves are NaN in bf16 and fp16
 constexpr std::size_t kGuard = 1024;             // guard bytes after a workspace
 
 std::size_t rounded_up(std::size_t bytes, std::size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
@@ -68,8 +68,8 @@ void GpuArena::clear() {
   separate_.clear();
 }
 
-// A workspace of exactly workspace_bytes(), filled with NaN, with a guard after it. With separate allocations, for
-// compute-sanitizer, it is not filled, so initcheck reports reads of unwritten bytes.
+// A workspace of exactly workspace_bytes(), filled with NaN and followed by a guard. With separate allocations (for
+// compute-sanitizer) it is not filled, so initcheck reports reads of unwritten bytes.
 struct GpuCase::Workspace {
   Workspace(const Attention& attention, Pass pass, Execution& execution, const GpuLane& lane)
       : bytes(workspace_bytes(attention, pass, execution)), memory(rounded_up(bytes, 4) + kGuard) {
@@ -83,7 +83,7 @@ struct GpuCase::Workspace {
     std::vector<std::uint32_t> now(guard.size());
     lane.stream.copy(now.data(), memory.as<char>() + rounded_up(bytes, 4), kGuard);
     lane.stream.synchronize();
-    return now == guard ? "" : fmt::format("memory behind the {} bytes was written", bytes);
+    return now == guard ? "" : fmt::format("memory past its {} bytes was written", bytes);
   }
 
   std::vector<std::uint32_t> guard = std::vector<std::uint32_t>(kGuard / 4, kNanWord);
@@ -117,7 +117,8 @@ GpuCase::GpuCase(const Data& data, GpuLane& lane) : data_(data), lane_(lane), at
 }
 
 std::string GpuCase::refusal(std::string_view kernel, std::optional<Pass> only) const {
-  // Describes outputs as run() does, since a kernel may refuse their strides. The query does not read their memory.
+  // Describes the outputs with the strides that run() uses, because a kernel may refuse them. The query reads no
+  // memory.
   const Case& c = data_.c;
   const auto tensor = [&](const Shape& shape) { return make_tensor({c.dtype, shape, c.layout_out, c.misalign}); };
   const Tensor o = tensor(data_.shape_o());

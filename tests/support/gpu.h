@@ -1,5 +1,5 @@
-// Runs test cases on a GPU. Copies the tensors of a case with their canaries, byte by byte and with the same alignment,
-// and copies them back after each pass. Tests that need a GPU are skipped with the reason if there is none.
+// Runs test cases on a GPU. Copies whole buffers, canaries included and with the same alignment, to the GPU, and back
+// after each pass. Without a GPU, the tests are skipped and give the reason.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,21 +22,22 @@ class GpuTest : public testing::Test {
   void SetUp() override;  // skips without a GPU
 };
 
-// Returns the library's CUDA kernels in order, then "": the library's choice for each pass. STROBE_TEST_KERNEL limits
-// the list to one kernel.
+// Returns the names of the library's CUDA kernels in their order, then "", which is the library's choice for each pass.
+// STROBE_TEST_KERNEL limits the list to one kernel.
 std::vector<std::string> gpu_kernels();
 
-// True for kernels that recompute probabilities from Q and K and ignore the LSE and O that they are given.
+// Returns true for kernels that recompute P from Q and K instead of using the LSE and O that they are given.
 inline bool is_plain(std::string_view kernel) { return kernel == "standard" || kernel == "frugal"; }
 
-// Returns why the kernel refuses a pass; empty if it does not. Ignores refusals that depend on outputs.
+// Returns why the kernel refuses a pass; empty if it accepts it. Ignores reasons that concern outputs.
 std::string gpu_refusal(const Attention& attention, std::string_view kernel);
 
-// Returns whether hopper refuses because of the GPU or the build, not the problem.
+// Returns true if hopper refuses because of the GPU or the build instead of the problem.
 bool needs_hopper(std::string_view refusal);
 
-// GPU memory for consecutive cases. It is one large block, because cudaFree waits for the whole GPU. With
-// STROBE_TEST_SEPARATE every buffer is a separate allocation, so compute-sanitizer detects accesses past its end.
+// GPU memory for consecutive cases: one large block, because cudaFree synchronizes the whole GPU. If
+// STROBE_TEST_SEPARATE is set, every buffer is a separate allocation, so compute-sanitizer detects accesses past its
+// end.
 class GpuArena {
  public:
   explicit GpuArena(std::size_t bytes);
@@ -71,18 +72,18 @@ class GpuCase {
  public:
   GpuCase(const Data& data, GpuLane& lane);
 
-  // Runs the case like run() of support/run.h: outputs filled with NaN, guards, and a workspace of exactly the required
-  // bytes.
+  // Runs the case as run() of support/run.h does: outputs filled with NaN, guards, and a workspace of exactly the
+  // required bytes.
   Outcome run(const GpuRunOptions& options);
 
-  // Returns why the kernel refuses a pass of the case, or the pass `only`; empty if it does not.
-  // choose_on_cuda_test.cpp checks that some kernel takes every case.
+  // Returns why the kernel refuses both passes of the case, or the pass `only` if given; empty if it accepts.
+  // choose_on_cuda_test.cpp checks that some kernel accepts every case.
   std::string refusal(std::string_view kernel, std::optional<Pass> only = {}) const;
 
   const Attention& attention() const { return attention_; }
   ConstView d_o() const { return d_o_; }
 
-  // Copies a tensor with its present values to the GPU.
+  // Copies a tensor's present values to the GPU.
   View upload(const Tensor& tensor);
   void download(Tensor& tensor);
 

@@ -1,5 +1,5 @@
-// Both passes of a case on the GPU with all memory allocated in advance, so a launch only enqueues work. Used by tests
-// of repetition, graphs and threads.
+// Runs both passes of a case on the GPU with all memory allocated in advance, so a launch only enqueues work. Used by
+// tests of repeated runs, CUDA graphs and threads.
 #pragma once
 
 #include <map>
@@ -71,7 +71,7 @@ class GpuPasses {
   }
   void* workspace() const { return execution_.workspace; }
 
-  // Waits for the stream, then returns the bytes of every output by name.
+  // Waits for the stream, then returns the bytes of every output, by name.
   std::map<std::string, std::vector<char>> outputs() const {
     std::map<std::string, std::vector<char>> all;
     for (const auto& [name, buffer] : outputs_) {

@@ -13,16 +13,16 @@ namespace {
 const std::vector<std::int64_t> kSequences = {0,  1,  2,  3,  5,   7,   8,   11,  12,  13,  16,  17,  31,  33,
                                               47, 64, 65, 96, 100, 127, 128, 129, 191, 200, 257, 300, 384, 513};
 const std::vector<std::int64_t> kLongSequences = {777, 1025, 2049};  // with few rows on the other side
-// Rows and keys that exceed one block of flash2, as long sequences do.
+// More rows or keys than one block of flash2 holds.
 const std::vector<std::int64_t> kManyRows = {65, 72, 96, 100, 127, 129, 200, 257};
 const std::vector<std::int64_t> kManyKeys = {385, 391, 400, 449, 512, 513, 577, 640, 700, 1025};
 const std::vector<std::int64_t> kHeadDims = {1,  2,  3,  5,  7,  8,   15,  16,  17,  31,  32,  33,  40,  48, 63,
                                              64, 65, 72, 80, 96, 100, 112, 128, 129, 160, 192, 200, 255, 256};
 
-// Returns the multiplications of one matmul with the scores. The reference takes about nine such matmuls per case.
+// Returns the multiply-adds of one matmul of the size of QK^T. The reference performs about nine per case.
 std::int64_t work(const Case& c) { return c.batch * c.heads_q * c.sq * c.sk * (c.d + c.dv) / 2; }
 
-// Returns the largest work of a case. It is drawn for every case, so large cases are few.
+// Draws the limit for work() of a case, so that large cases are few.
 std::int64_t work_limit(Random& random) {
   const double draw = random.uniform();
   return draw < 0.75 ? 1'000'000 : draw < 0.985 ? 6'000'000 : 40'000'000;
@@ -35,8 +35,8 @@ void draw_heads(Case& c, Random& random) {
   c.heads_q = group * c.heads_kv;
 }
 
-// Draws a shape within the limit. Draws again if it exceeds the limit, because shrinking would favour sizes near the
-// limit.
+// Draws a shape whose work is within the limit. Repeats the draw if it exceeds the limit, because shrinking the shape
+// would favour sizes near the limit.
 void draw_shape(Case& c, Random& random) {
   const bool several_blocks = random.chance(0.2);
   std::int64_t limit = work_limit(random);
@@ -52,7 +52,7 @@ void draw_shape(Case& c, Random& random) {
     if (several_blocks) {
       c.sq = random.pick_from(kManyRows);
       c.sk = random.pick_from(kManyKeys);
-    } else if (random.chance(0.08)) {  // decode, and the transposed shape
+    } else if (random.chance(0.08)) {  // decode (few rows, many keys), and the reverse
       std::int64_t& longer = random.chance(0.7) ? c.sk : c.sq;
       (&longer == &c.sk ? c.sq : c.sk) = random.between(1, 4);
       longer = random.pick_from(kLongSequences);
@@ -70,7 +70,7 @@ void draw_lengths(Case& c, Random& random) {
       length = random.chance(0.2) ? 0 : random.chance(0.2) ? limit : random.between(0, limit);
     return lengths;
   };
-  if (c.lengths == Lengths::packed) {  // more and shorter sequences; Sq and Sk are those of the longest
+  if (c.lengths == Lengths::packed) {  // more and shorter sequences; Sq and Sk are the longest lengths
     c.batch += random.between(0, 3);
     c.lengths_q = draw(c.sq);
     c.lengths_k = random.chance(0.3) && c.sq == c.sk ? c.lengths_q : draw(c.sk);
@@ -124,8 +124,8 @@ void draw_memory(Case& c, Random& random) {
   c.layout_q = input();
   c.layout_k = random.chance(0.6) ? c.layout_q : input();
   c.layout_v = random.chance(0.6) ? c.layout_k : input();
-  // If all keys or all values are equal, dQ and dK are exactly 0 and the rule would compare rounding noise.
-  // Reliability.ExpandedInputs tests these inputs with an absolute limit.
+  // If all keys or all values are equal, dQ and dK are exactly 0, and the rule would compare only rounding noise.
+  // Reliability.ExpandedInputs tests such inputs with an absolute limit.
   for (Layout* layout : {&c.layout_k, &c.layout_v}) {
     if (*layout == Layout::expanded_rows) *layout = Layout::expanded_heads;
   }
@@ -146,8 +146,8 @@ void draw_cpu_options(Case& c, Random& random) {
   }
   c.alibi_batch = c.alibi && random.chance(0.5);
   c.seed_data = c.dropout > 0 && random.chance(0.4);
-  // Integers repeat few values. In a long sum of dQ their rounding errors then have one sign, and with a gradient of
-  // LSE the terms do not cancel: the error exceeds twice that of a BLAS with shorter sums.
+  // Integers take few values, so in a long sum of dQ the rounding errors have one sign. With a gradient of LSE the
+  // terms do not cancel, and the error exceeds twice that of a BLAS with shorter sums.
   c.d_lse = random.chance(0.25) && c.values != Values::integer;
   c.batch_invariant = random.chance(0.25);
   c.layout_lse = random.pick({Layout::bhsd, Layout::bhsd, Layout::bshd, Layout::padded});

@@ -1,5 +1,5 @@
-// The generated grid. Case `index` is a deterministic pseudo-random choice on every axis of the feature list.
-// tests/attention/grid_test.cpp runs the cases and proves that every value of every axis occurs.
+// The generated grid: case `index` draws a value for every axis of the feature list, by a pseudo-random generator
+// seeded with the index. tests/attention/grid_test.cpp runs the cases and proves that every value of every axis occurs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ inline constexpr std::int64_t kGridSize = 2400;
 
 Case grid_case(std::int64_t index);
 
-// Returns every axis value that the grid must contain, spelled as features() does.
+// Returns every axis value that the grid must contain, in the spelling of features().
 std::vector<std::string> required_features();
 
 }  // namespace strobe::test

@@ -18,7 +18,7 @@ std::string HopperFp32::refusal() const {
   return "this build has no kernel hopper";
 }
 
-// Returns why hopper refuses the case. A backward requires both passes.
+// Returns why hopper refuses the case; empty if it accepts it. For the backward it must accept both passes.
 std::string HopperFp32::refusal(const GpuCase& on_gpu) const {
   return pass_ == Pass::forward ? on_gpu.refusal("hopper", Pass::forward) : on_gpu.refusal("hopper");
 }
@@ -31,8 +31,8 @@ Results HopperFp32::reference(const Data& data) const {
   return pass_ == Pass::forward ? oracle_forward(data, 1) : oracle(data, 1);
 }
 
-// Repeats a case with other random values. Returns what breaks the rule in most draws; empty if nothing does. A single
-// draw may favour `standard`.
+// Repeats a case with other random values, since a single draw may favour `standard`. Returns the faults of outputs
+// that break the rule in most draws; empty if none does.
 std::string HopperFp32::exactness_of_many(Case c, const GpuRunOptions& options, GpuLane& lane) const {
   Draws draws;
   bool drawn = false;
@@ -40,12 +40,12 @@ std::string HopperFp32::exactness_of_many(Case c, const GpuRunOptions& options, 
     ++c.seed;
     const Data data(c);
     GpuCase on_gpu(data, lane);
-    if (!refusal(on_gpu).empty()) continue;  // other lengths are drawn too
+    if (!refusal(on_gpu).empty()) continue;  // another seed draws other lengths, which hopper may refuse
     drawn = true;
     const Results beside = standard(on_gpu);
     draws.add(exactness_by_output(c, reference(data), beside, on_gpu.run(options).results));
   }
-  return drawn ? draws.verdict() : "  the rule is broken, and no other draw is taken\n";
+  return drawn ? draws.verdict() : "  the rule is broken, and hopper accepts no other draw\n";
 }
 
 std::string HopperFp32::examine(const Case& c, GpuLane& lane) const {
@@ -87,7 +87,7 @@ void HopperFp32::examine_all(const std::vector<Case>& cases) const {
     const Case& c = cases[static_cast<std::size_t>(index)];
     const Data data(c);
     const std::string reason = refusal(GpuCase(data, lane));
-    return reason.empty() ? examine(c, lane) : describe(c) + " is refused: " + reason;
+    return reason.empty() ? examine(c, lane) : describe(c) + " was refused: " + reason;
   });
   for (const std::string& failure : failures) ADD_FAILURE() << failure;
 }

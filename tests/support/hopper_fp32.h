@@ -12,7 +12,7 @@ namespace strobe::test {
 
 class HopperFp32 {
  public:
-  // `runs` are the options of hopper's runs; the rule applies to each.
+  // `runs` lists the options with which hopper runs; the rule applies to the results of each.
   HopperFp32(Pass pass, std::vector<GpuRunOptions> runs) : pass_(pass), runs_(std::move(runs)) {}
 
   // Returns why hopper does not support fp32 on this GPU; empty if it does.
@@ -20,6 +20,7 @@ class HopperFp32 {
 
   struct Examined {
     int cases;  // selected fp32 cases of the grid
+    // Number of these cases that hopper supports.
     int taken;
   };
   Examined examine_grid() const;
@@ -36,7 +37,7 @@ class HopperFp32 {
   std::vector<GpuRunOptions> runs_;
 };
 
-// Skips the test if hopper does not support the pass in fp32.
+// Skips its tests if hopper does not support the pass in fp32.
 template <Pass kPass>
 class HopperFp32Test : public GpuTest {
  protected:

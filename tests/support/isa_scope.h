@@ -18,7 +18,7 @@ inline std::vector<std::string> available_isas() {
   return list;
 }
 
-// Forces an instruction set until the end of the scope. No other thread may call the library meanwhile.
+// Forces an instruction set until the end of the scope. No other thread may call the library in that time.
 class IsaScope {
  public:
   explicit IsaScope(const std::string& name) {

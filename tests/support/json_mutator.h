@@ -1,6 +1,6 @@
-// Changes one value in a text of JSON documents. The result is valid JSON, so it reaches the code behind the JSON
-// reader. Fuzz harnesses of JSON formats use it with libFuzzer's own mutations; the replay tests use it without
-// libFuzzer.
+// Changes one value in a text of JSON documents. The result is valid JSON, so it gets past the JSON parser to the code
+// that interprets the values. Fuzz harnesses of JSON formats use it in addition to libFuzzer's own mutations; the
+// replay tests use it without libFuzzer.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class JsonMutator {
  public:
   explicit JsonMutator(unsigned seed) : random_(seed) {}
 
-  // Returns the documents, one per line, with one value changed; returns text that is not JSON unchanged.
+  // Returns the documents, one per line, with one value changed. Text that is not JSON is returned unchanged.
   std::string mutated(std::string_view text) {
     std::vector<Json> documents;
     try {
@@ -85,7 +85,7 @@ class JsonMutator {
     return rebuilt(root, index);
   }
 
-  // Returns a copy with one node changed: that of this index, in the order of the text.
+  // Returns a copy in which the node with this index, counted in the order of the text, is changed.
   Json rebuilt(const Json& value, std::size_t& index) {
     if (index-- == 0) return changed(value);
     if (value.is_array()) {
@@ -102,7 +102,7 @@ class JsonMutator {
     const std::size_t nodes = count(value);
     if (index < nodes) {
       Json copy = rebuilt(value, index);
-      index = std::numeric_limits<std::size_t>::max() / 2;  // no later node
+      index = std::numeric_limits<std::size_t>::max() / 2;  // matches no later node
       return copy;
     }
     index -= nodes;
@@ -232,7 +232,8 @@ class JsonMutator {
 
 inline std::string mutated_json(std::string_view text, unsigned seed) { return JsonMutator(seed).mutated(text); }
 
-// For LLVMFuzzerCustomMutator: changes `data` in place and returns its new size, or 0 if the result is too long.
+// For LLVMFuzzerCustomMutator: changes `data` in place and returns its new size. Returns 0 if the result exceeds `most`
+// bytes.
 inline std::size_t mutate_json(std::uint8_t* data, std::size_t size, std::size_t most, unsigned seed) {
   const std::string text = mutated_json({reinterpret_cast<const char*>(data), size}, seed);
   if (text.size() > most) return 0;

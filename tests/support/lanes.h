@@ -14,7 +14,8 @@
 
 namespace strobe::test {
 
-// Calls body(lane, index) for each index in [0, count). A text that is not empty is a failure. Returns all texts.
+// Calls body(lane, index) for each index in [0, count). The body returns a failure message, or "". Returns all
+// messages.
 template <class Body>
 std::vector<std::string> over_lanes(std::int64_t count, Body&& body) {
   std::atomic<std::int64_t> next{0};

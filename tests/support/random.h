@@ -1,5 +1,5 @@
-// Random numbers of the tests (SplitMix64). Unlike <random>'s distributions they are the same on every machine and
-// library.
+// Random number generator of the tests (SplitMix64). Unlike the distributions of <random>, it gives the same numbers on
+// every machine and with every library.
 #pragma once
 
 #include <cmath>
@@ -21,10 +21,10 @@ class Random {
     return z ^ (z >> 31);
   }
 
-  // In [0, 1).
+  // Returns a number in [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 
-  // In [lo, hi], both included.
+  // Returns an integer in [lo, hi], both included.
   std::int64_t between(std::int64_t lo, std::int64_t hi) {
     return lo + static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(hi - lo + 1));
   }

@@ -9,7 +9,7 @@
 namespace strobe::test {
 namespace {
 
-// A workspace of exactly the required bytes, with guards, filled with NaN.
+// A workspace of exactly the required bytes, filled with NaN, between guards.
 struct Workspace {
   Workspace(const Attention& attention, Pass pass, Execution& execution) {
     bytes = workspace_bytes(attention, pass, execution);

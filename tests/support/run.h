@@ -1,4 +1,4 @@
-// Runs a case through the public API, forward then backward, and through the float64 oracle.
+// Runs a case through the public API (forward, then backward) and through the float64 oracle.
 #pragma once
 
 #include <array>
@@ -30,22 +30,22 @@ inline constexpr std::array<std::pair<const char*, std::vector<double> Results::
 struct RunOptions {
   std::string_view kernel;
   int threads = 1;
-  bool own_workspace = false;  // a workspace of exactly workspace_bytes(), filled with NaN, with guards
+  bool own_workspace = false;  // of exactly workspace_bytes(), filled with NaN, between guards
 };
 
-// Results of a run. Outputs are NaN before each pass, and backward reads o and lse of the same run. Complaints: writes
-// outside of the outputs, changed inputs, a workspace overrun.
+// Results of both passes. Outputs are filled with NaN before each pass; the backward reads o and lse of this forward.
+// The complaint reports writes outside the outputs, changed inputs and writes past the workspace.
 struct Outcome {
   Results results;
   std::string complaint;
 
-  // Adds a line; none if `what` is empty.
+  // Adds a line that names the place, unless `what` is empty.
   void complain(std::string_view where, const std::string& what);
 };
 
 Outcome run(const Data& data, const RunOptions& options);
 
-// Unrounded float64 results of the reference. oracle_forward leaves the gradients empty.
+// Return the reference's float64 results, not rounded to the dtype. oracle_forward leaves the gradients empty.
 Results oracle(const Data& data, int threads = 2);
 Results oracle_forward(const Data& data, int threads = 2);
 

@@ -1,4 +1,4 @@
-// True in builds with AddressSanitizer or ThreadSanitizer. There, tests that run long to cover many values are shorter.
+// kSanitized: true in builds with AddressSanitizer or ThreadSanitizer, where long tests use fewer values.
 #pragma once
 
 namespace strobe::test {

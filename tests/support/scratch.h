@@ -1,4 +1,4 @@
-// A folder for the files of one test, removed at its end.
+// A temporary folder for the files of one test, removed by the destructor.
 #pragma once
 
 #include <cstdlib>
@@ -30,7 +30,7 @@ class Scratch {
     const std::filesystem::directory_iterator all(path_);
     return static_cast<std::size_t>(std::distance(begin(all), end(all)));
   }
-  // Writes an executable file.
+  // Writes an executable file and returns its path.
   std::filesystem::path program(const std::string& name, const std::string& text) const {
     std::ofstream(path_ / name) << text;
     std::filesystem::permissions(path_ / name, std::filesystem::perms::owner_all);

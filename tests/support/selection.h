@@ -1,4 +1,4 @@
-// Selects the cases of the grid for a run:
+// Environment variables select which cases of the grid a test runs:
 //   STROBE_TEST_CASES=<n>      about n cases, spread over the grid
 //   STROBE_TEST_CASE=<index>   one case
 #pragma once

@@ -1,5 +1,5 @@
-// Inputs with adjacent rows that differ by many powers of two. GPU kernels in which rows share an fp32 scale must
-// handle them. Outputs depend on the small rows.
+// Inputs in which adjacent rows differ by many powers of two. GPU kernels whose rows share a scale must keep the small
+// rows exact, because the outputs depend on those.
 #pragma once
 
 #include <array>
@@ -22,15 +22,15 @@ void change_inputs(Data& data, Change&& change) {
   data.remember();
 }
 
-// keys: large rows of K have probability 0, small ones share the probability. values: large rows of V have almost no
-// probability. rows: Q is smaller by the factor by which dO is larger, so both contribute equally to dK. all: every row
-// of every tensor has a different magnitude, over 60 powers of two; some rows are zero.
+// keys: large rows of K have probability 0; the small rows share the probability. values: large rows of V have almost
+// no probability. rows: some rows of Q are 2^powers times smaller and those of dO as much larger, so all contribute
+// equally to dK. all: every row of every tensor has a different magnitude, over 60 powers of two; some rows are zero.
 enum class Spread { keys, values, rows, all };
 
 inline constexpr std::array<std::pair<const char*, Spread>, 4> kSpreads = {
     {{"keys", Spread::keys}, {"values", Spread::values}, {"rows", Spread::rows}, {"all", Spread::all}}};
 
-// Changes the inputs by `powers` powers of two. `all` ignores `powers`.
+// Multiplies rows of the inputs by powers of two, up to 2^powers. `all` ignores `powers`.
 inline void spread(Data& data, Spread kind, int powers) {
   change_inputs(data, [&](int tensor, std::int64_t row, float value) -> float {
     const bool odd = row % 4 == 1;
@@ -50,7 +50,7 @@ inline void spread(Data& data, Spread kind, int powers) {
       case Spread::all: {
         if (row % 11 == 3) return 0;
         const int size = static_cast<int>((row * 23 + tensor * 7) % 61) - 40;
-        return std::ldexp(value, tensor == 0 ? size - 40 : size);  // scores of the order of 1 at most
+        return std::ldexp(value, tensor == 0 ? size - 40 : size);  // scores are at most of the order of 1
       }
     }
     return value;

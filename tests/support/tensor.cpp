@@ -1,4 +1,4 @@
-// Memory of test tensors, with canaries.
+// Implements the memory of test tensors, with canaries.
 #include "support/tensor.h"
 
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ constexpr std::int64_t kBack = 0;
 constexpr std::int64_t kBack = 512;
 #endif
 
-// Both are NaN in their type. They differ, so a canary is not mistaken for an unwritten element.
+// The canary and the poison of unwritten elements are both NaN, but differ so that the two are not confused.
 std::uint32_t canary_of(DType dtype) {
   return dtype == DType::fp32 ? 0x7fdeadbeu : dtype == DType::fp16 ? 0x7eadu : 0x7fdeu;
 }
@@ -35,8 +35,8 @@ std::uint32_t poison_of(DType dtype) {
   return dtype == DType::fp32 ? 0x7fc0ffeeu : dtype == DType::fp16 ? 0x7e0fu : 0x7fcfu;
 }
 
-// Fills memory with elements of `size` bytes with these bits. Copies filled memory in growing steps, since this is the
-// longest loop of the tests.
+// Fills memory with copies of an element of `size` bytes. Each step copies all that is already filled, because this is
+// the longest loop of the tests.
 void fill(char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
   if (bytes == 0) return;
   std::memcpy(at, &bits, static_cast<std::size_t>(size));
@@ -45,7 +45,7 @@ void fill(char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
   }
 }
 
-// Returns whether memory consists of elements of `size` bytes with these bits.
+// Returns true if memory consists of copies of this element of `size` bytes.
 bool filled(const char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
   return bytes == 0 || (std::memcmp(at, &bits, static_cast<std::size_t>(size)) == 0 &&
                         std::memcmp(at, at + size, static_cast<std::size_t>(bytes - size)) == 0);
@@ -56,12 +56,12 @@ bool filled(const char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t
 GuardedBuffer::GuardedBuffer(DType dtype, std::int64_t count, std::int64_t misalign) : dtype_(dtype), count_(count) {
   const auto size = static_cast<std::int64_t>(size_of(dtype));
   const std::int64_t reserve = kFront + kAlign + (misalign + count) * size;
-  // A vector's memory begins at a multiple of 16 bytes only, so the bytes to reserve depend on its address.
+  // The vector aligns its memory to 16 bytes only, so the offset to the next multiple of 64 depends on the address.
   bytes_.reserve(static_cast<std::size_t>(reserve + kBack));
   const auto start = reinterpret_cast<std::uintptr_t>(bytes_.data());
   const std::int64_t to_line = static_cast<std::int64_t>((kAlign - start % kAlign) % kAlign);
 #ifdef STROBE_TEST_ADDRESS_SANITIZER
-  // Adjusts the front guard so that the data end exactly where the allocation ends.
+  // Enlarges the front guard so that the data end exactly where the allocation ends.
   const std::int64_t front = reserve - count * size;
   (void)to_line;
 #else
@@ -77,7 +77,7 @@ void GuardedBuffer::own(const View& view) {
   const auto& stride = view.stride;
   const auto size = static_cast<std::int64_t>(size_of(dtype_));
   const std::int64_t first = (static_cast<char*>(view.data) - first_) / size;
-  const std::int64_t width = 1 + (d - 1) * stride[3];  // the last stride is 1 or 0
+  const std::int64_t width = 1 + (d - 1) * stride[3];  // elements that a row spans; the last stride is 1 or 0
   for_each({batch, heads, rows, 1}, [&](auto b, auto h, auto s, auto) {
     const std::int64_t begin = first + b * stride[0] + h * stride[1] + s * stride[2];
     if (!owned_.empty() && owned_.back().end == begin) {
@@ -87,7 +87,7 @@ void GuardedBuffer::own(const View& view) {
     }
   });
   std::sort(owned_.begin(), owned_.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-  std::size_t joined = 0;  // index of the last joined span, which later spans may extend
+  std::size_t joined = 0;  // index of the last merged span, which later spans may extend
   for (const Span& span : owned_) {
     if (span.begin <= owned_[joined].end) {
       owned_[joined].end = std::max(owned_[joined].end, span.end);
@@ -98,8 +98,8 @@ void GuardedBuffer::own(const View& view) {
   owned_.resize(joined + 1);
 }
 
-// Calls visit(begin, end) for each gap between owned elements, guards included. Indices begin below 0 and end past the
-// last element.
+// Calls visit(begin, end) for each range of elements that is not owned, including the guards. The first range begins
+// below index 0; the last one ends past the last element.
 template <class Visit>
 void GuardedBuffer::for_each_gap(Visit&& visit) const {
   const auto size = static_cast<std::int64_t>(size_of(dtype_));
@@ -129,7 +129,7 @@ std::string GuardedBuffer::stray_write() const {
   for_each_gap([&](std::int64_t begin, std::int64_t end) {
     if (!text.empty() || untouched(begin, end)) return;
     while (untouched(begin, begin + 1)) ++begin;
-    text = fmt::format("memory outside of the tensor was written: element {} of {}", begin, count_);
+    text = fmt::format("memory outside the tensor was written: element {} of {}", begin, count_);
   });
   return text;
 }
@@ -181,7 +181,7 @@ Tensor make_tensor(const TensorOptions& options) {
   switch (options.layout) {
     case Layout::bhsd: break;
     case Layout::bshd: stride = {rows * heads * d, d, heads * d, 1}; break;
-    case Layout::padded: {  // gaps after each row, each head and each batch; odd sizes, so rows are not aligned
+    case Layout::padded: {  // gaps of odd sizes after each row, head and batch, so rows are not aligned
       const std::int64_t row = d + 3;
       const std::int64_t head = rows * row + 5;
       stride = {heads * head + 7, head, row, 1};

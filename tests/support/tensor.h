@@ -1,6 +1,6 @@
-// Test tensors in which every byte outside the view's elements is a canary that reads as NaN: guards before and after,
-// and the gaps of strided layouts. A kernel that reads a canary spreads NaN; stray_write() finds a kernel that writes
-// one. Under AddressSanitizer there is no guard after the data: the last element ends the allocation.
+// Test tensors in which every byte outside the view's elements is a canary: the guards before and after, and the gaps
+// of strided layouts. Canaries are NaN, so a kernel that reads one spreads NaN; stray_write() finds a kernel that
+// writes one. With AddressSanitizer there is no guard after the data: the last element ends the allocation.
 #pragma once
 
 #include <array>
@@ -17,10 +17,11 @@ using Shape = std::array<std::int64_t, 4>;
 
 inline std::int64_t count_of(const Shape& shape) { return shape[0] * shape[1] * shape[2] * shape[3]; }
 
-// One allocation, which several views may share (packed QKV).
+// One allocation, which several views may share (as packed QKV does).
 class GuardedBuffer {
  public:
-  // Describes `count` elements; the first is `misalign` elements past a multiple of 64 bytes. Allocates nothing yet.
+  // Sets the size: `count` elements, the first `misalign` elements past a multiple of 64 bytes. Contents are undefined
+  // until poison().
   GuardedBuffer(DType dtype, std::int64_t count, std::int64_t misalign);
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
@@ -28,7 +29,7 @@ class GuardedBuffer {
   void* data() { return first_; }
   const void* data() const { return first_; }
   DType dtype() const { return dtype_; }
-  // All bytes, guards included, for a copy on another device.
+  // Returns all bytes, guards included, for a copy to another device.
   std::vector<char>& bytes() { return bytes_; }
   const std::vector<char>& bytes() const { return bytes_; }
 
@@ -39,9 +40,9 @@ class GuardedBuffer {
   void poison();
   void remember() { memory_ = bytes_; }
 
-  // Describes the first changed byte outside of the owned elements; empty if there is none.
+  // Describes the first changed element outside the owned elements; empty if there is none.
   std::string stray_write() const;
-  // Describes the first byte that differs from its value at remember(); empty if there is none.
+  // Describes the first byte that differs from the bytes at the last remember(); empty if there is none.
   std::string changed() const;
 
  private:
@@ -85,12 +86,12 @@ struct TensorOptions {
   DType dtype = DType::fp32;
   Shape shape{};
   Layout layout = Layout::bhsd;
-  std::int64_t misalign = 0;  // elements
+  std::int64_t misalign = 0;  // in elements
 };
 
 Tensor make_tensor(const TensorOptions& options);
 
-// Returns views of one buffer [B, S, sum of heads, D], one per entry of `heads`: a fused projection of Q, K and V.
+// Returns views of one buffer [B, S, sum of heads, D], one per entry of `heads`, as from a fused QKV projection.
 std::vector<Tensor> make_fused(DType dtype, const Shape& shape, const std::vector<std::int64_t>& heads);
 
 // Calls visit(b, h, s, c) for every index; the last one varies fastest.

@@ -45,7 +45,7 @@ class Tensor:
         return 4
 
     def rows(self, head):
-        """The rows of one head of one sequence."""
+        """Returns the rows of one head of one sequence."""
         s, d = self.shape[2:]
         return [self.data[(head * s + i) * d:(head * s + i + 1) * d] for i in range(s)]
 
@@ -59,7 +59,7 @@ def dot(a, b):
 
 
 def weights(q, k, causal):
-    """[queries][keys] of one head."""
+    """Returns the probabilities [queries][keys] of one head."""
     result = []
     for i, row in enumerate(q):
         scores = [dot(row, key) / math.sqrt(len(row)) for key in (k[:i + 1] if causal else k)]
@@ -108,7 +108,7 @@ def grad(o, inputs, d_o, retain_graph):
 
 
 def profile(activities, profile_memory):
-    """Events that are not sorted by time: at most 150 bytes are held."""
+    """Gives allocation events that are not sorted by time; in the order of time, at most 150 bytes are allocated."""
     events = [types.SimpleNamespace(name=lambda: "[memory]", start_ns=lambda t=t: t, nbytes=lambda n=n: n)
               for t, n in ((3, -100), (1, 100), (2, 50))]
     results = types.SimpleNamespace(events=lambda: events)

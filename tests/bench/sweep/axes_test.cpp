@@ -1,4 +1,4 @@
-// Value lists and their combinations.
+// Tests lists of values and their combinations.
 #include "bench/sweep/grid_file.h"
 
 #include <gtest/gtest.h>
@@ -16,13 +16,13 @@ TEST(Axes, CommasSeparateValues) {
   EXPECT_EQ(make_axis("lengths", "3,4").values, (std::vector<std::string>{"3,4"}));
 }
 
-TEST(Axes, EmptyAndRepeatedItemsAreRefused) {
+TEST(Axes, EmptyAndRepeatedItemsAreRejected) {
   for (const char* bad : {",", "512,", ",512", "512,,1024", "512,512"}) {
     EXPECT_THROW(make_axis("seq_len", bad), Error) << bad;
   }
 }
 
-TEST(Axes, ALaterAxisTakesThePlaceOfTheEarlier) {
+TEST(Axes, ALaterAxisReplacesTheEarlierOne) {
   std::vector<Axis> axes{{"a", {"1"}}, {"b", {"2"}}};
   set_axis(axes, {"a", {"3", "4"}});
   set_axis(axes, {"c", {"5"}});
@@ -39,7 +39,7 @@ TEST(Axes, TheLastAxisVariesFastest) {
   EXPECT_EQ(product_of({}).size(), 1u);
 }
 
-TEST(Axes, TooManyCombinationsAreRefused) {
+TEST(Axes, TooManyCombinationsAreRejected) {
   const Axis axis{"a", std::vector<std::string>(1000, "1")};
   EXPECT_THROW(product_of({axis, axis}), Error);
   EXPECT_THROW(product_of(std::vector<Axis>(30, axis)), Error);

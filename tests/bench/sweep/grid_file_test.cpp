@@ -1,4 +1,4 @@
-// The format of grid files, and their search path.
+// Tests the format of grid files, and where they are searched.
 #include "bench/sweep/grid_file.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::string refusal_of(std::string_view text) {
   return "accepted";
 }
 
-TEST(GridFile, CommonGoesBeforeEveryLaterBlock) {
+TEST(GridFile, CommonFlagsPrecedeEveryLaterBlock) {
   const Grid grid = parse_grid("mine",
                                "# remark\nabout two blocks\nrun --repeats 3\ncells --seq 1\n\n"
                                "common --emb 64\r\n  cells --seq 2,3\n");
@@ -33,7 +33,7 @@ TEST(GridFile, CommonGoesBeforeEveryLaterBlock) {
   EXPECT_EQ(grid.blocks[1], (std::vector<std::string>{"--emb", "64", "--seq", "2,3"}));
 }
 
-TEST(GridFile, ACaseIsTextBeforeTheFlags) {
+TEST(GridFile, CaseTextPrecedesTheFlags) {
   const Grid grid = parse_grid("mine", "common bf16 causal=both --impl flash2\ncells b2,4 h4/2 s64 --pass forward\n");
   EXPECT_EQ(grid.blocks[0],
             (std::vector<std::string>{"--dtype=bf16", "--causal=both", "--impl", "flash2", "--batch_size=2,4",
@@ -41,7 +41,7 @@ TEST(GridFile, ACaseIsTextBeforeTheFlags) {
   EXPECT_EQ(refusal_of("cells b2 S3\n").find("--grid mine: line 1: \"S3\": not part of a case"), 0u);
 }
 
-TEST(GridFile, BadLinesAreNamed) {
+TEST(GridFile, BadLinesAreReported) {
   EXPECT_EQ(refusal_of("about x\ncell --seq 1\n"),
             "--grid mine: line 2: \"cell\"; valid: about, run, peers, common, cells, #");
   EXPECT_EQ(refusal_of("garbage\n"), "--grid mine: line 1: \"garbage\"; valid: about, run, peers, common, cells, #");

@@ -1,4 +1,4 @@
-// Attribution of failures and time to a sweep's children, here shell scripts.
+// Tests how failures and times of a sweep's child processes (here shell scripts) are attributed to implementations.
 #include "bench/sweep/problem_runner.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ namespace {
 
 class ProblemRunnerTest : public testing::Test {
  protected:
-  // Runs children with the shell code; returns their rows by implementation. step NAME and row NAME write events.
+  // Runs child processes with the shell code; returns their rows by implementation. The code calls step NAME and row
+  // NAME to write events.
   std::map<std::string, Json> run(const std::string& code, double cell_limit) {
     const std::filesystem::path script = scratch_.program("child", R"(#!/bin/sh
 step() { echo '{"step":"measure","implementation":"'$1'"}'; }
@@ -48,7 +49,7 @@ TEST_F(ProblemRunnerTest, RowsGetTheProblemsConfiguration) {
   EXPECT_EQ(rows["standard"].at("environment").at("ceilings").as_integer(), 7);  // measured once
 }
 
-// Each step is within the limit, but their sum is not.
+// Each step is within the limit, but their sum exceeds it.
 TEST_F(ProblemRunnerTest, TimeCountsForTheRunningImplementation) {
   auto rows = run(R"(case "$*" in *flash2*) ;; *) row standard; exit ;; esac
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do step flash2; sleep 0.5; step standard; done; exit 3
@@ -59,7 +60,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12; do step flash2; sleep 0.5; step standard; d
   EXPECT_EQ(rows["standard"].at("status").as_string(), "ok");
 }
 
-TEST_F(ProblemRunnerTest, ExistingRowsStayWhenTheChildDies) {
+TEST_F(ProblemRunnerTest, RowsRemainIfTheChildDies) {
   auto rows = run("step flash2; row flash2; step standard; kill -9 $$", 20);
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows["flash2"].at("status").as_string(), "ok");
@@ -81,8 +82,8 @@ TEST_F(ProblemRunnerTest, ARowOfAnotherImplementationIsRejected) {
   EXPECT_EQ(rows["flash2"].at("status").as_string(), "crashed");
 }
 
-// The second of these problems is lost before it reads the answer to a request.
-TEST_F(ProblemRunnerTest, APythonWithAnOpenQuestionIsNotReused) {
+// The second of these child processes is killed before it reads the answer to a request.
+TEST_F(ProblemRunnerTest, APythonWithAPendingRequestIsNotReused) {
   const test::FakePython python("*none*) ;;");
   const std::filesystem::path script = scratch_.program("child", R"(#!/bin/sh
 for word; do case "$word" in --lent-python=*) echo "$word" >>"$0.lent" ;; esac; done

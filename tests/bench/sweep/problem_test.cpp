@@ -1,4 +1,4 @@
-// Problems: sizes, keys, shards, predictions.
+// Tests the problems of a sweep: sizes, keys, shards and predictions.
 #include "bench/sweep/problem.h"
 
 #include <gtest/gtest.h>
@@ -56,8 +56,8 @@ std::vector<Case> lab5(Device device) {
   return cells;
 }
 
-// The cells that ran out of memory on the source's 8 GB GPU.
-TEST(PredictedMemory, PlainAttentionFitsInEightGigabytesWhereTheSourceSaysSo) {
+// Checks the cells that ran out of memory on the source's 8 GB GPU.
+TEST(PredictedMemory, PlainAttentionFitsInEightGigabytesAsInTheSource) {
   constexpr std::int64_t kLimit = std::int64_t{8} << 30;
   for (const Case& one : lab5(Device::cuda)) {
     const bool too_large = one.seq_q == 1024 && (one.batch == 64 || (one.batch == 32 && one.heads == 32));
@@ -91,7 +91,7 @@ TEST(PredictedMemory, PlainAttentionOfTheGridAttentionEndsAt16384) {
   }
 }
 
-TEST(PredictedMemory, StandardHoldsMoreThanFlash2InEveryShrunkCellOfLab5) {
+TEST(PredictedMemory, StandardNeedsMoreThanFlash2InEveryShrunkCellOfLab5) {
   for (const Case& one : lab5(Device::cpu)) {
     const Case shrunk = make_problem(one, {"flash2", "standard"}, 16).one;
     EXPECT_GT(predicted_memory(shrunk, "standard").bytes.value(), predicted_memory(shrunk, "flash2").bytes.value())
@@ -107,7 +107,7 @@ TEST(Problem, LengthsFollowTheShrunkenShape) {
   EXPECT_EQ(make_problem(one, {"flash2"}, 2).one.options.lengths, (std::vector<std::int32_t>{60, 3}));
 }
 
-TEST(Problem, TheKeyOfARowIsThatOfItsCell) {
+TEST(Problem, ARowHasTheKeyOfItsCell) {
   Case one = a_case(1, 8);
   one.options.softcap = 30;
   one.options.dropout = 0.1;
@@ -118,7 +118,8 @@ TEST(Problem, TheKeyOfARowIsThatOfItsCell) {
   EXPECT_NE(cell_key(row), cell_key(problem, "standard"));
   const std::vector<Problem> launches = launched({problem}, 3);
   ASSERT_EQ(launches.size(), 3u);
-  EXPECT_EQ(cell_key(row), cell_key(launches[0], "flash2"));  // a row without a launch is the first
+  // a row without a launch number counts as the first launch
+  EXPECT_EQ(cell_key(row), cell_key(launches[0], "flash2"));
   EXPECT_NE(cell_key(row), cell_key(launches[1], "flash2"));
   row.set("launch", launch_json(launches[1]));
   EXPECT_EQ(cell_key(row), cell_key(launches[1], "flash2"));
@@ -162,7 +163,7 @@ TEST(Shares, CoverEverythingOnceAndAreBalanced) {
   EXPECT_TRUE(share_of({problems[0]}, rule, 2, 2).empty());
 }
 
-TEST(Prediction, GrowsWithWorkAndKnowsRefusals) {
+TEST(Prediction, GrowsWithWorkAndReportsUnsupportedCases) {
   const StoppingRule rule;
   EXPECT_GT(predicted_call(a_case(1, 256), "standard", 1e11), predicted_call(a_case(1, 256), "flash2", 1e11));
   EXPECT_GT(predicted_call(a_case(1, 512), "flash2", 1e11), predicted_call(a_case(1, 256), "flash2", 1e11));

@@ -1,4 +1,4 @@
-// The file of rows: torn ends, foreign lines, locks, and a full disk.
+// Tests the file of rows: torn ends, foreign lines, locks, and a full disk.
 #include "bench/sweep/result_file.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST_F(ResultFileTest, RowsAreLinesAndAReaderSeesThem) {
   EXPECT_EQ(rows(), 3);
 }
 
-TEST_F(ResultFileTest, EveryTornEndIsCutOff) {
+TEST_F(ResultFileTest, EveryTornEndIsRemoved) {
   const std::string row = "{\"forward\":1}\n", whole = row + row;
   for (std::size_t length = 0; length <= whole.size(); ++length) {
     write(whole.substr(0, length));
@@ -58,7 +58,7 @@ TEST_F(ResultFileTest, EveryTornEndIsCutOff) {
   }
 }
 
-TEST_F(ResultFileTest, ALineThatIsNotJsonIsRefusedAndNothingIsChanged) {
+TEST_F(ResultFileTest, ALineThatIsNotJsonIsRejectedAndNothingIsChanged) {
   const std::string text = "{\"a\":1}\nhello\n{\"a\":";
   write(text);
   try {
@@ -71,14 +71,14 @@ TEST_F(ResultFileTest, ALineThatIsNotJsonIsRefusedAndNothingIsChanged) {
   EXPECT_EQ(read(), text);
 }
 
-TEST_F(ResultFileTest, ARowThatIsNotAcceptedIsRefusedAndNothingIsChanged) {
+TEST_F(ResultFileTest, AnUnacceptableRowIsRejectedAndNothingIsChanged) {
   write("{\"a\":1}\n{\"a\":");
   const AcceptRow none = [](const Json&, int) { throw Error(ErrorCode::invalid_argument, "no"); };
   EXPECT_THROW(ResultFile(path_, none), Error);
   EXPECT_EQ(read(), "{\"a\":1}\n{\"a\":");
 }
 
-TEST_F(ResultFileTest, AForeignFileWithoutANewlineIsRefusedAndNothingIsChanged) {
+TEST_F(ResultFileTest, AForeignFileWithoutANewlineIsRejectedAndNothingIsChanged) {
   for (const std::string& text : {std::string("my thesis: three months of work"), std::string("{\"a\":1}"),
                                   std::string("{\n", 1) + " ", std::string(100000, '\0')}) {
     write(text);
@@ -96,13 +96,13 @@ TEST_F(ResultFileTest, AForeignFileWithoutANewlineIsRefusedAndNothingIsChanged) 
   }
 }
 
-TEST_F(ResultFileTest, RowsOfABenchBeginAsRowsDo) {
+TEST_F(ResultFileTest, RowsOfABenchStartAsRowsDo) {
   Row row;
   row.implementation = "flash2";
   EXPECT_EQ(row_json(row, {}).dump().find(kRowBegin), 0u);
 }
 
-TEST_F(ResultFileTest, LinksAndFifosAreRefusedAtOnce) {
+TEST_F(ResultFileTest, LinksAndFifosAreRejectedAtOnce) {
   const std::string victim = (scratch_.path() / "victim").string();
   std::ofstream(victim) << "{\"forward\":";
   std::filesystem::create_symlink("victim", path_);
@@ -122,7 +122,7 @@ TEST_F(ResultFileTest, DropsRowsAndContinues) {
   EXPECT_EQ(scratch_.entries(), 1u);
 }
 
-TEST_F(ResultFileTest, TwoDoNotWriteToOneFile) {
+TEST_F(ResultFileTest, TwoWritersDoNotShareAFile) {
   ResultFile file(path_, kAny);
   try {
     ResultFile second(path_, kAny);

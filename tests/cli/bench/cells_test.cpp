@@ -1,4 +1,4 @@
-// `strobe bench --cells`: runs the program on files of configurations.
+// Tests `strobe bench --cells`, which measures the configurations that a file lists.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -16,7 +16,7 @@ struct Cells {
   Program run(const std::string& arguments) const { return run_program(arguments, scratch); }
 };
 
-TEST(Cells, OfAFileAreOneRun) {
+TEST(Cells, AllConfigurationsOfAFileAreOneRun) {
   const Cells cells(
       "# two lines, three configurations\n--seq_len 16 --dtype fp32\n \n  # and a remark\n--seq_len 24 "
       "--causal=both\n");
@@ -33,7 +33,7 @@ TEST(Cells, OfAFileAreOneRun) {
   EXPECT_TRUE(config(4).at("causal").as_bool());
 }
 
-TEST(Cells, MayBeTheTextOfACaseBeforeFlags) {
+TEST(Cells, CaseTextMayPrecedeFlags) {
   const Cells cells("b2 h4/2 s16x24 d8 bf16 causal=bottom_right window=3:0 sinks\nh2 s16 fp32 --causal both\n");
   const Program program = cells.run(kCommand);
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -50,7 +50,7 @@ TEST(Cells, MayBeTheTextOfACaseBeforeFlags) {
   EXPECT_EQ(json.as_array()[2].at("config").at("emb_dim").as_integer(), 32);  // from the command line
 }
 
-TEST(Cells, EachSaysWhetherItWasScaled) {
+TEST(Cells, EachReportsWhetherItWasScaled) {
   const Cells cells("--batch_size 2 --num_heads 2 --emb_dim 32\n--num_heads 2 --emb_dim 32\n");
   const Program program = cells.run("bench --quick --repeats 1 --seq_len 8 --pass forward --cells cells");
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -61,7 +61,7 @@ TEST(Cells, EachSaysWhetherItWasScaled) {
       << program.output;
 }
 
-TEST(Cells, APipeIsRefusedAndNotWaitedFor) {
+TEST(Cells, APipeIsRejectedWithoutWaiting) {
   const Scratch scratch;
   const Program program = run_command("mkfifo pipe && timeout 20 '" STROBE_PROGRAM "' bench --cells pipe", scratch);
   EXPECT_EQ(program.code, 2);
@@ -69,21 +69,21 @@ TEST(Cells, APipeIsRefusedAndNotWaitedFor) {
             "strobe: --cells pipe: is not a regular file; valid: a file with one configuration per line\n");
 }
 
-TEST(Cells, AFileWithoutAnyIsRefused) {
+TEST(Cells, AFileWithoutConfigurationsIsRejected) {
   const Program program = Cells("# nothing\n").run(kCommand);
   EXPECT_EQ(program.code, 2);
   EXPECT_EQ(program.errors,
             "strobe: --cells cells: has no configuration; valid: one line of flags per configuration\n");
 }
 
-TEST(Cells, AreExplainedToo) {
+TEST(Cells, ExplainAcceptsCells) {
   const Program program = Cells("--seq_len 16\n--seq_len 24\n").run("explain --quick --batch_size 1 --cells cells");
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("sequence 16"), std::string::npos);
   EXPECT_NE(program.output.find("sequence 24"), std::string::npos);
 }
 
-TEST(Cells, RefuseWhatIsNoConfigurationWithFileAndLine) {
+TEST(Cells, BadConfigurationsAreRejectedWithFileAndLine) {
   const struct {
     const char* line;
     const char* says;
@@ -109,7 +109,7 @@ TEST(Cells, RefuseWhatIsNoConfigurationWithFileAndLine) {
   }
 }
 
-TEST(Cells, AFileThatIsNoTextIsQuotedWithoutItsControlBytes) {
+TEST(Cells, ABinaryFileIsQuotedWithEscapedControlBytes) {
   const Cells cells(std::string("\x7f"
                                 "ELF\0\x1b[2J",
                                 9) +
@@ -121,7 +121,7 @@ TEST(Cells, AFileThatIsNoTextIsQuotedWithoutItsControlBytes) {
                                 "...\": not a flag; flags have the form --NAME (see --help)\n");
 }
 
-TEST(Cells, EndlessFilesAreNotReadToTheirEnd) {
+TEST(Cells, EndlessFilesAreNotReadToTheEnd) {
   const Cells cells("");
   std::filesystem::resize_file(cells.scratch.path() / "cells", std::uintmax_t{1} << 40);  // a sparse file
   const Program program = cells.run(kCommand);

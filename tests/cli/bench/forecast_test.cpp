@@ -1,4 +1,4 @@
-// Forecasts of the run time by bench and lm bench.
+// Tests the forecasts of the remaining time by bench and lm bench.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -8,7 +8,7 @@
 namespace strobe::test {
 namespace {
 
-// Runs a command, ends it after its forecast, and returns its standard error.
+// Starts a command, ends it after its forecast, and returns its standard error.
 std::string forecast_of(const std::string& arguments, const Scratch& scratch) {
   const Background program(arguments, scratch, "errors");
   const auto said = [&] { return scratch.read("errors"); };
@@ -19,13 +19,13 @@ std::string forecast_of(const std::string& arguments, const Scratch& scratch) {
 constexpr const char* kForecast = "note: about \\d+ (h|min) \\d+ (min|s) left, at the rate so far\n";
 constexpr const char* kShort = "bench --seq_len 64 --num_heads 1 --emb_dim 32 --quick --threads 1 ";
 
-TEST(Forecast, BenchTellsOfManySamples) {
+TEST(Forecast, BenchForecastsManySamples) {
   const Scratch scratch;
   const std::string said = forecast_of(std::string(kShort) + "--impl reference --repeats 1000000", scratch);
   EXPECT_TRUE(std::regex_match(said, std::regex(kForecast))) << said;
 }
 
-TEST(Forecast, BenchTellsOfCellsToComeByTheFirst) {
+TEST(Forecast, BenchForecastsLaterCellsFromTheFirst) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "cells") << "--seq_len 64\n--seq_len 131072\n";
   const std::string said = forecast_of(
@@ -33,19 +33,19 @@ TEST(Forecast, BenchTellsOfCellsToComeByTheFirst) {
   EXPECT_TRUE(std::regex_match(said, std::regex(kForecast))) << said;
 }
 
-TEST(Forecast, BenchTellsOfLaunchesByTheFirst) {
+TEST(Forecast, BenchForecastsLaunchesFromTheFirst) {
   const Scratch scratch;
   const std::string said = forecast_of(std::string(kShort) + "--repeats 2 --launches 1000", scratch);
   EXPECT_TRUE(std::regex_search(said, std::regex(std::string(kForecast) + "(launch 2 of 1000\n|$)"))) << said;
 }
 
-TEST(Forecast, LmBenchTellsOfManySteps) {
+TEST(Forecast, LmBenchForecastsManySteps) {
   const Scratch scratch;
   const std::string said = forecast_of("lm bench --size tiny --quick --threads 1 --steps 1000000", scratch);
   EXPECT_TRUE(std::regex_match(said, std::regex(kForecast))) << said;
 }
 
-TEST(Forecast, NothingIsSaidOfSeconds) {
+TEST(Forecast, ShortRunsHaveNoForecast) {
   const Scratch scratch;
   EXPECT_EQ(run_program(std::string(kShort) + "--repeats 2", scratch).errors, "");
   const Program program = run_program("lm bench --size tiny --context 8 --threads 1 --quick --steps 1", scratch);

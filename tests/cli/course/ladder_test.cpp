@@ -1,4 +1,4 @@
-// `strobe ladder` and strobe-lab as a user runs them, on the CPU's rungs.
+// Tests `strobe ladder` and strobe-lab as users run them, with the CPU implementations (rungs) of the course.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(LadderCommand, PrintsAndWritesTableChartAndRows) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-TEST(LadderCommand, ShowsAnEarlierRunAgain) {
+TEST(LadderCommand, PrintsAnEarlierRunAgain) {
   const Scratch scratch;
   const Program measured =
       run_program("ladder --case 2,128,32 --repeats 1 --rungs sequential --output out.jsonl", scratch);
@@ -49,7 +49,7 @@ TEST(LadderCommand, ShowsAnEarlierRunAgain) {
   EXPECT_EQ(scratch.read("out.svg"), chart);
 }
 
-TEST(LadderCommand, ShowsLaunchesOfRungsThatReportThem) {
+TEST(LadderCommand, PrintsLaunchesOfRungsThatReportThem) {
   const Scratch scratch;
   const auto row = [](const char* rung, const char* launches, const char* name, const char* sizes) {
     return fmt::format(
@@ -75,7 +75,7 @@ TEST(LadderCommand, ShowsLaunchesOfRungsThatReportThem) {
     EXPECT_EQ(tables.find(rung), std::string::npos) << tables;
 }
 
-TEST(LadderCommand, ChartsOfAnEarlierRunGo) {
+TEST(LadderCommand, ChartsOfAnEarlierRunAreRemoved) {
   const Scratch scratch;
   const std::string command = "ladder --repeats 1 --scale 0.001 --rungs cpu-library --output out.jsonl --case ";
   ASSERT_EQ(run_program(command + "t01,t02", scratch).code, 0);
@@ -85,7 +85,7 @@ TEST(LadderCommand, ChartsOfAnEarlierRunGo) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-// Writes documents of an earlier run. A run removes them before it writes its first row.
+// Writes the documents of an earlier run. The next run removes them before it writes its first row.
 void put_earlier_ladder(const Scratch& scratch) {
   std::ofstream(scratch.path() / "out.jsonl") << "{\"kind\":\"earlier\"}\n";
   std::ofstream(scratch.path() / "out.md") << fmt::format(
@@ -96,7 +96,7 @@ void put_earlier_ladder(const Scratch& scratch) {
 TEST(LadderCommand, InterruptedBeforeARowItLeavesEarlierFiles) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
-  // A long case whose name no other test on this machine uses.
+  // A long case whose sequence length no other test on this machine uses.
   const std::string one = "3," + std::to_string(16000 + getpid() % 1000) + ",64";
   Background program("ladder --case " + one + " --limit 1000 --rungs sequential --output out.jsonl", scratch, "errors");
   ASSERT_TRUE(becomes([&] { return processes_with("--json\0--case\0"s + one) >= 1; }));
@@ -107,10 +107,10 @@ TEST(LadderCommand, InterruptedBeforeARowItLeavesEarlierFiles) {
   EXPECT_EQ(scratch.entries(), 4u);
 }
 
-TEST(LadderCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
+TEST(LadderCommand, InterruptedItNamesTheFileOfItsRows) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
-  // One rung ends soon, the other much later.
+  // One implementation ends soon, the other much later.
   Background program(
       "ladder --case 1,2048,64 --limit 1000 --repeats 40 --rungs cpu-library,sequential --output out.jsonl", scratch,
       "errors");
@@ -122,7 +122,7 @@ TEST(LadderCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
   EXPECT_EQ(run_program("ladder --input out.jsonl", scratch).code, 0);
 }
 
-// A chart that the user put next to the rows, and one that the user changed, stay.
+// A chart that the user put next to the rows remains, and so does one that the user changed.
 TEST(LadderCommand, RemovesOnlyChartsThatItWroteItself) {
   const Scratch scratch;
   ASSERT_EQ(run_program("ladder --case 1,64,32 --repeats 1 --rungs cpu-library --output out.jsonl", scratch).code, 0);
@@ -142,9 +142,9 @@ TEST(LadderCommand, RemovesOnlyChartsThatItWroteItself) {
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out-old.svg"));
 }
 
-// The executable of a running program cannot be opened for writing, so it serves as an output that fails. Bytes 8 to 15
-// of an ELF file are padding; the test puts the beginning of a row there.
-TEST(LadderCommand, WhereTheFileCannotBeOpenedEarlierDocumentsStay) {
+// Opening the executable of a running program for writing fails, so it serves as the output file. The test writes the
+// beginning of a row into bytes 8 to 15, which are padding in an ELF file.
+TEST(LadderCommand, EarlierDocumentsRemainIfTheFileCannotBeOpened) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
   const Program program = run_command(
@@ -159,7 +159,7 @@ TEST(LadderCommand, WhereTheFileCannotBeOpenedEarlierDocumentsStay) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-TEST(LadderCommand, WhereNothingCanBeRunEarlierFilesStay) {
+TEST(LadderCommand, EarlierFilesRemainIfNothingCanRun) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
   const Program program =
@@ -173,8 +173,8 @@ TEST(LadderCommand, WhereNothingCanBeRunEarlierFilesStay) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-// Puts another strobe-lab next to the program.
-TEST(LadderCommand, TellsThatThereAreNoRows) {
+// Puts a program that writes nothing in place of strobe-lab.
+TEST(LadderCommand, ReportsThatThereAreNoRows) {
   const Scratch scratch;
   const Program program = run_command(
       "cp '" STROBE_PROGRAM "' strobe && cp /bin/true strobe-lab && ./strobe ladder --output out.jsonl", scratch);
@@ -182,7 +182,7 @@ TEST(LadderCommand, TellsThatThereAreNoRows) {
   EXPECT_EQ(program.errors, "strobe: ladder: strobe-lab wrote no rows\n");
 }
 
-TEST(LadderCommand, ShowsCountersAsNotAvailable) {
+TEST(LadderCommand, PrintsCountersAsNotAvailable) {
   const Scratch scratch;
   const Program program =
       run_program("ladder --case 1,128,32 --repeats 1 --rungs cpu-library,shared --profile", scratch);
@@ -191,7 +191,7 @@ TEST(LadderCommand, ShowsCountersAsNotAvailable) {
   EXPECT_NE(program.output.find("not available"), std::string::npos) << program.output;
 }
 
-TEST(LadderCommand, SaysThatThereAreNoCountersToRead) {
+TEST(LadderCommand, ReportsThatThereAreNoCounters) {
   const Scratch scratch;
   const Program program = run_program("ladder --case 1,128,32 --repeats 1 --rungs cpu-library --profile", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
@@ -237,7 +237,7 @@ Program run_lab(const std::string& arguments, const Scratch& scratch) {
 
 TEST(LabProgram, SolvesAFileByARung) {
   const Scratch scratch;
-  // B 2, N 3, d 1. All keys of a batch are equal, so every output is the mean of its values.
+  // B 2, N 3, d 1. All keys of a batch are equal, so each output is the mean of the batch's values.
   const std::int32_t sizes[] = {2, 3, 1};
   const float values[] = {1, 2, 3, 5, 5, 5, 1, 2, 6, /* batch 2 */ 1, 2, 3, 0, 0, 0, 10, 20, 60};
   std::ofstream file(scratch.path() / "in", std::ios::binary);

@@ -1,5 +1,5 @@
-// `strobe solve` and `hw4` as users run them: correct answers, exit codes, one-line errors, and no output left behind
-// by a failure.
+// Tests `strobe solve`, `strobe cases` and `hw4` as users run them: correct answers, exit codes, one-line errors, and
+// no output file left behind by a failure.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -33,7 +33,7 @@ std::vector<float> floats_in(const std::string& bytes) {
   return values;
 }
 
-// Writes a problem: a header, then the given number of floats of 0.5.
+// Writes a problem file: a header, then the given number of floats, each 0.5.
 void write_problem(const Scratch& scratch, const std::string& name, std::vector<std::int32_t> header,
                    std::size_t floats) {
   std::ofstream file(scratch.path() / name, std::ios::binary);
@@ -54,7 +54,7 @@ void expect_refused(const Program& program, int code, const std::string& part) {
   EXPECT_EQ(program.output, "");
 }
 
-// Files written by tests/data/solve/make_files.py, which shares no code with this program.
+// Reads files written by tests/data/solve/make_files.py, which shares no code with this program:
 //   plain.in   03 00 00 00 | 13 00 00 00 | 08 00 00 00   B = 3, N = 19, d = 8
 //              then Q, K, V of batch 0, of batch 1, of batch 2: 19 rows of 8 float32 each
 //   plain.out  O of batch 0, 1, 2 in the same layout; no header
@@ -92,7 +92,7 @@ TEST(Solve, PrintsSizesTimeAndStages) {
   }
 }
 
-TEST(Solve, ByARungOfTheLadder) {
+TEST(Solve, RunsARungOfTheLadder) {
   const Scratch scratch;
   const std::string input = "'" STROBE_TEST_DATA "/solve/plain.in'";
   const Program rung = run_program("solve " + input + " out --rung sequential", scratch);
@@ -110,7 +110,7 @@ TEST(Solve, ByARungOfTheLadder) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-TEST(Solve, RefusesBadInputAndLeavesNothing) {
+TEST(Solve, RejectsBadInputAndLeavesNothing) {
   const Scratch scratch;
   const std::int32_t most = 2147483647;
   write_problem(scratch, "short", {2, 3, 4}, 71);
@@ -152,7 +152,7 @@ TEST(Solve, RefusesBadInputAndLeavesNothing) {
   expect_refused(run_hw4("good out third", scratch), 2, "3 given");
   expect_refused(run_hw4("good --timing", scratch), 2, "hw4: --timing: hw4 has no flags");
   expect_refused(run_program("solve good '' --rung sequential", scratch), 2, "output \"\": a file name is needed");
-  // Printed lines would end up in the answer.
+  // The program's printed lines would be mixed into the answer.
   expect_refused(run_program("solve good /dev/stdout --device cpu", scratch), 2, "is the standard output");
   const Program piped = run_command("('" STROBE_PROGRAM "' solve good /dev/stdout --device cpu | cat)", scratch);
   EXPECT_NE(piped.errors.find("output /dev/stdout: is the standard output"), std::string::npos) << piped.errors;
@@ -164,17 +164,17 @@ TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
   const Scratch scratch;
   write_problem(scratch, "in", {20, 512, 64}, 3 * 20 * 512 * 64);
   expect_refused(run_program("solve in /dev/full --device cpu", scratch), 3, "No space left on device");
-  // Limits files to 100 KB; the answer has 2.6 MB.
+  // The shell limits files to 100 KB (or 50 KB); the answer has 2.6 MB.
   const Program limited =
       run_command("(ulimit -f 100; CUDA_VISIBLE_DEVICES= '" STROBE_PROGRAM "' solve in out --device cpu)", scratch);
   expect_refused(limited, 3, "File too large");
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-TEST(Solve, SignalsInTheMiddleLeaveNothing) {
+TEST(Solve, SignalsDuringARunLeaveNothing) {
   const Scratch scratch;
   write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // over a minute of `reference`
-  // Reading a mapped file that became shorter raises SIGBUS.
+  // Reading a mapped file after it was truncated raises SIGBUS.
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3},
                                      std::pair{SIGUSR1, 128 + SIGUSR1}, std::pair{SIGALRM, 128 + SIGALRM}}) {
     Background solving("solve in out --device cpu --impl reference", scratch, "errors");
@@ -224,7 +224,7 @@ TEST(Solve, TheNextRunRemovesTheNamedFileThatSigkillLeft) {
   };
   ASSERT_TRUE(becomes([&] { return temporaries() == 1; }));
   EXPECT_EQ(run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' out --device cpu", scratch).code, 0);
-  EXPECT_EQ(temporaries(), 1) << "a living process holds it";
+  EXPECT_EQ(temporaries(), 1) << "a running process has it open";
   solving.send(SIGKILL);
   solving.wait();
   EXPECT_EQ(temporaries(), 1);
@@ -248,8 +248,8 @@ TEST(Solve, OutputNamesOf255CharactersWork) {
                  "File name too long");
 }
 
-// hw4 and the ladder's program are separate executables.
-TEST(Solve, OtherProgramsSayTheirLastWordsToo) {
+// hw4 and strobe-lab are separate executables.
+TEST(Solve, OtherProgramsPrintASignalMessageToo) {
   const Scratch scratch;
   write_problem(scratch, "in", {1, 65536, 64}, 3 * 65536 * 64);
   const std::string lab = "\"$(dirname '" STROBE_PROGRAM "')/strobe-lab\" --rung sequential --input in --output out";
@@ -265,7 +265,7 @@ TEST(Solve, OtherProgramsSayTheirLastWordsToo) {
   }
 }
 
-TEST(Cases, MadeCheckedAndJudged) {
+TEST(Cases, AreMadeCheckedAndJudged) {
   const Scratch scratch;
   const Program made = run_program("cases gen dir --subset t01,t02,t21 --scale 0.05", scratch);
   ASSERT_EQ(made.code, 0) << made.errors;
@@ -294,7 +294,7 @@ TEST(Cases, MadeCheckedAndJudged) {
   EXPECT_LT(result.at("cases").as_array()[2].at("max_error").as_number(), 5e-5);
 }
 
-TEST(Cases, AFifoForAnAnswerIsRefused) {
+TEST(Cases, AFifoAsAnswerIsRejected) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
   std::filesystem::remove(scratch.path() / "dir/t01.out");
@@ -302,7 +302,7 @@ TEST(Cases, AFifoForAnAnswerIsRefused) {
   expect_refused(run_program("cases judge dir", scratch, "timeout -s KILL 20"), 2, "dir/t01.out: ");
 }
 
-TEST(Cases, TheJudgeRefusesItsOwnFilesAndAMissingTmpdir) {
+TEST(Cases, TheJudgeRejectsOutputsThatAreCaseFilesAndAMissingTmpdir) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
   for (const std::string name : {"t01", "t01.out", "cases.json"}) {
@@ -314,7 +314,7 @@ TEST(Cases, TheJudgeRefusesItsOwnFilesAndAMissingTmpdir) {
   expect_refused(run_program("cases judge dir", scratch, "TMPDIR=/missing"), 2, "TMPDIR /missing: ");
 }
 
-TEST(Cases, StayAsTheyWereMade) {
+TEST(Cases, AreNotOverwritten) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
   std::filesystem::create_symlink("dir/t01.out", scratch.path() / "link");
@@ -341,7 +341,7 @@ TEST(Cases, StayAsTheyWereMade) {
   EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.1", scratch).code, 0);
 }
 
-TEST(Cases, FilesOfOthersStay) {
+TEST(Cases, FilesOfTheUserAreNotOverwritten) {
   const Scratch scratch;
   const std::string gen = "cases gen dir --subset t01 --scale 0.05";
   std::filesystem::create_directory(scratch.path() / "dir");
@@ -357,7 +357,7 @@ TEST(Cases, FilesOfOthersStay) {
                  "dir/t01: is not a regular file; valid: a regular file");
 }
 
-TEST(Cases, InterruptedTheySayHowManyAreMade) {
+TEST(Cases, InterruptedGenReportsHowManyCasesAreMade) {
   const Scratch scratch;
   std::filesystem::create_directory(scratch.path() / "dir");
   Background making("cases gen dir --subset t01,t30", scratch, "errors");  // the second case takes half a minute
@@ -376,15 +376,15 @@ std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Returns the path of the judged program's folder, which that program wrote to a file in the scratch folder.
+// Returns the folder of the judged program, whose path that program wrote to a file in the scratch folder.
 std::string folder_noted_in(const Scratch& scratch, const std::string& name) {
   std::string folder = scratch.read(name);
   folder.erase(folder.find_last_not_of('\n') + 1);
   return folder;
 }
 
-// The folder of a killed program is removed with everything in it.
-TEST(Cases, InterruptedTheJudgeLeavesNothing) {
+// The folder of a killed program is removed with all its contents.
+TEST(Cases, AnInterruptedJudgeLeavesNothing) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
   scratch.program(
@@ -398,14 +398,13 @@ TEST(Cases, InterruptedTheJudgeLeavesNothing) {
     EXPECT_EQ(scratch.read("errors"), "strobe: cases judge: ended by a signal; nothing was written\n");
     EXPECT_FALSE(std::filesystem::exists(folder_noted_in(scratch, "note")));
     EXPECT_EQ(files_in(scratch.path() / "dir"), 3u);
-    EXPECT_EQ(scratch.entries(), 4u) << "the cases, the program, its note, its errors";
+    EXPECT_EQ(scratch.entries(), 4u) << "the cases, the program, its note and the error file";
     std::filesystem::remove(scratch.path() / "errors");
     std::filesystem::remove(scratch.path() / "note");
   }
 }
 
-// Each script tries to be accepted without computing an answer. The second and third of a kind know the path of the
-// case.
+// Each script tries to be accepted without computing an answer. Some know the path of the case and use its answer file.
 TEST(Cases, CheatingIsNotAccepted) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
@@ -431,12 +430,12 @@ TEST(Cases, CheatingIsNotAccepted) {
     EXPECT_NE(judged.output.find(detail), std::string::npos) << judged.output;
     EXPECT_TRUE(scratch.read("dir/t01") == problem && scratch.read("dir/t01.out") == answer);
     EXPECT_EQ(scratch.read("dir/t01.judged.mine"), "notes");
-    EXPECT_EQ(files_in(scratch.path() / "dir"), 6u) << "two cases, their list and the user's file";
+    EXPECT_EQ(files_in(scratch.path() / "dir"), 6u) << "four case files, their list and the user's file";
   }
 }
 
-// A run that changes the answer of a later case is rejected, as is that case.
-TEST(Cases, AnswersThatAProgramOverwritesAreNotUsed) {
+// The judge rejects a run that changes the answer of a later case, and also that later case.
+TEST(Cases, OverwrittenAnswersAreNotUsed) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);
   const std::string folder = (scratch.path() / "dir").string();
@@ -454,7 +453,7 @@ TEST(Cases, ProcessesOfAProgramEndWithIt) {
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
   const std::string seconds = std::to_string(100000 + getpid());  // no other test sleeps this long
   const std::string sleep = "sleep " + seconds, arguments = std::string("sleep\0", 6) + seconds;
-  // Processes in separate sessions: one holds the standard output open, one is an orphan.
+  // Starts processes in separate sessions: one keeps the standard output open, one is an orphan.
   scratch.program("leaving", "#!/bin/sh\nsetsid " + sleep + " &\n(setsid sh -c '" + sleep +
                                  "; :' >/dev/null 2>&1 &)\n"
                                  "exec '" STROBE_HW4 "' \"$1\" \"$2\"\n");
@@ -467,7 +466,7 @@ TEST(Cases, ProcessesOfAProgramEndWithIt) {
   EXPECT_EQ(processes_with(arguments), 0);
 }
 
-TEST(Cases, AProgramIsStartedInAFolderOfItsOwn) {
+TEST(Cases, AProgramStartsInASeparateFolder) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
   scratch.program("look", "#!/bin/sh\n{ pwd; ls -A; stat -c %a . \"$1\"; } > '" + scratch.path().string() +
@@ -477,7 +476,7 @@ TEST(Cases, AProgramIsStartedInAFolderOfItsOwn) {
   const std::string note = scratch.read("note");
   EXPECT_EQ(note.find(std::filesystem::canonical(scratch.path()).string() + "/strobe-judge-"), 0u) << note;
   EXPECT_NE(note.find("\ninput\n700\n400\n"), std::string::npos) << note;
-  EXPECT_EQ(scratch.entries(), 3u) << "the cases, the program, its note";
+  EXPECT_EQ(scratch.entries(), 3u) << "the cases, the program and its note";
 }
 
 TEST(Cases, VerdictsOfOtherPrograms) {
@@ -509,7 +508,7 @@ TEST(Cases, VerdictsOfOtherPrograms) {
   }
 }
 
-TEST(Cases, BadInputIsRefused) {
+TEST(Cases, BadInputIsRejected) {
   const Scratch scratch;
   const std::size_t before = scratch.entries();
   expect_refused(run_program("cases nope", scratch), 2, "\"cases nope\": unknown command; valid: gen, check, judge");

@@ -1,5 +1,5 @@
-// Attackers at the launcher's socket: another user, and this user without the job's token. Meanwhile a job of two ranks
-// runs to its end. Attackers receive nothing, no process is killed, no output is lost.
+// Attacks on the launcher's socket by another user, and by this user without the job's token, while a job of two ranks
+// runs. Attackers must receive nothing; no process may be killed and no output lost.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uid_t kStranger = 65534;
 
-// Sockets in /proc/net/unix, which any user can read, whose name contains one of the texts.
+// Returns the sockets in /proc/net/unix (readable by every user) whose name contains one of the texts.
 std::vector<std::string> sockets_with(const std::vector<std::string>& texts) {
   std::vector<std::string> names;
   std::ifstream file("/proc/net/unix");
@@ -25,7 +25,7 @@ std::vector<std::string> sockets_with(const std::vector<std::string>& texts) {
   return names;
 }
 
-// Returns -1 if the connection is refused.
+// Returns a connected descriptor, or -1 if the connection is refused.
 int connect_to(const std::string& name) {
   const int descriptor = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
@@ -38,7 +38,7 @@ int connect_to(const std::string& name) {
   return -1;
 }
 
-// True if the other end sends a byte or a descriptor before it closes.
+// Returns true if the other end sends a byte or a descriptor before it closes.
 bool receives_anything(int descriptor) {
   char bytes[256];
   char room[CMSG_SPACE(8 * sizeof(int))];
@@ -50,11 +50,11 @@ bool receives_anything(int descriptor) {
   message.msg_controllen = sizeof(room);
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
   if (poll(&entry, 1, 2000) <= 0) return false;
-  const ssize_t got = recvmsg(descriptor, &message, 0);  // -1: reset by the peer, with the hostile message unread
+  const ssize_t got = recvmsg(descriptor, &message, 0);  // -1: reset by the launcher before it read the hostile message
   return got > 0 || (got == 0 && CMSG_FIRSTHDR(&message));
 }
 
-// True if the other end closes a silent connection before the introduction limit of 5 s.
+// Returns true if the other end closes a silent connection before the introduction limit of 5 s.
 bool is_closed_at_once(int descriptor) {
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
   char byte;
@@ -68,7 +68,8 @@ struct Job {
 
   Job() {
     std::ofstream(scratch.path() / "job.log") << "an earlier line\n";
-    std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));  // only the launcher protects itself
+    // other users may enter, so that only the launcher protects itself
+    std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
   }
   ~Job() {
     kill(victim, SIGKILL);
@@ -87,7 +88,7 @@ struct Job {
     for (;;) pause();
   }
 
-  // Starts two ranks that end once the file `done` exists. An mpirun in `programs` is found first.
+  // Starts two ranks that end once the file `done` exists. If `programs` contains an mpirun, the job uses that one.
   void start(const std::string& programs = "") {
     std::ofstream(scratch.path() / "rank.sh") << "#!/bin/sh\necho > ready$OMPI_COMM_WORLD_RANK\n"
                                                  "until [ -e done ]; do sleep 0.02; done\necho rank ends\n";
@@ -108,7 +109,7 @@ struct Job {
     });
   }
 
-  // Counts only sockets of this launcher, including those with abstract names (@strobe-launch-PID).
+  // Returns only sockets of this launcher, including those with abstract names (@strobe-launch-PID).
   std::vector<std::string> sockets() const {
     return sockets_with({scratch.path().string(), "strobe-launch-" + std::to_string(launcher) + "-"});
   }
@@ -128,7 +129,7 @@ struct Job {
   }
 };
 
-// {started, rank, process group}, a message of an earlier protocol, and introductions with wrong tokens.
+// Returns {started, rank, process group}, a message of an earlier protocol, and introductions with wrong tokens.
 std::vector<std::string> hostile_messages(pid_t victim) {
   const auto bytes = [](const auto& value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
@@ -139,7 +140,7 @@ std::vector<std::string> hostile_messages(pid_t victim) {
   return {bytes(started), introduction, std::string(36, '\0'), "x", std::string(100000, 'y'), ""};
 }
 
-// Returns 0 if every attempt was refused.
+// Returns 0 if every attempt was rejected.
 int attack(const Job& job) {
   for (const std::string& name : job.sockets()) {
     for (const std::string& message : hostile_messages(job.victim)) {
@@ -170,13 +171,13 @@ class LaunchAttack : public testing::Test {
   }
 };
 
-TEST_F(LaunchAttack, AnotherUserIsRefused) {
+TEST_F(LaunchAttack, AnotherUserIsRejected) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   Job job;
   job.start();
   ASSERT_TRUE(job.is_ready());
   EXPECT_FALSE(job.sockets().empty());
-  const auto connections = [&] {  // the folder keeps other users from the socket
+  const auto connections = [&] {  // the folder's mode keeps other users from the socket
     int connected = 0;
     for (const std::string& name : job.sockets()) connected += connect_to(name) >= 0;
     return connected;
@@ -186,8 +187,8 @@ TEST_F(LaunchAttack, AnotherUserIsRefused) {
   job.expect_unharmed();
 }
 
-// The user id is checked too: here the mode of the folder lets the attacker connect.
-TEST_F(LaunchAttack, AnotherUserIsRefusedByItsUserId) {
+// The launcher also checks the user id. Here the mode of the folder lets the attacker connect.
+TEST_F(LaunchAttack, AnotherUserIsRejectedByUserId) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   Job job;
   job.start();
@@ -199,11 +200,11 @@ TEST_F(LaunchAttack, AnotherUserIsRefusedByItsUserId) {
   }
   EXPECT_EQ(as_another_user([&] { return attack(job); }), 0);
   const auto closed = [&] { return is_closed_at_once(connect_to(job.sockets().front())) ? 0 : 1; };
-  EXPECT_EQ(as_another_user(closed), 0) << "the launcher waits for a token of another user";
+  EXPECT_EQ(as_another_user(closed), 0) << "the launcher waited for a token from another user";
   job.expect_unharmed();
 }
 
-TEST_F(LaunchAttack, TheSameUserWithoutTheTokenIsRefused) {
+TEST_F(LaunchAttack, TheSameUserWithoutTheTokenIsRejected) {
   Job job;
   job.start();
   ASSERT_TRUE(job.is_ready());
@@ -211,8 +212,9 @@ TEST_F(LaunchAttack, TheSameUserWithoutTheTokenIsRefused) {
   job.expect_unharmed();
 }
 
-// Another process of this user steals the token before any rank connects. Only descendants of mpirun are accepted.
-TEST_F(LaunchAttack, AProcessOfAnotherParentIsRefusedInSpiteOfTheToken) {
+// Another process of this user steals the token before any rank connects. The launcher accepts only descendants of
+// mpirun.
+TEST_F(LaunchAttack, AProcessOutsideMpirunIsRejectedDespiteTheToken) {
   Job job;
   job.scratch.program("mpirun",
                       "#!/bin/sh\necho $$ > held\nuntil [ -e go ]; do sleep 0.02; done\n"
@@ -235,8 +237,8 @@ TEST_F(LaunchAttack, AProcessOfAnotherParentIsRefusedInSpiteOfTheToken) {
   job.expect_unharmed();
 }
 
-// A supervisor that mpirun starts, but with the wrong token.
-TEST_F(LaunchAttack, ADescendantOfMpirunWithoutTheTokenIsRefused) {
+// mpirun starts a supervisor that has the wrong token.
+TEST_F(LaunchAttack, ADescendantOfMpirunWithoutTheTokenIsRejected) {
   Job job;
   job.scratch.program("mpirun",
                       "#!/bin/sh\nPATH=${PATH#*:}\n"
@@ -251,7 +253,7 @@ TEST_F(LaunchAttack, ADescendantOfMpirunWithoutTheTokenIsRefused) {
   job.expect_unharmed();
 }
 
-// Attackers connect while mpirun starts the ranks; the launcher still accepts the supervisors.
+// Attackers connect and send nothing while mpirun starts the ranks; the launcher still accepts the supervisors.
 TEST_F(LaunchAttack, SilentConnectionsDelayNothing) {
   Job job;
   job.start();

@@ -1,4 +1,4 @@
-// `strobe comm` as users run it, on two real ranks that it starts itself.
+// Tests `strobe comm` as users run it, on two ranks that it starts itself.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
@@ -48,7 +48,7 @@ TEST(CommCommand, InsideAJobItMeasuresThatJob) {
   EXPECT_EQ(program.output.find("[1]"), std::string::npos) << program.output;
 }
 
-TEST(CommCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
+TEST(CommCommand, InterruptedItNamesTheFileOfItsRows) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Scratch scratch;
   std::ofstream(scratch.path() / "out.jsonl") << "{\"kind\":\"earlier\"}\n";
@@ -56,7 +56,7 @@ TEST(CommCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
       "# Collectives\n\n![broadcast, all](out-broadcast.svg)\n\n<!-- strobe charts: -broadcast.svg {:08x}; -->\n",
       crc32("<svg/>"));
   std::ofstream(scratch.path() / "out-broadcast.svg") << "<svg/>";
-  // The first row takes moments, the second a minute.
+  // The first row takes moments, the second about a minute.
   Background program("comm --ranks 2 --operations broadcast --sizes 1K,100M --repeats 1000 --output out.jsonl", scratch,
                      "errors");
   ASSERT_TRUE(becomes([&] { return scratch.read("out.jsonl").find("ok") != std::string::npos; }));
@@ -66,7 +66,7 @@ TEST(CommCommand, InterruptedItSaysWhereItsRowsAreAndMixesNoFiles) {
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
-TEST(CommCommand, RefusesBadFlags) {
+TEST(CommCommand, RejectsBadFlags) {
   const auto refused = [](const std::string& flags, const std::string& says) {
     const Program program = run_program("comm " + flags);
     EXPECT_EQ(program.code, 2);
@@ -83,8 +83,8 @@ TEST(CommCommand, RefusesBadFlags) {
   refused("--device cuda", "--device cuda: ");
 }
 
-// PATH has no mpirun here, so starting a rank would give another error.
-TEST(CommCommand, RefusesBeforeRanksAreStarted) {
+// PATH has no mpirun here, so an attempt to start ranks would give another error.
+TEST(CommCommand, RejectsBeforeRanksAreStarted) {
   if (comm::why_no_mpi()) GTEST_SKIP() << "no MPI in this build";
   const auto refused = [](const std::string& flags, const std::string& says, int code = 2) {
     const Scratch scratch;
@@ -100,8 +100,8 @@ TEST(CommCommand, RefusesBeforeRanksAreStarted) {
           3);
 }
 
-// Only rank 0 opens the file.
-TEST(CommCommand, TellsOnceWhatRankZeroRefuses) {
+// Only rank 0 opens the file, so only it reports the error.
+TEST(CommCommand, PrintsAnErrorOfRankZeroOnce) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Program program = run_program("launch -n 2 -- comm --sizes 1K --output /nowhere/out.jsonl");
   EXPECT_EQ(program.code, 2);
@@ -109,7 +109,7 @@ TEST(CommCommand, TellsOnceWhatRankZeroRefuses) {
             "strobe: launch: all 2 ranks: --output /nowhere/out.jsonl: cannot be written: No such file or directory\n");
 }
 
-TEST(CommCommand, WhereNothingIsMeasuredEarlierFilesStay) {
+TEST(CommCommand, EarlierFilesRemainIfNothingIsMeasured) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Scratch scratch;
   std::ofstream(scratch.path() / "out.jsonl") << "{\"kind\":\"earlier\"}\n";
@@ -122,7 +122,7 @@ TEST(CommCommand, WhereNothingIsMeasuredEarlierFilesStay) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-TEST(CommCommand, ChartsOfAnEarlierRunGo) {
+TEST(CommCommand, ChartsOfAnEarlierRunAreRemoved) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Scratch scratch;
   const std::string command = "comm --ranks 2 --sizes 1K --repeats 2 --output out.jsonl --operations ";
@@ -136,7 +136,7 @@ TEST(CommCommand, ChartsOfAnEarlierRunGo) {
   }
 }
 
-TEST(CommCommand, RefusedRowsStandBesideMeasuredOnes) {
+TEST(CommCommand, RejectedSizesAreRowsNextToMeasuredOnes) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Scratch scratch;
   const Program program =

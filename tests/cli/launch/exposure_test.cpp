@@ -1,4 +1,5 @@
-// A job's listening sockets, MASTER_PORT, and files that Open MPI leaves behind.
+// Tests which listening sockets and files a job exposes: its TCP sockets, MASTER_PORT, and files that Open MPI leaves
+// behind.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -59,7 +60,7 @@ std::set<std::string> socket_inodes_of(const std::vector<int>& processes) {
   return inodes;
 }
 
-// Local addresses of these processes' listening TCP sockets, in the kernel's format.
+// Returns the local addresses of these processes' listening TCP sockets, in the format of /proc/net/tcp.
 std::vector<std::string> listening_addresses(const std::vector<int>& processes) {
   const std::set<std::string> inodes = socket_inodes_of(processes);
   std::vector<std::string> addresses;
@@ -77,7 +78,7 @@ bool is_loopback(const std::string& address) {
   return address.starts_with("0100007F:") || address.starts_with("00000000000000000000000001000000:");
 }
 
-// True if the other end of a connection to this address closes it within 2 s.
+// Returns true if the other end of a connection to this address closes it within 2 s.
 bool is_refused_at(const std::string& address) {
   const auto port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.find(':') + 1), nullptr, 16)));
   const bool is_v6 = address.find(':') > 8;
@@ -114,7 +115,7 @@ class LaunchExposure : public testing::Test {
     if (comm::why_no_mpi()) GTEST_SKIP() << "no MPI in this build";
   }
 
-  // Uses the scratch folder as TMPDIR, so that all files left there are this job's.
+  // Uses the scratch folder as TMPDIR, so that all files left there belong to this job.
   pid_t start(const std::string& arguments) {
     const pid_t child = fork();
     if (child != 0) return child;
@@ -127,7 +128,7 @@ class LaunchExposure : public testing::Test {
     become_program(arguments, scratch_);
   }
 
-  // Starts collectives that take a minute.
+  // Starts collectives that take about a minute.
   pid_t start_collectives(int ranks) {
     const pid_t launcher = start("launch -n " + std::to_string(ranks) +
                                  " -- comm --operations broadcast --sizes 1K,100M --repeats 1000 --output out.jsonl");
@@ -155,8 +156,8 @@ TEST_F(LaunchExposure, ListensOnLoopbackOnly) {
   EXPECT_EQ(wait(launcher), 128 + SIGINT);
 }
 
-// Open MPI trusts the user id in a message.
-TEST_F(LaunchExposure, MpirunTakesNoConnectionOfAnotherUser) {
+// Open MPI trusts the user id in a message, so the launcher must keep other users away.
+TEST_F(LaunchExposure, MpirunAcceptsNoConnectionOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\necho > ready\nuntil [ -e done ]; do sleep 0.05; done\n";
   std::filesystem::permissions(scratch_.path() / "rank.sh", std::filesystem::perms::owner_all);
@@ -176,7 +177,7 @@ TEST_F(LaunchExposure, MpirunTakesNoConnectionOfAnotherUser) {
   EXPECT_EQ(wait(launcher), 0) << scratch_.read("errors");
 }
 
-TEST_F(LaunchExposure, LeavesNoFileWhenMpirunIsKilled) {
+TEST_F(LaunchExposure, LeavesNoFileIfMpirunIsKilled) {
   const int before = count_with("/dev/shm", "vader_segment");
   const pid_t launcher = start_collectives(2);
   EXPECT_EQ(count_with(scratch_.path(), "strobe-launch-"), 1);
@@ -190,7 +191,7 @@ TEST_F(LaunchExposure, LeavesNoFileWhenMpirunIsKilled) {
   EXPECT_LE(count_with("/dev/shm", "vader_segment"), before);
 }
 
-// A killed launcher cannot clean up; the user's next launcher does.
+// A killed launcher cannot clean up; the same user's next launcher does.
 TEST_F(LaunchExposure, RemovesTheFoldersOfAKilledLauncher) {
   const pid_t launcher = start_collectives(2);
   const std::vector<int> processes = descendants_of(launcher);
@@ -202,7 +203,7 @@ TEST_F(LaunchExposure, RemovesTheFoldersOfAKilledLauncher) {
     EXPECT_TRUE(becomes([&] { return !std::filesystem::exists("/proc/" + std::to_string(process)); }));
   }
   EXPECT_EQ(count_with(scratch_.path(), "strobe-launch-"), 1);
-  const std::filesystem::path own = scratch_.path() / "strobe-launch-backup";  // the user's own
+  const std::filesystem::path own = scratch_.path() / "strobe-launch-backup";  // a folder of the user
   std::filesystem::create_directory(own);
   std::filesystem::permissions(own, std::filesystem::perms::owner_all);
   std::ofstream(own / "notes") << "mine";
@@ -225,8 +226,8 @@ TEST_F(LaunchExposure, HasAPrivateFolder) {
   EXPECT_EQ(wait(sleeper), 128 + SIGTERM);
 }
 
-// Rank 0 inherits the socket of MASTER_PORT, so no other process can ever take the port.
-TEST_F(LaunchExposure, HoldsMasterPortFromTheStart) {
+// Rank 0 inherits the socket bound to MASTER_PORT, so no other process can take the port.
+TEST_F(LaunchExposure, ReservesMasterPortFromTheStart) {
   std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 0 ] || exit 0\n"
                                                 "readlink /proc/self/fd/$STROBE_LISTENER > socket\n"
                                                 "echo $MASTER_ADDR $MASTER_PORT > master\n"

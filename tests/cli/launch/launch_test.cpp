@@ -1,4 +1,5 @@
-// `strobe launch` with programs that are not rank-aware: output, exit codes, signals, no files left behind.
+// Tests `strobe launch` with programs that know nothing of ranks: output, exit codes, signals, and no files left
+// behind.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
@@ -12,7 +13,7 @@ class Launch : public testing::Test {
   void SetUp() override {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   }
-  // Writes a script that all ranks run.
+  // Writes a script for all ranks and returns its command.
   std::string script(const std::string& text) {
     std::ofstream(scratch_.path() / "ranks.sh") << "#!/bin/sh\n" << text << "\n";
     std::filesystem::permissions(scratch_.path() / "ranks.sh", std::filesystem::perms::owner_all);
@@ -56,7 +57,7 @@ TEST_F(Launch, LongOutputKeepsItsLines) {
   for (const int count : next) EXPECT_EQ(count, 3000);
 }
 
-TEST_F(Launch, EndsWithTheFirstFailureAndEndsTheOthers) {
+TEST_F(Launch, EndsAllRanksAfterTheFirstFailure) {
   const std::string mark = "strobe-launch-test-" + std::to_string(getpid());
   const std::string command =
       script("[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 5; exec sh -c 'sleep 100; echo " + mark + "'");
@@ -73,7 +74,7 @@ TEST_F(Launch, EndsStoppedRanksToo) {
 }
 
 // The rank stops its own supervisor.
-TEST_F(Launch, WakesTheProcessAroundARank) {
+TEST_F(Launch, ResumesAStoppedSupervisor) {
   const Program fine = run_program("launch -n 2 -- " + script("kill -STOP $PPID; echo a line"), scratch_, "timeout 60");
   EXPECT_EQ(fine.code, 0) << fine.errors;
   for (const char* line : {"[0] a line\n", "[1] a line\n"}) {
@@ -84,7 +85,7 @@ TEST_F(Launch, WakesTheProcessAroundARank) {
 }
 
 // No process reads the output of the ranks, so the supervisor of rank 0 blocks in a write.
-TEST_F(Launch, EndsThoughNobodyReads) {
+TEST_F(Launch, EndsAlthoughNoProcessReadsItsOutput) {
   const std::string command =
       script("[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 4; head -c 1000000 /dev/zero | tr '\\0' '\\n'; sleep 100");
   const Program program = run_command(
@@ -93,7 +94,7 @@ TEST_F(Launch, EndsThoughNobodyReads) {
   EXPECT_EQ(program.code, 4) << program.errors;
 }
 
-TEST_F(Launch, PassesSignalsOn) {
+TEST_F(Launch, ForwardsSignals) {
   const std::string command = script(
       "trap 'echo > ended$OMPI_COMM_WORLD_RANK; exit 0' TERM; echo > ready$OMPI_COMM_WORLD_RANK; "
       "while true; do sleep 0.05; done");
@@ -106,8 +107,8 @@ TEST_F(Launch, PassesSignalsOn) {
   EXPECT_TRUE(errors.ends_with("strobe: launch: ended by signal 15 (Terminated), forwarded to the ranks\n")) << errors;
 }
 
-// Signals of batch systems: ranks that save and exit on such a signal end the job, which is not restarted.
-TEST_F(Launch, EndsByTheSignalsOfBatchSystems) {
+// Batch systems send such signals. Ranks that save and exit because of one end the job, and it is not restarted.
+TEST_F(Launch, EndsOnTheSignalsOfBatchSystems) {
   std::string traps;
   for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM})
     traps += "trap 'exit " + std::to_string(128 + signal) + "' " + std::to_string(signal) + "\n";
@@ -122,7 +123,7 @@ TEST_F(Launch, EndsByTheSignalsOfBatchSystems) {
   }
 }
 
-// A program may use SIGUSR1 for something else: no grace period begins.
+// Programs may use SIGUSR1 for another purpose, so it starts no grace period.
 TEST_F(Launch, LetsRanksContinueAfterUsr1) {
   const std::string command = script(
       "trap 'echo > seen$OMPI_COMM_WORLD_RANK' USR1; trap 'echo > asked; exit 1' TERM\n"
@@ -134,7 +135,7 @@ TEST_F(Launch, LetsRanksContinueAfterUsr1) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked"));
 }
 
-// A rank's children end with it, also if its supervisor is killed.
+// The children of a rank end with it, even if its supervisor is killed.
 TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
   const std::string mark = "strobe-launch-orphan-" + std::to_string(getpid());
   const std::string command = script("[ $OMPI_COMM_WORLD_RANK = 1 ] && { sh -c 'sleep 100; echo " + mark +
@@ -148,8 +149,8 @@ TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
   EXPECT_EQ(processes_with(mark), 0);
 }
 
-// A shell may become the launcher by exec: its background processes are not ranks.
-TEST_F(Launch, SparesTheChildrenThatItHadBefore) {
+// A shell may become the launcher by exec. Processes that the shell had started are not ranks.
+TEST_F(Launch, SparesChildrenFromBeforeItsExec) {
   const std::string command = script(
       "[ $OMPI_COMM_WORLD_RANK = 1 ] && echo $PPID > supervisor; until [ -s supervisor ]; do sleep 0.02; done\n"
       "[ $OMPI_COMM_WORLD_RANK = 1 ] || kill -9 $(cat supervisor); sleep 100");
@@ -160,8 +161,8 @@ TEST_F(Launch, SparesTheChildrenThatItHadBefore) {
   EXPECT_EQ(kill(std::stoi(scratch_.read("server")), SIGKILL), 0);
 }
 
-// nohup: a signal that the parent process ignores ends neither the launcher nor the ranks.
-TEST_F(Launch, IgnoresWhatItsParentIgnores) {
+// With nohup, a signal that the parent process ignores ends neither the launcher nor the ranks.
+TEST_F(Launch, IgnoresSignalsThatItsParentIgnores) {
   const std::string command = script("echo > ready; until [ -e done ]; do sleep 0.05; done; echo > whole");
   const Program program =
       run_command("(trap '' HUP USR1; '" STROBE_PROGRAM "' launch -n 1 -- " + command +
@@ -172,7 +173,7 @@ TEST_F(Launch, IgnoresWhatItsParentIgnores) {
   EXPECT_TRUE(std::filesystem::exists(scratch_.path() / "whole"));
 }
 
-TEST_F(Launch, PausesLongerBeforeEachRestart) {
+TEST_F(Launch, DoublesThePauseBeforeEachRestart) {
   const std::string command = script("date +%s%N >> starts; exit 9");
   const Program program = run_program("launch -n 1 --max-restarts 3 --restart-delay 0.1 -- " + command, scratch_);
   EXPECT_EQ(program.code, 9);
@@ -187,7 +188,7 @@ TEST_F(Launch, PausesLongerBeforeEachRestart) {
     EXPECT_GE(std::stoll(starts[i]) - std::stoll(starts[i - 1]), 50'000'000LL << i) << i;
 }
 
-TEST_F(Launch, EndsAtOnceByASignalBeforeARestart) {
+TEST_F(Launch, EndsAtOnceOnASignalBeforeARestart) {
   Background program("launch -n 1 --max-restarts 1 --restart-delay 1000 -- " + script("exit 9"), scratch_, "errors");
   ASSERT_TRUE(becomes([&] { return scratch_.read("errors").ends_with("restart 1 of 1 in 1000 s\n"); }));
   program.send(SIGTERM);
@@ -205,7 +206,7 @@ TEST_F(Launch, ReportsTooFewDescriptors) {
 }
 
 // This mpirun sends the launcher a signal before it starts the ranks.
-TEST_F(Launch, PassesOnASignalThatCameBeforeTheRanks) {
+TEST_F(Launch, ForwardsASignalThatCameBeforeTheRanks) {
   const std::string command = script("sleep 15; echo > whole$OMPI_COMM_WORLD_RANK");
   const Program program = run_command(
       "mkdir early && printf '#!/bin/sh\\nkill -TERM $PPID\\nexec '$(command -v mpirun)' \"$@\"\\n' > early/mpirun && "
@@ -216,8 +217,8 @@ TEST_F(Launch, PassesOnASignalThatCameBeforeTheRanks) {
   for (const char* file : {"whole0", "whole1"}) EXPECT_FALSE(std::filesystem::exists(scratch_.path() / file)) << file;
 }
 
-// Without --grace ranks have more time after a signal than after a failure, since they may have much to save. A rank
-// that takes longer than the failure grace gets no second signal, even if the other rank ended long before.
+// Without --grace, ranks have more time after a signal than after a failure, since they may have much to save. A rank
+// that takes longer than the grace after a failure gets no second signal, even if the other rank ended long before.
 TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
   const std::string command = script(
       "save() { trap 'echo > asked-again' TERM; sleep 6; echo > saved; exit 143; }\n"
@@ -231,7 +232,7 @@ TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked-again"));
 }
 
-// Only one rank gets the signal and ends at once. The other one needs more time than a failure would leave it.
+// Only one rank gets the signal; it ends at once. The other one needs more time than a failure would leave it.
 TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
   const Program program =
       run_program("launch -n 2 --max-restarts 2 -- " +
@@ -242,7 +243,7 @@ TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked-again"));
 }
 
-TEST_F(Launch, StartsAgainWhatMayEndOtherwise) {
+TEST_F(Launch, RestartsAfterFailuresThatMayNotRecur) {
   const auto ends = [&](const std::string& text, int code, const std::string& errors) {
     const Program program = run_program("launch -n 1 --max-restarts 1 --restart-delay 0 -- " + script(text), scratch_);
     EXPECT_EQ(program.code, code) << text;
@@ -257,7 +258,7 @@ TEST_F(Launch, StartsAgainWhatMayEndOtherwise) {
   ends("[ $STROBE_RESTARTS = 1 ] || kill -TERM $$", 0, "died of signal 15 (Terminated); restart 1 of 1\n");
 }
 
-TEST_F(Launch, NamesAJobOnceForAllItsStarts) {
+TEST_F(Launch, AllStartsOfAJobShareAName) {
   const auto name = [&] {
     std::filesystem::remove(scratch_.path() / "jobs");
     const std::string command = script("echo $STROBE_JOB >> jobs; exit 9");
@@ -273,7 +274,7 @@ TEST_F(Launch, NamesAJobOnceForAllItsStarts) {
   EXPECT_NE(name(), name());
 }
 
-TEST_F(Launch, LeavesNothingWhenItIsKilled) {
+TEST_F(Launch, LeavesNothingIfItIsKilled) {
   const std::string mark = "strobe-launch-kill-" + std::to_string(getpid());
   const std::string command = script("echo > ready$OMPI_COMM_WORLD_RANK; exec sh -c 'sleep 100; echo " + mark + "'");
   Background program("launch -n 2 -- " + command, scratch_);
@@ -283,7 +284,7 @@ TEST_F(Launch, LeavesNothingWhenItIsKilled) {
   EXPECT_TRUE(becomes([&] { return processes_with(mark) == 0; }));
 }
 
-TEST_F(Launch, RefusesBadInput) {
+TEST_F(Launch, RejectsBadInput) {
   const auto refused = [&](const std::string& arguments, const std::string& says, const std::string& before = "") {
     const Program program = run_program("launch " + arguments, scratch_, before);
     EXPECT_EQ(program.code, 2) << program.errors;
@@ -300,8 +301,8 @@ TEST_F(Launch, RefusesBadInput) {
           "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
 }
 
-// Each rank reports the error, and the launcher prints it once. Output and exit code of a script are passed through.
-TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
+// Each rank reports the error, and the launcher prints it once. It passes through output and exit code of a script.
+TEST_F(Launch, PrintsAnErrorOfAllRanksOnce) {
   const auto refused = [&](const std::string& arguments, const std::string& says) {
     const Program program = run_program("launch " + arguments, scratch_);
     EXPECT_EQ(program.code, 2) << program.errors;
@@ -323,7 +324,7 @@ TEST_F(Launch, TellsOnceWhatAllRanksRefuse) {
 
 // strobe-lab, a child of the rank `ladder`, reports bad input. Meanwhile it stops the launcher and sends it SIGTERM.
 // The launcher continues after the rank has ended, so it handles both events at once.
-TEST_F(Launch, TellsARefusalBesideASignal) {
+TEST_F(Launch, PrintsAnErrorAndASignalTogether) {
   script(R"(read launcher < launcher
 kill -STOP $launcher
 until grep -q '^State:.T' /proc/$launcher/status; do :; done
@@ -343,7 +344,7 @@ exit 2)");
 
 // Uses two cores on any machine. Ranks count the cores that they may use. STROBE_THREADS is set only if they share
 // cores.
-TEST_F(Launch, SharesOutTheCores) {
+TEST_F(Launch, DividesTheCoresAmongRanks) {
   const std::string two = "env -u STROBE_THREADS -u OMP_NUM_THREADS taskset -c 0,1";
   if (run_command(two + " true", scratch_).code != 0) GTEST_SKIP() << "no taskset, or no cores 0 and 1";
   const auto told = [&](const std::string& ranks, const std::string& before) {
@@ -356,7 +357,7 @@ TEST_F(Launch, SharesOutTheCores) {
   EXPECT_EQ(told("3", two + " env STROBE_THREADS=4"), "2 4\n2 4\n2 4\n");
 }
 
-TEST_F(Launch, RefusesWhatCannotBeRunBeforeRanksAreStarted) {
+TEST_F(Launch, RejectsCommandsThatCannotRunBeforeStartingRanks) {
   std::ofstream(scratch_.path() / "text") << "no program";
   std::filesystem::create_directory(scratch_.path() / "folder");
   const auto refused = [&](const std::string& command, const std::string& says) {
@@ -377,7 +378,7 @@ TEST_F(Launch, RefusesWhatCannotBeRunBeforeRanksAreStarted) {
   refused("solvee --input x", "\"solvee\": unknown command; nearest: solve");
 }
 
-TEST_F(Launch, TellsThatItsOutputIsFull) {
+TEST_F(Launch, ReportsThatItsOutputIsFull) {
   const std::string command = script("echo a line; exit $1");
   const auto run = [&](const std::string& words) {
     return run_command("('" STROBE_PROGRAM "' launch -n 2 -- " + words + " >/dev/full)", scratch_);
@@ -388,14 +389,14 @@ TEST_F(Launch, TellsThatItsOutputIsFull) {
   EXPECT_EQ(run(command + " 5").code, 5) << "a rank's own failure comes first";
 }
 
-TEST_F(Launch, TellsOfFlagsForPeopleAlone) {
+TEST_F(Launch, HidesInternalFlags) {
   const Program program = run_program("launch --x", scratch_);
   EXPECT_EQ(program.errors, "strobe: --x: unknown flag; all flags: strobe launch --help\n");
   EXPECT_EQ(run_program("launch --help").output.find("as-rank"), std::string::npos);
   EXPECT_EQ(run_program("launch --n 1 -- " + script("exit 0"), scratch_).code, 0);
 }
 
-TEST(KillTool, WithoutAProgramIsOneLine) {
+TEST(KillTool, WithoutAProgramPrintsOneLine) {
   const Scratch scratch;
   for (const char* what : {"train", "ranks"}) {
     const Program program =

@@ -1,4 +1,4 @@
-// `strobe lm bench --ddp` as users run it, on two real ranks: one row per strategy, and a trace.
+// Tests `strobe lm bench --ddp` as users run it, on two ranks: one row per strategy, and a trace.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -27,7 +27,7 @@ class LmBenchDdp : public testing::Test {
   const Scratch scratch_;
 };
 
-TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
+TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
   const Program program = bench(2, "--ddp all --bucket-mb 0.5,1000 --steps 3 --output out.json --trace trace.json");
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("vs one"), std::string::npos) << program.output;
@@ -78,14 +78,14 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
   }
   EXPECT_NE(program.output.find("flat vs naive: "), std::string::npos) << program.output;
 
-  // A plan accepts the written rows: every row has an exchange, except that of one process.
+  // `strobe plan` accepts the written rows: every row except that of one process has an exchange.
   const Program plan =
       run_program("plan --machine here --bench out.json --bandwidth 2 --latency 10 --check out.json", scratch_);
   EXPECT_EQ(plan.code, 0) << plan.errors;
   EXPECT_NE(plan.output.find("tiny, context 8, batch 2, fp32, sharded-rs of 1000 MB, 2 ranks"), std::string::npos)
       << plan.output;
 
-  // The trace of each step has its phases and as many calls as the row.
+  // In the trace, each step has its phases and as many communication calls as the row reports.
   std::map<std::string, double> calls;
   double backward_ended = 0;
   std::string step;
@@ -107,8 +107,8 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowBesideOneProcess) {
   EXPECT_EQ(calls["tiny, context 8, batch 2, fp32, sharded"], 2);
 }
 
-// A cell that runs out of memory is a row, on all ranks; no rank hangs, and the other cell is measured.
-TEST_F(LmBenchDdp, WhatDoesNotFitIsARow) {
+// A cell that runs out of memory is a row on all ranks; no rank hangs, and the other cell is measured.
+TEST_F(LmBenchDdp, ACellThatDoesNotFitIsARow) {
   const Program program = run_program(
       "launch -n 2 --grace 60 -- lm bench --ddp flat --size tiny --context 64 --batch 2,1000000 --threads 1 "
       "--warmup 0 --steps 1 --output out.json",
@@ -120,7 +120,7 @@ TEST_F(LmBenchDdp, WhatDoesNotFitIsARow) {
   EXPECT_EQ(statuses, (std::vector<std::string>{"ok", "ok", "oom", "oom"}));
 }
 
-TEST_F(LmBenchDdp, RefusesWhatRanksDoNotDo) {
+TEST_F(LmBenchDdp, RejectsFlagsThatRanksDoNotSupport) {
   const auto refused = [&](const std::string& more, const std::string& says, const std::string& before = "") {
     const Program program = run_program(kFlags + more, scratch_, before);
     EXPECT_EQ(program.code, 2) << program.errors;

@@ -1,4 +1,4 @@
-// `strobe lm bench` as users run it, on the CPU.
+// Tests `strobe lm bench` as users run it, on the CPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kLmBench = "lm bench --size tiny --context 8 --batch 1 --threads 1 --quick --warmup 1 --steps 3 ";
 
-// Below the cells, each phase has the figures of the file; no line is wider than the terminal.
+// Expects the numbers of the file in a row per phase below the cells, in lines that fit the terminal.
 void expect_phase_rows(const std::string& output, const std::vector<Json>& rows) {
   for (const Json& row : rows) {
     for (const char* const phase : {"forward", "backward", "update", "whole"}) {
@@ -60,7 +60,7 @@ TEST(LmBench, EveryCombinationIsARowWithItsPhases) {
   EXPECT_GT(rows[0].at("speedup_over_fp32").as_number(), 0);
 }
 
-TEST(LmBench, TellsThatOthersUsedTheCores) {
+TEST(LmBench, ReportsThatOtherProcessesUsedTheCores) {
   const Scratch scratch;
   std::atomic<bool> ended{false};
   std::vector<std::jthread> others;
@@ -110,8 +110,8 @@ TEST(LmBench, EveryRecomputationIsARowWithTheSameLoss) {
   EXPECT_EQ(rows[2].at("recompute").as_string(), "block");
 }
 
-// Flags override any hyperparameter in every size; a plan reads the row as the shape that ran.
-TEST(LmBench, FlagsChangeTheSizeAndTheRowsSaySo) {
+// Flags override any hyperparameter of any size, and `strobe plan` reads the shape that ran from the row.
+TEST(LmBench, FlagsChangeTheSizeAndTheRowsShowIt) {
   const Scratch scratch;
   const std::string changed = " --d-model 16 --d-ff 24 --layers 1 --heads 2 --vocabulary 11 --context 8 --batch 1";
   const std::string few = changed + " --threads 1 --warmup 0 --steps 1";
@@ -144,7 +144,7 @@ TEST(LmBench, FlagsChangeTheSizeAndTheRowsSaySo) {
   EXPECT_NE(plan.output.find("memory MiB: median error 0.0 % of 2, at most 0.0 %"), std::string::npos) << plan.output;
 }
 
-TEST(LmBench, SkippedStepsOfFp16AreCountedAndTold) {
+TEST(LmBench, SkippedStepsOfFp16AreCountedAndReported) {
   const Scratch scratch;
   const std::string few = kOverflowing + "--size tiny --steps 3 --output out ";
   const auto skipped_of = [&] {
@@ -170,7 +170,7 @@ TEST(LmBench, SkippedStepsOfFp16AreCountedAndTold) {
       << profile.output;
 }
 
-TEST(LmBench, RefusesShapesThatNoModelHas) {
+TEST(LmBench, RejectsInvalidShapes) {
   for (const std::string command : {"lm bench", "lm profile", "lm memory"}) {
     const auto refused = [&](const char* flags, const std::string& part) {
       const Scratch scratch;
@@ -188,7 +188,7 @@ TEST(LmBench, RefusesShapesThatNoModelHas) {
   }
 }
 
-TEST(LmBench, RefusesWhatCannotRunBeforeAnythingDoes) {
+TEST(LmBench, RejectsBadInputBeforeMeasuring) {
   for (const char* const flags :
        {"--size huge", "--precision tf32", "--precision fp8", "--context 0", "--clip -1", "--attention fast",
         "--steps 0", "--device cuda", "--pass backward", "--recompute all"}) {
@@ -210,8 +210,8 @@ TEST(LmBench, RefusesWhatCannotRunBeforeAnythingDoes) {
   EXPECT_NE(run_program("lm").output.find("bench"), std::string::npos);
 }
 
-// No machine has memory for the larger cell, so it must be refused before it is allocated.
-TEST(LmBench, WhatDoesNotFitIsARowWithItsBytes) {
+// No machine has memory for the larger cell, so it must be rejected before its memory is allocated.
+TEST(LmBench, ACellThatDoesNotFitIsARowWithItsBytes) {
   const Scratch scratch;
   const std::string flags =
       "lm bench --size tiny --context 1024 --threads 1 --quick --warmup 0 --steps 1 --output out ";
@@ -239,11 +239,11 @@ TEST(LmBench, WhatDoesNotFitIsARowWithItsBytes) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-TEST(LmBench, InterruptedLmCommandsSayThatNothingWasWritten) {
+TEST(LmBench, InterruptedLmCommandsReportThatNothingWasWritten) {
   for (const std::string command : {"lm bench", "lm profile", "lm memory"}) {
     const Scratch scratch;
     Background program(command + " --size tiny --context 512 --threads 1 --batch 20,21,22,23,24,25,26,27,28,29,30",
-                       scratch, "errors");  // over a minute
+                       scratch, "errors");  // runs over a minute
     ASSERT_TRUE(becomes([&] { return program.has_temporary_file(); })) << command;
     pause_for(0.1);
     program.send(SIGTERM);
@@ -254,7 +254,7 @@ TEST(LmBench, InterruptedLmCommandsSayThatNothingWasWritten) {
   }
 }
 
-TEST(LmBench, HelpNamesEveryKernelThatItTakes) {
+TEST(LmBench, HelpNamesEveryAttentionKernel) {
   const Program program = run_program("lm bench --help");
   for (const char* const name : {"auto", "flash2", "frugal", "standard", "reference"}) {
     EXPECT_NE(program.output.find(name, program.output.find("--attention")), std::string::npos) << name;

@@ -1,4 +1,4 @@
-// `strobe lm train --ddp` with ranks that differ, are killed, stopped or signalled, and with torn files.
+// Tests `strobe lm train --ddp` with ranks that differ, are killed, stopped or signalled, and with torn files.
 #include <unistd.h>
 
 #include <regex>
@@ -18,13 +18,13 @@ class LmDdpDiffering : public LmDdp {
     gethostname(host, sizeof(host) - 1);
     return fmt::format("rank {} ({})", rank, host);
   }
-  // "layers is 4 on rank 1 (vm) and 3 on rank 0 (vm)"
+  // Returns a text such as "layers is 4 on rank 1 (vm) and 3 on rank 0 (vm)".
   static std::string differs(const std::string& key, int on_rank_1, int on_rank_0) {
     return fmt::format("{} is {} on {} and {} on {}", key, on_rank_1, named(1), on_rank_0, named(0));
   }
 
-  // Expects one line with the reason per job, or per rank if the ranks have not connected. The job ends with code 2 and
-  // is not restarted; no folder is made.
+  // Expects one error line with the reason per job, or per rank if the ranks have not connected. The job ends with exit
+  // code 2 without a restart and makes no folder.
   void expect_refused(const std::string& flags, const std::string& says, std::size_t lines = 1,
                       const std::string& before = "", const std::string& train = kSmall) const {
     const std::string command = script(before, kSteps8 + "--ddp flat --out run " + flags, train);
@@ -44,24 +44,24 @@ class LmDdpDiffering : public LmDdp {
   }
 };
 
-TEST_F(LmDdpDiffering, SizesOfTheModelAreRefusedInOneLine) {
+TEST_F(LmDdpDiffering, DifferentModelSizesAreRejectedInOneLine) {
   const std::string train = "lm train --context 32 --batch 4 --data " + kText + " ";
   expect_refused("--layers $((3 + rank))", differs("layers", 4, 3), 1, "", train);
   expect_refused("--size $size", differs("d_model", 768, 1024), 1, "[ $rank = 0 ] && size=medium || size=small", train);
   expect_refused("--vocabulary $((300 + rank))", differs("vocabulary", 301, 300));
 }
 
-TEST_F(LmDdpDiffering, SeedsAndDataAreRefusedInOneLine) {
+TEST_F(LmDdpDiffering, DifferentSeedsAndDataAreRejectedInOneLine) {
   expect_refused("--seed $((7 - rank))", differs("seed", 6, 7));
-  // As on two hosts with different files.
+  // The ranks read different files, as on two hosts.
   expect_refused("--val-data own.txt", differs("tokens of --val-data", 901, 900), 1,
                  "mkdir host$rank && cd host$rank && head -c $((900 + rank)) " + kText + " > own.txt");
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "host0" / "run"));
 }
 
-// The launcher's variables differ between the ranks. Without the check, a rank 0 that sees one rank would train without
-// the others.
-TEST_F(LmDdpDiffering, SizesOfTheWorldAreRefusedByEveryRank) {
+// The launcher's variables differ between the ranks. Without the check, a rank 0 that sees one rank would train by
+// itself.
+TEST_F(LmDdpDiffering, DifferentWorldSizesAreRejectedByEveryRank) {
   const auto told = [](int rank, int size) {
     return fmt::format("[ $rank = {} ] && export OMPI_COMM_WORLD_SIZE={}", rank, size);
   };
@@ -72,10 +72,10 @@ TEST_F(LmDdpDiffering, SizesOfTheWorldAreRefusedByEveryRank) {
   }
 }
 
-// The learning rate does not depend on the number of steps, so a run may be interrupted anywhere and resumed with fewer
-// steps.
+// Flags with which the learning rate does not depend on the number of steps, so a run may be interrupted at any step
+// and resumed with fewer steps.
 const std::string kConstantRate = "--lr-min 0.003 --lr-warmup 0 --sample-tokens 0 --ddp sharded ";
-// More steps than are taken before the signal, but few enough that ranks left behind do not train for hours.
+// More steps than ranks take before the signal, but few enough that orphaned ranks do not train for hours.
 const std::string kManySteps = "--steps 20000 ";
 
 struct Disturbance {
@@ -168,7 +168,7 @@ TEST_F(LmDdpDisturbed, ASignalToOneRankStopsAll) {
   EXPECT_NE(program.output.find("[0] stopped by a signal after step "), std::string::npos) << program.output;
 }
 
-TEST_F(LmDdpDisturbed, AKilledRankIsNamedAndTheLastCheckpointGoesOn) {
+TEST_F(LmDdpDisturbed, AKilledRankIsNamedAndTrainingCanResume) {
   const Program program = disturbed({.act = "kill -KILL $(cat rank1.pid)"});
   EXPECT_EQ(program.code, 128 + 9) << program.errors;
   EXPECT_NE(program.errors.find("[0] strobe: rank 0 of 2 on "), std::string::npos) << program.errors;
@@ -178,12 +178,12 @@ TEST_F(LmDdpDisturbed, AKilledRankIsNamedAndTheLastCheckpointGoesOn) {
   expect_goes_on();
 }
 
-TEST_F(LmDdpDisturbed, AStoppedRankIsNamedAndEndedAndTheLastCheckpointGoesOn) { expect_lost(1); }
+TEST_F(LmDdpDisturbed, AStoppedRankIsNamedAndEndedAndTrainingCanResume) { expect_lost(1); }
 
-TEST_F(LmDdpDisturbed, AStoppedRank0IsNamedAndEndedAndTheLastCheckpointGoesOn) { expect_lost(0); }
+TEST_F(LmDdpDisturbed, AStoppedRank0IsNamedAndEndedAndTrainingCanResume) { expect_lost(0); }
 
 // Each start except the last kills rank 1 after one more checkpoint. The last start only trains a few more steps.
-TEST_F(LmDdpDisturbed, StartsAgainFromTheLastCheckpoint) {
+TEST_F(LmDdpDisturbed, RestartsFromTheLastCheckpoint) {
   const std::string flags = kConstantRate + "--checkpoint-every 20 --keep 0 --out run ";
   const std::string killed =
       "checkpoints() { ls run 2>/dev/null | grep -c 'step-[0-9]*.safetensors$'; }\n"
@@ -208,7 +208,7 @@ TEST_F(LmDdpDisturbed, StartsAgainFromTheLastCheckpoint) {
   expect_as_undisturbed(lm::checkpoint_steps((scratch_.path() / "run").string()).back());
 }
 
-TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
+TEST_F(LmDdp, ATornCheckpointIsNamedAndSkippedByARestart) {
   const std::string flags = kSteps8 + "--ddp bucketed --out run";
   ASSERT_EQ(launch(2, script("export STROBE_JOB=one", flags)).code, 0);
   const std::string whole = bytes("run", 8);
@@ -225,7 +225,7 @@ TEST_F(LmDdp, ATornCheckpointIsNamedAndARestartPassesItOver) {
   EXPECT_TRUE(bytes("run", 8) == whole);
 }
 
-// The checkpoint is larger than the files that MPI makes and than rank 0's file size limit of 20 or 10 MB.
+// The checkpoint is larger than rank 0's file size limit of 20 or 10 MB, which exceeds the files that MPI makes.
 TEST_F(LmDdp, FullDiskOfRank0EndsAllAndLosesNothing) {
   const std::string flags = "--vocabulary 60000 --steps 2 --checkpoint-every 1 --sample-tokens 0 --ddp sharded --out ";
   const Program full = launch(2, script("[ $rank = 0 ] && ulimit -f 20000", flags + "run"));

@@ -1,4 +1,5 @@
-// Shared by tests of `strobe lm train --ddp`: jobs of real ranks, a script as their program, and comparison of runs.
+// Helpers for tests of `strobe lm train --ddp`: jobs of several ranks, a script as their program, and comparison of
+// runs.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,13 +26,13 @@ class LmDdp : public testing::Test {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   }
 
-  // The grace period is long, so that each rank ends by itself even on a busy machine.
+  // Uses a long grace period, so that each rank ends by itself even on a busy machine.
   Program launch(int ranks, const std::string& command, const std::string& flags = "") const {
     return run_program(fmt::format("launch -n {} --grace 60 {} -- {}", ranks, flags, command), scratch_);
   }
   Program train(int ranks, const std::string& flags) const { return launch(ranks, kSmall + kSteps8 + flags); }
 
-  // Writes a program for all ranks that runs `before` and then `strobe lm train` with these flags. Both can use $rank.
+  // Writes a program for all ranks that runs `before` and then `strobe lm train` with these flags. Both may use $rank.
   std::string script(const std::string& before, const std::string& flags, const std::string& train = kSmall) const {
     std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\nrank=$OMPI_COMM_WORLD_RANK\n"
                                                << before << "\nexec '" STROBE_PROGRAM "' " << train << flags << "\n";
@@ -59,7 +60,7 @@ class LmDdp : public testing::Test {
     return scratch_.read(folder + "/" + checkpoint(step));
   }
 
-  // Compares losses and every state after step 8; tensors by the norm of their difference.
+  // Compares the losses and every tensor of the state after step 8, by the norm of the difference.
   void expect_close(const std::string& found, const std::string& wanted, double most) const {
     for (const char* key : {"loss", "gradient_norm", "validation_loss"}) {
       const std::vector<double> one = column(found, key), other = column(wanted, key);

@@ -1,5 +1,5 @@
-// `strobe lm train --ddp` as users run it: on real ranks, compared with one process on the whole batch, with
-// checkpoints that any number of ranks can resume. Failing ranks: ddp_faults_test.cpp.
+// Tests `strobe lm train --ddp` as users run it, on several ranks: equality with one process on the whole batch, and
+// checkpoints that any number of ranks can resume. ddp_faults_test.cpp tests failing ranks.
 #include "cli/lm/ddp_run.h"
 
 namespace strobe::test {
@@ -22,7 +22,7 @@ TEST_F(LmDdp, EqualsOneProcessOnTheWholeBatch) {
   expect_equal(4, "sharded-rs --bucket-mb 0.02");
 }
 
-TEST_F(LmDdp, GoesOnBitForBitOnTheSameRanksAndCloselyOnOthers) {
+TEST_F(LmDdp, ResumesBitForBitOnTheSameRanksAndCloselyOnOthers) {
   ASSERT_EQ(train(2, "--ddp sharded-overlap --bucket-mb 0.02 --out whole").code, 0);
   const auto goes_on = [&](int ranks, const std::string& ddp, const std::string& out) {
     copy_half("whole", out);
@@ -47,7 +47,7 @@ TEST_F(LmDdp, GoesOnBitForBitOnTheSameRanksAndCloselyOnOthers) {
   expect_close("again", "whole", 1e-5);
 }
 
-TEST_F(LmDdp, LogsWhatEachStepWasSpentOn) {
+TEST_F(LmDdp, LogsTheTimeOfEachPartOfAStep) {
   const auto splits = [&](const std::string& ddp, const std::string& out) {
     const Program program = launch(2, kSmall + "--steps 3 --sample-tokens 0 --out " + out + " --ddp " + ddp);
     EXPECT_EQ(program.code, 0) << program.errors;
@@ -82,7 +82,7 @@ TEST_F(LmDdp, LogsWhatEachStepWasSpentOn) {
   }
 }
 
-TEST_F(LmDdp, RefusesWhatRanksDoNotDo) {
+TEST_F(LmDdp, RejectsFlagsThatRanksDoNotSupport) {
   const std::string flags = kSmall + kSteps8 + "--out run ";
   const auto refused = [&](const std::string& more, const std::string& says, const std::string& before = "") {
     expect_refusal(run_program(flags + more, scratch_, before), 2, "strobe: " + says);

@@ -1,4 +1,4 @@
-// Runs of `strobe lm train` that diverge: training can resume from a good checkpoint.
+// Tests runs of `strobe lm train` that diverge: training can resume from a good checkpoint.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,7 +40,7 @@ TEST(LmDivergence, LeavesTheLastGoodCheckpoint) {
       << diverged.errors;
   EXPECT_EQ(checkpoints_in(scratch), (Names{"step-00000001.safetensors", "step-00000002.abandoned"}));
 
-  // --resume repeats the run bit for bit, with the same rate.
+  // --resume repeats the run bit for bit, with the same learning rate.
   expect_refusal(run_program(kResume + "--resume --lr 0.001", scratch), 2, "; --resume=STEP may change it");
   expect_refusal(run_program(kResume + "--resume", scratch), 3, "step 3: the loss is nan");
 
@@ -63,7 +63,7 @@ TEST(LmDivergence, ResumedFromABadCheckpointNamesAnOlderOne) {
 }
 
 // No step follows the last one, so one forward pass checks its parameters before they are saved.
-TEST(LmDivergence, LastStepIsNotSavedWhereItsParametersAreBad) {
+TEST(LmDivergence, BadParametersOfTheLastStepAreNotSaved) {
   const Scratch scratch;
   expect_refusal(run_program(kDiverging + "--steps 2 --lr-warmup 1", scratch), 3,
                  "after the last step (2), the loss of the next batch is nan; run/step-00000001.safetensors is the "
@@ -71,10 +71,10 @@ TEST(LmDivergence, LastStepIsNotSavedWhereItsParametersAreBad) {
   EXPECT_EQ(checkpoints_in(scratch), Names{"step-00000001.safetensors"});
 }
 
-// The name of a checkpoint that is set aside would exceed PATH_MAX.
-TEST(LmDivergence, ACheckpointThatCannotBeSetAsideDoesNotHideTheReason) {
+// The name of the checkpoint with the suffix .abandoned would exceed PATH_MAX.
+TEST(LmDivergence, ACheckpointThatCannotBeRenamedDoesNotHideTheReason) {
   const Scratch scratch;
-  constexpr std::size_t kOutBytes = 4065;  // "/step-00000002.safetensors" fits PATH_MAX, with ".abandoned" it does not
+  constexpr std::size_t kOutBytes = 4065;  // "/step-00000002.safetensors" fits PATH_MAX; with ".abandoned" it does not
   std::string out = "run";
   while (out.size() + 201 < kOutBytes) out += "/" + std::string(200, 'x');
   out += "/" + std::string(kOutBytes - out.size() - 1, 'x');
@@ -86,7 +86,7 @@ TEST(LmDivergence, ACheckpointThatCannotBeSetAsideDoesNotHideTheReason) {
   EXPECT_NE(diverged.errors.find(": File name too long): --resume=1 --lr"), std::string::npos) << diverged.errors;
 }
 
-TEST(LmDivergence, BeforeAnyGoodCheckpointSaysSo) {
+TEST(LmDivergence, WithoutAGoodCheckpointSaysSo) {
   const Scratch scratch;
   expect_refusal(run_program(kWild + "--steps 20 --checkpoint-every 2 --keep 1", scratch), 3,
                  "; no checkpoint is known to be good: train in another folder with a lower --lr");
@@ -104,7 +104,7 @@ TEST(LmDivergence, AFiniteLossFarAboveAUniformGuessIsReportedOnce) {
   EXPECT_EQ(run_program(run + "0.001", other).output.find("explodes"), std::string::npos);
 }
 
-// A lower loss scale cannot make the loss finite, so no step with such a loss is skipped.
+// A lower loss scale cannot make the loss finite, so a step with such a loss is not skipped.
 TEST(LmDivergence, Fp16StopsAtTheFirstNanLoss) {
   const Scratch scratch;
   const Program diverged =

@@ -1,4 +1,4 @@
-// The second architecture as users select it: --arch gpt2, or a size that implies it.
+// Tests the GPT-2 architecture as users select it: by --arch gpt2, or by a size that implies it.
 #include <gtest/gtest.h>
 
 #include "cli/lm/run.h"
@@ -6,7 +6,7 @@
 namespace strobe::test {
 namespace {
 
-TEST(LmGpt2, TrainsGoesOnBitForBitAndSamples) {
+TEST(LmGpt2, TrainsResumesBitForBitAndSamples) {
   const Scratch scratch;
   const Program whole = run_program(kSmall + "--arch gpt2 --out whole --steps 6", scratch);
   ASSERT_EQ(whole.code, 0) << whole.errors;
@@ -27,7 +27,7 @@ TEST(LmGpt2, TrainsGoesOnBitForBitAndSamples) {
   expect_refusal(run_program(sample + " --arch llama", scratch), 2, "--arch llama: the checkpoint's is gpt2");
 }
 
-TEST(LmGpt2, IsWhatItsOwnSizeMeans) {
+TEST(LmGpt2, IsImpliedByItsSizes) {
   const Scratch scratch;
   const std::string size = "--steps 1 --sample-tokens 0 --size ddp-small ";
   const Program own = run_program(kSmall + size + "--out own", scratch);
@@ -38,7 +38,7 @@ TEST(LmGpt2, IsWhatItsOwnSizeMeans) {
   expect_refusal(run_program(kSmall + "--arch bert --out none", scratch), 2, "--arch bert");
 }
 
-// Compares memory byte by byte, measured and planned, and checks FLOPs with a plan.
+// Compares the measured memory with the planned bytes, which must be equal, and checks FLOPs with a plan.
 TEST(LmGpt2, IsMeasuredAndPlanned) {
   const Scratch scratch;
   const std::string cell = " --arch gpt2 --size tiny --context 16 --batch 2 --threads 1 ";

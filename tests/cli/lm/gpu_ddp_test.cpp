@@ -1,4 +1,4 @@
-// `strobe lm train --ddp` and `lm bench --ddp` on ranks that share a GPU, as users run them.
+// Tests `strobe lm train --ddp` and `lm bench --ddp` on ranks that share a GPU, as users run them.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -44,7 +44,7 @@ class GpuLmDdp : public GpuTest {
   const Scratch scratch_;
 };
 
-TEST_F(GpuLmDdp, TrainsAsOneProcessAndGoesOnBitForBit) {
+TEST_F(GpuLmDdp, TrainsAsOneProcessAndResumesBitForBit) {
   ASSERT_EQ(run(kEight + "--out one").code, 0);
   const std::string sharded = " --ddp sharded-overlap --bucket-mb 0.02";
   const auto trained = [&](int ranks, const std::string& flags) {
@@ -111,14 +111,14 @@ TEST_F(GpuLmDdp, EveryStrategyIsARowOfTheBench) {
     EXPECT_GT(row.at("memory").at("after_step(B)").as_integer(), 4 * row.at("parameters").as_integer()) << name;
     const auto part = [&](const char* key) { return row.at(std::string("part ") + key).at("mean(ms)").as_number(); };
     for (const char* key : {"forward", "backward", "optimizer"}) EXPECT_GT(part(key), 0) << name;
-    if (name == "one process") continue;  // its parts are those of other steps
+    if (name == "one process") continue;  // its parts belong to other steps
     const double parts = part("forward") + part("backward") + part("exposed") + part("optimizer");
     EXPECT_LE(parts, row.at("step").at("mean(ms)").as_number() * 1.0001) << name;
   }
 }
 
-// A cell that runs out of GPU memory is a row, on all ranks; the other cell is measured.
-TEST_F(GpuLmDdp, WhatDoesNotFitTheCardIsARow) {
+// A cell that runs out of GPU memory is a row on all ranks; the other cell is measured.
+TEST_F(GpuLmDdp, ACellThatDoesNotFitTheGpuIsARow) {
   const Program program =
       launch(2,
              "lm bench --device cuda --ddp flat --size tiny --context 64 --batch 2,1000000 --warmup 0 --steps 1 "

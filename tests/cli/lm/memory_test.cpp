@@ -1,4 +1,4 @@
-// `strobe lm memory` as users run it, on the CPU.
+// Tests `strobe lm memory` as users run it, on the CPU.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -53,8 +53,8 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
   EXPECT_NE(scratch.read("a.svg").find("gradient of layers.3.attention.q.weight"), std::string::npos);
 }
 
-// The source's table: one row per context and precision; the forward's peak is below the step's, and both are as
-// predicted.
+// The table has one row per context and precision. The peak of the forward is below that of the step, and both equal
+// the prediction.
 TEST(LmMemory, TheTableHasOneRowPerCell) {
   const Scratch scratch;
   const Program program =
@@ -154,7 +154,7 @@ TEST(LmMemory, ComparesRecomputations) {
   EXPECT_NE(alone.output.find("tiny, context 16, batch 2, fp32, recompute block, step"), std::string::npos);
 }
 
-TEST(LmMemory, WhereNothingFitsNothingIsWritten) {
+TEST(LmMemory, NothingIsWrittenIfNothingFits) {
   const Scratch scratch;
   const Program program = run_program("lm memory --size tiny --context 1024 --batch 1048576 --threads 1", scratch);
   EXPECT_EQ(program.code, 3) << program.output;
@@ -164,7 +164,7 @@ TEST(LmMemory, WhereNothingFitsNothingIsWritten) {
   EXPECT_EQ(scratch.entries(), 0u);
 }
 
-TEST(LmMemory, RefusesWhatCannotRunBeforeAnythingDoes) {
+TEST(LmMemory, RejectsBadInputBeforeMeasuring) {
   for (const char* const flags :
        {"--size huge", "--precision tf32", "--device cuda", "--steps 3", "--context 0", "--recompute all"}) {
     const Scratch scratch;

@@ -1,4 +1,4 @@
-// `strobe precision`.
+// Tests `strobe precision`, which prints tables of rounding effects.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"

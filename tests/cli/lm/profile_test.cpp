@@ -1,4 +1,4 @@
-// `strobe lm profile` as users run it.
+// Tests `strobe lm profile` as users run it.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -46,7 +46,7 @@ TEST(LmProfile, EveryCellHasItsKindsOperationsAndATrace) {
   EXPECT_GT(trace.at("traceEvents").size(), 2u * 2 * 90);
 }
 
-TEST(LmProfile, TellsAttentionsPartsApartOrThatTheyAreFused) {
+TEST(LmProfile, SeparatesAttentionsPartsOrReportsThatTheyAreFused) {
   const std::string command = "lm profile --context 8 --batch 1 --threads 1 --warmup 1 --steps 2 --attention ";
   const std::string fused = "fused attention computes its matmuls and softmax in one kernel";
   for (const std::string kernel : {"standard", "flash2"}) {
@@ -95,7 +95,7 @@ TEST(LmProfile, ACellThatDoesNotFitIsARow) {
   EXPECT_EQ(other.entries(), 0u);
 }
 
-TEST(LmProfile, RefusesWhatCannotRunBeforeAnythingDoes) {
+TEST(LmProfile, RejectsBadInputBeforeMeasuring) {
   for (const char* const flags : {"--device cuda", "--size huge", "--steps 0", "--pass step"}) {
     const Scratch scratch;
     const Program program = run_program(std::string("lm profile ") + flags, scratch);
@@ -104,7 +104,7 @@ TEST(LmProfile, RefusesWhatCannotRunBeforeAnythingDoes) {
   }
 }
 
-TEST(LmProfile, SaysWhyThereIsNoProfileOfAGpu) {
+TEST(LmProfile, ReportsWhyThereIsNoProfileOfAGpu) {
   const Scratch scratch;
   const Program program = run_program("lm profile --device cuda", scratch);
   EXPECT_NE(program.errors.find("--device cuda: "), std::string::npos) << program.errors;
@@ -114,7 +114,7 @@ TEST(LmProfile, SaysWhyThereIsNoProfileOfAGpu) {
 
 using GpuLmProfile = GpuTest;
 
-TEST_F(GpuLmProfile, HasKernelsBesideOperations) {
+TEST_F(GpuLmProfile, HasKernelsNextToOperations) {
   if (const std::string reason = kernel_trace_refusal(); !reason.empty()) GTEST_SKIP() << reason;
   const Scratch scratch;
   const Program program = run_command(
@@ -138,7 +138,7 @@ TEST_F(GpuLmProfile, HasKernelsBesideOperations) {
   EXPECT_GT(Json::parse(scratch.read("lm_profile_trace.json")).at("traceEvents").size(), 200u);
 }
 
-TEST_F(GpuLmProfile, TellsAttentionsKernelsApartOrThatTheyAreFused) {
+TEST_F(GpuLmProfile, SeparatesAttentionsKernelsOrReportsThatTheyAreFused) {
   if (const std::string reason = kernel_trace_refusal(); !reason.empty()) GTEST_SKIP() << reason;
   for (const std::string kernel : {"standard", "flash2"}) {
     const Scratch scratch;
@@ -153,7 +153,7 @@ TEST_F(GpuLmProfile, TellsAttentionsKernelsApartOrThatTheyAreFused) {
   }
 }
 
-TEST_F(GpuLmProfile, IsRefusedWhereCuptiCannotBeOpened) {
+TEST_F(GpuLmProfile, IsRejectedIfCuptiCannotBeOpened) {
   const Scratch scratch;
   const Program program = run_command(
       "STROBE_CUPTI=/nowhere/libcupti.so '" STROBE_PROGRAM "' lm profile --size tiny --device cuda", scratch);

@@ -1,4 +1,4 @@
-// `strobe lm train` after a restart by `strobe launch`: it resumes its own job's run, and no other run.
+// Tests `strobe lm train` after a restart by `strobe launch`: it resumes the run of its own job, and no other run.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -11,7 +11,7 @@ namespace {
 
 class LmRestart : public testing::Test {
  protected:
-  // Environment of a rank after `restarts` restarts of the job.
+  // Trains in the environment of a rank after `restarts` restarts of the job.
   Program train(const std::string& job, int restarts, const std::string& flags) const {
     return run_program(kSmall + "--checkpoint-every 4 --keep 0 --sample-tokens 0 --out run " + flags, scratch_,
                        "STROBE_JOB=" + job + " STROBE_RESTARTS=" + std::to_string(restarts));
@@ -40,8 +40,8 @@ TEST_F(LmRestart, DoesNotTakeOverAnotherRun) {
   EXPECT_FALSE(std::filesystem::exists(file(kStep8)));
 }
 
-// With the launcher's real variables: the first start ends before it has opened the folder.
-TEST_F(LmRestart, OfTheLauncherDoesNotTakeOverAnotherRun) {
+// Uses the real launcher: the first start ends before it has opened the folder.
+TEST_F(LmRestart, RestartByTheLauncherDoesNotTakeOverAnotherRun) {
   if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   ASSERT_EQ(run_program("launch -n 1 -- " + kSmall + "--sample-tokens 0 --steps 4 --out run", scratch_).code, 0);
   std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\n[ $STROBE_RESTARTS = 0 ] && exit 9\nexec '" STROBE_PROGRAM
@@ -54,10 +54,10 @@ TEST_F(LmRestart, OfTheLauncherDoesNotTakeOverAnotherRun) {
   EXPECT_EQ(run_program("launch -n 1 --max-restarts 3 --restart-delay 0 -- ./rank.sh own", scratch_).code, 0);
 }
 
-TEST_F(LmRestart, BeginsWhereNothingWasBegun) {
+TEST_F(LmRestart, StartsFromScratchIfNothingWasWritten) {
   ASSERT_EQ(train("mine", 1, "--steps 4").code, 0);
   const std::string whole = scratch_.read("run/" + kStep4);
-  // Killed while it wrote its first file.
+  // State after the program was killed while it wrote its first file.
   std::filesystem::remove_all(scratch_.path() / "run");
   std::filesystem::create_directory(scratch_.path() / "run");
   std::ofstream(file("run.json.strobe-tmp-AbCdEf")) << "{";
@@ -65,7 +65,7 @@ TEST_F(LmRestart, BeginsWhereNothingWasBegun) {
   ASSERT_EQ(again.code, 0) << again.errors;
   EXPECT_EQ(scratch_.read("run/" + kStep4), whole);
   EXPECT_FALSE(std::filesystem::exists(file("run.json.strobe-tmp-AbCdEf")));
-  // Killed before its first checkpoint.
+  // State after the program was killed before its first checkpoint.
   std::filesystem::remove(file(kStep4));
   const Program third = train("mine", 3, "--steps 4");
   ASSERT_EQ(third.code, 0) << third.errors;
@@ -73,8 +73,8 @@ TEST_F(LmRestart, BeginsWhereNothingWasBegun) {
   EXPECT_EQ(scratch_.read("run/" + kStep4), whole);
 }
 
-// --resume=STEP sets the start of the job, not that of each restart.
-TEST_F(LmRestart, GoesOnFromTheNewestWhateverResumeSays) {
+// --resume=STEP selects the first step of the job; restarts resume from the newest checkpoint.
+TEST_F(LmRestart, ResumesFromTheNewestCheckpointDespiteResumeFlag) {
   ASSERT_EQ(train("older", 0, "--steps 8").code, 0);
   // The earlier start ended before training began.
   const Program begun = train("mine", 1, "--steps 8 --resume=4");
@@ -94,7 +94,7 @@ TEST_F(LmRestart, GoesOnFromTheNewestWhateverResumeSays) {
   EXPECT_EQ(scratch_.read("run/" + kStep8), scratch_.read("run/" + kStep8 + ".abandoned"));
 }
 
-TEST_F(LmRestart, DoesNotBeginAnewOverCheckpointsThatItCannotRead) {
+TEST_F(LmRestart, DoesNotReplaceCheckpointsThatItCannotRead) {
   ASSERT_EQ(train("mine", 0, "--steps 8").code, 0);
   const std::string log = scratch_.read("run/steps.jsonl");
   for (const std::string& name : {kStep4, kStep8}) cut(name);

@@ -1,4 +1,4 @@
-// `strobe lm train --resume` as users run it: what it keeps, what it refuses, which checkpoint it uses.
+// Tests `strobe lm train --resume` as users run it: what it keeps, what it rejects, and which checkpoint it uses.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ std::vector<std::string> names_in(const Scratch& scratch, const std::string& fol
 
 std::string checkpoint(int step) { return fmt::format("step-{:08}.safetensors", step); }
 
-TEST(LmResume, RefusesOtherSettingsAndOtherData) {
+TEST(LmResume, RejectsOtherSettingsAndOtherData) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 4 --checkpoint-every 2", scratch).code, 0);
   std::ofstream(scratch.path() / "other.txt") << scratch.read("run/steps.jsonl") << std::string(100, 'x');
@@ -45,7 +45,7 @@ TEST(LmResume, RefusesOtherSettingsAndOtherData) {
   EXPECT_EQ(losses_in(scratch, "run").size(), 6u);
 }
 
-TEST(LmResume, CorruptCheckpointIsNamedAndThePreviousTaken) {
+TEST(LmResume, NamesACorruptCheckpointAndUsesThePreviousOne) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 6 --checkpoint-every 2", scratch).code, 0);
   const std::string whole = scratch.read("run/step-00000006.safetensors");
@@ -68,8 +68,8 @@ TEST(LmResume, CorruptCheckpointIsNamedAndThePreviousTaken) {
   EXPECT_EQ(scratch.read("run/step-00000006.safetensors"), whole);
 }
 
-// Run options of the first run also hold for resumed runs, until a flag changes them.
-TEST(LmResume, KeepsWritesAndTestsAsBefore) {
+// The run options of the first run also apply to resumed runs, unless a flag changes them.
+TEST(LmResume, KeepsTheRunOptions) {
   const Scratch scratch;
   std::filesystem::copy(kText, scratch.path() / "other.txt");
   const std::string flags = "--checkpoint-every 2 --keep 0 --val-data other.txt --val-every 3 --val-tokens 32 ";
@@ -98,7 +98,7 @@ TEST(LmResume, KeepsWritesAndTestsAsBefore) {
   expect_refusal(run_program(resume + " --val-every 2", scratch), 2, "--val-every 2: there is no validation data");
 }
 
-TEST(LmResume, OfAnEarlierStepSetsLaterOnesAside) {
+TEST(LmResume, FromAnEarlierStepSetsLaterCheckpointsAside) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 8 --checkpoint-every 2 --keep 0", scratch).code, 0);
   const std::string resume = "lm train --quick --sample-tokens 0 --out run --data " + kText + " --resume";
@@ -116,8 +116,8 @@ TEST(LmResume, OfAnEarlierStepSetsLaterOnesAside) {
   EXPECT_EQ(std::count(names.begin(), names.end(), checkpoint(6) + ".abandoned.2"), 1) << "nor overwritten";
 }
 
-// A typical case: the newest checkpoint is damaged, the user resumes from an older one, and that run ends early too.
-TEST(LmResume, AfterDamageGoesOnFromWhatWasTaken) {
+// The newest checkpoint is damaged, the user resumes from an older one, and that run ends early too.
+TEST(LmResume, AfterDamageResumesTheNewRun) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 8 --checkpoint-every 2 --keep 0", scratch).code, 0);
   std::filesystem::resize_file(scratch.path() / "run" / checkpoint(8), 1000);
@@ -129,7 +129,7 @@ TEST(LmResume, AfterDamageGoesOnFromWhatWasTaken) {
 }
 
 // Checkpoints contain only the training state; run options are stored in run.json.
-TEST(LmResume, BytesOfACheckpointDoNotDependOnUpkeep) {
+TEST(LmResume, CheckpointBytesDoNotDependOnRunOptions) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out one --steps 4", scratch).code, 0);
   const std::string others = "--checkpoint-every 1 --keep 2 --val-data " + kText + " --val-every 3 --val-tokens 32 ";
@@ -138,7 +138,7 @@ TEST(LmResume, BytesOfACheckpointDoNotDependOnUpkeep) {
   EXPECT_NE(scratch.read("one/run.json"), scratch.read("other/run.json"));
 }
 
-TEST(LmResume, WithoutRunJsonHasTheDefaultsAndDamageIsRefused) {
+TEST(LmResume, WithoutRunJsonUsesDefaultsAndRejectsADamagedOne) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 6 --checkpoint-every 1 --keep 0", scratch).code, 0);
   const std::string resume = "lm train --resume --quick --sample-tokens 0 --out run --data " + kText;
@@ -157,8 +157,9 @@ TEST(LmResume, WithoutRunJsonHasTheDefaultsAndDamageIsRefused) {
             (std::vector<std::string>{"run.json", checkpoint(5), checkpoint(6), checkpoint(8), "steps.jsonl"}));
 }
 
-// Killed after run.json and before the first checkpoint: training starts over with the same run options.
-TEST(LmResume, BeforeTheFirstCheckpointKeepsWhatWasTold) {
+// State after the program was killed between run.json and the first checkpoint. Training starts over with the same
+// options.
+TEST(LmResume, BeforeTheFirstCheckpointKeepsTheRunOptions) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 4 --checkpoint-every 1 --keep 0", scratch).code, 0);
   for (int step = 1; step <= 4; ++step) std::filesystem::remove(scratch.path() / "run" / checkpoint(step));
@@ -169,7 +170,7 @@ TEST(LmResume, BeforeTheFirstCheckpointKeepsWhatWasTold) {
   EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "every step's checkpoint";
 }
 
-TEST(LmResume, RefusesFewerStepsThanTheWarmUp) {
+TEST(LmResume, RejectsFewerStepsThanTheWarmUp) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 8 --lr-warmup 6 --checkpoint-every 2 --keep 0", scratch).code, 0);
   expect_refusal(run_program("lm train --quick --out run --resume=2 --steps 5 --data " + kText, scratch), 2,

@@ -1,4 +1,4 @@
-// Shared by tests of `strobe lm train`: a small model on a small text, its losses, and expected errors.
+// Helpers for tests of `strobe lm train`: a small model on a small text, its losses, and expected errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,12 +18,12 @@ inline const std::string kSmall =
     "lm train --data " + kText +
     " --d-model 32 --d-ff 64 --layers 2 --heads 4 --context 32 --batch 4 --lr 0.003 --threads 1 --quick ";
 
-// Flags of a model in which only the first fp16 step overflows: the gradient of a logit times 65536.
+// Flags of a model in which only the first fp16 step overflows, because the gradient of a logit is scaled by 65536.
 inline const std::string kOverflowing =
     "--precision fp16 --d-model 16 --d-ff 24 --layers 1 --heads 2 --vocabulary 20000 --context 1 --batch 1 --threads "
     "1 ";
 
-// Reads complete lines only: the program may be writing another one.
+// Reads only complete lines, because the program may be writing another one.
 inline std::vector<double> losses_in(const Scratch& scratch, const std::string& folder) {
   std::vector<double> losses;
   const std::string text = scratch.read(folder + "/steps.jsonl");

@@ -1,4 +1,4 @@
-// `strobe lm train` and `strobe lm sample` as users run them.
+// Tests `strobe lm train` and `strobe lm sample` as users run them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 namespace strobe::test {
 namespace {
 
-// The required bound: below 1.2 nats per byte of English after 300 steps. Uniform guessing gives 5.5, single-letter
+// The loss must be below 1.2 nats per byte of English after 300 steps. Uniform guessing gives 5.5, single-letter
 // frequencies about 2.8.
 TEST(LmTrain, LossFallsBelowItsBound) {
   if (kSanitized) GTEST_SKIP() << "300 steps are about values; other tests train a few";
@@ -41,8 +41,8 @@ TEST(LmTrain, LossFallsBelowItsBound) {
   EXPECT_NE(run_program(sample + " --seed 2", scratch).output, text.output);
 }
 
-// uint32 tokens in a file that is read as uint16, for training or validation.
-TEST(LmTrain, RefusesTokensOfAnotherWidth) {
+// The file has uint32 tokens but is read as uint16, for training or validation.
+TEST(LmTrain, RejectsTokensOfAnotherWidth) {
   const Scratch scratch;
   std::ofstream wide(scratch.path() / "wide.bin", std::ios::binary),
       narrow(scratch.path() / "narrow.bin", std::ios::binary);
@@ -95,7 +95,8 @@ TEST(LmTrain, KeepsTheNewestAndTheLast) {
                                              "steps.jsonl"}));
 }
 
-// Returns false if the last step was taken before the signal arrived. Otherwise checks everything.
+// Returns false if the last step was taken before the signal arrived. Otherwise checks the interrupted and the resumed
+// run.
 bool goes_on_after(int signal, int code, std::size_t steps) {
   const Scratch scratch;
   const std::string train = fmt::format("{}--steps {} --seed 3 --out ", kSmall, steps);
@@ -119,8 +120,8 @@ bool goes_on_after(int signal, int code, std::size_t steps) {
   return true;
 }
 
-// If the training ended before the signal, tries a longer one.
-TEST(LmTrain, GoesOnBitForBitAfterSignals) {
+// If training ended before the signal, tries a longer run.
+TEST(LmTrain, ResumesBitForBitAfterSignals) {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
     for (std::size_t steps = 150; !goes_on_after(signal, 128 + signal, steps); steps *= 4) {
       ASSERT_LT(steps, 30000u) << "no signal came in time";
@@ -128,7 +129,7 @@ TEST(LmTrain, GoesOnBitForBitAfterSignals) {
   }
 }
 
-TEST(LmTrain, RefusesBadInputInOneLine) {
+TEST(LmTrain, RejectsBadInputInOneLine) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "short.txt") << "only thirty-two tokens are here.";
   std::ofstream(scratch.path() / "odd.bin") << "abc";
@@ -179,7 +180,7 @@ TEST(LmTrain, FullDiskLosesNothing) {
   const std::string before = scratch.read("run/step-00000015.safetensors");
   const std::string resume = kSmall + "--out run --steps 20 --checkpoint-every 5 --resume";
   const Program full =
-      run_command("(ulimit -f 100; '" STROBE_PROGRAM "' " + resume + ")", scratch);  // 1 or 0.5 KB each
+      run_command("(ulimit -f 100; '" STROBE_PROGRAM "' " + resume + ")", scratch);  // limit of 100 or 50 KB
   expect_refusal(full, 3, "step-00000020.safetensors: writing failed: File too large");
   EXPECT_EQ(scratch.read("run/step-00000015.safetensors"), before);
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / last));
@@ -188,8 +189,8 @@ TEST(LmTrain, FullDiskLosesNothing) {
   EXPECT_EQ(losses_in(scratch, "run"), losses_in(scratch, "whole"));
 }
 
-// Too large for any machine's memory. Training refuses it after it has checked the folder.
-TEST(LmTrain, RefusedRunLeavesNoFolder) {
+// No machine has memory for this batch. Training rejects it after it has checked the folder.
+TEST(LmTrain, ARejectedRunLeavesNoFolder) {
   const Scratch scratch;
   const std::string large = "lm train --quick --device cpu --data " + kText + " --batch 100000000 --out ";
   for (const char* folder : {"run", "a/b/c/", "kept/run"}) {
@@ -238,8 +239,8 @@ TEST(LmTrain, SkippedStepsAreCountedToTheEnd) {
   }
 }
 
-// The superuser may write everywhere, so the test needs a file system that is mounted read-only.
-TEST(LmTrain, ReadOnlyFolderIsRefusedAtOnce) {
+// The superuser may write everywhere, so the test mounts a file system read-only.
+TEST(LmTrain, ReadOnlyFolderIsRejectedAtOnce) {
   const Scratch scratch;
   const auto folder = scratch.path() / "run";
   std::filesystem::create_directory(folder);
@@ -279,8 +280,8 @@ TEST(LmTrain, TokenFilesGiveNumbers) {
   expect_refusal(run_program("lm sample --checkpoint run --prompt 0,1000", scratch), 2, "--prompt 1000");
 }
 
-// The folder's name has braces, which must not be replaced by values, and a control character, which must not reach a
-// terminal.
+// The folder's name has braces, which must not be taken for format fields, and a control character, which must not
+// reach a terminal.
 TEST(LmCheckpoint, DamagedOneInAnOddFolderIsNamedAndThePreviousOffered) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out made --steps 4 --checkpoint-every 2 --sample-tokens 0", scratch).code, 0);
@@ -321,7 +322,7 @@ TEST(LmCheckpoint, PackageSafetensorsReadsIt) {
   EXPECT_NE(program.output.find("the package reads the same"), std::string::npos) << program.output;
 }
 
-TEST(LmTrain, TakesItsThreadsFromTheEnvironmentUnlessTold) {
+TEST(LmTrain, UsesTheThreadsOfTheEnvironmentWithoutAFlag) {
   const std::string train =
       "lm train --quick --d-model 32 --d-ff 64 --layers 1 --heads 1 --context 8 --batch 1 --steps 1 "
       "--sample-tokens 0 --data " +

@@ -1,4 +1,5 @@
-// `strobe plan` as users run it: the complete text of a plan from given figures, files, checks against rows, bad input.
+// Tests `strobe plan` as users run it: the complete text of a plan from given rates, files, checks against rows, bad
+// input.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -60,7 +61,7 @@ devices  replicated  weights  fits
 written: plan.json, plan-time.svg, plan-memory.svg, plan.md
 )";
 
-TEST(PlanCommand, TellsAndWritesThePlan) {
+TEST(PlanCommand, PrintsAndWritesThePlan) {
   const Scratch scratch;
   const Program program = run_program(kGiven, scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -75,14 +76,14 @@ TEST(PlanCommand, TellsAndWritesThePlan) {
   EXPECT_NE(scratch.read("plan-memory.svg").find("device memory 80.0 GiB"), std::string::npos);
   EXPECT_NE(scratch.read("plan.md").find("| machine | a100 |"), std::string::npos);
   EXPECT_EQ(scratch.entries(), 4u);
-  // A plan of one number of devices has no charts, so charts of the earlier plan must be removed.
+  // With one number of devices a plan has no charts, so the charts of the earlier plan must be removed.
   const Program one = run_program("plan --devices 8", scratch);
   ASSERT_EQ(one.code, 0) << one.errors;
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
-// 5 layers in 2 stages: the first stage has 3. 4 micro-batches take 5 slots; one is the bubble.
-TEST(PlanCommand, APipelineSpellsOutItsStagesAndWaitsForThem) {
+// 5 layers in 2 stages: the first stage has 3. 4 micro-batches take 5 slots, of which one is the pipeline bubble.
+TEST(PlanCommand, APipelineListsItsStagesAndItsBubble) {
   const Scratch scratch;
   const Program program = run_program(
       "plan --network feed-forward --d-model 64 --d-ff 256 --layers 5 --mesh data=1,pipeline=2 --batch 4", scratch);
@@ -102,7 +103,7 @@ TEST(PlanCommand, APipelineSpellsOutItsStagesAndWaitsForThem) {
               1e-9);
 }
 
-TEST(PlanCommand, WithoutDevicesItBeginsWhereTheMeshDivides) {
+TEST(PlanCommand, WithoutDevicesItStartsWithTheSmallestThatTheMeshDivides) {
   const Scratch scratch;
   ASSERT_EQ(run_program("plan --mesh tensor=5 --sharding replicated", scratch).code, 0);
   const Json document = Json::parse(scratch.read("plan.json"));
@@ -112,7 +113,7 @@ TEST(PlanCommand, WithoutDevicesItBeginsWhereTheMeshDivides) {
   EXPECT_EQ(rows.back().at("devices").as_integer(), 10240);
 }
 
-// Links that are not used need no figures and are not printed.
+// Links that are not used need no rates and are not printed.
 TEST(PlanCommand, DevicesOfOneNodeNeedNoLinksBetweenNodes) {
   const Scratch scratch;
   const std::string here = "plan --size tiny --machine here --flops 1 --memory-bandwidth 10 --devices-per-node 8 ";
@@ -128,7 +129,7 @@ TEST(PlanCommand, DevicesOfOneNodeNeedNoLinksBetweenNodes) {
 }
 
 // The bucket size determines both time and memory.
-TEST(PlanCommand, ALargerBucketTakesMoreMemoryOfSplitGradients) {
+TEST(PlanCommand, ALargerBucketNeedsMoreMemoryForShardedGradients) {
   const Scratch scratch;
   const auto gradients = [&](const char* bucket) {
     EXPECT_EQ(
@@ -143,7 +144,7 @@ TEST(PlanCommand, ALargerBucketTakesMoreMemoryOfSplitGradients) {
   EXPECT_EQ(gradients("1000"), all / 8 + all);
 }
 
-TEST(PlanCommand, TheDefaultIsEveryWayFrom8To16384Devices) {
+TEST(PlanCommand, TheDefaultIsEveryStrategyFrom8To16384Devices) {
   const Scratch scratch;
   ASSERT_EQ(run_program("plan", scratch).code, 0);
   const Json document = Json::parse(scratch.read("plan.json"));
@@ -153,8 +154,8 @@ TEST(PlanCommand, TheDefaultIsEveryWayFrom8To16384Devices) {
   EXPECT_EQ(rows.back().at("devices").as_integer(), 16384);
 }
 
-// A plan of one device has the same model as `lm memory`, so the bytes are equal.
-TEST(PlanCommand, OneDeviceHoldsWhatLmMemoryCounts) {
+// A plan for one device uses the same memory model as `lm memory`, so the bytes are equal.
+TEST(PlanCommand, OneDeviceNeedsTheBytesOfLmMemory) {
   const Scratch scratch;
   ASSERT_EQ(run_program("lm memory --size tiny --context 16 --batch 2 --threads 1", scratch).code, 0);
   const Program program = run_program(
@@ -181,10 +182,10 @@ std::string comm_row(const char* operation, int ranks, int bytes, double seconds
          "\n";
 }
 
-// Two ranks at 2 GB/s and 10 us per round. Rows of four ranks have half of the time that they should have.
+// Two ranks at 2 GB/s and 10 us per round. The row of four ranks has half of the predicted time.
 const std::string kComm = comm_row("all-reduce", 2, 1000000, 0.00052) + comm_row("all-gather", 2, 100000000, 0.02501) +
                           comm_row("broadcast", 2, 1000, 1) + comm_row("reduce-scatter", 4, 1000000, 0.0001975);
-// One row of lm bench on a CPU; `changed` replaces the fields that it has.
+// Returns a row of lm bench on a CPU in which the fields of `changed` replace the defaults.
 Json step_row(const Json& changed) {
   const auto phase = [](double ms) { return Json::object({{"median(ms)", ms}, {"peak(B)", 1 << 20}}); };
   Json row = Json::object({{"size", "tiny"},
@@ -245,7 +246,7 @@ TEST(PlanCommand, ChecksPredictionsAgainstMeasuredSteps) {
   }
 }
 
-TEST(PlanCommand, RowsThatRecomputeHaveAForwardAnUpdateAndMemory) {
+TEST(PlanCommand, RowsWithRecomputationCheckForwardUpdateAndMemory) {
   const Scratch scratch;
   const Json slow = Json::object({{"median(ms)", 5.0}});
   put(scratch, "bench.json",
@@ -269,7 +270,7 @@ TEST(PlanCommand, RowsThatRecomputeHaveAForwardAnUpdateAndMemory) {
   }
 }
 
-TEST(PlanCommand, EachStepIsCheckedInItsOwnPrecision) {
+TEST(PlanCommand, EachStepIsCheckedInItsPrecision) {
   const Scratch scratch;
   put(scratch, "bench.json",
       step_row(Json::object({})).dump() + step_row(Json::object({{"precision", "bf16"}})).dump());
@@ -282,7 +283,7 @@ TEST(PlanCommand, EachStepIsCheckedInItsOwnPrecision) {
   EXPECT_TRUE(run_program("plan --check bench.json", scratch).output.starts_with("machine: h100 ("));
 }
 
-TEST(PlanCommand, RefusesBadInputInOneLineAndWritesNothing) {
+TEST(PlanCommand, RejectsBadInputInOneLineAndWritesNothing) {
   const struct {
     const char *flags, *says;
   } cases[] = {

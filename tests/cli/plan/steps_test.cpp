@@ -1,5 +1,5 @@
-// `strobe plan --bench` and `--check` with rows of `strobe lm bench --ddp`. The rows are constructed by hand from round
-// rates.
+// Tests `strobe plan --bench` and `--check` with rows of `strobe lm bench --ddp` that are constructed from round
+// numbers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Exchange {
   double exposed, update;  // seconds
 };
 
-// A row with batch 4 over all ranks. Forward and backward follow from the FLOP rate and a rank's share.
+// Returns a row with batch 4 over all ranks. Forward and backward follow from the FLOP rate and a rank's share.
 Json parallel_row(const Exchange& exchange) {
   const double flops = lm::flops_of(small_case(4 / exchange.ranks)), compute = flops / kFlops;
   Json row = Json::object({{"kind", "data parallel step"},
@@ -71,11 +71,12 @@ void put_json(const Scratch& scratch, const char* name, const Json& json) {
   std::ofstream(scratch.path() / name) << json.dump();
 }
 
-// On two ranks an all-reduce sends the vector once, in two rounds. The other collectives send half of it in one round.
+// On two ranks an all-reduce sends as many bytes as the vector has, in two rounds. The other collectives send half as
+// many in one round.
 double all_reduce(double bytes) { return 2 * kRound + bytes / kBytes; }
 double half_of_it(double bytes) { return kRound + 0.5 * bytes / kBytes; }
 
-TEST(PlanSteps, EveryStrategyIsPredictedByItsCallsAndWhenTheyBegin) {
+TEST(PlanSteps, EveryStrategyIsPredictedFromItsCallsAndTheirStartTimes) {
   const double update = 7 * kGradients / kMemory, bucket = kGradients / 5;
   const lm::ModelShape shape = small_case(1).shape;
   const auto embedding = 4 * static_cast<double>(shape.vocabulary * shape.d_model);
@@ -102,8 +103,8 @@ TEST(PlanSteps, EveryStrategyIsPredictedByItsCallsAndWhenTheyBegin) {
   EXPECT_EQ(program.output.find("memory MiB"), std::string::npos) << "of a GPU nothing is known here";
 }
 
-// Memory of a rank with its share of the optimizer state. sharded-rs holds gradients twice, which plans do not model.
-TEST(PlanSteps, MemoryOfARankIsThatOfItsShare) {
+// A rank stores its share of the optimizer state. sharded-rs stores gradients twice, which plans do not model.
+TEST(PlanSteps, MemoryOfARankIncludesItsShare) {
   const auto held = [](const char* strategy, double averages) {
     Json row = parallel_row({strategy, 1, 2, 1, 1});
     const double rest = 1e6;
@@ -125,8 +126,8 @@ TEST(PlanSteps, MemoryOfARankIsThatOfItsShare) {
   EXPECT_NEAR(predicted("flat, 2 ranks") - predicted("sharded, 2 ranks"), kGradients / (1 << 20), 0.1);
 }
 
-// The rate comes from the row `one process`. Times of ranks do not measure a whole device.
-TEST(PlanSteps, RatesAreThoseOfOneProcess) {
+// The rate comes from the row `one process`. Times of several ranks do not measure a whole device.
+TEST(PlanSteps, RatesComeFromOneProcess) {
   const Scratch scratch;
   put_json(scratch, "ddp.json", file_of({{"one process", 0, 1, 0, 7 * kGradients / kMemory}, {"naive", 39, 2, 1, 1}}));
   const Program program =
@@ -137,7 +138,7 @@ TEST(PlanSteps, RatesAreThoseOfOneProcess) {
       << program.output;
 }
 
-TEST(PlanSteps, RowsThatNobodyWroteAreRefusedInOneLine) {
+TEST(PlanSteps, ImpossibleRowsAreRejectedInOneLine) {
   const Exchange fine{"naive", 39, 2, 1, 1};
   const auto with = [&](const char* key, const Json& value) { return parallel_row(fine).set(key, value); };
   const struct {

@@ -1,4 +1,4 @@
-// `strobe compare`, `strobe report` and `strobe bench --launches` as users run them.
+// Tests `strobe compare`, `strobe report` and `strobe bench --launches` as users run them.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -62,7 +62,7 @@ TEST(CompareCommand, BadInputIsOneLineAndLeavesNothing) {
   EXPECT_NE(run_program("compare a.json bad.json", scratch).errors.find("bad.json, line 1: "), std::string::npos);
 }
 
-TEST(ReportCommand, WaitsForNoPipeAndReadsTheStandardInput) {
+TEST(ReportCommand, DoesNotWaitForAPipeAndReadsTheStandardInput) {
   const Scratch scratch;
   write(scratch, "a.json", five(0.010));
   const Program pipe = run_command("mkfifo pipe && timeout 20 '" STROBE_PROGRAM "' report pipe", scratch);
@@ -88,7 +88,7 @@ TEST(ReportCommand, WritesPageTablesAndCharts) {
   EXPECT_NE(scratch.read("out/charts/time-seq_len-forward-fp32-causal-on.svg").find("</svg>"), std::string::npos);
 }
 
-TEST(ReportCommand, ChartsOfAnEarlierReportGoAndNothingElse) {
+TEST(ReportCommand, OnlyChartsOfAnEarlierReportAreRemoved) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
   write(scratch, "other.json", row_text({.dtype = "bf16"}));
@@ -106,7 +106,7 @@ TEST(ReportCommand, ChartsOfAnEarlierReportGoAndNothingElse) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/cells.csv"));
 }
 
-// An old report without a list, or a list that strobe did not write: no file is removed.
+// With an old report without a list of charts, or a list that strobe did not write, no file is removed.
 TEST(ReportCommand, RemovesOnlyChartsThatItWroteItself) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
@@ -168,8 +168,8 @@ TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
   EXPECT_EQ(snapshot(), with_folder);
 }
 
-// Values that could give an axis endless ticks.
-TEST(ReportCommand, HugeAndTinyTimesAreRefusedAtOnce) {
+// Such values could give an axis endless ticks.
+TEST(ReportCommand, HugeAndTinyTimesAreRejectedAtOnce) {
   const Scratch scratch;
   const std::string limit = kSanitized ? "" : "ulimit -v 2000000; ";  // AddressSanitizer needs more address space
   std::string row = row_text({});
@@ -187,7 +187,7 @@ TEST(ReportCommand, HugeAndTinyTimesAreRefusedAtOnce) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-TEST(CompareCommand, MarkdownKeepsNamesOfFilesAsText) {
+TEST(CompareCommand, MarkdownShowsFileNamesAsText) {
   const Scratch scratch;
   write(scratch, "`![x](y)@me.json", five(0.010));
   ASSERT_EQ(run_program("compare '`![x](y)@me.json' '`![x](y)@me.json' --markdown m.md", scratch).code, 0);
@@ -195,7 +195,7 @@ TEST(CompareCommand, MarkdownKeepsNamesOfFilesAsText) {
   EXPECT_NE(text.find(R"(A is \`!\[x\](y)@&#8203;me.json, B is )"), std::string::npos) << text;
 }
 
-TEST(ReportCommand, FilesOfOthersAreNotReplaced) {
+TEST(ReportCommand, FilesOfTheUserAreNotReplaced) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
   const std::string command = std::string("report ") + kSmallResults + " --output ";
@@ -214,11 +214,12 @@ TEST(ReportCommand, FilesOfOthersAreNotReplaced) {
   EXPECT_EQ(scratch.read("page.html"), "<title>my page</title>");
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out/report.html"));
   write(scratch, "page.html", "");
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);  // also its own page
+  // also the page that it wrote itself
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);
 }
 
-// Links under the names that the program chooses inside the folder are not followed.
-TEST(ReportCommand, LinksInsideTheFolderAreRefused) {
+// Links under names that the program chooses inside the folder are not followed.
+TEST(ReportCommand, LinksInsideTheFolderAreRejected) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
   const std::string command = std::string("report --output out ") + kSmallResults;
@@ -238,7 +239,7 @@ TEST(ReportCommand, LinksInsideTheFolderAreRefused) {
   EXPECT_EQ(run_program(command, scratch).code, 0);
 }
 
-TEST(ReportCommand, EachFileIsKnownByItself) {
+TEST(ReportCommand, EachFileIsRecognizedSeparately) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
   write(scratch, "row.json", row_text({}));
@@ -254,7 +255,7 @@ TEST(ReportCommand, EachFileIsKnownByItself) {
   }
 }
 
-TEST(ReportCommand, APageAloneFromSeveralFiles) {
+TEST(ReportCommand, OnePageFromSeveralFiles) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
   write(scratch, "more.json", "[" + row_text({.machine = "elsewhere"}) + "]");
@@ -265,7 +266,7 @@ TEST(ReportCommand, APageAloneFromSeveralFiles) {
   EXPECT_NE(scratch.read("page.html").find("elsewhere"), std::string::npos);
 }
 
-TEST(BenchCommand, LaunchesAreProcessesOfTheirOwn) {
+TEST(BenchCommand, LaunchesAreSeparateProcesses) {
   const Scratch scratch;
   const std::string small = "bench --batch_size 1 --seq_len 32 --num_heads 2 --emb_dim 32 --quick --repeats 2 ";
   const Program program = run_program(small + "--launches 2 --impl flash2,standard", scratch);

@@ -1,4 +1,4 @@
-// `strobe compare --require` with the limits of sweeps/ on constructed rows, and the tools that wrap it.
+// Tests `strobe compare --require` with the limits of sweeps/ on constructed rows, and the tools that use it.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -32,7 +32,7 @@ Json config_of(const std::string& text) {
   return config;
 }
 
-// A row with 1e12 FLOP, and ceilings of 1e15 FLOP/s and 4e12 bytes/s.
+// Returns a row with 1e12 FLOP, and machine ceilings of 1e15 FLOP/s and 4e12 bytes/s.
 Json row_of(const MadeUp& row) {
   const Json config = config_of(row.text);
   const Json rates = Json::object({{config.at("dtype").as_string(), 1e15}});
@@ -55,7 +55,7 @@ Program held(const std::vector<MadeUp>& rows, const std::string& limits, const S
   return run_program("compare rows.jsonl --require " + limits, scratch);
 }
 
-// The number of missed limits, from the last line.
+// Returns the number of missed limits, which the last line reports.
 int missed(const std::vector<MadeUp>& rows, const std::string& limits) {
   const Scratch scratch;
   const Program program = held(rows, limits, scratch);
@@ -67,7 +67,7 @@ int missed(const std::vector<MadeUp>& rows, const std::string& limits) {
 
 std::map<std::string, double> both(double ms) { return {{"forward", ms}, {"backward", 2 * ms}}; }
 
-// flash2 is `ratio` times as fast as PyTorch.
+// Returns rows in which flash2 is `ratio` times as fast as PyTorch.
 std::vector<MadeUp> gpu_speed(double ratio, double decode_ms, double megabytes) {
   std::vector<MadeUp> rows;
   for (const char* text : {"b16 h32 s1024 d64 fp16 causal", "b32 h8 s512 d256 bf16", "b32 h8 s512 d64 fp32"}) {
@@ -87,7 +87,7 @@ TEST(Require, GpuSpeed) {
   EXPECT_EQ(missed(gpu_speed(1, 0.3, 644), "gpu-speed"), 2);  // fp32, forward and backward
 }
 
-// hopper takes `ms`; the other implementations take `ratio` times as long.
+// Returns rows in which hopper needs `ms` and the other implementations need `ratio` times as long.
 std::vector<MadeUp> hopper(double ratio, double ms) {
   std::vector<MadeUp> rows;
   for (const char* text :
@@ -104,7 +104,7 @@ TEST(Require, Hopper) {
   EXPECT_EQ(missed(hopper(1.4, 0.3), "hopper"), 1);  // the source report's forward
 }
 
-TEST(Require, CpuSpeedIsThePeersOrTheProducts) {
+TEST(Require, CpuSpeedIsRelativeToThePeersOrToTheMatmulRate) {
   const auto rows = [](double ms, double peer_ms) {
     const std::string text = "b1 h8 s512 d64 fp32 device=cpu";
     return std::vector<MadeUp>{{"flash2", text, {{"forward", ms}}}, {"torch-sdpa", text, {{"forward", peer_ms}}}};
@@ -132,7 +132,7 @@ TEST(Require, FeaturesAreSharesOfThePlainRate) {
   EXPECT_EQ(missed(rows("dropout=0.1", 0.64), "features"), 1);
 }
 
-TEST(Require, WritesMarkdownAndSaysWhatIsMissed) {
+TEST(Require, WritesMarkdownAndNamesMissedLimits) {
   const Scratch scratch;
   const Program program = held(hopper(0.8, 0.8), "hopper --markdown out.md", scratch);
   EXPECT_NE(program.output.find("MISSED by 2, worst: batch "), std::string::npos) << program.output;
@@ -161,7 +161,7 @@ TEST(Require, BadInputIsOneLine) {
   }
 }
 
-// A row of tools/lm-grid: both runs of strobe, and the peer.
+// Returns a row of tools/lm-grid: both runs of strobe, and the one of PyTorch.
 std::string lm_row(const std::string& size, const std::string& precision, const std::string& own,
                    const std::string& peer, const std::string& device = "cuda") {
   return fmt::format(R"({{"size":"{}","precision":"{}","batch":4,"device":"{}","own":[{},{}],"peer":{}}})", size,
@@ -186,7 +186,7 @@ int lm_grid_code(const std::string& row) {
   return program.code;
 }
 
-TEST(Require, LmGridHoldsTheTrainingStepToItsLimits) {
+TEST(Require, LmGridChecksTheTrainingStepAgainstItsLimits) {
   EXPECT_EQ(lm_grid_code(lm_row("small", "bf16", lm_own(301), lm_peer(100))), 0);
   EXPECT_EQ(lm_grid_code(lm_row("small", "bf16", lm_own(299), lm_peer(100))), 1);
   EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(131), lm_peer(100))), 0);

@@ -1,4 +1,4 @@
-// A sweep that is killed at random times, or asked to end: no row is lost, repeated or torn, and no child process
+// Tests a sweep that is killed at random times or asked to end: no row is lost, repeated or torn, and no child process
 // remains.
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace strobe::test {
 namespace {
 
-// 20 cells of about 30 ms. The seed marks the processes of this test.
+// 20 cells of about 30 ms. The seed identifies the processes of this test.
 const std::string kMark = std::to_string(1000000 + getpid());
 const std::string kAnySweep =
     "sweep --batch 1 --heads 2 --emb 16 --dtype fp32 --seq_len 16,17,18,19,20 --causal both "
@@ -44,7 +44,7 @@ int kills_wanted() {
   return text ? std::atoi(text) : 6;
 }
 
-TEST(SweepKilled, EndsWithExactlyOneRowACell) {
+TEST(SweepKilled, EndsWithExactlyOneRowPerCell) {
   std::mt19937 random(static_cast<unsigned>(getpid()));
   std::uniform_real_distribution<double> delay(0.005, 0.4);
   int kills = 0;
@@ -79,7 +79,7 @@ TEST(SweepKilled, EndsWithExactlyOneRowACell) {
   expect_no_children();
 }
 
-TEST(SweepSignalled, EndsItsChildrenAndLeavesTheFileWhole) {
+TEST(SweepSignalled, EndsItsChildrenAndLeavesACompleteFile) {
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
     const Scratch scratch;
     const std::string slow = kAnySweep + " --repeats 1000000";

@@ -1,4 +1,4 @@
-// `strobe sweep` end to end: cells and rows, resuming from a file, failing cells, and refused input.
+// Tests `strobe sweep` end to end: cells and rows, resuming from a file, failing cells, and rejected input.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace strobe::test {
 namespace {
 
-// Cells of a few milliseconds.
+// Flags for cells of a few milliseconds.
 constexpr const char* kTiny = "--batch 1 --heads 2 --emb 16 --dtype fp32 --repeats 1 --time-limit 0.01 --quick ";
 
 std::string tiny(const std::string& more) { return std::string("sweep ") + kTiny + more; }
@@ -24,7 +24,7 @@ std::vector<Json> rows_in(const Scratch& scratch, const std::string& name) {
   return rows;
 }
 
-// "16 flash2 ok", sorted: sequence, implementation and status of every row.
+// Returns "SEQUENCE IMPLEMENTATION STATUS" of every row, sorted, for example "16 flash2 ok".
 std::multiset<std::string> cells_in(const Scratch& scratch, const std::string& name) {
   std::multiset<std::string> cells;
   for (const Json& row : rows_in(scratch, name)) {
@@ -43,7 +43,7 @@ const Json& row_of(const std::vector<Json>& rows, std::int64_t seq, const std::s
   throw std::runtime_error("no such row");
 }
 
-TEST(Sweep, ARowACellWithEverythingThatBenchTells) {
+TEST(Sweep, EveryCellIsARowWithAllFieldsOfBench) {
   const Scratch scratch;
   const Program program = run_program(tiny("--seq_len 16,24 --causal both --impl Flash2,Pytorch"), scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -61,7 +61,7 @@ TEST(Sweep, ARowACellWithEverythingThatBenchTells) {
   }
 }
 
-// The command of a row describes its case completely: bench makes the same configuration from it.
+// The command of a row describes its case completely: bench parses the same configuration from it.
 TEST(Sweep, TheCommandOfARowRepeatsIt) {
   const Scratch scratch;
   const Program program = run_program(
@@ -116,7 +116,7 @@ TEST(Sweep, PeersOfAGridNeedPyTorch) {
   EXPECT_NE(rest.find(": 60 cells skipped; STROBE_PYTHON names another interpreter"), std::string::npos) << rest;
 }
 
-// Rows of peers stay valid in a file that is continued without PyTorch.
+// Rows of PyTorch implementations (peers) stay valid in a file that is continued without PyTorch.
 TEST(Sweep, AFileWithRowsOfPeersIsContinuedWithoutPyTorch) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "mine.grid") << "run --repeats 1 --time-limit 0.01 --quick --check=off\n"
@@ -143,7 +143,7 @@ TEST(Sweep, DryRunShowsTimeMemoryAndWhatWillNotFit) {
   }
 }
 
-TEST(Sweep, FlagsReplaceWhatTheGridSays) {
+TEST(Sweep, FlagsReplaceSettingsOfTheGrid) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "mine.grid") << "about mine\nrun --repeats 9\ncommon --batch 1 --heads 2 --emb 16\n"
                                                  "cells --seq_len 16,24 --impl Flash2,Pytorch\ncells --seq_len 32\n";
@@ -167,7 +167,7 @@ TEST(Sweep, ImpossibleCombinationsAreSkippedWithAMessage) {
   EXPECT_NE(program.output.find("4 cells: 2 ok, 2 unsupported"), std::string::npos) << program.output;
 }
 
-TEST(Sweep, ShardsAreTheWholeTogether) {
+TEST(Sweep, ShardsTogetherAreTheWholeSweep) {
   const Scratch scratch;
   std::multiset<std::string> together;
   for (const char* shard : {"1/3", "2/3", "3/3"}) {
@@ -189,14 +189,14 @@ TEST(Sweep, JsonFolderHasTheSourceScriptsNames) {
     EXPECT_GT(json.at("forward").at("time(s)").as_number(), 0) << name;
     EXPECT_EQ(json.at("config").at("shrink").as_integer(), 2);
   }
-  // A file is missing because the sweep was killed before it wrote it; the next sweep writes it.
+  // A file is missing if the sweep was killed before it wrote it. The next sweep writes it.
   std::filesystem::remove(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json");
   ASSERT_EQ(run_program(command, scratch).code, 0);
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json"));
   EXPECT_EQ(rows_in(scratch, "sweep.jsonl").size(), 4u);
 }
 
-TEST(Sweep, GoesOnAfterATornLineAndMeasuresNothingTwice) {
+TEST(Sweep, ResumesAfterATornLineAndMeasuresNothingTwice) {
   const Scratch scratch;
   const std::string command = tiny("--seq_len 16,20,24");
   ASSERT_EQ(run_program(command, scratch).code, 0);
@@ -212,7 +212,7 @@ TEST(Sweep, GoesOnAfterATornLineAndMeasuresNothingTwice) {
   EXPECT_NE(run_program(command, scratch).output.find("0 of 3 cells"), std::string::npos);
 }
 
-TEST(Sweep, AFileOfAnotherSweepIsRefusedAndStays) {
+TEST(Sweep, AFileOfAnotherSweepIsRejectedAndKept) {
   const Scratch scratch;
   ASSERT_EQ(run_program(tiny("--seq_len 16,20"), scratch).code, 0);
   const std::string before = scratch.read("sweep.jsonl");
@@ -253,7 +253,7 @@ void write_faulty_program(const Scratch& scratch, const std::string& cases) {
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
 }
 
-TEST(Sweep, CrashesAndHangsCostTheirRowsOnly) {
+TEST(Sweep, CrashesAndHangsAffectOnlyTheirRows) {
   const Scratch scratch;
   write_faulty_program(scratch, R"(
 *"--seq_len 17 "*flash2,standard*) echo '{"step":"check","implementation":"standard"}'; kill -SEGV $$ ;;
@@ -279,7 +279,7 @@ TEST(Sweep, CrashesAndHangsCostTheirRowsOnly) {
   EXPECT_EQ(row_of(rows, 21, "flash2").at("reason").as_string(), "flash2: the child ended with exit code 5: why");
 }
 
-TEST(Sweep, ASignalSaysHowManyRowsAreSafe) {
+TEST(Sweep, ASignalReportsHowManyRowsAreWritten) {
   const Scratch scratch;
   write_faulty_program(scratch, R"(*"--seq_len 20 "*) kill -INT $PPID; exec sleep 100 ;;)");
   const Program program = run_program(tiny("--seq_len 16,20 --program ./faulty"), scratch, "env --default-signal=INT");
@@ -289,7 +289,7 @@ TEST(Sweep, ASignalSaysHowManyRowsAreSafe) {
             "strobe: sweep: ended by a signal; 1 of 2 rows saved in sweep.jsonl; the same command resumes\n");
 }
 
-TEST(Sweep, RetryMeasuresWhatFailedAndNothingElse) {
+TEST(Sweep, RetryMeasuresOnlyFailedCells) {
   const Scratch scratch;
   write_faulty_program(scratch, R"(*"--seq_len 16 "*) exit 5 ;;)");
   const std::string command = tiny("--seq_len 16,20,512 --memory-limit 200K --threads 1 ");
@@ -312,7 +312,8 @@ TEST(Sweep, RetryMeasuresWhatFailedAndNothingElse) {
   EXPECT_EQ(scratch.read("sweep.jsonl").substr(0, kept.size()), kept);
 }
 
-// --retry drops rows to measure their cells again, which it cannot do for peers without PyTorch.
+// --retry drops failed rows to measure their cells again, which it cannot do for PyTorch implementations without
+// PyTorch.
 TEST(Sweep, RetryKeepsRowsOfPeersWithoutPyTorch) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "mine.grid") << "run --repeats 1 --time-limit 0.01 --quick --check=off\n"
@@ -336,14 +337,14 @@ TEST(Sweep, RetryKeepsRowsOfPeersWithoutPyTorch) {
 TEST(Sweep, NoCellThatIsOkIsExitCode3) {
   const Scratch scratch;
   const std::string command = tiny("--seq_len 16,20 --program /bin/false");
-  for (int i = 0; i < 2; ++i) {  // measured first, then read from the file
+  for (int i = 0; i < 2; ++i) {  // the first time measured, then read from the file
     const Program program = run_program(command, scratch);
     EXPECT_EQ(program.code, 3);
     EXPECT_EQ(program.errors, "strobe: sweep: no cell is ok; the rows in sweep.jsonl give the reasons\n");
   }
 }
 
-TEST(Sweep, AnUnknownInstructionSetIsRefusedBeforeAnythingIsWritten) {
+TEST(Sweep, AnUnknownInstructionSetIsRejectedBeforeAnythingIsWritten) {
   const Scratch scratch;
   const Program program = run_program(tiny("--seq_len 16"), scratch, "STROBE_CPU_ISA=bogus");
   EXPECT_EQ(program.code, 2);
@@ -361,7 +362,7 @@ TEST(Sweep, CellsThatAreAllUnsupportedAreExitCode2AsInBench) {
   EXPECT_EQ(cells_in(scratch, "sweep.jsonl"), (std::multiset<std::string>{"16 flash2 unsupported"}));
 }
 
-TEST(Sweep, CellsOfWhichOneDoesNotFitAreExitCode3AsInBench) {
+TEST(Sweep, OneCellThatDoesNotFitIsExitCode3AsInBench) {
   const Scratch scratch;
   const std::string problem = "--heads 1 --emb 600 --seq_len 512 --dtype fp32 --quick --memory-limit 200K ";
   for (const char* order : {"flash2,standard", "standard,flash2"}) {
@@ -380,7 +381,7 @@ TEST(Sweep, AWrongResultIsARowWithoutTimesAndExitCode1) {
   EXPECT_EQ(cells_in(scratch, "sweep.jsonl"), (std::multiset<std::string>{"48 flash2 ok", "48 torch-sdpa wrong"}));
 }
 
-TEST(Sweep, OnePythonServesThePeersOfAllProblems) {
+TEST(Sweep, OnePythonProcessServesThePeersOfAllProblems) {
   const FakePython python("*none*) ;;");
   const Scratch scratch;
   const Program program =
@@ -393,7 +394,7 @@ TEST(Sweep, OnePythonServesThePeersOfAllProblems) {
   EXPECT_EQ(python.starts(), 1);
 }
 
-// The first launch measures what a sweep without the flag would, and that sweep can resume from it.
+// The first launch measures the rows of a sweep without --launches, and such a sweep can resume from them.
 TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
   const Scratch scratch;
   const std::string command = tiny("--seq_len 16,24 --impl Flash2,Pytorch ");
@@ -419,7 +420,7 @@ TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
             std::string::npos);
 }
 
-TEST(Sweep, AFlagThatChangesNothingInSomeCellsOnlyIsNoNote) {
+TEST(Sweep, AFlagWithoutEffectInSomeCellsOnlyIsNotReported) {
   const Scratch scratch;
   const std::string flags = "--seq_len 16 --align top_left --dry-run ";
   const std::string note = "--align without --causal, --window or --alibi has no effect";
@@ -434,16 +435,16 @@ TEST(Sweep, APeerHasAPrediction) {
   EXPECT_NE(program.output.find("2 cells, 2 to measure"), std::string::npos) << program.output;
 }
 
-TEST(Sweep, SomebodyElsesProcessIsNoLentPython) {
+TEST(Sweep, ALentPythonMustBelongToTheSweep) {
   const Scratch scratch;
   const Program program = run_program("bench --impl torch-sdpa --events --lent-python 1", scratch);
   EXPECT_EQ(program.code, 2);
   EXPECT_NE(program.errors.find("--lent-python 1: descriptor 3 is not a socket"), std::string::npos) << program.errors;
 }
 
-// Python fails in the second problem, whose other peer gets a separate process. The third problem gets a new process of
-// the sweep.
-TEST(Sweep, PythonIsStartedAnewAfterItHasFailed) {
+// Python crashes in the second problem, and a separate process measures that problem's other peer. For the third
+// problem the sweep starts a new process.
+TEST(Sweep, PythonIsRestartedAfterItHasFailed) {
   const FakePython python(R"(*\"seq_q\":17*torch-math*) echo 'last words' >&2; kill -SEGV $$ ;;)");
   const Scratch scratch;
   const Program program =
@@ -468,7 +469,7 @@ TEST(Sweep, AMissingPeerIsAnUnsupportedRow) {
             (std::multiset<std::string>{"16 flash2 ok", "16 torch-sdpa unsupported"}));
 }
 
-// Ceilings are measured once for each type, by the first child, and are in every row.
+// The first child measures the ceilings once per type; every row has them.
 TEST(Sweep, CeilingsAreInEveryRow) {
   const Scratch scratch;
   ASSERT_EQ(run_program("sweep --batch 1 --heads 2 --emb 16 --dtype fp32 --repeats 1 --time-limit 0.01 --seq_len 16,20",
@@ -486,8 +487,8 @@ TEST(Sweep, CeilingsAreInEveryRow) {
   EXPECT_NE(rows[1].at("command").as_string().find("--quick"), std::string::npos);
 }
 
-// 7 KB hold one row; the partly written second row is removed.
-TEST(Sweep, ADiskThatIsFullIsExitCode3AndLeavesWholeRows) {
+// The limit of 7 KB leaves room for one row; the partly written second row is removed.
+TEST(Sweep, AFullDiskIsExitCode3AndLeavesWholeRows) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer does not start where files may not grow";
 #endif
@@ -512,7 +513,7 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
   EXPECT_NE(text.find("2 cells: "), std::string::npos) << text;
 }
 
-// The part of the source report's grid that CI runs: batch 1, one embedding.
+// The part of the source report's grid that CI runs: batch 1 and one embedding.
 TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
   const Scratch scratch;
   const Program program = run_program(

@@ -1,4 +1,4 @@
-// Texts of all ranks, and facts that agree or differ.
+// Scenarios: texts that all ranks receive, and facts that agree or differ between ranks.
 #include "comm/agreement.h"
 
 #include "comm/ranks/scenario.h"
@@ -7,7 +7,7 @@
 namespace strobe::test {
 namespace {
 
-// A text with a different length on each rank and a 0 in it; empty on rank 1.
+// Returns a text with a different length on each rank that contains a zero byte; empty on rank 1.
 std::string text_of(int rank) {
   if (rank == 1) return "";
   return std::string(static_cast<std::size_t>(1000 * rank + 3), static_cast<char>('a' + rank)) + std::string(1, '\0');

@@ -1,4 +1,4 @@
-// GPU memory with any engine: sums compared with those of the host, with a shorter last chunk.
+// Scenario: GPU memory with any engine. Sums are compared with those of the host, with a shorter last chunk.
 #include <vector>
 
 #include "comm/ranks/scenario.h"
@@ -22,7 +22,7 @@ std::vector<float> read(const GpuBuffer& buffer, std::int64_t count) {
 int on_the_gpu(comm::Communicator& communicator) {
   int faults = 0;
   const int rank = communicator.rank(), size = communicator.size();
-  for (const std::int64_t total : {1, 5, 100'003, 9'000'001}) {  // the last has more than four chunks
+  for (const std::int64_t total : {1, 5, 100'003, 9'000'001}) {  // the last one has more than four chunks
     std::vector<float> values(static_cast<std::size_t>(total));
     for (std::size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<float>((i % 1009) + static_cast<std::size_t>(rank));

@@ -1,5 +1,5 @@
-// Pending calls: a call is pending, other work continues, then the call completes; calls complete in order. Ranks sleep
-// while rank 0 works.
+// Scenarios of pending calls: while a call is pending, other work continues; calls complete in the order of their
+// start; and ranks that wait for rank 0 sleep.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,8 +14,8 @@ namespace strobe::test {
 
 using comm::elements;
 
-// Rank 0 starts a call, works while it is pending, then creates a file. Rank 1 joins the call when the file exists. So
-// no sum can be complete before, and a start() that blocks would never return.
+// Rank 0 starts a call, works while it is pending, then creates a file. Rank 1 joins the call once the file exists. No
+// sum can be complete before, and a start() that blocks would never return.
 int overlap(comm::Communicator& communicator) {
   int faults = 0;
   std::vector<float> values(100'000, 1.0f);
@@ -42,7 +42,7 @@ int overlap(comm::Communicator& communicator) {
   return faults;
 }
 
-// Rank 0 works for half a second and the others wait for it. A polling rank would have thousands of context switches.
+// Rank 0 works for half a second while the others wait for it. A polling rank would have thousands of context switches.
 int asleep(comm::Communicator& communicator) {
   constexpr int kTurns = 5;
   constexpr long kMostSwitches = 100;
@@ -69,7 +69,8 @@ int asleep(comm::Communicator& communicator) {
   return faults;
 }
 
-// Many pending calls of different sizes: each gets the correct values, and they complete in the order of their start.
+// Starts many calls of different sizes. Each must get the correct values, and they must complete in the order of their
+// start.
 int order_of_many(comm::Communicator& communicator) {
   constexpr int kCalls = 40;
   std::vector<std::vector<float>> values(kCalls);

@@ -1,4 +1,5 @@
-// Values of every operation and type compared with known sums: integers, exact in every type.
+// Scenarios that compare the values of every operation and type with known sums of integers, which every type
+// represents exactly.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -12,7 +13,7 @@ namespace {
 using comm::Communicator;
 using comm::Share;
 
-// Element i of a rank: 0 to 96.
+// Returns element i of a rank: 0 to 96.
 template <class T>
 T value_at(int rank, std::int64_t i) {
   return static_cast<T>((i * 7 + rank * 13) % 97);

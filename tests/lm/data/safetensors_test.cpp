@@ -1,4 +1,4 @@
-// Limits of the safetensors header and its text.
+// Tests the limits of a safetensors header and which header texts are rejected.
 #include "lm/data/safetensors.h"
 
 #include <gtest/gtest.h>
@@ -34,24 +34,24 @@ std::string refusal(const std::string& file) {
   return "";
 }
 
-TEST(SafeTensors, RefusesAHeaderAboveTheLimitOfADocument) {
+TEST(SafeTensors, RejectsAHeaderAboveTheSizeLimit) {
   EXPECT_EQ(refusal(file_of(Json::kMaxBytes + 1, "{")), "f: its header has 67108865 bytes; valid: up to 67108864");
   EXPECT_EQ(refusal(file_of(100'000'001, "{")),
             "f: is not a safetensors file: it does not begin with the length of a header");
 }
 
-TEST(SafeTensors, RefusesNamesThatAreNotUtf8) {
+TEST(SafeTensors, RejectsNamesThatAreNotUtf8) {
   const std::string fine = R"({"__metadata__":{"é":"x"}})", bad = "{\"__metadata__\":{\"\xe9\":\"x\"}}";
   EXPECT_EQ(refusal(file_of(fine.size(), fine)), "");
   EXPECT_EQ(refusal(file_of(bad.size(), bad)), "f: its header: json: a byte that is not UTF-8 at byte 18 of 26");
 }
 
-TEST(SafeTensorsFuzz, OnlyWholeSeedsAreAccepted) {
+TEST(SafeTensorsFuzz, OnlyCompleteSeedsAreAccepted) {
   EXPECT_GE(test::corpus("safetensors").size(), 24u);
   EXPECT_EQ(test::accepted_seeds("safetensors", test::fuzz_safetensors), (std::vector<std::string>{"one", "two"}));
 }
 
-TEST(SafeTensorsFuzz, MutationsAreRefusedOrWhole) {
+TEST(SafeTensorsFuzz, MutationsAreRejectedOrComplete) {
   const std::map<std::string, test::Bytes> files = test::corpus("safetensors");
   std::mt19937 random(7);
   const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random()) % limit; };
@@ -69,7 +69,7 @@ TEST(SafeTensorsFuzz, MutationsAreRefusedOrWhole) {
     }
     taken += test::fuzz_safetensors(bytes.data(), bytes.size()) ? 1 : 0;
   }
-  EXPECT_GT(taken, 100);  // unchanged ones, and changes of names or data
+  EXPECT_GT(taken, 100);  // mutations that change nothing, or only names or data
 }
 
 }  // namespace

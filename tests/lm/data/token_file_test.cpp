@@ -1,4 +1,4 @@
-// Token files: formats, checks, windows and their order.
+// Tests token files (formats, checks, windows) and the order of windows.
 #include "lm/data/token_file.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ class TokenFileTest : public testing::Test {
   const test::Scratch scratch_;
 };
 
-TEST_F(TokenFileTest, FormatIsSaidOrFollowsTheName) {
+TEST_F(TokenFileTest, FormatIsGivenOrFollowsTheName) {
   EXPECT_EQ(data_format("auto", "a.txt"), DataFormat::text);
   EXPECT_EQ(data_format("auto", "train.bin"), DataFormat::tokens);
   EXPECT_EQ(data_format("auto", "train.tokens"), DataFormat::tokens);
@@ -69,7 +69,7 @@ TEST_F(TokenFileTest, TokensAreLittleEndianWords) {
   EXPECT_NO_THROW(tokens_file.check_vocabulary(50257));
 }
 
-TEST_F(TokenFileTest, RefusesTokensBeyondTheVocabulary) {
+TEST_F(TokenFileTest, RejectsTokensBeyondTheVocabulary) {
   const TokenFile tokens(file("a.bin", std::string("\x01\x00\x10\x27", 4)), DataFormat::tokens, "--data");
   expect_refusal([&] { tokens.check_vocabulary(10'000); }, "its token 1 is 10000; valid: 0 to 9999");
 }
@@ -103,8 +103,8 @@ TEST_F(TokenFileTest, Tokens32AreLittleEndianWords) {
   expect_refusal([&] { TokenFile(file("c.bin", "abcdef"), DataFormat::tokens32, "--data"); }, "not whole tokens of 4");
 }
 
-TEST_F(TokenFileTest, RefusesAWidthThatContradictsTheVocabulary) {
-  for (const std::uint32_t vocabulary : {300u, 10'000u, 50'257u}) {  // every high half is 0
+TEST_F(TokenFileTest, RejectsAWidthThatContradictsTheVocabulary) {
+  for (const std::uint32_t vocabulary : {300u, 10'000u, 50'257u}) {  // the upper half of every token is 0
     const std::string path = file("a.bin", words(spread(1001, vocabulary), 4));
     const TokenFile narrow(path, DataFormat::tokens, "--data");
     expect_refusal([&] { narrow.check_vocabulary(vocabulary); },
@@ -124,7 +124,7 @@ TEST_F(TokenFileTest, RefusesAWidthThatContradictsTheVocabulary) {
 }
 
 // Larger than a scan chunk, with the invalid token in the last chunk.
-TEST_F(TokenFileTest, IsScannedWhole) {
+TEST_F(TokenFileTest, IsScannedCompletely) {
   std::string text(3 * (1 << 20) + 5, 'a');
   text.back() = 'c';
   const TokenFile data(file("a.txt", text), DataFormat::text, "--data");
@@ -138,7 +138,7 @@ TEST_F(TokenFileTest, IsScannedWhole) {
   expect_refusal([&] { last.check_vocabulary(700); }, "its token 1048576 is 700; valid: 0 to 699");
 }
 
-TEST_F(TokenFileTest, RefusesWhatIsTooShort) {
+TEST_F(TokenFileTest, RejectsTooFewTokens) {
   const TokenFile text(file("a.txt", "abcd"), DataFormat::text, "--val-data");
   EXPECT_EQ(text.windows(3), 1);
   expect_refusal([&] { text.windows(4); }, "has 4 tokens; a context of 4 needs at least 5");
@@ -146,7 +146,7 @@ TEST_F(TokenFileTest, RefusesWhatIsTooShort) {
   expect_refusal([&] { empty.windows(1); }, "--data ");
 }
 
-TEST_F(TokenFileTest, RefusesHalfATokenAndMissingFiles) {
+TEST_F(TokenFileTest, RejectsHalfATokenAndMissingFiles) {
   const std::string odd = file("a.bin", "abc");
   expect_refusal([&] { TokenFile(odd, DataFormat::tokens, "--data"); },
                  "its 3 bytes are not a multiple of the token size 2");
@@ -180,7 +180,7 @@ TEST(WindowOrder, EpochsAndSeedsDiffer) {
   EXPECT_EQ(epoch_of(order, windows, 5), epoch_of(WindowOrder(1, windows), windows, 5));
 }
 
-// Each window takes each position about equally often: 3 windows have 6 orders.
+// Every window is about equally often at every position: 3 windows have 6 orders.
 TEST(WindowOrder, AllOrdersOccur) {
   const WindowOrder order(3, 3);
   std::set<std::vector<std::int64_t>> orders;
@@ -188,8 +188,8 @@ TEST(WindowOrder, AllOrdersOccur) {
   EXPECT_EQ(orders.size(), 6u);
 }
 
-// A position in data of 2^40 windows needs no memory and no time.
-TEST(WindowOrder, TakesAnyNumberOfWindows) {
+// Finding the window at a position of 2^40 windows needs no memory and little time.
+TEST(WindowOrder, SupportsAnyNumberOfWindows) {
   const std::int64_t windows = (std::int64_t{1} << 40) + 1;
   const WindowOrder order(3, windows);
   std::set<std::int64_t> found;

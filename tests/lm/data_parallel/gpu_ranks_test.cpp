@@ -1,4 +1,4 @@
-// The scenarios of ranks_test.cpp with the model on a GPU: two ranks that share the GPU over MPI, one over NCCL.
+// Runs the scenarios of ranks_test.cpp with the model on a GPU: two ranks that share the GPU over MPI, one over NCCL.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -31,24 +31,24 @@ class GpuDataParallelRanks : public GpuTest {
 
 TEST_F(GpuDataParallelRanks, EveryStrategyEqualsOneProcess) { expect_fine_sharing_a_card("equal"); }
 
-TEST_F(GpuDataParallelRanks, ASharedOptimizerChangesNoBitAndTakesItsPartOfTheMemory) {
+TEST_F(GpuDataParallelRanks, AShardedOptimizerChangesNoBitAndSavesMemory) {
   expect_fine_sharing_a_card("shared-optimizer");
 }
 
-TEST_F(GpuDataParallelRanks, GradientsMayLieWhereActivationsDid) { expect_fine_sharing_a_card("shared-gradients"); }
+TEST_F(GpuDataParallelRanks, GradientsMayReuseMemoryOfActivations) { expect_fine_sharing_a_card("shared-gradients"); }
 
-TEST_F(GpuDataParallelRanks, BeginWithTheValuesOfRank0) { expect_fine_sharing_a_card("broadcast"); }
+TEST_F(GpuDataParallelRanks, StartWithTheValuesOfRank0) { expect_fine_sharing_a_card("broadcast"); }
 
 TEST_F(GpuDataParallelRanks, BucketsAreSummedBeforeBackwardEnds) { expect_fine_sharing_a_card("events"); }
 
 TEST_F(GpuDataParallelRanks, CallsAndBytesAreThoseOfTheStrategy) { expect_fine_sharing_a_card("calls"); }
 
-TEST_F(GpuDataParallelRanks, AveragesGoWhereTheyBelongAndComeBack) { expect_fine_sharing_a_card("averages"); }
+TEST_F(GpuDataParallelRanks, MomentsAreScatteredAndGathered) { expect_fine_sharing_a_card("averages"); }
 
 TEST_F(GpuDataParallelRanks, SkipAStepInWhichOneGradientOverflows) { expect_fine_sharing_a_card("loss-scale"); }
 
-// The ranks' shares differ by one element.
-TEST_F(GpuDataParallelRanks, FourShareACard) {
+// On four ranks, the sizes of the shards differ by one element.
+TEST_F(GpuDataParallelRanks, FourShareAGpu) {
   if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
   expect_fine(4, "shared-optimizer", "cuda");
 }

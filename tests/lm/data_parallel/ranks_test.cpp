@@ -1,4 +1,4 @@
-// Real processes on 2 and 4 ranks, started by `strobe launch`. tests/lm/ranks contains the checks.
+// Runs processes on 2 and 4 ranks, started by `strobe launch`. tests/lm/ranks contains the checks.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -14,7 +14,7 @@ class DataParallelRanks : public testing::Test {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   }
 
-  // Expects no faults on 2 and on 4 ranks.
+  // Expects that the scenario reports no faults on 2 and on 4 ranks.
   void expect_fine(const std::string& scenario) {
     for (const int ranks : {2, 4}) {
       const Program program =
@@ -29,28 +29,28 @@ class DataParallelRanks : public testing::Test {
   Scratch scratch_;
 };
 
-// Compares parameters, losses and norms after 5 steps, with clipping and with frozen parameters; a repeat has the same
-// bits.
+// Compares parameters, losses and norms after 5 steps, with clipping and with frozen parameters. A repeated run must
+// have the same bits.
 TEST_F(DataParallelRanks, EveryStrategyEqualsOneProcess) { expect_fine("equal"); }
 
-// Every strategy, with plain, tied, frozen, and tied and frozen tensors. The ranks begin with different values.
+// Uses every strategy with plain, tied, frozen, and tied and frozen tensors. The ranks start with different values.
 TEST_F(DataParallelRanks, TiedTensorsAreExchangedAfterTheirLastUseAndFrozenOnesNever) { expect_fine("tied"); }
 
-TEST_F(DataParallelRanks, ASharedOptimizerChangesNoBitAndTakesItsPartOfTheMemory) { expect_fine("shared-optimizer"); }
+TEST_F(DataParallelRanks, AShardedOptimizerChangesNoBitAndSavesMemory) { expect_fine("shared-optimizer"); }
 
-TEST_F(DataParallelRanks, GradientsMayLieWhereActivationsDid) { expect_fine("shared-gradients"); }
+TEST_F(DataParallelRanks, GradientsMayReuseMemoryOfActivations) { expect_fine("shared-gradients"); }
 
-TEST_F(DataParallelRanks, BeginWithTheValuesOfRank0) { expect_fine("broadcast"); }
+TEST_F(DataParallelRanks, StartWithTheValuesOfRank0) { expect_fine("broadcast"); }
 
 TEST_F(DataParallelRanks, BucketsAreSummedBeforeBackwardEnds) { expect_fine("events"); }
 
 TEST_F(DataParallelRanks, CallsAndBytesAreThoseOfTheStrategy) { expect_fine("calls"); }
 
-TEST_F(DataParallelRanks, AveragesGoWhereTheyBelongAndComeBack) { expect_fine("averages"); }
+TEST_F(DataParallelRanks, MomentsAreScatteredAndGathered) { expect_fine("averages"); }
 
 TEST_F(DataParallelRanks, SkipAStepInWhichOneGradientOverflows) { expect_fine("loss-scale"); }
 
-TEST_F(DataParallelRanks, WhatCannotBeIsRefused) { expect_fine("refusals"); }
+TEST_F(DataParallelRanks, InvalidRequestsAreRejected) { expect_fine("refusals"); }
 
 }  // namespace
 }  // namespace strobe::test

@@ -1,4 +1,4 @@
-// Strategies by name, and the buckets that they define.
+// Tests strategies by name, and the buckets that they define.
 #include "lm/data_parallel/strategy.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ Places places_of(const std::vector<Bucket>& buckets) {
   return places;
 }
 
-TEST(Buckets, FillFromTheLastAndGiveALargeTensorItsOwn) {
+TEST(Buckets, FillFromTheLastTensorAndLargeTensorsAreSeparate) {
   const std::vector<Tensor> tensors = tensors_of({3, 2, 20, 4, 6, 5});
   const std::vector<Bucket> buckets = buckets_of(tensors, Grouping::buckets, 44);  // 11 elements
   EXPECT_EQ(places_of(buckets), (Places{{5, 4}, {3}, {2}, {1, 0}}));
@@ -39,7 +39,7 @@ TEST(Buckets, FillFromTheLastAndGiveALargeTensorItsOwn) {
   EXPECT_EQ(places_of(buckets_of(tensors, Grouping::buckets, 43)), (Places{{5}, {4, 3}, {2}, {1, 0}}));
 }
 
-TEST(Buckets, OneATensorOrOneForAll) {
+TEST(Buckets, OnePerTensorOrOneForAll) {
   const std::vector<Tensor> tensors = tensors_of({3, 2, 20});
   EXPECT_EQ(places_of(buckets_of(tensors, Grouping::each, 0)), (Places{{2}, {1}, {0}}));
   const std::vector<Bucket> all = buckets_of(tensors, Grouping::all, 0);
@@ -59,8 +59,8 @@ TEST(Buckets, EndAtAFrozenTensorAndAtAGap) {
   EXPECT_TRUE(buckets_of(tensors, Grouping::all, 0).empty());
 }
 
-// Every parameter occurs once, and only a bucket with a single tensor exceeds the limit.
-TEST(Buckets, OfAModelHoldEveryParameterOnce) {
+// Every parameter is in one bucket, and only a bucket with a single tensor exceeds the limit.
+TEST(Buckets, OfAModelContainEveryParameterOnce) {
   std::vector<Tensor> tensors;
   for (const Parameter& parameter : parameter_table(shape_of("tiny"))) {
     tensors.push_back({.first = parameter.first, .count = parameter.count()});
@@ -75,7 +75,7 @@ TEST(Buckets, OfAModelHoldEveryParameterOnce) {
   }
 }
 
-TEST(Buckets, RefuseASizeWithoutAnElement) { EXPECT_THROW(buckets_of(tensors_of({3}), Grouping::buckets, 3), Error); }
+TEST(Buckets, RejectASizeBelowOneElement) { EXPECT_THROW(buckets_of(tensors_of({3}), Grouping::buckets, 3), Error); }
 
 TEST(Strategies, AreFoundByName) {
   EXPECT_EQ(strategies().size(), 7u);

@@ -1,4 +1,4 @@
-// The bounds of a verification, and the gradients of its toy model.
+// Tests the error bounds of --verify, and the gradients of its toy model.
 #include "lm/data_parallel/verify.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace strobe::lm {
 namespace {
 
-TEST(Verification, HoldsWithinItsBoundsAlone) {
+TEST(Verification, PassesOnlyWithinItsBounds) {
   const VerifyBounds fp32 = verify_bounds(Precision::fp32);
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_TRUE((Verification{.model = "", .bounds = fp32, .losses = 1e-5, .weights = 1e-5}.holds()));
@@ -28,8 +28,8 @@ TEST(Verification, HoldsWithinItsBoundsAlone) {
   }
 }
 
-// Every parameter, by finite differences.
-TEST(ToyMlp, HasItsGradients) {
+// Checks every parameter by finite differences.
+TEST(ToyMlp, GradientsAreCorrect) {
   ToyMlp toy;
   std::vector<std::size_t> order;
   toy.loss_with_gradients(3, 5, [&](std::size_t tensor) { order.push_back(tensor); });
@@ -51,8 +51,8 @@ TEST(ToyMlp, HasItsGradients) {
   EXPECT_GT(most, 0.05);
 }
 
-// A gradient that was reported must not change afterwards, since its exchange may have begun.
-TEST(ToyMlp, TellsOfGradientsThatStay) {
+// A gradient must not change after it was reported, because its exchange may have started.
+TEST(ToyMlp, ReportsFinalGradients) {
   ToyMlp toy;
   std::vector<float> told(toy.gradients().size());
   toy.loss_with_gradients(0, 4, [&](std::size_t tensor) {

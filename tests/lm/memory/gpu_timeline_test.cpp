@@ -1,4 +1,4 @@
-// Memory of a step on the GPU: the driver's figures compared with the timeline.
+// Tests the memory of a step on the GPU: the memory that the driver reports, compared with the timeline.
 #include <gtest/gtest.h>
 
 #include "lm/memory/timeline.h"
@@ -19,9 +19,9 @@ TEST_F(GpuMemoryBench, ThePeakIsWithinThreePercentOfTheDriver) {
   EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.03);
 }
 
-// Both passes with fused and materialised attention: the driver's figure matches the prediction, and a forward needs
-// less.
-TEST_F(GpuMemoryBench, AForwardHoldsLessThanAStep) {
+// For both passes with fused and materialised attention, the memory that the driver reports matches the prediction, and
+// a forward needs less than a step.
+TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     for (const char* const kernel : {"", "standard"}) {
       BenchCase one{.shape = shape_of("small"),
@@ -51,8 +51,8 @@ TEST_F(GpuMemoryBench, AForwardHoldsLessThanAStep) {
   }
 }
 
-// fp32: part of the workspace is for attention only.
-TEST_F(GpuMemoryBench, EveryAllocationLastsToAnOperation) {
+// In fp32, part of the workspace is used by attention only.
+TEST_F(GpuMemoryBench, EveryAllocationLastsUntilAnOperation) {
   const BenchCase one{.shape = shape_of("medium"), .place = {.device = Device::cuda}};
   const MemoryTimeline timeline = measure_memory(one).timeline;
   bool is_shared = false;

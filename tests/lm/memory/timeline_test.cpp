@@ -1,4 +1,4 @@
-// Memory of a step on the CPU: the timeline compared with the allocator's count, the prediction and the plan.
+// Tests the memory of a step on the CPU: the timeline compared with the allocator's count, the prediction and the plan.
 #include "lm/memory/timeline.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(MemoryBench, CategoriesAreThoseOfTheModel) {
   }
 }
 
-TEST(MemoryBench, MomentsHoldTheTensorsThatLiveThen) {
+TEST(MemoryBench, EventsListTheLiveTensors) {
   for (const GradientMemory memory : {GradientMemory::shared, GradientMemory::over_copies}) {
     BenchCase one = small_case(Precision::bf16, BenchPass::step);
     one.gradients = memory;
@@ -87,8 +87,8 @@ TEST(MemoryBench, MomentsHoldTheTensorsThatLiveThen) {
   }
 }
 
-// The copies of a block stay until the backward has read them, then their memory is reused for gradients.
-TEST(MemoryBench, GradientsOverCopiesTakeTheirPlace) {
+// The bf16 copies of a block's parameters remain until the backward has read them; gradients then reuse their memory.
+TEST(MemoryBench, GradientsReplaceCopies) {
   BenchCase one = small_case(Precision::bf16, BenchPass::step);
   one.gradients = GradientMemory::over_copies;
   const auto parameters = static_cast<std::size_t>(parameter_count(one.shape));
@@ -107,7 +107,7 @@ TEST(MemoryBench, GradientsOverCopiesTakeTheirPlace) {
 
 // Tensors that share memory in the plan are never live at the same time: neither two activations, nor a gradient and an
 // activation.
-TEST(MemoryBench, TensorsThatLiveAtOnceDoNotOverlap) {
+TEST(MemoryBench, TensorsLiveAtTheSameTimeDoNotOverlap) {
   for (int i = 0; i < 72; ++i) {
     const BenchPass pass = i < 48 ? BenchPass::step : BenchPass::forward;
     BenchCase one = small_case(i % 6 < 3 && i % 24 < 12 ? Precision::fp32 : Precision::bf16, pass);
@@ -154,8 +154,9 @@ TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
             std::tuple("layer_norm backward norm", "adamw all parameters", Category::gradients));
 }
 
-// Saved memory is the whole plan without the gradients. If blocks share a tensor, only the last block's is saved.
-TEST(MemoryBench, RecomputationKeepsWhatThePlanSays) {
+// Saved memory is the whole plan without the gradients. If blocks share a tensor, only the last block's counts as
+// saved.
+TEST(MemoryBench, RecomputationSavesWhatThePlanPredicts) {
   std::size_t most = std::numeric_limits<std::size_t>::max();
   for (const Recompute recompute : kRecomputations) {
     BenchCase one = small_case(Precision::fp32, BenchPass::step);
@@ -172,8 +173,8 @@ TEST(MemoryBench, RecomputationKeepsWhatThePlanSays) {
   }
 }
 
-// Mixed precision: operands and results of matmuls are bf16, everything else fp32.
-TEST(MemoryBench, EveryTensorTellsItsType) {
+// In mixed precision, operands and results of matmuls are bf16, everything else fp32.
+TEST(MemoryBench, EveryTensorReportsItsType) {
   for (const GradientMemory memory : {GradientMemory::shared, GradientMemory::over_copies}) {
     BenchCase one = small_case(Precision::bf16, BenchPass::step);
     one.gradients = memory;
@@ -206,7 +207,7 @@ std::size_t most_of(const MemoryTimeline& timeline, Category category) {
   return most;
 }
 
-// The probabilities of every layer are saved; their gradient exists in one layer at a time.
+// The probabilities of every layer are saved; their gradient exists for one layer at a time.
 TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const std::size_t scores = 2u * 2 * 24 * 24 * size_of(dtype_of(precision));  // batch, heads, context, context
@@ -236,8 +237,8 @@ TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
   }
 }
 
-// Expects parameters, their copies for matmuls, tokens, RoPE and the tensors of one layer.
-TEST(MemoryBench, AForwardHoldsNoGradientsAndNoOptimizerState) {
+// Expects only parameters, their copies for matmuls, tokens, RoPE tables and the tensors of one layer.
+TEST(MemoryBench, AForwardNeedsNoGradientsAndNoOptimizerState) {
   for (const Architecture architecture : kArchitectures) {
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {
       for (const char* const kernel : {"flash2", "standard"}) {

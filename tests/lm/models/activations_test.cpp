@@ -1,4 +1,4 @@
-// The memory plan compared with closed forms, and tensors that may share memory.
+// Tests the memory plan: its closed forms, and which tensors may share memory.
 #include "lm/models/activations.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ TEST(Activations, ThePlanHasNoOverlapsAndNoGaps) {
   }
 }
 
-TEST(Activations, BlocksShareWhatIsMadeAgainAndNothingElse) {
+TEST(Activations, BlocksShareOnlyRecomputedTensors) {
   for (const Recompute recompute : kModes) {
     const ActivationPlan plan = activation_plan(shape_of("tiny"), 3, DType::bf16, {.recompute = recompute});
     const BlockActivations &a = plan.blocks[0], &b = plan.blocks[1];
@@ -48,8 +48,8 @@ TEST(Activations, BlocksShareWhatIsMadeAgainAndNothingElse) {
   }
 }
 
-// The closed form in docs/training.md, with d_ff = 4 d: T tokens, e bytes per element, L layers, H heads.
-TEST(Activations, WhatIsKeptIsItsClosedForm) {
+// The closed form is in docs/training.md; here d_ff = 4 d, with T tokens, e bytes per element, L layers and H heads.
+TEST(Activations, SavedBytesEqualTheClosedForm) {
   const ModelShape shape = shape_of("small");
   const std::size_t T = 4 * 512, d = 768, L = 12, H = 12, e = 2;
   const std::size_t attention = T * (5 * d * e + 4 * (H + 1)), rest = T * (14 * d * e + 4), x = T * d * e;
@@ -57,30 +57,30 @@ TEST(Activations, WhatIsKeptIsItsClosedForm) {
     const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, {.recompute = recompute});
     return plan.bytes - plan.d_end;
   };
-  const std::size_t ends = 2 * x + T * (10'000 * e + 4);  // embedding, norm and its inverse, logits
+  const std::size_t ends = 2 * x + T * (10'000 * e + 4);  // embedding; norm and its inverse rms; logits
   EXPECT_EQ(kept(Recompute::none), ends + L * (x + attention + rest));
   EXPECT_EQ(kept(Recompute::attention), ends + L * (x + rest) + attention);
   EXPECT_EQ(kept(Recompute::block), ends + L * x + attention + rest);
 }
 
-// LayerNorm also saves a mean, and the feed-forward layer has one input matmul.
-TEST(Activations, WhatGpt2KeepsIsItsClosedForm) {
+// LayerNorm also saves a mean, and the feed-forward layer has one matmul on its input.
+TEST(Activations, SavedBytesOfGpt2EqualTheClosedForm) {
   const std::size_t T = 4 * 512, d = 512, L = 12, H = 8, e = 2;
   const std::size_t attention = T * (5 * d * e + 4 * (H + 2)), rest = T * (10 * d * e + 8), x = T * d * e;
   const ActivationPlan plan = activation_plan(shape_of("ddp-small"), 4, DType::bf16);
   EXPECT_EQ(plan.bytes - plan.d_end, 2 * x + T * (32'000 * e + 8) + L * (x + attention + rest));
 }
 
-TEST(Activations, MoreBytesThanAnyMachineHasAreRefused) {
+TEST(Activations, SizesBeyondAnyMachineAreRejected) {
   const ModelShape shape{
       .d_model = 262144, .d_ff = 1048576, .layers = 9, .heads = 1024, .vocabulary = 10'000, .context = 1048576};
   EXPECT_THROW(activation_plan(shape, 1048576, DType::bf16), Error);
   EXPECT_GT(activation_plan(shape, 1024, DType::bf16).bytes, std::size_t{1} << 50);
 }
 
-// Gradients are placed behind all tensors that are still read when they are written.
+// Checks that gradients are placed after all tensors that are still read when the gradients are written.
 void expect_only_free_memory_shared(GradientMemory memory) {
-  // With few tokens, gradients are placed behind d_x and similar tensors.
+  // With few tokens, gradients are placed after d_x and similar tensors.
   ModelShape short_one = shape_of("small");
   short_one.context = 16;
   for (const ModelShape& shape : {shape_of("tiny"), shape_of("small"), shape_of("xl"), shape_of("ddp-small"), short_one,
@@ -115,13 +115,11 @@ void expect_only_free_memory_shared(GradientMemory memory) {
   }
 }
 
-TEST(Activations, GradientsShareOnlyWhatIsFree) { expect_only_free_memory_shared(GradientMemory::shared); }
+TEST(Activations, GradientsShareOnlyFreeMemory) { expect_only_free_memory_shared(GradientMemory::shared); }
 
-TEST(Activations, GradientsLieOnlyOverCopiesThatWereRead) {
-  expect_only_free_memory_shared(GradientMemory::over_copies);
-}
+TEST(Activations, GradientsReuseOnlyCopiesThatWereRead) { expect_only_free_memory_shared(GradientMemory::over_copies); }
 
-TEST(Activations, CopiesAreOfAllThatProductsRead) {
+TEST(Activations, EveryMatmulOperandHasACopy) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_of("tiny"));
     const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, {.gradients = GradientMemory::over_copies});
@@ -142,8 +140,8 @@ TEST(Activations, CopiesAreOfAllThatProductsRead) {
   }
 }
 
-// Sizes that are valid separately, but whose product overflows.
-TEST(Activations, ProductsThatOverflowAreRefused) {
+// The sizes are valid separately, but their product overflows.
+TEST(Activations, OverflowingProductsAreRejected) {
   ModelShape shape = shape_of("tiny");
   shape.d_model = shape.context = shape.vocabulary = shape.d_ff = kMostOfShape;
   shape.heads = kMostOfShape / 256;
@@ -158,8 +156,8 @@ TEST(Activations, ProductsThatOverflowAreRefused) {
   }
 }
 
-// Saves two of eighteen bytes per parameter, up to about one block.
-TEST(Activations, ManyParametersHaveGradientsOverCopies) {
+// Reusing the copies saves 2 of 18 bytes per parameter, except for about one block.
+TEST(Activations, LargeModelsHaveGradientsInCopies) {
   EXPECT_EQ(step_memory(shape_of("xl"), DType::bf16), GradientMemory::shared);
   const ModelShape shape = shape_of("2.7B");
   EXPECT_EQ(step_memory(shape, DType::fp32), GradientMemory::shared);

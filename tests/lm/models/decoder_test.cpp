@@ -1,4 +1,4 @@
-// The decoder with a KV cache compared with the model's forward pass.
+// Compares the decoder, which has a KV cache, with the model's forward pass.
 #include "lm/models/decoder.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ ModelShape shape_with(std::int64_t context) {
   return {.d_model = 24, .d_ff = 40, .layers = 2, .heads = 3, .vocabulary = 19, .context = context};
 }
 
-// Returns values with nonzero biases and norms that are not 1.
+// Returns parameter values in which biases are nonzero and norm factors differ from 1.
 std::vector<float> values_of(const ModelShape& shape, std::uint64_t seed) {
   Model model(shape, 1, DType::fp32, {.threads = 1});
   model.begin(seed);
@@ -27,7 +27,7 @@ std::vector<float> values_of(const ModelShape& shape, std::uint64_t seed) {
   return values;
 }
 
-// Copies to a model with a shorter context and otherwise the same shape; it has fewer positions.
+// Copies parameters to a model of the same shape except for a shorter context, which has fewer positions.
 void copy_by_name(const std::vector<Parameter>& table, const std::vector<float>& values, Model& model) {
   for (std::size_t i = 0; i < table.size(); ++i) {
     const Parameter& to = model.parameters()[i];
@@ -39,8 +39,8 @@ void copy_by_name(const std::vector<Parameter>& table, const std::vector<float>&
   }
 }
 
-// Compares the loss of the first n tokens with the forward pass for every n, so each token's loss is compared
-// separately and excludes later ones.
+// Compares the loss of the first n tokens with the forward pass for every n, so that each token is checked without the
+// influence of later ones.
 void expect_the_whole_forward(Architecture architecture) {
   constexpr std::int64_t kContext = 17;
   const ModelShape shape = as(architecture, shape_with(kContext));
@@ -64,12 +64,12 @@ void expect_the_whole_forward(Architecture architecture) {
   }
 }
 
-TEST(Decoder, IsTheWholeForward) {
+TEST(Decoder, EqualsTheForward) {
   for (const Architecture architecture : kArchitectures) expect_the_whole_forward(architecture);
 }
 
-// A prompt longer than one pass, with zero and with two tokens in the cache, and one token after it.
-TEST(Decoder, DecodesAPromptAsItsTokensOneByOne) {
+// The prompt is longer than one pass. It starts with zero or two tokens in the cache, and one token follows.
+TEST(Decoder, APromptEqualsSingleTokens) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_with(530));
     const std::vector<float> values = values_of(shape, 4);
@@ -96,7 +96,7 @@ TEST(Decoder, DecodesAPromptAsItsTokensOneByOne) {
   }
 }
 
-TEST(Decoder, RefusesMoreThanItsContextAndUnknownTokens) {
+TEST(Decoder, RejectsMoreThanItsContextAndUnknownTokens) {
   const ModelShape shape = shape_with(2);
   const std::vector<float> values = values_of(shape, 1);
   Decoder decoder(shape, values, 1);

@@ -1,4 +1,4 @@
-// The parameter table: order, shapes and initial values.
+// Tests the parameter table: order, shapes and initial values.
 #include "lm/models/parameters.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ const Order kOrders[] = {
 };
 
 // Checkpoints use this order.
-TEST(Parameters, StandInTheOrderOfTheForward) {
+TEST(Parameters, AreInTheOrderOfTheForward) {
   for (const auto& [architecture, before, block, after] : kOrders) {
     const std::vector<Parameter> table = parameter_table(as(architecture, shape_of("tiny")));
     std::vector<std::string> wanted = before, names;
@@ -61,7 +61,7 @@ TEST(Parameters, StandInTheOrderOfTheForward) {
   }
 }
 
-TEST(Parameters, TablesBeginAndEndAsEveryModelNeeds) {
+TEST(Parameters, TablesStartAndEndAsEveryModelNeeds) {
   for (const Architecture architecture : kArchitectures) {
     const std::vector<Parameter> table = parameter_table(as(architecture, shape_of("tiny")));
     EXPECT_EQ(table[kEmbedding].role, Role::embedding);
@@ -87,8 +87,8 @@ struct Moments {
   }
 };
 
-// A normal distribution cut at 3 standard deviations has 0.98658 of its standard deviation.
-TEST(Parameters, BeginAsTheirRoleSays) {
+// A normal distribution truncated at 3 standard deviations has 0.98658 times the standard deviation.
+TEST(Parameters, InitialValuesFollowTheirRole) {
   constexpr double kCutDeviation = 0.98658;
   Parameter parameter{.name = "w", .shape = {300, 500}, .role = Role::linear, .first = 1000};
   std::vector<float> values(150'000), again(150'000);

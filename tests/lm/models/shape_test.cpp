@@ -1,4 +1,4 @@
-// Sizes of models and their parameter counts.
+// Tests sizes of models and their parameter counts.
 #include "lm/models/shape.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(ModelShape, ParametersOfTheFiveSizes) {
   EXPECT_EQ(size_names().size(), 7u);
 }
 
-// Embeddings are not tied and the unembedding has no bias: either would change the count.
+// Embeddings are not tied and the unembedding has no bias; otherwise the count would differ.
 TEST(ModelShape, ParametersOfGpt2) {
   const ModelShape shape = shape_of("ddp-small");
   EXPECT_EQ(shape.architecture, Architecture::gpt2);
@@ -49,7 +49,7 @@ std::string refusal(const ModelShape& shape) {
   return "";
 }
 
-TEST(ModelShape, BadOnesAreRefused) {
+TEST(ModelShape, BadShapesAreRejected) {
   EXPECT_THROW(shape_of("huge"), Error);
   const ModelShape tiny = shape_of("tiny");
   EXPECT_EQ(refusal(tiny), "");

@@ -1,4 +1,4 @@
-// Bytes per device: computed by hand, and never larger with sharding.
+// Tests the bytes per device: equal to values computed by hand, and never larger with sharding.
 #include "lm/plan/device_memory.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ TEST(DeviceMemory, OfKnownSizesByHand) {
   EXPECT_EQ(device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.data = 64}}, 0).total(), memory.total());
 }
 
-// T tokens: x and its norm, plus the largest of three groups: w1, w3 and their gate; q, k and v; the logits.
+// With T tokens: x and its norm, plus the largest of three groups (w1, w3 and their gate; q, k and v; the logits).
 TEST(DeviceMemory, OfAForwardByHand) {
   BenchCase one = one_of("xl", Precision::fp32);
   one.pass = BenchPass::forward;
@@ -44,8 +44,8 @@ TEST(DeviceMemory, OfGpt2ByHand) {
   const DeviceMemory memory = device_memory({.one = one_of("ddp-small", Precision::fp32)}, 0);
   EXPECT_EQ(memory.weights, 4 * count);
   EXPECT_EQ(memory.optimizer, 8 * count);
-  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5, context 16, in two parts. Whole per block: two norms with biases, and
-  // the biases of o and w2.
+  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5, context 16, split in two. Not split: two norms with biases and the
+  // biases of o and w2, per block.
   const ModelShape shape{.d_model = 8,
                          .d_ff = 12,
                          .layers = 1,
@@ -68,7 +68,7 @@ TEST(DeviceMemory, OfGpt2ByHand) {
   EXPECT_EQ(largest(long_one), 1005 * 8) << "positions come with the embedding";
 }
 
-TEST(DeviceMemory, ShardingSplitsOneThingMoreEachTime) {
+TEST(DeviceMemory, EachShardingShardsOneMoreKindOfState) {
   const Mesh mesh{.data = 2, .shard = 8};
   const auto of = [&](Sharding sharding) {
     return device_memory({.one = one_of("xl", Precision::bf16), .mesh = mesh, .sharding = sharding}, 0);
@@ -88,7 +88,7 @@ TEST(DeviceMemory, ShardingSplitsOneThingMoreEachTime) {
   EXPECT_GT(gradients.total(), weights.total());
 }
 
-TEST(DeviceMemory, ASplitGradientWaitsInTheLargerOfUnitAndBucket) {
+TEST(DeviceMemory, AShardedGradientNeedsTheLargerOfUnitAndBucket) {
   const auto of = [](Sharding sharding, std::size_t bucket) {
     return device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.shard = 8}, .sharding = sharding}, 0, bucket);
   };
@@ -98,7 +98,7 @@ TEST(DeviceMemory, ASplitGradientWaitsInTheLargerOfUnitAndBucket) {
   EXPECT_EQ(of(Sharding::optimizer, 2 * block).total(), of(Sharding::optimizer, 0).total()) << "whole anyway";
 }
 
-TEST(DeviceMemory, TensorPartsSplitMatricesAndWhatIsBetweenThem) {
+TEST(DeviceMemory, TensorParallelismSplitsMatricesAndActivations) {
   // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5: each part has 3 words.
   BenchCase one{.shape = {.d_model = 8, .d_ff = 12, .layers = 1, .heads = 2, .vocabulary = 5, .context = 16},
                 .batch = 1};

@@ -1,4 +1,4 @@
-// Costs of collectives computed by hand, and links fitted to times that follow the formula.
+// Tests costs of collectives against values computed by hand, and links fitted to times that follow the formula.
 #include "lm/plan/machine.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(CollectiveCost, OneLevelIsRoundsAndBytes) {
   EXPECT_NEAR(collective_cost(kOneNode, Kind::all_gather, 800, {std::int64_t{1} << 32, 1}).seconds, 32 * 0.5 + 8, 1e-6);
 }
 
-TEST(CollectiveCost, BetweenNodesEveryDeviceCarriesItsPart) {
+TEST(CollectiveCost, BetweenNodesEveryDeviceSendsItsShare) {
   // Within a node of 4: 2 rounds each way and 1.5 x 800 bytes. Between 4 nodes: the same with 200 bytes.
   const Cost cost = collective_cost(kNodesOfFour, Kind::all_reduce, 800, {16, 1});
   EXPECT_DOUBLE_EQ(cost.inside, 1200);
@@ -58,7 +58,7 @@ std::vector<LinkSample> samples_of(const Link& link, std::int64_t ranks) {
   return samples;
 }
 
-TEST(FitLink, FindsTheLinkAgain) {
+TEST(FitLink, RecoversTheLink) {
   for (const std::int64_t ranks : {2, 6}) {
     const Link link = fit_link(samples_of({.bandwidth = 3e9, .latency = 2e-5}, ranks));
     EXPECT_NEAR(link.bandwidth, 3e9, 1);
@@ -75,7 +75,7 @@ TEST(FitLink, ALatencyIsNeverBelowZero) {
   EXPECT_LT(link.bandwidth, 1e9);
 }
 
-TEST(FitLink, RefusesOneSizeAndTimesThatDoNotGrow) {
+TEST(FitLink, RejectsOneSizeAndTimesThatDoNotGrow) {
   const LinkSample one{Kind::all_reduce, 2, 1e6, 1e-3};
   EXPECT_THROW(fit_link({&one, 1}), Error);
   EXPECT_THROW(fit_link({}), Error);

@@ -1,4 +1,4 @@
-// Advice for steps that do not fit: each proposed change fits, and a larger batch does not.
+// Tests the advice for steps that do not fit: each proposed change fits, and the next larger batch does not.
 #include "lm/plan/memory_advice.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Names and checks of meshes.
+// Tests the names and checks of meshes.
 #include "lm/plan/mesh.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::string refusal(const Mesh& mesh, const ModelShape& shape) {
   return "";
 }
 
-TEST(Mesh, RefusesWhatALayerCannotBeCutInto) {
+TEST(Mesh, RejectsSplitsThatALayerDoesNotAllow) {
   EXPECT_EQ(refusal({.data = 3, .tensor = 5}, shape_of("xl")), "");
   EXPECT_EQ(refusal({.tensor = 4}, shape_of("xl")),
             "mesh tensor=4: does not divide 25 heads and d_ff 6400; valid: 1, 5, 25");

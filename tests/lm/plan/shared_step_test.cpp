@@ -1,4 +1,4 @@
-// Stages of a pipeline and the feed-forward model, computed by hand.
+// Tests pipeline stages and the feed-forward model against values computed by hand.
 #include "lm/plan/shared_step.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,8 @@
 namespace strobe::lm {
 namespace {
 
-// 16 tokens per sequence. A block has 4 x 64 + 3 x 96 + 2 x 8 = 560 parameters, the ends 40 and 48.
+// 16 tokens per sequence. A block has 4 x 64 + 3 x 96 + 2 x 8 = 560 parameters, the first and last stage 40 and 48
+// more.
 SharedStep small_step(std::int64_t layers, std::int64_t stages, std::int64_t batch, std::int64_t micro_batches) {
   return {.one = {.shape = {.d_model = 8, .d_ff = 12, .layers = layers, .heads = 2, .vocabulary = 5, .context = 16},
                   .batch = batch},
@@ -47,7 +48,7 @@ TEST(SharedStep, ParametersOfStagesAddUpToTheModel) {
                    forward_flops(small_step(4, 1, 4, 1), stages_of(small_step(4, 1, 4, 1)).at(0)));
 }
 
-// Per block and token: 8 d + 3 d_ff + 2 norm factors + 2 LSE = 104 elements. In addition 2 d + 3 d of gradients, the
+// Per block and token: 8 d + 3 d_ff + 2 norm factors + 2 LSE = 104 elements. In addition 2 d + 3 d for gradients, the
 // output, and in the last stage its norm with a factor and 5 logits.
 TEST(SharedStep, ActivationsOfTheMicroBatchesInFlight) {
   const SharedStep step = small_step(4, 2, 4, 4);
@@ -72,7 +73,8 @@ SharedStep feed_forward(std::int64_t batch, const Mesh& mesh, Precision precisio
           .micro_batches = micro_batches};
 }
 
-// The source's exercise: 126 x 2 x 16384 x 53248 parameters; fp32 parameters, gradients and moments are 16 bytes each.
+// The source's exercise has 126 x 2 x 16384 x 53248 parameters; fp32 parameters, gradients and moments need 16 bytes
+// each.
 TEST(SharedStep, FeedForwardModelOfTheSourceByHand) {
   const std::int64_t count = 219'848'638'464;
   const SharedStep alone = feed_forward(1, {}, Precision::fp32);
@@ -80,8 +82,8 @@ TEST(SharedStep, FeedForwardModelOfTheSourceByHand) {
   const DeviceMemory memory = device_memory(alone, 0);
   EXPECT_EQ(memory.weights + memory.gradients + memory.optimizer, 3'517'578'215'424u) << "44 devices of 80 GB";
   EXPECT_EQ(device_memory(feed_forward(1, {}, Precision::bf16), 0).weights, 6u * static_cast<std::size_t>(count));
-  // 512 tokens: the input, and the values before and after the activation function; in addition two gradients and the
-  // output.
+  // With 512 tokens: the input, and the values before and after the activation function; in addition two gradients and
+  // the output.
   EXPECT_EQ(memory.activations, 4ull * 512 * (126ull * (16384 + 2 * 53248) + 2 * 16384 + 53248));
   EXPECT_EQ(memory.other, 0u);
   const SharedStep staged = feed_forward(8, {.tensor = 4, .pipeline = 6}, Precision::bf16, 4);
@@ -100,7 +102,7 @@ std::string refusal(const SharedStep& step) {
   return "";
 }
 
-TEST(SharedStep, RefusesWhatCannotBeCut) {
+TEST(SharedStep, RejectsInvalidSplits) {
   EXPECT_EQ(refusal(small_step(4, 4, 6, 3)), "");
   EXPECT_EQ(refusal(small_step(4, 5, 6, 3)), "mesh pipeline=5: more stages than the model's 4 layers; valid: 1 to 4");
   EXPECT_EQ(refusal(small_step(4, 2, 6, 4)), "4 micro-batches: do not divide a batch of 6; valid: a divisor of it");

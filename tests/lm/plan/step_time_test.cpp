@@ -1,4 +1,4 @@
-// Times computed by hand on a machine with round figures, and their trends.
+// Tests times computed by hand for a machine with round rates, and how times depend on the sizes.
 #include "lm/plan/step_time.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ SharedStep step_of(const Mesh& mesh, Sharding sharding = Sharding::replicated, P
 
 const double kCount = static_cast<double>(parameter_count(shape_of("small")));
 
-TEST(StepTime, OneDeviceComputesAndWaitsForNobody) {
+TEST(StepTime, OneDeviceHasNoCommunication) {
   const SharedStep step = step_of({});
   const StepTime time = step_time(step, kMachine);
   BenchCase one = step.one;
@@ -36,7 +36,7 @@ TEST(StepTime, OneDeviceComputesAndWaitsForNobody) {
   EXPECT_TRUE(time.hides());
 }
 
-TEST(StepTime, DataParallelIsOneAllReduceABucket) {
+TEST(StepTime, DataParallelIsOneAllReducePerBucket) {
   const StepTime time = step_time(step_of({.data = 8}), kMachine, 1e8);
   EXPECT_EQ(time.calls, std::ceil(4 * kCount / 1e8));
   EXPECT_DOUBLE_EQ(time.calls * time.call_bytes, 4 * kCount);
@@ -46,8 +46,8 @@ TEST(StepTime, DataParallelIsOneAllReduceABucket) {
   EXPECT_EQ(time.gather, 0);
 }
 
-// Calls ready after 3, 6, 9 and 12 s.
-TEST(StepTime, ExposedIsTheLastCallAndWhatDidNotHide) {
+// The calls become ready after 3, 6, 9 and 12 s.
+TEST(StepTime, ExposedTimeIsTheLastCallAndWhatDoesNotOverlap) {
   EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 2, 12), 2);        // 3..5, 6..8, 9..11, 12..14
   EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 5, 12), 5);        // 3..4, 6..7, 9..10, 12..17
   EXPECT_DOUBLE_EQ(exposed_seconds(4, 16, 4, 12), 16 - 9);  // from 3 s on without a pause
@@ -55,8 +55,9 @@ TEST(StepTime, ExposedIsTheLastCallAndWhatDidNotHide) {
   EXPECT_DOUBLE_EQ(exposed_seconds(3, 0, 0, 12), 0);
 }
 
-// Backward is long: all calls are hidden except the last, which is the embedding's or a bucket's, whichever is larger.
-TEST(StepTime, TheLastCallIsTheEmbeddingsAtLeast) {
+// In a long backward every call overlaps except the last one, which is that of the embedding or of a bucket, whichever
+// is larger.
+TEST(StepTime, TheLastCallIsAtLeastTheEmbeddings) {
   SharedStep step = step_of({.data = 8});
   step.one.batch = 64;
   const ModelShape& shape = step.one.shape;
@@ -68,8 +69,8 @@ TEST(StepTime, TheLastCallIsTheEmbeddingsAtLeast) {
   EXPECT_DOUBLE_EQ(large.exposed, call(large.call_bytes));
 }
 
-// If backward takes as long as transferring the bytes, no other bucket size exposes less.
-TEST(StepTime, TheBestBucketWaitsLeastWhereComputingAndBytesTakeTheSame) {
+// If the backward takes as long as the transfer of the bytes, no other bucket size exposes less time.
+TEST(StepTime, TheBestBucketMinimizesExposedTime) {
   EXPECT_DOUBLE_EQ(best_bucket_bytes(4e8, 1e9, 1e-4), std::sqrt(4e8 * 1e9 * 1e-4));
   const SharedStep step = step_of({.data = 64});
   const double overhead = 6 * 1e-5 + 6 * 1e-4, seconds_a_byte = 1.75 / 1e10 + 1.75 / 8 / 1e9;
@@ -82,7 +83,7 @@ TEST(StepTime, TheBestBucketWaitsLeastWhereComputingAndBytesTakeTheSame) {
   }
 }
 
-TEST(StepTime, ShardingsExchangeWhatTheirStrategyDoes) {
+TEST(StepTime, ShardingsExchangeAsTheirStrategy) {
   const double all = 4 * kCount, part = 7.0 / 8;
   const auto of = [&](Sharding sharding) { return step_time(step_of({.shard = 8}, sharding), kMachine); };
   EXPECT_NEAR(of(Sharding::optimizer).inside, 3 * part * all, 1);  // all-reduce, all-gather
@@ -97,7 +98,7 @@ TEST(StepTime, ShardingsExchangeWhatTheirStrategyDoes) {
   EXPECT_NEAR(two_levels.between, 2 * 3.0 / 4 * all / 8, 1);
 }
 
-TEST(StepTime, TensorPartsComputeLessAndWaitForActivations) {
+TEST(StepTime, TensorParallelismComputesLessAndWaitsForActivations) {
   const StepTime whole = step_time(step_of({}), kMachine), parts = step_time(step_of({.tensor = 4}), kMachine);
   EXPECT_DOUBLE_EQ(parts.forward, whole.forward / 4);
   const double residual = 4.0 * 4 * 512 * 768, calls = 2 * (2 * 12 + 1);
@@ -137,8 +138,8 @@ TEST(StepTime, StagesOfAPipelineWaitForTheSlowestOne) {
   EXPECT_EQ(step_time(pipeline_of(4, {}, 1), kMachine).bubble, 0);
 }
 
-// Pipeline stages are the farthest neighbours: 2 stages of 8 devices occupy two nodes.
-TEST(StepTime, GradientsOfAPipelineHideInTheLastMicroBatch) {
+// Pipeline stages are the outermost mesh direction, so 2 stages of 8 devices are on two nodes.
+TEST(StepTime, GradientsOfAPipelineOverlapTheLastMicroBatch) {
   const SharedStep step = pipeline_of(4, {.data = 8, .pipeline = 2}, 4);
   const StepTime time = step_time(step, kMachine, 1e9);
   const double gradients = 4 * 2 * 2 * 64 * 256, call = 6 * 1e-5 + 2 * 7.0 / 8 * gradients / 1e10;
@@ -155,7 +156,7 @@ TEST(StepTime, GradientsOfAPipelineHideInTheLastMicroBatch) {
   EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1) << "for every micro-batch again";
 }
 
-TEST(StepTime, ItIsComputeBoundFromTheLeastBatchOn) {
+TEST(StepTime, ItIsComputeBoundFromTheSmallestBatchOn) {
   Machine slow_links = kMachine;
   slow_links.inside.bandwidth = slow_links.between.bandwidth = 1e8;
   for (const Sharding sharding : {Sharding::replicated, Sharding::optimizer, Sharding::gradients, Sharding::weights}) {
@@ -172,8 +173,8 @@ TEST(StepTime, ItIsComputeBoundFromTheLeastBatchOn) {
   Machine no_links = kMachine;
   no_links.inside.bandwidth = 1e-9;
   EXPECT_EQ(least_batch(step_of({.data = 2}), no_links), 9'000'000'000'000'000);
-  // One node without latency, fp32 gradients of P parameters: 4 P T / rate = 8 P (n - 1) / n / bandwidth at T = 2 (n -
-  // 1) / n rate / bandwidth tokens, for any P. Attention and the embedding change it slightly.
+  // One node without latency has fp32 gradients of P parameters. At T = 2 (n - 1) / n * rate / bandwidth tokens, 4 P T
+  // / rate equals 8 P (n - 1) / n / bandwidth, for any P. Attention and the embedding change it slightly.
   Machine flat = kMachine;
   flat.node = 0;
   flat.inside = {.bandwidth = 1e8, .latency = 0};

@@ -1,4 +1,4 @@
-// The experiments of `strobe precision`.
+// Tests the experiments of `strobe precision`.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -10,7 +10,7 @@
 namespace strobe::lm {
 namespace {
 
-TEST(Accumulation, IsPyTorchs) {
+TEST(Accumulation, EqualsPyTorch) {
   const std::vector<Accumulation> all = accumulate_hundredths();
   ASSERT_EQ(all.size(), 4u);
   const std::array<double, 4> wanted{10.0001, 9.9531, 10.0021, 10.0021};
@@ -29,7 +29,7 @@ TEST(LayerNorm, IsItsDefinitionInFp32) {
   EXPECT_NEAR(layer_norm_float64(x)[2], static_cast<double>(y[2]), 1e-6);
 }
 
-TEST(LayerNorm, LosesWhatItsTypeCannotHold) {
+TEST(LayerNorm, LosesWhatItsTypeCannotRepresent) {
   const std::array<double, 2> deviations{1, 300};
   const std::vector<LayerNormError> errors = layer_norm_errors(deviations, 1024);
   ASSERT_EQ(errors.size(), 6u);

@@ -1,4 +1,4 @@
-// The profile of a step on a GPU: every kernel belongs to an operation, and every operation has a kernel.
+// Tests the profile of a step on a GPU: every kernel belongs to an operation, and every operation has a kernel.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -29,7 +29,7 @@ class GpuProfile : public test::GpuTest {
   }
 };
 
-TEST_F(GpuProfile, EveryKernelIsAnOperationsAndEveryOperationHasOne) {
+TEST_F(GpuProfile, EveryKernelHasAnOperationAndEveryOperationAKernel) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const Profile profile = profile_step(traced_case(precision));
     ASSERT_EQ(profile.steps.size(), 3u);

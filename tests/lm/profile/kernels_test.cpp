@@ -1,4 +1,4 @@
-// Attribution and sums over synthetic records.
+// Tests the attribution of kernels to operations, and sums, with synthetic records.
 #include "lm/profile/profile.h"
 
 #include <gtest/gtest.h>
@@ -33,8 +33,8 @@ GpuRecord record(const char* name, std::uint64_t launcher, int stream, double be
           .seconds = microseconds * kMicro};
 }
 
-// One step: a matmul of two kernels; attention of a matmul and a softmax that overlaps it on another stream; an update;
-// and a copy outside all operations.
+// Returns one step: a matmul of two kernels, attention (a matmul and a softmax that overlaps it on another stream), an
+// update, and a copy outside all operations.
 Profile made_up() {
   Profile profile;
   profile.device = Device::cuda;
@@ -66,8 +66,8 @@ TEST(ProfileKernels, EachOperationHasTheTimeOfItsRecords) {
   EXPECT_NEAR(record_seconds(profile), kinds + outside_seconds(profile), 1e-12);
 }
 
-TEST(ProfileKernels, MomentsCountOnceForABusyGpu) {
-  // 10-35 without a gap, 40-53 with two overlapping, 60-90, 90-94
+TEST(ProfileKernels, OverlappingKernelsCountOnceAsBusyTime) {
+  // Busy intervals in us: 10-35, 40-53 (two kernels that overlap), 60-90 and 90-94.
   EXPECT_NEAR(busy_seconds(made_up()), (25 + 13 + 34) * kMicro, 1e-9);
   Profile inside;
   attribute(inside, {record("long", 0, 1, 0, 50), record("short", 0, 2, 10, 5), record("later", 0, 2, 49, 3)}, kBegin);
@@ -75,7 +75,7 @@ TEST(ProfileKernels, MomentsCountOnceForABusyGpu) {
   EXPECT_EQ(busy_seconds(Profile{}), 0);
 }
 
-TEST(ProfileKernels, AreSummedByNameTheLongestFirst) {
+TEST(ProfileKernels, AreSummedByNameAndSortedByTime) {
   const std::vector<KernelSum> sums = sums_by_kernel(made_up());
   ASSERT_EQ(sums.size(), 5u);
   EXPECT_EQ(sums[0].name, kProduct);
@@ -90,7 +90,7 @@ TEST(ProfileKernels, AreSummedByNameTheLongestFirst) {
   EXPECT_EQ(attention[1].name, "softmax");
 }
 
-TEST(ProfileKernels, ALauncherThatIsNoOperationIsRefused) {
+TEST(ProfileKernels, ALauncherWithoutAnOperationIsRejected) {
   Profile profile = made_up();
   EXPECT_THROW(attribute(profile, {record("stray", 4, 7, 0, 1)}, kBegin), Error);
 }

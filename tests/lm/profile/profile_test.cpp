@@ -1,4 +1,4 @@
-// The profile of a step on the CPU: counts, sums and shares.
+// Tests the profile of a step on the CPU: counts, sums and shares.
 #include "lm/profile/profile.h"
 
 #include <gtest/gtest.h>
@@ -42,15 +42,15 @@ TEST(Profile, CountsCallsFlopsAndBytes) {
   EXPECT_EQ(rope.bytes, 3 * 2 * (2 * 10 * 2 * 16 * 4)) << "q and k, read and written";
   EXPECT_EQ(sum_of(sums, "rope backward").bytes, rope.bytes);
   EXPECT_EQ(sum_of(sums, "adamw").bytes, 3 * 28 * static_cast<double>(parameter_count(small_case().shape)));
-  // The step's FLOPs as the bench counts them, except that attention's backward has 5 matmuls here and 4 there.
+  // The step's FLOPs equal those of the bench, except that attention's backward counts 5 matmuls here and 4 there.
   const double attention = sum_of(sums, "attention").flops;
   EXPECT_EQ(attention, 3 * 2 * (2 * 10 * 5 * 16));
   EXPECT_EQ(3 * linear.flops + 3 * attention, 3 * flops_of(small_case()));
   EXPECT_EQ(sum_of(sums, "attention backward").flops, 2.5 * attention);
 }
 
-// Recomputation counts as backward: the first block without its last matmul, or its attention.
-TEST(Profile, CountsWhatIsMadeAgain) {
+// Recomputation counts as backward: it repeats the first block without its last matmul, or only its attention.
+TEST(Profile, CountsRecomputation) {
   const double weights = 4 * 16 * 16 + 3 * 16 * 24, attention = 2 * 10 * 5 * 16;
   const struct {
     Recompute recompute;
@@ -76,7 +76,7 @@ TEST(Profile, CountsWhatIsMadeAgain) {
   }
 }
 
-TEST(Profile, OperationsLieOneAfterTheOtherInsideTheirSteps) {
+TEST(Profile, OperationsFollowEachOtherInsideTheirSteps) {
   const Profile profile = profile_step(small_case());
   double last = 0;
   for (const TimedOperation& one : profile.operations) {
@@ -120,7 +120,7 @@ TEST(Profile, SumsProductsByMatrixOverAllLayers) {
   EXPECT_EQ(calls, all);
 }
 
-TEST(Profile, OnTheHostAnOperationTakesWhatTheHostTook) {
+TEST(Profile, OnTheHostAnOperationHasTheTimeOfTheHost) {
   const Profile profile = profile_step(small_case());
   for (const TimedOperation& one : profile.operations) EXPECT_EQ(one.seconds, one.host_seconds) << one.name;
   EXPECT_TRUE(profile.records.empty());
@@ -134,7 +134,7 @@ Profile profile_with(const char* attention) {
   return profile_step(one);
 }
 
-TEST(Profile, AttentionHasItsPartsWhereTheyAreApart) {
+TEST(Profile, AttentionHasItsPartsIfTheyAreSeparate) {
   const Profile profile = profile_with("standard");
   constexpr int kCalls = 3 * 2;  // steps, layers
   const std::map<std::string, std::map<std::string, int>> expected = {
@@ -164,7 +164,7 @@ TEST(Profile, AttentionHasItsPartsWhereTheyAreApart) {
   EXPECT_EQ(profile_sink, nullptr) << "nobody listens any more";
 }
 
-TEST(Profile, PartsLieOneAfterTheOtherInsideTheirOperations) {
+TEST(Profile, PartsFollowEachOtherInsideTheirOperations) {
   const Profile profile = profile_with("standard");
   constexpr double kRounding = 1e-9;  // rounding error of differences between clock readings
   double last = 0;
@@ -187,7 +187,7 @@ TEST(Profile, PartsLieOneAfterTheOtherInsideTheirOperations) {
 
 TEST(Profile, FusedAttentionHasNoParts) { EXPECT_TRUE(profile_with("flash2").parts.empty()); }
 
-TEST(Profile, RefusesCudaWithTheReasonWhereThereIsNoGpu) {
+TEST(Profile, RejectsCudaWithTheReasonIfThereIsNoGpu) {
   const std::string reason = kernel_trace_refusal();
   if (reason.empty()) GTEST_SKIP() << "kernels can be traced here";
   BenchCase one = small_case();
@@ -215,7 +215,7 @@ TimedOperation operation(const char* name, OperationKind kind, Phase phase, doub
   return one;
 }
 
-// 10 s forward, 20 s backward, 10 s update; attention takes 4 s forward and 8 s backward.
+// 10 s forward, 20 s backward, 10 s update; attention needs 4 s of the forward and 8 s of the backward.
 Profile step_on_cpu() {
   Profile profile;
   profile.steps = {{0, 40}};
@@ -259,7 +259,7 @@ TEST(MatmulShare, PartsOnTheCpuAreMatmulsOrNot) {
   EXPECT_DOUBLE_EQ(both.all(), 30);
 }
 
-// On a GPU, library kernels inside attention are its matmuls; strobe kernels, copies and clears are not.
+// On a GPU, library kernels inside attention are its matmuls; Strobe's kernels, copies and memsets are not.
 TEST(MatmulShare, LibraryKernelsOfAttentionAreMatmuls) {
   Profile profile = step_on_cpu();
   for (TimedOperation& one : profile.operations) one.seconds = 0;

@@ -1,4 +1,4 @@
-// Times and FLOPs of a benchmarked step, and steps that do not fit in memory.
+// Tests times and FLOPs of a benchmarked step, and steps that do not fit in memory.
 #include "lm/profile/step_bench.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(StepBench, CountsFlopsOfProducts) {
   EXPECT_EQ(flops_of(one), 3 * (2 * multiplied + scores));
   one.pass = BenchPass::step;
   EXPECT_EQ(flops_of(one), 9 * (2 * multiplied + scores));
-  one.shape.architecture = Architecture::gpt2;  // biases and positions take no part in matmuls
+  one.shape.architecture = Architecture::gpt2;  // biases and positions add no matmuls
   EXPECT_EQ(flops_of(one), 9 * (2 * (multiplied - 4 * 8) + scores));
 }
 
@@ -51,7 +51,7 @@ TEST(StepBench, TimesEveryPhase) {
   for (const double clip : {0.0, 1.0}) expect_every_phase(small_case(Precision::bf16, clip, Device::cpu));
 }
 
-TEST(StepBench, TellsOfEveryPass) {
+TEST(StepBench, ReportsEveryPass) {
   for (const BenchPass pass : {BenchPass::forward, BenchPass::forward_backward, BenchPass::step}) {
     BenchCase one = small_case(Precision::fp32, 0, Device::cpu);
     one.warmup = 2;
@@ -63,7 +63,7 @@ TEST(StepBench, TellsOfEveryPass) {
   }
 }
 
-// One token occurs so often that the gradient of its logit times 65536 exceeds fp16: only the first step overflows.
+// One token occurs so often that the gradient of its logit times 65536 exceeds fp16, so only the first step overflows.
 BenchCase overflowing_case(int warmup, Device device) {
   return {.shape = {.d_model = 16, .d_ff = 24, .layers = 1, .heads = 2, .vocabulary = 20'000, .context = 1},
           .batch = 1,
@@ -82,7 +82,7 @@ void expect_skipped_steps(Device device) {
 
 TEST(StepBench, CountsSkippedStepsOfFp16) { expect_skipped_steps(Device::cpu); }
 
-TEST(StepBench, OnTheCpuTellsBytesAskedAndFreeBeforeItTakesAny) {
+TEST(StepBench, OnTheCpuReportsRequestedAndFreeBytesBeforeAllocating) {
   host_allocator().reset_peak();
   const std::size_t held = host_allocator().statistics().peak;
   try {
@@ -106,9 +106,9 @@ TEST_F(GpuStepBench, TimesEveryPhase) {
 
 TEST_F(GpuStepBench, CountsSkippedStepsOfFp16) { expect_skipped_steps(Device::cuda); }
 
-// The failure that `strobe lm bench` reports as `oom`: no GPU can hold these activations, and partial allocations are
+// `strobe lm bench` reports this failure as `oom`: no GPU can hold these activations. Partial allocations must be
 // freed.
-TEST_F(GpuStepBench, TellsBytesAskedAndFreeWhereMemoryEnds) {
+TEST_F(GpuStepBench, ReportsRequestedAndFreeBytesIfMemoryIsExhausted) {
   const std::size_t held = gpu_allocator().statistics().current;
   try {
     time_step(

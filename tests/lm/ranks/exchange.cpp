@@ -1,4 +1,4 @@
-// Exchange of gradients: calls, bytes, overlap with backward, tied and frozen tensors, errors.
+// Scenarios of the gradient exchange: calls, bytes, overlap with the backward, tied and frozen tensors, and errors.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -59,8 +59,8 @@ int calls_and_bytes(comm::Communicator& communicator, const ops::Place& place) {
   return faults.count();
 }
 
-// Before it reports the last gradient, backward waits for the sums of the first bucket. Only strategies that
-// communicate during backward can proceed.
+// Backward waits for the sums of the first bucket before it reports the last gradient. Only strategies that communicate
+// during the backward can proceed.
 int order_of_events(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
@@ -105,14 +105,14 @@ constexpr std::int64_t kWidth = 6;  // elements per tensor
 // Four contiguous tensors: tied, frozen, neither, both.
 enum : std::size_t { kTied, kFrozen, kPlain, kTiedFrozen, kTensors };
 
-// Result of training. AdamW hides a gradient that is wrong by a factor; the norm does not.
+// Result of training. The norms reveal a gradient that is wrong by a factor, which AdamW would hide.
 struct TiedRun {
   std::vector<float> values;  // [kTensors, kWidth]
   std::vector<double> norms;  // per step
 };
 
-// y = t u f p u t x, element by element. t and u are used twice, so their gradients are final after both uses; there is
-// one x per sample. f and u are frozen. The ranks begin with different values.
+// y = t u f p u t x, element by element. t and u are used twice, so their gradients are final after both uses; each
+// sample has one x. f and u are frozen. The ranks start with different values.
 TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std::span<const int> samples,
                    Faults& faults) {
   const auto expect = [&](bool holds, const char* what) {
@@ -144,7 +144,7 @@ TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std:
   TiedRun run;
   for (int step = 1; step <= kSteps; ++step) {
     std::fill(gradients.begin(), gradients.end(), 0.0f);
-    // One use of a tensor: its gradient is the product of all others and the upstream gradient.
+    // One use of a tensor contributes the product of all other factors and the upstream gradient.
     const auto use = [&](std::size_t which) {
       for (const int sample : samples) {
         for (std::int64_t i = 0; i < kWidth; ++i) {

@@ -1,4 +1,4 @@
-// fp16 on several ranks: the loss scale, and steps that are skipped because a gradient overflowed.
+// Scenarios of fp16 on several ranks: the loss scale, and steps that are skipped because a gradient overflowed.
 #include <fmt/format.h>
 
 #include <limits>
@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::int64_t kElements = 5;  // per tensor; not divisible by any number of ranks
 
-// One rank's gradient has an infinity in a range that sharded strategies may assign to another rank: all ranks skip.
+// One rank's gradient has an infinity in a range that sharded strategies may assign to another rank; all ranks must
+// skip.
 void skip_for_one_rank(comm::Communicator& ranks, const lm::Strategy& strategy, Faults& faults) {
   std::vector<float> values(2 * kElements, 0.5f), gradients(values.size());
   const lm::Replica replica{.values = values.data(),
@@ -37,7 +38,7 @@ void skip_for_one_rank(comm::Communicator& ranks, const lm::Strategy& strategy, 
   expect(values != before, "a step changed nothing");
 }
 
-// Starts at a scale at which the first steps overflow. Compares each step with one process.
+// Starts at a scale at which the first steps overflow, and compares each step with one process.
 void lower_the_scale(comm::Communicator& ranks, const ops::Place& place, const lm::Strategy& strategy, Faults& faults) {
   constexpr int kMostSteps = 40;
   const auto expect = [&](bool holds, const std::string& what) {

@@ -1,4 +1,4 @@
-// A few steps of a small model, in one process on the whole batch and on ranks that share it.
+// Trains a small model for a few steps, in one process on the whole batch or on ranks that share it.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline constexpr std::int64_t kBatch = 4;
 inline constexpr int kSteps = kSanitized ? 2 : 5;
 inline constexpr std::int64_t kBucketBytes = 200'000;  // several buckets; some calls use the ring, others MPI
 
-// Has 0.14 M parameters.
+// Returns a shape with 0.14 M parameters.
 inline lm::ModelShape small_shape() {
   return {.d_model = 64, .d_ff = 128, .layers = 3, .heads = 4, .vocabulary = 101, .context = 16};
 }
@@ -83,7 +83,7 @@ inline Trained train_alone(const ops::Place& place, const Training& training) {
   return result;
 }
 
-// The ranks begin with different values.
+// Trains on all ranks, which start with different values.
 inline Trained train_together(comm::Communicator& communicator, const ops::Place& place, const lm::Strategy& strategy,
                               const Training& training) {
   lm::Model model(
@@ -104,8 +104,8 @@ inline Trained train_together(comm::Communicator& communicator, const ops::Place
   return result;
 }
 
-// Maxima over parameters: the norm of the difference divided by the norm of the reference, and the largest element
-// difference divided by the reference's root mean square.
+// Maxima over the parameters: `norm` is the norm of the difference divided by the norm of the reference; `element` is
+// the largest element difference divided by the reference's root mean square.
 struct Difference {
   double norm = 0, element = 0;
 };

@@ -1,5 +1,5 @@
-// Parameters after some steps: equal to one process on the whole batch, with the same bits in a repeat and with
-// sharding.
+// Scenarios that compare parameters after some steps: equal to one process on the whole batch, with the same bits in a
+// repeat and with sharding.
 #include <fmt/format.h>
 
 #include "lm/ranks/scenario.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kLargeEps = 1e-5;
 
-// Returns frozen parameters that changed and trained ones that did not.
+// Returns the names of frozen parameters that changed and of trained ones that did not.
 std::vector<std::string> not_as_told(std::span<const float> values, const std::vector<std::string>& frozen) {
   lm::Model untrained(small_shape(), 1, DType::fp32, {.threads = 1});
   untrained.begin(1);
@@ -58,7 +58,7 @@ int equals_one_process(comm::Communicator& communicator, const ops::Place& place
       if (!training.frozen.empty()) {  // one of the trainings, the one with the most variants
         expect(train_together(communicator, place, strategy, training) == together, "other bits when run again");
       }
-      std::vector<float> first = together.values;  // rank 0's
+      std::vector<float> first = together.values;  // the values of rank 0
       communicator.broadcast(comm::elements(std::span(first)));
       expect(first == together.values, "other weights than rank 0");
       for (const std::string& name : not_as_told(together.values, training.frozen)) {
@@ -69,7 +69,7 @@ int equals_one_process(comm::Communicator& communicator, const ops::Place& place
   return faults.count();
 }
 
-// Compared with the unsharded strategy with the same calls: equal bits; with reduce-scatter within 1e-6.
+// Compares with the unsharded strategy that makes the same calls: equal bits, or within 1e-6 with reduce-scatter.
 int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   const auto train = [&](const char* name) {
@@ -101,7 +101,8 @@ int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) 
     const lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy)});
     const std::size_t added = held() - of_model;
     const auto ranks = static_cast<std::size_t>(communicator.size());
-    const std::size_t parts = strategy.updates == lm::Updates::scattered_share ? 3 : 2;  // with the gradient's share
+    // including the shard of the gradients
+    const std::size_t parts = strategy.updates == lm::Updates::scattered_share ? 3 : 2;
     const std::size_t most =
         sizeof(ops::Update) + (strategy.updates == lm::Updates::all ? parts * all : parts * (all / ranks) + largest);
     faults.expect(added <= most && added >= parts * all / (strategy.updates == lm::Updates::all ? 1 : ranks) - largest,
@@ -115,8 +116,8 @@ int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) 
   return faults.count();
 }
 
-// Gradients that reuse activations are final when they are reported: backward does not read memory into which the
-// exchange writes. The choice of recomputed activations does not change a bit.
+// Gradients that reuse memory of activations are final when they are reported: the backward does not read memory into
+// which the exchange writes. The choice of recomputation changes no bit.
 int shared_gradients(comm::Communicator& communicator, const ops::Place& place) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {

@@ -1,4 +1,4 @@
-// The folder of a training run: locks, checkpoints to keep or set aside.
+// Tests the folder of a training run: locks, and which checkpoints it keeps or sets aside.
 #include "lm/train/checkpoint_folder.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ class CheckpointFolderTest : public testing::Test {
 const char* const kBackups[] = {"step-00000020.safetensors.backup", "step-00000020.safetensors.sha256",
                                 "step-00000020.safetensors.latest", "run.json.backup", "run.json.folder"};
 
-TEST_F(CheckpointFolderTest, TheUsersFilesStay) {
+TEST_F(CheckpointFolderTest, TheUsersFilesRemain) {
   add("run.json");
   for (const char* name : kBackups) add(name);
   std::filesystem::create_directory(scratch_.path() / "run.json.strobe-tmp-abcdef");
@@ -59,12 +59,12 @@ TEST_F(CheckpointFolderTest, AFolderWithABackupIsNotEmpty) {
   EXPECT_EQ(scratch_.entries(), 0u);
 }
 
-TEST_F(CheckpointFolderTest, ADamagedLogIsRefusedBeforeAnythingIsChanged) {
+TEST_F(CheckpointFolderTest, ADamagedLogIsRejectedBeforeAnythingIsChanged) {
   std::ofstream(scratch_.path() / "steps.jsonl") << "{\"step\":1}\n{\"step\":\n";
   EXPECT_NE(refusal(CheckpointFolder::Use::resume).find("steps.jsonl: line 2 is damaged"), std::string::npos);
 }
 
-TEST_F(CheckpointFolderTest, ALinkedRunFileIsRefused) {
+TEST_F(CheckpointFolderTest, ALinkedRunFileIsRejected) {
   for (const char* name : {"steps.jsonl", "run.json"}) {
     std::filesystem::create_symlink("missing", scratch_.path() / name);
     EXPECT_NE(refusal(CheckpointFolder::Use::resume).find("is a symbolic link"), std::string::npos) << name;
@@ -74,7 +74,7 @@ TEST_F(CheckpointFolderTest, ALinkedRunFileIsRefused) {
 
 using Steps = std::vector<std::int64_t>;
 
-TEST(KeepCheckpoints, TheNewestGoodOneStays) {
+TEST(KeepCheckpoints, TheNewestGoodCheckpointRemains) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "run").string();
   const CheckpointFolder folder(path, CheckpointFolder::Use::fresh);
@@ -88,7 +88,7 @@ TEST(KeepCheckpoints, TheNewestGoodOneStays) {
   EXPECT_EQ(folder.newest_good(5), 4);
   EXPECT_EQ(folder.newest_good(CheckpointFolder::kAllGood), 8);
 
-  folder.keep_newest(1, 8, 8);  // step 8 was finite: 6 is known good, 8 not yet
+  folder.keep_newest(1, 8, 8);  // step 8 was finite: checkpoint 6 is known to be good, 8 is not
   EXPECT_EQ(checkpoint_steps(path), (Steps{6, 8}));
   folder.keep_newest(1, 8, 9);
   EXPECT_EQ(checkpoint_steps(path), Steps{8});
@@ -96,7 +96,7 @@ TEST(KeepCheckpoints, TheNewestGoodOneStays) {
   with({2, 4, 6, 8});
   folder.keep_newest(2, 8, 3);  // steps from 4 on were skipped
   EXPECT_EQ(checkpoint_steps(path), (Steps{2, 6, 8}));
-  folder.keep_newest(2, 8, 1);  // none is known good
+  folder.keep_newest(2, 8, 1);  // none is known to be good
   EXPECT_EQ(checkpoint_steps(path), (Steps{6, 8}));
 }
 

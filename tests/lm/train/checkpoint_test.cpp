@@ -1,4 +1,4 @@
-// Checkpoints: round trips, and damaged or forged files.
+// Tests checkpoints: round trips, and damaged or forged files.
 #include "lm/train/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -64,10 +64,10 @@ class CheckpointTest : public testing::Test {
     }
   }
 
-  // Replaces words of the header by others of the same length. The reader rejects the file before it compares the
+  // Replaces words of the header by others of the same length. The reader must reject the file before it compares the
   // checksum.
   void forge(const std::string& from, const std::string& to) const;
-  // Writes a checkpoint with another header or state and a checksum that matches.
+  // Writes a checkpoint with a changed header or state, and a checksum that matches.
   void forge_whole(
       const std::function<void(Json& settings, SafeTensors& layout, std::vector<float>& state)>& change) const;
 
@@ -77,8 +77,8 @@ class CheckpointTest : public testing::Test {
   Model model_;
 };
 
-// Larger than one chunk, and no multiple of it.
-TEST(CheckpointPieces, HoldEveryElementOnceInOrder) {
+// The state is larger than one chunk and not a multiple of it.
+TEST(CheckpointPieces, CoverEveryElementOnceInOrder) {
   const ModelShape shape{.d_model = 256, .d_ff = 300, .layers = 3, .heads = 4, .vocabulary = 999, .context = 8};
   ASSERT_GT(parameter_count(shape), 1 << 20);
   std::vector<std::int64_t> next(3, 0);
@@ -94,7 +94,7 @@ TEST(CheckpointPieces, HoldEveryElementOnceInOrder) {
   EXPECT_LE(most, std::size_t{1} << 20);
 }
 
-TEST_F(CheckpointTest, ComesBackExactly) {
+TEST_F(CheckpointTest, RoundTripsExactly) {
   write(path());
   const Checkpoint checkpoint(path());
   EXPECT_EQ(checkpoint.settings(), settings_);
@@ -109,13 +109,13 @@ TEST_F(CheckpointTest, ComesBackExactly) {
   EXPECT_EQ(parse_safetensors(bytes(), "a").data_bytes(), checkpoint_bytes(settings_.shape));
 }
 
-TEST_F(CheckpointTest, BytesDependOnTheStateAlone) {
+TEST_F(CheckpointTest, BytesDependOnlyOnTheState) {
   write(path());
   write(path("b.safetensors"));
   EXPECT_EQ(bytes(), scratch_.read("b.safetensors"));
 }
 
-TEST_F(CheckpointTest, FindsEveryFlippedBitAndCut) {
+TEST_F(CheckpointTest, DetectsEveryFlippedBitAndTruncation) {
   write(path());
   const std::string whole = bytes();
   for (std::size_t i = 0; i < whole.size(); i += i < 400 ? 1 : 97) {
@@ -138,7 +138,7 @@ TEST_F(CheckpointTest, FindsEveryFlippedBitAndCut) {
   EXPECT_NO_THROW(Checkpoint{path()});
 }
 
-// A sampler needs no moments: neither their values nor the checksum of the whole file are checked.
+// A sampler needs no moments, so neither their values nor the checksum of the whole file are checked.
 TEST_F(CheckpointTest, WeightsAreReadWithoutTheMoments) {
   write(path());
   const std::string whole = bytes();
@@ -161,7 +161,7 @@ TEST_F(CheckpointTest, WeightsAreReadWithoutTheMoments) {
   }
 }
 
-// Without weights_checksum. Such a file is checked completely even if only its weights are read.
+// Files of older versions have no weights_checksum; they are checked completely even if only the weights are read.
 TEST_F(CheckpointTest, OlderVersionsAreRead) {
   forge_whole([](Json&, SafeTensors& layout, std::vector<float>& state) {
     state.pop_back();
@@ -205,7 +205,7 @@ void CheckpointTest::forge_whole(
 }
 
 // A checksum is not a signature: a forged value must be in range, otherwise the error names the field.
-TEST_F(CheckpointTest, RefusesForgedValuesWithAMatchingChecksum) {
+TEST_F(CheckpointTest, RejectsForgedValuesWithAMatchingChecksum) {
   const auto keep = [](Json&, SafeTensors&, std::vector<float>&) {};
   forge_whole(keep);
   EXPECT_NO_THROW(Checkpoint{path()});
@@ -226,7 +226,7 @@ TEST_F(CheckpointTest, RefusesForgedValuesWithAMatchingChecksum) {
   expect_refusal("fine_steps 9223372036854775807: valid: 0 to 1999");
 }
 
-TEST_F(CheckpointTest, RefusesStatesThatCannotBeTrained) {
+TEST_F(CheckpointTest, RejectsStatesThatCannotBeTrained) {
   const std::size_t count = model_.values().size();
   const auto set = [](std::size_t place, float value) {
     return [=](Json&, SafeTensors&, std::vector<float>& state) { state.at(place) = value; };
@@ -241,7 +241,7 @@ TEST_F(CheckpointTest, RefusesStatesThatCannotBeTrained) {
   EXPECT_NO_THROW(Checkpoint{path()});
 }
 
-TEST_F(CheckpointTest, IsNotWrittenWhereAValueIsNotFinite) {
+TEST_F(CheckpointTest, IsNotWrittenIfAValueIsNotFinite) {
   std::vector<float> values(model_.values().begin(), model_.values().end());
   values[5] = INFINITY;
   model_.write_state(State::values, values);
@@ -249,7 +249,7 @@ TEST_F(CheckpointTest, IsNotWrittenWhereAValueIsNotFinite) {
   EXPECT_EQ(scratch_.entries(), 0u) << "not even a temporary file";
 }
 
-TEST_F(CheckpointTest, RefusesForeignAndForgedHeaders) {
+TEST_F(CheckpointTest, RejectsForeignAndForgedHeaders) {
   forge("strobe lm checkpoint 1", "strobe lm checkpoint 2");
   expect_refusal("is not a checkpoint of strobe lm train");
   forge("layers.1.attention.q", "layers.1.attention.p");
@@ -264,7 +264,7 @@ TEST_F(CheckpointTest, RefusesForeignAndForgedHeaders) {
   expect_refusal("no key \"lr_min\"");
 }
 
-TEST_F(CheckpointTest, SaysItsArchitectureAndIsReadAsNoOther) {
+TEST_F(CheckpointTest, StoresItsArchitectureAndIsNotReadAsAnother) {
   forge("\\\"arch\\\":\\\"llama\\\"", "\\\"arch\\\":\\\"bert1\\\"");
   expect_refusal("arch bert1: valid: llama, gpt2");
   forge("\\\"arch\\\":\\\"llama\\\"", "\\\"arch\\\":\\\"gpt2\\\" ");
@@ -285,7 +285,7 @@ TEST_F(CheckpointTest, SaysItsArchitectureAndIsReadAsNoOther) {
   EXPECT_TRUE(std::equal(values.begin(), values.end(), model.values().begin(), model.values().end()));
 }
 
-TEST_F(CheckpointTest, FolderThatStaysEmptyGoesAgain) {
+TEST_F(CheckpointTest, AnEmptyFolderIsRemovedAgain) {
   for (const char* name : {"run", "a/b/c", "a/b/"}) {
     { const CheckpointFolder folder(path(name), CheckpointFolder::Use::fresh); }
     EXPECT_EQ(scratch_.entries(), 0u) << name;
@@ -300,7 +300,7 @@ TEST_F(CheckpointTest, FolderThatStaysEmptyGoesAgain) {
   EXPECT_TRUE(std::filesystem::exists(path("mine/run/steps.jsonl")));
 }
 
-TEST_F(CheckpointTest, FolderOfStrangersIsNoRun) {
+TEST_F(CheckpointTest, AFolderWithOtherFilesIsNoRun) {
   std::filesystem::create_directory(path("full"));
   const auto resume = [&] { const CheckpointFolder folder(path("full"), CheckpointFolder::Use::resume); };
   EXPECT_NO_THROW(resume()) << "empty";
@@ -353,7 +353,7 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
   EXPECT_THROW(CheckpointFolder(path("missing"), CheckpointFolder::Use::resume), Error);
 }
 
-TEST_F(CheckpointTest, CorruptOneIsNamedAndThePreviousOffered) {
+TEST_F(CheckpointTest, ACorruptOneIsNamedAndThePreviousOffered) {
   const std::string folder = path("run");
   const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
   EXPECT_EQ(open_checkpoint(folder, kNewest, CheckpointParts::all, tell_step), nullptr);

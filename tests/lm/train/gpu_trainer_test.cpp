@@ -1,4 +1,4 @@
-// Training on a GPU: resumes bit for bit, and agrees with the CPU.
+// Tests training on a GPU: it resumes bit for bit and agrees with the CPU.
 #include <gtest/gtest.h>
 
 #include "lm/resume.h"

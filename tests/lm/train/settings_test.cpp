@@ -1,4 +1,4 @@
-// Settings and progress from files must satisfy the ranges of the command line.
+// Tests that settings and progress from files must satisfy the ranges of the command line.
 #include "lm/train/settings.h"
 
 #include <gtest/gtest.h>
@@ -43,11 +43,9 @@ struct Forged {
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max(),
                        kLeast = std::numeric_limits<std::int64_t>::min();
 
-TEST(Settings, FromAFileAreThoseThatWereWritten) {
-  EXPECT_EQ(settings_from(to_json(tiny_settings())), tiny_settings());
-}
+TEST(Settings, FromAFileEqualThoseWritten) { EXPECT_EQ(settings_from(to_json(tiny_settings())), tiny_settings()); }
 
-TEST(Settings, FromAFileAreInTheRangesOfTheFlags) {
+TEST(Settings, FromAFileMustBeInTheRangesOfTheFlags) {
   const Json whole = to_json(tiny_settings());
   const Forged all[] = {{"batch", std::int64_t{1} << 62, "batch 4611686018427387904: valid: 1 to 100000000"},
                         {"batch", 0, "batch 0: valid: 1 to"},
@@ -86,7 +84,7 @@ TEST(Settings, FromFlagsAreNamedAsFlags) {
   expect_refusal([&] { check(settings, Source::flag); }, "--lr-min 1: above --lr, 0.001; valid: 0 to 0.001");
 }
 
-TEST(Progress, FromAFileIsWhereARunCanBe) {
+TEST(Progress, FromAFileMustBeReachable) {
   const Settings settings = tiny_settings();
   const Progress progress{.step = 10, .position = 80, .loss_scale = {.scale = 4096, .fine_steps = 7, .skipped = 3}};
   const Json whole = to_json(progress);
@@ -113,7 +111,7 @@ TEST(SettingsFuzz, OnlyValidSeedsAreAccepted) {
   EXPECT_EQ(test::accepted_seeds("settings", test::fuzz_settings), valid);
 }
 
-TEST(SettingsFuzz, MutationsAreRefusedOrValid) {
+TEST(SettingsFuzz, MutationsAreRejectedOrValid) {
   EXPECT_GT(test::accepted_json_mutations("settings", 2000, test::fuzz_settings), 20);
 }
 

@@ -1,4 +1,4 @@
-// steps.jsonl: rows, torn ends and damaged logs.
+// Tests steps.jsonl: rows, torn ends and damaged logs.
 #include "lm/train/step_log.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class StepLogTest : public testing::Test {
   const std::string path_ = (scratch_.path() / "steps.jsonl").string();
 };
 
-TEST_F(StepLogTest, CutsLaterStepsAndATornLine) {
+TEST_F(StepLogTest, RemovesLaterStepsAndATornLine) {
   {
     StepLog log(path_, 0);
     for (const int step : {1, 2, 2, 3}) log.append(row(step));
@@ -58,7 +58,7 @@ TEST_F(StepLogTest, CutsLaterStepsAndATornLine) {
   EXPECT_THROW(StepLog((scratch_.path() / "no" / "folder").string(), 0), Error);
 }
 
-TEST_F(StepLogTest, DamageIsRefusedAndNothingIsCut) {
+TEST_F(StepLogTest, DamageIsRejectedAndNothingIsCut) {
   expect_refusal("{\"step\":1}\n{\"step\";2}\n{\"step\":3}\n", "steps.jsonl: line 2 is damaged: ");
   expect_refusal("{\"step\":1}\n{\"stop\":2}\n", "; repair it, or move the file away to resume without its rows");
   expect_refusal("{\"step\":1}\n{\"step\":9}\n{\"step\":3}\n", "line 3 is damaged: step 3 follows step 9");
@@ -68,7 +68,7 @@ TEST_F(StepLogTest, DamageIsRefusedAndNothingIsCut) {
   expect_refusal("notes without an end of line", "is not a file of rows");
 }
 
-TEST_F(StepLogTest, EveryFlippedBitIsRefusedOrKeepsTheOtherRows) {
+TEST_F(StepLogTest, EveryFlippedBitIsRejectedOrKeepsTheOtherRows) {
   std::string whole;
   for (int step = 1; step <= 4; ++step) whole += row(step).dump() + "\n";
   for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
@@ -83,7 +83,7 @@ TEST_F(StepLogTest, EveryFlippedBitIsRefusedOrKeepsTheOtherRows) {
   }
 }
 
-TEST_F(StepLogTest, LinksAndFifosAreRefusedAtOnce) {
+TEST_F(StepLogTest, LinksAndFifosAreRejectedAtOnce) {
   std::ofstream(scratch_.path() / "victim") << "{\"step\":9}\n";
   std::filesystem::create_symlink("victim", path_);
   EXPECT_THROW(StepLog(path_, 0), Error);

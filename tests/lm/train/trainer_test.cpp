@@ -1,4 +1,4 @@
-// Training steps, learning rates, divergence and resumed runs.
+// Tests training steps, learning rates, divergence and resumed runs.
 #include "lm/train/trainer.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ Settings small_settings(const TokenFile& data) {
   return settings;
 }
 
-TEST(LearningRate, RisesInALineAndFallsAsACosine) {
+TEST(LearningRate, WarmsUpLinearlyAndDecaysAsACosine) {
   Settings settings;
   settings.rate = 2;
   settings.least_rate = 1;
@@ -39,7 +39,7 @@ TEST(LearningRate, RisesInALineAndFallsAsACosine) {
   settings.steps = 12;
   EXPECT_DOUBLE_EQ(learning_rate(settings, 1), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 4), 2);
-  EXPECT_DOUBLE_EQ(learning_rate(settings, 8), 1.5);  // half way
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 8), 1.5);  // half of the decay
   EXPECT_DOUBLE_EQ(learning_rate(settings, 12), 1);
   settings.warmup = 0;
   EXPECT_LT(learning_rate(settings, 1), 2);
@@ -58,7 +58,7 @@ TEST(LossScale, HalvesAtOnceAndDoublesAfterPatience) {
   EXPECT_EQ(scale.skipped, 101);
 }
 
-// Computed by hand: windows in order, rates of the schedule, AdamW's steps counted from 1, the norm clipped.
+// Computed by hand: windows in order, rates of the schedule, AdamW steps counted from 1, and the clipped norm.
 TEST(Trainer, TakesTheModelsSteps) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
@@ -86,7 +86,7 @@ TEST(Trainer, TakesTheModelsSteps) {
   EXPECT_TRUE(std::equal(values.begin(), values.end(), model.values().begin()));
 }
 
-TEST(Trainer, RecomputesWhatItIsTold) {
+TEST(Trainer, RecomputesAsRequested) {
   const TokenFile data(kText, DataFormat::text, "--data");
   const auto shares_qkv = [&](Recompute recompute) {
     const Trainer trainer(small_settings(data), data, 1, recompute);
@@ -134,8 +134,8 @@ class ScriptedLearner : public LoneLearner {
   StepResult result_;
 };
 
-// The loss scale is not part of the forward pass: lowering it cannot make a loss finite.
-TEST(Trainer, Fp16StopsWhereTheLossIsNotFinite) {
+// The loss scale is not part of the forward pass, so lowering it cannot make a loss finite.
+TEST(Trainer, Fp16StopsIfTheLossIsNotFinite) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
   settings.precision = Precision::fp16;
@@ -158,7 +158,7 @@ TEST(Trainer, Fp16StopsWhereTheLossIsNotFinite) {
   }
 }
 
-TEST(Trainer, Fp16SkipsWhatOverflows) {
+TEST(Trainer, Fp16SkipsOverflowingSteps) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
   settings.precision = Precision::fp16;
@@ -185,7 +185,7 @@ TEST(Trainer, Fp16SkipsWhatOverflows) {
   EXPECT_TRUE(std::isfinite(step.loss));
 }
 
-TEST(Trainer, StopsWhereTheLossIsLost) {
+TEST(Trainer, StopsIfTheLossDiverges) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
   settings.rate = settings.least_rate = 1e6;
@@ -232,7 +232,7 @@ TEST(Trainer, ChecksTheParametersOfTheLastStep) {
   EXPECT_TRUE(is_found);
 }
 
-TEST(Trainer, RefusesWhatTheMachineDoesNotHave) {
+TEST(Trainer, RejectsDevicesThatTheMachineDoesNotHave) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
   settings.precision = Precision::tf32;
@@ -248,7 +248,7 @@ TEST(Trainer, RefusesWhatTheMachineDoesNotHave) {
   }
 }
 
-TEST(Learner, RanksThatDoNotFitAreToldTheBytesOfEach) {
+TEST(Learner, RanksThatDoNotFitReportTheBytesOfEach) {
   constexpr std::size_t kState = 1'000'000'007;
   Settings settings;
   settings.shape = shape_of("xl");

@@ -1,4 +1,4 @@
-// run.json: run options that are written, read and refused.
+// Tests run.json: run options that are written, read and rejected.
 #include "lm/train/upkeep.h"
 
 #include <gtest/gtest.h>
@@ -62,8 +62,8 @@ TEST_F(UpkeepTest, IsReadAsItWasWritten) {
   EXPECT_EQ(scratch_.entries(), 1u) << "no temporary file is left";
 }
 
-// Without a job, the file has the format of versions that knew no jobs.
-TEST_F(UpkeepTest, HasNoWordOfAJobWhereThereIsNone) {
+// Without a job, the file has the format of versions that did not support jobs.
+TEST_F(UpkeepTest, DoesNotMentionAJobIfThereIsNone) {
   Upkeep upkeep = kUnusual;
   upkeep.job.clear();
   write_upkeep(path(), upkeep);
@@ -71,9 +71,9 @@ TEST_F(UpkeepTest, HasNoWordOfAJobWhereThereIsNone) {
   EXPECT_EQ(read_upkeep(path()), upkeep);
 }
 
-TEST_F(UpkeepTest, IsTheDefaultWhereThereIsNone) { EXPECT_EQ(read_upkeep(path()), Upkeep{}); }
+TEST_F(UpkeepTest, IsTheDefaultIfTheFileIsMissing) { EXPECT_EQ(read_upkeep(path()), Upkeep{}); }
 
-TEST_F(UpkeepTest, DamageIsNamedWithWhatToDo) {
+TEST_F(UpkeepTest, DamageIsNamedWithTheRemedy) {
   write_upkeep(path(), kUnusual);
   const std::string whole = scratch_.read("run.json");
   const auto with = [&](const std::string& from, const std::string& to) {
@@ -91,7 +91,7 @@ TEST_F(UpkeepTest, DamageIsNamedWithWhatToDo) {
   expect_refusal(with("\"0123abcd\"", "7"), "");
 }
 
-TEST_F(UpkeepTest, WhatCannotBeReadIsNamed) {
+TEST_F(UpkeepTest, UnreadableFilesAreNamed) {
   std::filesystem::create_directory(path());
   try {
     read_upkeep(path());
@@ -106,7 +106,7 @@ TEST(RunFileFuzz, OnlyValidSeedsAreAccepted) {
   EXPECT_EQ(test::accepted_seeds("run_file", test::fuzz_run_file), valid);
 }
 
-TEST(RunFileFuzz, MutationsAreRefusedOrValid) {
+TEST(RunFileFuzz, MutationsAreRejectedOrValid) {
   EXPECT_GT(test::accepted_json_mutations("run_file", 2000, test::fuzz_run_file), 20);
 }
 

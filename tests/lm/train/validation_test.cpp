@@ -1,4 +1,4 @@
-// Validation loss, and the windows over which it is computed.
+// Tests the validation loss, and the windows over which it is computed.
 #include "lm/train/validation.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace strobe::lm {
 namespace {
 
-TEST(SpreadWindows, PredictsEachTokenOnceWhereTheBudgetAllows) {
+TEST(SpreadWindows, PredictsEachTokenOnceIfTheBudgetAllows) {
   for (const std::int64_t tokens : {2, 5, 6, 7, 11, 101}) {
     for (const std::int64_t budget : {std::int64_t{0}, tokens - 1, tokens + 50}) {
       const SpreadWindows windows(tokens, 5, budget);
@@ -39,7 +39,7 @@ TEST(SpreadWindows, AreSpreadThroughTheWholeFile) {
     EXPECT_EQ(windows.length(i), kContext);
   }
   EXPECT_EQ(SpreadWindows(kTokens, kContext, 1).count(), 1) << "at least one window";
-  const SpreadWindows most(kTokens - 3, kContext, 9'995);  // all but one of 1000, the last of which is short
+  const SpreadWindows most(kTokens - 3, kContext, 9'995);  // all but one of 1000 windows, the last of which is short
   std::set<std::int64_t> firsts;
   for (std::int64_t i = 0; i < most.count(); ++i) {
     EXPECT_GT(most.length(i), 0);
@@ -55,7 +55,7 @@ TEST(Validation, PerplexityAndBits) {
   EXPECT_DOUBLE_EQ(result.bits(), 3);
 }
 
-// 52 predicted tokens: windows of 7, a short one of 3, and batches of 3; the last batch holds two windows.
+// 52 predicted tokens make windows of 7 and a short one of 3, in batches of 3; the last batch has two windows.
 void expect_the_decoders_mean(Architecture architecture) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "a.txt").string();

@@ -1,4 +1,4 @@
-// The exponential function of every instruction set.
+// Tests the exponential function of every instruction set.
 #include "ops/cpu/exponential.h"
 
 #include <gtest/gtest.h>
@@ -11,14 +11,14 @@
 namespace strobe::ops {
 namespace {
 
-// Computes e^x with the code of an instruction set: the cross-entropy gradient equals it for suitable target, sum and
-// scale.
+// Computes e^x with the code of an instruction set: with this target, sum and scale the cross-entropy gradient equals
+// e^x.
 std::vector<float> exponentials(std::vector<float> x) {
   chosen_isa().fp32.cross_entropy_gradient(x.data(), static_cast<std::int64_t>(x.size()), -1, 0, 1);
   return x;
 }
 
-TEST(Exponential, WithinAUnitAndAHalfOnEveryInstructionSet) {
+TEST(Exponential, IsWithinOneAndAHalfUlpOnEveryInstructionSet) {
   std::vector<float> x;
   for (float at = -104; at < 88.72f; at += 0.0037f) x.push_back(at);
   for (float at = 1e-9f; at < 1; at *= 1.01f) {
@@ -40,7 +40,7 @@ TEST(Exponential, WithinAUnitAndAHalfOnEveryInstructionSet) {
   }
 }
 
-TEST(Exponential, WhereFp32Ends) {
+TEST(Exponential, AtTheLimitsOfFp32) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> x{0, -0.0f, infinity, -infinity, nan, 88.73f, 1e30f, -104.1f, -1e30f};
   x.resize(37, 1);  // covers full vectors and a remainder

@@ -1,4 +1,5 @@
-// The loops of every instruction set, at lengths around a vector's, compared with the same formulas in float64.
+// Compares the loops of every instruction set, at lengths around multiples of a vector, with the same formulas in
+// float64.
 #include "ops/cpu/isa.h"
 
 #include <gtest/gtest.h>
@@ -139,7 +140,7 @@ void expect_cross_entropy(const Loops<T>& loops, std::int64_t count) {
   cross_entropy_row_gradient(exact.data(), count, count / 2, log_sum, 0.5);
   loops.cross_entropy_gradient(logits.data(), count, count / 2, found, 0.5f);
   logits.expect("gradient", exact, 4);
-  for (std::int64_t at = 0; at < count; ++at) {  // e^200 is infinite: the maximum must be found at every position
+  for (std::int64_t at = 0; at < count; ++at) {  // e^200 is infinite, so the maximum must be found at every position
     Guarded<T> one(count, 2);
     one.data()[at] = narrowed<T>(200);
     EXPECT_EQ(loops.log_sum_exp(one.data(), count), 200) << "at " << at;
@@ -157,7 +158,7 @@ void expect_rope(const Loops<T>& loops, std::int64_t count) {
   x.expect("rope", exact, 4);
 }
 
-// Conversions equal those of core/half.h bit by bit.
+// Conversions must equal those of core/half.h bit by bit.
 template <class T>
 void expect_conversions(const Loops<T>& loops, std::int64_t count) {
   Guarded<float> x(count, 1), wide(count, 2), onto(count, 5);
@@ -221,8 +222,8 @@ TEST(OpsIsa, SixteenBitFormatsBitByBit) {
   }
 }
 
-// The position of an element in its range must not matter: ZeRO ranks cut the ranges at other positions.
-TEST(OpsIsa, AdamwIsTheSameWhereverARangeIsCut) {
+// The position of an element in its range must not matter, because ZeRO ranks split the ranges at other positions.
+TEST(OpsIsa, AdamwDoesNotDependOnTheSplit) {
   const std::int64_t count = 101;
   const Update update = update_of({.rate = 0.01, .step = 3});
   for (const std::string& name : test::available_isas()) {
@@ -251,7 +252,7 @@ TEST(OpsIsa, AdamwIsTheSameWhereverARangeIsCut) {
   }
 }
 
-TEST(OpsIsa, AnUnknownOneIsRefused) {
+TEST(OpsIsa, AnUnknownInstructionSetIsRejected) {
   const test::IsaScope scope("mmx");
   EXPECT_THROW(chosen_isa(), Error);
 }

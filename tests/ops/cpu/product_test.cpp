@@ -1,4 +1,4 @@
-// CPU matmuls of small integers, whose sums are exact in fp32 in any order, so results are compared bit by bit.
+// Tests CPU matmuls of small integers. Their sums are exact in fp32 in any order, so results are compared bit by bit.
 #include "ops/cpu/product.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ struct Case {
   bool a_transposed, b_transposed;
 };
 
-// Returns element (row, column) of a factor in either storage order.
+// Returns element (row, column) of an operand in either storage order.
 float element(const blas::Matrix& m, std::int64_t row, std::int64_t column) {
   return m.data[m.stored_transposed ? column * m.stride + row : row * m.stride + column];
 }
@@ -112,7 +112,7 @@ TEST(Product, LongSumsAreRoundedPerChunk) {
   std::vector<float> a(static_cast<std::size_t>(rows * steps), 1), b(static_cast<std::size_t>(steps * cols), 0.1f);
   for (const std::string& name : test::available_isas()) {
     const test::IsaScope scope(name);
-    if (chosen_isa().product_columns == 0) continue;  // OpenBLAS's summation order
+    if (chosen_isa().product_columns == 0) continue;  // OpenBLAS's summation order is unknown
     std::vector<float> c(static_cast<std::size_t>(rows * cols));
     multiply(1, blas::matrix(a.data(), rows, steps), blas::matrix(b.data(), steps, cols), nullptr, c.data());
     for (const float one : c) EXPECT_NEAR(one, 4096 * static_cast<double>(0.1f), 2e-3) << name;

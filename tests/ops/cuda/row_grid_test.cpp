@@ -1,4 +1,4 @@
-// Launch grids of kernels that process rows.
+// Tests launch grids of kernels that process rows.
 #include "ops/cuda/row_grid.h"
 
 #include <gtest/gtest.h>

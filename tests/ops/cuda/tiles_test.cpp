@@ -1,4 +1,4 @@
-// Predicted rates of matmul tiles.
+// Tests predicted rates of matmul tiles.
 #include "ops/cuda/tiles.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kMultiprocessors = 132;
 
-TEST(Tiles, IdleMultiprocessorsCost) {
+TEST(Tiles, IdleMultiprocessorsLowerTheRate) {
   // 8 x 16 tiles on 132 multiprocessors; each reads 328 elements for 25,600 FMAs.
   EXPECT_NEAR(expected_rate(1600, 2048, {200, 128}, kMultiprocessors), 128.0 / 132 / (1 + 8 * 328.0 / 25600), 1e-12);
   // 7 x 16 tiles; the tiles of the last row are a quarter full.
@@ -18,19 +18,19 @@ TEST(Tiles, IdleMultiprocessorsCost) {
             expected_rate(1600, 2048, {256, 128}, kMultiprocessors));
 }
 
-TEST(Tiles, OneTileTooManyIsARoundMore) {
+TEST(Tiles, OneTileTooManyNeedsAnotherWave) {
   const double full = expected_rate(132 * 128, 128, {128, 128}, kMultiprocessors);
   const double beyond = expected_rate(133 * 128, 128, {128, 128}, kMultiprocessors);
   EXPECT_NEAR(beyond / full, 133.0 / 264, 1e-12);
 }
 
-TEST(Tiles, OfTwoThatFillTheGpuTheLargerIsBetter) {
+TEST(Tiles, LargerTilesAreBetterIfBothFillTheGpu) {
   const int rows = 2 * kMultiprocessors * 128;
   EXPECT_GT(expected_rate(rows, 256, {256, 128}, kMultiprocessors),
             expected_rate(rows, 256, {128, 128}, kMultiprocessors));
 }
 
-TEST(Tiles, NothingReachesAllOfTheRate) {
+TEST(Tiles, NoTileReachesTheFullRate) {
   for (const int side : {1, 127, 128, 129, 20000}) {
     const double rate = expected_rate(side, side, {128, 256}, kMultiprocessors);
     EXPECT_GT(rate, 0) << side;
