@@ -118,7 +118,7 @@ struct Results {
   ffi::AnyBuffer dq, dk, dv, dbias;
 };
 
-// What the backward reads besides Given. d_lse has no elements if LSE is not used.
+// Inputs of the backward in addition to Given. d_lse has no elements if LSE is not used.
 struct Saved {
   ffi::AnyBuffer d_o, d_lse, o, lse;
 };

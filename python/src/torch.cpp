@@ -11,7 +11,7 @@
 namespace strobe_python {
 namespace {
 
-thread_local int last_status = 0;  // of the calling thread's last refusal; torch.py chooses the exception by it
+thread_local int last_status = 0;  // status of the calling thread's last refusal; torch.py chooses the exception by it
 
 // An owned tensor; empty if absent.
 class Tensor {

@@ -47,7 +47,7 @@ class OptionTable {
   void check_with(std::function<void()> check) { check_ = std::move(check); }
 
   enum class Outcome { run, help };
-  enum class Again { refused, replaces };  // what to do if a flag is given twice, also under two names
+  enum class Again { refused, replaces };  // action if a flag is given twice, also under two names
   // Throws Error(invalid_argument) for an unknown flag (with the nearest names), a missing value or an unexpected word.
   // With STROBE_CHECK_FLAGS=1 it throws FlagsAccepted (app/program.h) instead of returning Outcome::run.
   Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;

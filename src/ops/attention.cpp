@@ -157,8 +157,8 @@ void attention_backward(const Place& place, const Shape& shape, const AttentionG
 }
 
 // Returns the largest workspace of any of the matmuls. Those of the scores and of dP have the same shape. Those of dV,
-// dQ, dK and o have another one. Of these, dV needs the largest workspace: gradients cannot be computed in place, since
-// their rows are interleaved with those of two other tensors.
+// dQ, dK and o have another one. Among these, dV needs the largest workspace: gradients cannot be computed in place,
+// since their rows are interleaved with those of two other tensors.
 std::size_t attention_workspace_bytes(const Shape& shape) {
   const BatchedMatmul dv = matmul_of(shape, transposed(scores_operand(shape, nullptr)), output_operand(shape, nullptr),
                                      {nullptr, packed_rows(shape, 3)});

@@ -30,7 +30,7 @@ inline constexpr std::array<std::pair<const char*, std::vector<double> Results::
 struct RunOptions {
   std::string_view kernel;
   int threads = 1;
-  bool own_workspace = false;  // of exactly workspace_bytes(), filled with NaN, between guards
+  bool own_workspace = false;  // has exactly workspace_bytes(), filled with NaN, between guards
 };
 
 // Results of both passes. Outputs are filled with NaN before each pass; the backward reads o and lse of this forward.

@@ -11,8 +11,8 @@
 
 namespace strobe::cli {
 
-// Who reads the result rows of a rank: people, who also get a table, or the parent `strobe comm` (the launcher), which
-// prints the results of all jobs. launcher_after_others: the rows are appended to those of earlier jobs.
+// The reader of the result rows of a rank: people, who also get a table, or the parent `strobe comm` (the launcher),
+// which prints the results of all jobs. launcher_after_others: the rows are appended to those of earlier jobs.
 enum class RowsFor { people, launcher, launcher_after_others };
 
 struct CommOptions {

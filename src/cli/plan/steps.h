@@ -39,8 +39,8 @@ bool is_step(const Json& row);
 // Converts a row. Throws Error(invalid_argument) for a row that this program did not write.
 MeasuredStep measured_step(const Json& row);
 
-// Rates of the rows in one precision. Of the rows of --ddp only `one process` counts: it has the cores of one rank and
-// the whole memory bandwidth.
+// Rates of the rows in one precision. Among the rows of --ddp only `one process` counts: it has the cores of one rank
+// and the whole memory bandwidth.
 struct StepRates {
   std::vector<double> flops;   // FLOP/s of forward plus backward in rows without recomputation
   std::vector<double> update;  // bytes/s of the update; bytes by lm::update_bytes()

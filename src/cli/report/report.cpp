@@ -31,7 +31,8 @@ constexpr const char* kReportIntroduction =
     "whole; files that no report wrote are neither replaced nor removed. FILE.html gets only the page.\n\n"
     "  strobe report results.jsonl --output report\n\n";
 
-// Returns one SVG per chart and filter setting. Of a chart with several views it draws the first, which shows the most.
+// Returns one SVG per chart and filter setting. For a chart with several views it draws the first, which shows the
+// most.
 std::vector<std::pair<std::string, std::string>> charts_of(const std::vector<report::Figure>& figures) {
   std::set<std::string> names;
   std::vector<std::pair<std::string, std::string>> charts;

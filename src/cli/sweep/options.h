@@ -45,7 +45,7 @@ struct SweepPlan {
 
   int launches = 1;
 
-  const char* unit() const { return launches > 1 ? "row" : "cell"; }  // what the counts count
+  const char* unit() const { return launches > 1 ? "row" : "cell"; }  // the unit that the counts count
 };
 
 // `this_program` is the path of the running program; the named grids are next to it. Throws Error(invalid_argument) for

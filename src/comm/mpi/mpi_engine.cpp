@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kRingBytes = 1 << 17;  // reductions of at least this size use Ring instead of MPI's algorithm
 
-// What each rank knows about the job; gathered on all ranks.
+// Facts that each rank knows about the job; gathered on all ranks.
 struct RankView {
   int size = 0;  // ranks according to the launcher's variables; 0: unknown
   char host[256] = "";

@@ -97,8 +97,8 @@ struct KernelSum {
 std::vector<KernelSum> sums_by_kernel(const Profile& profile);
 std::vector<KernelSum> sums_by_kernel(const Profile& profile, const std::string& operation);
 
-double outside_seconds(const Profile& profile);  // of records that belong to no operation
-double record_seconds(const Profile& profile);   // of all records
+double outside_seconds(const Profile& profile);  // sum over the records that belong to no operation
+double record_seconds(const Profile& profile);   // sum over all records
 double busy_seconds(const Profile& profile);     // time in which at least one record ran; overlaps count once
 
 // Returns a kernel's name for a table, such as "adamw_kernel<__nv_bfloat16>": without return type, namespaces and

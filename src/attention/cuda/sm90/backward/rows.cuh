@@ -30,7 +30,7 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   if (place.tile * kRows >= sequence.q_length) return;
   const std::int64_t index = row_tile_index(args, sequence, place.b, place.head, place.tile, kRows);
   if (args.turns && lane == 0 && of_tile == 0) args.turns[index] = 0;
-  float lse[2];  // of rows lane / 4 and lane / 4 + 8; these loads overlap with the computation of delta
+  float lse[2];  // LSE of rows lane / 4 and lane / 4 + 8; these loads overlap with the computation of delta
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = place.tile * kRows + first + lane / 4 + 8 * h;

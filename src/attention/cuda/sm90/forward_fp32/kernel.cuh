@@ -30,7 +30,7 @@ struct Fp32TwoRows {
   float base[2] = {kMinusInfinity, kMinusInfinity};  // in log2 units; sum and output are relative to it
   float sum[2] = {0, 0};                             // over this thread's columns
 
-  // What a tile does to a row: `shrink` multiplies the previous sums, `unit` multiplies the tile's contribution.
+  // Effect of a tile on a row: `shrink` multiplies the previous sums, `unit` multiplies the tile's contribution.
   struct Step {
     float shrink[2], unit[2];
   };
