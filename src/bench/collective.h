@@ -20,7 +20,7 @@ struct CollectiveCase {
   std::int64_t elements() const { return bytes / 4; }
 };
 
-enum class Plain { measured, left_out };  // true: times MPI_Allreduce too, interleaved with Strobe's call
+enum class Plain { measured, left_out };  // measured: also times MPI_Allreduce, interleaved with Strobe's call
 
 struct CollectiveResult {
   CollectiveCase one;

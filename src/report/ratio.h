@@ -10,7 +10,7 @@ namespace strobe::report {
 using Launch = std::vector<double>;
 
 // With fewer launches than this on either side, the standard deviation between launches cannot be estimated from the
-// data only.
+// data.
 inline constexpr std::size_t kEnoughLaunches = 5;
 
 // Lower bound of the relative standard deviation between launches, assumed if there are fewer. compare() adds a note
