@@ -1,6 +1,6 @@
-# Finds the headers of cuDNN and cudnn-frontend: target CudnnFrontend::CudnnFrontend. Nothing is linked; the program
-# opens libcudnn at run time. Searches STROBE_CUDNN_FRONTEND_DIR, build/cudnn-frontend (tools/cudnn-headers) and the
-# packages of Python (STROBE_PYTHON or python3).
+# Finds the headers of cuDNN and cudnn-frontend: target CudnnFrontend::CudnnFrontend. The target links nothing, because
+# the program loads libcudnn at run time. Searches STROBE_CUDNN_FRONTEND_DIR, build/cudnn-frontend (tools/cudnn-headers)
+# and the packages of Python (STROBE_PYTHON or python3).
 set(STROBE_CUDNN_FRONTEND_DIR "" CACHE PATH "Folder with cudnn-frontend's headers, or with them in its include/")
 
 # Searched at every configure, so that newly installed packages are found.
@@ -30,7 +30,7 @@ find_path(CudnnFrontend_CUDNN_INCLUDE_DIR cudnn.h
 find_library(CudnnFrontend_CUDNN_LIBRARY NAMES libcudnn.so.9
   HINTS ${CUDAToolkit_LIBRARY_DIR} ${CudnnFrontend_packages}/nvidia/cudnn PATH_SUFFIXES lib lib64 NO_CACHE)
 if(NOT CudnnFrontend_CUDNN_LIBRARY)
-  set(CudnnFrontend_CUDNN_LIBRARY "")  # it may be installed on the machine that runs the program
+  set(CudnnFrontend_CUDNN_LIBRARY "")  # not installed here; the program searches for it at run time
 endif()
 
 if(CudnnFrontend_INCLUDE_DIR)

@@ -1,7 +1,7 @@
 # strobe_folder(<name> [DEPENDS <target>...])
 #
 # Adds the library strobe_<name> from the sources in src/<name>, which are found by globbing:
-#   *.cpp, in subfolders too      always, except
+# # *.cpp, also in subfolders always, except:
 #   no_<library>.cpp              only where that library is not built in (no_cuda.cpp, no_cudnn.cpp)
 #   cuda/**, *.cu                 only with CUDA
 #   cudnn/**                      only with the headers of cudnn-frontend
@@ -30,7 +30,7 @@ function(strobe_folder name)
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
-  # These folders are not time-critical. -Og compiles in half the time of -O2, -O1 in two thirds.
+  # Folders whose run time does not matter. -Og compiles in half the time of -O2, -O1 in two thirds.
   if(name STREQUAL "report")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
   elseif(name MATCHES "^(app|process|bench|lm|comm|solve)$")
@@ -39,7 +39,7 @@ function(strobe_folder name)
   if(name MATCHES "^(measure|app|process|comm|bench|report)$")
     strobe_sanitized_briefly(${target} PRIVATE)
   endif()
-  if(name MATCHES "^(core|measure|app|process|solve|comm|bench|lm|report)$")  # numeric C++ is compiled one file at a time
+  if(name MATCHES "^(core|measure|app|process|solve|comm|bench|lm|report)$")  # all folders except those with numeric C++
     strobe_in_batches(${target})
   else()
     strobe_precompiled(${target})
@@ -50,8 +50,9 @@ endfunction()
 
 # strobe_in_batches(<target>)
 #
-# Compiles sources in unity builds of 32 files, because headers took most of the build time. So names in the unnamed
-# namespaces of a folder must differ or be overloads. -DSTROBE_BATCHES=OFF compiles each file by itself.
+# Compiles sources in unity builds of 32 files, because most of the compile time is spent in headers. Names in the
+# unnamed namespaces of a folder must therefore differ or be overloads. -DSTROBE_BATCHES=OFF compiles each file
+# separately.
 function(strobe_in_batches target)
   if(STROBE_BATCHES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 32)
@@ -60,8 +61,9 @@ endfunction()
 
 # strobe_sanitized_briefly(<target> <scope>)
 #
-# Lets AddressSanitizer check memory by calls instead of inline code, in the target (PRIVATE) or in targets that link it
-# (INTERFACE). Compile time drops by a sixth, and it finds the same errors. Only g++ has the flag.
+# Makes AddressSanitizer check memory accesses by function calls instead of inline code, in the target (PRIVATE) or in
+# targets that link it (INTERFACE). This reduces compile time by a sixth and finds the same errors. Only g++ has the
+# flag.
 function(strobe_sanitized_briefly target scope)
   if(STROBE_SANITIZE MATCHES "address" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} ${scope} --param=asan-instrumentation-with-call-threshold=0)
@@ -70,8 +72,8 @@ endfunction()
 
 # strobe_cuda_in_batches(<target>)
 #
-# Compiles .cu files in batches of five: CMake's unity builds exclude them, and nvcc reads the headers of each file four
-# times. Instances of the large kernels (d64.cu, strobe_cuda_instances) are compiled separately.
+# Compiles .cu files in batches of five, because nvcc parses the headers of each file four times and CMake's unity
+# builds exclude .cu files. Instances of the large kernels (d64.cu, strobe_cuda_instances) are compiled separately.
 function(strobe_cuda_in_batches target)
   if(NOT STROBE_HAS_CUDA OR NOT STROBE_BATCHES)
     return()
@@ -112,8 +114,9 @@ endfunction()
 
 # strobe_precompiled(<target>)
 #
-# Precompiles the headers that nearly every file includes: saves 0.8 of the 1.4 s of a small file and costs 3 s per
-# target. Sources with their own compile options must set SKIP_PRECOMPILE_HEADERS. STROBE_BATCHES=OFF disables it.
+# Precompiles the headers that nearly every file includes. This saves 0.8 s of the 1.4 s that a small file takes, and
+# costs 3 s per target. Sources with their own compile options must set SKIP_PRECOMPILE_HEADERS. STROBE_BATCHES=OFF
+# disables precompiled headers.
 function(strobe_precompiled target)
   if(STROBE_BATCHES)
     target_precompile_headers(${target} PRIVATE <fmt/format.h> <algorithm> <optional> <span> <string> <vector>)

@@ -16,7 +16,7 @@ foreach(text IN LISTS first_text command_texts)
   string(REPLACE "\\" "\\e" body "${body}")
   string(REPLACE "-" "\\-" body "${body}")
   string(REGEX REPLACE "(^|\n)([.'])" "\\1\\\\&\\2" body "${body}")
-  string(APPEND man_page ".SH ${head}\n.in 0\n.nf\n${body}.fi\n")  # as wide as the texts: no indentation
+  string(APPEND man_page ".SH ${head}\n.in 0\n.nf\n${body}.fi\n")  # no indentation, because the texts use the full width
 endforeach()
 file(WRITE ${PROJECT_BINARY_DIR}/strobe.1 "${man_page}")
 install(FILES ${PROJECT_BINARY_DIR}/strobe.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)

@@ -17,7 +17,7 @@ if(STROBE_SHARED)
   add_library(strobe SHARED ${objects})
   set_target_properties(strobe PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}
-    INSTALL_RPATH_USE_LINK_PATH ON  # libraries outside the system's library path
+    INSTALL_RPATH_USE_LINK_PATH ON  # for libraries outside the system's library path
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
   target_link_options(strobe PRIVATE LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
   list(APPEND products strobe)

@@ -1,5 +1,5 @@
-# Script, run at every build by src/measure/CMakeLists.txt. Writes OUTPUT, a header with the version and the git
-# revision of SOURCE_DIR, followed by "+changes" if the tree is modified. Leaves an identical file untouched.
+# Script that src/measure/CMakeLists.txt runs at every build. Writes OUTPUT, a header with the version and the git
+# revision of SOURCE_DIR, which ends with "+changes" if the tree is modified. Does not rewrite an identical file.
 set(revision unknown)
 find_package(Git QUIET)
 if(GIT_FOUND)

@@ -1,4 +1,4 @@
-"""The Python side of `strobe bench --impl torch-sdpa`: runs PyTorch's attention for the bench, one call per request.
+"""The Python side of the torch-* implementations of `strobe bench`: runs PyTorch's attention, one call per request.
 
 The program embeds this text and starts it as `python3 -c <text>`. Requests and answers are lines of JSON on standard
 input and output. Descriptor 3 is shared memory for tensors, valid only until a request is answered. Several
@@ -14,28 +14,28 @@ import sys
 import time
 
 replies = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # redirects output of libraries, which must not mix with the answers
+os.dup2(2, 1)  # sends the output of libraries to standard error, so that it does not mix with the answers
 
 BACKENDS = {"torch-sdpa": "FLASH_ATTENTION", "torch-math": "MATH", "torch-flash": "FLASH_ATTENTION",
             "torch-efficient": "EFFICIENT_ATTENTION", "torch-cudnn": "CUDNN_ATTENTION"}
 CPU_PEERS = ("torch-sdpa", "torch-math", "torch-naive", "torch-compile")
-FLUSH_BYTES = 256 << 20  # L2 flush before every timed call on a GPU: larger than any L2 cache
-SLEEP_CYCLES = 2_000_000  # about 1 ms, in which the host enqueues the whole call
+FLUSH_BYTES = 256 << 20  # size of the L2 flush buffer: larger than any L2 cache
+SLEEP_CYCLES = 2_000_000  # about 1 ms, during which the host enqueues the whole call
 
 
 class Unsupported(Exception):
-    """This implementation does not support the case; the text is the reason."""
+    """Raised with the reason if an implementation does not support the case."""
 
 
 class Peers:
-    """Prepared implementations by name."""
+    """Serves requests, and keeps the prepared implementations by name."""
 
     def __init__(self):
         self.prepared = {}
         self.torch = None
 
     def hello(self, request):
-        """First request of every client; the problems of a sweep are consecutive clients."""
+        """Answers the first request of every client. The problems of a sweep are consecutive clients."""
         for task in os.listdir("/proc/self/task"):
             with contextlib.suppress(OSError):  # the thread has ended, or the core is unavailable
                 os.sched_setaffinity(int(task), request["cores"])
@@ -54,7 +54,7 @@ class Peers:
         return peer.prepare(request)
 
     def memory_answer(self, error):
-        """Requested and free bytes of a failed GPU allocation; empty if unknown."""
+        """Returns the requested and free bytes of a failed GPU allocation; empty if unknown."""
         found = re.search(r"CUDA out of memory\. Tried to allocate ([0-9.]+) (bytes|[KMGT]iB)", str(error))
         if not found:
             return {}
@@ -68,7 +68,7 @@ class Peers:
         return getattr(self.prepared[request["implementation"]], request["command"])(request)
 
     def are_unusable(self):
-        """True if the CUDA context has failed: every later call of any peer fails too."""
+        """Returns true if the CUDA context has failed, so that all later calls fail too."""
         try:
             if self.torch.cuda.is_available() and self.torch.cuda.is_initialized():
                 self.torch.cuda.synchronize()
@@ -87,7 +87,7 @@ class Peer:
     def __init__(self, torch):
         self.torch = torch
         self.backend = contextlib.nullcontext  # context manager that selects the backend
-        self.unpacked = None  # splits a packed input into q, k and v; None: not packed
+        self.unpacked = None  # function that splits a packed input into q, k and v; None: not packed
         self.o = self.grads = self.d_o = self.inputs = self.attend = self.flush = None
         self.on_gpu = False
 
@@ -129,7 +129,7 @@ class Peer:
         return {"kernel": "scaled_dot_product_attention", "configuration": f"backend {self.choose_backend(wanted)}"}
 
     def shared_tensors(self, request):
-        """Views of the shared memory by name; callers must drop them before they answer the request."""
+        """Returns views of the shared memory by name. Callers must drop them before they answer the request."""
         memory = mmap.mmap(3, request["bytes"]) if request["bytes"] else None
         tensors = {}
         for name, place in request["tensors"].items():
@@ -145,8 +145,8 @@ class Peer:
     def prepare_naive(self, request):
         """Plain attention: matmul, softmax, matmul; torch-compile: the same, compiled.
 
-        If their shapes are equal, q, k and v are views of one tensor [B, S, 3, H, D], as in the source reports.
-        The matmuls copy them, which is part of the memory of plain attention there.
+        If their shapes are equal, q, k and v are views of one tensor [B, S, 3, H, D], as in the source reports. The
+        matmuls copy them, so these copies count as memory of plain attention.
         """
         torch = self.torch
         hidden = self.mask_of(request)
@@ -181,7 +181,7 @@ class Peer:
         return {"kernel": "matmul, softmax, matmul", "configuration": configuration}
 
     def mask_of(self, request):
-        """[Sq, Sk], True for a masked score; None without a mask."""
+        """Returns [Sq, Sk], True for a masked score; None without a mask."""
         torch = self.torch
         left, right = request["window"]
         if request["causal"]:
@@ -271,14 +271,14 @@ class Peer:
         return {}
 
     def peak(self, request):
-        """Peak bytes of all tensors in a forward and a backward, from the allocator's events."""
+        """Returns the peak bytes of all tensors in a forward and a backward, from the allocator's events."""
         if self.on_gpu:
             return self.gpu_peak()
         most = self.profiled(self.d_o is not None)[0]
         return {"bytes": most + self.input_bytes() + (self.bytes_of(self.d_o) if self.d_o is not None else 0)}
 
     def kept(self, request):
-        """Bytes saved for backward: inputs, output, and tensors that autograd saves."""
+        """Returns the bytes saved for backward: inputs, output, and tensors that autograd saves."""
         if not self.on_gpu:
             return {"bytes": self.profiled(False)[1] + self.input_bytes()}
         self.o = self.grads = self.flush = self.d_o = None
@@ -294,7 +294,7 @@ class Peer:
         return sum(self.bytes_of(tensor) for tensor in self.inputs)
 
     def profiled(self, backward):
-        """Peak and final bytes beyond the inputs, of a forward and optionally a backward."""
+        """Returns the peak and the final bytes, without the inputs, of a forward and optionally a backward."""
         from torch.profiler import ProfilerActivity, profile
 
         self.o = self.grads = None

@@ -1,5 +1,6 @@
-// strobe_attention._core: attention on arrays of the host that speak the buffer protocol or DLPack, and the library's
-// names. __init__.py checks types and calls it. Nothing is copied; the GIL is released while the library computes.
+// The module strobe_attention._core: attention on host arrays that support the buffer protocol or DLPack, kernel names
+// and the version. __init__.py checks types and calls it. Arrays are not copied, and the GIL is released while the
+// library computes.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -42,7 +43,7 @@ void check_host(const char* name, const Array& array) {
   throw nb::value_error(text.c_str());
 }
 
-// A 4-D view [B, H, S, D] of an array in a layout.
+// Returns a view [B, H, S, D] of an array in the given layout.
 strobe_const_view view_of(const char* name, const Array& array, Layout layout) {
   check_host(name, array);
   const std::size_t rank = layout == kThd ? 3 : 4;
@@ -63,7 +64,7 @@ strobe_const_view view_of(const char* name, const Array& array, Layout layout) {
   return view;
 }
 
-// A bias of up to four dimensions; missing leading ones have size 1.
+// Returns a view of a bias with up to four dimensions. Missing leading dimensions have size 1.
 strobe_const_view bias_of(const OptionalArray& array) {
   strobe_const_view view{};
   if (!array) return view;
@@ -79,7 +80,7 @@ strobe_const_view bias_of(const OptionalArray& array) {
   return view;
 }
 
-// A boolean mask of up to four dimensions; missing leading ones have size 1.
+// Returns a view of a boolean mask with up to four dimensions. Missing leading dimensions have size 1.
 strobe_mask_view mask_of(const OptionalArray& array) {
   strobe_mask_view view{};
   if (!array) return view;
@@ -119,7 +120,7 @@ strobe_index_view indices_of(const char* name, const OptionalArray& array) {
   return {array->data(), wide ? 64 : 32, static_cast<std::int64_t>(array->shape(0))};
 }
 
-// The arguments of attention() and explain(). It keeps pointers into the arrays, which the caller keeps.
+// The arguments of attention() and explain(). Has pointers into the arrays, which the caller must keep alive.
 class Call {
  public:
   Call(const Array& q, const Array& k, const Array& v, int layout_index, const OptionalArray& bias,
@@ -182,7 +183,7 @@ nb::capsule owner_of(Memory memory) {
   return nb::capsule(memory.release(), [](void* data) noexcept { std::free(data); });
 }
 
-// Wraps memory as an array of the caller's kind: NumPy, or any that takes DLPack.
+// Wraps memory as a NumPy array, or as an array that DLPack consumers accept.
 nb::object wrap(Memory memory, std::int32_t dtype, const std::vector<std::size_t>& shape,
                 const std::vector<std::int64_t>& stride, bool numpy) {
   const nb::dlpack::dtype types[] = {nb::dtype<float>(),
@@ -196,7 +197,7 @@ nb::object wrap(Memory memory, std::int32_t dtype, const std::vector<std::size_t
   return nb::cast(nb::ndarray<>(data, shape.size(), shape.data(), owner, stride.data(), types[dtype]));
 }
 
-// O in the layout of q, with the memory order of q.
+// Wraps O as an array in the layout and memory order of q.
 nb::object wrap_o(Memory memory, const strobe_view& o, Layout layout, bool numpy) {
   static constexpr int kOrder[3][4] = {{0, 1, 2, 3}, {0, 2, 1, 3}, {2, 1, 3, -1}};
   std::vector<std::size_t> shape;
@@ -256,7 +257,8 @@ std::string kernel_names(int device) {
   return text;
 }
 
-// ValueError for invalid input, NotImplementedError for what no kernel supports, MemoryError, else RuntimeError.
+// Translates errors to ValueError for invalid input, NotImplementedError if no kernel supports the input, MemoryError,
+// else RuntimeError.
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
@@ -275,7 +277,7 @@ void translate(const std::exception_ptr& pointer, void*) {
 
 NB_MODULE(_core, module) {
   using namespace strobe_python;
-  nb::set_leak_warnings(false);  // types of a module live until the process ends
+  nb::set_leak_warnings(false);  // types of a module live until the process ends, which nanobind would report as leaks
   nb::register_exception_translator(translate);
   using MaybeArray = const OptionalArray&;
   nb::class_<Call>(module, "Call")

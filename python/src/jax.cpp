@@ -1,5 +1,5 @@
-// Attention as XLA FFI calls, forward and backward, on the CPU and on CUDA. jax.py registers them and passes tensors
-// with the memory order [B, S, H, D]. An absent input is an array of no elements.
+// Attention as XLA FFI calls, forward and backward, on the CPU and on CUDA. jax.py registers them and passes contiguous
+// tensors [B, S, H, D]. An absent input is an empty array.
 #include <xla/ffi/api/ffi.h>
 
 #include <optional>
@@ -21,7 +21,7 @@ std::int32_t dtype_of(ffi::DataType type) {
   }
 }
 
-// A dense array [B, S, H, D] as a view [B, H, S, D].
+// Returns a dense array [B, S, H, D] as a view [B, H, S, D].
 strobe_view view_of(const ffi::AnyBuffer& buffer) {
   const auto size = buffer.dimensions();
   if (size.size() != 4) throw Refusal(STROBE_INVALID_ARGUMENT, "attention: an array is not 4-D");
@@ -37,7 +37,7 @@ strobe_const_view input(const strobe_view& view) {
   return result;
 }
 
-// A dense bias [B or 1, H or 1, Sq or 1, Sk].
+// Returns a view of a dense bias [B or 1, H or 1, Sq or 1, Sk].
 strobe_view bias_of(const ffi::AnyBuffer& buffer) {
   if (buffer.element_count() == 0) return {};
   const auto size = buffer.dimensions();
@@ -75,7 +75,7 @@ struct Given {
 // Device of a call. On CUDA the stream is XLA's, and the workspace comes from its scratch allocator.
 struct Place {
   void* stream = nullptr;
-  ffi::ScratchAllocator* scratch = nullptr;  // null: the CPU
+  ffi::ScratchAllocator* scratch = nullptr;  // null on the CPU
 
   strobe_execution execution(const strobe_attention& attention, std::int32_t pass) const {
     strobe_execution execution;

@@ -1,5 +1,5 @@
-// The attention problem as the Python interfaces describe it: 4-D views and scalar options, copied to a
-// strobe_attention. core.cpp, torch.cpp and jax.cpp use it.
+// Describes an attention problem by 4-D views and scalar options, and converts it to strobe_attention of the C API.
+// core.cpp, torch.cpp and jax.cpp use it.
 #pragma once
 
 #include <cmath>
@@ -34,7 +34,7 @@ struct Options {
   std::int64_t max_seqlen_q = 0, max_seqlen_k = 0;
 };
 
-// A refusal of the library: its status, and its line as what().
+// An error that the library returned: its status, and its message as what().
 class Refusal : public std::runtime_error {
  public:
   Refusal(strobe_status status, const char* text) : std::runtime_error(text), status_(status) {}
@@ -78,10 +78,10 @@ inline strobe_attention attention_of(const Inputs& inputs, const Options& option
   return attention;
 }
 
-// Strides of a dense tensor with the memory order of a view: dimensions with larger strides are outer ones.
+// Computes the strides of a dense tensor whose dimensions have the same order in memory as those of a view.
 inline void strides_like(const strobe_const_view& like, const std::int64_t (&shape)[4], std::int64_t (&stride)[4]) {
   int order[4] = {0, 1, 2, 3};
-  for (int i = 1; i < 3; ++i) {  // the last dimension stays innermost; stable for equal strides
+  for (int i = 1; i < 3; ++i) {  // a stable insertion sort by decreasing stride; the last dimension stays innermost
     for (int j = i; j > 0 && like.stride[order[j]] > like.stride[order[j - 1]]; --j) {
       const int other = order[j];
       order[j] = order[j - 1];

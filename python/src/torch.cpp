@@ -1,5 +1,5 @@
-// The operators strobe::forward and strobe::backward, registered through LibTorch's stable ABI. torch.py calls them; it
-// checks ranks and dtypes first. Kernels are boxed: a stack of 64-bit values in, tensors out.
+// Registers the operators strobe::forward and strobe::backward through LibTorch's stable ABI. torch.py checks ranks and
+// dtypes before it calls them. Operators are boxed: they take and return a stack of 64-bit values.
 #include "torch_api.h"
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace strobe_python {
 namespace {
 
-thread_local int last_status = 0;  // status of the calling thread's last refusal; torch.py chooses the exception by it
+thread_local int last_status = 0;  // status of the thread's last failed call; _torch_ops.py chooses the exception by it
 
-// An owned tensor; empty if absent.
+// // Owns a tensor handle; null if the tensor is absent.
 class Tensor {
  public:
   Tensor() = default;
@@ -57,7 +57,8 @@ std::int32_t dtype_of(const Tensor& tensor) {
   throw Refusal(STROBE_INVALID_ARGUMENT, "attention: a tensor's dtype is not float32, float16 or bfloat16");
 }
 
-// A view of a 4-D tensor. A last dimension of size 1 gets the stride 1: PyTorch leaves it arbitrary.
+// Returns a view of a 4-D tensor. If the last dimension has size 1, sets its stride to 1, because PyTorch leaves it
+// arbitrary.
 template <class View>
 View view_of(const Tensor& tensor) {
   View view{};
@@ -114,7 +115,7 @@ Tensor new_tensor(const Place& place, std::int32_t dtype, const std::vector<std:
   return Tensor(handle);
 }
 
-// A tensor with the memory order of `like`.
+// Allocates a tensor with the memory order of `like`.
 Tensor new_like(const Tensor& owner, const strobe_const_view& like, std::int64_t last) {
   const std::int64_t shape[4] = {like.shape[0], like.shape[1], like.shape[2], last};
   std::int64_t stride[4];
@@ -209,7 +210,8 @@ struct Arguments {
   }
 };
 
-// Where a call runs: the device of Q, torch's current stream and thread count, and a workspace from torch's allocator.
+// Execution context of a call: the device of Q, torch's current stream and thread count, and a workspace from torch's
+// allocator.
 class Run {
  public:
   Run(const Arguments& arguments, const strobe_attention& attention, std::int32_t pass) {
@@ -311,7 +313,7 @@ void boxed(StableIValue* stack, std::uint64_t, std::uint64_t) {
   }
 }
 
-// Calls of the dispatcher's registration functions. The library handles live as long as the process.
+// Registers schemas and kernels with the dispatcher. The library handles live as long as the process.
 void register_operators() {
   const auto fragment =
       find_cpu<Status(const char*, const char*, std::uint32_t, Handle*)>("aoti_torch_library_init_fragment");
@@ -344,8 +346,8 @@ void register_operators() {
 }  // namespace
 }  // namespace strobe_python
 
-// Registers the operators. Call once per process, after torch is imported. Returns null, or one line about the failure,
-// which stays valid until the next call.
+// Registers the operators. Call once per process, after torch is imported. Returns null, or an error message that stays
+// valid until the next call.
 extern "C" __attribute__((visibility("default"))) const char* strobe_torch_register() {
   static std::string failure;
   try {
@@ -357,7 +359,7 @@ extern "C" __attribute__((visibility("default"))) const char* strobe_torch_regis
   }
 }
 
-// Status of the calling thread's last refusal, as in strobe.h; then 0 until the next one.
+// Returns the status of the calling thread's last failed call, as in strobe.h, and resets it to 0.
 extern "C" __attribute__((visibility("default"))) int strobe_torch_take_status() {
   const int status = strobe_python::last_status;
   strobe_python::last_status = 0;

@@ -1,5 +1,5 @@
-// The C functions of LibTorch's stable ABI (2.10) that torch.cpp calls, found in the libtorch that the process has
-// loaded. Neither its headers nor its libraries are needed to build.
+// Looks up the C functions of LibTorch's stable ABI (2.10) that torch.cpp calls, in the libtorch that the process has
+// loaded. The build needs neither headers nor libraries of PyTorch.
 #pragma once
 
 #include <dlfcn.h>
@@ -67,7 +67,7 @@ struct TorchApi {
   }
 };
 
-// Found at the first call with a CUDA tensor.
+// Functions for CUDA, looked up at the first call with a CUDA tensor.
 struct TorchCudaApi {
   Status (*stream)(std::int32_t, void**) = find<Status(std::int32_t, void**)>("libtorch_cuda.so",
                                                                               "aoti_torch_get_current_cuda_stream");

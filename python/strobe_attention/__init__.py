@@ -1,4 +1,4 @@
-"""Exact attention on arrays of NumPy and of libraries that speak DLPack.
+"""Exact attention on arrays of NumPy and of libraries that support DLPack.
 
 attention() computes on the CPU, without gradients. strobe_attention.torch, .flash_attn, .transformers and .jax are
 separate modules: importing this one imports none of those libraries.
@@ -25,7 +25,7 @@ def version():
 
 
 def kernel_names(device="cpu"):
-    """Names of the kernels of a device, "cpu" or "cuda", in the order in which they are tried."""
+    """Returns the names of the kernels of a device, "cpu" or "cuda", in the order in which they are tried."""
     return _core.kernel_names(_choice("device", device, _DEVICES)).split()
 
 
@@ -56,7 +56,7 @@ def _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, ma
 
 
 def _seed_of(dropout_p, generator):
-    """64 random bits from a numpy.random.Generator, or from the operating system."""
+    """Returns a 64-bit seed from a numpy.random.Generator, or from the operating system; 0 without dropout."""
     if dropout_p == 0:
         return 0
     if generator is None:
@@ -92,7 +92,7 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
 
 
 def _as_library_of(like, array):
-    """The DLPack array as an array of the library that `like` belongs to."""
+    """Converts a DLPack array to an array of the library that `like` belongs to."""
     library = type(like).__module__.partition(".")[0]
     if library == "jaxlib":
         import jax.dlpack
@@ -103,7 +103,8 @@ def _as_library_of(like, array):
 def explain(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1), softcap=0.0, alibi_slopes=None,
             bias=None, mask=None, sinks=None, dropout_p=0.0, lengths_q=None, lengths_k=None, cu_seqlens_q=None,
             cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd", kernel=None, backward=False):
-    """One line per kernel of the CPU: chosen, supported, or refused with the reason. Arguments as in attention()."""
+    """Returns one line per CPU kernel: chosen, supported, or the reason why it does not support the problem. Arguments
+    as in attention()."""
     return _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, mask, sinks, dropout_p, 0,
                  lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, layout,
                  kernel).explain(int(bool(backward)))

@@ -1,4 +1,4 @@
-"""The operators strobe::forward and strobe::backward: loading, fake functions, vmap, and autograd.
+"""Loads the operators strobe::forward and strobe::backward, and defines their fake kernels, vmap rules and autograd.
 
 Operators take q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D], ten optional tensors (_OPTIONAL) and eleven options
 (_OPTIONS). torch.py brings arguments into this form.
@@ -15,7 +15,7 @@ _OPTIONAL = ("bias", "mask", "sinks", "alibi_slopes", "lengths_q", "lengths_k", 
 _OPTIONS = ("scale", "softcap", "dropout_p", "causal", "align", "window_left", "window_right", "max_seqlen_q",
             "max_seqlen_k", "kernel", "deterministic")
 _TENSORS = 3 + len(_OPTIONAL)
-_BIAS, _SINKS = 3, 5  # places among the tensors
+_BIAS, _SINKS = 3, 5  # indices in the list of tensors
 _ERRORS = {1: ValueError, 2: NotImplementedError, 3: MemoryError}
 
 
@@ -34,13 +34,14 @@ _backward = torch.ops.strobe.backward.default
 
 
 def translated(error):
-    """The exception for a RuntimeError of an operator: by the library's status, with its line."""
+    """Converts a RuntimeError of an operator to the exception for the library's status, with its message."""
     status = _library.strobe_torch_take_status()
     return _ERRORS.get(status, RuntimeError)(str(error).partition("\n")[0])
 
 
 def _empty_in_order_of(like, last):
-    """A dense tensor of like's shape, except the last size, with its memory order; as strides_like() of problem.h."""
+    """Returns a dense tensor with the shape and memory order of `like`, except for the last size. Must agree with
+    strides_like() of problem.h."""
     order = [0, 1, 2]
     for i in (1, 2):
         for j in range(i, 0, -1):
@@ -73,13 +74,13 @@ def _unbatched(tensor, dim, index):
 
 
 def _one_by_one(op, count, in_dims, args):
-    """The operator for each index of the mapped dimension."""
+    """Calls the operator for each index of the mapped dimension and stacks the results."""
     results = [op(*(_unbatched(arg, dim, i) for arg, dim in zip(args, in_dims))) for i in range(count)]
     return tuple(torch.stack(one) for one in zip(*results)), (0,) * len(results[0])
 
 
 def _fold(tensor, dim, count):
-    """[count * B, ...]: the mapped dimension becomes the outer part of the batch."""
+    """Returns [count * B, ...]: merges the mapped dimension into the batch, as its outer part."""
     if tensor is None:
         return None
     tensor = tensor.movedim(dim, 0) if dim is not None else tensor.expand(count, *tensor.shape)
@@ -87,7 +88,7 @@ def _fold(tensor, dim, count):
 
 
 def _fold_shared(tensor, dim, count, batch):
-    """As _fold(), for a bias or mask whose batch may be 1."""
+    """Does what _fold() does, for a bias or mask whose batch size may be 1."""
     if tensor is None or (dim is None and tensor.shape[0] == 1):
         return tensor
     if dim is None:
@@ -97,9 +98,10 @@ def _fold_shared(tensor, dim, count, batch):
 
 
 def _can_fold(tensors, dims, extra):
-    """True if the mapped dimension can be part of the batch: not packed, and no per-head or scalar tensor is mapped.
+    """Returns true if the mapped dimension can be merged into the batch: nothing is packed, and no per-head or scalar
+    tensor is mapped.
 
-    Dropout keeps its bits per sample, so it is computed one by one.
+    With dropout, samples are computed one by one, so that each has the same random bits as without vmap.
     """
     named = dict(zip(_OPTIONAL, tensors[3:]))
     mapped = dict(zip(_OPTIONAL, dims[3:]))
@@ -144,12 +146,12 @@ def _(info, in_dims, *args):
 
 
 def _readable(d_o):
-    """dO with a last stride that the library reads: 1 or 0."""
+    """Returns dO, copied if its last stride is neither 1 nor 0."""
     return d_o if d_o.shape[-1] == 1 or d_o.stride(-1) in (0, 1) else d_o.contiguous()
 
 
 def _gradients(backward, saved, options, wants, d_o, d_lse):
-    """The gradients of all arguments of an autograd.Function: None for what has none."""
+    """Returns the gradients of all arguments of an autograd.Function, None for arguments without gradient."""
     *tensors, o, lse = saved
     wants_bias, wants_sinks, wants_lse = wants
     if d_lse is not None:
@@ -168,7 +170,7 @@ def _no_jvp(ctx, *tangents):
 
 
 class CompiledAttention(torch.autograd.Function):
-    """(o, lse) of the tensors, the options and whether LSE is used. torch.compile refuses a Function with jvp()."""
+    """Computes (o, lse). Has no jvp(), because torch.compile refuses a Function with one."""
 
     @staticmethod
     def forward(ctx, *args):
@@ -195,7 +197,7 @@ class Attention(CompiledAttention):
 
 
 class _Backward(torch.autograd.Function):
-    """The backward as a Function of its own, so that a second derivative is refused under torch.func."""
+    """Computes the backward as a separate Function, so that torch.func raises an error for second derivatives."""
 
     generate_vmap_rule = True
 
@@ -213,7 +215,7 @@ class _Backward(torch.autograd.Function):
 
 
 class FunctionalAttention(torch.autograd.Function):
-    """As Attention, for torch.func: its contexts need setup_context()."""
+    """Attention for torch.func, whose transforms need setup_context()."""
 
     generate_vmap_rule = True
     jvp = staticmethod(_no_jvp)
@@ -236,7 +238,7 @@ class FunctionalAttention(torch.autograd.Function):
 
 
 def run(tensors, options, wants_lse):
-    """(o, lse), with autograd where a tensor needs a gradient."""
+    """Computes (o, lse), with autograd if a tensor requires a gradient."""
     if torch.compiler.is_compiling():
         if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors):
             return CompiledAttention.apply(*tensors, *options, wants_lse)

@@ -1,4 +1,4 @@
-"""flash_attn's functions, with its signatures and its alignment: causal masks and windows are bottom-right.
+"""The functions of flash_attn, with its signatures and alignment: causal masks and windows are aligned bottom-right.
 
 Tensors are [B, S, H, D], packed ones [T, H, D]. They run on the CPU too, and in float32. `deterministic` is passed to
 the backward on CUDA; a backward on the CPU always is deterministic.
@@ -19,7 +19,8 @@ def _refuse(**given):
 
 
 def _result(q, k, v, return_attn_probs, **options):
-    """O, or (O, LSE, None): the probabilities with dropout's bits are not available."""
+    """Returns O, or (O, LSE, None) with return_attn_probs. The third value would be the probabilities, which are not
+    available."""
     o, lse = _attention(q, k, v, align="bottom_right", return_lse=True, **options)
     return (o, lse, None) if return_attn_probs else o
 
@@ -73,7 +74,8 @@ def flash_attn_with_kvcache(q, k_cache, v_cache, k=None, v=None, rotary_cos=None
                             cache_batch_idx=None, cache_leftpad=None, block_table=None, softmax_scale=None,
                             causal=False, window_size=(-1, -1), softcap=0.0, rotary_interleaved=True,
                             alibi_slopes=None, num_splits=0, return_softmax_lse=False):
-    """Attention of q to the caches. num_splits is ignored: the number of splits follows from the shape."""
+    """Computes attention of q on the KV caches. Ignores num_splits, because the library chooses the number of
+    splits."""
     _refuse(k=k, v=v, rotary_cos=rotary_cos, rotary_sin=rotary_sin, block_table=block_table)
     if cache_batch_idx is not None:
         k_cache, v_cache = (cache.index_select(0, cache_batch_idx.long()) for cache in (k_cache, v_cache))

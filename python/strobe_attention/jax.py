@@ -36,13 +36,13 @@ def _one_by_one(call, size, is_mapped, arrays):
 
 
 def _folding(call):
-    """Gives a call of arrays the vmap rule of the batch: a mapped dimension becomes its outer part."""
+    """Adds a vmap rule to a function of arrays: merges the mapped dimension into the batch, as its outer part."""
     mapped = jax.custom_batching.custom_vmap(call)
 
     @mapped.def_vmap
     def rule(size, is_mapped, *arrays):
         if any(one.ndim - int(has) == 4 and one.shape[int(has)] != arrays[0].shape[int(is_mapped[0])]
-               for one, has in zip(arrays, is_mapped)):  # a bias that the batch shares
+               for one, has in zip(arrays, is_mapped)):  # the batch shares the bias, so the mapped dimension cannot be merged
             return _one_by_one(mapped, size, is_mapped, arrays)
         folded = []
         for one, has_dimension in zip(arrays, is_mapped):
@@ -59,7 +59,7 @@ def _folding(call):
 
 @functools.lru_cache(maxsize=256)
 def _calls(options):
-    """The forward and the backward call for fixed options."""
+    """Returns the forward and the backward call for fixed options."""
     attributes = {"scale": np.float64(options[0]), "causal": np.int64(options[1]), "align": np.int64(_TOP_LEFT),
                   "window_left": np.int64(options[2]), "window_right": np.int64(options[3])}
 
@@ -155,7 +155,7 @@ def _lengths(lengths):
 
 
 def _bias_of(bias, mask, query, key):
-    """bias and mask as one bias [B or 1, N or 1, T or 1, S]."""
+    """Combines bias and mask to one bias [B or 1, N or 1, T or 1, S]."""
     if bias is None and mask is None:
         return _none(query.dtype)
     keys = key.shape[1]

@@ -70,7 +70,7 @@ def _refuse(**given):
 
 
 def _autocast(q, k, v, bias):
-    """The tensors in autocast's dtype, as PyTorch casts them for its own attention."""
+    """Casts the tensors to autocast's dtype, as PyTorch does for its own attention."""
     device = q.device.type
     if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
         return q, k, v, bias
@@ -82,7 +82,7 @@ def _autocast(q, k, v, bias):
 
 
 def _check(q, k, v, layout, align, others):
-    """Everything that the operators assume: devices, dtypes and ranks."""
+    """Checks what the operators assume: devices, dtypes and ranks."""
     if layout not in _RANKS:
         raise ValueError(f"attention: layout is {layout!r}; valid: 'bhsd', 'bshd', 'thd'")
     if align not in _ALIGNMENTS:
@@ -154,7 +154,8 @@ def _bias_with_mask(bias, mask, q, k):
 
 
 def _seed_of(dropout_p, generator):
-    """A seed in host memory: follows manual_seed, checkpoint and compilation. None without dropout."""
+    """Draws a seed in host memory, which follows manual_seed and works with checkpointing and compilation. None without
+    dropout."""
     if dropout_p == 0:
         return None
     device = "cpu" if generator is None else generator.device
@@ -175,7 +176,7 @@ def _by_sdpa(tensors, options, window, return_lse):
 
 
 def _nested(q, k, v, **options):
-    """Jagged nested tensors [B, H, j, D] through the packed path."""
+    """Computes attention on jagged nested tensors [B, H, j, D] as packed sequences."""
     for name, one in (("q", q), ("k", k), ("v", v)):
         if not one.is_nested or one.layout != torch.jagged or one.dim() != 4:
             raise NotImplementedError(f"attention: {name} is no jagged nested tensor [B, H, j, D]; q is nested")
@@ -187,7 +188,8 @@ def _nested(q, k, v, **options):
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None,
                                  enable_gqa=False):
-    """PyTorch's function: is_causal is aligned top-left; a boolean attn_mask takes part where True, numbers are added."""
+    """Replaces PyTorch's function: is_causal is aligned top-left; a boolean attn_mask is True for keys to use, a
+    numeric one is added."""
     if attn_mask is not None and is_causal:
         raise ValueError("attention: attn_mask and is_causal are both given; valid: one of them")
     if query.is_nested:
@@ -210,7 +212,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
 
 def _folded(tensor, batch, heads):
-    """[B, H, L, E] of a tensor [..., H, L, E] or [L, E] that broadcasts to the batch and the heads."""
+    """Expands a tensor [..., H, L, E] or [L, E] to batch and heads, and returns it as [B, H, L, E]."""
     tensor = tensor.expand(*batch, *heads, *tensor.shape[-2:])
     if tensor.dim() < 4:
         tensor = tensor[(None,) * (4 - tensor.dim())]
@@ -220,7 +222,7 @@ def _folded(tensor, batch, heads):
 
 
 def _folded_mask(mask, batch, heads):
-    """A mask with at most four dimensions; one of three or two broadcasts by itself."""
+    """Returns the mask with at most four dimensions. A mask of two or three dimensions needs no expansion."""
     if len(batch) + len(heads) <= 2:
         return _four_dimensions("attn_mask", mask)
     return mask.expand(*batch, *heads, *mask.shape[-2:]).flatten(0, -4)
@@ -228,7 +230,7 @@ def _folded_mask(mask, batch, heads):
 
 def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False, return_aux=None, *, scale=None,
                 window_size=(-1, -1), enable_gqa=False, seqused_k=None, block_table=None, num_splits=None):
-    """PyTorch's function for packed sequences [T, H, D]; causal masks and windows are aligned bottom-right."""
+    """Replaces PyTorch's function for packed sequences [T, H, D]. Causal masks and windows are aligned bottom-right."""
     for name, given in (("seqused_k", seqused_k), ("block_table", block_table), ("num_splits", num_splits)):
         if given is not None:
             raise NotImplementedError(f"attention: varlen_attn's {name} is not supported; valid: None")
@@ -245,7 +247,7 @@ _NAME = "strobe"
 
 
 class _Registration:
-    """The handle that PyTorch's provider hook keeps; remove() undoes the registration."""
+    """Handle that PyTorch keeps while Strobe is the provider. remove() undoes the registration."""
 
     def __init__(self):
         self.library = torch.library.Library("aten", "IMPL")
@@ -264,7 +266,7 @@ def _as_aten(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, 
 def activate():
     """Routes every torch.nn.functional.scaled_dot_product_attention to Strobe, until restore().
 
-    Compiled code follows if it is compiled while active. What Strobe refuses raises.
+    Code uses Strobe if it is compiled while active. Calls that Strobe does not support raise an error.
     """
     global _registered
     if _registered is not None:

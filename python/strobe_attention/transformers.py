@@ -22,7 +22,7 @@ def register(name="strobe"):
 
 
 def strobe_mask(*args, allow_is_causal_skip=True, **kwargs):
-    """transformers' boolean mask [B, 1, Sq, Sk], or None where causal and window options say the same."""
+    """Returns transformers' boolean mask [B, 1, Sq, Sk], or None if the causal and window options express it."""
     return sdpa_mask(*args, allow_is_causal_skip=allow_is_causal_skip, **kwargs)
 
 
@@ -43,7 +43,7 @@ def strobe_attention_forward(module, query, key, value, attention_mask, dropout=
 
 
 def _bias_and_mask(attention_mask, position_bias):
-    """A boolean mask stays a mask; numbers are added to the scores."""
+    """Returns (bias, mask): a boolean mask stays a mask, a numeric one is added to the bias."""
     if attention_mask is None:
         return position_bias, None
     if attention_mask.dtype == torch.bool:
@@ -52,7 +52,8 @@ def _bias_and_mask(attention_mask, position_bias):
 
 
 def _causal_options(module, query, is_causal, sliding_window):
-    """Without a mask: causal if the module is and there is more than one row; a window counts the row itself."""
+    """Returns the mask options for a call without a mask: causal if the module is and there is more than one row.
+    transformers' window size includes the row itself."""
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     is_causal = bool(is_causal) and query.shape[2] > 1
@@ -63,7 +64,7 @@ def _causal_options(module, query, is_causal, sliding_window):
 
 
 def _packed(query, key, value, options, sliding_window, position_bias, lengths):
-    """Sequences that do not attend to each other, as packed rows."""
+    """Computes attention on packed rows, whose sequences do not attend to each other."""
     if position_bias is not None:
         raise NotImplementedError("attention: position_bias with packed sequences is not supported")
     cu_seq_lens_q, cu_seq_lens_k, max_length_q, max_length_k = lengths
