@@ -127,7 +127,7 @@ TEST_F(GpuHopperFp32, UnusedRowsHaveNoEffect) {
 
 // An infinity in V spoils its column, one in Q its row, and a NaN in K all rows of its head. Other values remain
 // accurate.
-TEST_F(GpuHopperFp32, NonFiniteValuesAffectOnlyTheirUsers) {
+TEST_F(GpuHopperFp32, NonFiniteValuesAffectOnlyRowsThatUseThem) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {

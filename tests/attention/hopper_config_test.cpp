@@ -228,7 +228,7 @@ TEST(HopperConfig, TheForwardLoopIsRotatedAtHeadDimensions128And256) {
   EXPECT_FALSE(rotates({128, 128}, dropping_shape({128, 128})));
 }
 
-TEST(HopperConfig, ThreeQuartersOfTheMultiprocessorsAreUsed) {
+TEST(HopperConfig, CooperativeGridsLeaveAQuarterOfTheGpuFree) {
   EXPECT_EQ(most_together(132), 99);
   EXPECT_EQ(most_together(1), 0);
   EXPECT_EQ(most_together(2'000'000'000), 1'500'000'000);

@@ -315,7 +315,7 @@ TEST(Reference, EmptySides) {
 }
 
 // Puts NaN in one key and one row. Results that may not use either keep their bits; all others are NaN.
-TEST(Reference, NanAffectsOnlyItsUsers) {
+TEST(Reference, NanAffectsOnlyRowsThatUseIt) {
   constexpr std::int64_t kKey = 3, kRow = 5;
   const Case c = changed([](Case& s) { s.causal = true, s.sq = s.sk = 8, s.heads_q = s.heads_kv = 1; });
   const Exact clean = run(Data(c));

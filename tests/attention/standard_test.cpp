@@ -238,7 +238,7 @@ TEST(Standard, ExplainNamesTheMaterialisedTensors) {
   EXPECT_EQ(text_of(Pass::forward, "frugal"), gemm + ", scores of one head materialised: 4.0 MiB");
 }
 
-TEST(Standard, RefusesSizesBeyond32BitBlas) {
+TEST(Standard, RejectsSizesBeyond32BitBlas) {
   Problem problem;
   problem.batch = problem.heads_q = problem.max_q = 1;
   problem.max_k = std::int64_t{1} << 31;

@@ -46,7 +46,7 @@ TEST(Validate, AcceptsTheSmallProblem) {
   EXPECT_NO_THROW(s.backward());
 }
 
-TEST(Validate, RefusesForward) {
+TEST(Validate, RejectsForward) {
   for (const Refusal& refusal : common_refusals()) {
     SmallProblem s;
     refusal.change(s);
@@ -54,7 +54,7 @@ TEST(Validate, RefusesForward) {
   }
 }
 
-TEST(Validate, RefusesBackward) {
+TEST(Validate, RejectsBackward) {
   for (const Refusal& refusal : common_refusals()) {
     SmallProblem s;
     refusal.change(s);
@@ -63,7 +63,7 @@ TEST(Validate, RefusesBackward) {
 }
 
 // Queries return the same errors, except those about memory.
-TEST(Validate, RefusesQueries) {
+TEST(Validate, RejectsQueries) {
   for (const Refusal& refusal : common_refusals()) {
     const std::string name = refusal.name;
     const bool about_memory = name.rfind("null ", 0) == 0 || name.rfind("workspace", 0) == 0 || name == "bias null";
@@ -85,7 +85,7 @@ TEST(Validate, RefusesQueries) {
                  [&] { workspace_bytes(s.attention, static_cast<Pass>(3), s.execution); });
 }
 
-TEST(Validate, RefusesForwardOutputs) {
+TEST(Validate, RejectsForwardOutputs) {
   const std::vector<Refusal> list{
       {"O shape", [](SmallProblem& s) { s.outputs.o.shape[3] = 8; }, {"O has shape [2, 4, 3, 8]", "[2, 4, 3, 6]"}},
       {"O absent", [](SmallProblem& s) { s.outputs.o = {}; }, {"O has shape [0, 0, 0, 0]", "[2, 4, 3, 6]"}},
@@ -178,7 +178,7 @@ TEST(Validate, RefusesForwardOutputs) {
   }
 }
 
-TEST(Validate, RefusesBackwardTensors) {
+TEST(Validate, RejectsBackwardTensors) {
   const std::vector<Refusal> list{
       {"O shape", [](SmallProblem& s) { s.inputs.o.shape[1] = 2; }, {"O has shape [2, 2, 3, 6]", "[2, 4, 3, 6]"}},
       {"O null", [](SmallProblem& s) { s.inputs.o.data = nullptr; }, {"O is null"}},
@@ -300,7 +300,7 @@ TEST(Validate, RefusesBackwardTensors) {
   }
 }
 
-TEST(Validate, RefusesASmallWorkspace) {
+TEST(Validate, RejectsASmallWorkspace) {
   SmallProblem s;
   alignas(64) static char memory[64];
   for (const char* kernel : {"standard", "frugal", "reference"}) {
@@ -314,13 +314,13 @@ TEST(Validate, RefusesASmallWorkspace) {
   }
 }
 
-TEST(Validate, RefusesTf32OnTheCpu) {
+TEST(Validate, RejectsTf32OnTheCpu) {
   SmallProblem s;
   s.execution.tf32 = true;
   expect_refusal({"tf32", {}, {"tf32 is for fp32 on cuda", "fp32 on cpu"}}, [&] { s.forward(); });
 }
 
-TEST(Validate, RefusesCudaWithTheReason) {
+TEST(Validate, RejectsCudaWithTheReason) {
   SmallProblem s;
   s.execution.device = Device::cuda;
   const std::string reason = gpu_inventory().reason;

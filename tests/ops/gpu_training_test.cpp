@@ -127,7 +127,7 @@ TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
 }
 
 // In TF32 the operands of a large weight gradient are transposed first if they fit in the workspace.
-TEST_F(GpuTraining, WeightGradientsInTf32ByBothWays) {
+TEST_F(GpuTraining, WeightGradientsInTf32WithAndWithoutTransposition) {
   const Linear shape{100, 1300, 1204};
   const auto count = static_cast<std::size_t>(shape.in * shape.out);
   const Values x(DType::fp32, normal_values(static_cast<std::size_t>(shape.rows * shape.in), 1)),

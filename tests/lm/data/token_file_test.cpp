@@ -27,7 +27,7 @@ class TokenFileTest : public testing::Test {
   void expect_refusal(Call call, const std::string& part) const {
     try {
       call();
-      FAIL() << "not refused: " << part;
+      FAIL() << "not rejected: " << part;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();

@@ -78,7 +78,7 @@ TEST(Architecture, NamesAreThoseOfTheNetworks) {
   for (const std::string& name : architecture_names()) EXPECT_EQ(name_of(architecture_of(name)), name);
   try {
     architecture_of("bert");
-    ADD_FAILURE() << "not refused";
+    ADD_FAILURE() << "not rejected";
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "arch bert: valid: llama, gpt2");
   }

@@ -108,7 +108,7 @@ TEST(Profile, TheTraceHasEveryStepPhaseAndOperation) {
   EXPECT_EQ(operations, named.profile.operations.size());
 }
 
-TEST(Profile, SumsProductsByMatrixOverAllLayers) {
+TEST(Profile, SumsMatmulsByMatrixOverAllLayers) {
   const Profile profile = profile_step(small_case());
   const std::vector<OperationSum> sums = sums_by_matrix(profile);
   EXPECT_EQ(sums.size(), 3u * 5) << "q+k+v, o, w1+w3, w2 and the unembedding, each forward and twice backward";

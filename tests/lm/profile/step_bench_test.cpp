@@ -14,7 +14,7 @@ namespace strobe::lm {
 namespace {
 
 // Computed by hand: d 4, d_ff 8, 1 layer, vocabulary 10, 3 tokens.
-TEST(StepBench, CountsFlopsOfProducts) {
+TEST(StepBench, CountsFlopsOfMatmuls) {
   BenchCase one{.shape = {.d_model = 4, .d_ff = 8, .layers = 1, .heads = 1, .vocabulary = 10, .context = 3},
                 .batch = 1,
                 .pass = BenchPass::forward};

@@ -54,7 +54,7 @@ class CheckpointTest : public testing::Test {
   void expect_refusal(const std::string& part) const {
     try {
       const Checkpoint checkpoint(path());
-      FAIL() << "not refused: " << part;
+      FAIL() << "not rejected: " << part;
     } catch (const Error& error) {
       const std::string text = error.what();
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);

@@ -25,7 +25,7 @@ template <class Read>
 void expect_refusal(Read read, const std::string& part) {
   try {
     read();
-    ADD_FAILURE() << "not refused: " << part;
+    ADD_FAILURE() << "not rejected: " << part;
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
