@@ -23,19 +23,19 @@ std::string comma_text(std::string_view text) {
   if (!text.starts_with('b')) return std::string(text);
   std::string sizes[3];
   for (const CaseWord& word : case_words(text)) {
-    const std::size_t place = word.name == "batch_size" ? 0 : word.name == "seq_len" ? 1 : 2;
-    const bool is_size = place < 2 || word.name == "head_dim";
+    const std::size_t processor = word.name == "batch_size" ? 0 : word.name == "seq_len" ? 1 : 2;
+    const bool is_size = processor < 2 || word.name == "head_dim";
     // An invalid or repeated size stays in the text, which is then refused.
-    sizes[place] += (sizes[place].empty() ? "" : ",") + (is_size ? word.value : word.name);
+    sizes[processor] += (sizes[processor].empty() ? "" : ",") + (is_size ? word.value : word.name);
   }
   return sizes[0] + "," + sizes[1] + "," + sizes[2];
 }
 
 }  // namespace
 
-std::span<const Case> course_cases() {
-  static const std::vector<Case> kCases = [] {
-    std::vector<Case> cases;
+std::span<const CourseCase> course_cases() {
+  static const std::vector<CourseCase> kCases = [] {
+    std::vector<CourseCase> cases;
     for (const auto& [name, group, size] : solve::all_cases()) {
       cases.push_back({name, static_cast<int>(size.batch), static_cast<int>(size.rows), static_cast<int>(size.dim)});
     }
@@ -44,7 +44,7 @@ std::span<const Case> course_cases() {
   return kCases;
 }
 
-Case parse_case(std::string_view text, double scale) {
+CourseCase parse_case(std::string_view text, double scale) {
   const auto refuse = [&] {
     fail(ErrorCode::invalid_argument,
          "case {}: valid: t01 to t30, or B,N,d such as 4,16384,64, or b4 s16384 d64 (up to 2^36 elements)",
@@ -52,8 +52,8 @@ Case parse_case(std::string_view text, double scale) {
   };
   if (!(scale > 0 && scale <= 1))
     fail(ErrorCode::invalid_argument, "--scale {}: valid: above 0, at most 1 (a share of the work)", scale);
-  Case found;
-  for (const Case& one : course_cases()) {
+  CourseCase found;
+  for (const CourseCase& one : course_cases()) {
     if (one.name == text) found = one;
   }
   if (found.name.empty()) {
@@ -76,7 +76,7 @@ Case parse_case(std::string_view text, double scale) {
   return found;
 }
 
-Inputs::Inputs(const Case& chosen) : size(chosen) {
+Inputs::Inputs(const CourseCase& chosen) : size(chosen) {
   const auto elements = static_cast<std::size_t>(std::int64_t{size.batch} * size.rows * size.dim);
   std::uint64_t first = 0;
   for (std::vector<float>* values : {&q, &k, &v}) {

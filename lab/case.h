@@ -11,7 +11,7 @@
 
 namespace strobe::lab {
 
-struct Case {
+struct CourseCase {
   std::string name;  // "t28", "t28 scaled", or "" for a case given by its sizes
   int batch = 0, rows = 0, dim = 0;
 
@@ -20,20 +20,20 @@ struct Case {
 };
 
 // The cases t01 to t30.
-std::span<const Case> course_cases();
+std::span<const CourseCase> course_cases();
 
 // Parses "t28", "B,N,d" or "bB sN dD" (core/case_text.h); each size must be at least 1. `scale`, in (0, 1], reduces the
 // work to this share: first fewer batches, then half the rows repeatedly, but at least 128. Throws
 // Error(invalid_argument).
-Case parse_case(std::string_view text, double scale = 1);
+CourseCase parse_case(std::string_view text, double scale = 1);
 
 // Q, K and V uniform in [-3, 3). The values depend on the sizes only and are the same on every machine.
 struct Inputs {
-  explicit Inputs(const Case& size);
+  explicit Inputs(const CourseCase& size);
 
-  Problem problem() const { return {size.batch, size.rows, size.dim, q.data(), k.data(), v.data()}; }
+  RungProblem problem() const { return {size.batch, size.rows, size.dim, q.data(), k.data(), v.data()}; }
 
-  Case size;
+  CourseCase size;
   std::vector<float> q, k, v;
 };
 

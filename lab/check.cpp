@@ -11,7 +11,7 @@ namespace strobe::lab {
 namespace {
 
 // Computes row `row` of [batch * rows] into out [dim].
-void answer_row(const Problem& problem, std::int64_t row, double* out) {
+void answer_row(const RungProblem& problem, std::int64_t row, double* out) {
   const int n = problem.rows, d = problem.dim;
   const std::int64_t head = row / n * n * d;
   const float* q = problem.q + row * d;
@@ -36,7 +36,7 @@ void answer_row(const Problem& problem, std::int64_t row, double* out) {
 
 }  // namespace
 
-Answer::Answer(const Problem& problem, double most_flops) : dim_(problem.dim) {
+Answer::Answer(const RungProblem& problem, double most_flops) : dim_(problem.dim) {
   const std::int64_t all = std::int64_t{problem.batch} * problem.rows;
   const double flops_a_row = 4.0 * problem.rows * problem.dim;
   const std::int64_t count =

@@ -12,7 +12,7 @@ class Answer {
  public:
   // Computes all rows if that takes at most `most_flops`. Otherwise it computes evenly spaced rows, including the first
   // and the last.
-  explicit Answer(const Problem& problem, double most_flops = 4e9);
+  explicit Answer(const RungProblem& problem, double most_flops = 4e9);
 
   // Returns the largest |o - answer| over the computed rows; infinity if an element is NaN.
   double largest_error(const float* o) const;

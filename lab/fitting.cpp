@@ -5,12 +5,13 @@
 
 namespace strobe::lab {
 
-Case fitting_case(const Case& full, double limit, const std::function<double(const Case&)>& seconds_of) {
-  Case probe{"", 1, std::min(128, full.rows), full.dim};
+CourseCase fitting_case(const CourseCase& full, double limit,
+                        const std::function<double(const CourseCase&)>& seconds_of) {
+  CourseCase probe{"", 1, std::min(128, full.rows), full.dim};
   while (true) {
     const double seconds_per_score = seconds_of(probe) / probe.scores();
     if (seconds_per_score * full.scores() <= limit) return full;
-    Case next = probe;
+    CourseCase next = probe;
     next.rows = std::min(2 * probe.rows, full.rows);
     if (next.rows == probe.rows) next.batch = std::min(2 * probe.batch, full.batch);
     if (next.scores() == probe.scores() || seconds_per_score * next.scores() > limit) return probe;

@@ -11,6 +11,7 @@ namespace strobe::lab {
 // most 128 rows, then doubles the rows, then the batches. Time is assumed to grow with the number of scores. A case of
 // fewer batches is as fast per score as the full one, because the rungs from `shared` to `registers` compute batches
 // one after the other. A case of fewer rows is slower per score if its N / 32 blocks do not fill the GPU.
-Case fitting_case(const Case& full, double limit, const std::function<double(const Case&)>& seconds_of);
+CourseCase fitting_case(const CourseCase& full, double limit,
+                        const std::function<double(const CourseCase&)>& seconds_of);
 
 }  // namespace strobe::lab

@@ -24,7 +24,7 @@ void solve_problem(const Options& options) {
 
 void list_rungs() {
   for (const Rung& rung : rungs()) {
-    print(fmt::format("{:<13} {:<4} {}{}\n", rung.name, rung.place == Place::gpu ? "gpu" : "cpu", rung.idea,
+    print(fmt::format("{:<13} {:<4} {}{}\n", rung.name, rung.processor == Processor::gpu ? "gpu" : "cpu", rung.idea,
                       rung.run ? "" : " (not in this build)"));
   }
 }
@@ -42,7 +42,7 @@ class Rows {
   }
 
   // Adds a row for a case that does not run, with the reason.
-  void refuse(Json row, const Case& size, const std::string& reason) {
+  void refuse(Json row, const CourseCase& size, const std::string& reason) {
     row.set("case", case_json(size)).set("flops", size.flops()).set("status", "refused").set("reason", reason);
     add(std::move(row));
   }
@@ -59,16 +59,16 @@ class Rows {
 };
 
 // Returns why the experiments cannot run the case. They support the same sizes as rung `pinned`.
-std::string experiment_refusal(const Case& size) {
+std::string experiment_refusal(const CourseCase& size) {
   return refusal_of(find_rung("pinned"), {size.batch, size.rows, size.dim});
 }
 
-void measure_rungs(const Options& options, const Case& size, Subjects& subjects, Rows& rows) {
+void measure_rungs(const Options& options, const CourseCase& size, Subjects& subjects, Rows& rows) {
   for (const Rung* rung : options.rungs) {
     Json row = Json::object({{"kind", "rung"},
                              {"rung", rung->name},
                              {"idea", rung->idea},
-                             {"device", rung->place == Place::gpu ? "gpu" : "cpu"}});
+                             {"device", rung->processor == Processor::gpu ? "gpu" : "cpu"}});
     const std::string refusal = refusal_of(*rung, {size.batch, size.rows, size.dim});
     if (refusal.empty())
       rows.add(measure({std::move(row), rung->run}, size, subjects, options.settings));
@@ -77,7 +77,7 @@ void measure_rungs(const Options& options, const Case& size, Subjects& subjects,
   }
 }
 
-void measure_ablation(const Options& options, const Case& size, Subjects& subjects, Rows& rows) {
+void measure_ablation(const Options& options, const CourseCase& size, Subjects& subjects, Rows& rows) {
   const std::string refusal = experiment_refusal(size);
   if (!refusal.empty()) return rows.refuse(Json::object({{"kind", "ablation"}, {"without", ""}}), size, refusal);
   for (const Variant& variant : ablation()) {
@@ -86,7 +86,7 @@ void measure_ablation(const Options& options, const Case& size, Subjects& subjec
   }
 }
 
-void measure_tiles(const Options& options, const Case& size, Subjects& subjects, Rows& rows) {
+void measure_tiles(const Options& options, const CourseCase& size, Subjects& subjects, Rows& rows) {
   const std::string refusal = experiment_refusal(size);
   if (!refusal.empty()) return rows.refuse(Json::object({{"kind", "tiles"}, {"br", 0}, {"bc", 0}}), size, refusal);
   for (const Tiles& tile : tiles()) {
@@ -111,7 +111,7 @@ void measure_tiles(const Options& options, const Case& size, Subjects& subjects,
 }
 
 void run_once(const Options& options) {
-  for (const Case& size : options.cases) {
+  for (const CourseCase& size : options.cases) {
     const Inputs inputs(size);
     std::vector<float> o(static_cast<std::size_t>(inputs.problem().elements()));
     for (const Rung* rung : options.rungs) {
@@ -124,7 +124,7 @@ void run_once(const Options& options) {
 
 void measure_all(const Options& options, std::string command) {
   Rows rows(options.json, std::move(command));
-  for (const Case& size : options.cases) {
+  for (const CourseCase& size : options.cases) {
     Subjects subjects;
     measure_rungs(options, size, subjects, rows);
     if (options.ablation) measure_ablation(options, size, subjects, rows);

@@ -20,17 +20,17 @@ struct Sample {
   double wall;  // seconds of the whole call
 };
 
-Sample run_once(Run run, const Problem& problem, std::vector<float>& o) {
+Sample run_once(Run run, const RungProblem& problem, std::vector<float>& o) {
   const double start = now_seconds();
   const Split split = run(problem, o.data());
   return {split, now_seconds() - start};
 }
 
 // Returns the case to run: `full` if it is fast enough, otherwise a smaller one.
-Case fitting(Run run, const Case& full, Subjects& subjects, double limit) {
+CourseCase fitting(Run run, const CourseCase& full, Subjects& subjects, double limit) {
   bool first = true;
-  return fitting_case(full, limit, [&](const Case& probe) {
-    const Problem problem = subjects.of(probe).inputs.problem();
+  return fitting_case(full, limit, [&](const CourseCase& probe) {
+    const RungProblem problem = subjects.of(probe).inputs.problem();
     std::vector<float> o(static_cast<std::size_t>(problem.elements()));
     if (first) run_once(run, problem, o);  // the first call also loads the code
     first = false;
@@ -44,7 +44,8 @@ struct Timing {
 };
 
 // `first` is the call whose result was checked. If it took the whole time limit, it is the only sample.
-Timing sample(Run run, const Problem& problem, std::vector<float>& o, const Sample& first, const StoppingRule& rule) {
+Timing sample(Run run, const RungProblem& problem, std::vector<float>& o, const Sample& first,
+              const StoppingRule& rule) {
   if (rule.repeats == 0 && first.wall >= rule.time_limit) return {{first}, "one call"};
   std::vector<double> calls{first.wall};
   double warming = first.wall;
@@ -111,24 +112,24 @@ void add_times(Json& row, Timing timing, const Growth& growth) {
 
 }  // namespace
 
-const Subject& Subjects::of(const Case& size) {
+const Subject& Subjects::of(const CourseCase& size) {
   std::unique_ptr<Subject>& made = made_[{size.batch, size.rows, size.dim}];
   if (!made) made = std::make_unique<Subject>(size);
   return *made;
 }
 
-Json case_json(const Case& size) {
+Json case_json(const CourseCase& size) {
   return Json::object({{"name", size.name}, {"batch", size.batch}, {"rows", size.rows}, {"dim", size.dim}});
 }
 
-Json measure(const Candidate& candidate, const Case& size, Subjects& subjects, const Settings& settings) {
+Json measure(const Candidate& candidate, const CourseCase& size, Subjects& subjects, const Settings& settings) {
   Json row = candidate.row;
   row.set("case", case_json(size));
   row.set("flops", size.flops());
   try {
-    const Case run_size = fitting(candidate.run, size, subjects, settings.limit);
+    const CourseCase run_size = fitting(candidate.run, size, subjects, settings.limit);
     const Subject& subject = subjects.of(run_size);
-    const Problem problem = subject.inputs.problem();
+    const RungProblem problem = subject.inputs.problem();
     std::vector<float> o(static_cast<std::size_t>(problem.elements()), std::numeric_limits<float>::quiet_NaN());
     const Sample first = run_once(candidate.run, problem, o);
     const double error = subject.answer.largest_error(o.data());

@@ -22,14 +22,14 @@ struct Settings {
 
 // The inputs of a case and its float64 answer, computed once and used by all rungs.
 struct Subject {
-  explicit Subject(const Case& size) : inputs(size), answer(inputs.problem()) {}
+  explicit Subject(const CourseCase& size) : inputs(size), answer(inputs.problem()) {}
   Inputs inputs;
   Answer answer;
 };
 
 class Subjects {
  public:
-  const Subject& of(const Case& size);
+  const Subject& of(const CourseCase& size);
 
  private:
   std::map<std::tuple<int, int, int>, std::unique_ptr<Subject>> made_;
@@ -44,8 +44,8 @@ struct Candidate {
 // Returns the candidate's row with "case", "flops" and "status" added. "ok": with error and times; "wrong": with the
 // error; "failed": with the reason. If a smaller case ran instead, "scaled_from" is that case, and "launches" and
 // "shared_bytes" are its figures.
-Json measure(const Candidate& candidate, const Case& size, Subjects& subjects, const Settings& settings);
+Json measure(const Candidate& candidate, const CourseCase& size, Subjects& subjects, const Settings& settings);
 
-Json case_json(const Case& size);
+Json case_json(const CourseCase& size);
 
 }  // namespace strobe::lab

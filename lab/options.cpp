@@ -41,9 +41,9 @@ void check_distinct(std::string_view flag, std::string_view text, const std::vec
 void add_case_names(const std::string& item, std::vector<std::string>& names) {
   const std::size_t dash = item.find('-');
   if (dash == std::string::npos) return names.push_back(item);
-  const std::span<const Case> cases = course_cases();
+  const std::span<const CourseCase> cases = course_cases();
   const auto named = [&](const std::string& name) {
-    return std::find_if(cases.begin(), cases.end(), [&](const Case& one) { return one.name == name; });
+    return std::find_if(cases.begin(), cases.end(), [&](const CourseCase& one) { return one.name == name; });
   };
   const auto first = named(item.substr(0, dash)), last = named(item.substr(dash + 1));
   if (first == cases.end() || last == cases.end() || first > last)
@@ -51,12 +51,12 @@ void add_case_names(const std::string& item, std::vector<std::string>& names) {
   for (auto one = first; one <= last; ++one) names.push_back(one->name);
 }
 
-std::vector<Case> parse_cases(std::string_view text, double scale) {
+std::vector<CourseCase> parse_cases(std::string_view text, double scale) {
   if (!text.starts_with('t') && text != "all") return {parse_case(text, scale)};
   std::vector<std::string> names;
   for (const std::string& item : split(text == "all" ? "t01-t30" : text, ',')) add_case_names(item, names);
   check_distinct("--case", text, names);
-  std::vector<Case> cases;
+  std::vector<CourseCase> cases;
   for (const std::string& name : names) cases.push_back(parse_case(name, scale));
   return cases;
 }
@@ -89,24 +89,24 @@ Options parse_options(const std::vector<std::string>& words) {
   std::string cases = "t28", names = "all", one;
   double scale = 1;
   OptionTable table;
-  table.add_alone("list", "prints the rungs in order", options.list);
+  table.add_flag("list", "prints the rungs in order", options.list);
   table.add("case", "C", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28",
             [&](auto, auto value) { cases = value; });
   table.add("scale", "F", "share of a case's work to run, above 0 and at most 1", into(scale, parse_positive));
   table.add("rungs", "A,B", "rungs to measure, or none; default all", [&](auto, auto value) { names = value; });
-  table.add_alone("ablation", "also measures the best kernel without each of its ideas", options.ablation);
-  table.add_alone("tiles", "also measures tile sizes, with shared memory and occupancy", options.tiles);
+  table.add_flag("ablation", "also measures the best kernel without each of its ideas", options.ablation);
+  table.add_flag("tiles", "also measures tile sizes, with shared memory and occupancy", options.tiles);
   table.add("limit", "S", "replaces a run that would take longer by a smaller case; default 30",
             into(options.settings.limit, parse_positive));
   table.add("repeats", "N", "exactly N samples", integer_into(options.settings.rule.repeats, 1, 1'000'000'000));
   table.add("time-limit", "S", "seconds of sampling per rung; default 5",
             into(options.settings.rule.time_limit, parse_positive));
-  table.add_alone("json", "prints rows as JSON lines, each when it is measured, instead of tables", options.json);
-  table.add_alone("once", "runs each rung once, unchecked and untimed, for a profiler", options.once);
+  table.add_flag("json", "prints rows as JSON lines, each when it is measured, instead of tables", options.json);
+  table.add_flag("once", "runs each rung once, unchecked and untimed, for a profiler", options.once);
   table.add("rung", "NAME", "", [&](auto, auto value) { one = value; });
   table.add("input", "FILE", "", [&](auto, auto value) { options.input = value; });
   table.add("output", "FILE", "", [&](auto, auto value) { options.output = value; });
-  table.add_alone("timing", "", options.timing);
+  table.add_flag("timing", "", options.timing);
   const std::vector<std::string_view> views(words.begin(), words.end());
   if (table.parse(views) == OptionTable::Outcome::help) options.help = kIntroduction + table.help() + kSolving;
   options.cases = parse_cases(cases, scale);

@@ -10,7 +10,7 @@
 namespace strobe::lab {
 
 struct Options {
-  std::vector<Case> cases{};
+  std::vector<CourseCase> cases{};
   std::vector<const Rung*> rungs{};
   Settings settings{};
   std::optional<std::string> input{}, output{};  // files for a single rung; both or none

@@ -12,7 +12,7 @@
 namespace strobe::lab {
 
 // O = softmax(Q K^T / sqrt(dim)) V for every batch, in fp32. All tensors are contiguous in host memory.
-struct Problem {
+struct RungProblem {
   int batch = 0, rows = 0, dim = 0;
   const float* q = nullptr;  // [batch, rows, dim]
   const float* k = nullptr;  // [batch, rows, dim]
@@ -40,15 +40,15 @@ struct Split {
   Launches launches{};
 };
 
-using Run = Split (*)(const Problem& problem, float* o);  // o [batch, rows, dim]; throws strobe::Error
+using Run = Split (*)(const RungProblem& problem, float* o);  // o [batch, rows, dim]; throws strobe::Error
 
-enum class Place { cpu, gpu };
+enum class Processor { cpu, gpu };
 enum class Sizes { any, tiles };  // tiles: dim 32 or 64, rows a multiple of 32, batch <= 65535
 
 struct Rung {
   std::string_view name;
   std::string_view idea;  // the difference from the rung before
-  Place place;
+  Processor processor;
   Sizes sizes;
   Run run;  // null if this build lacks the rung
 };
@@ -60,7 +60,7 @@ std::span<const Rung> rungs();
 const Rung& find_rung(std::string_view name);
 
 // Returns why a rung cannot run this problem (not in this build, no GPU, sizes), or "" if it can.
-std::string refusal_of(const Rung& rung, const Problem& problem);
+std::string refusal_of(const Rung& rung, const RungProblem& problem);
 
 // Returns the function of the GPU rung with that name; null if there is none. no_cuda.cpp always returns null.
 Run gpu_run(std::string_view name);

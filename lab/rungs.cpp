@@ -11,10 +11,12 @@
 namespace strobe::lab {
 namespace {
 
-Rung on_cpu(std::string_view name, Run run, std::string_view idea) { return {name, idea, Place::cpu, Sizes::any, run}; }
+Rung on_cpu(std::string_view name, Run run, std::string_view idea) {
+  return {name, idea, Processor::cpu, Sizes::any, run};
+}
 
 Rung on_gpu(std::string_view name, std::string_view idea, Sizes sizes = Sizes::tiles) {
-  return {name, idea, Place::gpu, sizes, gpu_run(name)};
+  return {name, idea, Processor::gpu, sizes, gpu_run(name)};
 }
 
 }  // namespace
@@ -51,9 +53,9 @@ const Rung& find_rung(std::string_view name) {
        fmt::join(names, ", "));
 }
 
-std::string refusal_of(const Rung& rung, const Problem& problem) {
+std::string refusal_of(const Rung& rung, const RungProblem& problem) {
   if (!rung.run) return "not in this build: it has no CUDA";
-  if (rung.place == Place::gpu) {
+  if (rung.processor == Processor::gpu) {
     static const std::string kReason = gpu_inventory().reason;
     if (!kReason.empty()) return kReason;
   }

@@ -23,7 +23,7 @@ std::string solve_file(const Rung& rung, const std::string& input, const std::st
   if (size.batch > kMost || size.rows > kMost || size.dim > kMost)
     fail(ErrorCode::unsupported, "{}: ({}, {}, {}): a rung supports sizes up to 2^31 - 1", input, size.batch, size.rows,
          size.dim);
-  Problem problem{static_cast<int>(size.batch), static_cast<int>(size.rows), static_cast<int>(size.dim)};
+  RungProblem problem{static_cast<int>(size.batch), static_cast<int>(size.rows), static_cast<int>(size.dim)};
   const std::string refusal = refusal_of(rung, problem);
   if (!refusal.empty()) fail(ErrorCode::unsupported, "rung {}: {}", rung.name, refusal);
 

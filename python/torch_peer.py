@@ -105,7 +105,7 @@ class Peer:
         fused = implementation in BACKENDS
         if fused and request["window"] != [-1, -1]:
             raise Unsupported("scaled_dot_product_attention has no sliding window without a materialised mask")
-        if fused and request["causal"] and request["align"] == "bottom_right" and request["seq_q"] != request["seq_k"]:
+        if fused and request["causal"] and request["align"] == "bottom_right" and request["seqlen_q"] != request["seqlen_k"]:
             raise Unsupported("scaled_dot_product_attention's is_causal is aligned top_left")
         if self.on_gpu:
             torch.backends.cuda.matmul.allow_tf32 = request["tf32"]
@@ -188,10 +188,10 @@ class Peer:
             right = 0 if right < 0 else min(right, 0)
         if left < 0 and right < 0:
             return None
-        offset = request["seq_k"] - request["seq_q"] if request["align"] == "bottom_right" else 0
-        rows = torch.arange(request["seq_q"], device=self.device).unsqueeze(1) + offset
-        keys = torch.arange(request["seq_k"], device=self.device).unsqueeze(0)
-        hidden = torch.zeros(request["seq_q"], request["seq_k"], dtype=torch.bool, device=self.device)
+        offset = request["seqlen_k"] - request["seqlen_q"] if request["align"] == "bottom_right" else 0
+        rows = torch.arange(request["seqlen_q"], device=self.device).unsqueeze(1) + offset
+        keys = torch.arange(request["seqlen_k"], device=self.device).unsqueeze(0)
+        hidden = torch.zeros(request["seqlen_q"], request["seqlen_k"], dtype=torch.bool, device=self.device)
         if left >= 0:
             hidden |= keys < rows - left
         if right >= 0:

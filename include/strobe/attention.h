@@ -38,7 +38,7 @@ namespace strobe {
 
 // Diagonal of a causal mask, a window or ALiBi: row i is aligned with key i + offset.
 enum class Alignment {
-  unsaid,       // accepted only if Sq == Sk, or if there is no causal mask, window or ALiBi
+  unset,        // accepted only if Sq == Sk, or if there is no causal mask, window or ALiBi
   top_left,     // offset = 0
   bottom_right  // offset = Sk - Sq, per sequence
 };
@@ -67,9 +67,9 @@ struct Attention {
 
   std::optional<float> scale{};  // default: 1 / sqrt(D)
 
-  bool causal = false;                      // row i uses keys j <= i + offset
-  Window window{};                          // if combined with causal, a row uses keys that both allow
-  Alignment alignment = Alignment::unsaid;  // required if Sq != Sk and there is a causal mask, a window or ALiBi
+  bool causal = false;                     // row i uses keys j <= i + offset
+  Window window{};                         // if combined with causal, a row uses keys that both allow
+  Alignment alignment = Alignment::unset;  // required if Sq != Sk and there is a causal mask, a window or ALiBi
 
   // These options modify the score s = scale * q.k in this order, before masking.
   float softcap = 0;                    // s = softcap * tanh(s / softcap); 0 disables it, else 1e-30 to 1e30

@@ -6,7 +6,7 @@
 
 namespace strobe::lab {
 
-Split run_cpu_library(const Problem& problem, float* o) {
+Split run_cpu_library(const RungProblem& problem, float* o) {
   const double start = now_seconds();
   const std::array<std::int64_t, 4> shape{problem.batch, 1, problem.rows, problem.dim};
   const auto input = [&](const float* data) { return view_bhsd<const void>(data, DType::fp32, shape); };

@@ -5,7 +5,7 @@
 
 namespace strobe::lab {
 
-Split run_sequential(const Problem& problem, float* o);
-Split run_cpu_library(const Problem& problem, float* o);
+Split run_sequential(const RungProblem& problem, float* o);
+Split run_cpu_library(const RungProblem& problem, float* o);
 
 }  // namespace strobe::lab

@@ -74,7 +74,7 @@ void update(const Tile& tile, const float* v, float* m, float* l, float* o) {
 
 }  // namespace
 
-Split run_sequential(const Problem& problem, float* o) {
+Split run_sequential(const RungProblem& problem, float* o) {
   const double start = now_seconds();
   const int n = problem.rows, d = problem.dim;
   std::vector<float> m(static_cast<std::size_t>(n)), l(m.size());

@@ -7,10 +7,10 @@ namespace strobe::lab {
 namespace {
 
 template <Idea kWithout>
-Split run_without(const Problem& problem, float* o) {
+Split run_without(const RungProblem& problem, float* o) {
   const Streams streams{.count = kWithout == Idea::streams ? 1 : 4,
                         .pinned = kWithout != Idea::pinned,
-                        .layout = kWithout == Idea::pitched ? Layout::packed : Layout::pitched};
+                        .layout = kWithout == Idea::pitched ? RowPitch::packed : RowPitch::pitched};
   return run_on_streams(problem, o, streams, [](const Tensors& t, cudaStream_t stream) {
     return kWithout == Idea::fast_math ? launch_without_fast_math(t, stream) : launch_without(kWithout, t, stream);
   });

@@ -8,8 +8,8 @@ namespace strobe::lab {
 
 Launches launch_fast_math(const Tensors& tensors, cudaStream_t stream) { return launch(tensors, stream); }
 
-Split run_fast_math(const Problem& problem, float* o) {
-  return run_in_turn(problem, o, Layout::pitched, [](const Tensors& t) { return launch(t, nullptr); });
+Split run_fast_math(const RungProblem& problem, float* o) {
+  return run_in_turn(problem, o, RowPitch::pitched, [](const Tensors& t) { return launch(t, nullptr); });
 }
 
 }  // namespace strobe::lab

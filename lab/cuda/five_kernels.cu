@@ -69,8 +69,8 @@ __global__ void update(const float* p, const float* tile_m, const float* tile_l,
 
 }  // namespace
 
-Split run_five_kernels(const Problem& problem, float* o) {
-  return run_in_turn(problem, o, Layout::packed, [](const Tensors& t) {
+Split run_five_kernels(const RungProblem& problem, float* o) {
+  return run_in_turn(problem, o, RowPitch::packed, [](const Tensors& t) {
     Launches launches;
     float* scratch = nullptr;  // S or P [32, 32], then m [32] and l [32] of the tile
     STROBE_CUDA_CHECK(cudaMalloc(&scratch, (kTile * kTile + 2 * kTile) * sizeof(float)));

@@ -4,8 +4,8 @@
 
 namespace strobe::lab {
 
-Split run_float4(const Problem& problem, float* o) {
-  return run_in_turn(problem, o, Layout::pitched, [](const Tensors& t) { return launch(t, nullptr); });
+Split run_float4(const RungProblem& problem, float* o) {
+  return run_in_turn(problem, o, RowPitch::pitched, [](const Tensors& t) { return launch(t, nullptr); });
 }
 
 }  // namespace strobe::lab

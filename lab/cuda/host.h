@@ -34,23 +34,23 @@ inline Tensors batch_of(Tensors t, int batch) {
   return t;
 }
 
-enum class Layout { packed, pitched };  // pitched: cudaMallocPitch, each row at an aligned address
+enum class RowPitch { packed, pitched };  // pitched: cudaMallocPitch, each row at an aligned address
 
 // Allocates, copies in, launches, waits and copies out, one after the other on the default stream.
-Split run_in_turn(const Problem& problem, float* o, Layout layout,
+Split run_in_turn(const RungProblem& problem, float* o, RowPitch layout,
                   const std::function<Launches(const Tensors&)>& launch);
 
 struct Streams {
   int count = 1;        // 1, or 4: one each for copies of Q, K, V and O, plus one for kernels
   bool pinned = false;  // uses page-locked copies of the tensors, made before the clock starts
-  Layout layout = Layout::pitched;
+  RowPitch layout = RowPitch::pitched;
 };
 
 inline constexpr int kMostChunks = 8;
 
 // Does the same, but queues all work on streams and waits once. With 4 streams, batches are copied and computed in
 // min(batch, kMostChunks) chunks, so that copies overlap with kernels. Chunk sizes differ by at most one batch.
-Split run_on_streams(const Problem& problem, float* o, const Streams& streams,
+Split run_on_streams(const RungProblem& problem, float* o, const Streams& streams,
                      const std::function<Launches(const Tensors&, cudaStream_t)>& launch);
 
 }  // namespace strobe::lab

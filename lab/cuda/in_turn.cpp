@@ -4,7 +4,7 @@
 
 namespace strobe::lab {
 
-Split run_in_turn(const Problem& problem, float* o, Layout layout,
+Split run_in_turn(const RungProblem& problem, float* o, RowPitch layout,
                   const std::function<Launches(const Tensors&)>& launch) {
   const double start = now_seconds();
   const Memory memory(problem, layout);

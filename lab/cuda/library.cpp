@@ -20,7 +20,7 @@ Attention attention_of(const Tensors& t) {
 
 // Workspace bytes that suffice for both chunk sizes of run_on_streams(). The smaller chunk may need more, because its
 // keys may be split.
-std::size_t most_workspace_bytes(const Problem& problem) {
+std::size_t most_workspace_bytes(const RungProblem& problem) {
   Tensors chunk{.batch = std::max(1, problem.batch / kMostChunks), .rows = problem.rows, .dim = problem.dim};
   chunk.pitch = problem.dim;
   const auto bytes = [&] { return workspace_bytes(attention_of(chunk), Pass::forward, {.device = Device::cuda}); };
@@ -37,7 +37,7 @@ struct Workspace {
 
 }  // namespace
 
-Split run_library(const Problem& problem, float* o) {
+Split run_library(const RungProblem& problem, float* o) {
   const double start = now_seconds();
   Workspace workspace;
   workspace.bytes = most_workspace_bytes(problem);

@@ -14,13 +14,13 @@ GpuFloats allocate(std::size_t floats) {
 
 }  // namespace
 
-Memory::Memory(const Problem& problem, Layout layout) {
+Memory::Memory(const RungProblem& problem, RowPitch layout) {
   whole_ = {.batch = problem.batch, .rows = problem.rows, .dim = problem.dim, .pitch = problem.dim};
   whole_.scale = 1.0f / std::sqrt(static_cast<float>(problem.dim));
   const auto rows = static_cast<std::size_t>(problem.batch) * static_cast<std::size_t>(problem.rows);
   const auto dim = static_cast<std::size_t>(problem.dim);
   for (GpuFloats* tensor : {&q_, &k_, &v_, &o_}) {
-    if (layout == Layout::packed) {
+    if (layout == RowPitch::packed) {
       *tensor = allocate(rows * dim);
       continue;
     }

@@ -14,7 +14,7 @@ using GpuFloats = std::unique_ptr<float, FreeOnGpu>;
 
 class Memory {
  public:
-  Memory(const Problem& problem, Layout layout);
+  Memory(const RungProblem& problem, RowPitch layout);
 
   Tensors tensors(int first_batch, int batches) const;
 

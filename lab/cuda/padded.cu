@@ -74,8 +74,8 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t, int first_k
 
 }  // namespace
 
-Split run_padded(const Problem& problem, float* o) {
-  return run_in_turn(problem, o, Layout::packed, [](const Tensors& t) {
+Split run_padded(const RungProblem& problem, float* o) {
+  return run_in_turn(problem, o, RowPitch::packed, [](const Tensors& t) {
     const std::size_t bytes = static_cast<std::size_t>(4 * t.dim / kTile + 2) * kSquare * sizeof(float);
     return launch_per_key_tile(attend, t, bytes);
   });

@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t) {
 
 }  // namespace
 
-Split run_q_stationary(const Problem& problem, float* o) {
-  return run_in_turn(problem, o, Layout::pitched, [](const Tensors& t) {
+Split run_q_stationary(const RungProblem& problem, float* o) {
+  return run_in_turn(problem, o, RowPitch::pitched, [](const Tensors& t) {
     const std::size_t bytes = static_cast<std::size_t>(3 * t.dim / kTile + 1) * kSquare * sizeof(float);
     const dim3 grid(static_cast<unsigned>(t.rows / kTile), static_cast<unsigned>(t.batch));
     const auto kernel = t.dim == 32 ? attend<32> : attend<64>;

@@ -75,8 +75,8 @@ __global__ void __launch_bounds__(kTile* kTile, 2) attend(Tensors t, int first_k
 
 }  // namespace
 
-Split run_registers(const Problem& problem, float* o) {
-  return run_in_turn(problem, o, Layout::pitched, [](const Tensors& t) {
+Split run_registers(const RungProblem& problem, float* o) {
+  return run_in_turn(problem, o, RowPitch::pitched, [](const Tensors& t) {
     const std::size_t bytes = static_cast<std::size_t>(3 * t.dim / kTile + 1) * kSquare * sizeof(float);
     return launch_per_key_tile(t.dim == 32 ? attend<32> : attend<64>, t, bytes);
   });

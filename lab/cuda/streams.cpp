@@ -74,14 +74,14 @@ using PinnedFloats = std::unique_ptr<float, FreePinned>;
 // Page-locked copies of the caller's inputs, and page-locked memory for the output.
 class PinnedMemory {
  public:
-  explicit PinnedMemory(const Problem& problem)
+  explicit PinnedMemory(const RungProblem& problem)
       : bytes_(static_cast<std::size_t>(problem.elements()) * sizeof(float)),
         q_(copy_of(problem.q)),
         k_(copy_of(problem.k)),
         v_(copy_of(problem.v)),
         o_(room()) {}
 
-  Problem inputs_of(Problem problem) const {
+  RungProblem inputs_of(RungProblem problem) const {
     problem.q = q_.get();
     problem.k = k_.get();
     problem.v = v_.get();
@@ -108,7 +108,7 @@ class PinnedMemory {
 
 }  // namespace
 
-Split run_on_streams(const Problem& caller, float* caller_o, const Streams& options,
+Split run_on_streams(const RungProblem& caller, float* caller_o, const Streams& options,
                      const std::function<Launches(const Tensors&, cudaStream_t)>& launch) {
   Split split;
   double start = now_seconds();
@@ -130,7 +130,7 @@ Split run_on_streams(const Problem& caller, float* caller_o, const Streams& opti
     pinned.emplace(caller);
     split.pin = lap();
   }
-  const Problem problem = pinned ? pinned->inputs_of(caller) : caller;
+  const RungProblem problem = pinned ? pinned->inputs_of(caller) : caller;
   float* const o = pinned ? pinned->o() : caller_o;
 
   lap();
@@ -168,15 +168,15 @@ Split run_on_streams(const Problem& caller, float* caller_o, const Streams& opti
   return split;
 }
 
-Split run_one_stream(const Problem& problem, float* o) {
+Split run_one_stream(const RungProblem& problem, float* o) {
   return run_on_streams(problem, o, {.count = 1}, launch_fast_math);
 }
 
-Split run_four_streams(const Problem& problem, float* o) {
+Split run_four_streams(const RungProblem& problem, float* o) {
   return run_on_streams(problem, o, {.count = 4}, launch_fast_math);
 }
 
-Split run_pinned(const Problem& problem, float* o) {
+Split run_pinned(const RungProblem& problem, float* o) {
   return run_on_streams(problem, o, {.count = 4, .pinned = true}, launch_fast_math);
 }
 

@@ -119,8 +119,8 @@ std::size_t bytes_of(int dim) {
 }
 
 template <int kBr, int kBc>
-Split run_tiles(const Problem& problem, float* o) {
-  return run_in_turn(problem, o, Layout::pitched, [](const Tensors& t) -> Launches {
+Split run_tiles(const RungProblem& problem, float* o) {
+  return run_in_turn(problem, o, RowPitch::pitched, [](const Tensors& t) -> Launches {
     const std::size_t bytes = bytes_of<kBr, kBc>(t.dim);
     const Kernel kernel = kernel_of<kBr, kBc>(t.dim);
     STROBE_CUDA_CHECK(

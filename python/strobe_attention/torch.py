@@ -228,7 +228,7 @@ def _folded_mask(mask, batch, heads):
     return mask.expand(*batch, *heads, *mask.shape[-2:]).flatten(0, -4)
 
 
-def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=False, return_aux=None, *, scale=None,
+def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_seqlen_q, max_seqlen_k, is_causal=False, return_aux=None, *, scale=None,
                 window_size=(-1, -1), enable_gqa=False, seqused_k=None, block_table=None, num_splits=None):
     """Replaces PyTorch's function for packed sequences [T, H, D]. Causal masks and windows are aligned bottom-right."""
     for name, given in (("seqused_k", seqused_k), ("block_table", block_table), ("num_splits", num_splits)):
@@ -237,7 +237,7 @@ def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, is_causal=F
     if not enable_gqa and query.shape[1] != key.shape[1]:
         raise ValueError(f"attention: {query.shape[1]} query heads and {key.shape[1]} KV heads need enable_gqa=True")
     o, lse = attention(query, key, value, causal=is_causal, align="bottom_right", scale=scale, window=window_size,
-                       cu_seqlens_q=cu_seq_q, cu_seqlens_k=cu_seq_k, max_seqlen_q=max_q, max_seqlen_k=max_k,
+                       cu_seqlens_q=cu_seq_q, cu_seqlens_k=cu_seq_k, max_seqlen_q=max_seqlen_q, max_seqlen_k=max_seqlen_k,
                        layout="thd", return_lse=True)
     return (o, lse) if return_aux is not None and return_aux.lse else o
 

@@ -84,7 +84,7 @@ void OptionTable::add(std::string name, std::string placeholder, std::string hel
        .apply = std::move(apply)});
 }
 
-void OptionTable::add_alone(std::string name, std::string help, bool& target) {
+void OptionTable::add_flag(std::string name, std::string help, bool& target) {
   add({.name = std::move(name), .takes = Takes::nothing, .help = std::move(help), .apply = [&target](auto, auto) {
          target = true;
        }});

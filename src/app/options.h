@@ -37,7 +37,7 @@ class OptionTable {
   // Adds a flag with a value, or a flag without a value that sets `target` to true.
   void add(std::string name, std::string placeholder, std::string help, Apply apply,
            std::vector<std::string> aliases = {});
-  void add_alone(std::string name, std::string help, bool& target);
+  void add_flag(std::string name, std::string help, bool& target);
   const std::vector<Option>& options() const { return options_; }
 
   // Passes words that are not flags, such as files, to `apply`. Without this call such words are errors.

@@ -32,7 +32,7 @@ std::size_t workspace_of(const Plan& plan, const Problem& problem) {
 
 std::string shape_of(const Problem& problem) {
   return fmt::format("B{} H{}/{} Sq{} Sk{} D{} Dv{} {}", problem.batch, problem.heads_q, problem.heads_kv,
-                     problem.max_q, problem.max_k, problem.d, problem.dv, name_of(problem.dtype));
+                     problem.max_seqlen_q, problem.max_seqlen_k, problem.d, problem.dv, name_of(problem.dtype));
 }
 
 // Runs the chosen kernel. An error gets the kernel's name and the problem's shape as a prefix.

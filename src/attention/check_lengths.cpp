@@ -36,7 +36,7 @@ void check_padded(const IndexView& lengths, const char* name, const Problem& pro
   }
 }
 
-// Checks first_keys [sequences]. Each value must be in [0, max_k].
+// Checks first_keys [sequences]. Each value must be in [0, max_seqlen_k].
 void check_first_keys(const IndexView& first_keys, const Problem& problem) {
   if (!given(first_keys)) return;
   check_index_view(first_keys, "first_keys");
@@ -45,8 +45,8 @@ void check_first_keys(const IndexView& first_keys, const Problem& problem) {
   }
   if (problem.device == Device::cuda) return;
   for (std::int64_t b = 0; b < problem.batch; ++b) {
-    if (first_keys[b] < 0 || first_keys[b] > problem.max_k) {
-      fail(kInvalid, "attention: first_keys[{}] is {}; valid are 0 to {}", b, first_keys[b], problem.max_k);
+    if (first_keys[b] < 0 || first_keys[b] > problem.max_seqlen_k) {
+      fail(kInvalid, "attention: first_keys[{}] is {}; valid are 0 to {}", b, first_keys[b], problem.max_seqlen_k);
     }
   }
 }
@@ -116,9 +116,9 @@ void check_packed_pair(const Attention& attention, Problem& problem) {
   if (q.count != k.count) {
     fail(kInvalid, "attention: cu_seqlens_q has count {} but cu_seqlens_k has {}", q.count, k.count);
   }
-  problem.max_q =
+  problem.max_seqlen_q =
       check_packed({q, "cu_seqlens_q", attention.q.shape[2], attention.max_seqlen_q, "max_seqlen_q"}, problem.device);
-  problem.max_k =
+  problem.max_seqlen_k =
       check_packed({k, "cu_seqlens_k", attention.k.shape[2], attention.max_seqlen_k, "max_seqlen_k"}, problem.device);
   check_size("the number of packed sequences", q.count - 1);
   problem.batch = q.count - 1;
@@ -147,8 +147,8 @@ void check_lengths(const Attention& attention, Problem& problem) {
     check_padded(attention.lengths_k, "lengths_k", problem, sk);
     refuse_bound("max_seqlen_q", attention.max_seqlen_q);
     refuse_bound("max_seqlen_k", attention.max_seqlen_k);
-    problem.max_q = sq;
-    problem.max_k = sk;
+    problem.max_seqlen_q = sq;
+    problem.max_seqlen_k = sk;
   }
   check_first_keys(attention.first_keys, problem);
   problem.first_keys = attention.first_keys;

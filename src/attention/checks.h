@@ -68,7 +68,7 @@ struct PlainArray {
 void check_array(const PlainArray& array);
 
 // Checks lengths (padded batch) or cumulative offsets (packed batch). Reads every value on the CPU and none on CUDA.
-// Sets max_q, max_k and the index views of the problem; for a packed batch also batch and packed.
+// Sets max_seqlen_q, max_seqlen_k and the index views of the problem; for a packed batch also batch and packed.
 void check_lengths(const Attention& attention, Problem& problem);
 
 // Returns "" if every sequence has as many queries as keys, as far as is known without reading lengths. Otherwise

@@ -17,8 +17,8 @@ inline constexpr std::int64_t kMostTiledDim = 256;
 // Position of one sequence in the views: its first row and first key, and the numbers of rows and keys. With left
 // padding (first_keys) the extent leaves out the padding, so key j of the extent is key j + k_skipped of the sequence.
 struct Extent {
-  std::int64_t q_begin, q_length;
-  std::int64_t k_begin, k_length;
+  std::int64_t q_begin, seqlen_q;
+  std::int64_t k_begin, seqlen_k;
   std::int64_t k_skipped = 0;
 };
 
@@ -52,8 +52,8 @@ struct Problem {
   // Upper bounds of the lengths of queries and keys. They are Sq and Sk in a padded batch. In a packed batch they are
   // the caller's max_seqlen if given, otherwise the longest sequence on the CPU and the total on CUDA, where offsets
   // are not read.
-  std::int64_t max_q = 0;
-  std::int64_t max_k = 0;
+  std::int64_t max_seqlen_q = 0;
+  std::int64_t max_seqlen_k = 0;
   std::int64_t d = 0;   // head dimension of q and k
   std::int64_t dv = 0;  // head dimension of v and o
   bool packed = false;  // sequences are stored back to back in views of batch 1
@@ -97,30 +97,30 @@ struct Problem {
 
   // For the CPU only, because on CUDA lengths and offsets are in GPU memory.
   Extent extent(std::int64_t b) const {
-    Extent extent{0, lengths_q ? lengths_q[b] : max_q, 0, lengths_k ? lengths_k[b] : max_k};
+    Extent extent{0, lengths_q ? lengths_q[b] : max_seqlen_q, 0, lengths_k ? lengths_k[b] : max_seqlen_k};
     if (packed) {
       extent = {cu_seqlens_q[b], cu_seqlens_q[b + 1] - cu_seqlens_q[b], cu_seqlens_k[b],
                 cu_seqlens_k[b + 1] - cu_seqlens_k[b]};
     }
     if (first_keys) {
-      extent.k_skipped = std::min(first_keys[b], extent.k_length);
+      extent.k_skipped = std::min(first_keys[b], extent.seqlen_k);
       extent.k_begin += extent.k_skipped;
-      extent.k_length -= extent.k_skipped;
+      extent.seqlen_k -= extent.k_skipped;
     }
     return extent;
   }
 
   // Returns the offset of the diagonal: row i of a sequence is aligned with key i + offset of its extent.
   std::int64_t offset(const Extent& extent) const {
-    return alignment == Alignment::bottom_right ? extent.k_length - extent.q_length : -extent.k_skipped;
+    return alignment == Alignment::bottom_right ? extent.seqlen_k - extent.seqlen_q : -extent.k_skipped;
   }
 
   Interval allowed(const Extent& extent, std::int64_t i) const {
     const std::int64_t diagonal = i + offset(extent);
     std::int64_t lo = 0;
-    std::int64_t hi = extent.k_length;
+    std::int64_t hi = extent.seqlen_k;
     if (causal) hi = std::min(hi, diagonal + 1);
-    if (window.left >= 0) lo = std::min(std::max(lo, diagonal - window.left), extent.k_length);
+    if (window.left >= 0) lo = std::min(std::max(lo, diagonal - window.left), extent.seqlen_k);
     if (window.right >= 0) hi = std::min(hi, diagonal + window.right + 1);
     return {lo, std::max(lo, hi)};
   }

@@ -136,7 +136,7 @@ void check_options(const Attention& attention, Problem& problem) {
   if (!(p >= 0 && p < 1)) fail(kInvalid, "attention: dropout p is {}; valid are 0 <= p < 1", p);
   check_window_side("left", attention.window.left);
   check_window_side("right", attention.window.right);
-  if (attention.alignment != Alignment::unsaid && attention.alignment != Alignment::top_left &&
+  if (attention.alignment != Alignment::unset && attention.alignment != Alignment::top_left &&
       attention.alignment != Alignment::bottom_right) {
     fail(kInvalid, "attention: unknown alignment {}; valid are 0 (unset), 1 (top_left), 2 (bottom_right)",
          static_cast<int>(attention.alignment));
@@ -173,17 +173,17 @@ void check_alignment(const Attention& attention, Problem& problem) {
   const bool causal = attention.causal;
   const bool window = attention.window.left >= 0 || attention.window.right >= 0;
   const std::string unequal = unequal_lengths(attention);
-  if (attention.alignment == Alignment::unsaid && (causal || window || attention.alibi_slopes) && !unequal.empty()) {
+  if (attention.alignment == Alignment::unset && (causal || window || attention.alibi_slopes) && !unequal.empty()) {
     fail(kInvalid, "attention: {} with {} needs an alignment; set it to top_left or bottom_right",
          causal   ? "causal"
          : window ? "a window"
                   : "ALiBi",
          unequal);
   }
-  problem.alignment = attention.alignment == Alignment::unsaid ? Alignment::top_left : attention.alignment;
+  problem.alignment = attention.alignment == Alignment::unset ? Alignment::top_left : attention.alignment;
   // A window that extends past all keys on one side counts as open there. This also prevents overflow of
   // diagonal - left and diagonal + right.
-  const std::int64_t far = problem.max_q + problem.max_k;
+  const std::int64_t far = problem.max_seqlen_q + problem.max_seqlen_k;
   problem.window.left = attention.window.left >= far ? -1 : attention.window.left;
   problem.window.right = attention.window.right >= far ? -1 : attention.window.right;
 }
@@ -215,10 +215,10 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
          attention.max_seqlen_q, attention.max_seqlen_k);
   }
   const auto fits = [&](std::size_t i, std::int64_t size) { return bias.shape[i] == 1 || bias.shape[i] == size; };
-  if (!fits(0, problem.batch) || !fits(1, problem.heads_q) || !fits(2, problem.max_q) ||
-      bias.shape[3] != problem.max_k) {
+  if (!fits(0, problem.batch) || !fits(1, problem.heads_q) || !fits(2, problem.max_seqlen_q) ||
+      bias.shape[3] != problem.max_seqlen_k) {
     fail(kInvalid, "attention: bias has shape {}; valid is [{} or 1, {} or 1, {} or 1, {}]{}", text_of(bias.shape),
-         problem.batch, problem.heads_q, problem.max_q, problem.max_k,
+         problem.batch, problem.heads_q, problem.max_seqlen_q, problem.max_seqlen_k,
          problem.packed ? ": sequences, heads, longest rows, longest keys" : "");
   }
   problem.bias = bias;
@@ -230,7 +230,7 @@ void check_mask(const Attention& attention, Pointers pointers, Problem& problem)
   const MaskView& mask = attention.mask;
   if (!mask.data && mask.shape == std::array<std::int64_t, 4>{}) return;
   check_shape(mask.shape, "mask");
-  const std::array<std::int64_t, 4> full{problem.batch, problem.heads_q, problem.max_q, problem.max_k};
+  const std::array<std::int64_t, 4> full{problem.batch, problem.heads_q, problem.max_seqlen_q, problem.max_seqlen_k};
   for (std::size_t i = 0; i < 4; ++i) {
     if (mask.shape[i] == 1 || mask.shape[i] == full[i]) continue;
     fail(kInvalid, "attention: mask has shape {}; valid is [{} or 1, {} or 1, {} or 1, {} or 1]{}", text_of(mask.shape),

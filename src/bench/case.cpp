@@ -17,7 +17,7 @@ namespace {
 
 const char* alignment_name(Alignment alignment) {
   switch (alignment) {
-    case Alignment::unsaid: return "unsaid";
+    case Alignment::unset: return "unsaid";
     case Alignment::top_left: return "top_left";
     case Alignment::bottom_right: return "bottom_right";
   }
@@ -64,15 +64,15 @@ void fill_normal(void* data, std::int64_t count, const Normal& normal, int threa
 
 }  // namespace
 
-std::string describe(const Case& one) {
+std::string describe(const AttentionCase& one) {
   std::string text = fmt::format("batch {}, {} x {}", one.batch, counted(one.heads, "head"), one.head_dim);
   if (one.kv_heads != one.heads) text += fmt::format(" ({})", counted(one.kv_heads, "KV head"));
-  text += one.seq_q == one.seq_k ? fmt::format(", sequence {}", one.seq_q)
-                                 : fmt::format(", {} queries x {} keys", one.seq_q, one.seq_k);
+  text += one.seqlen_q == one.seqlen_k ? fmt::format(", sequence {}", one.seqlen_q)
+                                       : fmt::format(", {} queries x {} keys", one.seqlen_q, one.seqlen_k);
   text += fmt::format(", {}{}", strobe::name_of(one.dtype), one.tf32 ? " (tf32)" : "");
   if (one.deterministic) text += ", deterministic";
   if (one.causal) text += ", causal";
-  if (one.masked() && one.alignment != Alignment::unsaid) text += fmt::format(" {}", alignment_name(one.alignment));
+  if (one.masked() && one.alignment != Alignment::unset) text += fmt::format(" {}", alignment_name(one.alignment));
   if (one.window.left >= 0 || one.window.right >= 0) {
     text += fmt::format(", window {}:{}", one.window.left, one.window.right);
   }
@@ -80,11 +80,11 @@ std::string describe(const Case& one) {
 }
 
 // A padded batch has as many rows as keys in each sequence, so both alignments are the same.
-std::int64_t diagonal_offset(const Case& one) {
-  return one.alignment == Alignment::bottom_right ? one.seq_k - one.seq_q : 0;
+std::int64_t diagonal_offset(const AttentionCase& one) {
+  return one.alignment == Alignment::bottom_right ? one.seqlen_k - one.seqlen_q : 0;
 }
 
-Keys visible_keys(const Case& one, std::int64_t batch, std::int64_t row) {
+Keys visible_keys(const AttentionCase& one, std::int64_t batch, std::int64_t row) {
   if (row >= rows_of(one, batch)) return {0, 0};
   const std::int64_t diagonal = row + diagonal_offset(one);
   std::int64_t first = 0;
@@ -95,7 +95,7 @@ Keys visible_keys(const Case& one, std::int64_t batch, std::int64_t row) {
   return {first, std::max(first, last)};
 }
 
-RowRange attending_rows(const Case& one, std::int64_t batch, std::int64_t key) {
+RowRange attending_rows(const AttentionCase& one, std::int64_t batch, std::int64_t key) {
   if (key >= keys_of(one, batch)) return {0, 0};
   const std::int64_t diagonal = key - diagonal_offset(one);  // the row whose diagonal is at this key
   std::int64_t first = 0;
@@ -106,18 +106,18 @@ RowRange attending_rows(const Case& one, std::int64_t batch, std::int64_t key) {
   return {first, std::max(first, last)};
 }
 
-std::int64_t score_bytes(const Case& one) {
+std::int64_t score_bytes(const AttentionCase& one) {
   std::int64_t bytes = static_cast<std::int64_t>(size_of(one.dtype));
-  for (const std::int64_t size : {one.batch, one.heads, one.seq_q, one.seq_k}) {
+  for (const std::int64_t size : {one.batch, one.heads, one.seqlen_q, one.seqlen_k}) {
     if (__builtin_mul_overflow(bytes, size, &bytes)) {
       fail(ErrorCode::invalid_argument, "the scores of batch {}, {} heads, {} queries and {} keys do not fit 63 bits",
-           one.batch, one.heads, one.seq_q, one.seq_k);
+           one.batch, one.heads, one.seqlen_q, one.seqlen_k);
     }
   }
   return bytes;
 }
 
-std::int64_t unmasked_scores(const Case& one) {
+std::int64_t unmasked_scores(const AttentionCase& one) {
   if (score_bytes(one) == 0) return 0;
   const std::vector<std::int32_t>& lengths = one.options.lengths;
   std::int64_t scores = 0;
@@ -131,27 +131,27 @@ std::int64_t unmasked_scores(const Case& one) {
   return lengths.empty() ? one.batch * scores : scores;
 }
 
-double forward_flops(const Case& one) {
+double forward_flops(const AttentionCase& one) {
   const double per_score = 4.0 * static_cast<double>(one.heads) * static_cast<double>(one.head_dim);
   const bool windowed = one.window.left >= 0 || one.window.right >= 0;
-  if (one.causal && !windowed && one.options.lengths.empty() && one.seq_q == one.seq_k) {
-    const double squares = static_cast<double>(one.batch) * static_cast<double>(one.seq_q);
-    return per_score * squares * static_cast<double>(one.seq_k) / 2;
+  if (one.causal && !windowed && one.options.lengths.empty() && one.seqlen_q == one.seqlen_k) {
+    const double squares = static_cast<double>(one.batch) * static_cast<double>(one.seqlen_q);
+    return per_score * squares * static_cast<double>(one.seqlen_k) / 2;
   }
   return per_score * static_cast<double>(unmasked_scores(one));
 }
 
-TensorBytes tensor_bytes(const Case& one) {
+TensorBytes tensor_bytes(const AttentionCase& one) {
   const auto element = static_cast<std::int64_t>(size_of(one.dtype));
-  const std::int64_t q = checked_product({one.batch, one.heads, one.seq_q, one.head_dim, element});
-  const std::int64_t k = checked_product({one.batch, one.kv_heads, one.seq_k, one.head_dim, element});
+  const std::int64_t q = checked_product({one.batch, one.heads, one.seqlen_q, one.head_dim, element});
+  const std::int64_t k = checked_product({one.batch, one.kv_heads, one.seqlen_k, one.head_dim, element});
   const auto [b, h, rows, keys] = bias_shape(one);
   const std::int64_t bias = checked_product({b, h, rows, keys});
   return {.q = q,
           .k = k,
           .v = k,
           .o = q,
-          .lse = checked_product({one.batch, one.heads, one.seq_q, 4}),
+          .lse = checked_product({one.batch, one.heads, one.seqlen_q, 4}),
           .bias = checked_product({bias, element}),
           .dbias = one.options.bias_gradient ? checked_product({bias, 4}) : 0,
           .slopes = one.options.alibi ? 4 * one.heads : 0,
@@ -159,11 +159,11 @@ TensorBytes tensor_bytes(const Case& one) {
           .lengths = 4 * static_cast<std::int64_t>(one.options.lengths.size())};
 }
 
-Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dropout_seed) {
+Attention attention_of(const AttentionCase& one, const Tensors& tensors, std::uint64_t dropout_seed) {
   Attention attention;
-  attention.q = view_bhsd(tensors.q, one.dtype, {one.batch, one.heads, one.seq_q, one.head_dim});
-  attention.k = view_bhsd(tensors.k, one.dtype, {one.batch, one.kv_heads, one.seq_k, one.head_dim});
-  attention.v = view_bhsd(tensors.v, one.dtype, {one.batch, one.kv_heads, one.seq_k, one.head_dim});
+  attention.q = view_bhsd(tensors.q, one.dtype, {one.batch, one.heads, one.seqlen_q, one.head_dim});
+  attention.k = view_bhsd(tensors.k, one.dtype, {one.batch, one.kv_heads, one.seqlen_k, one.head_dim});
+  attention.v = view_bhsd(tensors.v, one.dtype, {one.batch, one.kv_heads, one.seqlen_k, one.head_dim});
   attention.causal = one.causal;
   attention.window = one.window;
   attention.alignment = one.alignment;
@@ -176,7 +176,7 @@ Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dr
   return attention;
 }
 
-Attention attention_of(const Case& one) {
+Attention attention_of(const AttentionCase& one) {
   static constexpr float kPlaceholder = 0;  // valid pointer for queries, which do not read slopes and sinks
   Tensors tensors;
   if (one.options.alibi) tensors.slopes = &kPlaceholder;
@@ -185,7 +185,7 @@ Attention attention_of(const Case& one) {
   return attention_of(one, tensors, 0);
 }
 
-Inputs make_inputs(const Case& one, std::uint64_t seed) {
+Inputs make_inputs(const AttentionCase& one, std::uint64_t seed) {
   const TensorBytes bytes = tensor_bytes(one);
   const auto make = [&](std::int64_t size, DType dtype, std::uint32_t stream) {
     Buffer buffer(static_cast<std::size_t>(size));
@@ -217,15 +217,15 @@ Inputs make_inputs(const Case& one, std::uint64_t seed) {
                                    .lengths = inputs.lengths.as<std::int32_t>()},
                                   seed);
   inputs.d_o_view = view_bhsd(static_cast<const void*>(inputs.d_o.data()), one.dtype,
-                              {one.batch, one.heads, one.seq_q, one.head_dim});
+                              {one.batch, one.heads, one.seqlen_q, one.head_dim});
   return inputs;
 }
 
-Json config_json(const Case& one) {
+Json config_json(const AttentionCase& one) {
   const char* cache = one.device == Device::cpu ? "not flushed" : one.cache == Cache::hot ? "hot" : "cold";
   const char* passes = one.passes == Passes::both ? "both" : has_forward(one.passes) ? "forward" : "backward";
   Json config = Json::object({{"batch_size", one.batch},
-                              {"seq_len", one.seq_q},
+                              {"seq_len", one.seqlen_q},
                               {"num_heads", one.heads},
                               {"emb_dim", one.emb_dim()},
                               {"causal", one.causal},
@@ -235,7 +235,7 @@ Json config_json(const Case& one) {
                               {"threads", one.threads},
                               {"head_dim", one.head_dim},
                               {"num_kv_heads", one.kv_heads},
-                              {"seq_len_k", one.seq_k},
+                              {"seq_len_k", one.seqlen_k},
                               {"align", alignment_name(one.alignment)},
                               {"window", Json::array({one.window.left, one.window.right})},
                               {"pass", passes},

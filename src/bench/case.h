@@ -19,18 +19,18 @@ constexpr bool has_backward(Passes passes) { return passes != Passes::forward; }
 // cold: a GPU's L2 cache is flushed before each timed call.
 enum class Cache { cold, hot };
 
-struct Case {
+struct AttentionCase {
   std::int64_t batch = 1;
   std::int64_t heads = 1;
   std::int64_t kv_heads = 1;
-  std::int64_t seq_q = 1;
-  std::int64_t seq_k = 1;
+  std::int64_t seqlen_q = 1;
+  std::int64_t seqlen_k = 1;
   std::int64_t head_dim = 1;
   DType dtype = DType::fp16;
   bool tf32 = false;           // allow TF32 for fp32 matmuls
   bool deterministic = false;  // bitwise reproducible backward on a GPU; on a CPU it always is
   bool causal = false;
-  Alignment alignment = Alignment::unsaid;
+  Alignment alignment = Alignment::unset;
   Window window{};
   Passes passes = Passes::both;  // passes to time
   int threads = 1;
@@ -44,35 +44,35 @@ struct Case {
 };
 
 // "batch 1, 8 heads x 64, 1024 queries x 1024 keys, fp16, causal"
-std::string describe(const Case& one);
+std::string describe(const AttentionCase& one);
 
 // Keys that query row i of a sequence may use: [first, last).
 struct Keys {
   std::int64_t first, last;
 };
-Keys visible_keys(const Case& one, std::int64_t batch, std::int64_t row);
+Keys visible_keys(const AttentionCase& one, std::int64_t batch, std::int64_t row);
 
 // Rows of a sequence that may use key j: [first, last).
 struct RowRange {
   std::int64_t first, last;
 };
-RowRange attending_rows(const Case& one, std::int64_t batch, std::int64_t key);
+RowRange attending_rows(const AttentionCase& one, std::int64_t batch, std::int64_t key);
 
 // Returns the bytes of the score matrices of all heads, including masked scores, in the case's dtype. Throws
 // Error(invalid_argument) on overflow.
-std::int64_t score_bytes(const Case& one);
+std::int64_t score_bytes(const AttentionCase& one);
 
 // Returns the number of scores per head that neither the mask nor the lengths exclude, summed over the batch. Throws as
 // score_bytes does.
-std::int64_t unmasked_scores(const Case& one);
+std::int64_t unmasked_scores(const AttentionCase& one);
 
 // Returns the offset of the diagonal: row i is aligned with key i + diagonal_offset().
-std::int64_t diagonal_offset(const Case& one);
+std::int64_t diagonal_offset(const AttentionCase& one);
 
 // Returns the nominal FLOPs of forward, which do not depend on the implementation: 4 B H Sq Sk D, halved if causal. If
 // Sq != Sk, or with a window or lengths, counts 4 D per unmasked score. Backward counts 2.5 times as much.
-double forward_flops(const Case& one);
-inline double backward_flops(const Case& one) { return 2.5 * forward_flops(one); }
+double forward_flops(const AttentionCase& one);
+inline double backward_flops(const AttentionCase& one) { return 2.5 * forward_flops(one); }
 
 // Bytes of the tensors. Throws Error(invalid_argument) on overflow.
 struct TensorBytes {
@@ -83,7 +83,7 @@ struct TensorBytes {
   std::int64_t forward() const { return inputs() + options() + o + lse; }
   std::int64_t backward_extra() const { return o + inputs() + dbias + sinks; }
 };
-TensorBytes tensor_bytes(const Case& one);
+TensorBytes tensor_bytes(const AttentionCase& one);
 
 // Pointers to a case's input tensors on its device; null if absent.
 struct Tensors {
@@ -98,11 +98,11 @@ struct Tensors {
 
 // Returns the library's problem description, with contiguous [B, H, S, D] views. It refers to `tensors`; without them,
 // it refers to the lengths of `one`.
-Attention attention_of(const Case& one, const Tensors& tensors, std::uint64_t dropout_seed);
-Attention attention_of(const Case& one);  // without tensors, for queries
+Attention attention_of(const AttentionCase& one, const Tensors& tensors, std::uint64_t dropout_seed);
+Attention attention_of(const AttentionCase& one);  // without tensors, for queries
 
 // Execution without a kernel name and without workspace, for queries about a case.
-inline Execution execution_of(const Case& one) {
+inline Execution execution_of(const AttentionCase& one) {
   return {.device = one.device,
           .kernel = {},
           .threads = one.threads,
@@ -120,9 +120,9 @@ struct Inputs {
   Attention attention;
   ConstView d_o_view;
 };
-Inputs make_inputs(const Case& one, std::uint64_t seed);
+Inputs make_inputs(const AttentionCase& one, std::uint64_t seed);
 
 // The "config" object of a result.
-Json config_json(const Case& one);
+Json config_json(const AttentionCase& one);
 
 }  // namespace strobe::bench

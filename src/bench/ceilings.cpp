@@ -8,8 +8,8 @@
 #include <iterator>
 #include <vector>
 
-#include "attention/cpu/product_rate.h"
-#include "attention/standard/gpu_product_rate.h"
+#include "attention/cpu/matmul_rate.h"
+#include "attention/standard/gpu_matmul_rate.h"
 #include "core/statistics.h"
 #include "device/gpu_buffer.h"
 #include "device/gpu_stream.h"
@@ -126,7 +126,7 @@ Ceilings measure_ceilings(int threads, std::span<const DType> types, Depth depth
   ceilings.sgemm = sgemm_rate(all, share);
   for (const DType type : kAllTypes) {
     if (type == DType::fp32 || std::find(types.begin(), types.end(), type) != types.end()) {
-      ceilings.packed[static_cast<int>(type)] = matrix_product_rate(type, all, share);
+      ceilings.packed[static_cast<int>(type)] = matmul_rate(type, all, share);
     }
   }
   ceilings.copy = copy_rate(all, share);
@@ -144,19 +144,19 @@ Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth) {
   if (depth == Depth::full) ceilings.call = gpu_call_cost();
   for (const DType type : types) {
     ceilings.cublas[static_cast<int>(type)] =
-        rate_where_supported([type] { return gpu_product_rate(type); }, ceilings.cublas_refusal);
+        rate_where_supported([type] { return gpu_matmul_rate(type); }, ceilings.cublas_refusal);
   }
-  if (depth == Depth::full) ceilings.tf32 = rate_where_supported(gpu_tf32_product_rate, ceilings.cublas_refusal);
+  if (depth == Depth::full) ceilings.tf32 = rate_where_supported(gpu_tf32_matmul_rate, ceilings.cublas_refusal);
   return ceilings;
 }
 
-Ceilings ceilings_for(std::span<const Case> cases, Depth depth) {
+Ceilings ceilings_for(std::span<const AttentionCase> cases, Depth depth) {
   const auto occurs = [&](DType type) {
-    return std::any_of(cases.begin(), cases.end(), [&](const Case& one) { return one.dtype == type; });
+    return std::any_of(cases.begin(), cases.end(), [&](const AttentionCase& one) { return one.dtype == type; });
   };
   std::vector<DType> types;
   std::copy_if(std::begin(kAllTypes), std::end(kAllTypes), std::back_inserter(types), occurs);
-  const Case& first = cases.front();
+  const AttentionCase& first = cases.front();
   return first.device == Device::cpu ? measure_ceilings(first.threads, types, depth)
                                      : measure_gpu_ceilings(types, depth);
 }

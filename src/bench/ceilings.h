@@ -80,7 +80,7 @@ Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth);
 
 // Measures the rates of the cases' device, for all their dtypes. All cases must have the same device and number of
 // threads.
-Ceilings ceilings_for(std::span<const Case> cases, Depth depth);
+Ceilings ceilings_for(std::span<const AttentionCase> cases, Depth depth);
 
 inline constexpr DType kAllTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 

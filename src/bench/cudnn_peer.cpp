@@ -15,7 +15,7 @@ namespace {
 
 CudnnTensor tensor_of(const ConstView& view) { return {view.shape, view.stride}; }
 
-void check_supported(const Case& one) {
+void check_supported(const AttentionCase& one) {
   if (one.device != Device::cuda) {
     fail(ErrorCode::unsupported, "cudnn: device {}; valid: cuda (--device cuda)", name_of(one.device));
   }
@@ -27,30 +27,30 @@ void check_supported(const Case& one) {
     fail(ErrorCode::unsupported, "cudnn: this peer does not support score options{}", describe_options(one.options));
   }
   if (one.deterministic) fail(ErrorCode::unsupported, "cudnn: this peer does not support --deterministic");
-  if (one.batch == 0 || one.heads == 0 || one.seq_q == 0 || one.seq_k == 0) {
+  if (one.batch == 0 || one.heads == 0 || one.seqlen_q == 0 || one.seqlen_k == 0) {
     fail(ErrorCode::unsupported, "cudnn: an empty tensor: {}", describe(one));
   }
 }
 
 // If there are as many keys as queries, both alignments are the same. top_left is then used, because cuDNN supports it
 // for more problems.
-CudnnMask mask_of(const Case& one) {
+CudnnMask mask_of(const AttentionCase& one) {
   if (!one.causal) return CudnnMask::none;
   return diagonal_offset(one) == 0 ? CudnnMask::causal_top_left : CudnnMask::causal_bottom_right;
 }
 
 }  // namespace
 
-bool CudnnPeer::writes_lse(const Case& one) const { return has_backward(one.passes); }
+bool CudnnPeer::writes_lse(const AttentionCase& one) const { return has_backward(one.passes); }
 
-std::optional<std::int64_t> CudnnPeer::predicted_bytes(const Case& one) {
+std::optional<std::int64_t> CudnnPeer::predicted_bytes(const AttentionCase& one) {
   const auto workspace = static_cast<std::int64_t>(plan(one));
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t forward = bytes.forward() - (writes_lse(one) ? 0 : bytes.lse);
   return forward + (has_backward(one.passes) ? bytes.backward_extra() : 0) + workspace;
 }
 
-std::size_t CudnnPeer::plan(const Case& one) {
+std::size_t CudnnPeer::plan(const AttentionCase& one) {
   const CudnnProblem problem = cudnn_problem(one);
   if (!plans_ || plans_->problem != problem) {
     plans_.reset();
@@ -80,11 +80,11 @@ void CudnnPeer::run_forward() { plans_->forward.run(pointers_, workspace_.data()
 
 void CudnnPeer::run_backward() { plans_->backward->run(pointers_, workspace_.data(), stream()); }
 
-CudnnProblem cudnn_problem(const Case& one) {
+CudnnProblem cudnn_problem(const AttentionCase& one) {
   check_supported(one);
   tensor_bytes(one);  // throws on sizes that overflow
   const Attention attention = attention_of(one);
-  const ConstView lse = view_bhsd<const void>(nullptr, DType::fp32, {one.batch, one.heads, one.seq_q, 1});
+  const ConstView lse = view_bhsd<const void>(nullptr, DType::fp32, {one.batch, one.heads, one.seqlen_q, 1});
   return {.dtype = one.dtype,
           .q = tensor_of(attention.q),
           .k = tensor_of(attention.k),

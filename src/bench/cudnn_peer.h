@@ -14,11 +14,11 @@ class CudnnPeer : public GpuImplementation {
   std::string name() const override { return kCudnnPeer; }
   std::string kernel() const override { return kernel_; }
   std::string configuration() const override { return configuration_; }
-  std::optional<std::int64_t> predicted_bytes(const Case& one) override;
+  std::optional<std::int64_t> predicted_bytes(const AttentionCase& one) override;
 
  protected:
-  std::size_t plan(const Case& one) override;
-  bool writes_lse(const Case& one) const override;
+  std::size_t plan(const AttentionCase& one) override;
+  bool writes_lse(const AttentionCase& one) const override;
   void prepared() override;
   void run_forward() override;
   void run_backward() override;

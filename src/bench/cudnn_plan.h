@@ -33,7 +33,7 @@ struct CudnnProblem {
 };
 
 // Throws Error(unsupported) for options that this peer lacks. Plan creation reports what cuDNN itself rejects.
-CudnnProblem cudnn_problem(const Case& one);
+CudnnProblem cudnn_problem(const AttentionCase& one);
 
 // Tensors on the GPU. Forward reads q, k, v and writes o and, with statistics, lse. Backward reads q, k, v, o, lse and
 // d_o, and writes dq, dk and dv.

@@ -100,7 +100,7 @@ double gate_tolerance(DType dtype, bool tf32) {
 // One KV head: its keys and values in float64, and the sampled keys that belong to it.
 struct Gate::Head {
   const blas::BlasLibrary& library;
-  const Case& one;
+  const AttentionCase& one;
   const Inputs& inputs;
   std::int64_t batch;
   std::vector<double> k, v;
@@ -111,7 +111,7 @@ struct Gate::Head {
   // Computes rows [first, first + count) of query head hq. `sampled` has the sampled rows among them, in order.
   void compute(std::int64_t hq, std::int64_t first, std::int64_t count, std::span<Row* const> sampled) {
     const std::int64_t d = one.head_dim;
-    const std::int64_t sk = one.seq_k;
+    const std::int64_t sk = one.seqlen_k;
     const bool backward = has_backward(one.passes);
     const auto size = static_cast<std::size_t>(count * sk);
     const std::vector<double> q = widen(inputs.attention.q, batch, hq, first, count);
@@ -199,19 +199,19 @@ void Gate::compute_head(const blas::BlasSession& session, const Inputs& inputs, 
             .one = case_,
             .inputs = inputs,
             .batch = batch,
-            .k = widen(inputs.attention.k, batch, kv_head, 0, case_.seq_k),
-            .v = widen(inputs.attention.v, batch, kv_head, 0, case_.seq_k),
+            .k = widen(inputs.attention.k, batch, kv_head, 0, case_.seqlen_k),
+            .v = widen(inputs.attention.v, batch, kv_head, 0, case_.seqlen_k),
             .keys = {},
             .scale = 1 / std::sqrt(static_cast<double>(case_.head_dim)),
             .mutex = {}};
   for (Key& key : keys_) {
     if (key.batch == batch && key.kv_head == kv_head) head.keys.push_back(&key);
   }
-  const std::int64_t blocks = ceil_div(case_.seq_q, kBlockRows);
+  const std::int64_t blocks = ceil_div(case_.seqlen_q, kBlockRows);
   parallel_for(session.callers(), group * blocks, [&](int, std::int64_t task) {
     const std::int64_t hq = kv_head * group + task / blocks;
     const std::int64_t first = task % blocks * kBlockRows;
-    const std::int64_t count = std::min(kBlockRows, case_.seq_q - first);
+    const std::int64_t count = std::min(kBlockRows, case_.seqlen_q - first);
     std::vector<Row*> sampled;
     for (Row& row : rows_) {
       if (row.batch == batch && row.head == hq && row.row >= first && row.row < first + count) sampled.push_back(&row);
@@ -226,19 +226,20 @@ void Gate::compute_head(const blas::BlasSession& session, const Inputs& inputs, 
   });
 }
 
-Gate::Gate(const Case& one, const Inputs& inputs) : case_(one) {
-  if (one.batch == 0 || one.kv_heads == 0 || one.seq_q == 0 || one.seq_k == 0) return;
+Gate::Gate(const AttentionCase& one, const Inputs& inputs) : case_(one) {
+  if (one.batch == 0 || one.kv_heads == 0 || one.seqlen_q == 0 || one.seqlen_k == 0) return;
   const std::int64_t group = one.heads / one.kv_heads;
   std::set<std::pair<std::int64_t, std::int64_t>> heads{{0, 0}, {one.batch - 1, one.kv_heads - 1}};
   const std::vector<double> zeros(static_cast<std::size_t>(one.head_dim));
   for (const auto& [batch, kv_head] : heads) {
     for (std::int64_t g = 0; g < group; ++g) {
-      for (const std::int64_t row : sample_positions(one.seq_q, group > 1 ? 6 : 12)) {
+      for (const std::int64_t row : sample_positions(one.seqlen_q, group > 1 ? 6 : 12)) {
         rows_.push_back({batch, kv_head * group + g, row, {}, {}, 0});
       }
     }
     if (!has_backward(one.passes)) continue;
-    for (const std::int64_t key : sample_positions(one.seq_k, 8)) keys_.push_back({batch, kv_head, key, zeros, zeros});
+    for (const std::int64_t key : sample_positions(one.seqlen_k, 8))
+      keys_.push_back({batch, kv_head, key, zeros, zeros});
   }
   const blas::BlasSession session(one.threads);
   for (const auto& [batch, kv_head] : heads) compute_head(session, inputs, batch, kv_head);
@@ -269,7 +270,7 @@ GateResult Gate::check(const Results& results) const {
   if (results.lse) {
     Meter meter;
     for (const Row& row : rows_) {
-      meter.add(results.lse[(row.batch * case_.heads + row.head) * case_.seq_q + row.row], row.lse);
+      meter.add(results.lse[(row.batch * case_.heads + row.head) * case_.seqlen_q + row.row], row.lse);
     }
     add("LSE", meter, case_.dtype);
   }

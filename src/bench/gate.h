@@ -34,7 +34,7 @@ struct GateResult {
 // checked for NaN.
 class Gate {
  public:
-  Gate(const Case& one, const Inputs& inputs);
+  Gate(const AttentionCase& one, const Inputs& inputs);
 
   // Compares an implementation's outputs with the sample. Also rejects a NaN in any output: outputs are filled with NaN
   // before the run, so elements that were not written are found.
@@ -57,7 +57,7 @@ class Gate {
 
   void compute_head(const blas::BlasSession& session, const Inputs& inputs, std::int64_t batch, std::int64_t kv_head);
 
-  Case case_;
+  AttentionCase case_;
   std::vector<Row> rows_;
   std::vector<Key> keys_;
 };

@@ -13,7 +13,7 @@
 namespace strobe::bench {
 
 struct ScoredRow {
-  const Case& one;
+  const AttentionCase& one;
   const Attention& attention;  // data on the host
   std::int64_t batch, head, row;
 

@@ -41,7 +41,7 @@ struct GpuImplementation::Meter {
 
 void* GpuImplementation::stream() const { return meter_->stream.handle(); }
 
-void GpuImplementation::prepare(const Case& one, const Inputs& inputs) {
+void GpuImplementation::prepare(const AttentionCase& one, const Inputs& inputs) {
   case_ = one;
   if (!meter_) meter_ = std::make_shared<Meter>();
   const std::size_t workspace_bytes = plan(one);
@@ -128,9 +128,9 @@ std::optional<std::int64_t> GpuImplementation::saved_bytes() {
   return static_cast<std::int64_t>(gpu_allocator().statistics().current - held_before_);
 }
 
-std::optional<std::int64_t> GpuKernel::predicted_bytes(const Case& one) { return held_bytes(kernel_, one); }
+std::optional<std::int64_t> GpuKernel::predicted_bytes(const AttentionCase& one) { return held_bytes(kernel_, one); }
 
-std::size_t GpuKernel::plan(const Case& one) {
+std::size_t GpuKernel::plan(const AttentionCase& one) {
   const Pass shown = has_forward(one.passes) ? Pass::forward : Pass::backward;
   configuration_ = verdict_of(kernel_, one, shown).configuration;
   return workspace_of(kernel_, one);

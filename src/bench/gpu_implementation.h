@@ -12,7 +12,7 @@ namespace strobe::bench {
 
 class GpuImplementation : public Implementation {
  public:
-  void prepare(const Case& one, const Inputs& inputs) override;
+  void prepare(const AttentionCase& one, const Inputs& inputs) override;
   void release() override;
   double time(Region region) override;
   Results results() override;
@@ -23,9 +23,9 @@ class GpuImplementation : public Implementation {
  protected:
   // Does the slow preparation of a case, such as building plans. Returns the workspace bytes of the pass that needs
   // more.
-  virtual std::size_t plan(const Case& one) = 0;
-  virtual bool writes_lse(const Case&) const { return true; }  // true if forward writes LSE
-  virtual void prepared() {}                                   // called when all tensors exist
+  virtual std::size_t plan(const AttentionCase& one) = 0;
+  virtual bool writes_lse(const AttentionCase&) const { return true; }  // true if forward writes LSE
+  virtual void prepared() {}                                            // called when all tensors exist
 
   // Both enqueue kernels on the stream and return without waiting.
   virtual void run_forward() = 0;
@@ -33,7 +33,7 @@ class GpuImplementation : public Implementation {
 
   void* stream() const;  // a cudaStream_t
 
-  Case case_;
+  AttentionCase case_;
   Attention attention_;  // inputs on the GPU
   GpuBuffer q_, k_, v_, bias_, slopes_, sinks_, lengths_;
   GpuBuffer d_o_, o_, lse_, dq_, dk_, dv_, dbias_, dsinks_, workspace_;
@@ -54,10 +54,10 @@ class GpuKernel : public GpuImplementation {
   std::string name() const override { return kernel_; }
   std::string kernel() const override { return kernel_; }
   std::string configuration() const override { return configuration_; }
-  std::optional<std::int64_t> predicted_bytes(const Case& one) override;
+  std::optional<std::int64_t> predicted_bytes(const AttentionCase& one) override;
 
  protected:
-  std::size_t plan(const Case& one) override;
+  std::size_t plan(const AttentionCase& one) override;
   void prepared() override;
   void run_forward() override;
   void run_backward() override;

@@ -62,7 +62,7 @@ std::unique_ptr<Implementation> make_implementation(const std::string& name, con
   return std::make_unique<KernelImplementation>(name);
 }
 
-Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass) {
+Verdict verdict_of(const std::string& kernel, const AttentionCase& one, Pass pass) {
   for (Verdict& verdict : explain(attention_of(one), pass, execution_of(one))) {
     if (verdict.kernel != kernel) continue;
     if (!verdict.refusal.empty()) fail(ErrorCode::unsupported, "{}: {}", kernel, verdict.refusal);
@@ -72,13 +72,13 @@ Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass) {
        fmt::join(kernel_names(one.device), ", "));
 }
 
-std::size_t workspace_of(const std::string& kernel, const Case& one) {
+std::size_t workspace_of(const std::string& kernel, const AttentionCase& one) {
   std::size_t bytes = verdict_of(kernel, one, Pass::forward).workspace_bytes;
   if (has_backward(one.passes)) bytes = std::max(bytes, verdict_of(kernel, one, Pass::backward).workspace_bytes);
   return bytes;
 }
 
-std::int64_t held_bytes(const std::string& kernel, const Case& one) {
+std::int64_t held_bytes(const std::string& kernel, const AttentionCase& one) {
   const TensorBytes bytes = tensor_bytes(one);
   const auto workspace = static_cast<std::int64_t>(workspace_of(kernel, one));
   return bytes.forward() + workspace + (has_backward(one.passes) ? bytes.backward_extra() : 0);

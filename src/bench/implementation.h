@@ -76,15 +76,15 @@ class Implementation {
 
   // Bytes of all tensors and workspace of a run; empty if unknown before the run.
   // Throws Error(unsupported) with the reason if the case is not supported.
-  virtual std::optional<std::int64_t> predicted_bytes(const Case& one) = 0;
+  virtual std::optional<std::int64_t> predicted_bytes(const AttentionCase& one) = 0;
 
   // Bytes that must be free before the run, including buffers of the benchmark; by default predicted_bytes(), or 0 if
   // unknown. Throws as predicted_bytes() does.
-  virtual std::int64_t needed_bytes(const Case& one) { return predicted_bytes(one).value_or(0); }
+  virtual std::int64_t needed_bytes(const AttentionCase& one) { return predicted_bytes(one).value_or(0); }
 
   // Allocates the tensors and workspace of the case and fills outputs with NaN; release() frees them. `inputs` must
   // stay valid until release().
-  virtual void prepare(const Case& one, const Inputs& inputs) = 0;
+  virtual void prepare(const AttentionCase& one, const Inputs& inputs) = 0;
   virtual void release() = 0;
 
   // Runs the region once and returns its time in seconds. A backward reads the outputs of the last forward.
@@ -122,12 +122,12 @@ std::unique_ptr<Implementation> make_implementation(const std::string& name, con
 
 // Returns explain()'s entry for this kernel and pass: configuration and workspace bytes. Throws Error(unsupported) with
 // the reason if the kernel does not support the case.
-Verdict verdict_of(const std::string& kernel, const Case& one, Pass pass);
+Verdict verdict_of(const std::string& kernel, const AttentionCase& one, Pass pass);
 
 // Workspace bytes: the larger of forward and, if the case has one, backward.
-std::size_t workspace_of(const std::string& kernel, const Case& one);
+std::size_t workspace_of(const std::string& kernel, const AttentionCase& one);
 
 // Bytes of all tensors and workspace of a run of the case.
-std::int64_t held_bytes(const std::string& kernel, const Case& one);
+std::int64_t held_bytes(const std::string& kernel, const AttentionCase& one);
 
 }  // namespace strobe::bench

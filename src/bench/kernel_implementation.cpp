@@ -20,9 +20,11 @@ Buffer poisoned(std::int64_t bytes) {
 
 }  // namespace
 
-std::optional<std::int64_t> KernelImplementation::predicted_bytes(const Case& one) { return held_bytes(kernel_, one); }
+std::optional<std::int64_t> KernelImplementation::predicted_bytes(const AttentionCase& one) {
+  return held_bytes(kernel_, one);
+}
 
-void KernelImplementation::prepare(const Case& one, const Inputs& inputs) {
+void KernelImplementation::prepare(const AttentionCase& one, const Inputs& inputs) {
   case_ = one;
   attention_ = inputs.attention;
   d_o_ = inputs.d_o_view;

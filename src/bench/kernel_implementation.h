@@ -12,8 +12,8 @@ class KernelImplementation : public Implementation {
   std::string name() const override { return kernel_; }
   std::string kernel() const override { return kernel_; }
   std::string configuration() const override { return configuration_; }
-  std::optional<std::int64_t> predicted_bytes(const Case& one) override;
-  void prepare(const Case& one, const Inputs& inputs) override;
+  std::optional<std::int64_t> predicted_bytes(const AttentionCase& one) override;
+  void prepare(const AttentionCase& one, const Inputs& inputs) override;
   void release() override;
   double time(Region region) override;
   Results results() override;
@@ -28,7 +28,7 @@ class KernelImplementation : public Implementation {
 
   std::string kernel_;
   std::string configuration_;
-  Case case_;
+  AttentionCase case_;
   Attention attention_;
   ConstView d_o_;
   Buffer o_, lse_, dq_, dk_, dv_, dbias_, dsinks_, workspace_;

@@ -20,7 +20,7 @@ std::int64_t sum(const std::vector<MemoryItem>& items) {
 std::int64_t MemoryModel::forward_bytes() const { return sum(forward); }
 std::int64_t MemoryModel::backward_bytes() const { return sum(backward_extra); }
 
-MemoryModel predict_kernel(const Case& one, const std::string& kernel) {
+MemoryModel predict_kernel(const AttentionCase& one, const std::string& kernel) {
   const TensorBytes bytes = tensor_bytes(one);
   const Attention attention = attention_of(one);
   Execution execution = execution_of(one);
@@ -42,7 +42,7 @@ MemoryModel predict_kernel(const Case& one, const std::string& kernel) {
   return model;
 }
 
-MemoryModel predict_plain(const Case& one) {
+MemoryModel predict_plain(const AttentionCase& one) {
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t scores = score_bytes(one);
   MemoryModel model{.implementation = "plain",
@@ -53,7 +53,7 @@ MemoryModel predict_plain(const Case& one) {
   return model;
 }
 
-MemoryModel predict_torch_naive(const Case& one) {
+MemoryModel predict_torch_naive(const AttentionCase& one) {
   constexpr std::int64_t kCublasBytes = std::int64_t{64} << 20;  // two workspaces, at compute capability 9.0
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t scores = score_bytes(one);
@@ -66,7 +66,7 @@ MemoryModel predict_torch_naive(const Case& one) {
       .forward = {{"Q, K, V", bytes.inputs()}, {"scores, probabilities", 2 * scores}, {"output", bytes.o}},
       .backward_extra = {},
       .note = {}};
-  if (one.masked()) model.forward.push_back({"mask", one.seq_q * one.seq_k});
+  if (one.masked()) model.forward.push_back({"mask", one.seqlen_q * one.seqlen_k});
   if (group > 1) model.forward.push_back({"K, V of every head", group * (bytes.k + bytes.v)});
   if (copies) model.forward.push_back({"contiguous Q, K", bytes.q + bytes.k});
   if (on_gpu) model.forward.push_back({"cuBLAS workspaces", kCublasBytes});

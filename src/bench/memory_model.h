@@ -25,15 +25,15 @@ struct MemoryModel {
 };
 
 // Predicts a kernel of the library. Throws Error(unsupported) if it does not support the case.
-MemoryModel predict_kernel(const Case& one, const std::string& kernel);
+MemoryModel predict_kernel(const AttentionCase& one, const std::string& kernel);
 
 // Predicts plain attention in a framework with autograd, which materialises the scores of all heads.
-MemoryModel predict_plain(const Case& one);
+MemoryModel predict_plain(const AttentionCase& one);
 
 // Predicts `torch-naive`, plain attention in PyTorch. The formulas fit its measured peaks, with P bytes of scores and T
 // bytes per tensor: 3 P + 6 T on a CPU, 4 P + 6 T plus cuBLAS's workspaces on a GPU, and 3 T more if a GEMM copies Q, K
 // and V.
-MemoryModel predict_torch_naive(const Case& one);
+MemoryModel predict_torch_naive(const AttentionCase& one);
 
 // Free bytes of a device; INT64_MAX if unknown.
 std::int64_t free_bytes(Device device);

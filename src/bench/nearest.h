@@ -10,22 +10,22 @@
 namespace strobe::bench {
 
 struct SmallerCase {
-  Case one;
+  AttentionCase one;
   double work;  // nominal FLOPs as a share of the original's; distance is 1 - work
 };
 
-using Fits = std::function<bool(const Case&)>;
+using Fits = std::function<bool(const AttentionCase&)>;
 
 // Returns, for each axis (batch, heads, sequence), the largest smaller size that fits while the other axes are
 // unchanged. Sorted by decreasing work; ties keep the order of the axes. If no single axis suffices, tries again with
 // batch 1, then also with the minimum number of heads. Keeps the head dimension, the heads per KV head and the ratio of
 // queries to keys. Requires that fits() is monotonic: if a size fits, all smaller sizes fit.
-std::vector<SmallerCase> nearest_that_fit(const Case& one, const Fits& fits);
+std::vector<SmallerCase> nearest_that_fit(const AttentionCase& one, const Fits& fits);
 
 // Returns the flags that change `from` to `to`: "--num_heads 8 --emb_dim 512".
-std::string flags_between(const Case& from, const Case& to);
+std::string flags_between(const AttentionCase& from, const AttentionCase& to);
 
 // Returns nearest_that_fit() as text: "fits: --seq_len 981 (92 % of the work), --batch_size 28 (88 %)".
-std::string advice_on(const Case& one, const Fits& fits);
+std::string advice_on(const AttentionCase& one, const Fits& fits);
 
 }  // namespace strobe::bench

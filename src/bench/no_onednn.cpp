@@ -14,8 +14,8 @@ class NoOnednn : public Implementation {
   std::string name() const override { return kOnednnPeer; }
   std::string kernel() const override { return {}; }
   std::string configuration() const override { return {}; }
-  std::optional<std::int64_t> predicted_bytes(const Case&) override { refuse_onednn(); }
-  void prepare(const Case&, const Inputs&) override { refuse_onednn(); }
+  std::optional<std::int64_t> predicted_bytes(const AttentionCase&) override { refuse_onednn(); }
+  void prepare(const AttentionCase&, const Inputs&) override { refuse_onednn(); }
   void release() override {}
   double time(Region) override { refuse_onednn(); }
   Results results() override { refuse_onednn(); }

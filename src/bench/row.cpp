@@ -17,7 +17,7 @@ Json megabytes_json(const std::optional<std::int64_t>& bytes) {
   return bytes ? Json(static_cast<double>(*bytes) / kMegabyte) : Json();
 }
 
-double region_flops(const Case& one, Region region) {
+double region_flops(const AttentionCase& one, Region region) {
   switch (region) {
     case Region::forward: return forward_flops(one);
     case Region::backward: return backward_flops(one);

@@ -23,7 +23,7 @@ struct Series {
 };
 
 struct Row {
-  Case one;
+  AttentionCase one;
   std::string implementation;
   std::string kernel;
   std::string configuration;

@@ -61,27 +61,28 @@ std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MiB", st
       {asked, free});
 }
 
-void check_fits(const Case& one, Implementation& implementation, Row& row, const RunOptions& options) {
+void check_fits(const AttentionCase& one, Implementation& implementation, Row& row, const RunOptions& options) {
   row.predicted_bytes = implementation.predicted_bytes(one);
   const std::int64_t free = options.memory_limit.value_or(free_bytes(one.device));
   // With --memory, compares the prediction, which excludes the benchmark's buffers; otherwise needed_bytes(), which
   // includes them.
-  const auto asked_by = [&](const Case& some) {
+  const auto asked_by = [&](const AttentionCase& some) {
     const std::optional<std::int64_t> predicted = implementation.predicted_bytes(some);
     return options.memory_limit && predicted ? *predicted : implementation.needed_bytes(some);
   };
   const std::int64_t asked = asked_by(one);
   if (asked <= free) return;
-  const auto fits = [&](const Case& smaller) { return asked_by(smaller) <= free; };
+  const auto fits = [&](const AttentionCase& smaller) { return asked_by(smaller) <= free; };
   fail_out_of_memory(implementation, asked, free, "; " + advice_on(one, fits));
 }
 
-std::int64_t driver_free_bytes(const Case& one) {
+std::int64_t driver_free_bytes(const AttentionCase& one) {
   return one.device == Device::cuda ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes) : 0;
 }
 
 // Step 1 for one implementation: runs each pass once, checks the outputs, and records peak memory.
-void examine(const Case& one, const Inputs& inputs, const Gate* gate, const RunOptions& options, Contender& contender) {
+void examine(const AttentionCase& one, const Inputs& inputs, const Gate* gate, const RunOptions& options,
+             Contender& contender) {
   Implementation& implementation = *contender.implementation;
   Row& row = *contender.row;
   implementation.prepare(one, inputs);
@@ -107,7 +108,7 @@ void examine(const Case& one, const Inputs& inputs, const Gate* gate, const RunO
   implementation.release();
 }
 
-void warm_up(const Case& one, Contender& contender, double limit) {
+void warm_up(const AttentionCase& one, Contender& contender, double limit) {
   Implementation& implementation = *contender.implementation;
   const double forward = implementation.time(Region::forward);  // backward reads its outputs
   for (const Region region : {Region::forward, Region::backward}) {
@@ -127,7 +128,7 @@ void warm_up(const Case& one, Contender& contender, double limit) {
 }
 
 // Returns the regions that still need samples. A region stays open for all contenders until none needs it.
-std::vector<Region> open_regions(const Case& one, std::span<Contender> contenders, const StoppingRule& rule,
+std::vector<Region> open_regions(const AttentionCase& one, std::span<Contender> contenders, const StoppingRule& rule,
                                  double elapsed) {
   std::vector<Region> open;
   for (const Region region : {Region::forward, Region::backward}) {
@@ -183,7 +184,7 @@ void take_turn(Contender& contender, std::span<const Region> regions, std::span<
 
 // Estimates the seconds of the remaining required calls from the first call of each region. Returns 0 if those were too
 // short for an estimate.
-double calls_left(const Case& one, std::span<const Contender> contenders, const StoppingRule& rule) {
+double calls_left(const AttentionCase& one, std::span<const Contender> contenders, const StoppingRule& rule) {
   double calls = 0;
   for (const Contender& contender : contenders) {
     if (has_forward(one.passes)) calls += contender.estimate[0];
@@ -212,7 +213,7 @@ double rounds_left(std::span<const Region> open, std::span<Contender> contenders
 
 }  // namespace
 
-std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options) {
+std::vector<Row> run_case(const AttentionCase& one, const Implementations& implementations, const RunOptions& options) {
   const auto report_step = [&](const char* step, const std::string& implementation = {}) {
     if (options.progress) options.progress(step, implementation);
   };

@@ -38,6 +38,6 @@ using Implementations = std::vector<std::unique_ptr<Implementation>>;
 // Kernels and library handles are loaded before and do not count; for torch-*, PyTorch's cache and its 256 MiB L2 flush
 // buffer do. driver_bytes is empty if free memory did not decrease, and wrong if another process allocates at the same
 // time. Throws only if no implementation can run: the case is invalid, or the inputs do not fit in memory.
-std::vector<Row> run_case(const Case& one, const Implementations& implementations, const RunOptions& options);
+std::vector<Row> run_case(const AttentionCase& one, const Implementations& implementations, const RunOptions& options);
 
 }  // namespace strobe::bench

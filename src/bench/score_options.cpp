@@ -9,20 +9,21 @@
 
 namespace strobe::bench {
 
-std::array<std::int64_t, 4> bias_shape(const Case& one) {
+std::array<std::int64_t, 4> bias_shape(const AttentionCase& one) {
   const std::string& full = one.options.bias;
   if (full.empty()) return {};
-  return {full[0] == '1' ? 1 : one.batch, full[1] == '1' ? 1 : one.heads, full[2] == '1' ? 1 : one.seq_q, one.seq_k};
+  return {full[0] == '1' ? 1 : one.batch, full[1] == '1' ? 1 : one.heads, full[2] == '1' ? 1 : one.seqlen_q,
+          one.seqlen_k};
 }
 
-std::int64_t rows_of(const Case& one, std::int64_t batch) {
+std::int64_t rows_of(const AttentionCase& one, std::int64_t batch) {
   const std::vector<std::int32_t>& lengths = one.options.lengths;
-  return lengths.empty() ? one.seq_q : lengths[static_cast<std::size_t>(batch)];
+  return lengths.empty() ? one.seqlen_q : lengths[static_cast<std::size_t>(batch)];
 }
 
-std::int64_t keys_of(const Case& one, std::int64_t batch) {
+std::int64_t keys_of(const AttentionCase& one, std::int64_t batch) {
   const std::vector<std::int32_t>& lengths = one.options.lengths;
-  return lengths.empty() ? one.seq_k : lengths[static_cast<std::size_t>(batch)];
+  return lengths.empty() ? one.seqlen_k : lengths[static_cast<std::size_t>(batch)];
 }
 
 std::string describe_options(const ScoreOptions& options) {
@@ -50,11 +51,11 @@ void add_options(Json& config, const ScoreOptions& options) {
   config.set("lengths", lengths);
 }
 
-void fit_lengths(Case& one) {
+void fit_lengths(AttentionCase& one) {
   std::vector<std::int32_t>& lengths = one.options.lengths;
   if (lengths.empty()) return;
   lengths.resize(static_cast<std::size_t>(one.batch));
-  for (std::int32_t& length : lengths) length = static_cast<std::int32_t>(std::min<std::int64_t>(length, one.seq_q));
+  for (std::int32_t& length : lengths) length = static_cast<std::int32_t>(std::min<std::int64_t>(length, one.seqlen_q));
 }
 
 }  // namespace strobe::bench

@@ -11,7 +11,7 @@
 
 namespace strobe::bench {
 
-struct Case;
+struct AttentionCase;
 
 struct ScoreOptions {
   double softcap = 0;  // 0: none
@@ -28,11 +28,11 @@ struct ScoreOptions {
 inline constexpr const char* kBiasShapes[] = {"bhqk", "b1qk", "1hqk", "11qk", "bh1k", "b11k", "1h1k", "111k"};
 
 // [batch or 1, heads or 1, queries or 1, keys]; all zeros without a bias.
-std::array<std::int64_t, 4> bias_shape(const Case& one);
+std::array<std::int64_t, 4> bias_shape(const AttentionCase& one);
 
 // Number of valid query rows, and of valid keys, of a sequence.
-std::int64_t rows_of(const Case& one, std::int64_t batch);
-std::int64_t keys_of(const Case& one, std::int64_t batch);
+std::int64_t rows_of(const AttentionCase& one, std::int64_t batch);
+std::int64_t keys_of(const AttentionCase& one, std::int64_t batch);
 
 // ", softcap 30, dropout 0.1"; empty without options.
 std::string describe_options(const ScoreOptions& options);
@@ -41,6 +41,6 @@ std::string describe_options(const ScoreOptions& options);
 void add_options(Json& config, const ScoreOptions& options);
 
 // Adapts the lengths to a reduced case: drops those beyond the batch, and limits each to the sequence length.
-void fit_lengths(Case& one);
+void fit_lengths(AttentionCase& one);
 
 }  // namespace strobe::bench

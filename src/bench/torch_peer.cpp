@@ -44,7 +44,7 @@ Json TorchPeer::ask_prepared(Json message) {
   return ask(std::move(message));
 }
 
-void TorchPeer::start(const Case& one) {
+void TorchPeer::start(const AttentionCase& one) {
   try {
     python_->start(one.threads);
   } catch (const ImplementationError& error) {
@@ -61,7 +61,7 @@ TorchPeer::Place TorchPeer::place(std::int64_t heads, std::int64_t rows) {
   return found;
 }
 
-std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
+std::optional<std::int64_t> TorchPeer::predicted_bytes(const AttentionCase& one) {
   tensor_bytes(one);  // throws on sizes that overflow
   if (one.options.any()) {
     fail(ErrorCode::unsupported, "{}: this peer does not support score options{}", name_,
@@ -75,7 +75,7 @@ std::optional<std::int64_t> TorchPeer::predicted_bytes(const Case& one) {
 }
 
 // On a CPU every tensor exists twice, in the shared memory and in the child. On a GPU the child has an L2 flush buffer.
-std::int64_t TorchPeer::needed_bytes(const Case& one) {
+std::int64_t TorchPeer::needed_bytes(const AttentionCase& one) {
   const std::optional<std::int64_t> predicted = predicted_bytes(one);  // throws if unsupported
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t tensors = bytes.forward() + (has_backward(one.passes) ? bytes.backward_extra() : 0);
@@ -89,15 +89,15 @@ std::int64_t TorchPeer::needed_bytes(const Case& one) {
 // use the same memory.
 void TorchPeer::lay_out() {
   bytes_ = 0;
-  q_ = place(case_.heads, case_.seq_q);
-  k_ = place(case_.kv_heads, case_.seq_k);
-  v_ = place(case_.kv_heads, case_.seq_k);
-  o_ = place(case_.heads, case_.seq_q);
+  q_ = place(case_.heads, case_.seqlen_q);
+  k_ = place(case_.kv_heads, case_.seqlen_k);
+  v_ = place(case_.kv_heads, case_.seqlen_k);
+  o_ = place(case_.heads, case_.seqlen_q);
   if (!has_backward(case_.passes)) return;
-  d_o_ = place(case_.heads, case_.seq_q);
-  dq_ = place(case_.heads, case_.seq_q);
-  dk_ = place(case_.kv_heads, case_.seq_k);
-  dv_ = place(case_.kv_heads, case_.seq_k);
+  d_o_ = place(case_.heads, case_.seqlen_q);
+  dq_ = place(case_.heads, case_.seqlen_q);
+  dk_ = place(case_.kv_heads, case_.seqlen_k);
+  dv_ = place(case_.kv_heads, case_.seqlen_k);
 }
 
 Json TorchPeer::places() const {
@@ -114,7 +114,7 @@ Json TorchPeer::places() const {
   return tensors;
 }
 
-void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
+void TorchPeer::prepare(const AttentionCase& one, const Inputs& inputs) {
   start(one);
   case_ = one;
   inputs_ = &inputs;
@@ -123,7 +123,7 @@ void TorchPeer::prepare(const Case& one, const Inputs& inputs) {
 }
 
 void TorchPeer::send_case() {
-  const Case& one = case_;
+  const AttentionCase& one = case_;
   generation_ = python_->generation();
   SharedMemory& memory = python_->memory();
   memory.resize(static_cast<std::size_t>(bytes_));
@@ -144,8 +144,8 @@ void TorchPeer::send_case() {
                         {"heads", one.heads},
                         {"kv_heads", one.kv_heads},
                         {"head_dim", one.head_dim},
-                        {"seq_q", one.seq_q},
-                        {"seq_k", one.seq_k},
+                        {"seq_q", one.seqlen_q},
+                        {"seq_k", one.seqlen_k},
                         {"causal", one.causal},
                         {"align", one.alignment == Alignment::bottom_right ? "bottom_right" : "top_left"},
                         {"window", Json::array({one.window.left, one.window.right})},

@@ -26,9 +26,9 @@ class TorchPeer : public Implementation {
   std::string name() const override { return name_; }
   std::string kernel() const override { return kernel_; }
   std::string configuration() const override { return configuration_; }
-  std::optional<std::int64_t> predicted_bytes(const Case& one) override;
-  std::int64_t needed_bytes(const Case& one) override;
-  void prepare(const Case& one, const Inputs& inputs) override;
+  std::optional<std::int64_t> predicted_bytes(const AttentionCase& one) override;
+  std::int64_t needed_bytes(const AttentionCase& one) override;
+  void prepare(const AttentionCase& one, const Inputs& inputs) override;
   void release() override;
   double time(Region region) override;
   Results results() override;
@@ -42,7 +42,7 @@ class TorchPeer : public Implementation {
     std::array<std::int64_t, 4> shape;
   };
 
-  void start(const Case& one);
+  void start(const AttentionCase& one);
   void send_case();
   Json ask(Json message);  // does not prepare the case again
   std::optional<std::int64_t> ask_bytes(const char* command);
@@ -55,7 +55,7 @@ class TorchPeer : public Implementation {
   std::shared_ptr<PythonChild> python_;
   std::string kernel_;         // "scaled_dot_product_attention"
   std::string configuration_;  // versions, and backend or mode
-  Case case_;
+  AttentionCase case_;
   const Inputs* inputs_ = nullptr;  // between prepare() and release()
   int generation_ = 0;              // generation of the Python child at prepare()
   std::int64_t bytes_ = 0;          // size of the shared memory layout

@@ -28,16 +28,16 @@ struct StagedEngine::Stage {
   // Processes chunks 0 to pieces - 1. load(i, slot) and store(i, slot) enqueue copies on the stream; work(i, slot) runs
   // the engine on the slot.
   template <class Load, class Work, class Store>
-  void pipeline(std::int64_t pieces, const Stopped& stopped, Load load, Work work, Store store) {
+  void pipeline(std::int64_t chunks, const Stopped& stopped, Load load, Work work, Store store) {
     const auto begin = [&](std::int64_t i) {
-      if (i >= pieces) return;
+      if (i >= chunks) return;
       Slot& slot = slots[static_cast<std::size_t>(i % 2)];
       load(i, slot);
       slot.loaded.record(stream);
     };
     begin(0);
     begin(1);
-    for (std::int64_t i = 0; i < pieces && !stopped(); ++i) {
+    for (std::int64_t i = 0; i < chunks && !stopped(); ++i) {
       Slot& slot = slots[static_cast<std::size_t>(i % 2)];
       slot.loaded.synchronize();
       work(i, slot);
@@ -51,14 +51,14 @@ struct StagedEngine::Stage {
   std::array<Slot, 2> slots;
 };
 
-StagedEngine::StagedEngine(std::unique_ptr<Engine> host, const World& world, std::int64_t piece_bytes)
-    : host_(std::move(host)), rank_(world.rank), size_(world.size), piece_bytes_(piece_bytes) {}
+StagedEngine::StagedEngine(std::unique_ptr<Engine> host, const World& world, std::int64_t chunk_bytes)
+    : host_(std::move(host)), rank_(world.rank), size_(world.size), chunk_bytes_(chunk_bytes) {}
 
 StagedEngine::~StagedEngine() = default;
 
 void StagedEngine::run(const Collective& collective, const Stopped& stopped) {
   if (collective.out.memory == Memory::host) return host_->run(collective, stopped);
-  if (!stage_) stage_ = std::make_unique<Stage>(piece_bytes_);
+  if (!stage_) stage_ = std::make_unique<Stage>(chunk_bytes_);
   if (collective.after) stage_->stream.wait_for(*collective.after);
   const bool whole = collective.kind == Kind::broadcast || collective.kind == Kind::all_reduce;
   whole ? run_whole(collective, stopped) : run_shares(collective, stopped);
@@ -67,7 +67,7 @@ void StagedEngine::run(const Collective& collective, const Stopped& stopped) {
 void StagedEngine::run_whole(const Collective& collective, const Stopped& stopped) {
   const Elements& out = collective.out;
   const Elements& in = collective.kind == Kind::broadcast ? out : collective.in;
-  const std::int64_t most = piece_bytes_ / size_of(out.element);
+  const std::int64_t most = chunk_bytes_ / size_of(out.element);
   const auto count = [&](std::int64_t i) { return std::min(most, out.count - i * most); };
   const auto slot_part = [&](std::int64_t i, const PinnedBuffer& memory) {
     return Elements{memory.as<char>(), count(i), out.element};
@@ -76,10 +76,10 @@ void StagedEngine::run_whole(const Collective& collective, const Stopped& stoppe
       ceil_div(out.count, most), stopped,
       [&](std::int64_t i, Stage::Slot& slot) { stage_->copy(slot_part(i, slot.in), in.part(i * most, count(i))); },
       [&](std::int64_t i, Stage::Slot& slot) {
-        Collective piece = collective;
-        piece.after = nullptr;
-        piece.in = piece.out = slot_part(i, slot.in);
-        host_->run(piece, stopped);
+        Collective chunk = collective;
+        chunk.after = nullptr;
+        chunk.in = chunk.out = slot_part(i, slot.in);
+        host_->run(chunk, stopped);
       },
       [&](std::int64_t i, Stage::Slot& slot) { stage_->copy(out.part(i * most, count(i)), slot_part(i, slot.in)); });
 }
@@ -91,7 +91,7 @@ void StagedEngine::run_shares(const Collective& collective, const Stopped& stopp
   const bool scatters = collective.kind == Kind::reduce_scatter;
   const Elements& whole = scatters ? collective.in : collective.out;
   const Elements& own = scatters ? collective.out : collective.in;
-  const std::int64_t columns = std::max<std::int64_t>(1, piece_bytes_ / size_of(whole.element) / size_);
+  const std::int64_t columns = std::max<std::int64_t>(1, chunk_bytes_ / size_of(whole.element) / size_);
   const auto count_of = [&](std::int64_t i, int rank) {
     return std::clamp<std::int64_t>(share_of(whole.count, rank, size_).count - i * columns, 0, columns);
   };
@@ -125,10 +125,10 @@ void StagedEngine::run_shares(const Collective& collective, const Stopped& stopp
         scatters ? copy_whole(i, slot.in, true) : stage_->copy(own_slot(i, slot.in), own_part(i));
       },
       [&](std::int64_t i, Stage::Slot& slot) {
-        Collective piece{.kind = collective.kind,
+        Collective chunk{.kind = collective.kind,
                          .in = scatters ? whole_slot(i, slot.in) : own_slot(i, slot.in),
                          .out = scatters ? own_slot(i, slot.out) : whole_slot(i, slot.out)};
-        host_->run(piece, stopped);
+        host_->run(chunk, stopped);
       },
       [&](std::int64_t i, Stage::Slot& slot) {
         scatters ? stage_->copy(own_part(i), own_slot(i, slot.out)) : copy_whole(i, slot.out, false);

@@ -10,8 +10,8 @@ namespace strobe::comm {
 
 class StagedEngine final : public Engine {
  public:
-  // `piece_bytes`: bytes of pinned memory per chunk.
-  StagedEngine(std::unique_ptr<Engine> host, const World& world, std::int64_t piece_bytes = 8 << 20);
+  // `chunk_bytes`: bytes of pinned memory per chunk.
+  StagedEngine(std::unique_ptr<Engine> host, const World& world, std::int64_t chunk_bytes = 8 << 20);
   ~StagedEngine() override;
 
   bool takes_gpu_memory() const override { return true; }
@@ -26,7 +26,7 @@ class StagedEngine final : public Engine {
 
   std::unique_ptr<Engine> host_;
   int rank_, size_;
-  std::int64_t piece_bytes_;
+  std::int64_t chunk_bytes_;
   std::unique_ptr<Stage> stage_;  // created at the first call with GPU memory
 };
 

@@ -1,33 +1,33 @@
-// Computes one panel of columns of a matmul (ProductPanel). Packs that panel of the right operand, one block of k at a
+// Computes one panel of columns of a matmul (MatmulPanel). Packs that panel of the right operand, one block of k at a
 // time, into a buffer that stays in L1, because every row reads it again. Reads the left operand in place and
 // broadcasts each element to a vector. Only isa/*.cpp of ops/cpu/ and device/cpu/ include it.
 #pragma once
 
-#include "core/product_panel.h"
+#include "core/matmul_panel.h"
 #include "core/simd_memory.h"
 
 namespace strobe::cpu {
 namespace {
 
 template <int M>  // rows per tile
-class PanelProduct {
+class PanelMatmul {
  public:
   static constexpr int kVectors = 2, kColumns = kVectors * kLanes;
 
-  static void multiply(const ProductPanel& p) {
-    if (p.cols == kColumns) return multiply_whole(p);
+  static void matmul(const MatmulPanel& p) {
+    if (p.cols == kColumns) return matmul_whole(p);
     // The matrix edge cuts this panel off: compute full-width row blocks in a temporary tile and copy the valid
     // columns.
     constexpr std::int64_t kRows = 8 * M;
     alignas(64) float tile[kRows * kColumns];
     for (std::int64_t first = 0; first < p.rows; first += kRows) {
-      ProductPanel part = p;
+      MatmulPanel part = p;
       part.rows = p.rows - first < kRows ? p.rows - first : kRows;
       part.a += p.a_transposed ? first : first * p.a_stride;
       part.addend = nullptr;
       part.c = tile;
       part.c_stride = kColumns;
-      multiply_whole(part);
+      matmul_whole(part);
       for (std::int64_t r = 0; r < part.rows; ++r) {
         const std::ptrdiff_t at = (first + r) * p.c_stride;
         for (std::int64_t i = 0; i < p.cols; ++i) {
@@ -53,7 +53,7 @@ class PanelProduct {
     std::ptrdiff_t c_stride;
   };
 
-  static void multiply_whole(const ProductPanel& p) {
+  static void matmul_whole(const MatmulPanel& p) {
     alignas(64) float packed[kSteps * kColumns];
     std::int64_t done = 0;
     do {
@@ -72,7 +72,7 @@ class PanelProduct {
   }
 
   // Packs steps [first, first + steps) of the right operand, with zeros beyond the last column.
-  static void pack(const ProductPanel& p, std::int64_t first, int steps, float* out) {
+  static void pack(const MatmulPanel& p, std::int64_t first, int steps, float* out) {
     const auto cols = static_cast<int>(p.cols);
     if (!p.b_transposed) {
       for (int t = 0; t < steps; ++t) {

@@ -32,31 +32,31 @@ TransformerOptions checked(const ModelShape& shape, std::int64_t batch, DType dt
 
 // Returns the tag of the workspace: kMatmulsTag if matmuls with transposed operands need more than kWorkspaceBytes,
 // otherwise kWorkspaceTag.
-const char* workspace_tag(const TransformerOptions& options, const ops::Place& place) {
-  return matmul_workspace_bytes(options, place) > ops::kWorkspaceBytes ? kMatmulsTag : kWorkspaceTag;
+const char* workspace_tag(const TransformerOptions& options, const ops::ExecutionContext& execution) {
+  return matmul_workspace_bytes(options, execution) > ops::kWorkspaceBytes ? kMatmulsTag : kWorkspaceTag;
 }
 
-ops::Place with(ops::Place place, const GpuStream* stream, const Memory& workspace) {
-  if (!stream) return place;
-  place.stream = stream->handle();
-  place.workspace = workspace.data();
-  place.workspace_bytes = workspace.bytes();
-  return place;
+ops::ExecutionContext with(ops::ExecutionContext execution, const GpuStream* stream, const Memory& workspace) {
+  if (!stream) return execution;
+  execution.stream = stream->handle();
+  execution.workspace = workspace.data();
+  execution.workspace_bytes = workspace.bytes();
+  return execution;
 }
 
 }  // namespace
 
-Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place,
+Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::ExecutionContext& execution,
              const ModelOptions& options)
     : transformer_(checked(shape, batch, dtype, options)),
-      stream_(place.device == Device::cuda ? std::optional<GpuStream>(std::in_place, GpuStream::Priority::first)
-                                           : std::nullopt),
+      stream_(execution.device == Device::cuda ? std::optional<GpuStream>(std::in_place, GpuStream::Priority::first)
+                                               : std::nullopt),
       state_(transformer_, options.optimizer, stream()),
-      workspace_(stream(), stream_ ? workspace_bytes(transformer_.options(), place) : 0,
-                 workspace_tag(transformer_.options(), place)),
+      workspace_(stream(), stream_ ? workspace_bytes(transformer_.options(), execution) : 0,
+                 workspace_tag(transformer_.options(), execution)),
       transfer_(stream(), transformer_.tokens()),
-      place_(with(place, stream(), workspace_)),
-      optimizer_(transformer_, state_, transfer_, place_, stream()) {
+      execution_(with(execution, stream(), workspace_)),
+      optimizer_(transformer_, state_, transfer_, execution_, stream()) {
   const Transfer::Side device = transfer_.device();
   transformer_.bind({.run = state_.run(),
                      .values = state_.values(),
@@ -67,16 +67,16 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
                      .targets = device.targets(),
                      .losses = device.losses(),
                      .loss_scale = &device.update()->loss_scale},
-                    place_, stream());
+                    execution_, stream());
 }
 
 void Model::begin(std::uint64_t seed) {
-  state_.begin(seed, place_);
+  state_.begin(seed, execution_);
   optimizer_.loss_scale = {};
 }
 
 void Model::begin_at_zero() {
-  state_.begin_at_zero(place_);
+  state_.begin_at_zero(execution_);
   optimizer_.loss_scale = {};
 }
 
@@ -129,7 +129,9 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
   optimizer_.begin_step(options);
   // A recorder requires operations one after the other, so with a recorder the update runs last.
   const auto overlaps = [&] { return optimizer_.may_overlap() && replay_stream() && !transformer_.is_recorded(); };
-  const auto update_beside = [&](std::size_t first, std::size_t last) { optimizer_.update_beside(first, last); };
+  const auto update_overlapped = [&](std::size_t first, std::size_t last) {
+    optimizer_.update_overlapped(first, last);
+  };
   try {
     run(steps_[static_cast<int>(optimizer_.kind())], [&] {
       if (!overlaps()) {
@@ -138,7 +140,7 @@ StepResult Model::step(const std::int32_t* tokens, const std::int32_t* targets, 
       }
       transformer_.forward();
       transformer_.cross_entropy(LossOnly::no);
-      transformer_.backward(Into::set, update_beside);
+      transformer_.backward(Into::set, update_overlapped);
       optimizer_.join();
     });
   } catch (...) {

@@ -33,7 +33,7 @@ class Model {
   // `batch` is the number of sequences of shape.context tokens per step. `dtype` is that of activations and matmuls.
   // Parameters and their gradients are fp32, with a copy in dtype for matmuls. On CUDA the model has its own streams
   // and workspace, and only begin() uses place.threads.
-  Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::Place& place,
+  Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::ExecutionContext& execution,
         const ModelOptions& options = {});
   Model(const Model&) = delete;  // its members refer to one another
   Model& operator=(const Model&) = delete;
@@ -66,7 +66,7 @@ class Model {
   // values also updates the copies that matmuls read.
   void read_state(State which, std::span<float> out, std::int64_t first = 0) const { state_.read(which, out, first); }
   void write_state(State which, std::span<const float> in, std::int64_t first = 0) {
-    state_.write(place_, which, in, first);
+    state_.write(execution_, which, in, first);
   }
   const LossScale& loss_scale() const { return optimizer_.loss_scale; }
   void set_loss_scale(const LossScale& loss_scale) { optimizer_.loss_scale = loss_scale; }
@@ -93,7 +93,7 @@ class Model {
   std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset in the plan's allocation
   std::int64_t batch() const { return transformer_.options().batch; }
   DType dtype() const { return transformer_.options().dtype; }
-  const ops::Place& place() const { return place_; }
+  const ops::ExecutionContext& execution() const { return execution_; }
   OptimizerMemory optimizer_memory() const { return state_.optimizer_memory(); }
   const std::vector<Parameter>& parameters() const { return transformer_.parameters(); }
   // Parameters and gradients in host memory; on the CPU only.
@@ -102,7 +102,7 @@ class Model {
   // Parameters and gradients in the memory of the device.
   float* placed_values() const { return state_.values(); }
   float* placed_gradients() const;
-  void copy_values() { state_.round_copies(place_); }  // call it after writing to placed_values()
+  void copy_values() { state_.round_copies(execution_); }  // call it after writing to placed_values()
 
  private:
   std::span<float> on_host(float* data) const;
@@ -118,7 +118,7 @@ class Model {
   ModelState state_;
   Memory workspace_;
   Transfer transfer_;
-  ops::Place place_;
+  ops::ExecutionContext execution_;
   Optimizer optimizer_;
   Launches launches_ = Launches::replayed;
   Replay loss_, gradients_, lone_gradients_;

@@ -7,22 +7,22 @@
 
 namespace strobe::ops {
 
-void gelu(const Place& place, const Gelu& shape, const void* x, void* y) {
-  if (place.device == Device::cuda) return cuda::gelu(place, shape, x, y);
+void gelu(const ExecutionContext& execution, const Gelu& shape, const void* x, void* y) {
+  if (execution.device == Device::cuda) return cuda::gelu(execution, shape, x, y);
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    each_row(place.threads, shape.rows, shape.width, [&](std::int64_t row) {
+    each_row(execution.threads, shape.rows, shape.width, [&](std::int64_t row) {
       const std::int64_t at = row * shape.width;
       isa.of<T>().gelu(static_cast<const T*>(x) + at, static_cast<T*>(y) + at, shape.width);
     });
   });
 }
 
-void gelu_backward(const Place& place, const Gelu& shape, const void* x, const void* dy, void* dx) {
-  if (place.device == Device::cuda) return cuda::gelu_backward(place, shape, x, dy, dx);
+void gelu_backward(const ExecutionContext& execution, const Gelu& shape, const void* x, const void* dy, void* dx) {
+  if (execution.device == Device::cuda) return cuda::gelu_backward(execution, shape, x, dy, dx);
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    each_row(place.threads, shape.rows, shape.width, [&](std::int64_t row) {
+    each_row(execution.threads, shape.rows, shape.width, [&](std::int64_t row) {
       const std::int64_t at = row * shape.width;
       isa.of<T>().gelu_backward(static_cast<const T*>(x) + at, static_cast<const T*>(dy) + at, static_cast<T*>(dx) + at,
                                 shape.width);
@@ -32,22 +32,23 @@ void gelu_backward(const Place& place, const Gelu& shape, const void* x, const v
 
 // --- SwiGLU ----------------------------------------------------------------------------------------------------------
 
-void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y) {
-  if (place.device == Device::cuda) return cuda::swiglu(place, shape, ab, y);
+void swiglu(const ExecutionContext& execution, const Swiglu& shape, const void* ab, void* y) {
+  if (execution.device == Device::cuda) return cuda::swiglu(execution, shape, ab, y);
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    each_row(place.threads, shape.rows, shape.width, [&](std::int64_t row) {
+    each_row(execution.threads, shape.rows, shape.width, [&](std::int64_t row) {
       const T* const a = static_cast<const T*>(ab) + row * 2 * shape.width;
       isa.of<T>().swiglu(a, a + shape.width, static_cast<T*>(y) + row * shape.width, shape.width);
     });
   });
 }
 
-void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab) {
-  if (place.device == Device::cuda) return cuda::swiglu_backward(place, shape, ab, dy, dab);
+void swiglu_backward(const ExecutionContext& execution, const Swiglu& shape, const void* ab, const void* dy,
+                     void* dab) {
+  if (execution.device == Device::cuda) return cuda::swiglu_backward(execution, shape, ab, dy, dab);
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    each_row(place.threads, shape.rows, shape.width, [&](std::int64_t row) {
+    each_row(execution.threads, shape.rows, shape.width, [&](std::int64_t row) {
       const T* const a = static_cast<const T*>(ab) + row * 2 * shape.width;
       T* const da = static_cast<T*>(dab) + row * 2 * shape.width;
       isa.of<T>().swiglu_backward(a, a + shape.width, static_cast<const T*>(dy) + row * shape.width, da,

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {
@@ -15,10 +15,10 @@ struct Gelu {
 };
 
 // x, y: [rows, width].
-void gelu(const Place& place, const Gelu& shape, const void* x, void* y);
+void gelu(const ExecutionContext& execution, const Gelu& shape, const void* x, void* y);
 
 // Computes dx from dy. dx may be x.
-void gelu_backward(const Place& place, const Gelu& shape, const void* x, const void* dy, void* dx);
+void gelu_backward(const ExecutionContext& execution, const Gelu& shape, const void* x, const void* dy, void* dx);
 
 // --- SwiGLU ----------------------------------------------------------------------------------------------------------
 
@@ -29,9 +29,9 @@ struct Swiglu {
 };
 
 // ab: [rows, 2, width]; y: [rows, width].
-void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y);
+void swiglu(const ExecutionContext& execution, const Swiglu& shape, const void* ab, void* y);
 
 // Computes dab from dy. dab may be ab.
-void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab);
+void swiglu_backward(const ExecutionContext& execution, const Swiglu& shape, const void* ab, const void* dy, void* dab);
 
 }  // namespace strobe::ops

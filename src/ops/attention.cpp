@@ -87,9 +87,9 @@ BatchedMatmul output_matmul(const Shape& shape, const void* probabilities, const
                    {o, packed_rows(shape, 1)});
 }
 
-void multiply(const Place& place, const char* part, const BatchedMatmul& matmul) {
+void timed_matmul(const ExecutionContext& execution, const char* part, const BatchedMatmul& matmul) {
   const ProfileScope scope(part, ScopeKind::matmul);
-  batched_matmul(place, matmul);
+  batched_matmul(execution, matmul);
 }
 
 // --- softmax ---------------------------------------------------------------------------------------------------------
@@ -97,20 +97,20 @@ void multiply(const Place& place, const char* part, const BatchedMatmul& matmul)
 // Calls body(offset, allowed) for each row of the score matrices. The row starts at `offset`, and its query may use the
 // first `allowed` keys.
 template <class Body>
-void each_score_row(const Place& place, const Shape& shape, Body&& body) {
+void each_score_row(const ExecutionContext& execution, const Shape& shape, Body&& body) {
   const std::int64_t S = shape.context;
-  each_row(place.threads, shape.batch * shape.heads * S, S, [&](std::int64_t row) { body(row * S, row % S + 1); });
+  each_row(execution.threads, shape.batch * shape.heads * S, S, [&](std::int64_t row) { body(row * S, row % S + 1); });
 }
 
-void softmax(const Place& place, const Shape& shape, void* scores) {
+void softmax(const ExecutionContext& execution, const Shape& shape, void* scores) {
   const ProfileScope scope("softmax");
   const std::int64_t S = shape.context;
-  if (place.device == Device::cuda) {
-    return cuda::causal_softmax(place, {shape.batch * shape.heads * S, S, shape.dtype}, scores);
+  if (execution.device == Device::cuda) {
+    return cuda::causal_softmax(execution, {shape.batch * shape.heads * S, S, shape.dtype}, scores);
   }
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    each_score_row(place, shape, [&](std::int64_t first, std::int64_t allowed) {
+    each_score_row(execution, shape, [&](std::int64_t first, std::int64_t allowed) {
       T* const row = static_cast<T*>(scores) + first;
       isa.of<T>().softmax(row, allowed);
       std::fill(row + allowed, row + S, T{});
@@ -118,16 +118,17 @@ void softmax(const Place& place, const Shape& shape, void* scores) {
   });
 }
 
-void softmax_backward(const Place& place, const Shape& shape, const void* probabilities, void* gradient) {
+void softmax_backward(const ExecutionContext& execution, const Shape& shape, const void* probabilities,
+                      void* gradient) {
   const ProfileScope scope("softmax gradient");
   const std::int64_t S = shape.context;
-  if (place.device == Device::cuda) {
-    return cuda::causal_softmax_backward(place, {shape.batch * shape.heads * S, S, shape.dtype}, probabilities,
+  if (execution.device == Device::cuda) {
+    return cuda::causal_softmax_backward(execution, {shape.batch * shape.heads * S, S, shape.dtype}, probabilities,
                                          gradient);
   }
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    each_score_row(place, shape, [&](std::int64_t first, std::int64_t allowed) {
+    each_score_row(execution, shape, [&](std::int64_t first, std::int64_t allowed) {
       T* const row = static_cast<T*>(gradient) + first;
       isa.of<T>().softmax_backward(static_cast<const T*>(probabilities) + first, row, allowed);
       std::fill(row + allowed, row + S, T{});
@@ -137,23 +138,24 @@ void softmax_backward(const Place& place, const Shape& shape, const void* probab
 
 }  // namespace
 
-void attention(const Place& place, const Shape& shape, const void* qkv, void* probabilities, void* o) {
-  multiply(place, "QK^T matmul", score_matmul(shape, qkv, probabilities));
-  softmax(place, shape, probabilities);
-  multiply(place, "PV matmul", output_matmul(shape, probabilities, qkv, o));
+void attention(const ExecutionContext& execution, const Shape& shape, const void* qkv, void* probabilities, void* o) {
+  timed_matmul(execution, "QK^T matmul", score_matmul(shape, qkv, probabilities));
+  softmax(execution, shape, probabilities);
+  timed_matmul(execution, "PV matmul", output_matmul(shape, probabilities, qkv, o));
 }
 
-void attention_backward(const Place& place, const Shape& shape, const AttentionGradients& tensors) {
+void attention_backward(const ExecutionContext& execution, const Shape& shape, const AttentionGradients& tensors) {
   const HeadOperand d_o = output_operand(shape, tensors.d_o), d_scores = scores_operand(shape, tensors.d_scores);
   const HeadOperand probabilities = scores_operand(shape, tensors.probabilities);
   const auto input = [&](Qkv which) { return operand_of(shape, tensors.qkv, which); };
   const auto gradient = [&](Qkv which) { return gradient_of(shape, tensors.d_qkv, which); };
-  multiply(place, "dV matmul", matmul_of(shape, transposed(probabilities), d_o, gradient(Qkv::v)));
-  multiply(place, "dP matmul", matmul_of(shape, d_o, transposed(input(Qkv::v)), {tensors.d_scores, scores_of(shape)}));
-  softmax_backward(place, shape, tensors.probabilities, tensors.d_scores);
+  timed_matmul(execution, "dV matmul", matmul_of(shape, transposed(probabilities), d_o, gradient(Qkv::v)));
+  timed_matmul(execution, "dP matmul",
+               matmul_of(shape, d_o, transposed(input(Qkv::v)), {tensors.d_scores, scores_of(shape)}));
+  softmax_backward(execution, shape, tensors.probabilities, tensors.d_scores);
   const float scale = scale_of(shape);
-  multiply(place, "dQ matmul", matmul_of(shape, d_scores, input(Qkv::k), gradient(Qkv::q), scale));
-  multiply(place, "dK matmul", matmul_of(shape, transposed(d_scores), input(Qkv::q), gradient(Qkv::k), scale));
+  timed_matmul(execution, "dQ matmul", matmul_of(shape, d_scores, input(Qkv::k), gradient(Qkv::q), scale));
+  timed_matmul(execution, "dK matmul", matmul_of(shape, transposed(d_scores), input(Qkv::q), gradient(Qkv::k), scale));
 }
 
 // Returns the largest workspace of any of the matmuls. Those of the scores and of dP have the same shape. Those of dV,

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {
@@ -18,7 +18,8 @@ struct MaterialisedAttention {
 
 // Computes probabilities [batch, heads, context, context], the softmax of the scores q k / sqrt(head_dim), with zeros
 // above the diagonal, and o [batch, context, heads, head_dim]. qkv is [batch, context, 3, heads, head_dim].
-void attention(const Place& place, const MaterialisedAttention& shape, const void* qkv, void* probabilities, void* o);
+void attention(const ExecutionContext& execution, const MaterialisedAttention& shape, const void* qkv,
+               void* probabilities, void* o);
 
 struct AttentionGradients {
   const void *qkv, *probabilities, *d_o;
@@ -27,7 +28,8 @@ struct AttentionGradients {
 };
 
 // Computes the gradients of q, k and v. d_scores and d_qkv must not overlap any other tensor.
-void attention_backward(const Place& place, const MaterialisedAttention& shape, const AttentionGradients& tensors);
+void attention_backward(const ExecutionContext& execution, const MaterialisedAttention& shape,
+                        const AttentionGradients& tensors);
 
 // Returns the peak bytes that attention() or attention_backward() allocates on the CPU.
 std::size_t attention_workspace_bytes(const MaterialisedAttention& shape);

@@ -5,7 +5,7 @@
 #include "device/host/allocator.h"
 #include "ops/cpu/each_row.h"
 #include "ops/cpu/isa.h"
-#include "ops/cpu/product.h"
+#include "ops/cpu/matmul.h"
 #include "ops/cuda/launch.h"
 
 namespace strobe::ops {
@@ -55,8 +55,8 @@ void matmul_on_cpu(int threads, const BatchedMatmul& matmul) {
     if constexpr (std::is_same_v<T, float>) {
       if (is_in_place(matmul.dtype, m)) product = c;
     }
-    multiply(threads, operand_of<T>(threads, matmul.a, offset_of(matmul.a.matrices, b, h), a_buffer),
-             operand_of<T>(threads, matmul.b, offset_of(matmul.b.matrices, b, h), b_buffer), nullptr, product);
+    cpu_matmul(threads, operand_of<T>(threads, matmul.a, offset_of(matmul.a.matrices, b, h), a_buffer),
+               operand_of<T>(threads, matmul.b, offset_of(matmul.b.matrices, b, h), b_buffer), nullptr, product);
     if (product != c_buffer && matmul.scale == 1) continue;
     each_row(threads, m.rows, m.cols, [&](std::int64_t row) {
       float* const from = product + row * m.cols;
@@ -66,7 +66,7 @@ void matmul_on_cpu(int threads, const BatchedMatmul& matmul) {
   }
 }
 
-void matmul_on_cuda(const Place& place, const BatchedMatmul& matmul) {
+void matmul_on_cuda(const ExecutionContext& execution, const BatchedMatmul& matmul) {
   const auto factor = [&](const HeadOperand& operand, std::int64_t b) {
     const HeadMatrices& m = operand.matrices;
     const std::int64_t bytes = b * m.batch_stride * static_cast<std::int64_t>(size_of(matmul.dtype));
@@ -80,7 +80,7 @@ void matmul_on_cuda(const Place& place, const BatchedMatmul& matmul) {
   const HeadMatrices& c = matmul.c_matrices;
   for (std::int64_t b = 0; b < matmul.batch; ++b) {
     const std::int64_t bytes = b * c.batch_stride * static_cast<std::int64_t>(size_of(matmul.dtype));
-    cuda::multiply(place, {.a = factor(matmul.a, b),
+    cuda::gemm(execution, {.a = factor(matmul.a, b),
                            .b = factor(matmul.b, b),
                            .in = matmul.dtype,
                            .out = matmul.dtype,
@@ -94,9 +94,9 @@ void matmul_on_cuda(const Place& place, const BatchedMatmul& matmul) {
 
 }  // namespace
 
-void batched_matmul(const Place& place, const BatchedMatmul& matmul) {
-  if (place.device == Device::cuda) return matmul_on_cuda(place, matmul);
-  with_type(matmul.dtype, [&]<class T>(T*) { matmul_on_cpu<T>(place.threads, matmul); });
+void batched_matmul(const ExecutionContext& execution, const BatchedMatmul& matmul) {
+  if (execution.device == Device::cuda) return matmul_on_cuda(execution, matmul);
+  with_type(matmul.dtype, [&]<class T>(T*) { matmul_on_cpu<T>(execution.threads, matmul); });
 }
 
 std::size_t batched_matmul_workspace_bytes(const BatchedMatmul& matmul) {

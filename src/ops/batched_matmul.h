@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {
@@ -32,7 +32,7 @@ struct BatchedMatmul {
   HeadMatrices c_matrices;
 };
 
-void batched_matmul(const Place& place, const BatchedMatmul& matmul);
+void batched_matmul(const ExecutionContext& execution, const BatchedMatmul& matmul);
 
 // Returns the bytes that batched_matmul() allocates on the CPU: fp32 copies of one head's operands and result, unless
 // it can use them in place.

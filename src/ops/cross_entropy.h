@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {
@@ -16,11 +16,11 @@ struct CrossEntropy {
 };
 
 // Computes losses [rows]: log(sum exp(logit)) - logit[target]. Stable for any finite logits.
-void cross_entropy(const Place& place, const CrossEntropy& shape, const void* logits, const std::int32_t* target,
-                   float* losses);
+void cross_entropy(const ExecutionContext& execution, const CrossEntropy& shape, const void* logits,
+                   const std::int32_t* target, float* losses);
 
 // Does the same, and overwrites the logits with (softmax - onehot(target)) * gradient_scale * loss_scale / rows.
-void cross_entropy_with_gradient(const Place& place, const CrossEntropy& shape, void* logits,
+void cross_entropy_with_gradient(const ExecutionContext& execution, const CrossEntropy& shape, void* logits,
                                  const std::int32_t* target, float* losses);
 
 // Returns the mean of `rows` losses in host memory, summed in a fixed order.

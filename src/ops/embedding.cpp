@@ -16,11 +16,11 @@ constexpr std::int64_t kTokens = 64, kColumns = 64;  // tokens per task, columns
 
 }  // namespace
 
-void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
-               const Positions& positions) {
-  if (place.device == Device::cuda) return cuda::embedding(place, shape, token, table, y, positions);
+void embedding(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token, const float* table,
+               void* y, const Positions& positions) {
+  if (execution.device == Device::cuda) return cuda::embedding(execution, shape, token, table, y, positions);
   with_type(shape.dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, tasks_of(shape.tokens, kTokens), [&](int, std::int64_t task) {
+    parallel_for(execution.threads, tasks_of(shape.tokens, kTokens), [&](int, std::int64_t task) {
       for (std::int64_t t = task * kTokens; t < std::min(shape.tokens, (task + 1) * kTokens); ++t) {
         const float* const from = table + token[t] * shape.width;
         T* const to = static_cast<T*>(y) + t * shape.width;
@@ -36,12 +36,12 @@ void embedding(const Place& place, const Embedding& shape, const std::int32_t* t
 }
 
 // Tasks divide the columns instead of the tokens, so that every sum has the same order for any number of threads.
-void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
-                        float* dtable, Into into) {
-  if (place.device == Device::cuda) return cuda::embedding_backward(place, shape, token, dy, dtable, into);
+void embedding_backward(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token,
+                        const void* dy, float* dtable, Into into) {
+  if (execution.device == Device::cuda) return cuda::embedding_backward(execution, shape, token, dy, dtable, into);
   if (into == Into::set) std::fill_n(dtable, shape.vocabulary * shape.width, 0.0f);
   with_type(shape.dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, tasks_of(shape.width, kColumns), [&](int, std::int64_t task) {
+    parallel_for(execution.threads, tasks_of(shape.width, kColumns), [&](int, std::int64_t task) {
       const std::int64_t last = std::min(shape.width, (task + 1) * kColumns);
       for (std::int64_t t = 0; t < shape.tokens; ++t) {
         const T* const from = static_cast<const T*>(dy) + t * shape.width;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {
@@ -22,12 +22,12 @@ struct Positions {
 // Computes y[t] = table[token[t]] + positions.table[t % context], rounded once. token: [tokens], each in [0,
 // vocabulary) (not checked here; data readers check it). table: [vocabulary, width], fp32. The gradient of
 // positions.table is column_sums of dy viewed as [sequences, context * width].
-void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
-               const Positions& positions = {});
+void embedding(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token, const float* table,
+               void* y, const Positions& positions = {});
 
 // Computes dtable[token[t]] += dy[t] for all t; Into::set first sets dtable to zero. If the place is deterministic,
 // each row is summed in the order of t.
-void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
-                        float* dtable, Into into = Into::sum);
+void embedding_backward(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token,
+                        const void* dy, float* dtable, Into into = Into::sum);
 
 }  // namespace strobe::ops

@@ -9,7 +9,7 @@
 #include "device/host/thread_pool.h"
 #include "ops/cpu/each_row.h"
 #include "ops/cpu/isa.h"
-#include "ops/cpu/product.h"
+#include "ops/cpu/matmul.h"
 #include "ops/cpu/sum.h"
 #include "ops/cuda/launch.h"
 
@@ -25,13 +25,13 @@ std::size_t bytes_of(std::int64_t count, DType dtype) { return static_cast<std::
 // An operand as fp32: in place if it is fp32, else a converted copy.
 class Widened {
  public:
-  Widened(const Place& place, DType dtype, const void* data, std::int64_t count)
+  Widened(const ExecutionContext& execution, DType dtype, const void* data, std::int64_t count)
       : buffer_(dtype == DType::fp32 ? 0 : static_cast<std::size_t>(count) * sizeof(float), kTag),
         data_(dtype == DType::fp32 ? static_cast<const float*>(data) : buffer_.as<float>()) {
     if (dtype == DType::fp32) return;
     const Isa& isa = chosen_isa();
     with_type(dtype, [&]<class T>(T*) {
-      parallel_for(place.threads, tasks_of(count, kElements), [&](int, std::int64_t task) {
+      parallel_for(execution.threads, tasks_of(count, kElements), [&](int, std::int64_t task) {
         const std::int64_t first = task * kElements;
         isa.of<T>().widen(static_cast<const T*>(data) + first, buffer_.as<float>() + first,
                           std::min(kElements, count - first));
@@ -46,32 +46,33 @@ class Widened {
 };
 
 // Adds the bias to every row of c [rows, columns].
-void add_bias(const Place& place, DType dtype, const void* bias, std::int64_t rows, std::int64_t columns, float* c) {
+void add_bias(const ExecutionContext& execution, DType dtype, const void* bias, std::int64_t rows, std::int64_t columns,
+              float* c) {
   const Isa& isa = chosen_isa();
   with_type(dtype, [&]<class T>(T*) {
-    each_row(place.threads, rows, columns,
+    each_row(execution.threads, rows, columns,
              [&](std::int64_t row) { isa.of<T>().add(static_cast<const T*>(bias), c + row * columns, columns); });
   });
 }
 
 // Computes c = a b + addend + bias in the given type.
-void multiply_to(const Place& place, DType dtype, const blas::Matrix& a, const blas::Matrix& b, const Added& added,
-                 void* c) {
+void matmul_to(const ExecutionContext& execution, DType dtype, const blas::Matrix& a, const blas::Matrix& b,
+               const Added& added, void* c) {
   const void* const addend = added.addend;
   if (dtype == DType::fp32) {
     auto* const out = static_cast<float*>(c);
-    multiply(place.threads, a, b, static_cast<const float*>(addend), out);
-    if (added.bias) add_bias(place, dtype, added.bias, a.rows, b.cols, out);
+    cpu_matmul(execution.threads, a, b, static_cast<const float*>(addend), out);
+    if (added.bias) add_bias(execution, dtype, added.bias, a.rows, b.cols, out);
     return;
   }
   const std::int64_t count = a.rows * b.cols;
   const Buffer result(static_cast<std::size_t>(count) * sizeof(float), kTag);
-  multiply(place.threads, a, b, nullptr, result.as<float>());
-  if (added.bias) add_bias(place, dtype, added.bias, a.rows, b.cols, result.as<float>());
+  cpu_matmul(execution.threads, a, b, nullptr, result.as<float>());
+  if (added.bias) add_bias(execution, dtype, added.bias, a.rows, b.cols, result.as<float>());
   if (addend && addend != c) std::memcpy(c, addend, bytes_of(count, dtype));
   const Isa& isa = chosen_isa();
   with_type(dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, tasks_of(count, kElements), [&](int, std::int64_t task) {
+    parallel_for(execution.threads, tasks_of(count, kElements), [&](int, std::int64_t task) {
       const std::int64_t first = task * kElements;
       isa.of<T>().narrow(result.as<float>() + first, static_cast<T*>(c) + first, addend ? Into::sum : Into::set,
                          std::min(kElements, count - first));
@@ -87,23 +88,24 @@ std::size_t bytes_as_fp32(const Linear& shape) {
 
 }  // namespace
 
-std::size_t linear_workspace_bytes(const Place& place, const Linear& shape) {
-  if (place.device == Device::cuda) return kWorkspaceBytes;
+std::size_t linear_workspace_bytes(const ExecutionContext& execution, const Linear& shape) {
+  if (execution.device == Device::cuda) return kWorkspaceBytes;
   return shape.dtype == DType::fp32 ? 0 : bytes_as_fp32(shape);
 }
 
-std::size_t linear_backward_workspace_bytes(const Place& place, const Linear& shape) {
+std::size_t linear_backward_workspace_bytes(const ExecutionContext& execution, const Linear& shape) {
   const bool is_fp32 = shape.dtype == DType::fp32;
-  if (place.device == Device::cuda) {
-    const bool transposes = place.tf32 && is_fp32;
+  if (execution.device == Device::cuda) {
+    const bool transposes = execution.tf32 && is_fp32;
     return kWorkspaceBytes + (transposes ? cuda::transposed_bytes(shape.rows, shape.out, shape.in) : 0);
   }
   return is_fp32 ? 0 : bytes_as_fp32(shape);
 }
 
-void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y, const Added& added) {
-  if (place.device == Device::cuda) {
-    return cuda::multiply(place, {.a = {x, shape.rows, shape.in},
+void linear(const ExecutionContext& execution, const Linear& shape, const void* x, const void* weight, void* y,
+            const Added& added) {
+  if (execution.device == Device::cuda) {
+    return cuda::gemm(execution, {.a = {x, shape.rows, shape.in},
                                   .b = {weight, shape.out, shape.in, true},
                                   .in = shape.dtype,
                                   .out = shape.dtype,
@@ -111,49 +113,52 @@ void linear(const Place& place, const Linear& shape, const void* x, const void* 
                                   .bias = added.bias,
                                   .d = y});
   }
-  const Widened a(place, shape.dtype, x, shape.rows * shape.in), b(place, shape.dtype, weight, shape.out * shape.in);
-  multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.in),
-              blas::transposed(blas::matrix(b.data(), shape.out, shape.in)), added, y);
+  const Widened a(execution, shape.dtype, x, shape.rows * shape.in),
+      b(execution, shape.dtype, weight, shape.out * shape.in);
+  matmul_to(execution, shape.dtype, blas::matrix(a.data(), shape.rows, shape.in),
+            blas::transposed(blas::matrix(b.data(), shape.out, shape.in)), added, y);
 }
 
-void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
-                           Into into) {
-  if (place.device == Device::cuda) {
-    return cuda::multiply(place, {.a = {dy, shape.rows, shape.out},
+void linear_backward_input(const ExecutionContext& execution, const Linear& shape, const void* dy, const void* weight,
+                           void* dx, Into into) {
+  if (execution.device == Device::cuda) {
+    return cuda::gemm(execution, {.a = {dy, shape.rows, shape.out},
                                   .b = {weight, shape.out, shape.in},
                                   .in = shape.dtype,
                                   .out = shape.dtype,
                                   .addend = into == Into::sum ? dx : nullptr,
                                   .d = dx});
   }
-  const Widened a(place, shape.dtype, dy, shape.rows * shape.out), b(place, shape.dtype, weight, shape.out * shape.in);
-  multiply_to(place, shape.dtype, blas::matrix(a.data(), shape.rows, shape.out),
-              blas::matrix(b.data(), shape.out, shape.in), {.addend = into == Into::sum ? dx : nullptr}, dx);
+  const Widened a(execution, shape.dtype, dy, shape.rows * shape.out),
+      b(execution, shape.dtype, weight, shape.out * shape.in);
+  matmul_to(execution, shape.dtype, blas::matrix(a.data(), shape.rows, shape.out),
+            blas::matrix(b.data(), shape.out, shape.in), {.addend = into == Into::sum ? dx : nullptr}, dx);
 }
 
-void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
-                            Into into) {
-  if (place.device == Device::cuda) {
-    return cuda::multiply(place, {.a = {dy, shape.rows, shape.out, true},
+void linear_backward_weight(const ExecutionContext& execution, const Linear& shape, const void* dy, const void* x,
+                            float* dweight, Into into) {
+  if (execution.device == Device::cuda) {
+    return cuda::gemm(execution, {.a = {dy, shape.rows, shape.out, true},
                                   .b = {x, shape.rows, shape.in},
                                   .in = shape.dtype,
                                   .out = DType::fp32,
                                   .addend = into == Into::sum ? dweight : nullptr,
                                   .d = dweight});
   }
-  const Widened a(place, shape.dtype, dy, shape.rows * shape.out), b(place, shape.dtype, x, shape.rows * shape.in);
-  multiply(place.threads, blas::transposed(blas::matrix(a.data(), shape.rows, shape.out)),
-           blas::matrix(b.data(), shape.rows, shape.in), into == Into::sum ? dweight : nullptr, dweight);
+  const Widened a(execution, shape.dtype, dy, shape.rows * shape.out),
+      b(execution, shape.dtype, x, shape.rows * shape.in);
+  cpu_matmul(execution.threads, blas::transposed(blas::matrix(a.data(), shape.rows, shape.out)),
+             blas::matrix(b.data(), shape.rows, shape.in), into == Into::sum ? dweight : nullptr, dweight);
 }
 
 // Tasks divide the columns instead of the rows, so that every sum has the order of the rows for any number of threads.
-void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into) {
-  if (place.device == Device::cuda) return cuda::column_sums(place, shape, x, sums, into);
+void column_sums(const ExecutionContext& execution, const ColumnSums& shape, const void* x, float* sums, Into into) {
+  if (execution.device == Device::cuda) return cuda::column_sums(execution, shape, x, sums, into);
   constexpr std::int64_t kFewestColumns = 64, kElementsOfATask = 8192;
   const std::int64_t share = std::max(kFewestColumns, kElementsOfATask / std::max<std::int64_t>(1, shape.rows));
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    parallel_for(place.threads, tasks_of(shape.columns, share), [&](int, std::int64_t task) {
+    parallel_for(execution.threads, tasks_of(shape.columns, share), [&](int, std::int64_t task) {
       const std::int64_t first = task * share, count = std::min(share, shape.columns - first);
       if (into == Into::set) std::fill_n(sums + first, count, 0.0f);
       for (std::int64_t r = 0; r < shape.rows; ++r) {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {
@@ -20,22 +20,22 @@ struct Added {
 };
 
 // Computes y = x W^T + addend + bias. x: [rows, in]; weight: [out, in]; y: [rows, out].
-void linear(const Place& place, const Linear& shape, const void* x, const void* weight, void* y,
+void linear(const ExecutionContext& execution, const Linear& shape, const void* x, const void* weight, void* y,
             const Added& added = {});
 
 // Computes dx = dy W, or dx += dy W with Into::sum.
-void linear_backward_input(const Place& place, const Linear& shape, const void* dy, const void* weight, void* dx,
-                           Into into);
+void linear_backward_input(const ExecutionContext& execution, const Linear& shape, const void* dy, const void* weight,
+                           void* dx, Into into);
 
 // Computes dW = dy^T x, or dW += dy^T x with Into::sum.
-void linear_backward_weight(const Place& place, const Linear& shape, const void* dy, const void* x, float* dweight,
-                            Into into = Into::sum);
+void linear_backward_weight(const ExecutionContext& execution, const Linear& shape, const void* dy, const void* x,
+                            float* dweight, Into into = Into::sum);
 
 // Return the workspace bytes of linear(), and the larger of those of its two gradients. On the CPU the functions
 // allocate this workspace themselves, for fp32 copies of 16-bit operands and results. On CUDA the place's workspace
 // should have this size; it must have kWorkspaceBytes, but with less than the full size a matmul may be slower.
-std::size_t linear_workspace_bytes(const Place& place, const Linear& shape);
-std::size_t linear_backward_workspace_bytes(const Place& place, const Linear& shape);
+std::size_t linear_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
+std::size_t linear_backward_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
 
 // Column sums of a matrix, which are the gradient of a bias or of any other tensor that was added to every row.
 struct ColumnSums {
@@ -44,6 +44,6 @@ struct ColumnSums {
 };
 
 // Sums x [rows, columns] over its rows in a fixed order, and writes the result to sums [columns] or adds it to them.
-void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into);
+void column_sums(const ExecutionContext& execution, const ColumnSums& shape, const void* x, float* sums, Into into);
 
 }  // namespace strobe::ops

@@ -17,11 +17,12 @@ constexpr std::int64_t kColumns = 64;  // columns per task of the weight gradien
 
 }  // namespace
 
-void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse) {
-  if (place.device == Device::cuda) return cuda::rms_norm(place, norm, x, weight, y, inverse);
+void rms_norm(const ExecutionContext& execution, const RmsNorm& norm, const void* x, const float* weight, void* y,
+              float* inverse) {
+  if (execution.device == Device::cuda) return cuda::rms_norm(execution, norm, x, weight, y, inverse);
   const Isa& isa = chosen_isa();
   with_type(norm.dtype, [&]<class T>(T*) {
-    each_row(place.threads, norm.rows, norm.width, [&](std::int64_t r) {
+    each_row(execution.threads, norm.rows, norm.width, [&](std::int64_t r) {
       const std::int64_t at = r * norm.width;
       inverse[r] =
           isa.of<T>().rms_norm(static_cast<const T*>(x) + at, weight, static_cast<T*>(y) + at, norm.width, norm.eps);
@@ -29,18 +30,18 @@ void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const floa
   });
 }
 
-void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& t) {
-  if (place.device == Device::cuda) return cuda::rms_norm_backward(place, norm, t);
+void rms_norm_backward(const ExecutionContext& execution, const RmsNorm& norm, const RmsNormGradients& t) {
+  if (execution.device == Device::cuda) return cuda::rms_norm_backward(execution, norm, t);
   const Isa& isa = chosen_isa();
   with_type(norm.dtype, [&]<class T>(T*) {
     const auto* const x = static_cast<const T*>(t.x);
     const auto* const dy = static_cast<const T*>(t.dy);
-    parallel_for(place.threads, tasks_of(norm.width, kColumns), [&](int, std::int64_t task) {
+    parallel_for(execution.threads, tasks_of(norm.width, kColumns), [&](int, std::int64_t task) {
       const std::int64_t first = task * kColumns, last = std::min(norm.width, first + kColumns);
       if (t.dweight_into == Into::set) std::fill(t.dweight + first, t.dweight + last, 0.0f);
       isa.of<T>().rms_norm_weight_backward(x, t.inverse, dy, t.dweight, norm.rows, norm.width, first, last);
     });
-    each_row(place.threads, norm.rows, norm.width, [&](std::int64_t r) {
+    each_row(execution.threads, norm.rows, norm.width, [&](std::int64_t r) {
       const std::int64_t at = r * norm.width;
       isa.of<T>().rms_norm_backward(x + at, t.weight, t.inverse[r], dy + at, static_cast<T*>(t.dx) + at, t.dx_into,
                                     norm.width);
@@ -50,11 +51,11 @@ void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGra
 
 // --- LayerNorm -------------------------------------------------------------------------------------------------------
 
-void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensors& t) {
-  if (place.device == Device::cuda) return cuda::layer_norm(place, norm, t);
+void layer_norm(const ExecutionContext& execution, const LayerNorm& norm, const LayerNormTensors& t) {
+  if (execution.device == Device::cuda) return cuda::layer_norm(execution, norm, t);
   const Isa& isa = chosen_isa();
   with_type(norm.dtype, [&]<class T>(T*) {
-    each_row(place.threads, norm.rows, norm.width, [&](std::int64_t r) {
+    each_row(execution.threads, norm.rows, norm.width, [&](std::int64_t r) {
       const std::int64_t at = r * norm.width;
       isa.of<T>().layer_norm(static_cast<const T*>(t.x) + at, t.weight, t.bias, static_cast<T*>(t.y) + at,
                              t.statistics + 2 * r, norm.width, norm.eps);
@@ -63,14 +64,14 @@ void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensor
 }
 
 // For parameter gradients, tasks divide the columns instead of the rows, so that every sum has a fixed order.
-void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& t) {
-  if (place.device == Device::cuda) return cuda::layer_norm_backward(place, norm, t);
+void layer_norm_backward(const ExecutionContext& execution, const LayerNorm& norm, const LayerNormGradients& t) {
+  if (execution.device == Device::cuda) return cuda::layer_norm_backward(execution, norm, t);
   constexpr std::int64_t kColumnsOfATask = 64;
   const Isa& isa = chosen_isa();
   with_type(norm.dtype, [&]<class T>(T*) {
     const auto* const x = static_cast<const T*>(t.x);
     const auto* const dy = static_cast<const T*>(t.dy);
-    parallel_for(place.threads, tasks_of(norm.width, kColumnsOfATask), [&](int, std::int64_t task) {
+    parallel_for(execution.threads, tasks_of(norm.width, kColumnsOfATask), [&](int, std::int64_t task) {
       const std::int64_t first = task * kColumnsOfATask, last = std::min(norm.width, first + kColumnsOfATask);
       for (float* const sums : {t.dweight, t.dbias}) {
         if (t.parameters_into == Into::set) std::fill(sums + first, sums + last, 0.0f);
@@ -81,7 +82,7 @@ void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerN
                                                    t.dbias + first, last - first);
       }
     });
-    each_row(place.threads, norm.rows, norm.width, [&](std::int64_t r) {
+    each_row(execution.threads, norm.rows, norm.width, [&](std::int64_t r) {
       const std::int64_t at = r * norm.width;
       isa.of<T>().layer_norm_backward(x + at, t.weight, t.statistics + 2 * r, dy + at, static_cast<T*>(t.dx) + at,
                                       t.dx_into, norm.width);

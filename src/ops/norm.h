@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {
@@ -16,7 +16,8 @@ struct RmsNorm {
 };
 
 // x, y: [rows, width]; weight: [width]. Also writes inverse [rows] = 1 / sqrt(mean(x^2) + eps) for the backward pass.
-void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse);
+void rms_norm(const ExecutionContext& execution, const RmsNorm& norm, const void* x, const float* weight, void* y,
+              float* inverse);
 
 struct RmsNormGradients {
   const void* x = nullptr;
@@ -28,7 +29,7 @@ struct RmsNormGradients {
   Into dweight_into = Into::sum;
 };
 
-void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& tensors);
+void rms_norm_backward(const ExecutionContext& execution, const RmsNorm& norm, const RmsNormGradients& tensors);
 
 // --- LayerNorm -------------------------------------------------------------------------------------------------------
 
@@ -47,7 +48,7 @@ struct LayerNormTensors {
   float* statistics = nullptr;  // output for the backward pass, [rows, 2]: mean(x), 1 / sqrt(variance(x) + eps)
 };
 
-void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensors& tensors);
+void layer_norm(const ExecutionContext& execution, const LayerNorm& norm, const LayerNormTensors& tensors);
 
 struct LayerNormGradients {
   const void* x = nullptr;
@@ -59,6 +60,6 @@ struct LayerNormGradients {
   Into parameters_into = Into::sum;
 };
 
-void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& tensors);
+void layer_norm_backward(const ExecutionContext& execution, const LayerNorm& norm, const LayerNormGradients& tensors);
 
 }  // namespace strobe::ops

@@ -53,20 +53,20 @@ Update update_of(const AdamW& options) {
           .gradient_scale = static_cast<float>(options.gradient_scale)};
 }
 
-void adamw(const Place& place, const AdamW& options, std::span<const Trained> tensors) {
+void adamw(const ExecutionContext& execution, const AdamW& options, std::span<const Trained> tensors) {
   const Update update = update_of(options);
-  if (place.device == Device::cpu) return adamw(place, &update, tensors);
-  cuda::write(place, place.workspace, &update, sizeof update);
-  cuda::adamw(place, static_cast<const Update*>(place.workspace), tensors);
+  if (execution.device == Device::cpu) return adamw(execution, &update, tensors);
+  cuda::write(execution, execution.workspace, &update, sizeof update);
+  cuda::adamw(execution, static_cast<const Update*>(execution.workspace), tensors);
 }
 
-void adamw(const Place& place, const Update* update, std::span<const Trained> tensors) {
-  if (place.device == Device::cuda) return cuda::adamw(place, update, tensors);
-  if (update->skip != 0) return round_copies(place, tensors);
+void adamw(const ExecutionContext& execution, const Update* update, std::span<const Trained> tensors) {
+  if (execution.device == Device::cuda) return cuda::adamw(execution, update, tensors);
+  if (update->skip != 0) return round_copies(execution, tensors);
   const Isa& isa = chosen_isa();
   for (const Trained& one : tensors) {
     const std::vector<Chunk> chunks = chunks_of({&one, 1});
-    parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
+    parallel_for(execution.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
       const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
       isa.adamw(*update, *tensor, first, last);
       if (tensor->copy) store_copy(isa, *tensor, first, last);
@@ -74,27 +74,27 @@ void adamw(const Place& place, const Update* update, std::span<const Trained> te
   }
 }
 
-void round_copies(const Place& place, std::span<const Trained> tensors) {
-  if (place.device == Device::cuda) return cuda::round_copies(place, tensors);
+void round_copies(const ExecutionContext& execution, std::span<const Trained> tensors) {
+  if (execution.device == Device::cuda) return cuda::round_copies(execution, tensors);
   const Isa& isa = chosen_isa();
   const std::vector<Chunk> chunks = chunks_of(tensors);
-  parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
+  parallel_for(execution.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
     const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
     if (tensor->copy) store_copy(isa, *tensor, first, last);
   });
 }
 
-double gradient_norm(const Place& place, std::span<const Trained> tensors, double scale) {
-  if (place.device == Device::cuda) {
+double gradient_norm(const ExecutionContext& execution, std::span<const Trained> tensors, double scale) {
+  if (execution.device == Device::cuda) {
     Update update;
-    cuda::write(place, place.workspace, &update, sizeof update);
-    cuda::limit_gradients(place, tensors, static_cast<Update*>(place.workspace));
-    cuda::read(place, &update, place.workspace, sizeof update);
+    cuda::write(execution, execution.workspace, &update, sizeof update);
+    cuda::limit_gradients(execution, tensors, static_cast<Update*>(execution.workspace));
+    cuda::read(execution, &update, execution.workspace, sizeof update);
     return update.norm * scale;
   }
   const std::vector<Chunk> chunks = chunks_of(tensors);
   std::vector<double> squares(chunks.size());
-  parallel_for(place.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
+  parallel_for(execution.threads, static_cast<std::int64_t>(chunks.size()), [&](int, std::int64_t task) {
     const auto [tensor, first, last] = chunks[static_cast<std::size_t>(task)];
     const float* const gradient = tensor->gradient + first;
     squares[static_cast<std::size_t>(task)] =
@@ -105,9 +105,9 @@ double gradient_norm(const Place& place, std::span<const Trained> tensors, doubl
   return std::sqrt(sum) * scale;
 }
 
-void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update) {
-  if (place.device == Device::cuda) return cuda::limit_gradients(place, tensors, update);
-  apply_norm(*update, gradient_norm(place, tensors, update->gradient_scale));
+void limit_gradients(const ExecutionContext& execution, std::span<const Trained> tensors, Update* update) {
+  if (execution.device == Device::cuda) return cuda::limit_gradients(execution, tensors, update);
+  apply_norm(*update, gradient_norm(execution, tensors, update->gradient_scale));
 }
 
 }  // namespace strobe::ops

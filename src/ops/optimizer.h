@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {
@@ -43,18 +43,18 @@ Update update_of(const AdamW& options);
 
 // Computes value -= rate (decay value + mean' / (sqrt(variance') + eps)), where ' means bias-corrected, and the copies.
 // Processes tensors one after the other, because a copy may share memory with the gradient of an earlier tensor.
-void adamw(const Place& place, const AdamW& options, std::span<const Trained> tensors);
-void adamw(const Place& place, const Update* update, std::span<const Trained> tensors);
+void adamw(const ExecutionContext& execution, const AdamW& options, std::span<const Trained> tensors);
+void adamw(const ExecutionContext& execution, const Update* update, std::span<const Trained> tensors);
 
 // Computes the norm of the gradients and passes it to apply_norm(). Does not wait for the GPU.
-void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update);
+void limit_gradients(const ExecutionContext& execution, std::span<const Trained> tensors, Update* update);
 
 // Updates the copies after other code has written the values.
-void round_copies(const Place& place, std::span<const Trained> tensors);
+void round_copies(const ExecutionContext& execution, std::span<const Trained> tensors);
 
 // Returns the L2 norm of all gradients, times `scale`, on the host. The result is NaN or infinity if a gradient is not
 // finite.
-double gradient_norm(const Place& place, std::span<const Trained> tensors, double scale = 1);
+double gradient_norm(const ExecutionContext& execution, std::span<const Trained> tensors, double scale = 1);
 
 // Returns the factor that limits gradients of this norm to `most`. It is 1 if the norm is not larger than `most`, or if
 // `most` is 0 (no clipping).

@@ -27,13 +27,13 @@ std::vector<float> rope_table(std::int64_t context, std::int64_t head_dim, doubl
   return table;
 }
 
-void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn) {
-  if (place.device == Device::cuda) return cuda::rope(place, shape, table, x, turn);
+void rope(const ExecutionContext& execution, const Rope& shape, const float* table, void* x, Rotation rotation) {
+  if (execution.device == Device::cuda) return cuda::rope(execution, shape, table, x, rotation);
   const std::int64_t stride = shape.stride > 0 ? shape.stride : shape.heads * shape.head_dim;
-  const float sign = turn == Turn::forward ? 1.0f : -1.0f;
+  const float sign = rotation == Rotation::forward ? 1.0f : -1.0f;
   const Isa& isa = chosen_isa();
   with_type(shape.dtype, [&]<class T>(T*) {
-    each_row(place.threads, shape.tokens, shape.heads * shape.head_dim, [&](std::int64_t token) {
+    each_row(execution.threads, shape.tokens, shape.heads * shape.head_dim, [&](std::int64_t token) {
       const std::int64_t position = shape.first_position + token % shape.context;
       for (std::int64_t head = 0; head < shape.heads; ++head) {
         isa.of<T>().rope(static_cast<T*>(x) + token * stride + head * shape.head_dim, table + position * shape.head_dim,

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {
@@ -21,10 +21,10 @@ struct Rope {
   DType dtype = DType::fp32;
 };
 
-enum class Turn { forward, back };  // back: inverse rotation, for the gradient
+enum class Rotation { forward, back };  // back: inverse rotation, for the gradient
 
 // Rotates x [tokens, heads, head_dim] in place. If q and k are adjacent, one call can rotate both as 2 * heads. `table`
 // is rope_table() in memory of the tensors' device, and its context must include every position.
-void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn);
+void rope(const ExecutionContext& execution, const Rope& shape, const float* table, void* x, Rotation rotation);
 
 }  // namespace strobe::ops

@@ -94,8 +94,8 @@ double least_bytes(const Config& config, Pass pass) {
   const double element = config.dtype == "fp32" ? 4 : 2;
   const auto batch =
       static_cast<double>(config.batch);  // in floating point, since products of sizes may overflow 63 bits
-  const double rows = batch * static_cast<double>(config.heads) * static_cast<double>(config.seq);
-  const double keys = batch * static_cast<double>(config.kv_heads) * static_cast<double>(config.seq_k);
+  const double rows = batch * static_cast<double>(config.heads) * static_cast<double>(config.seqlen_q);
+  const double keys = batch * static_cast<double>(config.kv_heads) * static_cast<double>(config.seqlen_k);
   const double q = rows * static_cast<double>(config.head_dim) * element;
   const double kv = 2 * keys * static_cast<double>(config.head_dim) * element, lse = 4 * rows;
   const double forward = 2 * q + kv + lse, backward = 4 * q + 2 * kv + lse;

@@ -19,7 +19,7 @@ struct SizeAxis {
   const char* title;
   std::int64_t Config::*size;
 };
-constexpr SizeAxis kSizes[] = {{"seq_len", "sequence length", &Config::seq},
+constexpr SizeAxis kSizes[] = {{"seq_len", "sequence length", &Config::seqlen_q},
                                {"batch_size", "batch size", &Config::batch},
                                {"num_heads", "heads", &Config::heads},
                                {"emb_dim", "embedding dimension", &Config::emb}};
@@ -32,7 +32,7 @@ std::string fixed_text(const Config& config, const SizeAxis& axis) {
   for (const SizeAxis& other : kSizes) {
     if (other.size != axis.size) add(fmt::format("{} {}", other.title, config.*other.size));
   }
-  if (config.seq_k != config.seq) add(fmt::format("{} keys", config.seq_k));
+  if (config.seqlen_k != config.seqlen_q) add(fmt::format("{} keys", config.seqlen_k));
   if (config.kv_heads != config.heads && config.kv_heads > 0) {
     add(fmt::format("{} query heads per KV head", config.heads / config.kv_heads));
   }
@@ -43,7 +43,7 @@ std::string fixed_text(const Config& config, const SizeAxis& axis) {
 // The same for a view in which batch times sequence length is fixed, as in the `paper` grid.
 std::string fixed_tokens_text(const Config& config) {
   return fmt::format("{:.0f} tokens in all, heads {}, embedding dimension {}{}",
-                     static_cast<double>(config.batch) * static_cast<double>(config.seq), config.heads, config.emb,
+                     static_cast<double>(config.batch) * static_cast<double>(config.seqlen_q), config.heads, config.emb,
                      config.rest.empty() ? "" : ", " + config.rest);
 }
 
@@ -64,7 +64,7 @@ std::vector<View> views_of(const Choice& choice, const SizeAxis& axis) {
     const std::string text = fixed_text(cell->config, axis);
     by_text[text].text = text;
     by_text[text].cells.push_back(cell);
-    if (axis.size != &Config::seq || cell->config.seq_k != cell->config.seq) continue;
+    if (axis.size != &Config::seqlen_q || cell->config.seqlen_k != cell->config.seqlen_q) continue;
     const std::string tokens = fixed_tokens_text(cell->config);
     by_tokens[tokens].text = tokens;
     by_tokens[tokens].cells.push_back(cell);
@@ -140,7 +140,7 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
     for (const Pass pass : kPasses) largest_rate = std::max(largest_rate, cell->flop_rate(pass).value_or(0));
   }
   const RateUnit unit = rate_unit(largest_rate);
-  const Fit fit = axis.size == &Config::seq ? Fit::yes : Fit::no;  // other sizes have no scaling law to fit
+  const Fit fit = axis.size == &Config::seqlen_q ? Fit::yes : Fit::no;  // other sizes have no scaling law to fit
   const auto add = [&](const char* quantity, const std::string& title, Pass pass, const std::string& y_title,
                        Scale scale, std::vector<Series> series) {
     if (series.empty()) return;
@@ -174,7 +174,7 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
   const LineValue memory = [](const Cell& cell) { return cell.peak_mb(); };
   add("memory", "Peak memory", Pass::total, "peak MB", Scale::logarithmic,
       lines_of(input, view, axis, memory, "MB", fit));
-  if (axis.size != &Config::seq) return;
+  if (axis.size != &Config::seqlen_q) return;
   const LineValue kept = [](const Cell& cell) { return cell.saved_mb(); };
   add("kept", "Memory saved for backward", Pass::total, "MB saved for backward", Scale::logarithmic,
       lines_of(input, view, axis, kept, "MB", fit));

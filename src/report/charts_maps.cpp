@@ -34,15 +34,15 @@ std::string ratio_color(double ratio) {
 std::string row_name(const Config& config) {
   std::string text = fmt::format("B {}, {} x {}", config.batch, config.heads, config.head_dim);
   if (config.kv_heads != config.heads) text += fmt::format(" / {} KV", config.kv_heads);
-  if (config.seq_k != config.seq) text += fmt::format(", {} keys", config.seq_k);
+  if (config.seqlen_k != config.seqlen_q) text += fmt::format(", {} keys", config.seqlen_k);
   return config.rest.empty() ? text : text + ", " + config.rest;
 }
 
 // The axes of a map and the position of each cell on them.
-class Layout {
+class MapAxes {
  public:
-  explicit Layout(std::span<const Cell* const> cells) {
-    for (const Cell* cell : cells) columns_.insert(cell->config.seq);
+  explicit MapAxes(std::span<const Cell* const> cells) {
+    for (const Cell* cell : cells) columns_.insert(cell->config.seqlen_q);
     std::map<std::array<std::int64_t, 4>, std::set<std::string>> rows;
     for (const Cell* cell : cells) {
       const Config& config = cell->config;
@@ -51,7 +51,7 @@ class Layout {
     for (const auto& [key, names] : rows) rows_.insert(rows_.end(), names.begin(), names.end());
   }
   int column(const Config& config) const {
-    return static_cast<int>(std::distance(columns_.begin(), columns_.find(config.seq)));
+    return static_cast<int>(std::distance(columns_.begin(), columns_.find(config.seqlen_q)));
   }
   int row(const Config& config) const {
     return static_cast<int>(std::find(rows_.begin(), rows_.end(), row_name(config)) - rows_.begin());
@@ -109,7 +109,7 @@ const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup&
 using CellValue = std::function<std::optional<double>(const Cell&)>;
 
 // Returns a field for each problem that has a value in both groups; `make` creates it from the two values.
-std::vector<Field> ratio_fields(const MapGroup& base, const MapGroup& other, const Layout& layout,
+std::vector<Field> ratio_fields(const MapGroup& base, const MapGroup& other, const MapAxes& layout,
                                 const CellValue& value, const std::function<Field(double base, double other)>& make) {
   std::map<std::string, double> values;
   for (const Cell* cell : base.cells) {
@@ -129,7 +129,7 @@ std::vector<Field> ratio_fields(const MapGroup& base, const MapGroup& other, con
   return fields;
 }
 
-Figure map_figure(const char* id, const char* title, const Choice& choice, const Layout& layout) {
+Figure map_figure(const char* id, const char* title, const Choice& choice, const MapAxes& layout) {
   return {.id = id,
           .title = title,
           .section = "Overview",
@@ -143,7 +143,7 @@ Figure map_figure(const char* id, const char* title, const Choice& choice, const
 }
 
 void add_ratios(const Choice& choice, const std::vector<MapGroup>& groups, std::vector<Figure>& figures) {
-  const Layout layout(choice.cells);
+  const MapAxes layout(choice.cells);
   for (const MapGroup& other : groups) {
     const MapGroup* found = baseline_of(groups, other);
     if (!found) continue;
@@ -178,7 +178,7 @@ void add_statuses(const Choice& choice, std::vector<MapGroup> groups, std::vecto
     return std::ranges::count_if(group.cells, [](const Cell* cell) { return cell->status != "ok"; });
   };
   std::ranges::stable_sort(groups, std::greater<>(), failed);
-  const Layout layout(choice.cells);
+  const MapAxes layout(choice.cells);
   for (const MapGroup& group : groups) {
     Figure figure = map_figure("status", "Completed and out-of-memory cells", choice, layout);
     figure.view = group.name;

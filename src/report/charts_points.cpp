@@ -74,10 +74,10 @@ std::vector<Ceiling> ceilings_of(std::span<const Cell* const> cells) {
   std::map<std::string, Ceiling> ceilings;
   for (const Cell* cell : cells) {
     for (const Result& launch : cell->launches) {
-      if (launch.product_rate.value_or(0) <= 0 || launch.copy_rate.value_or(0) <= 0) continue;
+      if (launch.matmul_rate.value_or(0) <= 0 || launch.copy_rate.value_or(0) <= 0) continue;
       Ceiling& ceiling = ceilings[fmt::format("{} {}", cell->run.machine, cell->run.threads)];
       ceiling.machine = cell->run.machine;
-      ceiling.product = std::max(ceiling.product, *launch.product_rate);
+      ceiling.product = std::max(ceiling.product, *launch.matmul_rate);
       ceiling.copy = std::max(ceiling.copy, *launch.copy_rate);
     }
   }

@@ -193,7 +193,7 @@ NamedTable cells_table(const Limits& limits, const std::vector<Finding>& finding
   }
   const RateUnit unit = rate_unit(largest);
   const std::vector<Column> columns = columns_of(limits);
-  const Bound product{.measure = Measure::share_of_product, .reference = {}};
+  const Bound product{.measure = Measure::share_of_matmul_rate, .reference = {}};
   NamedTable table{.title = "Cells", .columns = {"cell", "pass", "ms", unit.name, "of product"}, .cells = {}};
   for (const Column& column : columns) table.columns.push_back(column.title);
   table.columns.insert(table.columns.end(), {"peak MB", "verdict"});

@@ -41,7 +41,7 @@ struct MeasureName {
 };
 constexpr MeasureName kMeasures[] = {{"ms", Measure::milliseconds},
                                      {"speedup", Measure::speedup, true},
-                                     {"share:product", Measure::share_of_product},
+                                     {"share:product", Measure::share_of_matmul_rate},
                                      {"share:copy", Measure::share_of_copy},
                                      {"share:plain", Measure::share_of_plain},
                                      {"peak_mb", Measure::peak_mb},

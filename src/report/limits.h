@@ -15,14 +15,14 @@
 namespace strobe::report {
 
 enum class Measure {
-  milliseconds,      // time of the pass
-  speedup,           // time of the reference implementation on the same machine and build, divided by the cell's time
-  share_of_product,  // FLOP/s, divided by the matmul rate measured in the same run
-  share_of_copy,     // least_bytes() per second, divided by the copy rate measured in the same run
-  share_of_plain,    // FLOP/s, divided by those without window, options and grouped heads
-  peak_mb,           // peak memory; an MB is 2^20 bytes
-  memory,            // peak memory, divided by that of the reference
-  change_low,        // ends of the 95 % interval of the time ratio B / A
+  milliseconds,  // time of the pass
+  speedup,       // time of the reference implementation on the same machine and build, divided by the cell's time
+  share_of_matmul_rate,  // FLOP/s, divided by the matmul rate measured in the same run
+  share_of_copy,         // least_bytes() per second, divided by the copy rate measured in the same run
+  share_of_plain,        // FLOP/s, divided by those without window, options and grouped heads
+  peak_mb,               // peak memory; an MB is 2^20 bytes
+  memory,                // peak memory, divided by that of the reference
+  change_low,            // ends of the 95 % interval of the time ratio B / A
   change_high,
 };
 

@@ -110,7 +110,7 @@ Measured MeasuredValues::of(const Bound& bound, const Place& at) const {
   switch (bound.measure) {
     case Measure::milliseconds: return times_factor(seconds(at), 1e3);
     case Measure::speedup: return quotient(seconds({other, at.pass}), seconds(at));
-    case Measure::share_of_product: return share(rate(at), launch.product_rate, "no matrix-product rate");
+    case Measure::share_of_matmul_rate: return share(rate(at), launch.matmul_rate, "no matrix-product rate");
     case Measure::share_of_copy: return share(byte_rate(at), launch.copy_rate, "no copy rate");
     case Measure::share_of_plain: return share_of_plain(at);
     case Measure::peak_mb: return times_factor(cell.peak_mb(), 1);

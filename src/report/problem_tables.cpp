@@ -48,8 +48,8 @@ std::vector<SizeColumn> size_columns() {
           {"heads", size(&Config::heads)},
           {"KV heads", [](const Config& config) { return fmt::format("{}", config.kv_heads); }},
           {"D", size(&Config::head_dim)},
-          {"sequence", size(&Config::seq)},
-          {"keys", size(&Config::seq_k)},
+          {"sequence", size(&Config::seqlen_q)},
+          {"keys", size(&Config::seqlen_k)},
           {"configuration", [](const Config& config) { return config.rest; }}};
 }
 
@@ -93,7 +93,7 @@ std::vector<SizeColumn> varying_columns(const ProblemGrid& grid, std::string& he
                                  [&](const ProblemRow& row) { return row.config->*one == row.config->*other; });
     };
     if (title == "KV heads" && same_as(&Config::kv_heads, &Config::heads)) continue;
-    if (title == "keys" && same_as(&Config::seq_k, &Config::seq)) continue;
+    if (title == "keys" && same_as(&Config::seqlen_k, &Config::seqlen_q)) continue;
     if (!std::ranges::all_of(grid.rows, is_first)) {
       varying.push_back(column);
     } else if (!first.empty()) {

@@ -84,11 +84,11 @@ Config config_of(const Json& json) {
   if (!json.is_object()) refuse("config", json, "an object");
   Config config;
   config.batch = size_of(json, "batch_size");
-  config.seq = size_of(json, "seq_len");
+  config.seqlen_q = size_of(json, "seq_len");
   config.heads = size_of(json, "num_heads");
   config.emb = size_of(json, "emb_dim");
   if (config.heads < 1) refuse("config.num_heads", need(json, "num_heads"), "1 or more");
-  config.seq_k = size_of(json, "seq_len_k", config.seq);
+  config.seqlen_k = size_of(json, "seq_len_k", config.seqlen_q);
   config.kv_heads = size_of(json, "num_kv_heads", config.heads);
   config.head_dim = size_of(json, "head_dim", config.emb / config.heads);
   config.threads = size_of(json, "threads", 0);
@@ -160,7 +160,7 @@ void read_environment(const Json& environment, Result& result) {
     result.machine = text_of(gpus->as_array()[0], "name");
   }
   if (const Json* rates = find_path(environment, {"ceilings", "matrix_product(FLOP/s)"})) {
-    result.product_rate = number_of(*rates, result.config.dtype, kFlopRateRange);
+    result.matmul_rate = number_of(*rates, result.config.dtype, kFlopRateRange);
   }
   if (const Json* ceilings = environment.find("ceilings"))
     result.copy_rate = number_of(*ceilings, "copy(B/s)", kByteRateRange);
@@ -216,8 +216,8 @@ std::vector<Result> read_results(const std::string& path) {
 std::string describe(const Config& config) {
   std::string text = fmt::format("batch {}, {} x {}", config.batch, counted(config.heads, "head"), config.head_dim);
   if (config.kv_heads != config.heads) text += fmt::format(" ({})", counted(config.kv_heads, "KV head"));
-  text += config.seq == config.seq_k ? fmt::format(", sequence {}", config.seq)
-                                     : fmt::format(", {} queries x {} keys", config.seq, config.seq_k);
+  text += config.seqlen_q == config.seqlen_k ? fmt::format(", sequence {}", config.seqlen_q)
+                                             : fmt::format(", {} queries x {} keys", config.seqlen_q, config.seqlen_k);
   text += ", " + config.dtype;
   if (config.causal) text += ", causal";
   if (!config.rest.empty()) text += ", " + config.rest;

@@ -14,7 +14,7 @@ namespace strobe::report {
 
 // A measured configuration. `rest` describes masks and options ("window [128,0], softcap 5").
 struct Config {
-  std::int64_t batch = 0, seq = 0, seq_k = 0, heads = 0, kv_heads = 0, emb = 0, head_dim = 0, threads = 0;
+  std::int64_t batch = 0, seqlen_q = 0, seqlen_k = 0, heads = 0, kv_heads = 0, emb = 0, head_dim = 0, threads = 0;
   bool causal = false;
   std::string dtype, device;
   std::string rest;
@@ -39,7 +39,7 @@ struct Result {
   std::optional<Timing> forward, backward, step;          // absent: not timed; step: of a language model
   std::optional<double> peak_mb, saved_mb, predicted_mb;  // saved: for backward
   std::string machine, date, revision;                    // "" if missing
-  std::optional<double> product_rate;                     // measured matmul rate of the dtype, FLOP/s
+  std::optional<double> matmul_rate;                      // measured matmul rate of the dtype, FLOP/s
   std::optional<double> copy_rate;                        // measured copy rate, bytes/s
 };
 

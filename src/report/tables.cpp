@@ -63,7 +63,7 @@ CellTable cell_table(std::span<const Cell> cells) {
                           config.causal ? "on" : "off",
                           cell.status,
                           fmt::format("{}", config.batch),
-                          fmt::format("{}", config.seq),
+                          fmt::format("{}", config.seqlen_q),
                           fmt::format("{}", config.heads),
                           fmt::format("{}", config.emb),
                           figure(cell.seconds(Pass::forward), 1e3),

@@ -18,18 +18,18 @@
 namespace strobe::solve {
 namespace {
 
-constexpr std::int64_t kOnGpu = 3;                                             // chunks on the GPU
-constexpr std::int64_t kLeastChunk = 8 << 20, kMostChunk = 64 << 20;           // bytes of input
-constexpr std::int64_t kChunksOfFile = 8;                                      // target chunks per file
-constexpr std::int64_t kPieces = 4, kPieceFloats = (4 << 20) / sizeof(float);  // pinned buffers per direction
+constexpr std::int64_t kOnGpu = 3;                                                   // chunks on the GPU
+constexpr std::int64_t kLeastChunk = 8 << 20, kMostChunk = 64 << 20;                 // bytes of input
+constexpr std::int64_t kChunksOfFile = 8;                                            // target chunks per file
+constexpr std::int64_t kTransfers = 4, kTransferFloats = (4 << 20) / sizeof(float);  // pinned buffers per direction
 
 // A pinned buffer, through which a part of a chunk is copied to or from the GPU.
-struct Piece {
+struct Transfer {
   PinnedBuffer memory;
   GpuEvent begin, end;  // recorded before and after the copy
   bool copied = false;  // true: note() has not added the copy's time yet
 
-  explicit Piece(std::int64_t floats) : memory(static_cast<std::size_t>(floats) * sizeof(float)) {}
+  explicit Transfer(std::int64_t floats) : memory(static_cast<std::size_t>(floats) * sizeof(float)) {}
 };
 
 // GPU buffers and events of a chunk.
@@ -99,9 +99,9 @@ class CudaSolver {
       slots_.push_back({.inputs = GpuBuffer(static_cast<std::size_t>(elements) * 12),
                         .outputs = GpuBuffer(static_cast<std::size_t>(elements) * 4)});
     }
-    for (std::int64_t i = 0; i < kPieces; ++i) {
-      in_.emplace_back(std::min(kPieceFloats, 3 * elements));
-      out_.emplace_back(std::min(kPieceFloats, elements));
+    for (std::int64_t i = 0; i < kTransfers; ++i) {
+      in_.emplace_back(std::min(kTransferFloats, 3 * elements));
+      out_.emplace_back(std::min(kTransferFloats, elements));
     }
     times_.buffers = now_seconds() - begin;
     forward_on(slots_[0], warm_up_size(size_, batches_));
@@ -115,7 +115,7 @@ class CudaSolver {
                   .compute = [this](std::int64_t c) { compute(c); },
                   .store = [this](std::int64_t c) { store(c); }});
     times_.total = times_.buffers + now_seconds() - begin;
-    for (Piece& piece : in_) note(piece, to_device_);
+    for (Transfer& transfer : in_) note(transfer, to_device_);
     times_.to_device = to_device_.sum();
     times_.kernel = kernel_.sum();
     times_.from_device = from_device_.sum();
@@ -141,31 +141,31 @@ class CudaSolver {
   }
 
   // Waits for the piece's copy and adds its time to `stage`, unless this was done already.
-  void note(Piece& piece, BusyTime& stage) {
-    if (!piece.copied) return;
-    piece.end.synchronize();
-    stage.add(at(piece.begin), at(piece.end));
-    piece.copied = false;
+  void note(Transfer& transfer, BusyTime& stage) {
+    if (!transfer.copied) return;
+    transfer.end.synchronize();
+    stage.add(at(transfer.begin), at(transfer.end));
+    transfer.copied = false;
   }
 
-  void copy(Piece& piece, const GpuStream& stream, void* to, const void* from, std::int64_t floats) {
-    piece.begin.record(stream);
+  void copy(Transfer& transfer, const GpuStream& stream, void* to, const void* from, std::int64_t floats) {
+    transfer.begin.record(stream);
     stream.copy(to, from, static_cast<std::size_t>(floats) * sizeof(float));
-    piece.end.record(stream);
-    piece.copied = true;
+    transfer.end.record(stream);
+    transfer.copied = true;
   }
 
   // The pipeline calls it once the previous result of the slot has been stored.
   void load(std::int64_t chunk) {
     const std::int64_t floats = 3 * count(chunk) * size_.elements();
-    for (std::int64_t from = 0; from < floats; from += kPieceFloats) {
-      Piece& piece = in_[next_in_++ % in_.size()];
-      note(piece, to_device_);
-      const std::int64_t now = std::min(kPieceFloats, floats - from);
+    for (std::int64_t from = 0; from < floats; from += kTransferFloats) {
+      Transfer& transfer = in_[next_in_++ % in_.size()];
+      note(transfer, to_device_);
+      const std::int64_t now = std::min(kTransferFloats, floats - from);
       const double begin = now_seconds();
-      solver_.problem.read(first_batch(chunk), from, now, piece.memory.as<float>());
+      solver_.problem.read(first_batch(chunk), from, now, transfer.memory.as<float>());
       times_.read += now_seconds() - begin;
-      copy(piece, streams_.in, slot(chunk).inputs.as<float>() + from, piece.memory.as<float>(), now);
+      copy(transfer, streams_.in, slot(chunk).inputs.as<float>() + from, transfer.memory.as<float>(), now);
     }
     slot(chunk).loaded.record(streams_.in);
   }
@@ -180,21 +180,23 @@ class CudaSolver {
   void store(std::int64_t chunk) {
     const Slot& from = slot(chunk);
     const std::int64_t floats = count(chunk) * size_.elements();
-    const std::int64_t pieces = ceil_div(floats, kPieceFloats);
-    const auto piece_of = [&](std::int64_t i) -> Piece& { return out_[static_cast<std::size_t>(i % kPieces)]; };
-    const auto length_of = [&](std::int64_t i) { return std::min(kPieceFloats, floats - i * kPieceFloats); };
+    const std::int64_t transfers = ceil_div(floats, kTransferFloats);
+    const auto transfer_of = [&](std::int64_t i) -> Transfer& {
+      return out_[static_cast<std::size_t>(i % kTransfers)];
+    };
+    const auto length_of = [&](std::int64_t i) { return std::min(kTransferFloats, floats - i * kTransferFloats); };
     const auto fetch = [&](std::int64_t i) {
-      if (i >= pieces) return;
-      copy(piece_of(i), streams_.out, piece_of(i).memory.as<float>(), from.outputs.as<float>() + i * kPieceFloats,
-           length_of(i));
+      if (i >= transfers) return;
+      copy(transfer_of(i), streams_.out, transfer_of(i).memory.as<float>(),
+           from.outputs.as<float>() + i * kTransferFloats, length_of(i));
     };
     streams_.out.wait_for(from.computed);
-    for (std::int64_t i = 0; i < kPieces - 1; ++i) fetch(i);
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      fetch(i + kPieces - 1);  // reads ahead into the buffer that was written to the file last
-      note(piece_of(i), from_device_);
+    for (std::int64_t i = 0; i < kTransfers - 1; ++i) fetch(i);
+    for (std::int64_t i = 0; i < transfers; ++i) {
+      fetch(i + kTransfers - 1);  // reads ahead into the buffer that was written to the file last
+      note(transfer_of(i), from_device_);
       const double begin = now_seconds();
-      solver_.answer.write(piece_of(i).memory.as<float>(), length_of(i));
+      solver_.answer.write(transfer_of(i).memory.as<float>(), length_of(i));
       times_.write += now_seconds() - begin;
     }
     kernel_.add(at(from.kernel_begin), at(from.computed));
@@ -206,7 +208,7 @@ class CudaSolver {
   const std::int64_t batches_, chunks_;
   GpuBuffer workspace_;
   std::vector<Slot> slots_;
-  std::vector<Piece> in_, out_;
+  std::vector<Transfer> in_, out_;
   std::size_t next_in_ = 0;
   // One stage writes each field; run() reads them after all stages have ended.
   StageTimes times_;

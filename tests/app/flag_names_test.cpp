@@ -35,7 +35,7 @@ TEST(FlagNames, TheFlagsOwnNameWinsOverASynonym) {
   OptionTable table;
   bool json = false;
   std::string output;
-  table.add_alone("json", "help", json);
+  table.add_flag("json", "help", json);
   table.add("output", "FILE", "help", into(output, parse_text));
   const std::vector<std::string_view> words{"--json", "--out", "file"};
   EXPECT_EQ(table.parse(words), OptionTable::Outcome::run);
@@ -46,7 +46,7 @@ TEST(FlagNames, TheFlagsOwnNameWinsOverASynonym) {
 TEST(FlagNames, ASwitchIsNoSynonymOfAFlagWithAValue) {
   OptionTable table;
   bool json = false;
-  table.add_alone("json", "help", json);
+  table.add_flag("json", "help", json);
   const std::vector<std::string_view> words{"--output", "file"};
   EXPECT_THROW(table.parse(words), Error);
   EXPECT_FALSE(json);

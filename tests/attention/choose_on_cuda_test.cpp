@@ -112,7 +112,7 @@ TEST_F(ChooseOnCuda, HopperHasSeparateKernels) {
   expect(many, "fewer than 2^31");
   Problem ragged = problem_of(64, DType::bf16, Pass::backward, kHopper);
   ragged.packed = true;
-  ragged.batch = 1 << 20, ragged.max_q = 100, ragged.max_k = 1 << 20;
+  ragged.batch = 1 << 20, ragged.max_seqlen_q = 100, ragged.max_seqlen_k = 1 << 20;
   expect(ragged, "it supports fewer than 2^31");
   Problem capped = problem_of(128, DType::bf16, Pass::forward, kHopper);
   capped.softcap = 5;
@@ -120,7 +120,7 @@ TEST_F(ChooseOnCuda, HopperHasSeparateKernels) {
   capped.pass = Pass::backward;
   expect(capped, "a softcap in the backward");
   Problem decode = problem_of(128, DType::bf16, Pass::forward, kHopper);
-  decode.max_q = decode.total_q = 1;
+  decode.max_seqlen_q = decode.total_q = 1;
   expect(decode, "flash2 is faster");
 }
 
@@ -213,7 +213,7 @@ TEST_F(ChooseOnCuda, HopperIsChosenForFp32BackwardWhereItWasMeasuredFaster) {
     EXPECT_EQ(hopper_refusal(problem), "") << d;
     EXPECT_STREQ(choose(problem).kernel->name, d > 24 ? "hopper" : "flash2") << d;
     Problem shorter = problem;
-    shorter.max_k = 511;
+    shorter.max_seqlen_k = 511;
     EXPECT_STREQ(choose(shorter).kernel->name, d > 32 ? "hopper" : "flash2") << d;
     const Choice hopper = choose(problem, "hopper");
     EXPECT_STREQ(hopper.kernel->name, "hopper") << d;

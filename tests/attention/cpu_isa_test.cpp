@@ -63,7 +63,7 @@ class Guarded {
 class Panels {
  public:
   Panels(const Isa& isa, std::ptrdiff_t count, std::ptrdiff_t chunk)
-      : parts_(isa.parts), chunk_(chunk), elements_(parts_ == 1 ? isa.compute : DType::bf16, count * parts_) {}
+      : parts_(isa.terms), chunk_(chunk), elements_(parts_ == 1 ? isa.compute : DType::bf16, count * parts_) {}
   void* data() { return elements_.data(); }
   bool intact() const { return elements_.intact(); }
   float operator[](std::ptrdiff_t i) {
@@ -152,7 +152,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
   }
   std::vector<DType> sources() const {
     if (isa_->compute == DType::bf16) return {DType::bf16};
-    if (isa_->parts > 1) return {DType::fp32};
+    if (isa_->terms > 1) return {DType::fp32};
     return {DType::fp32, DType::fp16, DType::bf16};
   }
 
@@ -176,7 +176,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
                               std::to_string(matrix.col_stride);
     EXPECT_EQ(pack(request), non_finite) << title;
     EXPECT_TRUE(out.intact()) << title << " wrote outside its output";
-    if (non_finite && isa_->parts > 1) return;  // the caller does not read the panels then
+    if (non_finite && isa_->terms > 1) return;  // the caller does not read the panels then
     for (int r = 0; r < rows; ++r) {
       for (int c = 0; c < cols; ++c) {
         ASSERT_TRUE(same(out[index(r, c)], matrix.at(r, c)))
@@ -220,19 +220,20 @@ class CpuIsa : public testing::TestWithParam<Table> {
     Panels q_panel(*isa_, steps * n, n * isa_->k), k_panels(*isa_, steps * keys, isa_->m * isa_->k);
     EXPECT_FALSE(panel.pack_n({q.pointers.data(), n, d, isa_->compute, 1, q_panel.data()}));
     EXPECT_FALSE(isa_->pack_m({k.pointers.data(), keys, d, isa_->compute, 1, k_panels.data()}));
-    ScoreOptions options{};
+    CpuScoreOptions options{};
     options.plain = true, options.scale = options.unit = 0.125f;
     for (const int hidden : {0, 1, keys / 2}) {  // keys that the last lane does not see
       Lanes lanes{};
       lanes.count = n, lanes.hi_max = keys, lanes.hi_min = keys - hidden;
       std::fill_n(lanes.hi, n, keys), lanes.hi[n - 1] = keys - hidden;
       Guarded max(DType::fp32, n), sum(DType::fp32, n), scores(DType::fp32, keys * n);
-      Panels weights(*isa_, keys * n, n * isa_->k);
+      Panels probabilities(*isa_, keys * n, n * isa_->k);
       for (int lane = 0; lane < n; ++lane) max.set(lane, lane == 2 ? 1e6f : -kInf), sum.set(lane, 0);
       ForwardStep step{};
       step.k = k_panels.data(), step.block_keys = step.key_count = keys, step.d_steps = steps;
       step.q = q_panel.data(), step.lanes = &lanes, step.options = &options, step.dtype = isa_->compute;
-      step.max = max.floats(), step.sum = sum.floats(), step.scores = scores.floats(), step.weights = weights.data();
+      step.max = max.floats(), step.sum = sum.floats(), step.scores = scores.floats(),
+      step.probabilities = probabilities.data();
       panel.forward_step(step);
       for (int lane = 0; lane < n; ++lane) {
         float largest = lane == 2 ? 1e6f : -kInf;
@@ -243,7 +244,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
         }
         EXPECT_EQ(max[lane], largest) << "lane " << lane << ", " << hidden << " keys hidden";
       }
-      EXPECT_TRUE(max.intact() && sum.intact() && scores.intact() && weights.intact());
+      EXPECT_TRUE(max.intact() && sum.intact() && scores.intact() && probabilities.intact());
     }
   }
 
@@ -288,7 +289,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
 
 TEST_P(CpuIsa, HasConsistentSizes) {
   EXPECT_EQ(isa_->compute, GetParam().compute);
-  EXPECT_EQ(isa_->element, isa_->parts > 1 ? 2 * isa_->parts : static_cast<int>(size_of(isa_->compute)));
+  EXPECT_EQ(isa_->element, isa_->terms > 1 ? 2 * isa_->terms : static_cast<int>(size_of(isa_->compute)));
   EXPECT_EQ(isa_->step % isa_->m, 0);
   EXPECT_EQ(isa_->step % isa_->k, 0);
   EXPECT_EQ(isa_->k % isa_->p, 0);
@@ -336,7 +337,7 @@ TEST_P(CpuIsa, PackingReportsNonFiniteValues) {
                  stride == 0 ? 0 : static_cast<int>(random.between(0, cols - 1)), random.pick({kNaN, kInf, -kInf}));
       expect_all_packs(matrix, true);
     }
-    if (isa_->parts > 1) continue;
+    if (isa_->terms > 1) continue;
     // The largest finite value is finite.
     Matrix matrix(dtype, isa_->n, 37);
     const float largest = dtype == DType::fp32   ? std::numeric_limits<float>::max()
@@ -354,7 +355,7 @@ TEST_P(CpuIsa, ZeroPanelsComputeNothing) {
     Panels left(*isa_, isa_->k * isa_->m, isa_->m * isa_->k), right(*isa_, isa_->k * width, width * isa_->k);
     std::vector<float> c(static_cast<std::size_t>(2 * tile), 7.0f);
     for (const bool accumulate : {false, true}) {
-      (lanes ? isa_->multiply_n : isa_->multiply_cols)(
+      (lanes ? isa_->matmul_n : isa_->matmul_cols)(
           {left.data(), isa_->k * isa_->m, right.data(), isa_->k, 0, c.data() + tile, accumulate});
     }
     EXPECT_EQ(c, std::vector<float>(c.size(), 7.0f));
@@ -388,13 +389,13 @@ TEST_P(CpuIsa, MultipliesExactly) {
       }
       expected.push_back(sum);
     }
-    (lanes ? isa_->multiply_n : isa_->multiply_cols)({.m = left.data(),
-                                                      .m_stride = stride,
-                                                      .n = right.data(),
-                                                      .steps = steps,
-                                                      .panels = panels,
-                                                      .c = c.floats(),
-                                                      .accumulate = accumulate});
+    (lanes ? isa_->matmul_n : isa_->matmul_cols)({.m = left.data(),
+                                                  .m_stride = stride,
+                                                  .n = right.data(),
+                                                  .steps = steps,
+                                                  .panels = panels,
+                                                  .c = c.floats(),
+                                                  .accumulate = accumulate});
     EXPECT_TRUE(c.intact());
     for (int i = 0; i < panels * m * width; ++i) {
       ASSERT_EQ(c[i], expected[static_cast<std::size_t>(i)])
@@ -411,13 +412,13 @@ TEST_P(CpuIsa, MultipliesRealNumbers) {
   Guarded c(DType::fp32, m * n);
   for (int i = 0; i < steps * m; ++i) left.set(i, random.normal());
   for (int i = 0; i < steps * n; ++i) right.set(i, random.normal());
-  isa_->multiply_n({.m = left.data(),
-                    .m_stride = 0,
-                    .n = right.data(),
-                    .steps = steps,
-                    .panels = 1,
-                    .c = c.floats(),
-                    .accumulate = false});
+  isa_->matmul_n({.m = left.data(),
+                  .m_stride = 0,
+                  .n = right.data(),
+                  .steps = steps,
+                  .panels = 1,
+                  .c = c.floats(),
+                  .accumulate = false});
   for (int r = 0; r < m; ++r) {
     for (int column = 0; column < n; ++column) {
       double sum = 0, magnitude = 0;
@@ -435,7 +436,7 @@ TEST_P(CpuIsa, MultipliesRealNumbers) {
 // float64 and draws all bits of the values. It has enough steps to reveal a missing part or an accumulator that started
 // with C.
 TEST_P(CpuIsa, SplitFloatsMultiplyAsFp32) {
-  if (isa_->parts == 1) GTEST_SKIP() << "its elements are not split";
+  if (isa_->terms == 1) GTEST_SKIP() << "its elements are not split";
   Random random(9);
   const int steps = rounded_up(128, isa_->k), m = isa_->m, n = isa_->n;
   Matrix rows(DType::fp32, m, steps), lanes(DType::fp32, n, steps);
@@ -445,7 +446,7 @@ TEST_P(CpuIsa, SplitFloatsMultiplyAsFp32) {
   Guarded c(DType::fp32, m * n);
   EXPECT_FALSE(isa_->pack_m({rows.pointers.data(), m, steps, DType::fp32, 1, left.data()}));
   EXPECT_FALSE(isa_->pack_n({lanes.pointers.data(), n, steps, DType::fp32, 1, right.data()}));
-  isa_->multiply_n({left.data(), 0, right.data(), steps, 1, c.floats(), false});
+  isa_->matmul_n({left.data(), 0, right.data(), steps, 1, c.floats(), false});
   double worst = 0, total = 0;
   for (int r = 0; r < m; ++r) {
     for (int lane = 0; lane < n; ++lane) {
@@ -467,7 +468,7 @@ TEST_P(CpuIsa, SplitFloatsMultiplyAsFp32) {
 
 // Packing reports values that split floats cannot represent, which are tiny or huge. Zeros are representable.
 TEST_P(CpuIsa, PackingReportsValuesThatCannotBeSplit) {
-  if (isa_->parts == 1) GTEST_SKIP() << "its elements are not split";
+  if (isa_->terms == 1) GTEST_SKIP() << "its elements are not split";
   Random random(10);
   for (const auto& [size, told] : {std::pair{0x1p-60f, true},
                                    {0x1p-42f, true},

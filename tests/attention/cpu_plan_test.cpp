@@ -12,8 +12,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-ScoreOptions plain_options(float scale) {
-  ScoreOptions options{};
+CpuScoreOptions plain_options(float scale) {
+  CpuScoreOptions options{};
   options.plain = true;
   options.scale = options.unit = scale;
   return options;
@@ -28,7 +28,7 @@ Isa isa_that_fuses(bool fused) {
 // Probabilities are 2^(s * factor - m) with m = fl(max * factor). Rounding makes them too small by the factor 2^(m -
 // max * factor), which LSE must include.
 TEST(LogitOfMax, IncludesTheRoundingOfTheExponent) {
-  const ScoreOptions options = plain_options(0.125f);
+  const CpuScoreOptions options = plain_options(0.125f);
   const Isa isa = isa_that_fuses(true);
   const LogitOfMax logit(isa, options);
   const float factor = options.exponent_factor();
@@ -45,10 +45,10 @@ TEST(LogitOfMax, IncludesTheRoundingOfTheExponent) {
 
 // If probabilities use (s - max) * factor, the exponent has no such rounding error.
 TEST(LogitOfMax, EqualsTheMaximumIfDifferencesAreUsed) {
-  const ScoreOptions options = plain_options(0.125f);
-  ScoreOptions exact = options;
+  const CpuScoreOptions options = plain_options(0.125f);
+  CpuScoreOptions exact = options;
   exact.exact_max = true;
-  ScoreOptions biased = options;
+  CpuScoreOptions biased = options;
   biased.bias = true;
   const float max = 3.7f, far = 1.3e7f;
   EXPECT_EQ(LogitOfMax(isa_that_fuses(false), options)(max), max * 0.125);

@@ -34,10 +34,10 @@ Results plain_definition(const Data& data) {
   const double scale = c.scale ? *c.scale : static_cast<float>(1 / std::sqrt(static_cast<double>(c.d)));
   for_each({c.batch, c.heads_q, c.sq, 1}, [&](auto b, auto h, auto i, auto) {
     const auto hkv = h / (c.heads_q / c.heads_kv);
-    const auto offset = c.alignment == Alignment::bottom_right ? c.length_k(b) - c.length_q(b) : 0;
+    const auto offset = c.alignment == Alignment::bottom_right ? c.seqlen_k(b) - c.seqlen_q(b) : 0;
     std::vector<double> exps(static_cast<std::size_t>(c.sk), 0);
     double sum = 0;
-    for (std::int64_t j = 0; j < c.length_k(b) && i < c.length_q(b); ++j) {
+    for (std::int64_t j = 0; j < c.seqlen_k(b) && i < c.seqlen_q(b); ++j) {
       double s = 0;
       for (std::int64_t e = 0; e < c.d; ++e) s += double{data.q.at(b, h, i, e)} * data.k.at(b, hkv, j, e);
       s *= scale;
@@ -56,7 +56,7 @@ Results plain_definition(const Data& data) {
     out.lse.push_back(std::log(sum));
     for (std::int64_t e = 0; e < c.dv; ++e) {
       double o = 0;
-      for (std::int64_t j = 0; j < c.length_k(b) && sum > 0; ++j) {
+      for (std::int64_t j = 0; j < c.seqlen_k(b) && sum > 0; ++j) {
         const bool kept = dropout_keeps(data.dropout_seed, dropout_threshold(c.dropout), b, h, i, j);
         const double weight = exps[static_cast<std::size_t>(j)] / sum;
         if (weight > 0 && kept) o += weight / (1 - static_cast<double>(c.dropout)) * data.v.at(b, hkv, j, e);
@@ -106,7 +106,7 @@ TEST(Oracle, PackedEqualsSeparateSequences) {
   for (std::int64_t b = 0; b < packed.batch; ++b) {
     Case alone = packed;
     alone.batch = 1, alone.lengths = Lengths::none, alone.lengths_q = {}, alone.lengths_k = {};
-    alone.sq = packed.length_q(b), alone.sk = packed.length_k(b);
+    alone.sq = packed.seqlen_q(b), alone.sk = packed.seqlen_k(b);
     Data part(alone);
     const auto copy = [&](Tensor& to, const Tensor& from, std::int64_t begin) {
       for_each(to.view.shape, [&](auto, auto h, auto s, auto e) { to.set(0, h, s, e, from.at(0, h, begin + s, e)); });

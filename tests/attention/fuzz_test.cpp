@@ -251,8 +251,8 @@ void check_problem(const Problem& problem) {
   ASSERT_TRUE(problem.heads_q == 0 || problem.heads_q == problem.heads_kv * problem.group);
   ASSERT_GE(problem.threads, 1);
   ASSERT_TRUE(std::isfinite(problem.scale));
-  ASSERT_LT(std::max(problem.max_q, problem.max_k), (1LL << 31) - 64);
-  ASSERT_LE(std::max(problem.window.left, problem.window.right), problem.max_q + problem.max_k);
+  ASSERT_LT(std::max(problem.max_seqlen_q, problem.max_seqlen_k), (1LL << 31) - 64);
+  ASSERT_LE(std::max(problem.window.left, problem.window.right), problem.max_seqlen_q + problem.max_seqlen_k);
   for (const ConstView& view : {problem.q, problem.k, problem.v}) ASSERT_EQ(view.stride[3], 1);
   ASSERT_TRUE(problem.d_o.stride[3] == 0 || problem.d_o.stride[3] == 1);
   if (problem.has_bias && problem.bias.shape[2] == 1) {
@@ -260,9 +260,9 @@ void check_problem(const Problem& problem) {
   }
   for (std::int64_t b = 0; b < std::min<std::int64_t>(problem.batch, 8); ++b) {
     const Extent extent = problem.extent(b);
-    ASSERT_GE(std::min(extent.q_length, extent.k_length), 0);
-    ASSERT_LE(extent.q_length, problem.max_q);
-    ASSERT_LE(extent.k_length, problem.max_k);
+    ASSERT_GE(std::min(extent.seqlen_q, extent.seqlen_k), 0);
+    ASSERT_LE(extent.seqlen_q, problem.max_seqlen_q);
+    ASSERT_LE(extent.seqlen_k, problem.max_seqlen_k);
   }
 }
 
@@ -367,7 +367,7 @@ void run_one(Dice& dice, Tally& tally) {
   if (a.bias.data) a.bias = memory.tensor(a.bias.dtype, a.bias.shape, true);
   if (a.sinks) a.sinks = memory.floats(a.q.shape[1]);
   if (a.alibi_slopes) a.alibi_slopes = memory.floats(a.q.shape[1]);
-  if (a.alignment == Alignment::unsaid) a.alignment = Alignment::bottom_right;
+  if (a.alignment == Alignment::unset) a.alignment = Alignment::bottom_right;
   d.outputs.o = memory.tensor(dtype, d.outputs.o.shape, false);
   d.outputs.lse = memory.floats(a.q.shape[0] * a.q.shape[1] * a.q.shape[2]);
   d.inputs = {.o = d.outputs.o, .lse = d.outputs.lse, .d_o = memory.tensor(dtype, d.outputs.o.shape, true, true)};

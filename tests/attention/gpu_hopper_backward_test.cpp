@@ -27,7 +27,7 @@ using cuda::sm90::Share;
 Share share_of(const Case& c) {
   return backward_config({.d = static_cast<int>(std::max(c.d, c.dv)),
                           .heads = c.batch * c.heads_kv,
-                          .max_k = c.sk,
+                          .max_seqlen_k = c.sk,
                           .multiprocessors = current_gpu().facts.multiprocessors,
                           .uneven = c.uneven()})
       .shape.share;

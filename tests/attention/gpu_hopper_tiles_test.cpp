@@ -110,8 +110,8 @@ ForwardConfig config_of(const Case& c) {
   return forward_config({.d = static_cast<int>(c.d),
                          .dv = static_cast<int>(c.dv),
                          .heads = c.batch * c.heads_q,
-                         .max_q = c.sq,
-                         .max_k = c.sk,
+                         .max_seqlen_q = c.sq,
+                         .max_seqlen_k = c.sk,
                          .window = c.window.left < 0 || c.window.right < 0 ? 0 : c.window.left + c.window.right + 1,
                          .multiprocessors = current_gpu().facts.multiprocessors,
                          .uneven = c.uneven()});
@@ -229,7 +229,7 @@ TEST_P(GpuHopperMask, EqualsTheSpecificationBitForBit) {
   const std::uint32_t threshold = dropout_threshold(c.dropout);
   for (std::int64_t b = 0; b < c.batch; ++b) {
     for (std::int64_t h = 0; h < c.heads_q; ++h) {
-      for (std::int64_t i = 0; i < c.length_q(b); ++i) {
+      for (std::int64_t i = 0; i < c.seqlen_q(b); ++i) {
         for (std::int64_t e = 0; e < d; ++e) {
           long kept = 0;
           for (int t = 0; t < 3; ++t) kept |= long{dropout_keeps(seed, threshold, b, h, i, e + t * d)} << t;

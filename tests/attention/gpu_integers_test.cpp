@@ -58,7 +58,7 @@ void expect_gradients(Exact& exact) {
     for (std::size_t e = 0; e < row.size(); ++e) to[at + e] += factor * row[e];
   };
   for (std::int64_t b = 0; b < c.batch; ++b) {
-    const std::int64_t rows = c.length_q(b), keys = c.length_k(b), view = data.view_batch(b);
+    const std::int64_t rows = c.seqlen_q(b), keys = c.seqlen_k(b), view = data.view_batch(b);
     const std::int64_t offset = c.alignment == Alignment::bottom_right ? keys - rows : 0;
     const std::int64_t right = c.causal ? 0 : c.window.right;
     for (std::int64_t h = 0; h < c.heads_q; ++h) {
@@ -115,7 +115,7 @@ Exact make_exact(Case c) {
   if (!c.packed()) {  // rows past the end: the values that the forward leaves there must not matter
     for (std::int64_t b = 0; b < c.batch; ++b) {
       for (std::int64_t h = 0; h < c.heads_q; ++h) {
-        for (std::int64_t s = c.length_q(b); s < c.sq; ++s) {
+        for (std::int64_t s = c.seqlen_q(b); s < c.sq; ++s) {
           exact.lse.set(b, h, s, 0, std::numeric_limits<float>::quiet_NaN());
         }
       }

@@ -2,9 +2,9 @@
 #include "attention/cuda/sm90/backward/config.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
 #include "attention/cuda/sm90/backward_fp32/config.h"
-#include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/device/tile_scheduler.h"
 #include "attention/cuda/sm90/forward/config.h"
-#include "attention/cuda/sm90/forward/order.h"
+#include "attention/cuda/sm90/forward/scheduler.h"
 #include "attention/cuda/sm90/forward_fp32/config.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,15 @@ namespace {
 
 constexpr std::size_t kSharedBytes = 227 << 10;
 
-ForwardFacts facts_of(int d, int dv, std::int64_t heads, std::int64_t max_q, std::int64_t max_k, bool uneven) {
-  return {.d = d, .dv = dv, .heads = heads, .max_q = max_q, .max_k = max_k, .multiprocessors = 132, .uneven = uneven};
+ForwardFacts facts_of(int d, int dv, std::int64_t heads, std::int64_t max_seqlen_q, std::int64_t max_seqlen_k,
+                      bool uneven) {
+  return {.d = d,
+          .dv = dv,
+          .heads = heads,
+          .max_seqlen_q = max_seqlen_q,
+          .max_seqlen_k = max_seqlen_k,
+          .multiprocessors = 132,
+          .uneven = uneven};
 }
 
 TEST(HopperConfig, EveryRuleFitsTheGpu) {
@@ -78,7 +85,8 @@ TEST(HopperConfig, LongRulesComeFirst) {
 
 const ForwardShape& rule_of(const ForwardFacts& facts) {
   for (const ForwardRule& rule : kForwardRules) {
-    if (rule.dims.d == facts.d && rule.uneven == facts.uneven && facts.max_k >= rule.least_keys) return rule.shape;
+    if (rule.dims.d == facts.d && rule.uneven == facts.uneven && facts.max_seqlen_k >= rule.least_keys)
+      return rule.shape;
   }
   ADD_FAILURE();
   return kForwardRules[0].shape;
@@ -151,11 +159,11 @@ TEST(HopperConfig, SplitsFillTheGpu) {
 // A work counter needs a memset per call, so it is used only where tiles differ in duration and outnumber the blocks.
 TEST(HopperConfig, WorkCounterIsUsedForMoreTilesThanBlocks) {
   Params p;
-  p.batch = 2, p.heads_q = 33, p.max_q = 300;
-  EXPECT_TRUE(by_counter(forward_order(p, 128, 1), true, 132));
-  EXPECT_FALSE(by_counter(forward_order(p, 192, 1), true, 132)) << "132 tiles";
-  EXPECT_TRUE(by_counter(forward_order(p, 192, 2), true, 132)) << "split keys double the tiles";
-  EXPECT_FALSE(by_counter(forward_order(p, 128, 1), false, 132)) << "all tiles take equally long";
+  p.batch = 2, p.heads_q = 33, p.max_seqlen_q = 300;
+  EXPECT_TRUE(uses_work_counter(forward_scheduler(p, 128, 1), true, 132));
+  EXPECT_FALSE(uses_work_counter(forward_scheduler(p, 192, 1), true, 132)) << "132 tiles";
+  EXPECT_TRUE(uses_work_counter(forward_scheduler(p, 192, 2), true, 132)) << "split keys double the tiles";
+  EXPECT_FALSE(uses_work_counter(forward_scheduler(p, 128, 1), false, 132)) << "all tiles take equally long";
 }
 
 TEST(HopperConfig, TheBackwardFitsTheGpu) {
@@ -171,8 +179,8 @@ TEST(HopperConfig, TheBackwardFitsTheGpu) {
 
 TEST(HopperConfig, TheBackwardUsesShortTilesIfTheGpuWouldBeIdle) {
   for (const bool uneven : {false, true}) {
-    const auto shape = [&](int d, std::int64_t heads, std::int64_t max_k) {
-      return backward_config({d, heads, max_k, 132, uneven}).shape;
+    const auto shape = [&](int d, std::int64_t heads, std::int64_t max_seqlen_k) {
+      return backward_config({d, heads, max_seqlen_k, 132, uneven}).shape;
     };
     const std::int64_t most = uneven ? 264 : 132;
     for (const int d : {64, 128}) {
@@ -236,7 +244,8 @@ TEST(HopperConfig, CooperativeGridsLeaveAQuarterOfTheGpuFree) {
 
 TEST(HopperConfig, EverySequenceOfAPackedHeadMayAddATile) {
   Params p;
-  p.batch = 3, p.heads_q = 4, p.heads_kv = 2, p.max_q = 130, p.max_k = 200, p.total_q = 130, p.total_k = 200;
+  p.batch = 3, p.heads_q = 4, p.heads_kv = 2, p.max_seqlen_q = 130, p.max_seqlen_k = 200, p.total_q = 130,
+  p.total_k = 200;
   EXPECT_EQ(row_tiles(p, 64).of_sequence, 3);
   EXPECT_EQ(row_tiles(p, 64).all, 4 * 3 * 3);
   EXPECT_EQ(key_tiles(p, 128).all, 2 * 3 * 2);
@@ -248,19 +257,20 @@ TEST(HopperConfig, EverySequenceOfAPackedHeadMayAddATile) {
 }
 
 TEST(HopperConfig, SwizzleGroupsAreLargeAndEqual) {
-  EXPECT_EQ(section_heads(0, 100, 1000), 1);
-  EXPECT_EQ(section_heads(7, 0, 1000), 7) << "no bytes to cache";
-  EXPECT_EQ(section_heads(7, 5000, 1000), 1) << "one head exceeds the budget";
-  EXPECT_EQ(section_heads(10, 100, 1000), 10);
-  EXPECT_EQ(section_heads(11, 100, 1000), 6) << "groups of 10 and 1 would leave blocks idle";
-  EXPECT_EQ(section_heads(15, 100, 1000), 8) << "groups of 8 and 7";
-  EXPECT_EQ(section_heads(7, 100, 300), 3) << "groups of 3, 3 and 1, because groups of 2 would be a third smaller";
-  EXPECT_EQ(section_heads(101, 100, 1000), 8) << "groups of 10 would leave a last group of 1";
+  EXPECT_EQ(l2_swizzle_heads(0, 100, 1000), 1);
+  EXPECT_EQ(l2_swizzle_heads(7, 0, 1000), 7) << "no bytes to cache";
+  EXPECT_EQ(l2_swizzle_heads(7, 5000, 1000), 1) << "one head exceeds the budget";
+  EXPECT_EQ(l2_swizzle_heads(10, 100, 1000), 10);
+  EXPECT_EQ(l2_swizzle_heads(11, 100, 1000), 6) << "groups of 10 and 1 would leave blocks idle";
+  EXPECT_EQ(l2_swizzle_heads(15, 100, 1000), 8) << "groups of 8 and 7";
+  EXPECT_EQ(l2_swizzle_heads(7, 100, 300), 3) << "groups of 3, 3 and 1, because groups of 2 would be a third smaller";
+  EXPECT_EQ(l2_swizzle_heads(101, 100, 1000), 8) << "groups of 10 would leave a last group of 1";
   for (std::int64_t heads = 1; heads < 200; ++heads) {
-    const std::int64_t section = section_heads(heads, 10, 1000), last = heads - (heads - 1) / section * section;
-    EXPECT_LE(section, 100);
-    EXPECT_GE(section, std::min<std::int64_t>(heads, 50));
-    EXPECT_GE(2 * last, section) << heads;
+    const std::int64_t l2_swizzle = l2_swizzle_heads(heads, 10, 1000),
+                       last = heads - (heads - 1) / l2_swizzle * l2_swizzle;
+    EXPECT_LE(l2_swizzle, 100);
+    EXPECT_GE(l2_swizzle, std::min<std::int64_t>(heads, 50));
+    EXPECT_GE(2 * last, l2_swizzle) << heads;
   }
 }
 

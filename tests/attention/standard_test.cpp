@@ -240,10 +240,10 @@ TEST(Standard, ExplainNamesTheMaterialisedTensors) {
 
 TEST(Standard, RejectsSizesBeyond32BitBlas) {
   Problem problem;
-  problem.batch = problem.heads_q = problem.max_q = 1;
-  problem.max_k = std::int64_t{1} << 31;
+  problem.batch = problem.heads_q = problem.max_seqlen_q = 1;
+  problem.max_seqlen_k = std::int64_t{1} << 31;
   EXPECT_EQ(plan_standard(problem).refusal, "1 rows and 2147483648 keys: OpenBLAS supports sizes up to 2147483647");
-  problem.max_q = problem.max_k = (std::int64_t{1} << 31) - 1;
+  problem.max_seqlen_q = problem.max_seqlen_k = (std::int64_t{1} << 31) - 1;
   EXPECT_EQ(plan_standard(problem).refusal,
             "scores of 1 heads, 2147483647 rows x 2147483647 keys do not fit in any memory");
 }

@@ -334,13 +334,13 @@ TEST(Validate, RejectsCudaWithTheReason) {
 TEST(Validate, BoundsOfPackedSequences) {
   SmallProblem s;
   pack(s);
-  EXPECT_EQ(validate_query(s.attention, Pass::forward, {}).max_q, 2);
+  EXPECT_EQ(validate_query(s.attention, Pass::forward, {}).max_seqlen_q, 2);
   s.attention.max_seqlen_q = 3;
   s.attention.max_seqlen_k = 7;
   s.add_bias({2, 1, 3, 7});
   const Problem problem = validate_query(s.attention, Pass::backward, {});
-  EXPECT_EQ(problem.max_q, 3);
-  EXPECT_EQ(problem.max_k, 7);
+  EXPECT_EQ(problem.max_seqlen_q, 3);
+  EXPECT_EQ(problem.max_seqlen_k, 7);
   EXPECT_NO_THROW(s.forward());
   EXPECT_NO_THROW(s.backward());
 }
@@ -352,8 +352,8 @@ TEST(Validate, FillsInDefaults) {
   EXPECT_EQ(problem.threads, available_cores());
   EXPECT_EQ(problem.group, 2);
   EXPECT_EQ(problem.batch, 2);
-  EXPECT_EQ(problem.max_q, 3);
-  EXPECT_EQ(problem.max_k, 5);
+  EXPECT_EQ(problem.max_seqlen_q, 3);
+  EXPECT_EQ(problem.max_seqlen_k, 5);
   EXPECT_EQ(problem.dv, 6);
   EXPECT_FALSE(problem.packed);
   EXPECT_FALSE(problem.has_bias);
@@ -385,11 +385,11 @@ TEST(Validate, PackedBatch) {
   const Problem problem = validate_backward(s.attention, s.inputs, s.gradients, s.execution);
   EXPECT_TRUE(problem.packed);
   EXPECT_EQ(problem.batch, 2);
-  EXPECT_EQ(problem.max_q, 2);
-  EXPECT_EQ(problem.max_k, 5);
+  EXPECT_EQ(problem.max_seqlen_q, 2);
+  EXPECT_EQ(problem.max_seqlen_k, 5);
   EXPECT_EQ(problem.total_q, 3);
   EXPECT_EQ(problem.extent(1).q_begin, 1);
-  EXPECT_EQ(problem.extent(1).k_length, 5);
+  EXPECT_EQ(problem.extent(1).seqlen_k, 5);
   s.add_bias({2, 1, 2, 5});  // sequences, heads, longest rows, longest keys
   EXPECT_NO_THROW(validate_backward(s.attention, s.inputs, s.gradients, s.execution));
 }

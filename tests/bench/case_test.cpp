@@ -8,12 +8,12 @@
 namespace strobe::bench {
 namespace {
 
-Case square(std::int64_t sequence) {
-  return {.batch = 2, .heads = 4, .kv_heads = 4, .seq_q = sequence, .seq_k = sequence, .head_dim = 64};
+AttentionCase square(std::int64_t sequence) {
+  return {.batch = 2, .heads = 4, .kv_heads = 4, .seqlen_q = sequence, .seqlen_k = sequence, .head_dim = 64};
 }
 
 TEST(Flops, FullAndCausal) {
-  Case one = square(1024);
+  AttentionCase one = square(1024);
   EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 2 * 4 * 1024 * 1024 * 64);
   EXPECT_DOUBLE_EQ(backward_flops(one), 2.5 * 4.0 * 2 * 4 * 1024 * 1024 * 64);
   one.causal = true;
@@ -21,19 +21,20 @@ TEST(Flops, FullAndCausal) {
 }
 
 TEST(Flops, ExactCountIfQueriesAndKeysDiffer) {
-  Case one = {.batch = 1, .heads = 1, .kv_heads = 1, .seq_q = 3, .seq_k = 5, .head_dim = 8, .causal = true};
+  AttentionCase one = {
+      .batch = 1, .heads = 1, .kv_heads = 1, .seqlen_q = 3, .seqlen_k = 5, .head_dim = 8, .causal = true};
   one.alignment = Alignment::top_left;
   EXPECT_EQ(unmasked_scores(one), 1 + 2 + 3);
   EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 6 * 8);
   one.alignment = Alignment::bottom_right;
   EXPECT_EQ(unmasked_scores(one), 3 + 4 + 5);
-  one.seq_q = 5;
-  one.seq_k = 3;  // the first two rows have no keys
+  one.seqlen_q = 5;
+  one.seqlen_k = 3;  // the first two rows have no keys
   EXPECT_EQ(unmasked_scores(one), 0 + 0 + 1 + 2 + 3);
 }
 
 TEST(Flops, Window) {
-  Case one = {.batch = 1, .heads = 1, .kv_heads = 1, .seq_q = 4, .seq_k = 4, .head_dim = 1};
+  AttentionCase one = {.batch = 1, .heads = 1, .kv_heads = 1, .seqlen_q = 4, .seqlen_k = 4, .head_dim = 1};
   one.window = {1, 0};
   EXPECT_EQ(unmasked_scores(one), 1 + 2 + 2 + 2);
   one.window = {1, 1};
@@ -46,7 +47,7 @@ TEST(Flops, Window) {
 }
 
 TEST(Flops, LengthsAndWholeBatch) {
-  Case one = {.batch = 2, .heads = 3, .kv_heads = 3, .seq_q = 4, .seq_k = 4, .head_dim = 8};
+  AttentionCase one = {.batch = 2, .heads = 3, .kv_heads = 3, .seqlen_q = 4, .seqlen_k = 4, .head_dim = 8};
   EXPECT_EQ(unmasked_scores(one), 2 * 16);
   one.options.lengths = {2, 3};
   EXPECT_EQ(unmasked_scores(one), 4 + 9);
@@ -60,9 +61,10 @@ TEST(Masks, RowsAndKeysAgree) {
   for (const Alignment alignment : {Alignment::top_left, Alignment::bottom_right}) {
     for (const Window window : {Window{-1, -1}, Window{2, 0}, Window{0, 3}, Window{-1, 1}}) {
       for (const bool causal : {false, true}) {
-        const Case one = {.seq_q = 7, .seq_k = 11, .causal = causal, .alignment = alignment, .window = window};
-        for (std::int64_t row = 0; row < one.seq_q; ++row) {
-          for (std::int64_t key = 0; key < one.seq_k; ++key) {
+        const AttentionCase one = {
+            .seqlen_q = 7, .seqlen_k = 11, .causal = causal, .alignment = alignment, .window = window};
+        for (std::int64_t row = 0; row < one.seqlen_q; ++row) {
+          for (std::int64_t key = 0; key < one.seqlen_k; ++key) {
             const Keys keys = visible_keys(one, 0, row);
             const RowRange rows = attending_rows(one, 0, key);
             EXPECT_EQ(key >= keys.first && key < keys.last, row >= rows.first && row < rows.last) << row << " " << key;
@@ -74,7 +76,7 @@ TEST(Masks, RowsAndKeysAgree) {
 }
 
 TEST(MemoryModel, PlainIsThePublishedExample) {
-  const Case one = {.batch = 8, .seq_q = 16384, .seq_k = 16384, .head_dim = 16, .dtype = DType::fp32};
+  const AttentionCase one = {.batch = 8, .seqlen_q = 16384, .seqlen_k = 16384, .head_dim = 16, .dtype = DType::fp32};
   const MemoryModel model = predict_plain(one);
   constexpr std::int64_t kMegabyte = 1 << 20;
   ASSERT_EQ(model.forward.size(), 3u);
@@ -86,14 +88,14 @@ TEST(MemoryModel, PlainIsThePublishedExample) {
 }
 
 TEST(MemoryModel, Flash2DoesNotGrowWithTheSquare) {
-  Case one = square(1024);
+  AttentionCase one = square(1024);
   const std::int64_t small = predict_kernel(one, "flash2").backward_bytes();
-  one.seq_q = one.seq_k = 8192;
+  one.seqlen_q = one.seqlen_k = 8192;
   EXPECT_LT(predict_kernel(one, "flash2").backward_bytes(), 16 * small);
 }
 
-TEST(Case, BiasIsCountedByItsShape) {
-  Case one = square(16);
+TEST(AttentionCase, BiasIsCountedByItsShape) {
+  AttentionCase one = square(16);
   one.options.bias = "1h1k";
   one.options.bias_gradient = true;
   EXPECT_EQ(bias_shape(one), (std::array<std::int64_t, 4>{1, 4, 1, 16}));
@@ -101,13 +103,13 @@ TEST(Case, BiasIsCountedByItsShape) {
   EXPECT_EQ(tensor_bytes(one).dbias, 4 * 16 * 4);
 }
 
-TEST(Case, OverflowingSizesAreRejected) {
-  const Case one = {.batch = std::int64_t{1} << 40, .seq_q = std::int64_t{1} << 40};
+TEST(AttentionCase, OverflowingSizesAreRejected) {
+  const AttentionCase one = {.batch = std::int64_t{1} << 40, .seqlen_q = std::int64_t{1} << 40};
   EXPECT_THROW(tensor_bytes(one), Error);
 }
 
 TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
-  Case one = square(100);
+  AttentionCase one = square(100);
   one.dtype = DType::fp32;
   const Inputs a = make_inputs(one, 7);
   one.threads = 3;
@@ -127,8 +129,8 @@ TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
 }
 
 // The backward on a GPU is deterministic only on request; on a CPU it always is.
-TEST(Case, Deterministic) {
-  Case one;
+TEST(AttentionCase, Deterministic) {
+  AttentionCase one;
   EXPECT_TRUE(execution_of(one).deterministic);
   one.device = Device::cuda;
   EXPECT_FALSE(execution_of(one).deterministic);

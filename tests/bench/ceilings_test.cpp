@@ -35,7 +35,7 @@ TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
 }
 
 TEST(Ceilings, EveryTypeAmongTheCasesIsMeasured) {
-  const Case cases[] = {{.dtype = DType::fp32}, {.dtype = DType::bf16}};
+  const AttentionCase cases[] = {{.dtype = DType::fp32}, {.dtype = DType::bf16}};
   const Ceilings ceilings = ceilings_for(cases, Depth::brief);
   EXPECT_TRUE(ceilings.matmul(DType::fp32));
   EXPECT_TRUE(ceilings.matmul(DType::bf16));

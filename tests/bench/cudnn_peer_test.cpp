@@ -13,8 +13,9 @@
 namespace strobe::bench {
 namespace {
 
-Case plain() {
-  Case one{.batch = 2, .heads = 6, .kv_heads = 3, .seq_q = 40, .seq_k = 56, .head_dim = 64, .dtype = DType::bf16};
+AttentionCase plain() {
+  AttentionCase one{
+      .batch = 2, .heads = 6, .kv_heads = 3, .seqlen_q = 40, .seqlen_k = 56, .head_dim = 64, .dtype = DType::bf16};
   one.device = Device::cuda;
   return one;
 }
@@ -36,21 +37,21 @@ TEST(CudnnProblem, HasTheShapesAndStridesOfTheBench) {
 }
 
 TEST(CudnnProblem, ReportsThePositionOfTheDiagonal) {
-  Case one = plain();
+  AttentionCase one = plain();
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::none);
   one.causal = true;
   one.alignment = Alignment::top_left;
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_top_left);
   one.alignment = Alignment::bottom_right;
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_bottom_right);
-  one.seq_k = one.seq_q;  // both alignments give the same mask
+  one.seqlen_k = one.seqlen_q;  // both alignments give the same mask
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_top_left);
-  one.alignment = Alignment::unsaid;
+  one.alignment = Alignment::unset;
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::causal_top_left);
 }
 
 TEST(CudnnProblem, SavesStatisticsOnlyForABackward) {
-  Case one = plain();
+  AttentionCase one = plain();
   EXPECT_TRUE(cudnn_problem(one).statistics);
   one.passes = Passes::backward;
   EXPECT_TRUE(cudnn_problem(one).statistics);
@@ -58,7 +59,7 @@ TEST(CudnnProblem, SavesStatisticsOnlyForABackward) {
   EXPECT_FALSE(cudnn_problem(one).statistics);
 }
 
-std::string refusal(const Case& one) {
+std::string refusal(const AttentionCase& one) {
   try {
     CudnnPeer().predicted_bytes(one);
   } catch (const Error& error) {
@@ -69,7 +70,7 @@ std::string refusal(const Case& one) {
 }
 
 TEST(CudnnPeer, RejectsUnsupportedOptions) {
-  Case one = plain();
+  AttentionCase one = plain();
   one.device = Device::cpu;
   EXPECT_EQ(refusal(one), "cudnn: device cpu; valid: cuda (--device cuda)");
   one = plain();
@@ -88,12 +89,12 @@ TEST(CudnnPeer, RejectsUnsupportedOptions) {
   one.deterministic = true;
   EXPECT_EQ(refusal(one), "cudnn: this peer does not support --deterministic");
   one = plain();
-  one.seq_k = 0;
+  one.seqlen_k = 0;
   EXPECT_NE(refusal(one).find("cudnn: an empty tensor: batch 2"), std::string::npos) << refusal(one);
 }
 
 TEST(CudnnPeer, OverflowingSizesAffectAllImplementations) {
-  Case one = plain();
+  AttentionCase one = plain();
   one.batch = std::int64_t{1} << 60;
   try {
     CudnnPeer().predicted_bytes(one);

@@ -13,12 +13,12 @@ namespace {
 
 // Inputs, and outputs of the reference kernel, which a test may modify.
 struct Outcome {
-  Case one;
+  AttentionCase one;
   Inputs inputs;
   KernelImplementation kernel{"reference"};
   Gate gate;
 
-  explicit Outcome(const Case& description)
+  explicit Outcome(const AttentionCase& description)
       : one(description), inputs(make_inputs(description, 3)), gate(description, inputs) {
     kernel.prepare(one, inputs);
     kernel.time(Region::forward);
@@ -32,15 +32,15 @@ struct Outcome {
   }
 };
 
-Case small() {
-  return {.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 70, .seq_k = 90, .head_dim = 24, .dtype = DType::fp32};
+AttentionCase small() {
+  return {.batch = 2, .heads = 4, .kv_heads = 2, .seqlen_q = 70, .seqlen_k = 90, .head_dim = 24, .dtype = DType::fp32};
 }
 
 TEST(Gate, AcceptsRightResultsForEveryMaskAndType) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     for (const Window window : {Window{-1, -1}, Window{9, 3}}) {
       for (const bool causal : {false, true}) {
-        Case one = small();
+        AttentionCase one = small();
         one.dtype = dtype;
         one.window = window;
         one.causal = causal;
@@ -63,8 +63,8 @@ std::vector<ScoreOptions> every_option() {
 TEST(Gate, AcceptsRightResultsForEveryOption) {
   for (const ScoreOptions& options : every_option()) {
     for (const bool causal : {false, true}) {
-      Case one = small();
-      one.seq_k = one.seq_q;
+      AttentionCase one = small();
+      one.seqlen_k = one.seqlen_q;
       one.causal = causal;
       one.options = options;
       EXPECT_EQ(Outcome(one).fault(), "") << describe(one);
@@ -73,11 +73,11 @@ TEST(Gate, AcceptsRightResultsForEveryOption) {
 }
 
 TEST(Gate, DetectsAnOptionThatWasIgnored) {
-  Case plain = small();
-  plain.seq_k = plain.seq_q;
+  AttentionCase plain = small();
+  plain.seqlen_k = plain.seqlen_q;
   Outcome run(plain);
   for (const ScoreOptions& options : every_option()) {
-    Case one = plain;
+    AttentionCase one = plain;
     one.options = options;
     const Inputs inputs = make_inputs(one, 3);  // Q, K, V of the unmodified case
     EXPECT_NE(Gate(one, inputs).check(run.kernel.results()).fault, "") << describe(one);
@@ -85,18 +85,18 @@ TEST(Gate, DetectsAnOptionThatWasIgnored) {
 }
 
 TEST(Gate, AcceptsRowsWithoutKeysAndEmptyTensors) {
-  Case one = small();
-  one.seq_q = 90;
-  one.seq_k = 70;
+  AttentionCase one = small();
+  one.seqlen_q = 90;
+  one.seqlen_k = 70;
   one.causal = true;
   one.alignment = Alignment::bottom_right;
   EXPECT_EQ(Outcome(one).fault(), "");
-  one.seq_k = 0;
+  one.seqlen_k = 0;
   EXPECT_EQ(Outcome(one).fault(), "");
 }
 
 TEST(Gate, DetectsAWrongValueInEachTensor) {
-  const Case one = small();
+  const AttentionCase one = small();
   const std::int64_t d = one.head_dim;
   for (const char* tensor : {"O", "dQ", "dK", "dV"}) {
     Outcome run(one);
@@ -121,7 +121,7 @@ TEST(Gate, DetectsNanAnywhere) {
 }
 
 TEST(Gate, DetectsNanInGradientsOfOptions) {
-  Case one = small();
+  AttentionCase one = small();
   one.options = {.bias = "1hqk", .bias_gradient = true, .sinks = true};
   Outcome bias(one);
   Outcome::spoil(bias.kernel.results().dbias, 77, std::nanf(""));
@@ -132,8 +132,8 @@ TEST(Gate, DetectsNanInGradientsOfOptions) {
 }
 
 TEST(Gate, DetectsAWrongMask) {
-  Case one = small();
-  one.seq_k = one.seq_q;
+  AttentionCase one = small();
+  one.seqlen_k = one.seqlen_q;
   Outcome full(one);
   one.causal = true;
   const Gate causal(one, full.inputs);
@@ -141,7 +141,7 @@ TEST(Gate, DetectsAWrongMask) {
 }
 
 TEST(Gate, DetectsUnwrittenOutputs) {
-  const Case one = small();
+  const AttentionCase one = small();
   const Inputs inputs = make_inputs(one, 3);
   const Gate gate(one, inputs);
   KernelImplementation kernel("reference");

@@ -11,8 +11,9 @@ namespace {
 
 class GpuBench : public test::GpuTest {};
 
-Case tiny_on_gpu() {
-  Case one{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 96, .seq_k = 96, .head_dim = 64, .dtype = DType::fp16};
+AttentionCase tiny_on_gpu() {
+  AttentionCase one{
+      .batch = 2, .heads = 4, .kv_heads = 2, .seqlen_q = 96, .seqlen_k = 96, .head_dim = 64, .dtype = DType::fp16};
   one.device = Device::cuda;
   one.causal = true;
   return one;
@@ -47,10 +48,10 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
 
 // cudaMalloc allocates pages of 2 MiB, so the driver's value for tensors of 8 MiB each is exact to a page per buffer.
 TEST_F(GpuBench, RowsHaveTheMemoryOfTheDriver) {
-  Case one = tiny_on_gpu();
+  AttentionCase one = tiny_on_gpu();
   one.batch = 4;
   one.heads = one.kv_heads = 8;
-  one.seq_q = one.seq_k = 2048;
+  one.seqlen_q = one.seqlen_k = 2048;
   Implementations implementations;
   implementations.push_back(make_implementation("flash2", {.device = Device::cuda}));
   RunOptions options;
@@ -72,7 +73,7 @@ TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndHasItsMemoryMeasured) {
   const ScoreOptions every[] = {{.softcap = 5},  {.alibi = true},   {.bias = "1hqk", .bias_gradient = true},
                                 {.sinks = true}, {.dropout = 0.25}, {.lengths = {96, 41}}};
   for (const ScoreOptions& some : every) {
-    Case one = tiny_on_gpu();
+    AttentionCase one = tiny_on_gpu();
     one.options = some;
     const Row row = run_case(one, implementations, options).at(0);
     EXPECT_EQ(row.status, Status::ok) << row.reason;
@@ -83,8 +84,13 @@ TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndHasItsMemoryMeasured) {
 // The source reports' configuration needs 20 B S E + 8 B H S bytes, 644 MB. The test above shows that the measured peak
 // equals the predicted one, so this test runs nothing.
 TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
-  Case one{
-      .batch = 16, .heads = 32, .kv_heads = 32, .seq_q = 1024, .seq_k = 1024, .head_dim = 64, .dtype = DType::fp16};
+  AttentionCase one{.batch = 16,
+                    .heads = 32,
+                    .kv_heads = 32,
+                    .seqlen_q = 1024,
+                    .seqlen_k = 1024,
+                    .head_dim = 64,
+                    .dtype = DType::fp16};
   one.device = Device::cuda;
   one.causal = true;
   const auto bytes = make_implementation("flash2", {.device = Device::cuda})->predicted_bytes(one);

@@ -22,13 +22,14 @@ class GpuCudnn : public test::GpuTest {
   }
 };
 
-Case tiny_for_cudnn() {
-  Case one{.batch = 2, .heads = 4, .kv_heads = 2, .seq_q = 128, .seq_k = 128, .head_dim = 64, .dtype = DType::fp16};
+AttentionCase tiny_for_cudnn() {
+  AttentionCase one{
+      .batch = 2, .heads = 4, .kv_heads = 2, .seqlen_q = 128, .seqlen_k = 128, .head_dim = 64, .dtype = DType::fp16};
   one.device = Device::cuda;
   return one;
 }
 
-std::vector<Row> run(const Case& one, const std::vector<std::string>& names) {
+std::vector<Row> run(const AttentionCase& one, const std::vector<std::string>& names) {
   Implementations implementations;
   for (const std::string& name : names) {
     implementations.push_back(make_implementation(name, {.device = Device::cuda}));
@@ -39,7 +40,7 @@ std::vector<Row> run(const Case& one, const std::vector<std::string>& names) {
 }
 
 // Compares every output with float64, and the measured memory including the workspace with the prediction.
-void expect_right(const Case& one) {
+void expect_right(const AttentionCase& one) {
   const Row row = run(one, {"cudnn"}).at(0);
   EXPECT_EQ(row.status, Status::ok) << describe(one) << ": " << row.reason;
   if (row.status != Status::ok) return;
@@ -53,7 +54,7 @@ TEST_F(GpuCudnn, PassesTheGateInBothTypes) {
   for (const DType dtype : {DType::fp16, DType::bf16}) {
     for (const std::int64_t head_dim : {64, 128}) {
       for (const Passes passes : {Passes::forward, Passes::backward, Passes::both}) {
-        Case one = tiny_for_cudnn();
+        AttentionCase one = tiny_for_cudnn();
         one.dtype = dtype;
         one.head_dim = head_dim;
         one.passes = passes;
@@ -65,16 +66,16 @@ TEST_F(GpuCudnn, PassesTheGateInBothTypes) {
 
 TEST_F(GpuCudnn, PassesTheGateWithEveryMask) {
   struct Shape {
-    std::int64_t seq_q, seq_k;
+    std::int64_t seqlen_q, seqlen_k;
     Alignment alignment;
   };
-  for (const Shape& shape : {Shape{128, 128, Alignment::unsaid}, Shape{128, 128, Alignment::bottom_right},
+  for (const Shape& shape : {Shape{128, 128, Alignment::unset}, Shape{128, 128, Alignment::bottom_right},
                              Shape{128, 256, Alignment::top_left}, Shape{256, 128, Alignment::top_left},
                              Shape{128, 256, Alignment::bottom_right}, Shape{100, 213, Alignment::bottom_right}}) {
     for (const bool causal : {false, true}) {
-      Case one = tiny_for_cudnn();
-      one.seq_q = shape.seq_q;
-      one.seq_k = shape.seq_k;
+      AttentionCase one = tiny_for_cudnn();
+      one.seqlen_q = shape.seqlen_q;
+      one.seqlen_k = shape.seqlen_k;
       one.alignment = shape.alignment;
       one.causal = causal;
       expect_right(one);
@@ -84,7 +85,7 @@ TEST_F(GpuCudnn, PassesTheGateWithEveryMask) {
 
 TEST_F(GpuCudnn, PassesTheGateWithAnyGrouping) {
   for (const std::int64_t kv_heads : {1, 2, 4}) {
-    Case one = tiny_for_cudnn();
+    AttentionCase one = tiny_for_cudnn();
     one.kv_heads = kv_heads;
     one.causal = true;
     expect_right(one);
@@ -92,7 +93,7 @@ TEST_F(GpuCudnn, PassesTheGateWithAnyGrouping) {
 }
 
 TEST_F(GpuCudnn, IsTimedInTheSameRun) {
-  Case one = tiny_for_cudnn();
+  AttentionCase one = tiny_for_cudnn();
   one.causal = true;
   const std::vector<Row> rows = run(one, {"flash2", "cudnn"});
   for (const Row& row : rows) {
@@ -102,13 +103,13 @@ TEST_F(GpuCudnn, IsTimedInTheSameRun) {
 }
 
 TEST_F(GpuCudnn, ErrorsComeFromCudnn) {
-  Case one = tiny_for_cudnn();
+  AttentionCase one = tiny_for_cudnn();
   one.head_dim = 36;
   const Row odd = run(one, {"cudnn"}).at(0);
   EXPECT_EQ(odd.status, Status::unsupported);
   EXPECT_NE(odd.reason.find("multiple of 8"), std::string::npos) << odd.reason;
   one = tiny_for_cudnn();
-  one.seq_q = 256;
+  one.seqlen_q = 256;
   one.causal = true;
   one.alignment = Alignment::bottom_right;
   const Row above = run(one, {"cudnn"}).at(0);
@@ -122,10 +123,10 @@ TEST_F(GpuCudnn, AnotherCaseGetsAnotherPlan) {
   implementations.push_back(make_implementation("cudnn", {.device = Device::cuda}));
   RunOptions options;
   options.rule.repeats = 1;
-  Case one = tiny_for_cudnn();
+  AttentionCase one = tiny_for_cudnn();
   for (int step = 0; step < 4; ++step) {
     if (step == 1) one.causal = true;
-    if (step == 2) one.seq_k = one.seq_q = 320;
+    if (step == 2) one.seqlen_k = one.seqlen_q = 320;
     if (step == 3) one.dtype = DType::bf16;
     const Row row = run_case(one, implementations, options).at(0);
     EXPECT_EQ(row.status, Status::ok) << describe(one) << ": " << row.reason;

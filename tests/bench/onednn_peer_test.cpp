@@ -10,18 +10,18 @@
 namespace strobe::bench {
 namespace {
 
-Case onednn_case() {
+AttentionCase onednn_case() {
   return {.batch = 2,
           .heads = 4,
           .kv_heads = 2,
-          .seq_q = 70,
-          .seq_k = 70,
+          .seqlen_q = 70,
+          .seqlen_k = 70,
           .head_dim = 24,
           .dtype = DType::fp32,
           .threads = 2};
 }
 
-Row run(const Case& one) {
+Row run(const AttentionCase& one) {
   Implementations implementations;
   implementations.push_back(make_implementation(kOnednnPeer, {}));
   RunOptions options;
@@ -32,12 +32,12 @@ Row run(const Case& one) {
 bool is_missing(const Row& row) { return row.reason.find("this build has no oneDNN 2; install") != std::string::npos; }
 
 TEST(OnednnPeer, PassesTheGateWithEveryMask) {
-  Case causal = onednn_case(), window = onednn_case(), corner = onednn_case(), forward = onednn_case();
+  AttentionCase causal = onednn_case(), window = onednn_case(), corner = onednn_case(), forward = onednn_case();
   causal.causal = true;
   window.window = {7, 3};
-  corner.causal = true, corner.seq_q = 9, corner.alignment = Alignment::bottom_right;
+  corner.causal = true, corner.seqlen_q = 9, corner.alignment = Alignment::bottom_right;
   forward.passes = Passes::forward;
-  for (const Case& one : {onednn_case(), causal, window, corner, forward}) {
+  for (const AttentionCase& one : {onednn_case(), causal, window, corner, forward}) {
     const Row row = run(one);
     if (is_missing(row)) {
       EXPECT_EQ(row.status, Status::unsupported);
@@ -47,7 +47,7 @@ TEST(OnednnPeer, PassesTheGateWithEveryMask) {
     EXPECT_EQ(row.gate->comparisons.size(), has_backward(one.passes) ? 4u : 1u);
     EXPECT_EQ(row.peak_bytes.value_or(0), row.predicted_bytes.value_or(-1));
     const TensorBytes bytes = tensor_bytes(one);
-    const std::int64_t mask = one.masked() ? 4 * 2 * one.seq_q * one.seq_k : 0;  // fp32, both heads of a group
+    const std::int64_t mask = one.masked() ? 4 * 2 * one.seqlen_q * one.seqlen_k : 0;  // fp32, both heads of a group
     if (has_backward(one.passes)) {
       EXPECT_EQ(row.saved_bytes.value_or(0), bytes.inputs() + bytes.o + score_bytes(one) + mask);
     }
@@ -57,14 +57,14 @@ TEST(OnednnPeer, PassesTheGateWithEveryMask) {
 
 TEST(OnednnPeer, RejectsCasesWithAReason) {
   if (const Row row = run(onednn_case()); is_missing(row)) GTEST_SKIP() << row.reason;
-  const auto refused = [](const Case& one, const char* says) {
+  const auto refused = [](const AttentionCase& one, const char* says) {
     const Row row = run(one);
     EXPECT_EQ(row.status, Status::unsupported);
     EXPECT_NE(row.reason.find(says), std::string::npos) << row.reason;
   };
-  Case softcap = onednn_case(), empty_row = onednn_case();
+  AttentionCase softcap = onednn_case(), empty_row = onednn_case();
   softcap.options.softcap = 5;
-  empty_row.seq_q = 80, empty_row.causal = true, empty_row.alignment = Alignment::bottom_right;
+  empty_row.seqlen_q = 80, empty_row.causal = true, empty_row.alignment = Alignment::bottom_right;
   refused(softcap, "score options, softcap 5");
   refused(empty_row, "row 0 has no keys");
 }

@@ -10,8 +10,8 @@
 namespace strobe::bench {
 namespace {
 
-Case tiny() {
-  return {.batch = 1, .heads = 2, .kv_heads = 2, .seq_q = 40, .seq_k = 40, .head_dim = 16, .dtype = DType::fp32};
+AttentionCase tiny() {
+  return {.batch = 1, .heads = 2, .kv_heads = 2, .seqlen_q = 40, .seqlen_k = 40, .head_dim = 16, .dtype = DType::fp32};
 }
 
 RunOptions few(int repeats) {
@@ -20,7 +20,7 @@ RunOptions few(int repeats) {
   return options;
 }
 
-std::vector<Row> run(const Case& one, const std::vector<std::string>& names, const RunOptions& options,
+std::vector<Row> run(const AttentionCase& one, const std::vector<std::string>& names, const RunOptions& options,
                      double peer_timeout = 20) {
   Implementations implementations;
   const auto python = std::make_shared<PythonChild>(peer_timeout);
@@ -57,8 +57,8 @@ TEST(Runner, ReportsTheRemainingTimeUntilZero) {
 }
 
 TEST(Runner, PeakMemoryIsMeasuredSeparately) {
-  Case one = tiny();
-  one.seq_q = one.seq_k = 512;
+  AttentionCase one = tiny();
+  one.seqlen_q = one.seqlen_k = 512;
   const std::vector<Row> alone = run(one, {"flash2"}, few(1));
   const std::vector<Row> together = run(one, {"standard", "flash2"}, few(1));
   EXPECT_EQ(alone[0].peak_bytes, together[1].peak_bytes);
@@ -69,8 +69,8 @@ TEST(Runner, PeakMemoryIsMeasuredSeparately) {
 
 // Workspaces and gradients are freed by then, and dO is not yet allocated.
 TEST(Runner, SavedForBackwardAreInputsAndOutputs) {
-  Case one = tiny();
-  one.seq_q = one.seq_k = 512;
+  AttentionCase one = tiny();
+  one.seqlen_q = one.seqlen_k = 512;
   one.options.sinks = true;
   const TensorBytes bytes = tensor_bytes(one);
   for (const Row& row : run(one, {"standard", "flash2"}, few(1))) {
@@ -83,7 +83,7 @@ TEST(Runner, SavedForBackwardAreInputsAndOutputs) {
 }
 
 TEST(Runner, UntimedRegionsAreNull) {
-  Case one = tiny();
+  AttentionCase one = tiny();
   one.passes = Passes::forward;
   const Json forward = row_json(run(one, {"flash2"}, few(2))[0], {});
   EXPECT_TRUE(forward.at("backward").at("time(s)").is_null());
@@ -96,7 +96,7 @@ TEST(Runner, UntimedRegionsAreNull) {
 }
 
 TEST(Runner, JsonHasTheFormatOfTheSourceReports) {
-  const Case one = tiny();
+  const AttentionCase one = tiny();
   const Row row = run(one, {"flash2"}, few(3))[0];
   const Json json = row_json(row, {.environment = Json::object(), .command = "strobe bench"});
   std::vector<std::string> keys;
@@ -119,9 +119,9 @@ TEST(Runner, JsonHasTheFormatOfTheSourceReports) {
 }
 
 TEST(Runner, MemoryLimitGivesAnOomRowWithTheNearestThatFits) {
-  Case one = tiny();
+  AttentionCase one = tiny();
   one.batch = 8;
-  one.seq_q = one.seq_k = 256;
+  one.seqlen_q = one.seqlen_k = 256;
   RunOptions options = few(1);
   const std::int64_t whole = *make_implementation("flash2", {})->predicted_bytes(one);
   options.memory_limit = whole - 1;
@@ -146,8 +146,8 @@ TEST(Runner, ReportsThatTheTimeLimitEndedIt) {
 }
 
 TEST(Runner, RejectsAnInvalidProblem) {
-  Case one = tiny();
-  one.seq_k = 41;
+  AttentionCase one = tiny();
+  one.seqlen_k = 41;
   one.causal = true;  // without an alignment
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
@@ -155,7 +155,7 @@ TEST(Runner, RejectsAnInvalidProblem) {
 // A peer's predicted memory is twice its tensors. The limit applies to that prediction before the inputs are made.
 TEST(Peer, MemoryLimitAppliesToPeersToo) {
   const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // never reached
-  Case one = tiny();
+  AttentionCase one = tiny();
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t twice = 2 * (bytes.forward() + bytes.backward_extra());
   RunOptions options = few(1);
@@ -166,7 +166,7 @@ TEST(Peer, MemoryLimitAppliesToPeersToo) {
   EXPECT_NE(rows[0].reason.find("fits: --seq_len 39 (95.1 % of the work), --num_heads 1 --emb_dim 16 (50 %)"),
             std::string::npos)
       << rows[0].reason;
-  EXPECT_EQ(rows[1].asked.value_or(0), twice + 4 * one.heads * one.seq_q * one.seq_k);
+  EXPECT_EQ(rows[1].asked.value_or(0), twice + 4 * one.heads * one.seqlen_q * one.seqlen_k);
   one.batch = std::int64_t{1} << 30;  // inputs of 20 TB would throw bad_alloc for all rows
   EXPECT_EQ(run(one, {"torch-sdpa"}, few(1))[0].status, Status::oom);
 }
@@ -221,7 +221,7 @@ TEST(Peer, TheDeathOfOnePeerLeavesOtherRowsValid) {
       R"(*\"time\"*torch-math*) [ -e "$0.called" ] && kill -SEGV $$; touch "$0.called"; echo '{"ok":true,"seconds":0.001}' ;;)");
   RunOptions options = few(3);
   options.check = Check::off;
-  Case one = tiny();
+  AttentionCase one = tiny();
   one.passes = Passes::forward;
   const std::vector<Row> rows = run(one, {"torch-sdpa", "torch-math", "torch-naive"}, options);
   EXPECT_EQ(rows[0].status, Status::ok) << rows[0].reason;

@@ -15,8 +15,8 @@
 namespace strobe::bench {
 namespace {
 
-Case small(DType dtype) {
-  return {.batch = 2, .heads = 4, .kv_heads = 4, .seq_q = 70, .seq_k = 70, .head_dim = 32, .dtype = dtype};
+AttentionCase small(DType dtype) {
+  return {.batch = 2, .heads = 4, .kv_heads = 4, .seqlen_q = 70, .seqlen_k = 70, .head_dim = 32, .dtype = dtype};
 }
 
 struct Peer {
@@ -24,7 +24,7 @@ struct Peer {
   std::shared_ptr<PythonChild> python = std::make_shared<PythonChild>(120);
 };
 
-std::vector<Row> run(const Peer& peer, const Case& one) {
+std::vector<Row> run(const Peer& peer, const AttentionCase& one) {
   Implementations implementations;
   implementations.push_back(std::make_unique<TorchPeer>(peer.name, peer.python));
   RunOptions options;
@@ -36,7 +36,7 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
   const Peer peer{"torch-sdpa"};
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const bool causal : {false, true}) {
-      Case one = small(dtype);
+      AttentionCase one = small(dtype);
       one.causal = causal;
       const Row row = run(peer, one)[0];
       if (row.status == Status::unsupported) GTEST_SKIP() << row.reason;
@@ -46,10 +46,10 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
       EXPECT_GT(row.peak_bytes.value_or(1), 0);
     }
   }
-  Case window = small(DType::fp32);
+  AttentionCase window = small(DType::fp32);
   window.window = {4, 4};
   EXPECT_EQ(run(peer, window)[0].status, Status::unsupported);
-  Case softcap = small(DType::fp32);
+  AttentionCase softcap = small(DType::fp32);
   softcap.options.softcap = 5;
   const Row refused = run(peer, softcap)[0];
   EXPECT_EQ(refused.status, Status::unsupported);
@@ -60,8 +60,8 @@ TEST(TorchPeer, PassesTheGateAcrossCasesInOneChild) {
 TEST(TorchPeer, NaiveSupportsMasksThatLeaveEveryRowAKey) {
   for (const char* name : {"torch-naive", "torch-compile"}) {
     const Peer peer{name};
-    Case one = small(DType::fp32);
-    one.seq_q = 9, one.seq_k = 14;
+    AttentionCase one = small(DType::fp32);
+    one.seqlen_q = 9, one.seqlen_k = 14;
     one.causal = true, one.alignment = Alignment::bottom_right;
     one.window = {6, -1};
     const Row row = run(peer, one)[0];
@@ -71,7 +71,7 @@ TEST(TorchPeer, NaiveSupportsMasksThatLeaveEveryRowAKey) {
     const TensorBytes bytes = tensor_bytes(one);  // a graph keeps its probabilities, [B, H, Sq, Sk]
     EXPECT_GE(row.saved_bytes.value_or(INT64_MAX), bytes.inputs() + bytes.o + 4 * 2 * 4 * 9 * 14);
     EXPECT_LE(row.saved_bytes.value_or(0), row.peak_bytes.value_or(0));
-    one.seq_k = 8;  // the first row has no key
+    one.seqlen_k = 8;  // the first row has no key
     const Row refused = run(peer, one)[0];
     EXPECT_EQ(refused.status, Status::unsupported);
     EXPECT_NE(refused.reason.find("a row without keys"), std::string::npos) << refused.reason;
@@ -85,11 +85,12 @@ const char kStubTorch[] = "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" ST
 TEST(TorchPeer, WithAStubOfPyTorch) {
   if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
   const test::PythonScope stub(kStubTorch);
-  const Case plain{.batch = 2, .heads = 2, .kv_heads = 2, .seq_q = 9, .seq_k = 9, .head_dim = 4, .dtype = DType::fp32};
+  const AttentionCase plain{
+      .batch = 2, .heads = 2, .kv_heads = 2, .seqlen_q = 9, .seqlen_k = 9, .head_dim = 4, .dtype = DType::fp32};
   const std::int64_t tensor = 4 * 2 * 2 * 9 * 4;
   const Peer peer{"torch-sdpa"};
   for (const bool causal : {false, true}) {
-    Case one = plain;
+    AttentionCase one = plain;
     one.causal = causal;
     const Row row = run(peer, one)[0];
     ASSERT_EQ(row.status, Status::ok) << row.reason;
@@ -100,26 +101,26 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
     EXPECT_EQ(row.configuration.rfind("torch stub, python 3.", 0), 0u) << row.configuration;
     EXPECT_NE(row.configuration.find("backend FLASH_ATTENTION"), std::string::npos) << row.configuration;
   }
-  Case forward = plain;
+  AttentionCase forward = plain;
   forward.passes = Passes::forward;
   const Row row = run(peer, forward)[0];
   EXPECT_EQ(row.status, Status::ok) << row.reason;
   EXPECT_EQ(row.peak_bytes.value_or(0), 3 * tensor + 150);
   EXPECT_FALSE(row.saved_bytes);
 
-  const auto refused = [](const Peer& who, const Case& one, Status status, const char* says) {
+  const auto refused = [](const Peer& who, const AttentionCase& one, Status status, const char* says) {
     const Row row = run(who, one)[0];
     EXPECT_EQ(row.status, status) << row.reason;
     EXPECT_NE(row.reason.find(says), std::string::npos) << row.reason;
   };
-  Case window = plain;
+  AttentionCase window = plain;
   window.window = {4, 4};
   refused(peer, window, Status::unsupported, "no sliding window");
-  Case half = plain;
+  AttentionCase half = plain;
   half.dtype = DType::fp16;
   refused(peer, half, Status::crashed, "ValueError");  // an exception fails one row; the child process continues
   EXPECT_EQ(run(peer, plain)[0].status, Status::ok);
-  Case large = plain;
+  AttentionCase large = plain;
   large.head_dim = 3;
   refused(peer, large, Status::oom, "can't allocate memory: you tried to allocate 4096 bytes");
   Implementations both;  // prepared at the same time, in one child
@@ -137,8 +138,8 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
 TEST(TorchPeer, NaiveIsPredicted) {
   const Peer peer{"torch-naive"};
   for (const std::int64_t batch : {1, 2}) {
-    Case one = small(DType::fp32);
-    one.batch = batch, one.seq_q = one.seq_k = 512, one.head_dim = 64;
+    AttentionCase one = small(DType::fp32);
+    one.batch = batch, one.seqlen_q = one.seqlen_k = 512, one.head_dim = 64;
     const Row row = run(peer, one)[0];
     if (row.status == Status::unsupported) GTEST_SKIP() << row.reason;
     ASSERT_EQ(row.status, Status::ok) << row.reason;

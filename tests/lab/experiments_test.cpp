@@ -14,7 +14,7 @@
 namespace strobe::lab {
 namespace {
 
-double error_of(Run run, const Case& size) {
+double error_of(Run run, const CourseCase& size) {
   const Subject subject(size);
   std::vector<float> o(static_cast<std::size_t>(subject.inputs.problem().elements()),
                        std::numeric_limits<float>::quiet_NaN());

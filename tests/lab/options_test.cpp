@@ -12,7 +12,7 @@ namespace {
 
 std::vector<std::string> case_names(const std::string& text) {
   std::vector<std::string> names;
-  for (const Case& one : parse_options({"--case", text}).cases) names.push_back(one.name);
+  for (const CourseCase& one : parse_options({"--case", text}).cases) names.push_back(one.name);
   return names;
 }
 

@@ -22,7 +22,7 @@ namespace {
 
 // Returns the largest error of a rung on a case. Tests use limits far below the course's, which would hide a missing
 // key.
-double error_of(const Rung& rung, const Case& size) {
+double error_of(const Rung& rung, const CourseCase& size) {
   const Subject subject(size);
   std::vector<float> o(static_cast<std::size_t>(subject.inputs.problem().elements()),
                        std::numeric_limits<float>::quiet_NaN());
@@ -50,7 +50,7 @@ TEST(Rungs, AreThoseOfTheLessonInItsOrder) {
 TEST(Rungs, AreAllInABuildWithCudaAndNamedInOneWithout) {
   const bool cuda = gpu_inventory().compiled_in;
   for (const Rung& rung : rungs()) {
-    EXPECT_EQ(rung.run != nullptr, cuda || rung.place == Place::cpu) << rung.name;
+    EXPECT_EQ(rung.run != nullptr, cuda || rung.processor == Processor::cpu) << rung.name;
     if (rung.run) continue;
     EXPECT_NE(refusal_of(rung, {1, 128, 64}).find("not in this build"), std::string::npos) << rung.name;
   }
@@ -58,7 +58,7 @@ TEST(Rungs, AreAllInABuildWithCudaAndNamedInOneWithout) {
 
 TEST(Rungs, OfTheCpuAreRightForOddSizes) {
   for (const Rung& rung : rungs()) {
-    if (rung.place != Place::cpu) continue;
+    if (rung.processor != Processor::cpu) continue;
     for (const auto& [batch, rows, dim] : {std::tuple{1, 1, 1}, {2, 128, 32}, {3, 31, 5}, {1, 33, 64}, {2, 97, 40}}) {
       EXPECT_LT(error_of(rung, {"", batch, rows, dim}), kClose)
           << rung.name << " " << batch << "," << rows << "," << dim;
@@ -75,7 +75,7 @@ class GpuRungs : public testing::TestWithParam<Rung> {
     if (inventory.gpus.empty()) GTEST_SKIP() << inventory.reason;
   }
 
-  static void expect_right(const Case& size) {
+  static void expect_right(const CourseCase& size) {
     const Rung& rung = GetParam();
     const bool fast =
         rung.name == "fast-math" || rung.name == "one-stream" || rung.name == "four-streams" || rung.name == "pinned";
@@ -100,7 +100,7 @@ TEST_P(GpuLargerRungs, IsRightForManyTilesAndBatches) {
 std::vector<Rung> gpu_rungs() {
   std::vector<Rung> found;
   for (const Rung& rung : rungs()) {
-    if (rung.place == Place::gpu) found.push_back(rung);
+    if (rung.processor == Processor::gpu) found.push_back(rung);
   }
   return found;
 }
@@ -121,7 +121,7 @@ class GpuLaunches : public testing::Test {
     if (inventory.gpus.empty()) GTEST_SKIP() << inventory.reason;
   }
 
-  static Launches launches_of(std::string_view name, const Case& size) {
+  static Launches launches_of(std::string_view name, const CourseCase& size) {
     const Inputs inputs(size);
     std::vector<float> o(static_cast<std::size_t>(inputs.problem().elements()));
     return find_rung(name).run(inputs.problem(), o.data()).launches;
@@ -129,7 +129,7 @@ class GpuLaunches : public testing::Test {
 };
 
 TEST_F(GpuLaunches, AreOnePerBatchAndTileOfKeysUntilQStationary) {
-  const Case size{"", 3, 128, 64};
+  const CourseCase size{"", 3, 128, 64};
   for (const char* name : {"shared", "padded", "pitched", "unrolled", "coalesced", "registers"}) {
     EXPECT_EQ(launches_of(name, size).count, 3 * 128 / 32) << name;
   }
@@ -141,7 +141,7 @@ TEST_F(GpuLaunches, AreOnePerBatchAndTileOfKeysUntilQStationary) {
 
 // The size in the source report: ten squares of 32 x 33 floats.
 TEST_F(GpuLaunches, Have42240BytesOfSharedMemoryIfPadded) {
-  const Case size{"", 1, 32, 64};
+  const CourseCase size{"", 1, 32, 64};
   EXPECT_EQ(launches_of("shared", size).shared_bytes, 40960u);
   for (const char* name : {"padded", "pitched", "unrolled", "coalesced"}) {
     EXPECT_EQ(launches_of(name, size).shared_bytes, 42240u) << name;
@@ -160,7 +160,7 @@ TEST(Rungs, RejectUnsupportedSizes) {
 
 TEST(Cases, AreThirtyAndCanBeFound) {
   EXPECT_EQ(course_cases().size(), 30u);
-  const Case found = parse_case("t28");
+  const CourseCase found = parse_case("t28");
   EXPECT_EQ(found.batch, 4);
   EXPECT_EQ(found.rows, 16384);
   EXPECT_EQ(found.dim, 64);
@@ -173,10 +173,10 @@ TEST(Cases, AreThirtyAndCanBeFound) {
 }
 
 TEST(Cases, AreScaledByBatchesThenByRows) {
-  const Case fewer = parse_case("t15", 0.01);
+  const CourseCase fewer = parse_case("t15", 0.01);
   EXPECT_EQ(fewer.batch, 20);
   EXPECT_EQ(fewer.rows, 512);
-  const Case shorter = parse_case("t28", 0.001);
+  const CourseCase shorter = parse_case("t28", 0.001);
   EXPECT_EQ(shorter.batch, 1);
   EXPECT_EQ(shorter.name, "t28 scaled");
   EXPECT_EQ(shorter.rows, 1024);  // 1024^2 <= 0.001 * 4 * 16384^2
@@ -208,7 +208,7 @@ TEST(Answer, SamplesRowsOfLargeCases) {
 }
 
 // Writes a wrong result and returns a time, which must not be reported.
-Split run_wrongly(const Problem& problem, float* o) {
+Split run_wrongly(const RungProblem& problem, float* o) {
   std::fill(o, o + problem.elements(), 0.5f);
   return {.total = 1};
 }
@@ -220,7 +220,7 @@ TEST(Measure, GivesNoTimeToAWrongRung) {
   EXPECT_EQ(row.find("seconds"), nullptr);
 }
 
-Split run_with_launches(const Problem& problem, float* o) {
+Split run_with_launches(const RungProblem& problem, float* o) {
   Split split = run_sequential(problem, o);
   split.launches = {.count = 7, .shared_bytes = 640};
   return split;

@@ -41,11 +41,11 @@ struct GoldenRun {
 constexpr GoldenRun kGoldenRuns[] = {{Architecture::llama, STROBE_TEST_DATA "/lm/training.txt"},
                                      {Architecture::gpt2, STROBE_TEST_DATA "/lm/training-gpt2.txt"}};
 
-void expect_twenty_steps(const GoldenRun& golden, const ops::Place& place, const ModelOptions& options,
+void expect_twenty_steps(const GoldenRun& golden, const ops::ExecutionContext& execution, const ModelOptions& options,
                          double tolerance) {
   SCOPED_TRACE(testing::Message() << name_of(golden.architecture) << ' ' << options.attention);
   std::ifstream file(golden.file);
-  Model model(as(golden.architecture, kShape), kBatch, DType::fp32, place, options);
+  Model model(as(golden.architecture, kShape), kBatch, DType::fp32, execution, options);
   model.begin(0);
   begin(model);
   std::string loss_text, norm_text;
@@ -87,8 +87,8 @@ TEST_F(GpuGolden, TwentyStepsAsInPyTorch) {
     for (const bool deterministic : {true, false}) {
       for (const GradientMemory memory : kMemories) {
         for (const char* const kernel : kKernels) {
-          const ops::Place place{.device = Device::cuda, .threads = 2, .deterministic = deterministic};
-          expect_twenty_steps(golden, place, {.attention = kernel, .gradients = memory}, 1e-4);
+          const ops::ExecutionContext execution{.device = Device::cuda, .threads = 2, .deterministic = deterministic};
+          expect_twenty_steps(golden, execution, {.attention = kernel, .gradients = memory}, 1e-4);
         }
       }
     }

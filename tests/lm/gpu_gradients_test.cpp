@@ -79,8 +79,8 @@ TEST_F(GpuGradients, OfEveryParameterInEveryPrecisionAndMemory) {
       SCOPED_TRACE(testing::Message() << name_of(precision) << " d_model " << shape.d_model);
       std::vector<float> of_own;
       for (const GradientMemory memory : {GradientMemory::own, GradientMemory::shared}) {
-        const ops::Place place{.device = Device::cuda, .tf32 = precision == Precision::tf32};
-        Model gpu(shape, batch, dtype_of(precision), place, {.gradients = memory});
+        const ops::ExecutionContext execution{.device = Device::cuda, .tf32 = precision == Precision::tf32};
+        Model gpu(shape, batch, dtype_of(precision), execution, {.gradients = memory});
         gpu.begin(7);
         for (int again = 0; again < 3; ++again) {
           const double allowed = allowed_of(precision);
@@ -146,13 +146,13 @@ void expect_final(const ModelShape& shape, std::int64_t batch) {
     std::vector<GpuEvent> ready(model.parameters().size());
     const GpuBuffer copies(unwatched.size() * sizeof(float));
     std::vector<std::size_t> told;
-    model.on_gradient_ready([&](std::size_t place) {
-      const Parameter& parameter = model.parameters()[place];
-      ready[place].record(*model.stream());
-      side.wait_for(ready[place]);
+    model.on_gradient_ready([&](std::size_t index) {
+      const Parameter& parameter = model.parameters()[index];
+      ready[index].record(*model.stream());
+      side.wait_for(ready[index]);
       side.copy(copies.as<float>() + parameter.first, model.placed_gradients() + parameter.first,
                 float_bytes(parameter.count()));
-      told.push_back(place);
+      told.push_back(index);
     });
     for (int again = 0; again < 3; ++again) {  // without a callback the third run would replay a graph
       told.clear();

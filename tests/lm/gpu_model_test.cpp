@@ -68,9 +68,9 @@ TEST_F(GpuModel, StandardAttentionStepsAsFlash2) {
 TEST_F(GpuModel, AForwardOnlyModelHasTheSameLoss) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const char* const kernel : {"", "standard"}) {
-      const ops::Place place{.device = Device::cuda};
-      Model whole(kGpuShape, kGpuBatch, dtype, place, {.attention = kernel});
-      Model forward(kGpuShape, kGpuBatch, dtype, place, {.attention = kernel, .gradients = GradientMemory::none});
+      const ops::ExecutionContext execution{.device = Device::cuda};
+      Model whole(kGpuShape, kGpuBatch, dtype, execution, {.attention = kernel});
+      Model forward(kGpuShape, kGpuBatch, dtype, execution, {.attention = kernel, .gradients = GradientMemory::none});
       whole.begin(5);
       forward.begin(5);
       for (unsigned seed = 1; seed <= 3; ++seed) {  // launched directly, captured, replayed
@@ -226,8 +226,9 @@ TEST_F(GpuRecompute, FiveStepsHaveTheSameBits) {
 
 TEST_F(GpuRecompute, PredictedMemoryIsAllocated) {
   for (const Architecture architecture : kArchitectures) {
-    BenchCase one{
-        .shape = as(architecture, kRecomputedShape), .precision = Precision::bf16, .place = {.device = Device::cuda}};
+    BenchCase one{.shape = as(architecture, kRecomputedShape),
+                  .precision = Precision::bf16,
+                  .execution = {.device = Device::cuda}};
     for (const Recompute recompute : {Recompute::none, Recompute::attention, Recompute::block}) {
       one.recompute = recompute;
       const MemoryFigures figures = measure_memory(one);

@@ -270,9 +270,9 @@ void expect_final_gradients(const ModelShape& shape) {
     model.begin(3);
     std::vector<std::size_t> told;
     std::vector<float> then(model.gradients().size());
-    model.on_gradient_ready([&](std::size_t place) {
-      told.push_back(place);
-      const Parameter& parameter = model.parameters()[place];
+    model.on_gradient_ready([&](std::size_t index) {
+      told.push_back(index);
+      const Parameter& parameter = model.parameters()[index];
       std::copy_n(model.gradients().begin() + parameter.first, parameter.count(), then.begin() + parameter.first);
     });
     model.loss_and_lone_gradients(text.tokens.data(), text.targets.data());

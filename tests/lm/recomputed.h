@@ -21,10 +21,10 @@ struct FiveSteps {
   bool operator==(const FiveSteps&) const = default;
 };
 
-inline FiveSteps five_steps(const ModelShape& shape, const ops::Place& place, DType dtype,
+inline FiveSteps five_steps(const ModelShape& shape, const ops::ExecutionContext& execution, DType dtype,
                             const ModelOptions& options) {
   constexpr std::int64_t kBatch = 2;
-  Model model(shape, kBatch, dtype, place, options);
+  Model model(shape, kBatch, dtype, execution, options);
   model.begin(5);
   FiveSteps found;
   for (int step = 1; step <= 5; ++step) {
@@ -45,22 +45,23 @@ inline FiveSteps five_steps(const ModelShape& shape, const ops::Place& place, DT
   return found;
 }
 
-inline void expect_same_bits(const ModelShape& shape, const ops::Place& place, DType dtype, const std::string& kernel) {
+inline void expect_same_bits(const ModelShape& shape, const ops::ExecutionContext& execution, DType dtype,
+                             const std::string& kernel) {
   for (const GradientMemory memory : {GradientMemory::own, GradientMemory::shared}) {
     ModelOptions options{.attention = kernel, .gradients = memory};
-    const FiveSteps kept = five_steps(shape, place, dtype, options);
+    const FiveSteps kept = five_steps(shape, execution, dtype, options);
     EXPECT_NE(kept.losses.front(), kept.losses.back());
     for (const Recompute recompute : {Recompute::attention, Recompute::block}) {
       options.recompute = recompute;
-      EXPECT_TRUE(five_steps(shape, place, dtype, options) == kept)
+      EXPECT_TRUE(five_steps(shape, execution, dtype, options) == kept)
           << name_of(shape.architecture) << " " << name_of(dtype) << " " << kernel << " " << name_of(recompute);
     }
   }
 }
 
-inline void expect_same_bits(const ops::Place& place, DType dtype, const std::string& kernel) {
+inline void expect_same_bits(const ops::ExecutionContext& execution, DType dtype, const std::string& kernel) {
   for (const Architecture architecture : kArchitectures) {
-    expect_same_bits(as(architecture, kRecomputedShape), place, dtype, kernel);
+    expect_same_bits(as(architecture, kRecomputedShape), execution, dtype, kernel);
   }
 }
 

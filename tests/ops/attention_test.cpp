@@ -47,13 +47,13 @@ struct Reference {
 struct Passes {
   Values probabilities, o, d_scores, d_qkv;
 
-  Passes(const Place& place, const MaterialisedAttention& shape, const Values& qkv, const Values& d_o)
+  Passes(const ExecutionContext& execution, const MaterialisedAttention& shape, const Values& qkv, const Values& d_o)
       : probabilities(shape.dtype, std::vector<double>(score_count(shape), 7)),
         o(shape.dtype, output_count(shape)),
         d_scores(shape.dtype, std::vector<double>(score_count(shape), 7)),
         d_qkv(shape.dtype, 3 * output_count(shape)) {
-    attention(place, shape, qkv.data(), probabilities.data(), o.data());
-    attention_backward(place, shape,
+    attention(execution, shape, qkv.data(), probabilities.data(), o.data());
+    attention_backward(execution, shape,
                        {.qkv = qkv.data(),
                         .probabilities = probabilities.data(),
                         .d_o = d_o.data(),

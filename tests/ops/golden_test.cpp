@@ -73,7 +73,10 @@ constexpr const char* kGoldenPath = STROBE_TEST_DATA "/ops/golden.txt";
 class BesidePyTorch {
  public:
   BesidePyTorch(const test::Fields& golden, DType dtype, const Gpu* gpu = nullptr)
-      : golden_(golden), dtype_(dtype), gpu_(gpu), place_(gpu ? gpu->place() : Place{.threads = 2}) {}
+      : golden_(golden),
+        dtype_(dtype),
+        gpu_(gpu),
+        execution_(gpu ? gpu->execution() : ExecutionContext{.threads = 2}) {}
 
   void run_all() {
     run_linear("linear", {.rows = 19, .in = 17, .out = 11, .dtype = dtype_});
@@ -124,10 +127,10 @@ class BesidePyTorch {
     const auto& [rows, in, out, dtype] = shape;
     Tensor x = input(1, rows * in), weight = input(2, out * in), bias = input(3, out), dy = input(4, rows * out);
     Tensor y = output(rows * out), dx = output(rows * in), dweight = float_output(out * in), dbias = float_output(out);
-    linear(place_, shape, x.data(), weight.data(), y.data(), {.bias = bias.data()});
-    linear_backward_input(place_, shape, dy.data(), weight.data(), dx.data(), Into::set);
-    linear_backward_weight(place_, shape, dy.data(), x.data(), dweight.as(), Into::set);
-    column_sums(place_, {.rows = rows, .columns = out, .dtype = dtype}, dy.data(), dbias.as(), Into::set);
+    linear(execution_, shape, x.data(), weight.data(), y.data(), {.bias = bias.data()});
+    linear_backward_input(execution_, shape, dy.data(), weight.data(), dx.data(), Into::set);
+    linear_backward_weight(execution_, shape, dy.data(), x.data(), dweight.as(), Into::set);
+    column_sums(execution_, {.rows = rows, .columns = out, .dtype = dtype}, dy.data(), dbias.as(), Into::set);
     expect(name + "/y", y);
     expect(name + "/dx", dx);
     expect(name + "/dweight", dweight);
@@ -138,8 +141,8 @@ class BesidePyTorch {
     const RmsNorm norm{.rows = kRows, .width = kWidth, .eps = 0.125f, .dtype = dtype_};
     Tensor x = input(1, kCount), weight = floats(drawn(2, kWidth)), dy = input(3, kCount);
     Tensor y = output(kCount), inverse = float_output(kRows), dx = output(kCount), dweight = float_output(kWidth);
-    rms_norm(place_, norm, x.data(), weight.as(), y.data(), inverse.as());
-    rms_norm_backward(place_, norm,
+    rms_norm(execution_, norm, x.data(), weight.as(), y.data(), inverse.as());
+    rms_norm_backward(execution_, norm,
                       {.x = x.data(),
                        .weight = weight.as(),
                        .inverse = inverse.as(),
@@ -158,9 +161,9 @@ class BesidePyTorch {
            dy = input(4, kCount);
     Tensor y = output(kCount), statistics = float_output(2 * kRows), dx = output(kCount),
            dweight = float_output(kWidth), dbias = float_output(kWidth);
-    layer_norm(place_, norm,
+    layer_norm(execution_, norm,
                {.x = x.data(), .weight = weight.as(), .bias = bias.as(), .y = y.data(), .statistics = statistics.as()});
-    layer_norm_backward(place_, norm,
+    layer_norm_backward(execution_, norm,
                         {.x = x.data(),
                          .weight = weight.as(),
                          .statistics = statistics.as(),
@@ -178,8 +181,8 @@ class BesidePyTorch {
   void run_gelu() {
     const Gelu shape{.rows = kRows, .width = kWidth, .dtype = dtype_};
     Tensor x = input(1, kCount, 4), dy = input(2, kCount), y = output(kCount), dx = output(kCount);
-    gelu(place_, shape, x.data(), y.data());
-    gelu_backward(place_, shape, x.data(), dy.data(), dx.data());
+    gelu(execution_, shape, x.data(), y.data());
+    gelu_backward(execution_, shape, x.data(), dy.data(), dx.data());
     expect("gelu/y", y);
     expect("gelu/dx", dx);
   }
@@ -187,8 +190,8 @@ class BesidePyTorch {
   void run_swiglu() {
     const Swiglu shape{.rows = kRows, .width = kWidth, .dtype = dtype_};
     Tensor ab = input(1, 2 * kCount, 4), dy = input(2, kCount), y = output(kCount), dab = output(2 * kCount);
-    swiglu(place_, shape, ab.data(), y.data());
-    swiglu_backward(place_, shape, ab.data(), dy.data(), dab.data());
+    swiglu(execution_, shape, ab.data(), y.data());
+    swiglu_backward(execution_, shape, ab.data(), dy.data(), dab.data());
     expect("swiglu/y", y);
     expect("swiglu/dab", dab);
   }
@@ -199,8 +202,8 @@ class BesidePyTorch {
     Tensor x = input(1, count), dy = input(2, count);
     const std::vector<float> table = rope_table(shape.first_position + shape.context, shape.head_dim);
     Placed placed_table(gpu_, table);
-    rope(place_, shape, placed_table.as(), x.data(), Turn::forward);
-    rope(place_, shape, placed_table.as(), dy.data(), Turn::back);
+    rope(execution_, shape, placed_table.as(), x.data(), Rotation::forward);
+    rope(execution_, shape, placed_table.as(), dy.data(), Rotation::back);
     expect("rope/y", x);
     expect("rope/dx", dy);
   }
@@ -213,11 +216,11 @@ class BesidePyTorch {
            dy = input(3, tokens * width);
     Tensor y = output(tokens * width), dtable = float_output(vocabulary * width),
            dpositions = float_output(context * width);
-    embedding(place_, shape, token.as<std::int32_t>(), table.as(), y.data(),
+    embedding(execution_, shape, token.as<std::int32_t>(), table.as(), y.data(),
               {.table = positions.as(), .context = context});
-    embedding_backward(place_, shape, token.as<std::int32_t>(), dy.data(), dtable.as(), Into::set);
-    column_sums(place_, {.rows = sequences, .columns = context * width, .dtype = dtype_}, dy.data(), dpositions.as(),
-                Into::set);
+    embedding_backward(execution_, shape, token.as<std::int32_t>(), dy.data(), dtable.as(), Into::set);
+    column_sums(execution_, {.rows = sequences, .columns = context * width, .dtype = dtype_}, dy.data(),
+                dpositions.as(), Into::set);
     expect("embedding/y", y);
     expect("embedding/dtable", dtable);
     expect("embedding/dpositions", dpositions);
@@ -227,8 +230,8 @@ class BesidePyTorch {
     const CrossEntropy shape{.rows = 5, .vocabulary = 37, .dtype = dtype_, .gradient_scale = 0.5f};
     Placed target(gpu_, drawn_tokens(5, 37));
     Tensor logits = input(1, 5 * 37, 4), losses = float_output(5), losses_again = float_output(5);
-    cross_entropy(place_, shape, logits.data(), target.as<std::int32_t>(), losses.as());
-    cross_entropy_with_gradient(place_, shape, logits.data(), target.as<std::int32_t>(), losses_again.as());
+    cross_entropy(execution_, shape, logits.data(), target.as<std::int32_t>(), losses.as());
+    cross_entropy_with_gradient(execution_, shape, logits.data(), target.as<std::int32_t>(), losses_again.as());
     expect("cross_entropy/losses", losses);
     expect("cross_entropy/losses", losses_again);
     expect("cross_entropy/dlogits", logits);
@@ -252,8 +255,8 @@ class BesidePyTorch {
       Update update = update_of({.rate = 0.05, .beta1 = 0.9, .beta2 = 0.99, .eps = 0.01, .decay = 0.1, .step = step});
       update.most = 1;
       Placed there(gpu_, std::vector<Update>{update});
-      limit_gradients(place_, tensors, there.as<Update>());
-      adamw(place_, there.as<Update>(), tensors);
+      limit_gradients(execution_, tensors, there.as<Update>());
+      adamw(execution_, there.as<Update>(), tensors);
       norms.push_back(there.read()[0].norm);
       for (const std::size_t t : {0u, 1u}) {
         append(values, value[t]);
@@ -271,7 +274,7 @@ class BesidePyTorch {
   std::set<std::string> compared_;
   const DType dtype_;
   const Gpu* const gpu_;  // null: the CPU
-  const Place place_;
+  const ExecutionContext execution_;
 };
 
 TEST(Golden, OperationsEqualPyTorch) {

@@ -36,7 +36,7 @@ TEST_F(GpuGpt2Ops, LayerNorm) {
                   .statistics = statistics.data()});
       const OnGpu gx(gpu, x, skip), gdy(gpu, dy, skip), gweight(gpu, weight, skip), gbias(gpu, bias, skip),
           gy(gpu, y_gpu, skip), gstatistics(gpu, statistics_gpu);
-      layer_norm(gpu.place(), norm,
+      layer_norm(gpu.execution(), norm,
                  {.x = gx.data(),
                   .weight = gweight.as<float>(),
                   .bias = gbias.as<float>(),
@@ -69,7 +69,7 @@ TEST_F(GpuGpt2Ops, LayerNorm) {
                    .dweight = gdweight.as<float>(),
                    .dbias = gdbias.as<float>(),
                    .parameters_into = into};
-        layer_norm_backward(gpu.place(), norm, tensors);
+        layer_norm_backward(gpu.execution(), norm, tensors);
         gdx.read(dx_gpu);
         gdweight.read(dweight_gpu);
         gdbias.read(dbias_gpu);
@@ -92,8 +92,8 @@ TEST_F(GpuGpt2Ops, Gelu) {
       const OnGpu gx(gpu, x, skip), gy(gpu, y, skip), gdy(gpu, dy, skip);
       gelu({}, shape, x.data(), y.data());
       gelu_backward({}, shape, x.data(), dy.data(), x.data());
-      gelu(gpu.place(), shape, gx.data(), gy.data());
-      gelu_backward(gpu.place(), shape, gx.data(), gdy.data(), gx.data());
+      gelu(gpu.execution(), shape, gx.data(), gy.data());
+      gelu_backward(gpu.execution(), shape, gx.data(), gdy.data(), gx.data());
       gy.read(y_gpu);
       gx.read(x_gpu);
       expect_close("y", y_gpu, y, 2);
@@ -106,8 +106,8 @@ TEST_F(GpuGpt2Ops, GeluOfLargeArgumentsStaysFinite) {
   const Gpu gpu;
   const OnGpu x(gpu, std::vector<float>{-1e30f, -20, 20, 1e30f}), dy(gpu, std::vector<float>(4, 1)),
       y(gpu, std::vector<float>(4)), dx(gpu, std::vector<float>(4));
-  gelu(gpu.place(), {.rows = 1, .width = 4}, x.data(), y.data());
-  gelu_backward(gpu.place(), {.rows = 1, .width = 4}, x.data(), dy.data(), dx.data());
+  gelu(gpu.execution(), {.rows = 1, .width = 4}, x.data(), y.data());
+  gelu_backward(gpu.execution(), {.rows = 1, .width = 4}, x.data(), dy.data(), dx.data());
   std::vector<float> found(4);
   y.read(found);
   EXPECT_EQ(found, (std::vector<float>{0, found[1], 20, 1e30f}));
@@ -132,8 +132,8 @@ TEST_F(GpuGpt2Ops, ColumnSums) {
           std::vector<float> sums = floats(static_cast<std::size_t>(columns), 2), found = sums, again = sums;
           const OnGpu gsums(gpu, sums), gagain(gpu, sums);
           column_sums({}, shape, x.data(), sums.data(), into);
-          column_sums(gpu.place(), shape, gx.data(), gsums.as<float>(), into);
-          column_sums(gpu.place(), shape, gx.data(), gagain.as<float>(), into);
+          column_sums(gpu.execution(), shape, gx.data(), gsums.as<float>(), into);
+          column_sums(gpu.execution(), shape, gx.data(), gagain.as<float>(), into);
           gsums.read(found);
           gagain.read(again);
           expect_close("sums", found, sums, 50);
@@ -157,7 +157,7 @@ TEST_F(GpuGpt2Ops, Positions) {
       Values y(dtype, static_cast<std::size_t>(tokens * width)), y_gpu = y;
       const OnGpu gtoken(gpu, token), gtable(gpu, table), gpositions(gpu, positions, skip), gy(gpu, y);
       embedding({}, shape, token.data(), table.data(), y.data(), {.table = positions.data(), .context = context});
-      embedding(gpu.place(), shape, gtoken.as<std::int32_t>(), gtable.as<float>(), gy.data(),
+      embedding(gpu.execution(), shape, gtoken.as<std::int32_t>(), gtable.as<float>(), gy.data(),
                 {.table = gpositions.as<float>(), .context = context});
       gy.read(y_gpu);
       EXPECT_TRUE(y == y_gpu) << name_of(dtype) << ' ' << tokens << " x " << width;

@@ -35,7 +35,7 @@ void expect_rms_norm(const Gpu& gpu, DType dtype, const Size& size) {
   rms_norm({}, norm, x.data(), weight.data(), y.data(), inverse.data());
   const OnGpu gx(gpu, x, skip), gdy(gpu, dy, skip), gweight(gpu, weight, skip), gy(gpu, y_gpu, skip),
       ginverse(gpu, inverse_gpu);
-  rms_norm(gpu.place(), norm, gx.data(), gweight.as<float>(), gy.data(), ginverse.as<float>());
+  rms_norm(gpu.execution(), norm, gx.data(), gweight.as<float>(), gy.data(), ginverse.as<float>());
   gy.read(y_gpu);
   ginverse.read(inverse_gpu);
   expect_close("y", y_gpu, y, 2);
@@ -61,7 +61,7 @@ void expect_rms_norm(const Gpu& gpu, DType dtype, const Size& size) {
                .dx_into = into,
                .dweight = gdweight.as<float>(),
                .dweight_into = into};
-    rms_norm_backward(gpu.place(), norm, tensors);
+    rms_norm_backward(gpu.execution(), norm, tensors);
     gdx.read(dx_gpu);
     gdweight.read(dweight_gpu);
     expect_close("dx", dx_gpu, dx, 4);
@@ -88,8 +88,8 @@ TEST_F(GpuOps, RmsNormOfNoRows) {
   const Gpu gpu;
   std::vector<float> dweight(64, 3.0f);
   const OnGpu gdweight(gpu, dweight);
-  rms_norm(gpu.place(), {.rows = 0, .width = 64}, nullptr, nullptr, nullptr, nullptr);
-  rms_norm_backward(gpu.place(), {.rows = 0, .width = 64},
+  rms_norm(gpu.execution(), {.rows = 0, .width = 64}, nullptr, nullptr, nullptr, nullptr);
+  rms_norm_backward(gpu.execution(), {.rows = 0, .width = 64},
                     {.dweight = gdweight.as<float>(), .dweight_into = Into::set});
   gdweight.read(dweight);
   EXPECT_EQ(dweight, std::vector<float>(64, 0.0f));
@@ -107,7 +107,7 @@ void expect_attention(const Gpu& gpu, const MaterialisedAttention& shape) {
   Values p_gpu(dtype, scores), o_gpu(dtype, count), d_qkv_gpu(dtype, 3 * count);
   const OnGpu gqkv(gpu, qkv), gd_o(gpu, d_o), gp(gpu, p_gpu), go(gpu, o_gpu), gd_scores(gpu, d_scores),
       gd_qkv(gpu, d_qkv);
-  attention(gpu.place(), shape, gqkv.data(), gp.data(), go.data());
+  attention(gpu.execution(), shape, gqkv.data(), gp.data(), go.data());
   gp.read(p_gpu);
   go.read(o_gpu);
   expect_close("probabilities", p_gpu, p, 4);
@@ -118,7 +118,7 @@ void expect_attention(const Gpu& gpu, const MaterialisedAttention& shape) {
                       .d_o = d_o.data(),
                       .d_scores = d_scores.data(),
                       .d_qkv = d_qkv.data()});
-  attention_backward(gpu.place(), shape,
+  attention_backward(gpu.execution(), shape,
                      {.qkv = gqkv.data(),
                       .probabilities = gp.data(),
                       .d_o = gd_o.data(),
@@ -155,11 +155,11 @@ TEST_F(GpuOps, Rope) {
         const ops::Rope shape{tokens, heads, head_dim, context, 2, stride, dtype};
         const std::vector<float> table = rope_table(context + 2, head_dim);
         const OnGpu gtable(gpu, table);
-        for (const Turn turn : {Turn::forward, Turn::back}) {
+        for (const Rotation rotation : {Rotation::forward, Rotation::back}) {
           Values x(dtype, normal_values(count, 1)), x_gpu = x;
           const OnGpu gx(gpu, x_gpu);
-          rope({}, shape, table.data(), x.data(), turn);
-          rope(gpu.place(), shape, gtable.as<float>(), gx.data(), turn);
+          rope({}, shape, table.data(), x.data(), rotation);
+          rope(gpu.execution(), shape, gtable.as<float>(), gx.data(), rotation);
           gx.read(x_gpu);
           expect_close("x", x_gpu, x, 2);
         }
@@ -179,8 +179,8 @@ TEST_F(GpuOps, Swiglu) {
       const OnGpu gab(gpu, ab, skip), gy(gpu, y, skip), gdy(gpu, dy, skip);
       swiglu({}, shape, ab.data(), y.data());
       swiglu_backward({}, shape, ab.data(), dy.data(), ab.data());
-      swiglu(gpu.place(), shape, gab.data(), gy.data());
-      swiglu_backward(gpu.place(), shape, gab.data(), gdy.data(), gab.data());
+      swiglu(gpu.execution(), shape, gab.data(), gy.data());
+      swiglu_backward(gpu.execution(), shape, gab.data(), gdy.data(), gab.data());
       gy.read(y_gpu);
       gab.read(ab_gpu);
       expect_close("y", y_gpu, y, 2);
@@ -192,7 +192,7 @@ TEST_F(GpuOps, Swiglu) {
 TEST_F(GpuOps, SwigluOfLargeArgumentsStaysFinite) {
   const Gpu gpu;
   const OnGpu ab(gpu, std::vector<float>{-200, 200, 0, -90, 1, 1, 5, 1e30f}), y(gpu, std::vector<float>(4));
-  swiglu(gpu.place(), {.rows = 1, .width = 4}, ab.data(), y.data());
+  swiglu(gpu.execution(), {.rows = 1, .width = 4}, ab.data(), y.data());
   std::vector<float> found(4);
   y.read(found);
   EXPECT_EQ(found[0], 0);
@@ -217,14 +217,14 @@ TEST_F(GpuOps, Embedding) {
         Values y(dtype, count), y_gpu = y;
         const OnGpu gtoken(gpu, token), gtable(gpu, table), gy(gpu, y, skip), gdy(gpu, dy, skip);
         embedding({}, shape, token.data(), table.data(), y.data());
-        embedding(gpu.place(), shape, gtoken.as<std::int32_t>(), gtable.as<float>(), gy.data());
+        embedding(gpu.execution(), shape, gtoken.as<std::int32_t>(), gtable.as<float>(), gy.data());
         gy.read(y_gpu);
         EXPECT_TRUE(y == y_gpu);
         for (const Into into : {Into::set, Into::sum}) {
           std::vector<float> sums = table, sums_gpu = table;
           const OnGpu gsums(gpu, sums_gpu);
           embedding_backward({}, shape, token.data(), dy.data(), sums.data(), into);
-          embedding_backward(gpu.place(), shape, gtoken.as<std::int32_t>(), gdy.data(), gsums.as<float>(), into);
+          embedding_backward(gpu.execution(), shape, gtoken.as<std::int32_t>(), gdy.data(), gsums.as<float>(), into);
           gsums.read(sums_gpu);
           if (deterministic) {
             EXPECT_EQ(sums, sums_gpu) << "the same additions in the same order";
@@ -258,9 +258,10 @@ TEST_F(GpuOps, CrossEntropy) {
       const OnGpu glogits(gpu, logits, skip), gtarget(gpu, target), glosses(gpu, losses);
       cross_entropy_with_gradient({}, shape, logits.data(), target.data(), losses.data());
       shape.loss_scale = gscale.as<float>();
-      cross_entropy(gpu.place(), shape, glogits.data(), gtarget.as<std::int32_t>(), glosses.as<float>());
+      cross_entropy(gpu.execution(), shape, glogits.data(), gtarget.as<std::int32_t>(), glosses.as<float>());
       glosses.read(plain);
-      cross_entropy_with_gradient(gpu.place(), shape, glogits.data(), gtarget.as<std::int32_t>(), glosses.as<float>());
+      cross_entropy_with_gradient(gpu.execution(), shape, glogits.data(), gtarget.as<std::int32_t>(),
+                                  glosses.as<float>());
       glosses.read(losses_gpu);
       glogits.read(logits_gpu);
       EXPECT_EQ(plain, losses_gpu);

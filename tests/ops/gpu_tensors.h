@@ -5,7 +5,7 @@
 
 #include "device/gpu_buffer.h"
 #include "device/gpu_stream.h"
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "ops/tensors.h"
 
 namespace strobe::ops {
@@ -14,19 +14,19 @@ class Gpu {
  public:
   explicit Gpu(bool deterministic = true, bool tf32 = false, std::size_t workspace_bytes = kWorkspaceBytes)
       : workspace_(workspace_bytes),
-        place_{.device = Device::cuda,
-               .stream = stream_.handle(),
-               .deterministic = deterministic,
-               .tf32 = tf32,
-               .workspace = workspace_.data(),
-               .workspace_bytes = workspace_.bytes()} {}
-  const Place& place() const { return place_; }
+        execution_{.device = Device::cuda,
+                   .stream = stream_.handle(),
+                   .deterministic = deterministic,
+                   .tf32 = tf32,
+                   .workspace = workspace_.data(),
+                   .workspace_bytes = workspace_.bytes()} {}
+  const ExecutionContext& execution() const { return execution_; }
   const GpuStream& stream() const { return stream_; }
 
  private:
   GpuStream stream_;
   GpuBuffer workspace_;
-  Place place_;
+  ExecutionContext execution_;
 };
 
 // `skip` elements precede the first one, so the tensor is aligned to one element only.

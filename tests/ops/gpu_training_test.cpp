@@ -38,8 +38,8 @@ TEST_F(GpuTraining, TheAddendMayBeTheOutput) {
           weight(dtype, normal_values(static_cast<std::size_t>(shape.out * shape.in), 2)),
           addend(dtype, normal_values(static_cast<std::size_t>(shape.rows * shape.out), 3));
       const OnGpu gx(gpu, x), gweight(gpu, weight), gaddend(gpu, addend), apart(gpu, addend), in_place(gpu, addend);
-      linear(gpu.place(), shape, gx.data(), gweight.data(), apart.data(), {.addend = gaddend.data()});
-      linear(gpu.place(), shape, gx.data(), gweight.data(), in_place.data(), {.addend = in_place.data()});
+      linear(gpu.execution(), shape, gx.data(), gweight.data(), apart.data(), {.addend = gaddend.data()});
+      linear(gpu.execution(), shape, gx.data(), gweight.data(), in_place.data(), {.addend = in_place.data()});
       Values expected(dtype, addend.size()), found(dtype, addend.size());
       apart.read(expected);
       in_place.read(found);
@@ -71,9 +71,10 @@ TEST_F(GpuTraining, AllThreeMatmulsOfALinearLayer) {
           linear({}, shape, x.data(), weight.data(), y.data(), {.addend = adds ? addend.data() : nullptr});
           linear_backward_input({}, shape, dy.data(), weight.data(), dx.data(), into);
           linear_backward_weight({}, shape, dy.data(), x.data(), dweight.data(), into);
-          linear(gpu.place(), shape, gx.data(), gweight.data(), gy.data(), {.addend = adds ? gaddend.data() : nullptr});
-          linear_backward_input(gpu.place(), shape, gdy.data(), gweight.data(), gdx.data(), into);
-          linear_backward_weight(gpu.place(), shape, gdy.data(), gx.data(), gdweight.as<float>(), into);
+          linear(gpu.execution(), shape, gx.data(), gweight.data(), gy.data(),
+                 {.addend = adds ? gaddend.data() : nullptr});
+          linear_backward_input(gpu.execution(), shape, gdy.data(), gweight.data(), gdx.data(), into);
+          linear_backward_weight(gpu.execution(), shape, gdy.data(), gx.data(), gdweight.as<float>(), into);
           Values y_gpu(dtype, y.size()), dx_gpu(dtype, dx.size());
           std::vector<float> dweight_gpu(dweight.size());
           gy.read(y_gpu);
@@ -85,7 +86,7 @@ TEST_F(GpuTraining, AllThreeMatmulsOfALinearLayer) {
           EXPECT_LE(distance(wide(dweight_gpu), wide(dweight)), tf32 && dtype == DType::fp32 ? 2e-3 : 1e-5);
           linear({}, shape, x.data(), weight.data(), y.data(),
                  {.addend = adds ? addend.data() : nullptr, .bias = bias.data()});
-          linear(gpu.place(), shape, gx.data(), gweight.data(), gy.data(),
+          linear(gpu.execution(), shape, gx.data(), gweight.data(), gy.data(),
                  {.addend = adds ? gaddend.data() : nullptr, .bias = gbias.data()});
           gy.read(y_gpu);
           EXPECT_LE(distance(y_gpu.widened(), y.widened()), allowed) << "with a bias";
@@ -112,9 +113,9 @@ TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
     const auto products = [&](const Gpu& gpu) {
       const OnGpu gx(gpu, x), gweight(gpu, weight), gdy(gpu, dy), gy(gpu, dy), gdx(gpu, x),
           gdweight(gpu, std::vector<float>(weight.size()));
-      linear(gpu.place(), shape, gx.data(), gweight.data(), gy.data(), {.addend = gdy.data()});
-      linear_backward_input(gpu.place(), shape, gdy.data(), gweight.data(), gdx.data(), Into::set);
-      linear_backward_weight(gpu.place(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::set);
+      linear(gpu.execution(), shape, gx.data(), gweight.data(), gy.data(), {.addend = gdy.data()});
+      linear_backward_input(gpu.execution(), shape, gdy.data(), gweight.data(), gdx.data(), Into::set);
+      linear_backward_weight(gpu.execution(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::set);
       Values y(dtype, dy.size()), dx(dtype, x.size());
       std::vector<float> dweight(weight.size());
       gy.read(y);
@@ -139,7 +140,7 @@ TEST_F(GpuTraining, WeightGradientsInTf32WithAndWithoutTransposition) {
   for (const std::size_t workspace : {kWorkspaceBytes, bytes - 1, bytes}) {
     const Gpu gpu(true, true, workspace);
     const OnGpu gx(gpu, x), gdy(gpu, dy), gdweight(gpu, std::vector<float>(count, 0.5f));
-    linear_backward_weight(gpu.place(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::sum);
+    linear_backward_weight(gpu.execution(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::sum);
     std::vector<float> found(count);
     gdweight.read(found);
     EXPECT_LE(distance({found.begin(), found.end()}, {expected.begin(), expected.end()}), 2e-3) << workspace;
@@ -155,7 +156,7 @@ TEST_F(GpuTraining, EveryMatmulUsesItsOwnBias) {
   for (const std::size_t skip : {0u, 0u, 1u}) {
     for (const float value : {1.0f, 2.0f}) {
       const OnGpu bias(gpu, std::vector<float>(16, value), skip);
-      linear(gpu.place(), shape, nothing.data(), nothing.data(), y.data(), {.bias = bias.data()});
+      linear(gpu.execution(), shape, nothing.data(), nothing.data(), y.data(), {.bias = bias.data()});
       std::vector<float> found(256);
       y.read(found);
       EXPECT_EQ(found, std::vector<float>(256, value)) << skip;
@@ -169,10 +170,10 @@ TEST_F(GpuTraining, MatmulsRepeatBitByBit) {
   const Values x(DType::bf16, normal_values(2048 * 768, 1)), dy(DType::bf16, normal_values(2048 * 3072, 2));
   const OnGpu gx(gpu, x), gdy(gpu, dy), gdweight(gpu, std::vector<float>(768 * 3072));
   std::vector<float> first(768 * 3072), again = first;
-  linear_backward_weight(gpu.place(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::set);
+  linear_backward_weight(gpu.execution(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::set);
   gdweight.read(first);
   for (int run = 0; run < 5; ++run) {
-    linear_backward_weight(gpu.place(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::set);
+    linear_backward_weight(gpu.execution(), shape, gdy.data(), gx.data(), gdweight.as<float>(), Into::set);
     gdweight.read(again);
     EXPECT_EQ(first, again);
   }
@@ -205,7 +206,7 @@ TEST_F(GpuTraining, AdamW) {
                             dtype};
         const AdamW options{.rate = 1e-2, .step = 3, .gradient_scale = 0.5};
         adamw({}, options, {&here, 1});
-        adamw(gpu.place(), options, {&there, 1});
+        adamw(gpu.execution(), options, {&there, 1});
         std::vector<float> found(count);
         gvalue.read(found);
         for (std::size_t i = 0; i < count; ++i) ASSERT_NEAR(found[i], value[i], 1e-6) << i;
@@ -216,7 +217,7 @@ TEST_F(GpuTraining, AdamW) {
           const OnGpu again(gpu, Values(dtype, count), skip);
           Trained only_copy = there;
           only_copy.copy = again.data();
-          round_copies(gpu.place(), {&only_copy, 1});
+          round_copies(gpu.execution(), {&only_copy, 1});
           Values copied(dtype, count);
           again.read(copied);
           EXPECT_TRUE(copied == rounded);
@@ -236,12 +237,12 @@ TEST_F(GpuTraining, NormClippingAndSkippedSteps) {
   const OnGpu ga(gpu, a), gb(gpu, b, 1);
   const Trained tensors[] = {{.count = 50'003, .gradient = ga.as<float>()}, {.count = 2, .gradient = gb.as<float>()}};
   const double expected = std::sqrt(50'003 * 0.25 + 2500);
-  EXPECT_NEAR(gradient_norm(gpu.place(), tensors), expected, 1e-9 * expected);
-  EXPECT_NEAR(gradient_norm(gpu.place(), tensors, 0.5), expected / 2, 1e-9 * expected);
+  EXPECT_NEAR(gradient_norm(gpu.execution(), tensors), expected, 1e-9 * expected);
+  EXPECT_NEAR(gradient_norm(gpu.execution(), tensors, 0.5), expected / 2, 1e-9 * expected);
   const auto limited = [&](Update update, std::span<const Trained> of) {
     std::vector<Update> found{update};
     const OnGpu there(gpu, found);
-    limit_gradients(gpu.place(), of, there.as<Update>());
+    limit_gradients(gpu.execution(), of, there.as<Update>());
     there.read(found);
     return found[0];
   };

@@ -39,16 +39,16 @@ TEST(Linear, AllThreeMatmulsInEveryType) {
     const Linear shape{.rows = rows, .in = in, .out = out, .dtype = dtype};
     Values y(dtype, rows * out), dx(dtype, std::vector<double>(rows * in, 1));
     std::vector<float> dweight(out * in, 2);
-    const Place place{.threads = 2};
-    linear(place, shape, x.data(), weight.data(), y.data());
-    linear_backward_input(place, shape, dy.data(), weight.data(), dx.data(), Into::sum);
-    linear_backward_weight(place, shape, dy.data(), x.data(), dweight.data());
+    const ExecutionContext execution{.threads = 2};
+    linear(execution, shape, x.data(), weight.data(), y.data());
+    linear_backward_input(execution, shape, dy.data(), weight.data(), dx.data(), Into::sum);
+    linear_backward_weight(execution, shape, dy.data(), x.data(), dweight.data());
     const Exact exact(rows, in, out, x.widened(), weight.widened(), dy.widened());
     const double unit = unit_of(dtype);
     for (std::size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], exact.y[i], 32 * unit) << i;
     for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], 1 + exact.dx[i], 32 * unit) << i;
     for (std::size_t i = 0; i < dweight.size(); ++i) EXPECT_NEAR(dweight[i], 2 + exact.dweight[i], 1e-4) << i;
-    linear_backward_input(place, shape, dy.data(), weight.data(), dx.data(), Into::set);
+    linear_backward_input(execution, shape, dy.data(), weight.data(), dx.data(), Into::set);
     for (std::size_t i = 0; i < dx.size(); ++i) EXPECT_NEAR(dx[i], exact.dx[i], 32 * unit) << i;
   }
 }

@@ -14,7 +14,7 @@ namespace {
 TEST(Rope, FirstPositionIsUnchangedAndPairsRotate) {
   const std::vector<float> table = rope_table(3, 4);
   std::vector<float> x = {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0};
-  rope({}, {.tokens = 3, .heads = 1, .head_dim = 4, .context = 3}, table.data(), x.data(), Turn::forward);
+  rope({}, {.tokens = 3, .heads = 1, .head_dim = 4, .context = 3}, table.data(), x.data(), Rotation::forward);
   EXPECT_EQ(x[0], 1);
   EXPECT_EQ(x[1], 0);
   EXPECT_NEAR(x[4], std::cos(1.0), 1e-6);
@@ -28,13 +28,13 @@ TEST(Rope, BackwardInvertsForwardAndPositionsRepeat) {
   const std::vector<double> start = normal_values(4 * 2 * 6, 1);
   const Rope shape{.tokens = 4, .heads = 2, .head_dim = 6, .context = 2, .first_position = 7};
   Values x(DType::fp32, start);
-  rope({.threads = 2}, shape, table.data(), x.data(), Turn::forward);
+  rope({.threads = 2}, shape, table.data(), x.data(), Rotation::forward);
   EXPECT_GT(std::abs(x[0] - start[0]), 1e-3) << "position 7";
   Values again(DType::fp32, std::vector<double>(start.begin() + 24, start.end()));
   rope({}, {.tokens = 2, .heads = 2, .head_dim = 6, .context = 2, .first_position = 7}, table.data(), again.data(),
-       Turn::forward);
+       Rotation::forward);
   for (std::size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i], x[24 + i]) << "tokens 2 and 3 stand at 7 and 8";
-  rope({}, shape, table.data(), x.data(), Turn::back);
+  rope({}, shape, table.data(), x.data(), Rotation::back);
   for (std::size_t i = 0; i < start.size(); ++i) EXPECT_NEAR(x[i], start[i], 1e-6);
 }
 

@@ -31,8 +31,8 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
     bars["exchanged"] = Barrier(f"{name}exchanged", 4 * consumers)
     bars["keys", "free"] = Barrier(f"{name}keys_free", consumers * (4 if alternates else 1))
     for stage in range(2):
-        bars["ticket", "full", stage] = Barrier(f"{name}ticket_full[{stage}]", 1)
-        bars["ticket", "free", stage] = Barrier(f"{name}ticket_free[{stage}]", consumers * (1 if one_ticket else 4))
+        bars["ticket", "full", stage] = Barrier(f"{name}work_full[{stage}]", 1)
+        bars["ticket", "free", stage] = Barrier(f"{name}work_free[{stage}]", consumers * (1 if one_ticket else 4))
     if bulk:
         for i in range(2):
             bars["dq", "full", i] = Barrier(f"{name}dq_full[{i}]", 4)
@@ -44,7 +44,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
     data = lambda *place: (name, *place)
 
     def loader():
-        at, ticket_at, keys = {"q": Ring(stages), "d_o": Ring(stages)}, Ring(2), 0
+        at, work_at, keys = {"q": Ring(stages), "d_o": Ring(stages)}, Ring(2), 0
         note_at = Ring(2)
 
         def load(what, tag):
@@ -68,10 +68,10 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
         while True:
             ticket = counter[0]
             counter[0] += 1
-            yield world.wait(bars["ticket", "free", ticket_at.stage], ticket_at.round)
-            world.data[data("ticket", ticket_at.stage)] = ticket
-            bars["ticket", "full", ticket_at.stage].arrive()
-            ticket_at.move()
+            yield world.wait(bars["ticket", "free", work_at.stage], work_at.round)
+            world.data[data("ticket", work_at.stage)] = ticket
+            bars["ticket", "full", work_at.stage].arrive()
+            work_at.move()
             if ticket >= last:
                 yield from note(None)
                 return
@@ -102,7 +102,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                 return
             ticket, tile, ends = note
             if turns is not None:
-                turn = turn_of(tickets, ticket, tile)
+                turn = dq_add_index(tickets, ticket, tile)
                 yield (lambda: turns[tile] >= turn), f"turn {turn} of {tile}"
             reads += 1
             for group in range(consumers):
@@ -125,7 +125,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                 sums.done += 1
 
     def warp_of(group, warp):
-        ticket_at, at, keys, turn, number, rounds, handed = Ring(2), Ring(stages), 0, 0, 0, None, 0
+        work_at, at, keys, turn, number, rounds, handed = Ring(2), Ring(stages), 0, 0, 0, None, 0
         speaks = warp == 0
         leads = warp == 0 and (alternates or group == 0)
         me = f"{name}{group}"
@@ -138,7 +138,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
         def meet():
             return world.meet((name, "meet"), 8)
 
-        def meet_at_rows():
+        def sync_row_readers():
             return world.meet((name, "rows", group), 4) if alternates else meet()
 
         def add_up(ticket):
@@ -156,11 +156,11 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
             if not hasty:
                 bars["keys", "free"].arrive()
         while True:
-            yield world.wait(bars["ticket", "full", ticket_at.stage], ticket_at.round + 1)
-            ticket = world.data[data("ticket", ticket_at.stage)]
+            yield world.wait(bars["ticket", "full", work_at.stage], work_at.round + 1)
+            ticket = world.data[data("ticket", work_at.stage)]
             if warp == 0 or not one_ticket:
-                bars["ticket", "free", ticket_at.stage].arrive()
-            ticket_at.move()
+                bars["ticket", "free", work_at.stage].arrive()
+            work_at.move()
             if rounds is not None:  # the row tile of the previous ticket, once the next ticket is known
                 if group == 0 and warp == 0 and sums.version != "hasty":
                     yield lambda: sums.done >= len(tickets), "keys that are done"
@@ -191,7 +191,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                     yield world.wait(bars["q", "full", stage], at.round + 1)
                     if clears:
                         yield world.wait(bars["d_o", "full", stage], at.round + 1)
-                        yield meet_at_rows()
+                        yield sync_row_readers()
                     scores = start({**q, data("k"): ticket})
                     if dk:
                         yield dk
@@ -206,10 +206,10 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                     world.data[data("exchange", turn, group, warp)] = (ticket, tile)
                     if bulk and i > 0:  # one fence publishes dS, and dQ of the previous row tile
                         bars["dq", "full", group].arrive()
-                    yield meet_at_rows()
+                    yield sync_row_readers()
                     if not bulk and turns is not None and added is not None and leads:
                         turns[added[0]] = max(turns[added[0]], added[1] + 1)
-                    added = turns and (tile, turn_of(tickets, ticket, tile))
+                    added = turns and (tile, dq_add_index(tickets, ticket, tile))
                     groups = [group] if alternates else range(2)
                     exchange = {data("exchange", turn, g, w): (ticket, tile) for g in groups for w in range(4)}
                     if alternates:  # dQ in two matmuls
@@ -244,7 +244,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                 if speaks and not alternates:
                     bars["keys", "free"].arrive()
                 if turns is not None and not bulk:
-                    yield meet_at_rows()
+                    yield sync_row_readers()
                     if leads and added is not None:
                         turns[added[0]] = max(turns[added[0]], added[1] + 1)
                 if alternates:
@@ -266,7 +266,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
             world.spawn(f"{name}warp {group}.{warp}", warp_of(group, warp))
 
 
-def turn_of(tickets, ticket, tile):
+def dq_add_index(tickets, ticket, tile):
     return sum(tile in rows for _, rows in tickets[:ticket])
 
 

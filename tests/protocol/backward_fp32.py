@@ -12,8 +12,8 @@ def backward_fp32(world, shape, tickets, counter, turns, name, version):
     for stage in range(stages):
         bars["rows full", stage] = Barrier(f"{name}rows_full[{stage}]", 2)  # TMA and row facts
         bars["rows free", stage] = Barrier(f"{name}rows_free[{stage}]", consumers * 4)
-        bars["ticket full", stage] = Barrier(f"{name}ticket_full[{stage}]", 1)
-        bars["ticket free", stage] = Barrier(f"{name}ticket_free[{stage}]", consumers * 4)
+        bars["ticket full", stage] = Barrier(f"{name}work_full[{stage}]", 1)
+        bars["ticket free", stage] = Barrier(f"{name}work_free[{stage}]", consumers * 4)
 
     def loader():
         passed, keys, rows = Ring(2), 0, Ring(stages)

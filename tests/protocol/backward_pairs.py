@@ -1,7 +1,7 @@
 """Models the Hopper backward at head dimension 256 in 16 bits, by clusters of two blocks: sm90/backward/pairs.cuh."""
 import random
 
-from protocol.backward import Sums, turn_of
+from protocol.backward import Sums, dq_add_index
 from protocol.world import Barrier, Broken, Ring, World
 
 WARPS = 4
@@ -16,7 +16,7 @@ class Block:
         for stage in range(shape["stages"]):
             counts |= {f"q_full{stage}": 1, f"q_free{stage}": groups * WARPS + (blocks - 1) * groups}
         for stage in range(2):
-            counts |= {f"ticket_full{stage}": 1, f"ticket_free{stage}": groups * WARPS, f"mail_full{stage}": 1,
+            counts |= {f"work_full{stage}": 1, f"work_free{stage}": groups * WARPS, f"mail_full{stage}": 1,
                        f"mail_free{stage}": 1, f"others_full{stage}": 1, f"gradients_free{stage}": blocks * groups}
         self.name, self.bars = name, {what: Barrier(f"{name}{what}", count) for what, count in counts.items()}
 
@@ -38,9 +38,9 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
     def loader(rank):
         bars, other = blocks[rank], blocks[rank ^ 1]
         at = {"q": Ring(q_stages), "d_o": Ring(d_o_stages)}
-        ticket_at, mail_at, keys = Ring(2), Ring(2), 0
+        work_at, mail_at, keys = Ring(2), Ring(2), 0
 
-        def take_together():
+        def take_work_together():
             stage = mail_at.stage
             if rank == 0:
                 ticket = take()
@@ -55,10 +55,10 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
             return ticket
 
         def hand_on(ticket):
-            yield world.wait(bars[f"ticket_free{ticket_at.stage}"], ticket_at.round)
-            world.data[bars.name, "ticket", ticket_at.stage] = ticket
-            bars[f"ticket_full{ticket_at.stage}"].arrive()
-            ticket_at.move()
+            yield world.wait(bars[f"work_free{work_at.stage}"], work_at.round)
+            world.data[bars.name, "ticket", work_at.stage] = ticket
+            bars[f"work_full{work_at.stage}"].arrive()
+            work_at.move()
 
         def load(what, tag):
             ring = at[what]
@@ -69,7 +69,7 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
             bars[f"{what}_full{ring.stage}"].arrive(2)
             ring.move()
         while True:
-            ticket = yield from take_together()
+            ticket = yield from take_work_together()
             if ticket >= len(tickets):
                 break
             yield from hand_on(ticket)
@@ -95,7 +95,7 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
 
     def warp_of(rank, group, warp):
         bars, other = blocks[rank], blocks[rank ^ 1]
-        ticket_at, q_at, d_o_at, turn, dq_turn = Ring(2), Ring(q_stages), Ring(d_o_stages), Ring(2), Ring(2)
+        work_at, q_at, d_o_at, turn, dq_turn = Ring(2), Ring(q_stages), Ring(d_o_stages), Ring(2), Ring(2)
         keys, number, rounds = 0, 0, None
         speaks, leads = warp == 0, group == 0 and warp == 0
         me = f"{bars.name}{group}"
@@ -136,7 +136,7 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
 
         def add(tag):
             if turns is not None:
-                yield (lambda: turns[tag[1]] >= 2 * turn_of(tickets, *tag)), f"turn of {tag}"
+                yield (lambda: turns[tag[1]] >= 2 * dq_add_index(tickets, *tag)), f"turn of {tag}"
             if speaks:
                 bars[f"gradients_free{dq_turn.stage}"].arrive()
                 other[f"gradients_free{dq_turn.stage}"].arrive()
@@ -155,10 +155,10 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
                 if version != "alone":
                     other[f"d_o_free{stage}"].arrive()
         while True:
-            yield world.wait(bars[f"ticket_full{ticket_at.stage}"], ticket_at.round + 1)
-            ticket = world.data[bars.name, "ticket", ticket_at.stage]
-            bars[f"ticket_free{ticket_at.stage}"].arrive()
-            ticket_at.move()
+            yield world.wait(bars[f"work_full{work_at.stage}"], work_at.round + 1)
+            ticket = world.data[bars.name, "ticket", work_at.stage]
+            bars[f"work_free{work_at.stage}"].arrive()
+            work_at.move()
             if rounds is not None:
                 if leads:
                     yield lambda: sums.done >= 2 * len(tickets), "keys that are done"

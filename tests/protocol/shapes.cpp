@@ -66,7 +66,8 @@ void print_backward() {
   };
   for (const int d : kBackwardDims) {
     for (const bool deterministic : {false, true}) {
-      const BackwardFacts few{.d = d, .heads = 1, .max_k = 64, .multiprocessors = 132, .deterministic = deterministic};
+      const BackwardFacts few{
+          .d = d, .heads = 1, .max_seqlen_k = 64, .multiprocessors = 132, .deterministic = deterministic};
       add(d, backward_config(few).shape.share);
     }
   }

@@ -30,11 +30,11 @@ std::vector<test::RowText> joined(std::vector<test::RowText> a, const std::vecto
 }
 
 TEST(Compare, MatchesCellsAndGivesVerdicts) {
-  const Side a = side("a", joined(launches({.seq = 128}, 0.01), launches({.seq = 256}, 0.02)));
-  const Side b = side("b", joined(launches({.seq = 256}, 0.02), launches({.seq = 128}, 0.012)));
+  const Side a = side("a", joined(launches({.seqlen_q = 128}, 0.01), launches({.seqlen_q = 256}, 0.02)));
+  const Side b = side("b", joined(launches({.seqlen_q = 256}, 0.02), launches({.seqlen_q = 128}, 0.012)));
   const Comparison comparison = compare(a, b, 0.05);
   ASSERT_EQ(comparison.cells.size(), 2u);
-  EXPECT_EQ(comparison.cells[0].config.seq, 128);
+  EXPECT_EQ(comparison.cells[0].config.seqlen_q, 128);
   ASSERT_EQ(comparison.cells[0].passes.size(), 1u);  // backward was not timed
   EXPECT_EQ(comparison.cells[0].passes[0].verdict, Verdict::slower);
   EXPECT_EQ(comparison.cells[1].passes[0].verdict, Verdict::same);
@@ -44,8 +44,9 @@ TEST(Compare, MatchesCellsAndGivesVerdicts) {
 }
 
 TEST(Compare, ReportsUnmatchedFailedAndWeakCells) {
-  const Side a = side("a", {{.seq = 128}, {.seq = 256}, {.seq = 512}});
-  const Side b = side("b", {{.seq = 128, .machine = "another"}, {.seq = 256, .status = "oom"}, {.seq = 64}});
+  const Side a = side("a", {{.seqlen_q = 128}, {.seqlen_q = 256}, {.seqlen_q = 512}});
+  const Side b =
+      side("b", {{.seqlen_q = 128, .machine = "another"}, {.seqlen_q = 256, .status = "oom"}, {.seqlen_q = 64}});
   const Comparison comparison = compare(a, b, 0.05);
   EXPECT_EQ(comparison.cells.size(), 2u);
   EXPECT_EQ(comparison.only_a.cells, std::vector<std::string>{"flash2: batch 2, 4 heads x 16, sequence 512, fp32"});
@@ -60,7 +61,7 @@ TEST(Compare, ReportsUnmatchedFailedAndWeakCells) {
 
 TEST(Compare, TheTableFits140Columns) {
   const test::RowText one{
-      .implementation = "torch-sdpa", .batch = 16, .seq = 16384, .heads = 32, .emb = 4096, .causal = true};
+      .implementation = "torch-sdpa", .batch = 16, .seqlen_q = 16384, .heads = 32, .emb = 4096, .causal = true};
   const Side a = side("a", joined(launches(one, 1.5), launches({}, 1.5, 2)));
   const std::string text = comparison_table(compare(a, a, 0.05));
   const std::size_t begin = text.find("cell "), end = text.find("note: ");
@@ -91,7 +92,7 @@ std::string refusal(const std::vector<test::RowText>& a, const std::vector<test:
 TEST(Compare, NothingInCommonIsRejectedWithTheKeysThatDiffer) {
   const std::string none = "a and b have no cell in common; ";
   EXPECT_EQ(refusal({{.threads = 2}}, {{.threads = 1}}), none + "threads: 2 in A, 1 in B");
-  EXPECT_EQ(refusal({{.seq = 128}, {.seq = 64}}, {{.implementation = "standard", .seq = 128}}),
+  EXPECT_EQ(refusal({{.seqlen_q = 128}, {.seqlen_q = 64}}, {{.implementation = "standard", .seqlen_q = 128}}),
             none + "implementation: flash2 in A, standard in B");
   EXPECT_EQ(
       refusal({{.dtype = "fp16", .threads = 2}, {.dtype = "fp32", .threads = 2}}, {{.dtype = "bf16", .threads = 1}}),
@@ -99,8 +100,9 @@ TEST(Compare, NothingInCommonIsRejectedWithTheKeysThatDiffer) {
 }
 
 TEST(Compare, WithoutADisjointKeyTheNearestCellsAreCompared) {
-  const std::vector<test::RowText> a = {{.batch = 1, .seq = 64, .heads = 1}, {.batch = 2, .seq = 128}};
-  const std::vector<test::RowText> b = {{.batch = 2, .seq = 64, .heads = 4}, {.batch = 1, .seq = 128, .heads = 1}};
+  const std::vector<test::RowText> a = {{.batch = 1, .seqlen_q = 64, .heads = 1}, {.batch = 2, .seqlen_q = 128}};
+  const std::vector<test::RowText> b = {{.batch = 2, .seqlen_q = 64, .heads = 4},
+                                        {.batch = 1, .seqlen_q = 128, .heads = 1}};
   EXPECT_EQ(refusal(a, b), "a and b have no cell in common; seq_len: 64 in A, 128 in B");
 }
 

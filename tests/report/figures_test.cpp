@@ -47,9 +47,9 @@ TEST(Figures, EveryChartOfThePage) {
 
 TEST(Figures, ALineHasTheTimesOfItsCells) {
   std::string text;
-  for (const int seq : {128, 512, 256}) {
-    text += row_text({.seq = seq, .forward = {1e-6 * seq * seq}});
-    text += row_text({.implementation = "standard", .seq = seq, .forward = {4e-6 * seq * seq}});
+  for (const int seqlen_q : {128, 512, 256}) {
+    text += row_text({.seqlen_q = seqlen_q, .forward = {1e-6 * seqlen_q * seqlen_q}});
+    text += row_text({.implementation = "standard", .seqlen_q = seqlen_q, .forward = {4e-6 * seqlen_q * seqlen_q}});
   }
   const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
   EXPECT_EQ(find(figures, "kept-seq_len").series.at(0).points.at(0).y, 1.5);  // MB
@@ -69,9 +69,9 @@ TEST(Figures, ALineHasTheTimesOfItsCells) {
 }
 
 TEST(Figures, MeansUseCellsThatAllCompleted) {
-  const std::string text = row_text({.seq = 128}) + row_text({.seq = 256, .forward = {9}}) +
-                           row_text({.implementation = "standard", .seq = 128}) +
-                           row_text({.implementation = "standard", .seq = 256, .status = "oom"});
+  const std::string text = row_text({.seqlen_q = 128}) + row_text({.seqlen_q = 256, .forward = {9}}) +
+                           row_text({.implementation = "standard", .seqlen_q = 128}) +
+                           row_text({.implementation = "standard", .seqlen_q = 256, .status = "oom"});
   const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
   const Figure& bars = find(figures, "by-implementation");
   EXPECT_EQ(bars.view, "geometric mean over the 1 cell that all completed");
@@ -85,10 +85,10 @@ TEST(Figures, MeansUseCellsThatAllCompleted) {
 
 TEST(Figures, TwoMachinesAreTwoLinesAndLaunchesAreOneCell) {
   std::string text;
-  for (const int seq : {128, 256}) {
+  for (const int seqlen_q : {128, 256}) {
     for (const char* machine : {"one", "two"}) {
       for (const double seconds : {0.03, 0.01, 0.02})
-        text += row_text({.seq = seq, .forward = {seconds}, .machine = machine});
+        text += row_text({.seqlen_q = seqlen_q, .forward = {seconds}, .machine = machine});
     }
   }
   const std::vector<Cell> cells = cells_of(parse_results(text, "f"));
@@ -104,8 +104,9 @@ TEST(Figures, TwoMachinesAreTwoLinesAndLaunchesAreOneCell) {
 
 TEST(Figures, TwoBuildsAreTwoLines) {
   std::string text;
-  for (const int seq : {128, 256}) {
-    for (const char* revision : {"aaaaaaaaaaaa", "bbbbbbbbbbbb"}) text += row_text({.seq = seq, .revision = revision});
+  for (const int seqlen_q : {128, 256}) {
+    for (const char* revision : {"aaaaaaaaaaaa", "bbbbbbbbbbbb"})
+      text += row_text({.seqlen_q = seqlen_q, .revision = revision});
   }
   const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
   const Figure& time = find(figures, "time-seq_len");
@@ -133,9 +134,9 @@ TEST(Figures, RatiosAreComputedWithinARun) {
 TEST(Figures, TheStatusMapStartsWithTheMostFailures) {
   std::string text;
   for (const char* status : {"ok", "oom"}) {
-    const int seq = std::string(status) == "ok" ? 128 : 256;
-    text += row_text({.seq = seq});
-    text += row_text({.implementation = "standard", .seq = seq, .status = status});
+    const int seqlen_q = std::string(status) == "ok" ? 128 : 256;
+    text += row_text({.seqlen_q = seqlen_q});
+    text += row_text({.implementation = "standard", .seqlen_q = seqlen_q, .status = status});
   }
   const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
   const Figure& status = find(figures, "status");
@@ -146,8 +147,8 @@ TEST(Figures, TheStatusMapStartsWithTheMostFailures) {
 }
 
 TEST(Figures, FewOrUnusualCellsStillGiveCharts) {
-  for (const std::string& text : {row_text({}), row_text({.status = "crashed"}), row_text({.seq = 0}),
-                                  row_text({.forward = {0.01}}) + row_text({.seq = 256, .status = "timeout"})}) {
+  for (const std::string& text : {row_text({}), row_text({.status = "crashed"}), row_text({.seqlen_q = 0}),
+                                  row_text({.forward = {0.01}}) + row_text({.seqlen_q = 256, .status = "timeout"})}) {
     const std::vector<Cell> cells = cells_of(parse_results(text, "f"));
     for (const Figure& figure : make_figures(cells)) EXPECT_NE(figure_svg(figure).find("</svg>"), std::string::npos);
     EXPECT_NE(report_markdown(cell_table(cells), cells, make_figures(cells)).find("flash2"), std::string::npos);
@@ -171,9 +172,9 @@ TEST(Svg, IsWellFormedAndHasTheMarks) {
 
 TEST(Svg, TheLegendNamesEverySeries) {
   std::string text;
-  for (const int seq : {128, 256, 512}) {
+  for (const int seqlen_q : {128, 256, 512}) {
     for (const char* name : {"flash2", "standard", "torch-naive", "torch-compile", "torch-sdpa", "torch-efficient"}) {
-      text += row_text({.implementation = name, .seq = seq});
+      text += row_text({.implementation = name, .seqlen_q = seqlen_q});
     }
   }
   const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
@@ -238,8 +239,8 @@ TEST(Tables, MarkdownAndCsvKeepTextOfFilesAsText) {
 TEST(Html, TextOfFilesRemainsText) {
   if (kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   std::string text;
-  for (const int seq : {128, 256})
-    text += row_text({.implementation = "</script><img src=x>", .seq = seq, .dtype = "../x"});
+  for (const int seqlen_q : {128, 256})
+    text += row_text({.implementation = "</script><img src=x>", .seqlen_q = seqlen_q, .dtype = "../x"});
   const std::vector<Cell> cells = cells_of(parse_results(text, "f"));
   const std::vector<Figure> figures = make_figures(cells);
   const std::string page = report_html(cells, figures);

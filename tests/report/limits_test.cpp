@@ -92,8 +92,8 @@ TEST(Limits, BadLinesAreReportedWithWhatIsValid) {
     EXPECT_EQ(limits_refusal(row.text).find(std::string("mine: ") + row.says), 0u) << limits_refusal(row.text);
 }
 
-test::RowText timed(const std::string& implementation, double seconds, int seq = 128) {
-  return {.implementation = implementation, .seq = seq, .forward = {seconds, seconds, seconds}};
+test::RowText timed(const std::string& implementation, double seconds, int seqlen_q = 128) {
+  return {.implementation = implementation, .seqlen_q = seqlen_q, .forward = {seconds, seconds, seconds}};
 }
 
 TEST(Limits, ARatioIsRelativeToTheNamedPeerOfTheSameConfiguration) {

@@ -15,11 +15,13 @@ std::vector<Cell> cells_of_text(const std::string& text) { return cells_of(parse
 TEST(ProblemTables, ARowPerProblemAndAColumnPerImplementation) {
   std::string text;
   for (const int emb : {64, 128}) {
-    for (const int seq : {256, 512}) {
-      const double seconds = 1e-3 * seq * emb / 64;
-      text += row_text({.seq = seq, .emb = emb, .forward = {seconds, seconds, seconds}});
-      if (seq == 256) text += row_text({.implementation = "standard", .seq = seq, .emb = emb, .forward = {4, 4, 4}});
-      if (seq == 512) text += row_text({.implementation = "standard", .seq = seq, .emb = emb, .status = "oom"});
+    for (const int seqlen_q : {256, 512}) {
+      const double seconds = 1e-3 * seqlen_q * emb / 64;
+      text += row_text({.seqlen_q = seqlen_q, .emb = emb, .forward = {seconds, seconds, seconds}});
+      if (seqlen_q == 256)
+        text += row_text({.implementation = "standard", .seqlen_q = seqlen_q, .emb = emb, .forward = {4, 4, 4}});
+      if (seqlen_q == 512)
+        text += row_text({.implementation = "standard", .seqlen_q = seqlen_q, .emb = emb, .status = "oom"});
     }
   }
   const std::string tables = problem_tables(cells_of_text(text));
@@ -46,7 +48,7 @@ TEST(ProblemTables, TypesAndMasksHaveSeparateTables) {
 }
 
 TEST(ProblemTables, ProblemsMissingInAnImplementationLeaveGaps) {
-  const std::string text = row_text({}) + row_text({.implementation = "standard", .seq = 256});
+  const std::string text = row_text({}) + row_text({.implementation = "standard", .seqlen_q = 256});
   const std::string tables = problem_tables(cells_of_text(text));
   EXPECT_NE(tables.find("| sequence | flash2 | standard |"), std::string::npos) << tables;
   EXPECT_NE(tables.find("| 128 | 10.0 |  |\n| 256 |  | 10.0 |\n"), std::string::npos) << tables;
@@ -54,9 +56,9 @@ TEST(ProblemTables, ProblemsMissingInAnImplementationLeaveGaps) {
 
 TEST(MapTables, HaveTheFieldsOfTheMaps) {
   std::string text;
-  for (const int seq : {256, 512}) {
-    text += row_text({.seq = seq, .forward = {0.01, 0.01, 0.01}});
-    text += row_text({.implementation = "standard", .seq = seq, .forward = {0.02, 0.02, 0.02}});
+  for (const int seqlen_q : {256, 512}) {
+    text += row_text({.seqlen_q = seqlen_q, .forward = {0.01, 0.01, 0.01}});
+    text += row_text({.implementation = "standard", .seqlen_q = seqlen_q, .forward = {0.02, 0.02, 0.02}});
   }
   const std::vector<Cell> cells = cells_of_text(text);
   const std::string tables = map_tables(make_figures(cells));

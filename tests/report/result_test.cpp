@@ -33,12 +33,12 @@ std::string with_replaced(std::string text, const std::string& from, const std::
 }
 
 TEST(Result, ObjectsListsLinesAndAppendedFilesAreEquivalent) {
-  const std::string a = row_text({.seq = 128}), b = row_text({.seq = 256});
+  const std::string a = row_text({.seqlen_q = 128}), b = row_text({.seqlen_q = 256});
   for (const std::string& text : {"[" + a + ",\n" + b + "]", a + "\n" + b + "\n", a + b, a + "\n[" + b + "]\n\n"}) {
     const std::vector<Result> results = parse_results(text, "f.json");
     ASSERT_EQ(results.size(), 2u) << text;
-    EXPECT_EQ(results[0].config.seq, 128);
-    EXPECT_EQ(results[1].config.seq, 256);
+    EXPECT_EQ(results[0].config.seqlen_q, 128);
+    EXPECT_EQ(results[1].config.seqlen_q, 256);
   }
 }
 
@@ -47,7 +47,7 @@ TEST(Result, KeepsTheValuesOfTheFile) {
   EXPECT_EQ(result.implementation, "flash2");
   EXPECT_TRUE(result.config.causal);
   EXPECT_EQ(result.config.head_dim, 16);
-  EXPECT_EQ(result.config.seq_k, 128);
+  EXPECT_EQ(result.config.seqlen_k, 128);
   ASSERT_TRUE(result.forward);
   EXPECT_DOUBLE_EQ(result.forward->median, 0.02);
   EXPECT_EQ(result.forward->samples.size(), 3u);
@@ -132,8 +132,9 @@ TEST(Result, TheCommittedGridIsComplete) {
     EXPECT_EQ(result.status, "ok");
     cells.insert(result.implementation + describe(result.config));
     const Config& c = result.config;
-    const double rows = static_cast<double>(c.batch * c.heads * c.seq), scores = 2 * rows * static_cast<double>(c.seq);
-    const double tensor = 2 * static_cast<double>(c.batch * c.seq * c.emb), mb = 1 << 20;
+    const double rows = static_cast<double>(c.batch * c.heads * c.seqlen_q),
+                 scores = 2 * rows * static_cast<double>(c.seqlen_q);
+    const double tensor = 2 * static_cast<double>(c.batch * c.seqlen_q * c.emb), mb = 1 << 20;
     const std::map<std::string, double> forms = {{"flash2", 10 * tensor + 8 * rows},
                                                  {"standard", 2 * scores + 10 * tensor + 4 * rows + 32 * mb},
                                                  {"torch-naive", 4 * scores + 9 * tensor + 64 * mb}};

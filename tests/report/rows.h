@@ -10,7 +10,7 @@ namespace strobe::test {
 
 struct RowText {
   std::string implementation = "flash2";
-  int batch = 2, seq = 128, heads = 4, emb = 64;
+  int batch = 2, seqlen_q = 128, heads = 4, emb = 64;
   bool causal = false;
   std::string dtype = "fp32";
   std::string status = "ok";
@@ -25,7 +25,7 @@ inline std::string row_text(const RowText& row) {
   const std::string config =
       fmt::format(R"j({{"batch_size":{},"seq_len":{},"num_heads":{},"emb_dim":{},"causal":{},"dtype":"{}",)j"
                   R"j("device":"cpu","threads":{}}})j",
-                  row.batch, row.seq, row.heads, row.emb, row.causal, row.dtype, row.threads);
+                  row.batch, row.seqlen_q, row.heads, row.emb, row.causal, row.dtype, row.threads);
   const std::string environment =
       fmt::format(R"j({{"date":"2026-11-15T08:00:00Z","cpu":{{"model":"{}"}},"strobe":{{"revision":"{}"}}}})j",
                   row.machine, row.revision);

@@ -110,14 +110,14 @@ std::vector<std::string> features(const Case& c) {
   if (c.lengths != Lengths::none) {
     list.push_back(fmt::format("index_bits={}", c.index_bits));
     for (std::int64_t b = 0; b < c.batch; ++b) {
-      if (c.length_q(b) == 0 || c.length_k(b) == 0) {
+      if (c.seqlen_q(b) == 0 || c.seqlen_k(b) == 0) {
         list.push_back(c.packed() ? "packed=zero_length" : "lengths=zero");
         break;
       }
     }
   }
   for (std::int64_t b = 0; b < c.batch; ++b) {
-    if (c.sk > 384 && c.length_k(b) > 384 && c.length_q(b) > 64) {  // more keys than a block of flash2
+    if (c.sk > 384 && c.seqlen_k(b) > 384 && c.seqlen_q(b) > 64) {  // more keys than a block of flash2
       list.push_back("blocks=several");
       break;
     }

@@ -54,7 +54,7 @@ struct Case {
   std::optional<float> scale{};
   bool causal = false;
   Window window{};
-  Alignment alignment = Alignment::unsaid;
+  Alignment alignment = Alignment::unset;
   float softcap = 0;
   bool alibi = false;
   bool alibi_batch = false;  // with alibi: slopes per sequence
@@ -93,14 +93,14 @@ struct Case {
   bool uneven() const { return causal || window.left >= 0 || window.right >= 0 || lengths != Lengths::none; }
   // Returns the case without the options that only CPU kernels compute.
   Case for_gpu() const;
-  std::int64_t length_q(std::int64_t b) const {
+  std::int64_t seqlen_q(std::int64_t b) const {
     return lengths_q.empty() ? sq : lengths_q[static_cast<std::size_t>(b)];
   }
-  std::int64_t length_k(std::int64_t b) const {
+  std::int64_t seqlen_k(std::int64_t b) const {
     return lengths_k.empty() ? sk : lengths_k[static_cast<std::size_t>(b)];
   }
   std::int64_t first_key(std::int64_t b) const {
-    return first_keys.empty() ? 0 : std::min(first_keys[static_cast<std::size_t>(b)], length_k(b));
+    return first_keys.empty() ? 0 : std::min(first_keys[static_cast<std::size_t>(b)], seqlen_k(b));
   }
   std::int64_t total_q() const;  // rows of Q's view
   std::int64_t total_k() const;

@@ -12,7 +12,7 @@
 namespace strobe::test {
 
 const char* text_of(Alignment alignment) {
-  return alignment == Alignment::unsaid ? "unsaid" : alignment == Alignment::top_left ? "top_left" : "bottom_right";
+  return alignment == Alignment::unset ? "unsaid" : alignment == Alignment::top_left ? "top_left" : "bottom_right";
 }
 
 const char* text_of(Lengths lengths) {
@@ -178,7 +178,7 @@ const std::map<std::string_view, ApplyWord>& case_word_table() {
       {"packed", [](const CaseWord& word, Case& c) { c.lengths = switch_of(word) ? Lengths::packed : Lengths::none; }},
       {"align",
        [](const CaseWord& word, Case& c) {
-         c.alignment = choice_of(word, {Alignment::unsaid, Alignment::top_left, Alignment::bottom_right},
+         c.alignment = choice_of(word, {Alignment::unset, Alignment::top_left, Alignment::bottom_right},
                                  [](Alignment alignment) { return text_of(alignment); });
        }},
       {"values",
@@ -216,7 +216,7 @@ std::string text_of(const Case& c) {
   std::string text = fmt::format("b{} h{} s{} d{} {}", c.batch, pair(c.heads_q, '/', c.heads_kv), pair(c.sq, 'x', c.sk),
                                  pair(c.d, '/', c.dv), name_of(c.dtype));
   const auto add = [&](bool is_set, const std::string& word) { text += is_set ? " " + word : ""; };
-  const bool has_alignment = c.alignment != Alignment::unsaid;
+  const bool has_alignment = c.alignment != Alignment::unset;
   add(c.causal, has_alignment ? fmt::format("causal={}", text_of(c.alignment)) : "causal");
   add(has_alignment && !c.causal, fmt::format("align={}", text_of(c.alignment)));
   add(c.window.left >= 0 || c.window.right >= 0, fmt::format("window={}:{}", c.window.left, c.window.right));

@@ -68,8 +68,8 @@ void fill_bias(Data& data, Random& random) {
   Tensor& bias = data.bias;
   for_each(bias.view.shape, [&](auto b, auto h, auto i, auto j) { bias.set(b, h, i, j, kNan); });
   for (std::int64_t b = 0; b < c.batch; ++b) {
-    if (c.length_q(b) == 0) continue;  // no row uses the keys of this sequence
-    const Shape part = {1, bias.view.shape[1], c.bias_shape.rows ? c.length_q(b) : 1, c.length_k(b)};
+    if (c.seqlen_q(b) == 0) continue;  // no row uses the keys of this sequence
+    const Shape part = {1, bias.view.shape[1], c.bias_shape.rows ? c.seqlen_q(b) : 1, c.seqlen_k(b)};
     for_each(part, [&](auto, auto h, auto i, auto j) {
       bias.set(c.bias_shape.batch ? b : 0, h, i, j, draw_bias(c, i, j, random));
     });
@@ -117,14 +117,14 @@ Data::Data(const Case& description) : c(description) {
 
   // Large values: scores have a standard deviation of about 60, so one key has nearly all the probability.
   const float factor_q = c.values == Values::large ? 60.f : 1.f;
-  const auto length_q = [&](std::int64_t b) { return c.length_q(b); };
-  const auto length_k = [&](std::int64_t b) { return c.length_k(b); };
+  const auto seqlen_q = [&](std::int64_t b) { return c.seqlen_q(b); };
+  const auto seqlen_k = [&](std::int64_t b) { return c.seqlen_k(b); };
   const auto row_q = [&](std::int64_t b) { return begin_q(b); };
   const auto row_k = [&](std::int64_t b) { return begin_k(b); };
-  fill_rows(*this, q, length_q, row_q, factor_q, random);
-  fill_rows(*this, k, length_k, row_k, 1, random, true);
-  fill_rows(*this, v, length_k, row_k, 1, random, true);
-  fill_rows(*this, d_o, length_q, row_q, 1, random);
+  fill_rows(*this, q, seqlen_q, row_q, factor_q, random);
+  fill_rows(*this, k, seqlen_k, row_k, 1, random, true);
+  fill_rows(*this, v, seqlen_k, row_k, 1, random, true);
+  fill_rows(*this, d_o, seqlen_q, row_q, 1, random);
   if (c.bias) {
     bias = make_tensor({c.bias_dtype, c.bias_dims(), c.layout_bias, c.misalign});
     fill_bias(*this, random);
@@ -139,7 +139,7 @@ Data::Data(const Case& description) : c(description) {
   if (c.mask) fill_mask(*this, random);
   if (c.d_lse) {
     d_lse = make_tensor({DType::fp32, shape_lse(), c.layout_lse, c.misalign});
-    fill_rows(*this, d_lse, length_q, row_q, 1, random);
+    fill_rows(*this, d_lse, seqlen_q, row_q, 1, random);
   }
   dropout_seed = c.seed * 0x9e3779b97f4a7c15u;
   first64 = c.first_keys;

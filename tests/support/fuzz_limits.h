@@ -12,7 +12,7 @@ namespace strobe::test {
 inline const std::vector<report::Cell>& cells_to_hold() {
   static const std::vector<report::Cell> cells = report::cells_of(
       report::parse_results(row_text({}) + "\n" + row_text({.implementation = "peer", .forward = {0.02}}) + "\n" +
-                                row_text({.seq = 256, .status = "oom"}),
+                                row_text({.seqlen_q = 256, .status = "oom"}),
                             "rows"));
   return cells;
 }

@@ -96,7 +96,7 @@ inline void require_figures(const std::vector<report::Cell>& cells) {
 
 inline void require_result(const report::Result& result) {
   const report::Config& config = result.config;
-  require(config.heads >= 1 && config.batch >= 0 && config.seq >= 0 && config.emb >= 0, "sizes are in range");
+  require(config.heads >= 1 && config.batch >= 0 && config.seqlen_q >= 0 && config.emb >= 0, "sizes are in range");
   require(is_printable(report::describe(config)), "a configuration is described in one line");
   for (const auto& timing : {result.forward, result.backward}) {
     if (!timing) continue;

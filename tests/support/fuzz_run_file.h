@@ -5,19 +5,19 @@
 #include <cstdint>
 
 #include "core/json.h"
-#include "lm/train/upkeep.h"
+#include "lm/train/run_options.h"
 #include "support/fuzz_rules.h"
 
 namespace strobe::test {
 
 // Returns true if the reader accepts the text.
 inline bool fuzz_run_file(const std::uint8_t* data, std::size_t bytes) {
-  lm::Upkeep upkeep;
-  if (!is_accepted([&] { upkeep = lm::upkeep_from(Json::parse(text_of(data, bytes))); })) return false;
-  require(upkeep.checkpoint_every >= 0 && upkeep.keep >= 0, "intervals and counts are not negative");
-  require(upkeep.validation_every >= 0 && upkeep.validation_tokens >= 0,
+  lm::RunOptions run_options;
+  if (!is_accepted([&] { run_options = lm::run_options_from(Json::parse(text_of(data, bytes))); })) return false;
+  require(run_options.checkpoint_every >= 0 && run_options.keep >= 0, "intervals and counts are not negative");
+  require(run_options.validation_every >= 0 && run_options.validation_tokens >= 0,
           "validation intervals and budgets are not negative");
-  require(lm::upkeep_from(Json::parse(lm::to_json(upkeep).dump())) == upkeep,
+  require(lm::run_options_from(Json::parse(lm::to_json(run_options).dump())) == run_options,
           "run.json is the same after writing and reading");
   return true;
 }

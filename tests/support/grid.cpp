@@ -95,8 +95,8 @@ void draw_mask(Case& c, Random& random) {
   }
   c.alibi = random.chance(0.2);
   const bool matters = c.causal || c.alibi || c.window.left >= 0 || c.window.right >= 0;
-  const bool may_be_unsaid = c.lengths == Lengths::none && c.sq == c.sk;
-  if (!matters || (may_be_unsaid && random.chance(0.3))) return;
+  const bool may_be_unset = c.lengths == Lengths::none && c.sq == c.sk;
+  if (!matters || (may_be_unset && random.chance(0.3))) return;
   c.alignment = random.pick({Alignment::top_left, Alignment::bottom_right});
 }
 
@@ -153,7 +153,7 @@ void draw_cpu_options(Case& c, Random& random) {
   c.layout_lse = random.pick({Layout::bhsd, Layout::bhsd, Layout::bshd, Layout::padded});
   if (!random.chance(0.15)) return;
   for (std::int64_t b = 0; b < c.batch; ++b) {
-    c.first_keys.push_back(random.chance(0.3) ? 0 : random.chance(0.1) ? c.sk : random.between(0, c.length_k(b)));
+    c.first_keys.push_back(random.chance(0.3) ? 0 : random.chance(0.1) ? c.sk : random.between(0, c.seqlen_k(b)));
   }
 }
 

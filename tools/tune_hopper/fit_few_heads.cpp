@@ -45,14 +45,14 @@ std::vector<Cell> read_cells(const char* path) {
     std::istringstream words(line);
     Cell cell{};
     ForwardFacts& facts = cell.facts;
-    words >> facts.d >> facts.uneven >> facts.heads >> facts.max_k;
+    words >> facts.d >> facts.uneven >> facts.heads >> facts.max_seqlen_k;
     for (double& time : cell.microseconds) words >> time;
     if (!words || multiprocessors < 1) {
       std::fprintf(stderr, "fit-few-heads: %s: expected ten numbers, after a line such as multiprocessors,132\n",
                    line.c_str());
       std::exit(2);
     }
-    facts.dv = facts.d, facts.max_q = facts.max_k, facts.multiprocessors = multiprocessors;
+    facts.dv = facts.d, facts.max_seqlen_q = facts.max_seqlen_k, facts.multiprocessors = multiprocessors;
     cells.push_back(cell);
   }
   return cells;
@@ -101,8 +101,8 @@ double loss(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
 
 constexpr double ForwardClocks::*kFactors[] = {
     &ForwardClocks::several,      &ForwardClocks::several_rows,   &ForwardClocks::sharing,
-    &ForwardClocks::sharing_rows, &ForwardClocks::sharing_column, &ForwardClocks::alone,
-    &ForwardClocks::alone_rows,   &ForwardClocks::adding,         &ForwardClocks::added_a_clock};
+    &ForwardClocks::sharing_rows, &ForwardClocks::sharing_column, &ForwardClocks::single,
+    &ForwardClocks::single_rows,  &ForwardClocks::adding,         &ForwardClocks::added_a_clock};
 
 ForwardClocks search(const std::vector<Cell>& cells) {
   std::mt19937 random(1);
@@ -124,10 +124,10 @@ void show(const char* whose, const std::vector<Cell>& cells, const ForwardClocks
   const Regret found = regret(cells, c);
   const ForwardFacts& worst = found.worst_cell.facts;
   std::printf("%s: %.4f times the fastest on average, %.3f at worst (D %d, %lld heads, S %lld%s)\n", whose, found.mean,
-              found.worst, worst.d, static_cast<long long>(worst.heads), static_cast<long long>(worst.max_k),
+              found.worst, worst.d, static_cast<long long>(worst.heads), static_cast<long long>(worst.max_seqlen_k),
               worst.uneven ? ", causal" : "");
   std::printf("  several %.3g %.3g, sharing %.3g %.4g %.3g, alone %.3g %.3g, adding %.4g %.4g, gain %.4g\n", c.several,
-              c.several_rows, c.sharing, c.sharing_rows, c.sharing_column, c.alone, c.alone_rows, c.adding,
+              c.several_rows, c.sharing, c.sharing_rows, c.sharing_column, c.single, c.single_rows, c.adding,
               c.added_a_clock, c.gain);
 }
 

@@ -6,7 +6,7 @@
 
 #include "attention/cpu/plan.h"
 #include "attention/cpu/row_preparation.h"
-#include "attention/cpu/units_in_work.h"
+#include "attention/cpu/work_stealing.h"
 #include "core/half.h"
 #include "device/host/thread_pool.h"
 
@@ -30,7 +30,7 @@ class Backward : BackwardTiles {
  private:
   void run_units() {
     const RowPreparation rows(problem_, plan_, workspace_, pack_);
-    work_off_units(
+    run_stealing(
         {workspace_.in_work, plan_.threads, plan_.units, plan_.key_blocks},
         [&](int thread, std::int64_t unit) {
           for (std::int64_t index = 0; index < plan_.row_blocks && pack_.fits(); ++index) {
@@ -114,8 +114,8 @@ class Backward : BackwardTiles {
       const Unit unit = unit_at(problem_, first + u);
       double sum = 0;
       std::int64_t head = unit.h * problem_.group;
-      for (std::int64_t index = 0; index < row_blocks_of(problem_, plan_, unit.extent.q_length); ++index) {
-        const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
+      for (std::int64_t index = 0; index < row_blocks_of(problem_, plan_, unit.extent.seqlen_q); ++index) {
+        const RowBlock rows = row_block(problem_, plan_, unit.extent.seqlen_q, index);
         const std::int64_t at = block_at(u, index) * plan_.block_rows;
         for (int r = 0; r < rows.count; ++r) {
           if (const std::int64_t next = unit.head_of(problem_, rows.first + r); next != head) {
@@ -133,17 +133,17 @@ class Backward : BackwardTiles {
   // Computes one key block of one unit against all rows of the unit.
   void work(BackwardScratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t key_block) const {
     const Unit unit = unit_at(problem_, unit_index);
-    if (key_block * plan_.block_keys >= unit.extent.k_length) return;
+    if (key_block * plan_.block_keys >= unit.extent.seqlen_k) return;
     const KeyBlock keys = pack_keys(s, unit, key_block);
     std::fill_n(s.dk, std::int64_t{plan_.block_keys} * plan_.d_cols, 0.0f);
     std::fill_n(s.dv, std::int64_t{plan_.block_keys} * plan_.dv_cols, 0.0f);
 
-    const std::int64_t blocks = row_blocks_of(problem_, plan_, unit.extent.q_length);
+    const std::int64_t blocks = row_blocks_of(problem_, plan_, unit.extent.seqlen_q);
     // Start with the last rows, which see all key blocks if the mask is causal, so no task waits long for its turn.
     for (std::int64_t index = blocks; index-- > 0;) {
       const RowInfo& info = workspace_.info[block_at(u, index)];
       if (key_block < info.first_block || key_block >= info.last_block) continue;
-      work_rows(s, unit, keys, row_block(problem_, plan_, unit.extent.q_length, index), block_at(u, index));
+      work_rows(s, unit, keys, row_block(problem_, plan_, unit.extent.seqlen_q, index), block_at(u, index));
     }
     const auto store = [&](const View& view, const float* c, float factor) {
       key_rows(problem_, unit, view, keys.first, keys.count, keys.count, s.rows);
@@ -157,7 +157,7 @@ class Backward : BackwardTiles {
   void work_rows(BackwardScratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows,
                  std::int64_t block) const {
     RowInfo& info = workspace_.info[block];
-    const ScoreOptions options = score_options(problem_, unit);
+    const CpuScoreOptions options = score_options(problem_, unit);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
     // Masked pairs and lanes past the last row must not contribute, but in a matmul 0 * infinity is NaN.
     const bool isolate = (keys.odd || info.odd) &&
@@ -189,9 +189,9 @@ class Backward : BackwardTiles {
     for (int p = 0; p < panels; ++p) {
       const auto [first, last] = ranges[p];
       if (first >= last) continue;
-      isa_.multiply_n({s.k_t + std::int64_t{first} * isa_.m * plan_.element, std::ptrdiff_t{keys.padded} * isa_.m,
-                       ds_n(s, p) + std::int64_t{first} * isa_.n * plan_.element, last - first, plan_.d_rows / isa_.m,
-                       dq_panel(block, p), true});
+      isa_.matmul_n({s.k_t + std::int64_t{first} * isa_.m * plan_.element, std::ptrdiff_t{keys.padded} * isa_.m,
+                     ds_n(s, p) + std::int64_t{first} * isa_.n * plan_.element, last - first, plan_.d_rows / isa_.m,
+                     dq_panel(block, p), true});
     }
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
@@ -219,8 +219,8 @@ class Backward : BackwardTiles {
         ++end;
       } while (end < m_panels && span(end).first == with.first && span(end).last == with.last);
       if (with.last > 0) {
-        add_product(s.p_m, rows.d_o, plan_.dv_cols, s.dv, m, end, with);
-        add_product(s.ds_m, rows.q, plan_.d_cols, s.dk, m, end, with);
+        add_matmul(s.p_m, rows.d_o, plan_.dv_cols, s.dv, m, end, with);
+        add_matmul(s.ds_m, rows.q, plan_.d_cols, s.dk, m, end, with);
       }
       m = end;
     }
@@ -236,14 +236,14 @@ class Backward : BackwardTiles {
     }
   }
 
-  void add_product(const char* m_operand, const char* n_operand, int cols, float* c, int m, int end,
-                   const Range& with) const {
+  void add_matmul(const char* m_operand, const char* n_operand, int cols, float* c, int m, int end,
+                  const Range& with) const {
     const std::int64_t rows = plan_.block_rows, skipped = std::int64_t{with.first} * isa_.n;
     for (int col = 0; col < cols; col += isa_.cols) {
-      isa_.multiply_cols({m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
-                          n_operand + (col * rows + skipped * isa_.cols) * plan_.element,
-                          (with.last - with.first) * isa_.n, end - m,
-                          c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true});
+      isa_.matmul_cols({m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
+                        n_operand + (col * rows + skipped * isa_.cols) * plan_.element,
+                        (with.last - with.first) * isa_.n, end - m,
+                        c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true});
     }
   }
 
@@ -289,8 +289,8 @@ class Backward : BackwardTiles {
   }
 
   void finish(BackwardScratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
-    if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
-    const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
+    if (index >= row_blocks_of(problem_, plan_, unit.extent.seqlen_q)) return;
+    const RowBlock rows = row_block(problem_, plan_, unit.extent.seqlen_q, index);
     float divisor[kMaxLanes];
     std::fill_n(divisor, isa_.n, isa_.boost);
     for (int p = 0; p * isa_.n < rows.count; ++p) {

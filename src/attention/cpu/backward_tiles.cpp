@@ -34,7 +34,7 @@ BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carve
     s.rows = carver.take<const void*>(std::max(rows, keys));
     if (w.scratch) w.scratch[thread] = s;
   }
-  w.in_work = plan.unit_tasks ? carver.take<UnitInWork>(plan.threads) : nullptr;
+  w.in_work = plan.unit_tasks ? carver.take<UnitInFlight>(plan.threads) : nullptr;
   const std::int64_t blocks = plan.group_units * plan.row_blocks;
   w.info = carver.take<RowInfo>(blocks);
   w.q = plan.prepack ? carver.bytes(blocks * rows * plan.d_steps * e) : nullptr;
@@ -51,7 +51,7 @@ BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carve
 
 BackwardTiles::KeyBlock BackwardTiles::pack_keys(BackwardScratch& s, const Unit& unit, std::int64_t index) const {
   const std::int64_t first = index * plan_.block_keys;
-  const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+  const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.seqlen_k - first));
   const int padded = static_cast<int>(round_up(count, isa_.step));
   key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
   const bool k_odd = pack_(isa_.pack_m, {s.rows, padded, d(), problem_.dtype, 1, s.k});
@@ -88,7 +88,7 @@ void BackwardTiles::pack_transposed(BackwardScratch& s, const Unit& unit, const 
   pack_(isa_.pack_nt, {s.rows, plan_.block_rows, dv(), problem_.dtype, do_col_stride(), to.d_o});
 }
 
-void BackwardTiles::step(BackwardScratch& s, const KeyBlock& keys, const ScoreOptions& options, int p,
+void BackwardTiles::step(BackwardScratch& s, const KeyBlock& keys, const CpuScoreOptions& options, int p,
                          const Range& range, std::int64_t block, Use use, float* delta_sum) const {
   const std::int64_t at = std::int64_t{p} * isa_.n * isa_.m * plan_.element;  // offset in an M panel
   const std::int64_t row = block * plan_.block_rows + p * isa_.n;
@@ -127,7 +127,7 @@ void BackwardTiles::step(BackwardScratch& s, const KeyBlock& keys, const ScoreOp
   a.p_m = s.p_m + at;
   a.ds_m = s.ds_m + at;
   a.m_stride = std::ptrdiff_t{plan_.block_rows} * isa_.m;
-  a.piece = plan_.piece;
+  a.sum_chunk = plan_.sum_chunk;
   a.delta_sum = delta_sum;
   if (use == Use::tiles) {
     a.p_tile = s.p_tile + std::int64_t{p} * plan_.block_keys * isa_.n;

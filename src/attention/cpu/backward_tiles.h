@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "attention/cpu/plan.h"
-#include "attention/cpu/units_in_work.h"
+#include "attention/cpu/work_stealing.h"
 
 namespace strobe::cpu {
 
@@ -46,7 +46,7 @@ struct RowInfo {
 
 struct BackwardWorkspace {
   BackwardScratch* scratch;  // [threads]
-  UnitInWork* in_work;       // with unit_tasks     [threads]
+  UnitInFlight* in_work;     // with unit_tasks     [threads]
   RowInfo* info;             // [group_units][row_blocks]
   char* q;                   // N panels, steps d, if prepacked  [group_units][row_blocks][panels][d_steps][n]
   char* d_o;                 // N panels, steps dv    [group_units][row_blocks][panels][dv_steps][n]
@@ -128,7 +128,7 @@ class BackwardTiles {
   }
 
   // Computes P and dS of one panel of rows against the block's keys.
-  void step(BackwardScratch& s, const KeyBlock& keys, const ScoreOptions& options, int p, const Range& range,
+  void step(BackwardScratch& s, const KeyBlock& keys, const CpuScoreOptions& options, int p, const Range& range,
             std::int64_t block, Use use, float* delta_sum = nullptr) const;
 
   const Problem& problem_;

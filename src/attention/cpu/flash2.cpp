@@ -21,9 +21,9 @@ struct Flash2Launch {
 
   std::string text(const Problem&) const {
     const cpu::Isa& isa = *plan.isa;
-    const std::string parts = isa.parts > 1 ? fmt::format(" split into {} bf16", isa.parts) : "";
+    const std::string terms = isa.terms > 1 ? fmt::format(" split into {} bf16", isa.terms) : "";
     std::string text = fmt::format("{}, {} panels{}, micro-tile {}x{}, blocks of {} rows x {} keys", isa.name,
-                                   name_of(isa.compute), parts, isa.m, isa.n, plan.block_rows, plan.block_keys);
+                                   name_of(isa.compute), terms, isa.m, isa.n, plan.block_rows, plan.block_keys);
     if (plan.splits > 1) text += fmt::format(", keys split {} ways", plan.splits);
     return text;
   }
@@ -44,7 +44,7 @@ Plan plan_flash2(const Problem& problem) {
   if (std::string reason = instruction_set_refusal(problem.cpu_isa.c_str()); !reason.empty()) {
     return Plan(std::move(reason));
   }
-  const Flash2Launch launch{cpu::make_plan(problem), cpu::make_plan(problem, cpu::Parts::refused)};
+  const Flash2Launch launch{cpu::make_plan(problem), cpu::make_plan(problem, cpu::Terms::refused)};
   const auto bytes = problem.pass == Pass::forward ? cpu::forward_workspace : cpu::backward_workspace;
   return Plan(launch, std::max(bytes(problem, launch.plan), bytes(problem, launch.whole)));
 }
@@ -79,15 +79,15 @@ void cpu::clear_padding(const Problem& problem) {
   parallel_for(problem.threads, problem.batch, [&](int, std::int64_t b) {
     const Extent extent = problem.extent(b);
     if (problem.pass == Pass::backward) {
-      clear(problem.dq, b, problem.heads_q, extent.q_length, problem.max_q);
-      const std::int64_t k_end = extent.k_begin + extent.k_length;
-      clear(problem.dk, b, problem.heads_kv, k_end, problem.max_k);
-      clear(problem.dv_out, b, problem.heads_kv, k_end, problem.max_k);
+      clear(problem.dq, b, problem.heads_q, extent.seqlen_q, problem.max_seqlen_q);
+      const std::int64_t k_end = extent.k_begin + extent.seqlen_k;
+      clear(problem.dk, b, problem.heads_kv, k_end, problem.max_seqlen_k);
+      clear(problem.dv_out, b, problem.heads_kv, k_end, problem.max_seqlen_k);
       return;
     }
-    clear(problem.o, b, problem.heads_q, extent.q_length, problem.max_q);
+    clear(problem.o, b, problem.heads_q, extent.seqlen_q, problem.max_seqlen_q);
     for (std::int64_t h = 0; problem.lse && h < problem.heads_q; ++h) {
-      for (std::int64_t i = extent.q_length; i < problem.max_q; ++i) {
+      for (std::int64_t i = extent.seqlen_q; i < problem.max_seqlen_q; ++i) {
         problem.lse[problem.lse_index(b, h, 0, i)] = -std::numeric_limits<float>::infinity();
       }
     }

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "attention/cpu/plan.h"
-#include "attention/cpu/step_flow.h"
-#include "attention/cpu/units_in_work.h"
+#include "attention/cpu/step_pipeline.h"
+#include "attention/cpu/work_stealing.h"
 #include "core/natural_log.h"
 #include "device/host/thread_pool.h"
 
@@ -26,7 +26,7 @@ struct Scratch {
   float* max;            //                                 [panels][n]
   float* sum;            //                                 [panels][n]
   float* scores;         //                                 [copies][block_keys][n]
-  char* weights;         // P as N operand, unless fp32        [copies][block_keys][n]
+  char* probabilities;   // P as N operand, unless fp32        [copies][block_keys][n]
   float* shrink;         //                                 [copies][n]
   float* largest;        //                                 [copies][n]
   std::uint32_t* words;  // with dropout                    [block_keys][n]
@@ -37,11 +37,11 @@ struct Scratch {
 };
 
 struct Workspace {
-  Scratch* scratch;     // [threads]
-  UnitInWork* in_work;  // with unit_tasks                    [threads]
-  char* k;              // [group_units][key_blocks][block_keys][d_steps]
-  char* v;              // [group_units][key_blocks][dv_rows][block_keys]
-  std::uint8_t* v_odd;  // 1 if a block of V holds a value that is not finite  [group_units][key_blocks]
+  Scratch* scratch;       // [threads]
+  UnitInFlight* in_work;  // with unit_tasks                    [threads]
+  char* k;                // [group_units][key_blocks][block_keys][d_steps]
+  char* v;                // [group_units][key_blocks][dv_rows][block_keys]
+  std::uint8_t* v_odd;    // 1 if a block of V holds a value that is not finite  [group_units][key_blocks]
   // Slots have room for a wide panel; a narrow one uses only the beginning of its slot.
   float* split_o;    // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
   float* split_max;  //                                   [group_units][row_blocks][splits][panels][n]
@@ -49,7 +49,7 @@ struct Workspace {
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
-  const std::int64_t n = plan.isa->n, block = plan.block_keys, e = plan.element, copies = StepFlow::copies(plan);
+  const std::int64_t n = plan.isa->n, block = plan.block_keys, e = plan.element, copies = StepPipeline::copies(plan);
   Workspace w{};
   w.scratch = carver.take<Scratch>(plan.threads);
   for (int thread = 0; thread < plan.threads; ++thread) {
@@ -59,7 +59,7 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.max = carver.take<float>(plan.panels * n);
     s.sum = carver.take<float>(plan.panels * n);
     s.scores = carver.take<float>(copies * block * n);
-    s.weights = e == 4 ? nullptr : carver.bytes(copies * block * n * e);
+    s.probabilities = e == 4 ? nullptr : carver.bytes(copies * block * n * e);
     s.shrink = carver.take<float>(copies * n);
     s.largest = carver.take<float>(copies * n);
     s.words = problem.dropout.p > 0 ? carver.take<std::uint32_t>(block * n) : nullptr;
@@ -69,7 +69,7 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
     s.rows = carver.take<const void*>(std::max<std::int64_t>(plan.block_rows, 2 * block));
     if (w.scratch) w.scratch[thread] = s;
   }
-  if (plan.unit_tasks) w.in_work = carver.take<UnitInWork>(plan.threads);
+  if (plan.unit_tasks) w.in_work = carver.take<UnitInFlight>(plan.threads);
   if (plan.prepack) {
     const std::int64_t blocks = plan.group_units * plan.key_blocks;
     w.k = carver.bytes(blocks * block * plan.d_steps * e);
@@ -78,10 +78,10 @@ Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
   }
   if (plan.splits > 1) {
     const std::int64_t places = plan.split_tasks ? plan.group_units * plan.row_blocks : plan.threads;
-    const std::int64_t pieces = places * plan.splits * plan.panels;
-    w.split_o = carver.take<float>(pieces * plan.dv_rows * n);
-    w.split_max = carver.take<float>(pieces * n);
-    w.split_sum = carver.take<float>(pieces * n);
+    const std::int64_t partials = places * plan.splits * plan.panels;
+    w.split_o = carver.take<float>(partials * plan.dv_rows * n);
+    w.split_max = carver.take<float>(partials * n);
+    w.split_sum = carver.take<float>(partials * n);
   }
   return w;
 }
@@ -98,7 +98,7 @@ class Forward {
 
  private:
   void run_units() {
-    work_off_units(
+    run_stealing(
         {workspace_.in_work, plan_.threads, plan_.units, plan_.row_blocks},
         [&](int thread, std::int64_t unit) {
           for (std::int64_t b = 0; b < plan_.key_blocks && pack_.fits(); ++b) {
@@ -168,7 +168,7 @@ class Forward {
 
   void pack_block(Scratch& s, const Unit& unit, std::int64_t block, const KvBlock& to) {
     const std::int64_t first = block * plan_.block_keys;
-    const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+    const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.seqlen_k - first));
     if (count <= 0) return;
     const int padded = static_cast<int>(round_up(count, isa_.step));
     key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
@@ -181,9 +181,9 @@ class Forward {
   void attend(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index, std::int64_t split,
               std::int64_t place) {
     const Unit unit = unit_at(problem_, unit_index);
-    if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
-    const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
-    const ScoreOptions options = score_options(problem_, unit);
+    if (index >= row_blocks_of(problem_, plan_, unit.extent.seqlen_q)) return;
+    const RowBlock block = row_block(problem_, plan_, unit.extent.seqlen_q, index);
+    const CpuScoreOptions options = score_options(problem_, unit);
     const PanelsOfBlock panels(isa_, block.count);
     std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
     query_rows(problem_, unit, problem_.q, block.first, block.count, panels.lanes(), s.rows);
@@ -194,26 +194,26 @@ class Forward {
     }
     const std::int64_t first = std::max(split * plan_.split_blocks, lo / std::int64_t{plan_.block_keys});
     const std::int64_t last = std::min((split + 1) * plan_.split_blocks, ceil_div(hi, plan_.block_keys));
-    std::optional<Soon> soon = soon_wanted(problem_, plan_, unit_index);
-    StepFlow flow(plan_, s.scores, s.weights, s.shrink, s.largest);
+    std::optional<Prefetch> prefetch = plan_prefetch(problem_, plan_, unit_index);
+    StepPipeline pipeline(plan_, s.scores, s.probabilities, s.shrink, s.largest);
     for (std::int64_t b = first; b < last; ++b) {
       std::uint8_t v_odd = 0;
       KvBlock kv{s.k, s.v, &v_odd};
       if (plan_.prepack) {
         kv = packed(u, b);
       } else {
-        flow.drain();
+        pipeline.drain();
         pack_block(s, unit, b, kv);
       }
-      attend_block(s, unit, options, panels, b, b == first, kv, soon ? &*soon : nullptr, flow);
+      attend_block(s, unit, options, panels, b, b == first, kv, prefetch ? &*prefetch : nullptr, pipeline);
     }
-    flow.drain();
+    pipeline.drain();
     for (int p = 0; p < panels.count(); ++p) {
       const RowPanel panel = panels.panel(p);
       const int at = panels.first_lane(p);
       float* const o = s.o + at * plan_.dv_rows;
       if (plan_.splits > 1) {
-        keep_split(panel.n, o, s.max + at, s.sum + at, split_piece(place, split, p));
+        keep_split(panel.n, o, s.max + at, s.sum + at, split_index(place, split, p));
       } else {
         double logits[kMaxLanes];
         if (problem_.lse || problem_.sinks) {
@@ -236,14 +236,14 @@ class Forward {
     std::fill_n(s.sum + at, n, 0.0f);
   }
 
-  void attend_block(Scratch& s, const Unit& unit, const ScoreOptions& options, const PanelsOfBlock& panels,
-                    std::int64_t b, bool begins, const KvBlock& kv, Soon* soon, StepFlow& flow) const {
+  void attend_block(Scratch& s, const Unit& unit, const CpuScoreOptions& options, const PanelsOfBlock& panels,
+                    std::int64_t b, bool begins, const KvBlock& kv, Prefetch* prefetch, StepPipeline& pipeline) const {
     const std::int64_t first = b * plan_.block_keys;
     ForwardStep step{};
     step.k = kv.k;
     step.v = kv.v;
     step.key_begin = static_cast<int>(first);
-    step.key_count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+    step.key_count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.seqlen_k - first));
     step.block_keys = static_cast<int>(round_up(step.key_count, isa_.step));
     step.d_steps = plan_.d_steps;
     step.dv_rows = plan_.dv_rows;
@@ -251,17 +251,17 @@ class Forward {
     step.words = s.words;
     step.dtype = problem_.dtype;
     step.dv = static_cast<int>(problem_.dv);
-    step.piece = plan_.piece;
+    step.sum_chunk = plan_.sum_chunk;
     step.begins = begins;
-    step.soon = soon;
+    step.prefetch = prefetch;
     if (*kv.v_odd) {
       key_rows(problem_, unit, problem_.v, first, step.key_count, step.key_count, s.rows);
       step.v_rows = s.rows;
     }
     for (int p = 0; p < panels.count(); ++p) {
       const int at = panels.first_lane(p);
-      flow.push(step, {panels.panel(p).forward_step, q_panel(s, at), &s.lanes[p], s.o + at * plan_.dv_rows, s.max + at,
-                       s.sum + at});
+      pipeline.push(step, {panels.panel(p).forward_step, q_panel(s, at), &s.lanes[p], s.o + at * plan_.dv_rows,
+                           s.max + at, s.sum + at});
     }
   }
 
@@ -321,23 +321,23 @@ class Forward {
   // Returns the Q panel whose first lane in its row block is `lane`.
   char* q_panel(const Scratch& s, int lane) const { return s.q + std::int64_t{lane} * plan_.d_steps * plan_.element; }
 
-  std::int64_t split_piece(std::int64_t place, std::int64_t split, int p) const {
+  std::int64_t split_index(std::int64_t place, std::int64_t split, int p) const {
     return (place * plan_.splits + split) * plan_.panels + p;
   }
 
   // Saves the state of a panel of n lanes for combine().
-  void keep_split(int n, const float* o, const float* max, const float* sum, std::int64_t piece) const {
-    std::copy_n(o, plan_.dv_rows * n, workspace_.split_o + piece * plan_.dv_rows * isa_.n);
-    std::copy_n(max, n, workspace_.split_max + piece * isa_.n);
-    std::copy_n(sum, n, workspace_.split_sum + piece * isa_.n);
+  void keep_split(int n, const float* o, const float* max, const float* sum, std::int64_t partial) const {
+    std::copy_n(o, plan_.dv_rows * n, workspace_.split_o + partial * plan_.dv_rows * isa_.n);
+    std::copy_n(max, n, workspace_.split_max + partial * isa_.n);
+    std::copy_n(sum, n, workspace_.split_sum + partial * isa_.n);
   }
 
   // Sums the splits of a row block in a fixed order, weighted by exp(max of the split - largest). A split without keys
   // changes nothing.
   void combine(Scratch& s, std::int64_t unit_index, std::int64_t index, std::int64_t place) const {
     const Unit unit = unit_at(problem_, unit_index);
-    if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
-    const RowBlock block = row_block(problem_, plan_, unit.extent.q_length, index);
+    if (index >= row_blocks_of(problem_, plan_, unit.extent.seqlen_q)) return;
+    const RowBlock block = row_block(problem_, plan_, unit.extent.seqlen_q, index);
     const LogitOfMax logit_of_max(isa_, score_options(problem_, unit));
     const PanelsOfBlock panels(isa_, block.count);
     for (int p = 0; p < panels.count(); ++p) {
@@ -349,17 +349,17 @@ class Forward {
       std::fill_n(max, n, -std::numeric_limits<double>::infinity());
       std::fill_n(sum, n, 0.0f);
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
-        const float* part = workspace_.split_max + split_piece(place, split, p) * isa_.n;
+        const float* part = workspace_.split_max + split_index(place, split, p) * isa_.n;
         for (int lane = 0; lane < n; ++lane) max[lane] = std::max(max[lane], logit_of_max(part[lane]));
       }
       for (std::int64_t split = 0; split < plan_.splits; ++split) {
-        const std::int64_t piece = split_piece(place, split, p) * isa_.n;
-        const float* o = workspace_.split_o + piece * plan_.dv_rows;
+        const std::int64_t partial = split_index(place, split, p) * isa_.n;
+        const float* o = workspace_.split_o + partial * plan_.dv_rows;
         float weight[kMaxLanes];
         for (int lane = 0; lane < n; ++lane) {
-          const float part = workspace_.split_max[piece + lane];
+          const float part = workspace_.split_max[partial + lane];
           weight[lane] = part == -kInfinity ? 0.0f : static_cast<float>(std::exp(logit_of_max(part) - max[lane]));
-          sum[lane] += workspace_.split_sum[piece + lane] * weight[lane];
+          sum[lane] += workspace_.split_sum[partial + lane] * weight[lane];
         }
         for (int at = 0; at < plan_.dv_rows * n; at += n) {
           for (int lane = 0; lane < n; ++lane) s.o[at + lane] += o[at + lane] * weight[lane];

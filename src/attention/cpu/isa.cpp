@@ -34,9 +34,9 @@ bool available(const Isa& table) {
 
 // Returns true if a table's panels can hold a type: bf16 panels hold only bf16, split floats only fp32, and fp32 panels
 // every type.
-bool serves(const Isa& table, DType dtype, Parts parts) {
+bool serves(const Isa& table, DType dtype, Terms terms) {
   if (table.compute == DType::bf16) return dtype == DType::bf16;
-  return table.parts == 1 || (dtype == DType::fp32 && parts == Parts::allowed);
+  return table.terms == 1 || (dtype == DType::fp32 && terms == Terms::allowed);
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ const Isa* find_isa(const char* name, DType compute) {
 }
 
 // Returns the most capable available table that can hold the type, among those up to `forced` if that is not "".
-const Isa& choose_isa(DType dtype, const char* forced, Parts parts) {
+const Isa& choose_isa(DType dtype, const char* forced, Terms terms) {
   std::size_t last = kTables.size();
   if (*forced) {
     if (const std::string refusal = instruction_set_refusal(forced); !refusal.empty()) {
@@ -58,7 +58,7 @@ const Isa& choose_isa(DType dtype, const char* forced, Parts parts) {
     while (std::strcmp(kTables[last - 1]->name, forced) != 0) --last;
   }
   for (std::size_t i = last; i-- > 0;) {
-    if (available(*kTables[i]) && serves(*kTables[i], dtype, parts)) return *kTables[i];
+    if (available(*kTables[i]) && serves(*kTables[i], dtype, terms)) return *kTables[i];
   }
   return kIsaGeneric;
 }

@@ -17,8 +17,8 @@
 //   N chunk [k / p][n][p]       step t of column c at (t / p) * n * p + c * p + t % p
 // Step t0 of a panel (t0 a multiple of k) is therefore t0 * m (or t0 * n) elements after its start. Rows, columns and
 // steps beyond the matrix are zeros. Elements are fp32, or bf16 if the instruction set multiplies bf16, or split
-// floats. A split float represents an fp32 number as the sum of `parts` bf16 numbers. A chunk of split floats consists
-// of `parts` bf16 chunks, the first of which holds the first part of every element.
+// floats. A split float represents an fp32 number as the sum of `terms` bf16 numbers. A chunk of split floats consists
+// of `terms` bf16 chunks, the first of which holds the first part of every element.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@
 
 namespace strobe::cpu {
 
-inline constexpr int kLongPiece = 192;  // steps per fp32 partial sum, to limit the rounding error of long sums
-inline constexpr int kMaxLanes = 32;    // largest n of any instruction set
+inline constexpr int kLongSumChunk = 192;  // steps per fp32 partial sum, to limit the rounding error of long sums
+inline constexpr int kMaxLanes = 32;       // largest n of any instruction set
 
 // Rows of the caller's matrix [count x cols] to pack. A null row packs as zeros.
 struct Pack {
@@ -43,7 +43,7 @@ struct Pack {
 };
 
 // Matmul C_i (+)= M_i N for each of `panels` M panels.
-struct Multiply {
+struct Matmul {
   const void* m;
   std::ptrdiff_t m_stride;  // elements from one M panel to the next
   const void* n;
@@ -72,7 +72,7 @@ struct Lanes {
 };
 
 // Parameters that convert a score q.k into a logit and the logit into a probability; the same for all rows of a unit.
-struct ScoreOptions {
+struct CpuScoreOptions {
   bool plain;  // the only option is a positive scale: scores stay in units of q.k, and apply_options() is skipped
   float scale;
   float unit;     // logit = unit * tile score with options applied. It is the scale if a positive scale is the only
@@ -110,7 +110,7 @@ inline constexpr float kNearExponent = 0x1p20f;
 // Prefetch state of the software-pipelined forward, which prefetches one cache line of each tensor per kScoresOfFetch
 // scores. If a tensor has more lines, `step` skips some, and the hardware prefetcher covers those.
 inline constexpr int kScoresOfFetch = 64;
-struct Soon {
+struct Prefetch {
   const char* tensors[4];  // O of this unit; Q, K and V of the next unit
   std::ptrdiff_t at;       // bytes from a tensor's start to the next line to prefetch
   std::ptrdiff_t step;     // bytes between prefetched lines
@@ -127,21 +127,21 @@ struct ForwardStep {
   int d_steps, dv_rows;      // head dimensions, padded to k and to m
   const void* q;             // N panel                                           [d][n]
   const Lanes* lanes;
-  const ScoreOptions* options;
+  const CpuScoreOptions* options;
   float* o;                   // running O^T, not normalised                       [dv_rows][n]
   float* max;                 // running maximum, in units of the scores           [n]
   float* sum;                 // running sum of exp(score - max)                   [n]
   float* scores;              // scratch                                           [block_keys][n]
-  void* weights;              // scratch, the probabilities as N operand           [block_keys][n]
+  void* probabilities;        // scratch, the probabilities as N operand           [block_keys][n]
   float* shrink;              // scratch, software pipelining only: factor that rescales o to the new maximum  [n]
   float* largest;             // scratch, software pipelining only: maximum of max and the block's scores  [n]
   std::uint32_t* words;       // scratch, with dropout only                        [block_keys][n]
   const void* const* v_rows;  // rows of V in the caller's memory if some are not finite, else null
   DType dtype;
   int dv;
-  int piece = kLongPiece;
+  int sum_chunk = kLongSumChunk;
   bool begins = false;  // o and sum are zeros, so output may be stored instead of added
-  Soon* soon = nullptr;
+  Prefetch* prefetch = nullptr;
 };
 
 // Backward of one panel of query rows against one block of keys: computes S, dP, P and dS. The driver then runs the
@@ -155,7 +155,7 @@ struct BackwardStep {
   const void* q;    // N panel, steps d
   const void* d_o;  // N panel, steps dv
   const Lanes* lanes;
-  const ScoreOptions* options;
+  const CpuScoreOptions* options;
   bool whole;             // no lane sees a key outside the block, so softmax is recomputed without using LSE and delta
   const float* sinks;     // optional, only if whole                           [n]
   float* max;             // output if whole: largest logit, sink included  [n]
@@ -174,7 +174,7 @@ struct BackwardStep {
   void* p_m;                // P as M panels, steps rows; the n steps of key panel r go to p_m + r * m_stride
   void* ds_m;               // dS in the same layout
   std::ptrdiff_t m_stride;  // elements
-  int piece = kLongPiece;
+  int sum_chunk = kLongSumChunk;
   float* p_tile;  // if not null, P (with dropout) and dS are stored as plain tiles instead, for non-finite input
   float* ds_tile;
 };
@@ -222,27 +222,27 @@ struct Isa {
   const char* name;  // value of STROBE_CPU_ISA
   DType compute;     // element type of packed panels: fp32 or bf16
   int element;       // bytes per element
-  int parts;         // bf16 numbers per split float, or 1
+  int terms;         // bf16 numbers per split float, or 1
   bool interleaved;  // chunks whose steps are query rows (P and dS as M operands, pack_nt) hold steps t and t + k / 2
                      // next to each other
   int m, n, cols, k, p;  // see the top of this file
   bool fused;            // has fused multiply-add
   int step;              // least common multiple of m and k: the granularity of key ranges
-  int small_piece;       // steps per fp32 partial sum of scores in small matmuls
+  int small_sum_chunk;   // steps per fp32 partial sum of scores in small matmuls
   float boost;           // P and dS are multiplied by this as operands; the driver divides results by it
   // The pack functions return true if a value is not finite. With split floats they also return true if values are so
-  // large or so small that their parts, or matmuls with them, would lose precision (isa/parts.h).
+  // large or so small that their parts, or matmuls with them, would lose precision (isa/split_float.h).
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows
   bool (*pack_n)(const Pack&);   // one N panel of up to n rows, steps = columns
   bool (*pack_nt)(const Pack&);  // N panels of `cols` columns, steps = rows
-  void (*multiply_n)(const Multiply&);
-  void (*multiply_cols)(const Multiply&);
+  void (*matmul_n)(const Matmul&);
+  void (*matmul_cols)(const Matmul&);
   void (*forward_step)(const ForwardStep&);
   // Software pipelining over three consecutive steps: computes the output of the first, the probabilities of the second
   // and the logits of the third. A step may be null. The function pointer is null if the instruction set gains nothing
   // from it.
-  void (*forward_flow)(const ForwardStep*, const ForwardStep*, const ForwardStep*);
+  void (*forward_pipelined)(const ForwardStep*, const ForwardStep*, const ForwardStep*);
   void (*backward_step)(const BackwardStep&);
   void (*store_lanes)(const StoreLanes&);
   void (*store_cols)(const StoreCols&);
@@ -255,11 +255,11 @@ struct Isa {
 };
 
 // Returns the best instruction set of this machine for a type. If `forced` is not "", sets that are more capable than
-// the one called `forced` are excluded. Sets with split floats are considered only if `parts` is allowed. Throws
+// the one called `forced` are excluded. Sets with split floats are considered only if `terms` is allowed. Throws
 // Error(unsupported) if instruction_set_refusal(forced) returns a reason. Each API call reads STROBE_CPU_ISA once
 // (Problem::cpu_isa), because a set chosen after the workspace was sized could overrun it.
-enum class Parts { allowed, refused };
-const Isa& choose_isa(DType dtype, const char* forced, Parts parts = Parts::allowed);
+enum class Terms { allowed, refused };
+const Isa& choose_isa(DType dtype, const char* forced, Terms terms = Terms::allowed);
 
 // Returns the table of the named instruction set for panels of a type, or null if this machine or build lacks it.
 const Isa* find_isa(const char* name, DType compute);

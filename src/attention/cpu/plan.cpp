@@ -16,8 +16,8 @@ constexpr std::int64_t kUnitBytes = 24 << 20;   // the operands of a unit that n
 constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that needs at most this many bytes stays in a core's cache
 constexpr std::int64_t kManyRows = 576;  // rows per row block if each packs K and V again; enough to hide that cost
 constexpr std::int64_t kTileElements = 6144;       // elements per score tile: 24 KB
-constexpr std::int64_t kFlowingKeys = 512;         // keys per block with software pipelining (docs/kernels-cpu.md)
-constexpr std::int64_t kFlowingKeysInParts = 384;  // the same with split floats
+constexpr std::int64_t kPipelinedKeys = 512;       // keys per block with software pipelining (docs/kernels-cpu.md)
+constexpr std::int64_t kPipelinedKeysSplit = 384;  // the same with split floats
 constexpr std::int64_t kMostKeys = 512;            // keys per block in backward
 constexpr std::int64_t kEnoughTasks = 16;  // tasks that a call should have; independent of the number of threads
 
@@ -26,18 +26,20 @@ constexpr std::int64_t kEnoughTasks = 16;  // tasks that a call should have; ind
 constexpr std::int64_t kInvariantKeys = 256;        // most keys per block
 constexpr std::int64_t kInvariantSplitKeys = 2048;  // keys per split
 
-constexpr int kScorePiece = 128;  // steps per partial sum of scores; sums over up to 192 steps are not split
-constexpr std::int64_t kSmallProduct = 1'200'000;  // most rows * keys * head dimension of a small matmul (small_piece)
+constexpr int kScoreSumChunk = 128;  // steps per partial sum of scores; sums over up to 192 steps are not split
+constexpr std::int64_t kSmallMatmul =
+    1'200'000;  // most rows * keys * head dimension of a small matmul (small_sum_chunk)
 
 bool is_invariant(const Problem& problem) { return problem.batch_invariant && problem.pass == Pass::forward; }
 
-// Returns the longest q_length and k_length: max_q and max_k, or the maxima of the lengths if these are given.
+// Returns the longest seqlen_q and seqlen_k: max_seqlen_q and max_seqlen_k, or the maxima of the lengths if these are
+// given.
 Extent longest_sequence(const Problem& problem) {
   Extent longest{0, 0, 0, 0};
-  if (!problem.lengths_q && !problem.lengths_k) return {0, problem.max_q, 0, problem.max_k};
+  if (!problem.lengths_q && !problem.lengths_k) return {0, problem.max_seqlen_q, 0, problem.max_seqlen_k};
   for (std::int64_t b = 0; b < problem.batch; ++b) {
-    longest.q_length = std::max(longest.q_length, problem.extent(b).q_length);
-    longest.k_length = std::max(longest.k_length, problem.extent(b).k_length);
+    longest.seqlen_q = std::max(longest.seqlen_q, problem.extent(b).seqlen_q);
+    longest.seqlen_k = std::max(longest.seqlen_k, problem.extent(b).seqlen_k);
   }
   return longest;
 }
@@ -45,32 +47,32 @@ Extent longest_sequence(const Problem& problem) {
 // Returns true in backward if one block shall hold all keys of a sequence, so that softmax is recomputed. That is the
 // case for short sequences, and for longer ones if there are few rows.
 bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
-  const bool few_rows = problem.group * longest.q_length <= 2 * isa.n;
-  return problem.pass == Pass::backward && longest.k_length <= (few_rows ? 2304 : 384);
+  const bool few_rows = problem.group * longest.seqlen_q <= 2 * isa.n;
+  return problem.pass == Pass::backward && longest.seqlen_k <= (few_rows ? 2304 : 384);
 }
 
-int piece_of_scores(const Problem& problem, const Isa& isa, const Extent& longest) {
-  if (isa.compute != DType::fp32 || isa.parts > 1) return kLongPiece;
-  if (is_invariant(problem)) return kScorePiece;
-  const std::int64_t tile = std::min(longest.q_length, kSmallProduct) * std::min(longest.k_length, kSmallProduct);
-  return tile * std::max(problem.d, problem.dv) <= kSmallProduct ? isa.small_piece : kScorePiece;
+int sum_chunk_of_scores(const Problem& problem, const Isa& isa, const Extent& longest) {
+  if (isa.compute != DType::fp32 || isa.terms > 1) return kLongSumChunk;
+  if (is_invariant(problem)) return kScoreSumChunk;
+  const std::int64_t tile = std::min(longest.seqlen_q, kSmallMatmul) * std::min(longest.seqlen_k, kSmallMatmul);
+  return tile * std::max(problem.d, problem.dv) <= kSmallMatmul ? isa.small_sum_chunk : kScoreSumChunk;
 }
 
 // Returns the number of keys per block. Both passes gain from long blocks, within limits. In a forward without software
 // pipelining, the score tile [keys][n] must stay in L1 next to the streamed operands. In backward, dK and dV of a block
 // must stay in L2. Backward distributes key blocks among threads, so it takes shorter blocks if there would be few.
 int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, std::int64_t units) {
-  const std::int64_t flowing = isa.parts > 1 ? kFlowingKeysInParts : kFlowingKeys;
+  const std::int64_t pipelined = isa.terms > 1 ? kPipelinedKeysSplit : kPipelinedKeys;
   std::int64_t wanted = kMostKeys;
-  if (problem.pass == Pass::forward) wanted = isa.forward_flow ? flowing : kTileElements / isa.n;
+  if (problem.pass == Pass::forward) wanted = isa.forward_pipelined ? pipelined : kTileElements / isa.n;
   if (is_invariant(problem) && isa.compute == DType::fp32) wanted = std::min(wanted, kInvariantKeys);
   if (whole_rows(problem, isa, longest)) {
-    wanted = std::max<std::int64_t>(longest.k_length, isa.step) + isa.step;
+    wanted = std::max<std::int64_t>(longest.seqlen_k, isa.step) + isa.step;
   } else if (problem.pass == Pass::backward) {
-    while (wanted > 128 && units * ceil_div(problem.max_k, wanted) < kEnoughTasks) wanted /= 2;
+    while (wanted > 128 && units * ceil_div(problem.max_seqlen_k, wanted) < kEnoughTasks) wanted /= 2;
   }
   const std::int64_t whole = std::max<std::int64_t>(isa.step, wanted / isa.step * isa.step);
-  return static_cast<int>(std::min(whole, round_up(std::max<std::int64_t>(problem.max_k, 1), isa.step)));
+  return static_cast<int>(std::min(whole, round_up(std::max<std::int64_t>(problem.max_seqlen_k, 1), isa.step)));
 }
 
 // Returns the number of N panels per row block: few enough to give many cores a row block, but enough to amortize
@@ -78,10 +80,11 @@ int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, st
 int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units) {
   // In backward each thread holds P and dS of a block as operands, so wider elements allow fewer rows. Software
   // pipelining takes more rows, since each row block fills and drains the pipeline. (Measured without a mask.)
-  const int forward_rows = isa.forward_flow ? 256 : 192, backward_rows = isa.element == 2 ? 144 : 384 / isa.element;
+  const int forward_rows = isa.forward_pipelined ? 256 : 192,
+            backward_rows = isa.element == 2 ? 144 : 384 / isa.element;
   const int most_rows = problem.pass == Pass::forward ? forward_rows : backward_rows;
   const std::int64_t wanted = std::clamp(most_rows / isa.n, 1, kMaxPanels);
-  const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_q, 1);
+  const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_seqlen_q, 1);
   const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
   const std::int64_t most = std::min(wanted, of_unit);
   // Forward distributes row blocks among threads, which wait for the last ones. Blocks are therefore smaller if panels
@@ -105,7 +108,7 @@ std::int64_t unit_bytes(const Problem& problem, const Plan& plan) {
 void set_panels(const Problem& problem, int panels, Plan& plan) {
   plan.panels = panels;
   plan.block_rows = panels * plan.isa->n;
-  plan.row_blocks = row_blocks_of(problem, plan, problem.max_q);
+  plan.row_blocks = row_blocks_of(problem, plan, problem.max_seqlen_q);
 }
 
 // Decides if operands are packed once per unit and kept. If a unit would need too much memory, backward packs Q and dO
@@ -118,7 +121,7 @@ void set_prepack(const Problem& problem, Plan& plan) {
     plan.prepack = !too_much;
     return;
   }
-  const std::int64_t long_blocks = problem.group * problem.max_q / kManyRows;
+  const std::int64_t long_blocks = problem.group * problem.max_seqlen_q / kManyRows;
   if (too_much && plan.units * long_blocks >= 2 * kEnoughTasks) {
     set_panels(problem, static_cast<int>(kManyRows / plan.isa->n), plan);
     plan.prepack = false;
@@ -129,11 +132,11 @@ void set_prepack(const Problem& problem, Plan& plan) {
 
 // Sets the row and the head of each lane. Lanes past the last row repeat that row.
 void number_rows(const Problem& problem, const Unit& unit, std::int64_t first, int n, Lanes& lanes) {
-  std::int64_t head = unit.head_of(problem, first), i = first % unit.extent.q_length;
+  std::int64_t head = unit.head_of(problem, first), i = first % unit.extent.seqlen_q;
   for (int lane = 0; lane < n; ++lane) {
     lanes.row[lane] = static_cast<std::int32_t>(i);
     lanes.head[lane] = static_cast<std::int32_t>(head);
-    if (lane + 1 < lanes.count && ++i == unit.extent.q_length) {
+    if (lane + 1 < lanes.count && ++i == unit.extent.seqlen_q) {
       ++head;
       i = 0;
     }
@@ -143,7 +146,7 @@ void number_rows(const Problem& problem, const Unit& unit, std::int64_t first, i
 // For a forward without masks and options, where every lane sees every key. (With short sequences, the time of a loop
 // per lane would be measurable.)
 void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
-  const auto keys = static_cast<std::int32_t>(unit.extent.k_length);
+  const auto keys = static_cast<std::int32_t>(unit.extent.seqlen_k);
   std::fill_n(lanes.lo, n, 0);
   std::fill_n(lanes.hi, n, keys);
   lanes.lo_min = keys > 0 ? 0 : std::numeric_limits<std::int32_t>::max();
@@ -154,9 +157,9 @@ void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
 // Returns true if split floats suit the problem. Isa::boost is multiplied into P and dS and combined with the scale at
 // the end, so the scale must be far from the limits of a float. If tiles of 32 x 32 would be half empty, split floats
 // are slower, and they are used only if STROBE_CPU_ISA is set.
-bool suits_parts(const Problem& problem) {
+bool suits_split_floats(const Problem& problem) {
   const float scale = std::abs(problem.scale);
-  const bool fast = problem.max_k >= 32 && problem.d + problem.dv >= 32;
+  const bool fast = problem.max_seqlen_k >= 32 && problem.d + problem.dv >= 32;
   return (fast || !problem.cpu_isa.empty()) && (scale == 0 || (scale > 0x1p-60f && scale < 0x1p60f));
 }
 
@@ -182,9 +185,10 @@ void set_splits(const Problem& problem, Plan& plan) {
 
 // With batch_invariant no decision that affects a row's bits may depend on other rows, the batch or the number of keys.
 // Split floats are left out: one value that they cannot represent repeats the whole call without them.
-Plan make_plan(const Problem& problem, Parts parts) {
-  if (is_invariant(problem)) parts = Parts::refused;
-  const Isa& isa = choose_isa(problem.dtype, problem.cpu_isa.c_str(), suits_parts(problem) ? parts : Parts::refused);
+Plan make_plan(const Problem& problem, Terms terms) {
+  if (is_invariant(problem)) terms = Terms::refused;
+  const Isa& isa =
+      choose_isa(problem.dtype, problem.cpu_isa.c_str(), suits_split_floats(problem) ? terms : Terms::refused);
   Plan plan{};
   plan.isa = &isa;
   plan.element = isa.element;
@@ -197,10 +201,10 @@ Plan make_plan(const Problem& problem, Parts parts) {
   plan.units = problem.batch * problem.heads_kv;
   const Extent longest = longest_sequence(problem);
   plan.block_keys = block_keys(problem, isa, longest, plan.units);
-  plan.key_blocks = ceil_div(problem.max_k, plan.block_keys);
+  plan.key_blocks = ceil_div(problem.max_seqlen_k, plan.block_keys);
   set_panels(problem, panels_per_block(problem, isa, plan.units), plan);
   plan.whole_rows = whole_rows(problem, isa, longest);
-  plan.piece = piece_of_scores(problem, isa, longest);
+  plan.sum_chunk = sum_chunk_of_scores(problem, isa, longest);
   set_prepack(problem, plan);
   const std::int64_t bytes = unit_bytes(problem, plan);
   plan.group_units =
@@ -217,8 +221,8 @@ Plan make_plan(const Problem& problem, Parts parts) {
   return plan;
 }
 
-ScoreOptions score_options(const Problem& problem, const Unit& unit) {
-  ScoreOptions options{};
+CpuScoreOptions score_options(const Problem& problem, const Unit& unit) {
+  CpuScoreOptions options{};
   options.scale = problem.scale;
   options.softcap = problem.softcap;
   options.alibi = problem.alibi_slopes != nullptr;
@@ -257,8 +261,8 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
                               -std::numeric_limits<float>::infinity()) {
       seen = {0, 0};
     }
-    lanes.lo[lane] = static_cast<std::int32_t>(std::min(seen.lo, unit.extent.k_length));
-    lanes.hi[lane] = static_cast<std::int32_t>(std::min(seen.hi, unit.extent.k_length));
+    lanes.lo[lane] = static_cast<std::int32_t>(std::min(seen.lo, unit.extent.seqlen_k));
+    lanes.hi[lane] = static_cast<std::int32_t>(std::min(seen.hi, unit.extent.seqlen_k));
     lanes.lo_max = std::max(lanes.lo_max, lanes.lo[lane]);
     lanes.hi_min = std::min(lanes.hi_min, lanes.hi[lane]);
     if (lanes.lo[lane] < lanes.hi[lane]) {
@@ -285,7 +289,7 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
 
 void query_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
                 int padded, const void** rows) {
-  const std::int64_t length = unit.extent.q_length;
+  const std::int64_t length = unit.extent.seqlen_q;
   for (int r = 0; r < count;) {
     const Rows of_head = problem.rows(view, unit.b, unit.head_of(problem, first + r), unit.extent.q_begin);
     for (std::int64_t i = (first + r) % length; i < length && r < count; ++i, ++r) rows[r] = of_head[i];
@@ -306,30 +310,30 @@ constexpr std::int64_t kLine = 64;  // bytes
 
 bool all_alike(const Problem& problem, const Extent& extent) {
   const auto in_a_row = [&](const auto& view) { return view.stride[2] == problem.d; };
-  return problem.group == 1 && extent.k_length == extent.q_length && problem.dv == problem.d && in_a_row(problem.q) &&
+  return problem.group == 1 && extent.seqlen_k == extent.seqlen_q && problem.dv == problem.d && in_a_row(problem.q) &&
          in_a_row(problem.k) && in_a_row(problem.v) && in_a_row(problem.o);
 }
 
 }  // namespace
 
-std::optional<Soon> soon_wanted(const Problem& problem, const Plan& plan, std::int64_t unit_index) {
+std::optional<Prefetch> plan_prefetch(const Problem& problem, const Plan& plan, std::int64_t unit_index) {
   const Unit unit = unit_at(problem, unit_index);
-  const std::int64_t rows = unit.extent.q_length;
-  if (!plan.isa->forward_flow || plan.row_blocks > 1 || rows == 0 || !all_alike(problem, unit.extent)) return {};
+  const std::int64_t rows = unit.extent.seqlen_q;
+  if (!plan.isa->forward_pipelined || plan.row_blocks > 1 || rows == 0 || !all_alike(problem, unit.extent)) return {};
   const auto begin = [&](const auto& view, const Unit& of, std::int64_t row) {
     return problem.rows(view, of.b, of.h, row).data;
   };
   const char* const o = begin(problem.o, unit, unit.extent.q_begin);
   const std::int64_t lines = ceil_div(rows * problem.d * static_cast<std::int64_t>(size_of(problem.dtype)), kLine);
   const std::int64_t times = std::max<std::int64_t>(rows * rows / kScoresOfFetch, 1);
-  Soon soon{{o, o, o, o}, 0, ceil_div(lines, times) * kLine, (lines - 1) * kLine};
+  Prefetch prefetch{{o, o, o, o}, 0, ceil_div(lines, times) * kLine, (lines - 1) * kLine};
   if (unit_index + plan.threads < plan.units) {
     const Unit next = unit_at(problem, unit_index + plan.threads);
-    soon.tensors[1] = begin(problem.q, next, next.extent.q_begin);
-    soon.tensors[2] = begin(problem.k, next, next.extent.k_begin);
-    soon.tensors[3] = begin(problem.v, next, next.extent.k_begin);
+    prefetch.tensors[1] = begin(problem.q, next, next.extent.q_begin);
+    prefetch.tensors[2] = begin(problem.k, next, next.extent.k_begin);
+    prefetch.tensors[3] = begin(problem.v, next, next.extent.k_begin);
   }
-  return soon;
+  return prefetch;
 }
 
 }  // namespace strobe::cpu

@@ -33,7 +33,7 @@ class Carver {
   std::size_t used_ = 0;
 };
 
-// Consecutive query rows of one unit. Row i of query head g of the group has number g * q_length + i.
+// Consecutive query rows of one unit. Row i of query head g of the group has number g * seqlen_q + i.
 struct RowBlock {
   std::int64_t first;
   int count;
@@ -79,14 +79,14 @@ struct Plan {
   std::int64_t splits;        // forward: key ranges per row block (split-KV), whose outputs are combined at the end
   bool split_tasks;           // each split is a task; else one task computes and combines those of a row block
   std::int64_t split_blocks;  // forward: key blocks per split
-  int piece;                  // steps per fp32 partial sum of scores or dP
+  int sum_chunk;              // steps per fp32 partial sum of scores or dP
   bool whole_rows;            // backward: a block holds all keys of a sequence
   int threads;                // threads requested, at most the number of concurrent tasks; each has its own scratch
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 
 // Plans a call with the best instruction set for the problem. Parts::refused excludes those with split floats.
-Plan make_plan(const Problem& problem, Parts parts = Parts::allowed);
+Plan make_plan(const Problem& problem, Terms terms = Terms::allowed);
 
 // Backward: returns true if Q and dO are kept packed in both layouts. fp32 is packed again instead, which is cheap.
 inline bool keeps_transposed(const Plan& plan) { return plan.prepack && plan.element != 4; }
@@ -99,7 +99,7 @@ class Packer {
   // Returns true if a value is not finite. With split floats it returns false and sets fits() to false instead.
   bool operator()(bool (*pack)(const Pack&), const Pack& rows) {
     const bool odd = pack(rows);
-    if (!odd || isa_.parts == 1) return odd;
+    if (!odd || isa_.terms == 1) return odd;
     fits_.store(false, std::memory_order_relaxed);
     return false;
   }
@@ -110,22 +110,22 @@ class Packer {
   std::atomic<bool> fits_ = true;
 };
 
-inline std::int64_t row_blocks_of(const Problem& problem, const Plan& plan, std::int64_t q_length) {
-  if (q_length >= plan.block_rows) return problem.group * ceil_div(q_length, plan.block_rows);
-  return ceil_div(problem.group * q_length, plan.block_rows);
+inline std::int64_t row_blocks_of(const Problem& problem, const Plan& plan, std::int64_t seqlen_q) {
+  if (seqlen_q >= plan.block_rows) return problem.group * ceil_div(seqlen_q, plan.block_rows);
+  return ceil_div(problem.group * seqlen_q, plan.block_rows);
 }
 
 // Returns a row block. Heads with at least block_rows rows are divided separately, so that a block's rows are adjacent
 // in memory. Shorter heads share blocks.
-inline RowBlock row_block(const Problem& problem, const Plan& plan, std::int64_t q_length, std::int64_t index) {
+inline RowBlock row_block(const Problem& problem, const Plan& plan, std::int64_t seqlen_q, std::int64_t index) {
   const std::int64_t rows = plan.block_rows;
-  if (q_length >= rows) {
-    const std::int64_t per_head = ceil_div(q_length, rows);
+  if (seqlen_q >= rows) {
+    const std::int64_t per_head = ceil_div(seqlen_q, rows);
     const std::int64_t first = index % per_head * rows;
-    return {index / per_head * q_length + first, static_cast<int>(std::min(rows, q_length - first))};
+    return {index / per_head * seqlen_q + first, static_cast<int>(std::min(rows, seqlen_q - first))};
   }
   const std::int64_t first = index * rows;
-  return {first, static_cast<int>(std::min(rows, problem.group * q_length - first))};
+  return {first, static_cast<int>(std::min(rows, problem.group * seqlen_q - first))};
 }
 
 // One unit and its sequence.
@@ -133,7 +133,7 @@ struct Unit {
   std::int64_t b, h;  // index of the sequence, index of the KV head
   Extent extent;
   std::int64_t head_of(const Problem& problem, std::int64_t row) const {
-    return h * problem.group + row / extent.q_length;
+    return h * problem.group + row / extent.seqlen_q;
   }
 };
 
@@ -142,14 +142,14 @@ inline Unit unit_at(const Problem& problem, std::int64_t index) {
   return {b, index % problem.heads_kv, problem.extent(b)};
 }
 
-ScoreOptions score_options(const Problem& problem, const Unit& unit);
+CpuScoreOptions score_options(const Problem& problem, const Unit& unit);
 
 // Converts a running maximum of the forward step to a logit, for LSE. The step computes probabilities as
 // 2^(score * factor - m) with m = rounded(maximum * factor). With fused multiply-add the rounding error of m changes
 // all probabilities of the row alike, so this adds it to the logit; LSE would be off by it otherwise.
 class LogitOfMax {
  public:
-  LogitOfMax(const Isa& isa, const ScoreOptions& options)
+  LogitOfMax(const Isa& isa, const CpuScoreOptions& options)
       : unit_(options.unit), factor_(options.exponent_factor()), may_be_near_(isa.fused && options.may_be_near()) {}
 
   double operator()(float max) const {
@@ -181,7 +181,7 @@ void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, s
 // that its thread packs next. They are issued during computation, because a core gets only a few bytes per clock from
 // uncached memory. Empty unless steps are software-pipelined, each unit is a single row block without grouped heads, Q
 // and K have the same length, and all tensors have the same head dimension and contiguous rows.
-std::optional<Soon> soon_wanted(const Problem& problem, const Plan& plan, std::int64_t unit_index);
+std::optional<Prefetch> plan_prefetch(const Problem& problem, const Plan& plan, std::int64_t unit_index);
 
 // forward() and backward() return true if the plan's panels can represent all values. Otherwise the caller must discard
 // the output.

@@ -14,8 +14,8 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 }
 
 void RowPreparation::prepare(BackwardScratch& s, const Unit& unit, std::int64_t u, std::int64_t index) const {
-  if (index >= row_blocks_of(problem_, plan_, unit.extent.q_length)) return;
-  const RowBlock rows = row_block(problem_, plan_, unit.extent.q_length, index);
+  if (index >= row_blocks_of(problem_, plan_, unit.extent.seqlen_q)) return;
+  const RowBlock rows = row_block(problem_, plan_, unit.extent.seqlen_q, index);
   const std::int64_t block = block_at(u, index);
   RowInfo& info = *new (&workspace_.info[block]) RowInfo{};
   std::int32_t lo = std::numeric_limits<std::int32_t>::max(), hi = 0;
@@ -69,7 +69,7 @@ void RowPreparation::prepare_statistics(const Unit& unit, std::int64_t first, in
   for (int lane = 0; lane < count; ++lane) {
     const std::int64_t row = first + lane;
     const float given = problem_.lse_in[problem_.lse_index(unit.b, unit.head_of(problem_, row), unit.extent.q_begin,
-                                                           row % unit.extent.q_length)];
+                                                           row % unit.extent.seqlen_q)];
     if (given != -kInfinity) lse[lane] = given;
   }
 }
@@ -83,7 +83,7 @@ bool RowPreparation::wants_refined_lse(const Lanes& lanes, const double* lse, co
 // Recomputes the LSE of a row block's panels from their scores, which takes an additional matmul.
 void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64_t block, int panels, std::int32_t lo,
                                 std::int32_t hi, RowStatistics& statistics) const {
-  ScoreOptions options = score_options(problem_, unit);
+  CpuScoreOptions options = score_options(problem_, unit);
   options.dropout = false;   // dropout does not affect LSE
   options.exact_max = true;  // so that a dominant probability is exactly 1 and its dS exactly 0
   float max[kMaxPanels * kMaxLanes], sum[kMaxPanels * kMaxLanes];
@@ -91,7 +91,7 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
   std::fill_n(sum, plan_.block_rows, 0.0f);
   for (std::int64_t b = lo / plan_.block_keys; b < ceil_div(hi, plan_.block_keys); ++b) {
     const std::int64_t first = b * plan_.block_keys;
-    const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.k_length - first));
+    const int count = static_cast<int>(std::min<std::int64_t>(plan_.block_keys, unit.extent.seqlen_k - first));
     const int padded = static_cast<int>(round_up(count, isa_.step));
     key_rows(problem_, unit, problem_.k, first, count, padded, s.rows);
     pack_(isa_.pack_m, {s.rows, padded, d(), problem_.dtype, 1, s.k});
@@ -104,9 +104,9 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
     step.d_steps = plan_.d_steps;
     step.options = &options;
     step.scores = s.scores;
-    step.weights = s.ds_n;
+    step.probabilities = s.ds_n;
     step.dtype = problem_.dtype;
-    step.piece = plan_.piece;
+    step.sum_chunk = plan_.sum_chunk;
     for (int p = 0; p < panels; ++p) {
       step.q = panel(s, block, p).q;
       step.lanes = &s.lanes[p];
@@ -148,7 +148,7 @@ void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const Ro
       hi = std::max(hi, s.lanes[p].hi[lane]);
     }
   }
-  const ScoreOptions options = score_options(problem_, unit);
+  const CpuScoreOptions options = score_options(problem_, unit);
   float sum[kMaxPanels * kMaxLanes] = {};
   for (std::int64_t b = lo / plan_.block_keys; b < ceil_div(hi, plan_.block_keys); ++b) {
     const KeyBlock keys = pack_keys(s, unit, b);
@@ -171,7 +171,7 @@ void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const Ro
 // Writes LSE as lse_high and lse_low (see BackwardStep), and the probabilities of the sinks.
 void RowPreparation::keep_lse(const Unit& unit, const RowBlock& rows, const RowStatistics& statistics, bool far,
                               std::int64_t at) const {
-  const ScoreOptions options = score_options(problem_, unit);
+  const CpuScoreOptions options = score_options(problem_, unit);
   const double excess = options.unit == 0 ? 0 : options.exponent_factor() / (options.unit * kLog2e64) - 1;
   for (int r = 0; r < plan_.block_rows; ++r) {
     float &high = workspace_.lse_high[at + r], &low = workspace_.lse_low[at + r];

@@ -22,9 +22,9 @@ struct RowStatistics {
 bool has_far_lse(const RowStatistics& statistics, int rows);
 
 // Splits LSE * log2(e) into high + low, for probabilities 2^(score * factor - high - low). Adding an integer of up to 8
-// bits to high is exact, as WeightExponent needs (isa/weight_exponent.h). `excess` is the relative rounding error of
-// the float factor; low corrects for it, assuming a probability of 2^typical. Rows without keys have lse = +inf, which
-// becomes a huge number, so their probabilities are 0 without causing a NaN.
+// bits to high is exact, as ProbabilityExponent needs (isa/probability_exponent.h). `excess` is the relative rounding
+// error of the float factor; low corrects for it, assuming a probability of 2^typical. Rows without keys have lse =
+// +inf, which becomes a huge number, so their probabilities are 0 without causing a NaN.
 void split_lse(double lse, double excess, double typical, float& high, float& low);
 
 // Returns true if the rounding of LSE to fp32 affects gradients. A probability is exp(logit - LSE), so its relative

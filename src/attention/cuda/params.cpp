@@ -55,8 +55,8 @@ SequenceParams sequence_params_of(const Problem& problem) {
   params.heads_q = static_cast<std::int32_t>(problem.heads_q);
   params.heads_kv = static_cast<std::int32_t>(problem.heads_kv);
   params.group = static_cast<std::int32_t>(problem.group);
-  params.max_q = static_cast<std::int32_t>(problem.max_q);
-  params.max_k = static_cast<std::int32_t>(problem.max_k);
+  params.max_seqlen_q = static_cast<std::int32_t>(problem.max_seqlen_q);
+  params.max_seqlen_k = static_cast<std::int32_t>(problem.max_seqlen_k);
   params.d = static_cast<std::int32_t>(problem.d);
   params.dv_dim = static_cast<std::int32_t>(problem.dv);
   params.window_left = side_of(problem.window.left);

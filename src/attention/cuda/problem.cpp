@@ -15,7 +15,7 @@ constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
 }  // namespace
 
-bool has_few_keys(const Problem& problem) { return problem.max_k <= kFewKeys; }
+bool has_few_keys(const Problem& problem) { return problem.max_seqlen_k <= kFewKeys; }
 
 bool has_score_options(const Problem& problem) {
   return problem.softcap != 0 || problem.alibi_slopes || problem.has_bias || problem.dropout.p != 0 ||
@@ -60,9 +60,9 @@ std::string common_refusal(const Problem& problem) {
                        kOldestCard % 10);
   }
   if (std::string reason = cpu_option(problem); !reason.empty()) return reason;
-  if (problem.max_q + problem.max_k > kMostPositions) {
-    return fmt::format("{} rows and {} keys; CUDA kernels support at most {} rows plus keys", problem.max_q,
-                       problem.max_k, kMostPositions);
+  if (problem.max_seqlen_q + problem.max_seqlen_k > kMostPositions) {
+    return fmt::format("{} rows and {} keys; CUDA kernels support at most {} rows plus keys", problem.max_seqlen_q,
+                       problem.max_seqlen_k, kMostPositions);
   }
   return {};
 }

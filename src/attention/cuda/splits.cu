@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   if (i >= sequence.rows_written(p)) return;
   const std::int64_t row = lse_index(p, sequence, b, head, i);
   const Keys keys = sequence.allowed(i);
-  const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
+  const bool has_keys = i < sequence.seqlen_q && keys.lo < keys.hi;
   const int splits = has_keys ? partial.count : 0;
 
   constexpr int kOfALane = kMostSplits / kWarpLanes;
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
 void combine_splits(const OutputParams& p, const Splits& splits, DType dtype, void* stream, Waits waits) {
   if (splits.count == 1) return;
   const int row_parts = (p.dv_dim + kWarpColumns - 1) / kWarpColumns;
-  const int head_blocks = (p.max_q * row_parts + kCombineWarps - 1) / kCombineWarps;
+  const int head_blocks = (p.max_seqlen_q * row_parts + kCombineWarps - 1) / kCombineWarps;
   const CombineArgs args{p, splits, row_parts, head_blocks};
   const Launch start{"forward, combine", std::int64_t{p.batch} * p.heads_q * head_blocks, kCombineWarps * kWarpLanes,
                      kCombineWarps * kMostSplits * sizeof(float), stream};

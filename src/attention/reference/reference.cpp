@@ -113,8 +113,8 @@ bool allows(const Problem& problem, const Pair& pair) {
 struct Unit {
   std::int64_t b, hkv;
   Extent extent;
-  const double* k;  // [k_length][d]
-  const double* v;  // [k_length][dv]
+  const double* k;  // [seqlen_k][d]
+  const double* v;  // [seqlen_k][dv]
 };
 
 // Largest logit of a row, and the logarithm of the sum of exp(logit - max). LSE is their sum, but they are stored
@@ -152,14 +152,14 @@ Normaliser score_row(const Problem& problem, const Unit& unit, Pair pair, Interv
 }
 
 // Offsets into the workspace, in doubles. The workspace holds K and V of one unit, in backward also Q and dO.
-struct Layout {
+struct WorkspaceLayout {
   std::int64_t k, v, q, d_o, max, log_sum, delta, sink, dbias, dsinks, threads;
   std::int64_t per_thread, total;
 };
 
 std::int64_t elements(const ConstView& view) { return view.shape[0] * view.shape[1] * view.shape[2] * view.shape[3]; }
 
-Layout layout_of(const Problem& problem) {
+WorkspaceLayout layout_of(const Problem& problem) {
   std::int64_t end = 0;
   const auto take = [&end](std::int64_t count) {
     const std::int64_t begin = end;
@@ -167,10 +167,10 @@ Layout layout_of(const Problem& problem) {
     return begin;
   };
   const bool backward = problem.pass == Pass::backward;
-  const std::int64_t rows = backward ? problem.group * problem.max_q : 0;
-  Layout layout{};
-  layout.k = take(problem.max_k * problem.d);
-  layout.v = take(problem.max_k * problem.dv);
+  const std::int64_t rows = backward ? problem.group * problem.max_seqlen_q : 0;
+  WorkspaceLayout layout{};
+  layout.k = take(problem.max_seqlen_k * problem.d);
+  layout.v = take(problem.max_seqlen_k * problem.dv);
   layout.q = take(rows * problem.d);
   layout.d_o = take(rows * problem.dv);
   layout.max = take(rows);
@@ -179,7 +179,7 @@ Layout layout_of(const Problem& problem) {
   layout.sink = take(rows);
   layout.dbias = take(backward && problem.wants_dbias ? elements(problem.dbias) : 0);
   layout.dsinks = take(backward && problem.wants_dsinks ? problem.heads_q : 0);
-  layout.per_thread = problem.d + problem.dv + (backward ? 3 : 1) * problem.max_k;
+  layout.per_thread = problem.d + problem.dv + (backward ? 3 : 1) * problem.max_seqlen_k;
   layout.threads = take(layout.per_thread * std::max(1, problem.threads));
   layout.total = end;
   return layout;
@@ -191,33 +191,34 @@ int team(const Problem& problem, std::int64_t pairs) {
   return pairs * (problem.d + problem.dv) < (1 << 15) ? 1 : std::max(1, problem.threads);
 }
 
-Unit widen_unit(const Problem& problem, const Layout& layout, double* workspace, std::int64_t b, std::int64_t hkv) {
+Unit widen_unit(const Problem& problem, const WorkspaceLayout& layout, double* workspace, std::int64_t b,
+                std::int64_t hkv) {
   const Extent extent = problem.extent(b);
   double* k = workspace + layout.k;
   double* v = workspace + layout.v;
-  if (extent.k_length > 0) {
-    widen(problem.k, problem.rows(problem.k, b, hkv, extent.k_begin), extent.k_length, problem.d, k);
-    widen(problem.v, problem.rows(problem.v, b, hkv, extent.k_begin), extent.k_length, problem.dv, v);
+  if (extent.seqlen_k > 0) {
+    widen(problem.k, problem.rows(problem.k, b, hkv, extent.k_begin), extent.seqlen_k, problem.d, k);
+    widen(problem.v, problem.rows(problem.v, b, hkv, extent.k_begin), extent.seqlen_k, problem.dv, v);
   }
   return {b, hkv, extent, k, v};
 }
 
-// Returns the number of rows written per sequence. In a padded batch it is max_q, since rows past the length are
+// Returns the number of rows written per sequence. In a padded batch it is max_seqlen_q, since rows past the length are
 // zeroed.
 std::int64_t rows_written(const Problem& problem, const Extent& extent) {
-  return problem.packed ? extent.q_length : problem.max_q;
+  return problem.packed ? extent.seqlen_q : problem.max_seqlen_q;
 }
 
 // Calls write(b, hq, row of the view, o [dv], lse) for every row.
 template <class Write>
 void forward_rows(const Problem& problem, double* workspace, Write&& write) {
-  const Layout layout = layout_of(problem);
+  const WorkspaceLayout layout = layout_of(problem);
   for (std::int64_t at = 0; at < problem.batch * problem.heads_kv; ++at) {
     const Unit unit = widen_unit(problem, layout, workspace, at / problem.heads_kv, at % problem.heads_kv);
     const Extent& extent = unit.extent;
     const std::int64_t rows = rows_written(problem, extent);
     const std::int64_t tasks = problem.group * rows;
-    parallel_for(team(problem, tasks * extent.k_length), tasks, [&](int thread, std::int64_t task) {
+    parallel_for(team(problem, tasks * extent.seqlen_k), tasks, [&](int thread, std::int64_t task) {
       double* q = workspace + layout.threads + thread * layout.per_thread;
       double* o = q + problem.d;
       double* scores = o + problem.dv;
@@ -225,7 +226,7 @@ void forward_rows(const Problem& problem, double* workspace, Write&& write) {
                 extent.k_skipped};
       std::fill_n(o, problem.dv, 0.0);
       Normaliser row;
-      if (pair.i < extent.q_length) {
+      if (pair.i < extent.seqlen_q) {
         widen(problem.q, problem.rows(problem.q, unit.b, pair.hq, extent.q_begin + pair.i), 1, problem.d, q);
         const Interval keys = problem.allowed(extent, pair.i);
         row = score_row(problem, unit, pair, keys, q, scores, nullptr);
@@ -240,7 +241,7 @@ void forward_rows(const Problem& problem, double* workspace, Write&& write) {
   }
 }
 
-// Arrays of a unit's rows in backward; each is [group][q_length].
+// Arrays of a unit's rows in backward; each is [group][seqlen_q].
 struct RowFacts {
   double* q;    // [..][d]
   double* d_o;  // [..][dv]
@@ -254,8 +255,8 @@ struct RowFacts {
 void backward_row(const Problem& problem, const Unit& unit, const RowFacts& facts, std::int64_t r, Pair pair,
                   double* scratch, double* dq) {
   double* scores = scratch;
-  double* slopes = scores + problem.max_k;
-  double* d_weights = slopes + problem.max_k;
+  double* slopes = scores + problem.max_seqlen_k;
+  double* d_weights = slopes + problem.max_seqlen_k;
   const Interval keys = problem.allowed(unit.extent, pair.i);
   const Normaliser row = score_row(problem, unit, pair, keys, facts.q + r * problem.d, scores, slopes);
   double delta = 0;
@@ -282,7 +283,7 @@ void backward_row(const Problem& problem, const Unit& unit, const RowFacts& fact
 // Adds the contributions of all rows of the unit that use key j to dk [d], dv [dv] and the column of dbias.
 void backward_key(const Problem& problem, const Unit& unit, const RowFacts& facts, std::int64_t j, double* dk,
                   double* dv, double* dbias) {
-  const std::int64_t rows = unit.extent.q_length;
+  const std::int64_t rows = unit.extent.seqlen_q;
   const auto& shape = problem.bias.shape;
   for (std::int64_t r = 0; r < problem.group * rows; ++r) {
     const Pair pair{unit.b, unit.hkv * problem.group + r / rows, r % rows,
@@ -314,7 +315,7 @@ void backward_key(const Problem& problem, const Unit& unit, const RowFacts& fact
 template <class WriteQ, class WriteK>
 void backward_rows(const Problem& problem, double* workspace, double* dbias, double* dsinks, WriteQ&& write_q,
                    WriteK&& write_k) {
-  const Layout layout = layout_of(problem);
+  const WorkspaceLayout layout = layout_of(problem);
   const RowFacts facts{workspace + layout.q,       workspace + layout.d_o,   workspace + layout.max,
                        workspace + layout.log_sum, workspace + layout.delta, workspace + layout.sink};
   if (dbias) std::fill_n(dbias, elements(problem.bias), 0.0);
@@ -323,14 +324,14 @@ void backward_rows(const Problem& problem, double* workspace, double* dbias, dou
     const Unit unit = widen_unit(problem, layout, workspace, at / problem.heads_kv, at % problem.heads_kv);
     const Extent& extent = unit.extent;
     const std::int64_t first_head = unit.hkv * problem.group;
-    for (std::int64_t g = 0; g < problem.group && extent.q_length > 0; ++g) {
+    for (std::int64_t g = 0; g < problem.group && extent.seqlen_q > 0; ++g) {
       const auto from = [&](const ConstView& view) {
         return problem.rows(view, unit.b, first_head + g, extent.q_begin);
       };
-      widen(problem.q, from(problem.q), extent.q_length, problem.d, facts.q + g * extent.q_length * problem.d);
-      widen(problem.d_o, from(problem.d_o), extent.q_length, problem.dv, facts.d_o + g * extent.q_length * problem.dv);
+      widen(problem.q, from(problem.q), extent.seqlen_q, problem.d, facts.q + g * extent.seqlen_q * problem.d);
+      widen(problem.d_o, from(problem.d_o), extent.seqlen_q, problem.dv, facts.d_o + g * extent.seqlen_q * problem.dv);
     }
-    const int threads = team(problem, problem.group * extent.q_length * extent.k_length);
+    const int threads = team(problem, problem.group * extent.seqlen_q * extent.seqlen_k);
     const std::int64_t rows = rows_written(problem, extent);
     parallel_for(threads, problem.group * rows, [&](int thread, std::int64_t task) {
       double* dq = workspace + layout.threads + thread * layout.per_thread;
@@ -338,23 +339,23 @@ void backward_rows(const Problem& problem, double* workspace, double* dbias, dou
       const std::int64_t i = task % rows;
       const Pair pair{unit.b, first_head + g, i, 0, problem.offset(extent), extent.k_skipped};
       std::fill_n(dq, problem.d, 0.0);
-      if (i < extent.q_length) {
-        backward_row(problem, unit, facts, g * extent.q_length + i, pair, dq + problem.d + problem.dv, dq);
+      if (i < extent.seqlen_q) {
+        backward_row(problem, unit, facts, g * extent.seqlen_q + i, pair, dq + problem.d + problem.dv, dq);
       }
       write_q(unit.b, first_head + g, extent.q_begin + i, dq);
     });
     const std::int64_t skipped = extent.k_skipped;
-    const std::int64_t keys = problem.packed ? skipped + extent.k_length : problem.max_k;
+    const std::int64_t keys = problem.packed ? skipped + extent.seqlen_k : problem.max_seqlen_k;
     parallel_for(threads, keys, [&](int thread, std::int64_t key) {
       const std::int64_t j = key - skipped;
       double* dk = workspace + layout.threads + thread * layout.per_thread;
       double* dv = dk + problem.d;
       std::fill_n(dk, problem.d + problem.dv, 0.0);
-      if (j >= 0 && j < extent.k_length) backward_key(problem, unit, facts, j, dk, dv, dbias);
+      if (j >= 0 && j < extent.seqlen_k) backward_key(problem, unit, facts, j, dk, dv, dbias);
       write_k(unit.b, unit.hkv, extent.k_begin + j, dk, dv);
     });
-    for (std::int64_t r = 0; r < problem.group * extent.q_length && dsinks; ++r) {
-      dsinks[first_head + r / extent.q_length] += facts.sink[r];
+    for (std::int64_t r = 0; r < problem.group * extent.seqlen_q && dsinks; ++r) {
+      dsinks[first_head + r / extent.seqlen_q] += facts.sink[r];
     }
   }
 }
@@ -379,7 +380,7 @@ void run_forward(const Problem& problem, double* workspace) {
 }
 
 void run_backward(const Problem& problem, double* workspace) {
-  const Layout layout = layout_of(problem);
+  const WorkspaceLayout layout = layout_of(problem);
   double* dbias = problem.dbias ? workspace + layout.dbias : nullptr;
   double* dsinks = problem.dsinks ? workspace + layout.dsinks : nullptr;
   backward_rows(

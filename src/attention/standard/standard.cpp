@@ -32,7 +32,7 @@ void clear_sums(const Problem& problem) {
   }
 }
 
-void run_passes(const Problem& problem, const Layout& layout, void* workspace) {
+void run_passes(const Problem& problem, const WorkspaceLayout& layout, void* workspace) {
   const blas::BlasSession blas(problem.threads);
   const Call call{problem, layout, static_cast<char*>(workspace), blas};
   const std::int64_t heads = problem.batch * problem.heads_q;
@@ -47,22 +47,23 @@ std::string refusal(const Problem& problem, Variant variant) {
   if (problem.batch_invariant && problem.pass == Pass::forward) {
     return "batch_invariant: the order of sums in OpenBLAS depends on the sizes of a call";
   }
-  if (problem.max_q > INT_MAX || problem.max_k > INT_MAX) {
-    return fmt::format("{} rows and {} keys: OpenBLAS supports sizes up to {}", problem.max_q, problem.max_k, INT_MAX);
+  if (problem.max_seqlen_q > INT_MAX || problem.max_seqlen_k > INT_MAX) {
+    return fmt::format("{} rows and {} keys: OpenBLAS supports sizes up to {}", problem.max_seqlen_q,
+                       problem.max_seqlen_k, INT_MAX);
   }
   const std::int64_t heads = variant == Variant::frugal ? 1 : problem.batch * problem.heads_q;
-  const double scores =
-      static_cast<double>(heads) * static_cast<double>(problem.max_q) * static_cast<double>(problem.max_k);
+  const double scores = static_cast<double>(heads) * static_cast<double>(problem.max_seqlen_q) *
+                        static_cast<double>(problem.max_seqlen_k);
   if (scores <= 0x1p58) return {};
-  return fmt::format("scores of {} heads, {} rows x {} keys do not fit in any memory", heads, problem.max_q,
-                     problem.max_k);
+  return fmt::format("scores of {} heads, {} rows x {} keys do not fit in any memory", heads, problem.max_seqlen_q,
+                     problem.max_seqlen_k);
 }
 
 double mebibytes(double bytes) { return bytes / (1 << 20); }
 
 std::string text_of_standard(const Problem& problem) {
-  const double elements = static_cast<double>(problem.batch * problem.heads_q) * static_cast<double>(problem.max_q) *
-                          static_cast<double>(problem.max_k);
+  const double elements = static_cast<double>(problem.batch * problem.heads_q) *
+                          static_cast<double>(problem.max_seqlen_q) * static_cast<double>(problem.max_seqlen_k);
   return fmt::format("{}, {} of all heads materialised: {} x {:.1f} MiB", blas::gemm_name(),
                      problem.pass == Pass::forward ? "scores and probabilities" : "scores, probabilities and gradients",
                      problem.pass == Pass::forward ? 2 : 4,
@@ -70,13 +71,13 @@ std::string text_of_standard(const Problem& problem) {
 }
 
 std::string text_of_frugal(const Problem& problem) {
-  const double bytes = 4.0 * static_cast<double>(problem.max_q) * static_cast<double>(problem.max_k);
+  const double bytes = 4.0 * static_cast<double>(problem.max_seqlen_q) * static_cast<double>(problem.max_seqlen_k);
   return fmt::format("{}, scores of one head materialised: {:.1f} MiB", blas::gemm_name(), mebibytes(bytes));
 }
 
 struct StandardLaunch {
   Variant variant;
-  Layout layout;
+  WorkspaceLayout layout;
 
   std::string text(const Problem& problem) const {
     return variant == Variant::standard ? text_of_standard(problem) : text_of_frugal(problem);
@@ -86,7 +87,7 @@ struct StandardLaunch {
 
 Plan plan_variant(const Problem& problem, Variant variant) {
   if (std::string reason = refusal(problem, variant); !reason.empty()) return Plan(std::move(reason));
-  const Layout layout = layout_of(problem, variant);
+  const WorkspaceLayout layout = layout_of(problem, variant);
   return Plan(StandardLaunch{variant, layout}, static_cast<std::size_t>(layout.total));
 }
 

@@ -32,9 +32,9 @@ memory::data_type type_of(DType dtype) {
 
 // The primitives of a case and the size of their scratchpad.
 struct Plan {
-  Plan(const Case& one, const dnnl::engine& engine) : one(one) {
-    const std::int64_t b = one.batch * one.kv_heads, r = one.heads / one.kv_heads * one.seq_q;
-    const std::int64_t d = one.head_dim, keys = one.seq_k;
+  Plan(const AttentionCase& one, const dnnl::engine& engine) : one(one) {
+    const std::int64_t b = one.batch * one.kv_heads, r = one.heads / one.kv_heads * one.seqlen_q;
+    const std::int64_t d = one.head_dim, keys = one.seqlen_k;
     const auto desc = [&](std::int64_t rows, std::int64_t columns, Side side = Side::straight) {
       using tag = memory::format_tag;
       return memory::desc({b, rows, columns}, type_of(one.dtype), side == Side::straight ? tag::abc : tag::acb);
@@ -71,7 +71,7 @@ struct Plan {
     return score_bytes() * (has_backward(one.passes) ? 2 : 1) + mask_bytes() + static_cast<std::int64_t>(scratch);
   }
 
-  Case one;
+  AttentionCase one;
   memory::desc mask;
   dnnl::matmul::primitive_desc scores, o, dp, dq, dk, dv;
   dnnl::softmax_forward::primitive_desc softmax;
@@ -97,13 +97,13 @@ class OnednnPeer : public Implementation {
   std::string kernel() const override { return "matmul, softmax, matmul"; }
   std::string configuration() const override { return configuration_; }
 
-  std::optional<std::int64_t> predicted_bytes(const Case& one) override {
+  std::optional<std::int64_t> predicted_bytes(const AttentionCase& one) override {
     const TensorBytes bytes = tensor_bytes(one);
     const std::int64_t tensors = bytes.inputs() + bytes.o + (has_backward(one.passes) ? bytes.backward_extra() : 0);
     return tensors + make_plan(one).bytes();
   }
 
-  void prepare(const Case& one, const Inputs& inputs) override {
+  void prepare(const AttentionCase& one, const Inputs& inputs) override {
     plan_ = std::make_unique<Plan>(make_plan(one));
     inputs_ = &inputs;
     const dnnl_version_t* version = dnnl_version();
@@ -163,12 +163,12 @@ class OnednnPeer : public Implementation {
 
  private:
   // Throws Error(unsupported) for cases that these primitives cannot express.
-  Plan make_plan(const Case& one) const {
+  Plan make_plan(const AttentionCase& one) const {
     const auto refuse = [](const std::string& why) { fail(ErrorCode::unsupported, "{}: {}", kOnednnPeer, why); };
     if (one.device != Device::cpu) refuse("runs on the CPU only; valid: --device cpu");
     if (one.options.any()) refuse("this peer does not support score options" + describe_options(one.options));
-    if (std::min({one.batch, one.seq_q, one.seq_k}) == 0) refuse("batch and sequences must not be empty");
-    for (std::int64_t i = 0; i < one.seq_q; ++i) {
+    if (std::min({one.batch, one.seqlen_q, one.seqlen_k}) == 0) refuse("batch and sequences must not be empty");
+    for (std::int64_t i = 0; i < one.seqlen_q; ++i) {
       const Keys keys = visible_keys(one, 0, i);
       if (keys.first >= keys.last) refuse(fmt::format("row {} has no keys: this softmax returns NaN", i));
     }
@@ -182,11 +182,11 @@ class OnednnPeer : public Implementation {
   }
 
   // Fills the additive mask, which all heads share: 0 if a row may use a key, else -inf.
-  void fill_mask(const Case& one) {
+  void fill_mask(const AttentionCase& one) {
     float* row = mask_.as<float>();
-    for (std::int64_t i = 0; i < one.heads / one.kv_heads * one.seq_q; ++i, row += one.seq_k) {
-      const Keys keys = visible_keys(one, 0, i % one.seq_q);
-      std::fill(row, row + one.seq_k, -std::numeric_limits<float>::infinity());
+    for (std::int64_t i = 0; i < one.heads / one.kv_heads * one.seqlen_q; ++i, row += one.seqlen_k) {
+      const Keys keys = visible_keys(one, 0, i % one.seqlen_q);
+      std::fill(row, row + one.seqlen_k, -std::numeric_limits<float>::infinity());
       std::fill(row + keys.first, row + keys.last, 0.0f);
     }
   }

@@ -25,7 +25,7 @@ double share_of_matmul_rate(const std::string& implementation, Device device) {
 
 }  // namespace
 
-Problem make_problem(Case one, std::vector<std::string> implementations, std::int64_t shrink) {
+SweepProblem make_problem(AttentionCase one, std::vector<std::string> implementations, std::int64_t shrink) {
   constexpr std::int64_t kShortest = 512;  // with shorter sequences, tensors take more memory than scores
   const std::int64_t of_batch = std::clamp<std::int64_t>(one.batch, 1, shrink);
   const std::int64_t of_sequence = shrink / of_batch;
@@ -34,8 +34,8 @@ Problem make_problem(Case one, std::vector<std::string> implementations, std::in
                              : std::max(std::min<std::int64_t>(size, 1), size / of_sequence);
   };
   one.batch /= of_batch;
-  one.seq_q = shortened(one.seq_q);
-  one.seq_k = shortened(one.seq_k);
+  one.seqlen_q = shortened(one.seqlen_q);
+  one.seqlen_k = shortened(one.seqlen_k);
   fit_lengths(one);
   Json config = config_json(one).set("shrink", shrink);
   return {.one = std::move(one), .implementations = std::move(implementations), .config = std::move(config)};
@@ -49,13 +49,13 @@ std::string key_of(const Json& config, const std::string& implementation, std::i
 
 }  // namespace
 
-std::string describe(const Problem& problem) {
+std::string describe(const SweepProblem& problem) {
   const std::string text = describe(problem.one);
   if (problem.launches == 1) return text;
   return text + fmt::format(", launch {} of {}", problem.launch, problem.launches);
 }
 
-std::string cell_key(const Problem& problem, const std::string& implementation) {
+std::string cell_key(const SweepProblem& problem, const std::string& implementation) {
   return key_of(problem.config, implementation, problem.launch);
 }
 
@@ -64,14 +64,14 @@ std::string cell_key(const Json& row) {
   return key_of(row.at("config"), row.at("implementation").as_string(), launch ? launch->at("number").as_integer() : 1);
 }
 
-Json launch_json(const Problem& problem) {
+Json launch_json(const SweepProblem& problem) {
   return Json::object({{"number", problem.launch}, {"of", problem.launches}});
 }
 
-std::vector<Problem> launched(const std::vector<Problem>& problems, int launches) {
-  std::vector<Problem> all;
+std::vector<SweepProblem> launched(const std::vector<SweepProblem>& problems, int launches) {
+  std::vector<SweepProblem> all;
   for (int launch = 1; launch <= launches; ++launch) {
-    for (Problem problem : problems) {
+    for (SweepProblem problem : problems) {
       problem.launch = launch;
       problem.launches = launches;
       all.push_back(std::move(problem));
@@ -80,7 +80,7 @@ std::vector<Problem> launched(const std::vector<Problem>& problems, int launches
   return all;
 }
 
-std::size_t ProblemList::add(Problem problem) {
+std::size_t ProblemList::add(SweepProblem problem) {
   const auto [place, is_new] = places_.emplace(problem.config.dump(), problems_.size());
   if (is_new) {
     problems_.push_back(std::move(problem));
@@ -96,14 +96,15 @@ std::size_t ProblemList::add(Problem problem) {
   return repeated;
 }
 
-std::size_t count_cells(const std::vector<Problem>& problems) {
+std::size_t count_cells(const std::vector<SweepProblem>& problems) {
   return std::accumulate(problems.begin(), problems.end(), std::size_t{0},
-                         [](std::size_t sum, const Problem& one) { return sum + one.implementations.size(); });
+                         [](std::size_t sum, const SweepProblem& one) { return sum + one.implementations.size(); });
 }
 
-std::vector<Problem> share_of(const std::vector<Problem>& problems, const StoppingRule& rule, int number, int count) {
+std::vector<SweepProblem> share_of(const std::vector<SweepProblem>& problems, const StoppingRule& rule, int number,
+                                   int count) {
   std::vector<double> costs;
-  for (const Problem& problem : problems) costs.push_back(predicted_seconds(problem, rule));
+  for (const SweepProblem& problem : problems) costs.push_back(predicted_seconds(problem, rule));
   std::vector<std::size_t> order(problems.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return costs[a] > costs[b]; });
@@ -114,7 +115,7 @@ std::vector<Problem> share_of(const std::vector<Problem>& problems, const Stoppi
     *least += costs[index];
     chosen[index] = least - load.begin() == number - 1;
   }
-  std::vector<Problem> share;
+  std::vector<SweepProblem> share;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     if (chosen[i]) share.push_back(problems[i]);
   }
@@ -123,15 +124,15 @@ std::vector<Problem> share_of(const std::vector<Problem>& problems, const Stoppi
 
 double assumed_matmul_rate(Device device) { return device == Device::cuda ? 4e14 : 1e11; }
 
-double predicted_call(const Case& one, const std::string& implementation, double product_rate) {
+double predicted_call(const AttentionCase& one, const std::string& implementation, double matmul_rate) {
   const double flops =
       (has_forward(one.passes) ? forward_flops(one) : 0) + (has_backward(one.passes) ? backward_flops(one) : 0);
-  return flops / (product_rate * share_of_matmul_rate(implementation, one.device));
+  return flops / (matmul_rate * share_of_matmul_rate(implementation, one.device));
 }
 
-double predicted_seconds(const Case& one, const std::string& implementation, const StoppingRule& rule,
-                         double product_rate) {
-  const double call = predicted_call(one, implementation, product_rate);
+double predicted_seconds(const AttentionCase& one, const std::string& implementation, const StoppingRule& rule,
+                         double matmul_rate) {
+  const double call = predicted_call(one, implementation, matmul_rate);
   const int regions = one.passes == Passes::both ? 2 : 1;
   // With both passes, each is timed separately and once more in the combined region.
   const double sample = regions * call;
@@ -139,7 +140,7 @@ double predicted_seconds(const Case& one, const std::string& implementation, con
   return kStart + std::max(regions * kWarmUp, kUntimedCalls * call) + most;
 }
 
-double predicted_seconds(const Problem& problem, const StoppingRule& rule) {
+double predicted_seconds(const SweepProblem& problem, const StoppingRule& rule) {
   double sum = 0;
   for (const std::string& name : problem.implementations) {
     sum += predicted_seconds(problem.one, name, rule, assumed_matmul_rate(problem.one.device));
@@ -147,7 +148,7 @@ double predicted_seconds(const Problem& problem, const StoppingRule& rule) {
   return sum;
 }
 
-PredictedMemory predicted_memory(const Case& one, const std::string& implementation) {
+PredictedMemory predicted_memory(const AttentionCase& one, const std::string& implementation) {
   if (implementation == "torch-naive" && !one.options.any()) {
     const MemoryModel model = predict_torch_naive(one);
     return {model.forward_bytes() + model.backward_bytes(), {}};

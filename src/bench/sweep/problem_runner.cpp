@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMaxRowBytes = std::size_t{1} << 28;  // a million samples per region take about 70 MB
 
 // Returns the key of ceilings_: cases with equal keys have the same ceilings.
-std::string ceilings_key(const Case& one) {
+std::string ceilings_key(const AttentionCase& one) {
   return fmt::format("{} {} {}", name_of(one.device), strobe::name_of(one.dtype), one.threads);
 }
 
@@ -46,7 +46,7 @@ std::optional<Json> parse_event(const std::string& line, const std::vector<std::
 }  // namespace
 
 struct ProblemRunner::ChildRun {
-  const Problem& problem;
+  const SweepProblem& problem;
   const std::vector<std::string>& words;
   std::vector<std::string> left;          // implementations without a row
   std::string current;                    // implementation of the last step; empty: all
@@ -54,7 +54,7 @@ struct ProblemRunner::ChildRun {
   double since = 0;                       // start of the last step
 };
 
-void ProblemRunner::run(const Problem& problem, const std::vector<std::string>& words) {
+void ProblemRunner::run(const SweepProblem& problem, const std::vector<std::string>& words) {
   if (std::exchange(launch_, problem.launch) != problem.launch) python_.reset();  // a launch uses new processes
   std::vector<std::string> left = problem.implementations;
   while (!left.empty()) {
@@ -171,7 +171,7 @@ void ProblemRunner::take_row(ChildRun& state, Json row) {
 }
 
 // Adds the data that only the sweep has to a row, and passes it to options_.row.
-void ProblemRunner::emit_row(const Problem& problem, Json row) {
+void ProblemRunner::emit_row(const SweepProblem& problem, Json row) {
   row.set("config", problem.config).set("sweep", options_.sweep);
   if (problem.launches > 1) row.set("launch", launch_json(problem));
   options_.row(std::move(row));

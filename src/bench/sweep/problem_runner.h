@@ -32,7 +32,7 @@ class ProblemRunner {
   // `words` are the bench flags that describe the case. Emits one row per implementation, in any order. If the child
   // crashes or an implementation exceeds its time limit, a new child runs the implementations without a row. Throws
   // Error(unsupported) if the program cannot be started.
-  void run(const Problem& problem, const std::vector<std::string>& words);
+  void run(const SweepProblem& problem, const std::vector<std::string>& words);
 
  private:
   struct ChildRun;  // state of one child
@@ -42,7 +42,7 @@ class ProblemRunner {
   bool can_lend(const ChildRun& state);
   bool take_event(ChildRun& state, const std::string& line);
   void take_row(ChildRun& state, Json row);
-  void emit_row(const Problem& problem, Json row);
+  void emit_row(const SweepProblem& problem, Json row);
   void emit_lost_rows(ChildRun& state, Status status, const std::string& how, int signal);
   std::vector<std::string> command_for(const ChildRun& state) const;
 

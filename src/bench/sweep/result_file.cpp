@@ -134,9 +134,9 @@ std::string source_file_name(const Json& config, const std::string& implementati
                      number("num_heads"), number("emb_dim"), name, config.at("causal").as_bool() ? "_causal" : "");
 }
 
-JsonFolder::JsonFolder(std::string path, const std::vector<Problem>& problems) : path_(std::move(path)) {
+JsonFolder::JsonFolder(std::string path, const std::vector<SweepProblem>& problems) : path_(std::move(path)) {
   std::unordered_set<std::string> names;
-  for (const Problem& problem : problems) {
+  for (const SweepProblem& problem : problems) {
     for (const std::string& implementation : problem.implementations) {
       const std::string name = source_file_name(problem.config, implementation);
       if (names.insert(name).second) continue;

@@ -65,7 +65,7 @@ class JsonFolder {
  public:
   // Throws Error(invalid_argument) if the folder is not writable, if it is missing and its parent is not writable, or
   // if two cells would have the same file name. Names omit dtype, device and other axes.
-  JsonFolder(std::string path, const std::vector<Problem>& problems);
+  JsonFolder(std::string path, const std::vector<SweepProblem>& problems);
 
   void create() const;  // does nothing if the folder exists
 

@@ -42,7 +42,7 @@ std::string repeat_command(Arguments arguments) {
   return quoted_command("bench", words);
 }
 
-std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
+std::string heading(const bench::AttentionCase& one, const bench::Ceilings& ceilings) {
   std::string text = describe(one) + "; " + place_of(one);
   if (one.device == Device::cuda && ceilings.copy) text += fmt::format("; copy {:.0f} GB/s", *ceilings.copy * 1e-9);
   if (const auto rate = ceilings.matmul(one.dtype)) {
@@ -54,7 +54,7 @@ std::string heading(const bench::Case& one, const bench::Ceilings& ceilings) {
 
 bool any_fp32(const Cases& cases) {
   return std::any_of(cases.cases.begin(), cases.cases.end(),
-                     [](const bench::Case& one) { return one.dtype == DType::fp32; });
+                     [](const bench::AttentionCase& one) { return one.dtype == DType::fp32; });
 }
 
 bool any_measured(const std::vector<bench::Row>& rows) {
@@ -88,8 +88,8 @@ class Output {
 };
 
 // Returns the predicted time of all cases after case `at`, divided by the predicted time of case `at`.
-double later_over_this(const std::vector<bench::Case>& cases, std::size_t at, const BenchOptions& options) {
-  const auto predicted = [&](const bench::Case& one) {
+double later_over_this(const std::vector<bench::AttentionCase>& cases, std::size_t at, const BenchOptions& options) {
+  const auto predicted = [&](const bench::AttentionCase& one) {
     return bench::predicted_seconds({one, options.one.implementations, {}}, options.how.run.rule);
   };
   double later = 0;
@@ -106,7 +106,7 @@ struct Prepared {
 
 Prepared prepare(const BenchOptions& options, const Cases& cases, Arguments arguments,
                  std::optional<pid_t> lent_python = {}) {
-  const bench::Case& first = cases.cases.front();
+  const bench::AttentionCase& first = cases.cases.front();
   const RunFlags& how = options.how;
   if (how.pin && first.device == Device::cpu && first.threads <= available_cores()) pin_to_cores(first.threads);
   Prepared made;
@@ -125,10 +125,10 @@ int run_bench(Arguments arguments) {
   BenchOptions options;
   bool events = false;
   OptionTable table = make_table(options);
-  table.add_alone(kEventsFlag,
-                  "for programs: print only steps and rows of every status, as JSON lines on standard output", events);
+  table.add_flag(kEventsFlag,
+                 "for programs: print only steps and rows of every status, as JSON lines on standard output", events);
   bool launch = false;
-  table.add_alone(kLaunchFlag, "for programs: one launch of --launches; writes its rows to standard output", launch);
+  table.add_flag(kLaunchFlag, "for programs: one launch of --launches; writes its rows to standard output", launch);
   std::optional<pid_t> lent_python;
   table.add(bench::kLentPythonFlag, "PID",
             "for programs, with --events: use the sweep's Python process on descriptors 3 and 4",
@@ -176,7 +176,7 @@ int run_bench(Arguments arguments) {
   Forecast forecast(launch ? " of this launch" : "");
   std::vector<bench::Row> all;
   for (std::size_t i = 0; i < cases.cases.size(); ++i) {
-    const bench::Case& one = cases.cases[i];
+    const bench::AttentionCase& one = cases.cases[i];
     const double begin = now_seconds(), later = later_over_this(cases.cases, i, options);
     run.left = [&](double seconds) {
       if (seconds > Forecast::kLong) forecast.print_once(seconds + later * (now_seconds() - begin + seconds));

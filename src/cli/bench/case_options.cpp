@@ -97,7 +97,8 @@ Device parse_device(std::string_view flag, std::string_view value) {
 
 void add_configuration_options(OptionTable& table, CaseOptions& options) {
   table.add("batch_size", "N", "default 32", size_into(options.batch, 0), {"batch"});
-  table.add("seq_len", "N", "queries, and keys unless --seq_len_k; default 1024", size_into(options.seq, 0), {"seq"});
+  table.add("seq_len", "N", "queries, and keys unless --seq_len_k; default 1024", size_into(options.seqlen_q, 0),
+            {"seq"});
   table.add("num_heads", "N", "default 32", size_into(options.heads, 1), {"heads"});
   table.add("emb_dim", "N", "width of all heads; head dimension = emb_dim / num_heads; default 2048",
             size_into(options.emb, 1), {"emb"});
@@ -109,14 +110,14 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
              .apply = [&](auto flag, auto value) { parse_causal(options, flag, value); },
              .words = {"off", "on", "both"}});
   table.add("dtype", "fp32|fp16|bf16", "default fp16", into(options.dtype, parse_dtype));
-  table.add_alone("tf32", "allow TF32 (10-bit mantissa); cuda", options.tf32);
-  table.add_alone("deterministic",
-                  "bitwise reproducible backward on a GPU, as always on a CPU; the library's kernels only",
-                  options.deterministic);
+  table.add_flag("tf32", "allow TF32 (10-bit mantissa); cuda", options.tf32);
+  table.add_flag("deterministic",
+                 "bitwise reproducible backward on a GPU, as always on a CPU; the library's kernels only",
+                 options.deterministic);
   table.add("pass", "forward|backward|both", "passes to time; default both", into(options.passes, parse_passes));
   table.add("num_kv_heads", "N", "KV heads, each shared by num_heads / N query heads; default num_heads",
             size_into(options.kv_heads, 1), {"kv_heads"});
-  table.add("seq_len_k", "N", "keys; default seq_len", size_into(options.seq_k, 0), {"seq_k"});
+  table.add("seq_len_k", "N", "keys; default seq_len", size_into(options.seqlen_k, 0), {"seq_k"});
   table.add("align", "top_left|bottom_right", "alignment of the diagonal if the numbers of queries and keys differ",
             into(options.alignment, parse_alignment));
   table.add("window", "LEFT:RIGHT", "sliding window: keys to the left and right of the diagonal, -1 is open",
@@ -140,7 +141,7 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
   table.add(make_threads_option("CPU threads", options.threads));
 }
 
-std::string place_of(const bench::Case& one) {
+std::string place_of(const bench::AttentionCase& one) {
   if (one.device == Device::cpu) return fmt::format("cpu, {} thread{}", one.threads, one.threads == 1 ? "" : "s");
   const GpuInventory inventory = gpu_inventory();
   const auto index = static_cast<std::size_t>(current_gpu().index);
@@ -168,16 +169,17 @@ void check_heads(const CaseOptions& options, std::int64_t heads, std::int64_t em
 }
 
 // Throws before the library does, with an error in terms of the flags.
-void check_alignment(const CaseOptions& options, std::int64_t seq, std::int64_t seq_k) {
+void check_alignment(const CaseOptions& options, std::int64_t seqlen_q, std::int64_t seqlen_k) {
   const bool causal = std::find(options.causal.begin(), options.causal.end(), true) != options.causal.end();
   const bool window = options.window.left >= 0 || options.window.right >= 0;
-  if (seq == seq_k || options.alignment != Alignment::unsaid || !(causal || window || options.scores.alibi)) return;
+  if (seqlen_q == seqlen_k || options.alignment != Alignment::unset || !(causal || window || options.scores.alibi))
+    return;
   fail(ErrorCode::invalid_argument,
        "--align: not given, but {} with --seq_len {} and --seq_len_k {} needs it; valid: top_left, bottom_right",
        causal   ? "--causal"
        : window ? "--window"
                 : "--alibi",
-       seq, seq_k);
+       seqlen_q, seqlen_k);
 }
 
 // Returns notes on flags that were given but have no effect here.
@@ -188,7 +190,7 @@ std::vector<std::string> notes_on_idle_flags(const CaseOptions& options, Device 
   };
   const bool causal = std::find(options.causal.begin(), options.causal.end(), true) != options.causal.end();
   const bool window = options.window.left >= 0 || options.window.right >= 0;
-  idle(options.alignment != Alignment::unsaid && !causal && !window && !options.scores.alibi,
+  idle(options.alignment != Alignment::unset && !causal && !window && !options.scores.alibi,
        "--align without --causal, --window or --alibi");
   idle(options.cache == bench::Cache::hot && device == Device::cpu, "--cache hot on a CPU");
   idle(options.deterministic && device == Device::cpu, "--deterministic on a CPU");
@@ -235,16 +237,16 @@ Cases cases_of(const CaseOptions& options) {
     fail(ErrorCode::invalid_argument, "--num_kv_heads {}: does not divide {}--num_heads {}; valid: its divisors",
          kv_heads, options.heads ? "" : "the default of ", heads);
   }
-  const std::int64_t seq = options.seq.value_or(1024);
-  const std::int64_t seq_k = options.seq_k.value_or(seq);
-  check_alignment(options, seq, seq_k);
-  const bench::ScoreOptions scores = score_options_of(options, batch, seq, seq_k);
+  const std::int64_t seqlen_q = options.seqlen_q.value_or(1024);
+  const std::int64_t seqlen_k = options.seqlen_k.value_or(seqlen_q);
+  check_alignment(options, seqlen_q, seqlen_k);
+  const bench::ScoreOptions scores = score_options_of(options, batch, seqlen_q, seqlen_k);
   for (const bool causal : options.causal) {
     out.cases.push_back({.batch = batch,
                          .heads = heads,
                          .kv_heads = kv_heads,
-                         .seq_q = seq,
-                         .seq_k = seq_k,
+                         .seqlen_q = seqlen_q,
+                         .seqlen_k = seqlen_k,
                          .head_dim = emb / heads,
                          .dtype = options.dtype.value_or(DType::fp16),
                          .tf32 = options.tf32,
@@ -263,7 +265,8 @@ Cases cases_of(const CaseOptions& options) {
 }
 
 void check_problems(const Cases& cases) {
-  for (const bench::Case& one : cases.cases) explain(bench::attention_of(one), Pass::forward, bench::execution_of(one));
+  for (const bench::AttentionCase& one : cases.cases)
+    explain(bench::attention_of(one), Pass::forward, bench::execution_of(one));
 }
 
 }  // namespace strobe::cli

@@ -11,7 +11,7 @@
 namespace strobe::cli {
 
 struct CaseOptions {
-  std::optional<std::int64_t> batch, seq, heads, emb, head_dim, kv_heads, seq_k;
+  std::optional<std::int64_t> batch, seqlen_q, heads, emb, head_dim, kv_heads, seqlen_k;
   std::optional<DType> dtype;
   bool tf32 = false;
   bool deterministic = false;
@@ -19,7 +19,7 @@ struct CaseOptions {
   std::optional<Device> device;
   bench::Cache cache = bench::Cache::cold;
   std::vector<bool> causal{false};  // both values for --causal=both
-  Alignment alignment = Alignment::unsaid;
+  Alignment alignment = Alignment::unset;
   Window window;
   bench::ScoreOptions scores;         // its `lengths` stay empty
   std::vector<std::int64_t> lengths;  // as given; repeated to fill the batch
@@ -37,16 +37,16 @@ void add_case_options(OptionTable& table, CaseOptions& options);
 // Adds the flags of the score options, such as softcap, bias and dropout. score_options_of() returns their values for a
 // case of the given sizes.
 void add_score_options(OptionTable& table, CaseOptions& options);
-bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seq,
-                                     std::int64_t seq_k);
+bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seqlen_q,
+                                     std::int64_t seqlen_k);
 
 struct Cases {
-  std::vector<bench::Case> cases;  // one per configuration and value of causal
-  std::vector<std::string> notes;  // for the user, for example about scaled defaults
+  std::vector<bench::AttentionCase> cases;  // one per configuration and value of causal
+  std::vector<std::string> notes;           // for the user, for example about scaled defaults
 };
 
 // Returns the device as in a heading: "cpu, 2 threads" or "cuda, NVIDIA H200".
-std::string place_of(const bench::Case& one);
+std::string place_of(const bench::AttentionCase& one);
 
 // Builds the cases and fills in defaults. Throws Error(invalid_argument) if the heads do not divide the embedding.
 Cases cases_of(const CaseOptions& options);
@@ -56,7 +56,7 @@ void check_problems(const Cases& cases);
 
 // Returns the flags that describe the case with every size and nothing else. cases_of() builds the same case from them
 // on any machine.
-std::vector<std::string> words_of(const bench::Case& one);
+std::vector<std::string> words_of(const bench::AttentionCase& one);
 
 // Parses --device: cpu or cuda. Throws Error(unsupported) with the reason if there is no GPU.
 Device parse_device(std::string_view flag, std::string_view value);

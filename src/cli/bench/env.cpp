@@ -181,7 +181,7 @@ int run_env(Arguments arguments) {
   bool quick = false;
   std::optional<int> threads;
   OptionTable table;
-  table.add_alone("json", "print JSON", json);
+  table.add_flag("json", "print JSON", json);
   table.add(make_threads_option("for the measured rates", threads));
   table.add(make_quick_option(quick));
   if (table.parse(arguments) == OptionTable::Outcome::help) {

@@ -48,7 +48,7 @@ std::string flops_text(double flops) {
   return flops >= 1e12 ? fmt::format("{:.3g} TFLOP", flops * 1e-12) : fmt::format("{:.3g} GFLOP", flops * 1e-9);
 }
 
-std::string verdicts_text(const bench::Case& one, Pass pass) {
+std::string verdicts_text(const bench::AttentionCase& one, Pass pass) {
   TextTable table;
   table.add_column(pass == Pass::forward ? "forward" : "backward", TextTable::Align::left);
   table.add_column("verdict", TextTable::Align::left);
@@ -67,12 +67,12 @@ std::string verdicts_text(const bench::Case& one, Pass pass) {
 }
 
 // Returns the smallest number of bytes that must move between memory and the processor.
-std::int64_t least_traffic(const bench::Case& one, Pass pass) {
+std::int64_t least_traffic(const bench::AttentionCase& one, Pass pass) {
   const bench::TensorBytes bytes = bench::tensor_bytes(one);
   return pass == Pass::forward ? bytes.forward() : bytes.forward() + bytes.backward_extra();
 }
 
-std::string work_text(const bench::Case& one, const bench::Ceilings& ceilings) {
+std::string work_text(const bench::AttentionCase& one, const bench::Ceilings& ceilings) {
   TextTable table;
   for (const char* title : {"pass", "nominal work", "least traffic MiB", "FLOP/byte", "best time ms", "bound by"}) {
     table.add_column(title, TextTable::Align::left);
@@ -105,7 +105,7 @@ std::string items_text(const std::vector<bench::MemoryItem>& items) {
   return text;
 }
 
-std::string memory_text(const bench::Case& one) {
+std::string memory_text(const bench::AttentionCase& one) {
   std::vector<bench::MemoryModel> models;
   for (const Verdict& verdict : explain(bench::attention_of(one), Pass::forward, bench::execution_of(one))) {
     if (verdict.refusal.empty()) models.push_back(bench::predict_kernel(one, verdict.kernel));
@@ -147,7 +147,7 @@ int run_explain(Arguments arguments) {
   std::string text = note_lines(cases.notes);  // printed at the end, because building it may throw
   const bench::Depth depth = options.how.quick ? bench::Depth::none : bench::Depth::brief;
   const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
-  for (const bench::Case& one : cases.cases) {
+  for (const bench::AttentionCase& one : cases.cases) {
     text += fmt::format("{}; {}; scale 1/sqrt({})\n\n", describe(one), place_of(one), one.head_dim);
     if (has_forward(one.passes)) text += verdicts_text(one, Pass::forward) + "\n";
     if (has_backward(one.passes)) text += verdicts_text(one, Pass::backward) + "\n";

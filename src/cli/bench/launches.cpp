@@ -52,7 +52,7 @@ bench::Status status_of(ErrorCode code) {
 }
 
 // Returns one row per implementation with only the status and the reason.
-std::vector<bench::Row> rows_without(const bench::Case& one, const bench::Implementations& implementations,
+std::vector<bench::Row> rows_without(const bench::AttentionCase& one, const bench::Implementations& implementations,
                                      bench::Status status, const char* reason) {
   std::vector<bench::Row> rows(implementations.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -88,22 +88,22 @@ LaunchedRows run_launches(Arguments arguments, int launches, const std::string& 
   return out;
 }
 
-int print_events(const std::vector<bench::Case>& cases, const bench::Implementations& implementations,
+int print_events(const std::vector<bench::AttentionCase>& cases, const bench::Implementations& implementations,
                  bench::RunOptions options, const bench::RunRecord& record) {
   print_event(Json::object({{"environment", record.environment}}));
   options.progress = [](const std::string& step, const std::string& implementation) {
     print_event(Json::object({{"step", step}, {"implementation", implementation}}));
   };
-  for (const bench::Case& one : cases) {
+  for (const bench::AttentionCase& one : cases) {
     std::vector<std::string> told;
-    const auto tell_row = [&](const bench::Row& row) {
+    const auto report_row = [&](const bench::Row& row) {
       for (const std::string& name : told) {
         if (name == row.implementation) return;
       }
       told.push_back(row.implementation);
       print_event(Json::object({{"row", row_json(row, record)}}));
     };
-    options.failed = tell_row;
+    options.failed = report_row;
     std::vector<bench::Row> rows;
     try {
       rows = bench::run_case(one, implementations, options);
@@ -112,7 +112,7 @@ int print_events(const std::vector<bench::Case>& cases, const bench::Implementat
     } catch (const std::bad_alloc&) {
       rows = rows_without(one, implementations, bench::Status::oom, "out of memory");
     }
-    for (const bench::Row& row : rows) tell_row(row);
+    for (const bench::Row& row : rows) report_row(row);
   }
   return kFine;
 }

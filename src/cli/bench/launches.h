@@ -30,7 +30,7 @@ LaunchedRows run_launches(Arguments arguments, int launches, const std::string& 
 inline constexpr const char* kEventsFlag = "events";
 
 // Runs the cases and prints one row per case and implementation. Always returns exit code 0; the rows report failures.
-int print_events(const std::vector<bench::Case>& cases, const bench::Implementations& implementations,
+int print_events(const std::vector<bench::AttentionCase>& cases, const bench::Implementations& implementations,
                  bench::RunOptions options, const bench::RunRecord& record);
 
 }  // namespace strobe::cli

@@ -74,20 +74,21 @@ void add_score_options(OptionTable& table, CaseOptions& options) {
             into(options.lengths, parse_lengths));
 }
 
-bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seq,
-                                     std::int64_t seq_k) {
+bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seqlen_q,
+                                     std::int64_t seqlen_k) {
   bench::ScoreOptions scores = options.scores;
   if (scores.bias_gradient && scores.bias.empty()) {
     fail(ErrorCode::invalid_argument, "--bias_gradient: needs a bias; valid: with --bias, such as --bias 1hqk");
   }
   if (options.lengths.empty()) return scores;
-  if (seq != seq_k) {
+  if (seqlen_q != seqlen_k) {
     fail(ErrorCode::invalid_argument,
-         "--lengths: applies to queries and keys, but --seq_len is {} and --seq_len_k {}; valid: equal values", seq,
-         seq_k);
+         "--lengths: applies to queries and keys, but --seq_len is {} and --seq_len_k {}; valid: equal values",
+         seqlen_q, seqlen_k);
   }
   for (const std::int64_t length : options.lengths) {
-    if (length > seq) fail(ErrorCode::invalid_argument, "--lengths {}: longer than --seq_len {}", length, seq);
+    if (length > seqlen_q)
+      fail(ErrorCode::invalid_argument, "--lengths {}: longer than --seq_len {}", length, seqlen_q);
   }
   if (const auto given = std::ssize(options.lengths); given > batch) {
     fail(ErrorCode::invalid_argument, "--lengths: {} lengths, but --batch_size is {}; valid: 1 to {} lengths", given,
@@ -100,9 +101,9 @@ bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t ba
   return scores;
 }
 
-std::vector<std::string> words_of(const bench::Case& one) {
+std::vector<std::string> words_of(const bench::AttentionCase& one) {
   const auto text = [](auto number) { return std::to_string(number); };
-  std::vector<std::string> words{"--batch_size", text(one.batch),           "--seq_len", text(one.seq_q),
+  std::vector<std::string> words{"--batch_size", text(one.batch),           "--seq_len", text(one.seqlen_q),
                                  "--num_heads",  text(one.heads),           "--emb_dim", text(one.emb_dim()),
                                  "--causal",     one.causal ? "on" : "off", "--dtype",   name_of(one.dtype)};
   const auto add = [&](const char* flag, std::string value) {
@@ -111,8 +112,8 @@ std::vector<std::string> words_of(const bench::Case& one) {
   };
   if (one.passes != bench::Passes::both) add("--pass", has_forward(one.passes) ? "forward" : "backward");
   if (one.kv_heads != one.heads) add("--num_kv_heads", text(one.kv_heads));
-  if (one.seq_k != one.seq_q) add("--seq_len_k", text(one.seq_k));
-  if (one.alignment != Alignment::unsaid) {
+  if (one.seqlen_k != one.seqlen_q) add("--seq_len_k", text(one.seqlen_k));
+  if (one.alignment != Alignment::unset) {
     add("--align", one.alignment == Alignment::top_left ? "top_left" : "bottom_right");
   }
   if (one.window.left >= 0 || one.window.right >= 0) {

@@ -72,10 +72,10 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
   std::optional<RowFile> file;
   const bool appends = options.rows_for == RowsFor::launcher_after_others;
   comm::on_first_rank(communicator, [&] {
-    file.emplace(options.output, kCommTitle, appends ? RowFile::Begin::at_the_end : RowFile::Begin::anew);
+    file.emplace(options.output, kCommTitle, appends ? RowFile::Begin::append : RowFile::Begin::replace);
   });
-  const bool tells = first && options.rows_for == RowsFor::people;  // otherwise the launcher sets the message
-  if (tells) set_signal_message(fmt::format("comm: {}", kEndedWithoutRows));
+  const bool reports = first && options.rows_for == RowsFor::people;  // otherwise the launcher sets the message
+  if (reports) set_signal_message(fmt::format("comm: {}", kEndedWithoutRows));
   std::vector<Json> rows;
   for (const comm::Kind kind : options.operations) {
     for (const std::int64_t bytes : options.sizes) {
@@ -91,7 +91,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
         file->add_refused(row.dump());
       } else {
         // Set before add(), because the row is in the file before add() has synced it to disk.
-        if (tells && file->rows() == 0) set_signal_message("comm: " + ended_with_rows(options.output));
+        if (reports && file->rows() == 0) set_signal_message("comm: " + ended_with_rows(options.output));
         file->add(row.dump());
       }
       rows.push_back(std::move(row));

@@ -81,7 +81,7 @@ void check_comm_options(const CommOptions& options) {
 
 void check_before_jobs(const CommOptions& options) {
   const RowFile rows(options.output, kCommTitle);
-  const AtomicFile document(document_beside(options.output), "--output");
+  const AtomicFile document(document_next_to(options.output), "--output");
   const auto& engines = options.engines;
   if (std::find(engines.begin(), engines.end(), comm::EngineKind::nccl) != engines.end()) {
     const CurrentGpu gpu = current_gpu();

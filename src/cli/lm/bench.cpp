@@ -230,10 +230,10 @@ Json row_json(const Row& row, const std::vector<Row>& rows, const Ceilings& ceil
   Json json = Json::object();
   add_model(json, *row.cell);
   json.set("pass", name_of_pass(one.pass))
-      .set("device", one.place.device == Device::cuda ? "cuda" : "cpu")
-      .set("threads", one.place.threads)
+      .set("device", one.execution.device == Device::cuda ? "cuda" : "cpu")
+      .set("threads", one.execution.threads)
       .set("attention", one.attention.empty() ? "auto" : one.attention)
-      .set("deterministic", one.place.deterministic)
+      .set("deterministic", one.execution.deterministic)
       .set("clip", one.clip)
       .set("warmup", one.warmup)
       .set("steps", one.steps)

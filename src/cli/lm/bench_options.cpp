@@ -209,7 +209,7 @@ std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options) {
                 .steps = options.steps,
                 .attention = options.attention,
                 .clip = options.clip,
-                .place = {.device = options.device, .threads = threads, .deterministic = options.deterministic}};
+                .execution = {.device = options.device, .threads = threads, .deterministic = options.deterministic}};
             one.shape.context = context;
             lm::check(one.shape);
             for (const lm::Recompute recompute : options.recomputes) {

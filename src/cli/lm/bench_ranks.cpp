@@ -47,7 +47,7 @@ Json facts_of(const std::vector<LmBenchCell>& cells, const std::vector<lm::Paral
   std::string measured;
   for (const LmBenchCell& cell : cells) {
     measured += fmt::format("{}, {}, warm-up {}, steps {}, clip {}, attention {}; ", title_of(cell),
-                            cell.one.place.device == Device::cuda ? "cuda" : "cpu", cell.one.warmup, cell.one.steps,
+                            cell.one.execution.device == Device::cuda ? "cuda" : "cpu", cell.one.warmup, cell.one.steps,
                             cell.one.clip, cell.one.attention.empty() ? "auto" : cell.one.attention);
   }
   for (const lm::ParallelOptions& exchange : exchanges) measured += title_of(exchange) + "; ";
@@ -73,7 +73,7 @@ std::vector<lm::ParallelTimes> times_of_all(comm::Communicator& ranks, const lm:
 ParallelRow one_process_row(comm::Communicator& ranks, const RanksBench& bench, std::size_t index) {
   const LmBenchCell& cell = bench.cells[index];
   std::optional<OneProcess> process;
-  if (ranks.rank() == 0) process.emplace(ranks, bench.arguments, index, cell.one.place.threads);
+  if (ranks.rank() == 0) process.emplace(ranks, bench.arguments, index, cell.one.execution.threads);
   comm::while_others_sleep(ranks, [&] { return process->advance(); });
   ParallelRow row{.cell = &cell, .exchange = {}, .ranks = {}};
   if (!process) return row;

@@ -74,16 +74,16 @@ Json by_category_json(const lm::ByCategory& bytes) {
   return json;
 }
 
-Json lives_json(const std::vector<lm::Life>& lives) {
+Json lives_json(const std::vector<lm::Lifetime>& lives) {
   Json list = Json::array();
-  for (const lm::Life& life : lives) {
-    list.push_back(Json::object({{"name", life.name},
-                                 {"category", name_of(life.category)},
-                                 {"dtype", life.type.empty() ? Json() : Json(life.type)},
-                                 {"bytes", life.bytes},
-                                 {"at", life.at},
-                                 {"from", life.from},
-                                 {"to", life.to}}));
+  for (const lm::Lifetime& lifetime : lives) {
+    list.push_back(Json::object({{"name", lifetime.name},
+                                 {"category", name_of(lifetime.category)},
+                                 {"dtype", lifetime.type.empty() ? Json() : Json(lifetime.type)},
+                                 {"bytes", lifetime.bytes},
+                                 {"at", lifetime.at},
+                                 {"from", lifetime.from},
+                                 {"to", lifetime.to}}));
   }
   return list;
 }
@@ -93,7 +93,7 @@ Json row_json(const MemoryRow& row) {
   Json json = Json::object();
   add_model(json, row.cell);
   json.set("pass", name_of_pass(row))
-      .set("device", one.place.device == Device::cuda ? "cuda" : "cpu")
+      .set("device", one.execution.device == Device::cuda ? "cuda" : "cpu")
       .set("attention", one.attention.empty() ? "auto" : one.attention)
       .set("residual_tensor(B)", lm::residual_bytes(one))
       .set("predicted(B)", row.predicted)
@@ -219,19 +219,20 @@ report::MemoryMap memory_map(const MemoryRow& row) {
     if (i > 0 && timeline.phases[i] == timeline.phases[i - 1]) continue;
     map.parts.push_back({kPhases[static_cast<int>(timeline.phases[i])], static_cast<int>(i)});
   }
-  const auto add = [&](const lm::Life& life, std::size_t above) {
-    if (life.to < 0) return;  // freed before the first operation
-    map.blocks.push_back({.name = life.type.empty() ? life.name : fmt::format("{} ({})", life.name, life.type),
-                          .category = static_cast<std::size_t>(life.category),
-                          .at = above + life.at,
-                          .bytes = life.bytes,
-                          .from = std::max(0, life.from),
-                          .to = life.to});
+  const auto add = [&](const lm::Lifetime& lifetime, std::size_t above) {
+    if (lifetime.to < 0) return;  // freed before the first operation
+    map.blocks.push_back(
+        {.name = lifetime.type.empty() ? lifetime.name : fmt::format("{} ({})", lifetime.name, lifetime.type),
+         .category = static_cast<std::size_t>(lifetime.category),
+         .at = above + lifetime.at,
+         .bytes = lifetime.bytes,
+         .from = std::max(0, lifetime.from),
+         .to = lifetime.to});
   };
-  for (const lm::Life& life : timeline.allocations) {
-    if (life.category != Category::idle) add(life, 0);
+  for (const lm::Lifetime& lifetime : timeline.allocations) {
+    if (lifetime.category != Category::idle) add(lifetime, 0);
   }
-  for (const lm::Life& life : timeline.tensors) add(life, timeline.run_at);
+  for (const lm::Lifetime& lifetime : timeline.tensors) add(lifetime, timeline.run_at);
   return map;
 }
 

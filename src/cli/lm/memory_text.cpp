@@ -36,7 +36,7 @@ std::string operation_of(const lm::MemoryTimeline& timeline, int at) {
 }
 
 struct Group {
-  lm::Life first;
+  lm::Lifetime first;
   int count = 0;
 };
 
@@ -44,14 +44,14 @@ struct Group {
 // replaced by the tensors in it.
 std::vector<Group> largest(const lm::MemoryTimeline& timeline) {
   std::map<std::string, Group> groups;
-  const auto add = [&](const lm::Life& life) {
-    Group& group = groups[of_any_layer(life.name)];
-    if (++group.count == 1) group.first = life;
+  const auto add = [&](const lm::Lifetime& lifetime) {
+    Group& group = groups[of_any_layer(lifetime.name)];
+    if (++group.count == 1) group.first = lifetime;
   };
-  for (const lm::Life& life : timeline.allocations) {
-    if (life.category != Category::idle) add(life);
+  for (const lm::Lifetime& lifetime : timeline.allocations) {
+    if (lifetime.category != Category::idle) add(lifetime);
   }
-  for (const lm::Life& life : timeline.tensors) add(life);
+  for (const lm::Lifetime& lifetime : timeline.tensors) add(lifetime);
   std::vector<Group> sorted;
   for (const auto& [name, group] : groups) sorted.push_back(group);
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -185,7 +185,7 @@ std::string peak_table(const std::vector<MemoryCell>& cells) {
   const lm::BenchCase& one = cells.front().step.cell.one;
   return table.text() + notes +
          fmt::format("peak MiB on {}{}, attention {}; residual: one tensor of the residual stream\n",
-                     one.place.device == Device::cuda ? "cuda" : "cpu",
+                     one.execution.device == Device::cuda ? "cuda" : "cpu",
                      columns.has_batch() ? "" : fmt::format(", batch {}", one.batch),
                      one.attention.empty() ? "auto" : one.attention);
 }

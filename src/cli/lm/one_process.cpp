@@ -37,7 +37,7 @@ int run_as_one_process(const LmBenchOptions& options) {
   const std::string flag = fmt::format("--{}", kOneProcessFlag);
   const std::int64_t last = static_cast<std::int64_t>(cells.size()) - 1;
   lm::BenchCase one = cells[static_cast<std::size_t>(parse_integer(flag, words[0], 0, last))].one;
-  one.place.threads = static_cast<int>(parse_integer(flag, words[1], 1, 1 << 20));
+  one.execution.threads = static_cast<int>(parse_integer(flag, words[1], 1, 1 << 20));
   try {
     const lm::ParallelTimes times = lm::time_lone_step(one, [] { print_line(Json::object({{"step", true}})); });
     print_line(Json::object({{"times", lm::to_json(times)}}));

@@ -93,15 +93,15 @@ std::vector<lm::OperationSum> attention_sums(const lm::Profile& profile) {
   return sums;
 }
 
-std::string part_table(const lm::Profile& profile) {
-  std::vector<lm::OperationSum> parts;
+std::string scope_table(const lm::Profile& profile) {
+  std::vector<lm::OperationSum> scopes;
   for (const lm::OperationSum& sum : attention_sums(profile)) {
-    for (lm::OperationSum& part : sums_by_part(profile, sum.name)) {
-      part.name = sum.name + " " + part.name;
-      parts.push_back(std::move(part));
+    for (lm::OperationSum& scope : sums_by_scope(profile, sum.name)) {
+      scope.name = sum.name + " " + scope.name;
+      scopes.push_back(std::move(scope));
     }
   }
-  return parts.empty() ? "" : table_of("part of attention", parts, profile);
+  return scopes.empty() ? "" : table_of("part of attention", scopes, profile);
 }
 
 // Returns the shares of the operation's time: "attention: softmax 50.0 %, score product 30.0 %".
@@ -120,7 +120,7 @@ std::string attention_lines(const lm::Profile& profile) {
   std::string text;
   for (const lm::OperationSum& sum : attention_sums(profile)) {
     text += is_traced(profile) ? shares_line(sum, sums_by_kernel(profile, sum.name))
-                               : shares_line(sum, sums_by_part(profile, sum.name));
+                               : shares_line(sum, sums_by_scope(profile, sum.name));
   }
   return text;
 }
@@ -170,7 +170,7 @@ Json sums_json(const std::vector<lm::OperationSum>& sums, double steps) {
   return list;
 }
 
-Json parts_json(const std::vector<lm::OperationSum>& sums, double steps) {
+Json scopes_json(const std::vector<lm::OperationSum>& sums, double steps) {
   Json list = Json::array();
   for (const lm::OperationSum& sum : sums) {
     list.push_back(Json::object({{"name", sum.name},
@@ -202,8 +202,8 @@ Json operations_json(const lm::Profile& profile) {
     Json one = plain.as_array()[i];
     if (is_traced(profile)) {
       one.set("kernels", kernels_json(sums_by_kernel(profile, sums[i].name), steps_of(profile)));
-    } else if (const auto parts = sums_by_part(profile, sums[i].name); !parts.empty()) {
-      one.set("parts", parts_json(parts, steps_of(profile)));
+    } else if (const auto scopes = sums_by_scope(profile, sums[i].name); !scopes.empty()) {
+      one.set("parts", scopes_json(scopes, steps_of(profile)));
     }
     list.push_back(std::move(one));
   }
@@ -229,7 +229,7 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
   std::string text = named.name + "\n" + table_of("kind", sums_by_kind(profile), profile) + phase_table(profile) +
                      table_of("operation", sums_by_name(profile), profile) +
                      table_of("matmul of a linear layer", sums_by_matrix(profile), profile);
-  text += (is_traced(profile) ? kernel_table(profile) : part_table(profile)) + attention_lines(profile);
+  text += (is_traced(profile) ? kernel_table(profile) : scope_table(profile)) + attention_lines(profile);
   text += matmul_table(profile);
   if (const std::int64_t skipped = skipped_steps(profile); skipped > 0) {
     text += fmt::format("skipped: {} of {} had a gradient that overflowed and updated nothing; {}\n", skipped,
@@ -257,9 +257,9 @@ Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
   Json row = Json::object();
   add_model(row, cell);
   row.set("device", is_traced(profile) ? "cuda" : "cpu")
-      .set("threads", cell.one.place.threads)
+      .set("threads", cell.one.execution.threads)
       .set("attention", cell.one.attention.empty() ? "auto" : cell.one.attention)
-      .set("deterministic", cell.one.place.deterministic)
+      .set("deterministic", cell.one.execution.deterministic)
       .set("steps", cell.one.steps)
       .set("status", "ok")
       .set("skipped", skipped_steps(profile))

@@ -17,7 +17,9 @@ double tokens_of(const ParallelRow& row) {
 
 std::string name_of(const ParallelRow& row) { return row.exchange ? row.exchange->strategy.name : "one process"; }
 
-const char* device_of(const ParallelRow& row) { return row.cell->one.place.device == Device::cuda ? "cuda" : "cpu"; }
+const char* device_of(const ParallelRow& row) {
+  return row.cell->one.execution.device == Device::cuda ? "cuda" : "cpu";
+}
 
 std::optional<double> bucket_megabytes(const ParallelRow& row) {
   if (!row.exchange || row.exchange->strategy.grouping != lm::Grouping::buckets) return {};
@@ -183,7 +185,7 @@ Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& r
                             {"ranks", row.exchange ? ranks : 1}});
   add_model(json, *row.cell);
   json.set("device", device_of(row))
-      .set("threads of a rank", one.place.threads)
+      .set("threads of a rank", one.execution.threads)
       .set("warmup", one.warmup)
       .set("clip", one.clip)
       .set("status", row.error.empty() ? "ok" : "oom");

@@ -17,7 +17,7 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/text_table.h"
-#include "lm/data_parallel/parallel_learner.h"
+#include "lm/data_parallel/parallel_backend.h"
 #include "lm/sampler.h"
 #include "lm/train/checkpoint_folder.h"
 #include "lm/train/trainer.h"
@@ -60,7 +60,7 @@ std::string settings_table(const TrainBegin& begin, const TrainFlags& flags, int
       fmt::format("{}: {} {} tokens", flags.data, grouped(settings.data.tokens), lm::name_of(settings.data.format)));
   row("batch",
       fmt::format("{}, {} tokens", counted(settings.batch, "sequence"), grouped(settings.batch * shape.context)));
-  row("steps", fmt::format("{}, checkpoint every {}", settings.steps, begin.upkeep.checkpoint_every));
+  row("steps", fmt::format("{}, checkpoint every {}", settings.steps, begin.run_options.checkpoint_every));
   row("learning rate", fmt::format("{} after {} of warm-up, then a cosine to {}", settings.rate,
                                    counted(settings.warmup, "step"), settings.least_rate));
   row("AdamW", fmt::format("betas {} and {}, eps {}, decay {}, clip {}", settings.beta1, settings.beta2, settings.eps,
@@ -122,11 +122,11 @@ void check_ranks(const TrainFlags& flags) {
   check_engine(device_of(flags), flags.exchange.engine);
 }
 
-std::unique_ptr<lm::Learner> make_learner(const lm::Settings& settings, const TrainFlags& flags, int threads,
-                                          comm::Communicator* ranks) {
-  const lm::LearnerOptions options{.threads = threads, .recompute = flags.recompute};
-  if (!ranks) return std::make_unique<lm::LoneLearner>(settings, options);
-  return std::make_unique<lm::ParallelLearner>(*ranks, settings, options, exchange_from(flags.exchange));
+std::unique_ptr<lm::TrainingBackend> make_backend(const lm::Settings& settings, const TrainFlags& flags, int threads,
+                                                  comm::Communicator* ranks) {
+  const lm::BackendOptions options{.threads = threads, .recompute = flags.recompute};
+  if (!ranks) return std::make_unique<lm::SingleBackend>(settings, options);
+  return std::make_unique<lm::ParallelBackend>(*ranks, settings, options, exchange_from(flags.exchange));
 }
 
 // `ranks` is null for one process.
@@ -146,7 +146,7 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
     check_engine(settings.device, flags.exchange.engine);  // a checkpoint may name another device
     take_gpu(*ranks, settings.device);
   }
-  lm::Trainer trainer(settings, data, make_learner(settings, flags, threads, ranks));
+  lm::Trainer trainer(settings, data, make_backend(settings, flags, threads, ranks));
   if (begin.progress) {
     trainer.resume(*begin.progress, begin.checkpoint.get());
     begin.checkpoint.reset();
@@ -158,14 +158,15 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
   if (folder) {
     const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
     if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
-    lm::write_upkeep(folder->upkeep(), begin.upkeep);  // from now on, a restart resumes from the newest checkpoint
+    lm::write_run_options(folder->run_options(),
+                          begin.run_options);  // from now on, a restart resumes from the newest checkpoint
     print(settings_table(begin, flags, threads, ranks));
     print(note_lines(begin.notes));
   }
   std::optional<double> ceiling;
   if (!flags.quick) ceiling = ceiling_of(settings, threads);  // measured on all ranks at the same time
   if (ceiling && ranks) *ceiling *= ranks->size();
-  TrainRun run(trainer, folder, begin.upkeep, begin.validation.get(), ceiling);
+  TrainRun run(trainer, folder, begin.run_options, begin.validation.get(), ceiling);
   if (const int signal = run.go(); signal != 0) return 128 + signal;
   if (!folder) return kFine;
   const std::int64_t taken = trainer.progress().step;

@@ -12,16 +12,16 @@
 #include "lm/data/token_file.h"
 #include "lm/train/checkpoint.h"
 #include "lm/train/checkpoint_folder.h"
+#include "lm/train/run_options.h"
 #include "lm/train/settings.h"
 #include "lm/train/step_log.h"
 #include "lm/train/trainer.h"
-#include "lm/train/upkeep.h"
 
 namespace strobe::cli {
 
 struct TrainBegin {
   lm::Settings settings;
-  lm::Upkeep upkeep;
+  lm::RunOptions run_options;
   std::optional<lm::Progress> progress;       // of the checkpoint to resume from; nullopt: start at step 0
   std::unique_ptr<lm::TokenFile> validation;  // null: no validation
   // Only on rank 0.
@@ -42,7 +42,7 @@ class TrainRun {
  public:
   // The caller keeps ownership of all arguments. `folder` is null on ranks other than 0, which neither write nor print.
   // `validation` is null if there is none. `ceiling` is the FLOP/s that an MFU of 1 means.
-  TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
+  TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::RunOptions& run_options,
            const lm::TokenFile* validation, std::optional<double> ceiling);
 
   // Returns the signal that ended the run; 0: all steps are done. Throws Error(runtime) if the run diverges. The error
@@ -62,7 +62,7 @@ class TrainRun {
 
   lm::Trainer& trainer_;
   lm::CheckpointFolder* folder_;
-  const lm::Upkeep& upkeep_;
+  const lm::RunOptions& run_options_;
   const lm::TokenFile* validation_;
   std::optional<double> ceiling_;
   std::optional<lm::StepLog> log_;  // nullopt if there is no folder

@@ -27,7 +27,7 @@ std::string own_job() { return environment_word("STROBE_JOB"); }
 bool is_restart_in(const std::string& folder) {
   const std::string restarts = environment_word("STROBE_RESTARTS");
   if (own_job().empty() || restarts.empty() || restarts == "0") return false;
-  return lm::read_upkeep(lm::upkeep_path(folder)).job == own_job();
+  return lm::read_run_options(lm::run_options_path(folder)).job == own_job();
 }
 
 // Checks before the first step that the folder has room for a checkpoint.
@@ -41,9 +41,9 @@ void check_data(const lm::TokenFile& file, const lm::Settings& settings) {
 }
 
 // Opens the validation data of the run; null if there is none.
-std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm::Upkeep& upkeep,
+std::unique_ptr<lm::TokenFile> open_validation(const TrainFlags& flags, const lm::RunOptions& run_options,
                                                const lm::Settings& settings) {
-  const std::string& path = upkeep.validation;
+  const std::string& path = run_options.validation;
   if (path.empty()) return nullptr;
   const std::string asked_by = flags.validation.empty() ? "the run's --val-data" : "--val-data";
   const lm::DataFormat format = lm::data_format(flags.data_format, path);
@@ -95,21 +95,21 @@ TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
                     return fmt::format("--resume={} continues from there", step);
                   });
     if (!begin.checkpoint) begin.notes.push_back("no checkpoint in " + flags.out + " yet: starts at step 0");
-    begin.upkeep = lm::read_upkeep(begin.folder->upkeep());
+    begin.run_options = lm::read_run_options(begin.folder->run_options());
   }
-  begin.upkeep = upkeep_from(flags, begin.upkeep);
-  begin.upkeep.job = own_job();
+  begin.run_options = run_options_from(flags, begin.run_options);
+  begin.run_options.job = own_job();
   const lm::DataIdentity identity = lm::identity_of(data);
-  if (begin.checkpoint) begin.upkeep.settings = begin.checkpoint->settings();
-  begin.settings = begin.upkeep.settings ? settings_from(flags, identity, *begin.upkeep.settings, begin.notes)
-                                         : settings_from(flags, identity);
-  begin.upkeep.settings = begin.settings;
+  if (begin.checkpoint) begin.run_options.settings = begin.checkpoint->settings();
+  begin.settings = begin.run_options.settings ? settings_from(flags, identity, *begin.run_options.settings, begin.notes)
+                                              : settings_from(flags, identity);
+  begin.run_options.settings = begin.settings;
   if (begin.checkpoint) {
     begin.progress = begin.checkpoint->progress();
     check_steps(begin.settings, *begin.progress);
   }
   check_data(data, begin.settings);
-  begin.validation = open_validation(flags, begin.upkeep, begin.settings);
+  begin.validation = open_validation(flags, begin.run_options, begin.settings);
   if (!begin.folder) {
     begin.folder = std::make_unique<lm::CheckpointFolder>(flags.out, lm::CheckpointFolder::Use::fresh);
   }
@@ -119,19 +119,19 @@ TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
 
 std::string text_of(const TrainBegin& begin) {
   return Json::object({{"settings", lm::to_json(begin.settings)},
-                       {"upkeep", lm::to_json(begin.upkeep)},
+                       {"upkeep", lm::to_json(begin.run_options)},
                        {"progress", begin.progress ? lm::to_json(*begin.progress) : Json()}})
       .dump();
 }
 
-TrainBegin told_begin(const TrainFlags& flags, const lm::TokenFile& data, const std::string& text) {
+TrainBegin received_begin(const TrainFlags& flags, const lm::TokenFile& data, const std::string& text) {
   const Json told = Json::parse(text);
   TrainBegin begin;
   begin.settings = lm::settings_from(told.at("settings"));
-  begin.upkeep = lm::upkeep_from(told.at("upkeep"));
+  begin.run_options = lm::run_options_from(told.at("upkeep"));
   if (!told.at("progress").is_null()) begin.progress = lm::progress_from(told.at("progress"), begin.settings);
   check_data(data, begin.settings);
-  begin.validation = open_validation(flags, begin.upkeep, begin.settings);
+  begin.validation = open_validation(flags, begin.run_options, begin.settings);
   return begin;
 }
 
@@ -153,7 +153,7 @@ TrainBegin begin_training(const TrainFlags& flags, const lm::TokenFile& data, co
   if (ranks->rank() == 0) {
     comm::broadcast_text(*ranks, text_of(begin));
   } else {
-    begin = told_begin(flags, data, comm::broadcast_text(*ranks, ""));
+    begin = received_begin(flags, data, comm::broadcast_text(*ranks, ""));
   }
   check_validation(begin, *ranks);
   return begin;

@@ -198,19 +198,19 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
   return settings;
 }
 
-lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept) {
-  lm::Upkeep upkeep = std::move(kept);
-  upkeep.checkpoint_every = flags.checkpoint_every.value_or(upkeep.checkpoint_every);
-  upkeep.keep = flags.keep.value_or(upkeep.keep);
-  upkeep.validation_every = flags.validation_every.value_or(upkeep.validation_every);
-  upkeep.validation_tokens = flags.validation_tokens.value_or(upkeep.validation_tokens);
-  if (!flags.validation.empty()) upkeep.validation = flags.validation == kNoTests ? "" : flags.validation;
-  if (upkeep.validation.empty() && (flags.validation_every || flags.validation_tokens)) {
+lm::RunOptions run_options_from(const TrainFlags& flags, lm::RunOptions kept) {
+  lm::RunOptions run_options = std::move(kept);
+  run_options.checkpoint_every = flags.checkpoint_every.value_or(run_options.checkpoint_every);
+  run_options.keep = flags.keep.value_or(run_options.keep);
+  run_options.validation_every = flags.validation_every.value_or(run_options.validation_every);
+  run_options.validation_tokens = flags.validation_tokens.value_or(run_options.validation_tokens);
+  if (!flags.validation.empty()) run_options.validation = flags.validation == kNoTests ? "" : flags.validation;
+  if (run_options.validation.empty() && (flags.validation_every || flags.validation_tokens)) {
     fail(ErrorCode::invalid_argument, "{} {}: there is no validation data; give --val-data FILE",
          flags.validation_every ? "--val-every" : "--val-tokens",
-         flags.validation_every ? upkeep.validation_every : upkeep.validation_tokens);
+         flags.validation_every ? run_options.validation_every : run_options.validation_tokens);
   }
-  return upkeep;
+  return run_options;
 }
 
 }  // namespace strobe::cli

@@ -1,5 +1,5 @@
 // Flags of `strobe lm train`: settings that determine the bits of the result (lm::Settings), run options such as the
-// checkpoint interval (lm::Upkeep), and others.
+// checkpoint interval (lm::RunOptions), and others.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 #include "cli/lm/shape_options.h"
 #include "core/json.h"
 #include "lm/models/choices.h"
+#include "lm/train/run_options.h"
 #include "lm/train/settings.h"
-#include "lm/train/upkeep.h"
 
 namespace strobe::cli {
 
@@ -29,7 +29,7 @@ struct TrainFlags {
   std::string data_format = "auto";  // auto, text, tokens or tokens32
   bool resume = false;
   std::int64_t resume_step;                                                                 // default lm::kNewest
-  std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_tokens;  // lm::Upkeep
+  std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_tokens;  // lm::RunOptions
   std::int64_t sample_tokens = 128;
   std::optional<int> threads;
   lm::Recompute recompute = lm::Recompute::none;
@@ -59,6 +59,6 @@ lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data
 
 // Returns the run options: the flags, and the run's earlier values (`kept`) for flags that are not given. Throws
 // Error(invalid_argument) if validation is configured without validation data.
-lm::Upkeep upkeep_from(const TrainFlags& flags, lm::Upkeep kept);
+lm::RunOptions run_options_from(const TrainFlags& flags, lm::RunOptions kept);
 
 }  // namespace strobe::cli

@@ -46,11 +46,11 @@ std::string skipped_text(const lm::Trainer& trainer) {
   return fmt::format(", {} skipped", trainer.progress().loss_scale.skipped);
 }
 
-TrainRun::TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::Upkeep& upkeep,
+TrainRun::TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::RunOptions& run_options,
                    const lm::TokenFile* validation, std::optional<double> ceiling)
     : trainer_(trainer),
       folder_(folder),
-      upkeep_(upkeep),
+      run_options_(run_options),
       validation_(validation),
       ceiling_(ceiling),
       first_(trainer.progress().step),
@@ -71,7 +71,7 @@ int TrainRun::go() {
 
 int TrainRun::run_steps() {
   while (!trainer_.done()) {
-    if (const int signal = trainer_.learner().agreed_signal(remembered_signal()); signal != 0) return stop(signal);
+    if (const int signal = trainer_.backend().agreed_signal(remembered_signal()); signal != 0) return stop(signal);
     take_step();
   }
   show_progress("");
@@ -93,8 +93,8 @@ void TrainRun::take_step() {
     remove_old_checkpoints();
   }
   const bool done = trainer_.done();
-  const bool due = upkeep_.checkpoint_every > 0 && step.step % upkeep_.checkpoint_every == 0;
-  const bool validates = upkeep_.validation_every > 0 ? step.step % upkeep_.validation_every == 0 : due;
+  const bool due = run_options_.checkpoint_every > 0 && step.step % run_options_.checkpoint_every == 0;
+  const bool validates = run_options_.validation_every > 0 ? step.step % run_options_.validation_every == 0 : due;
   if (validation_ && (validates || done)) validate();
   if (done) {
     trainer_.check_last_step();
@@ -113,7 +113,7 @@ void TrainRun::save() {
 }
 
 void TrainRun::remove_old_checkpoints() {
-  if (folder_ && upkeep_.keep > 0) folder_->keep_newest(upkeep_.keep, saved_, finite_step_);
+  if (folder_ && run_options_.keep > 0) folder_->keep_newest(run_options_.keep, saved_, finite_step_);
 }
 
 // Returns the end of the error for a diverged run: "; run/step-00000100.safetensors is the newest checkpoint known to
@@ -136,7 +136,7 @@ std::string TrainRun::way_back() const {
 }
 
 void TrainRun::validate() {
-  const lm::Validation result = trainer_.validate(*validation_, upkeep_.validation_tokens);
+  const lm::Validation result = trainer_.validate(*validation_, run_options_.validation_tokens);
   const std::int64_t step = trainer_.progress().step;
   if (!log_) return;
   const bool is_text = validation_->format() == lm::DataFormat::text;

@@ -19,7 +19,7 @@
 #include "lm/plan/device_memory.h"
 #include "lm/plan/step_time.h"
 #include "measure/environment.h"
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "report/plans.h"
 
 namespace strobe::cli {
@@ -40,8 +40,8 @@ constexpr const char* kPlanIntroduction =
 // the workspace of cuBLAS matmuls on any GPU.
 std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
   if (options.machine.name != "here" || options.network != lm::Network::decoder) return ops::kWorkspaceBytes;
-  one.place = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu,
-               .threads = threads_of(options.machine.threads)};
+  one.execution = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu,
+                   .threads = threads_of(options.machine.threads)};
   return lm::predicted_workspace(one);
 }
 

@@ -42,7 +42,7 @@ LmBenchCell cell_of(const Json& row, const char* threads) {
   }
   lm::check(one.shape);
   if (const Json* recompute = row.find("recompute")) one.recompute = lm::recompute_of(recompute->as_string());
-  one.place.threads = static_cast<int>(whole_number(row, threads, kMaxThreads));
+  one.execution.threads = static_cast<int>(whole_number(row, threads, kMaxThreads));
   return {size, one};
 }
 
@@ -65,7 +65,7 @@ MeasuredStep lone_step(const Json& row) {
   LmBenchCell cell = cell_of(row, "threads");
   const std::string& attention = row.at("attention").as_string();
   cell.one.attention = attention == "auto" ? "" : attention;
-  cell.one.place.deterministic = row.at("deterministic").as_bool();
+  cell.one.execution.deterministic = row.at("deterministic").as_bool();
   MeasuredStep step{.title = title_of(cell), .shared = {.one = cell.one}, .phases = phases_of(row)};
   if (row.at("pass").as_string() != "step") return step;
   step.whole = seconds_of(row, "whole");

@@ -144,7 +144,7 @@ void RowFile::write(std::string_view lines) {
   if (!file_) {
     file_ = is_device_ ? Descriptor(open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)) : open_rows(path_);
     check(static_cast<bool>(file_));
-    if (begin_ == Begin::anew) {
+    if (begin_ == Begin::replace) {
       remove_documents(path_, title_);
       check(ftruncate(file_.get(), 0) == 0 || errno == EINVAL);  // EINVAL: a device
     }
@@ -158,7 +158,7 @@ std::string ended_with_rows(const std::string& file) {
   return fmt::format("ended by a signal; rows measured so far are in {}", file);
 }
 
-std::string document_beside(const std::string& rows_file) { return stem_of(rows_file) + ".md"; }
+std::string document_next_to(const std::string& rows_file) { return stem_of(rows_file) + ".md"; }
 
 void check_documents(const std::string& rows_file, const std::string& title) {
   if (stem_in_folder(rows_file).size() > kLongestStem) {
@@ -167,7 +167,7 @@ void check_documents(const std::string& rows_file, const std::string& title) {
          printable_value(rows_file), kLongestStem, "the extension");
   }
   std::error_code error;
-  const std::string document = document_beside(rows_file);
+  const std::string document = document_next_to(rows_file);
   const fs::file_status status = fs::symlink_status(document, error);
   if (!fs::exists(status)) return;
   if (fs::is_regular_file(status) && fs::is_empty(document, error)) return;
@@ -175,7 +175,7 @@ void check_documents(const std::string& rows_file, const std::string& title) {
 }
 
 void remove_documents(const std::string& rows_file, const std::string& title) {
-  const std::string document = document_beside(rows_file), text = text_of(document, title);
+  const std::string document = document_next_to(rows_file), text = text_of(document, title);
   if (!has_list(text)) return;
   remove_superseded(folder_of_document(document), charts_in(stem_in_folder(rows_file), text), {});
   std::error_code error;
@@ -186,7 +186,7 @@ void remove_documents(const std::string& rows_file, const std::string& title) {
 std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
                                        std::span<const Chart> charts, std::span<const report::NamedTable> tables) {
   check_documents(rows_file, title);
-  const std::string stem = stem_in_folder(rows_file), document = document_beside(rows_file);
+  const std::string stem = stem_in_folder(rows_file), document = document_next_to(rows_file);
   std::vector<std::string> paths;
   std::vector<WrittenFile> written;
   std::string markdown = head_of(title);
@@ -208,11 +208,11 @@ void remove_other_charts(const std::string& rows_file, std::span<const WrittenFi
                          std::span<const std::string> written) {
   std::vector<WrittenFile> kept;
   for (const std::string& path : written) kept.push_back({.name = fs::path(path).filename().string()});
-  remove_superseded(folder_of_document(document_beside(rows_file)), earlier, kept);
+  remove_superseded(folder_of_document(document_next_to(rows_file)), earlier, kept);
 }
 
 std::vector<WrittenFile> charts_of_document(const std::string& rows_file, const std::string& title) {
-  return charts_in(stem_in_folder(rows_file), text_of(document_beside(rows_file), title));
+  return charts_in(stem_in_folder(rows_file), text_of(document_next_to(rows_file), title));
 }
 
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,

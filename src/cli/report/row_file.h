@@ -18,13 +18,13 @@ namespace strobe::cli {
 // A file of rows, each synced as soon as it is written.
 class RowFile {
  public:
-  enum class Begin { anew, at_the_end };
+  enum class Begin { replace, append };
   // For --output. Throws Error(invalid_argument) if the file cannot be written, the path is a symbolic link, or strobe
   // did not write the existing file or a document next to it. The path may be a device such as /dev/stdout. The first
   // measured row creates the file, so that an earlier exit leaves no empty file. By default that row replaces an
-  // earlier file, and removes the documents of this title next to it, which show older rows. With Begin::at_the_end the
+  // earlier file, and removes the documents of this title next to it, which show older rows. With Begin::append the
   // earlier rows stay.
-  RowFile(std::string path, std::string title, Begin begin = Begin::anew);
+  RowFile(std::string path, std::string title, Begin begin = Begin::replace);
 
   // `row` must not end in a newline. Both throw Error(runtime) if the write fails.
   void add(std::string_view row);
@@ -82,7 +82,7 @@ struct Chart {
   report::Figure figure;
 };
 
-std::string document_beside(const std::string& rows_file);  // "out/comm.md" for "out/comm.jsonl"
+std::string document_next_to(const std::string& rows_file);  // "out/comm.md" for "out/comm.jsonl"
 
 // Throws Error(invalid_argument) if a document exists that this program did not write. Call it before measuring.
 void check_documents(const std::string& rows_file, const std::string& title);

@@ -87,7 +87,7 @@ class Gatherer {
     for (const bench::Combination& combination : bench::product_of(axes)) add(combination);
   }
 
-  const std::vector<bench::Problem>& problems() const { return list_.problems(); }
+  const std::vector<bench::SweepProblem>& problems() const { return list_.problems(); }
 
   std::vector<std::string> notes() const {
     std::vector<std::string> notes = notes_.value_or(std::vector<std::string>());
@@ -123,8 +123,8 @@ class Gatherer {
     std::erase_if(*notes_, [&](const std::string& note) {  // keep only notes that apply to all cells
       return std::find(found.notes.begin(), found.notes.end(), note) == found.notes.end();
     });
-    for (const bench::Case& each : found.cases) {
-      bench::Problem problem = bench::make_problem(each, one.implementations, shrink_);
+    for (const bench::AttentionCase& each : found.cases) {
+      bench::SweepProblem problem = bench::make_problem(each, one.implementations, shrink_);
       try {
         explain(bench::attention_of(problem.one), Pass::forward, bench::execution_of(problem.one));
       } catch (const Error& error) {  // for example, a head dimension that is too large
@@ -188,9 +188,9 @@ void gather_grid(const bench::Grid& grid, const SweepOptions& options, Gatherer&
 void add_sweep_options(OptionTable& table, SweepOptions& options) {
   table.add("grid", "NAME|FILE", "a named grid (below) or a file with a slash in its path; flags override its values",
             into(options.grid, parse_text));
-  table.add_alone("dry-run", "list the cells with predicted time and memory; measure and write nothing",
-                  options.dry_run);
-  table.add_alone("retry", "measure again the cells whose status is crashed, timeout or wrong", options.retry);
+  table.add_flag("dry-run", "list the cells with predicted time and memory; measure and write nothing",
+                 options.dry_run);
+  table.add_flag("retry", "measure again the cells whose status is crashed, timeout or wrong", options.retry);
   table.add("output", "FILE", "JSON lines, one per row; a file of the same sweep is resumed; default sweep_GRID.jsonl",
             [&](auto flag, auto value) {
               if (value == "-") {

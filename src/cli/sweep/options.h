@@ -35,10 +35,10 @@ struct SweepOptions {
 void add_sweep_options(OptionTable& table, SweepOptions& options);
 
 struct SweepPlan {
-  std::vector<bench::Problem> problems;  // problems of this shard; one copy per launch
-  std::size_t cells_of_all = 0;          // cells of all shards
-  std::vector<std::string> run_words;    // flags of bench on how to measure, the same for every problem
-  RunFlags how;                          // run_words, parsed
+  std::vector<bench::SweepProblem> problems;  // problems of this shard; one copy per launch
+  std::size_t cells_of_all = 0;               // cells of all shards
+  std::vector<std::string> run_words;         // flags of bench on how to measure, the same for every problem
+  RunFlags how;                               // run_words, parsed
   std::string output;
   std::vector<std::string> notes;         // skipped cells with the reason, one line each
   std::vector<std::string> absent_peers;  // implementations skipped because Python has no PyTorch

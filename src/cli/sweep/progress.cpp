@@ -29,11 +29,11 @@ std::string milliseconds(const Json& row, const char* region) {
 }
 
 // Matmul rate per data type: measured at the first use, or an assumed rate with --quick.
-class ProductRates {
+class MatmulRates {
  public:
-  explicit ProductRates(bool quick) : depth_(quick ? bench::Depth::none : bench::Depth::brief) {}
+  explicit MatmulRates(bool quick) : depth_(quick ? bench::Depth::none : bench::Depth::brief) {}
 
-  double of(const bench::Case& one) {
+  double of(const bench::AttentionCase& one) {
     const auto [place, is_new] = rates_.try_emplace(one.dtype);
     if (is_new) {
       show_progress("measure the machine's ceilings");
@@ -49,7 +49,8 @@ class ProductRates {
   std::map<DType, double> rates_;
 };
 
-std::string note_on(const bench::Case& one, const bench::PredictedMemory& memory, const RunFlags& how, bool known) {
+std::string note_on(const bench::AttentionCase& one, const bench::PredictedMemory& memory, const RunFlags& how,
+                    bool known) {
   if (known) return "has a row";
   if (!memory.refusal.empty()) return "unsupported: " + memory.refusal;
   const std::int64_t free =
@@ -59,7 +60,7 @@ std::string note_on(const bench::Case& one, const bench::PredictedMemory& memory
 
 }  // namespace
 
-std::string row_text(const Json& row, const bench::Problem& problem) {
+std::string row_text(const Json& row, const bench::SweepProblem& problem) {
   const std::string& status = row.at("status").as_string();
   std::string text = fmt::format("{} {} {}: ", status, row.at("implementation").as_string(), bench::describe(problem));
   if (status != "ok") return text + row.at("reason").as_string();
@@ -68,13 +69,13 @@ std::string row_text(const Json& row, const bench::Problem& problem) {
   return memory.is_null() ? text : text + fmt::format(", {:.1f} MiB", memory.as_number());
 }
 
-SweepProgress::SweepProgress(std::size_t total, const std::vector<bench::Problem>& left, const StoppingRule& rule)
+SweepProgress::SweepProgress(std::size_t total, const std::vector<bench::SweepProblem>& left, const StoppingRule& rule)
     : total_(total),
       done_(total - bench::count_cells(left)),
       rule_(rule),
       start_(now_seconds()),
       problem_start_(start_) {
-  for (const bench::Problem& problem : left) predicted_left_ += bench::predicted_seconds(problem, rule);
+  for (const bench::SweepProblem& problem : left) predicted_left_ += bench::predicted_seconds(problem, rule);
   prior_ = 1e-3 + kPriorShare * predicted_left_;
 }
 
@@ -89,7 +90,7 @@ void SweepProgress::end_problem() {
   problem_start_ = now_seconds();
 }
 
-void SweepProgress::problem(const bench::Problem& problem) {
+void SweepProgress::problem(const bench::SweepProblem& problem) {
   end_problem();
   problem_ = &problem;
   rows_left_ = problem.implementations.size();
@@ -118,7 +119,7 @@ void SweepProgress::draw(const std::string& doing) {
 }
 
 std::string dry_run_text(const SweepPlan& plan,
-                         const std::function<bool(const bench::Problem&, const std::string& name)>& is_known) {
+                         const std::function<bool(const bench::SweepProblem&, const std::string& name)>& is_known) {
   TextTable table;
   table.add_column("cell");
   table.add_column("problem", TextTable::Align::left);
@@ -127,11 +128,11 @@ std::string dry_run_text(const SweepPlan& plan,
   table.add_column("cell s");
   table.add_column("peak MiB");
   table.add_column("note", TextTable::Align::left);
-  ProductRates rates(plan.how.quick);
+  MatmulRates rates(plan.how.quick);
   const StoppingRule& rule = plan.how.run.rule;
   std::size_t cells = 0, left = 0;
   double seconds = 0;
-  for (const bench::Problem& problem : plan.problems) {
+  for (const bench::SweepProblem& problem : plan.problems) {
     for (const std::string& name : problem.implementations) {
       const bench::PredictedMemory memory = bench::predicted_memory(problem.one, name);
       const double rate = rates.of(problem.one);

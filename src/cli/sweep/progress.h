@@ -13,9 +13,9 @@ namespace strobe::cli {
 class SweepProgress {
  public:
   // `left` are the problems with cells that have no row; `total` counts all cells.
-  SweepProgress(std::size_t total, const std::vector<bench::Problem>& left, const StoppingRule& rule);
+  SweepProgress(std::size_t total, const std::vector<bench::SweepProblem>& left, const StoppingRule& rule);
 
-  void problem(const bench::Problem& problem);  // call when the problem begins
+  void problem(const bench::SweepProblem& problem);  // call when the problem begins
   void step(const std::string& step, const std::string& implementation);
   void row(const Json& row);
 
@@ -35,15 +35,15 @@ class SweepProgress {
   double start_, problem_start_;
   double drawn_ = 0;           // time of the last update
   std::size_t rows_left_ = 0;  // rows of the current problem that are missing
-  const bench::Problem* problem_ = nullptr;
+  const bench::SweepProblem* problem_ = nullptr;
 };
 
 // Returns "ok flash2 batch 1, ...: forward 1.2 ms, backward 3.4 ms, 5.6 MiB".
-std::string row_text(const Json& row, const bench::Problem& problem);
+std::string row_text(const Json& row, const bench::SweepProblem& problem);
 
 // Returns the text of --dry-run. `is_known` returns true if a cell already has a row. Measures the machine's ceilings
 // (maximum matmul rates; half a second per type) unless the plan has --quick.
 std::string dry_run_text(const SweepPlan& plan,
-                         const std::function<bool(const bench::Problem&, const std::string& name)>& is_known);
+                         const std::function<bool(const bench::SweepProblem&, const std::string& name)>& is_known);
 
 }  // namespace strobe::cli

@@ -62,7 +62,7 @@ bool is_failure(const std::string& status) { return status != "ok" && status != 
 void check_instruction_set(const SweepPlan& plan) {
   const std::string reason = instruction_set_refusal(forced_instruction_set());
   if (reason.empty()) return;
-  for (const bench::Problem& problem : plan.problems) {
+  for (const bench::SweepProblem& problem : plan.problems) {
     const bool needs_one = std::ranges::find(problem.implementations, "flash2") != problem.implementations.end();
     if (needs_one && problem.one.device == Device::cpu) fail(ErrorCode::invalid_argument, "sweep: {}", reason);
   }
@@ -75,7 +75,7 @@ class KnownRows {
 
   KnownRows(const SweepPlan& plan, std::string settings, Failures failures)
       : output_(plan.output), settings_(std::move(settings)), failures_(failures) {
-    for (const bench::Problem& problem : plan.problems) {
+    for (const bench::SweepProblem& problem : plan.problems) {
       for (const std::string& name : problem.implementations) cells_.insert(bench::cell_key(problem, name));
       for (const std::string& name : plan.absent_peers) absent_.insert(bench::cell_key(problem, name));
     }
@@ -111,7 +111,7 @@ class KnownRows {
     if (!revision.empty() && revision != build_revision()) other_revision_ = revision;
   }
 
-  bool has(const bench::Problem& problem, const std::string& name) const {
+  bool has(const bench::SweepProblem& problem, const std::string& name) const {
     return keys_.contains(bench::cell_key(problem, name));
   }
   bool is_retried(const Json& row) const { return retried_.contains(bench::cell_key(row)); }
@@ -145,10 +145,11 @@ class KnownRows {
 };
 
 // Returns the problems with only those implementations that have no row; leaves out problems that are complete.
-std::vector<bench::Problem> without_rows(const std::vector<bench::Problem>& problems, const KnownRows& known) {
-  std::vector<bench::Problem> left;
-  for (const bench::Problem& problem : problems) {
-    bench::Problem rest = problem;
+std::vector<bench::SweepProblem> without_rows(const std::vector<bench::SweepProblem>& problems,
+                                              const KnownRows& known) {
+  std::vector<bench::SweepProblem> left;
+  for (const bench::SweepProblem& problem : problems) {
+    bench::SweepProblem rest = problem;
     std::erase_if(rest.implementations, [&](const std::string& name) { return known.has(problem, name); });
     if (!rest.implementations.empty()) left.push_back(std::move(rest));
   }
@@ -204,10 +205,10 @@ std::string checked_program(const std::string& program) {
   return std::filesystem::absolute(program).string();
 }
 
-void run_problems(const std::vector<bench::Problem>& left, bench::RunnerOptions options, SweepProgress& progress) {
+void run_problems(const std::vector<bench::SweepProblem>& left, bench::RunnerOptions options, SweepProgress& progress) {
   options.step = [&](const std::string& step, const std::string& name) { progress.step(step, name); };
   bench::ProblemRunner runner(std::move(options));
-  for (const bench::Problem& problem : left) {
+  for (const bench::SweepProblem& problem : left) {
     progress.problem(problem);
     runner.run(problem, words_of(problem.one));
   }
@@ -235,7 +236,7 @@ int run_sweep(Arguments arguments) {
     bench::read_rows(plan.output, accept);
     print(note_lines(plan.notes));
     print(dry_run_text(
-        plan, [&](const bench::Problem& problem, const std::string& name) { return known.has(problem, name); }));
+        plan, [&](const bench::SweepProblem& problem, const std::string& name) { return known.has(problem, name); }));
     return kFine;
   }
 
@@ -248,13 +249,13 @@ int run_sweep(Arguments arguments) {
     bench::read_rows(plan.output, [&](const Json& row, int) { folder->write_if_missing(row); });
   }
   std::size_t safe = known.size();  // rows on disk
-  const auto tell_if_ended = [&](std::size_t rows) {
+  const auto report_if_ended = [&](std::size_t rows) {
     set_signal_message(fmt::format("sweep: ended by a signal; {} of {} saved in {}; the same command resumes", rows,
                                    counted(bench::count_cells(plan.problems), "row"), plan.output));
   };
-  tell_if_ended(safe);
+  report_if_ended(safe);
   print(note_lines(plan.notes) + note_lines(notes_on_file(plan.output, file, known)));
-  const std::vector<bench::Problem> left = without_rows(plan.problems, known);
+  const std::vector<bench::SweepProblem> left = without_rows(plan.problems, known);
   SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);
   print(fmt::format("{} of {} to measure, about {}\n", bench::count_cells(left),
                     counted(bench::count_cells(plan.problems), plan.unit()), duration_text(progress.seconds_left())));
@@ -269,7 +270,7 @@ int run_sweep(Arguments arguments) {
                                .row =
                                    [&](Json row) {
                                      file.append(row);
-                                     tell_if_ended(++safe);
+                                     report_if_ended(++safe);
                                      if (folder) folder->write(row);
                                      known.count(row.at("status").as_string());
                                      progress.row(row);

@@ -14,7 +14,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr std::int64_t kPieceBytes = 1 << 22;  // bytes per chunk
+constexpr std::int64_t kChunkBytes = 1 << 22;  // bytes per chunk
 constexpr int kAhead = 2;                      // chunks in flight per direction
 constexpr int kTag = 1;
 
@@ -22,7 +22,7 @@ constexpr int kTag = 1;
 
 // One step of the ring: sends `sent` to the next rank and receives as many elements as `arrives` has from the previous
 // rank, both in chunks.
-struct Ring::Exchange {
+struct Ring::RingStep {
   Elements sent;
   Elements own;      // is added to the received data; count 0: data are received directly into `arrives`
   Elements arrives;  // destination of the sum
@@ -35,33 +35,33 @@ void* Ring::scratch(Buffer& buffer, std::int64_t bytes) {
   return buffer.data();
 }
 
-bool Ring::exchange(const Exchange& step, const Stopped& stopped) {
+bool Ring::exchange(const RingStep& step, const Stopped& stopped) {
   const Element element = step.sent.element;
-  const std::int64_t piece = kPieceBytes / size_of(element);
+  const std::int64_t chunk = kChunkBytes / size_of(element);
   const bool adds = step.own.count > 0;
   const int next = (rank_ + 1) % size_, before = (rank_ + size_ - 1) % size_;
-  const std::int64_t out_pieces = ceil_div(step.sent.count, piece);
-  const std::int64_t in_pieces = ceil_div(step.arrives.count, piece);
-  const Elements slots{adds ? scratch(arrived_, kAhead * kPieceBytes) : nullptr, kAhead * piece, element};
+  const std::int64_t out_chunks = ceil_div(step.sent.count, chunk);
+  const std::int64_t in_chunks = ceil_div(step.arrives.count, chunk);
+  const Elements slots{adds ? scratch(arrived_, kAhead * kChunkBytes) : nullptr, kAhead * chunk, element};
   const auto part = [&](const Elements& of, std::int64_t i) {
-    return of.part(i * piece, std::min(piece, of.count - i * piece));
+    return of.part(i * chunk, std::min(chunk, of.count - i * chunk));
   };
   const auto landing = [&](std::int64_t i) {
     const Elements place = part(step.arrives, i);
-    return adds ? slots.part(i % kAhead * piece, place.count) : place;
+    return adds ? slots.part(i % kAhead * chunk, place.count) : place;
   };
   std::array<MPI_Request, kAhead> sends, receives;
   sends.fill(MPI_REQUEST_NULL);
   receives.fill(MPI_REQUEST_NULL);
   const auto send = [&](std::int64_t i) {
-    if (i >= out_pieces) return;
+    if (i >= out_chunks) return;
     const Elements one = part(step.sent, i);
     check_mpi(MPI_Isend(one.data, static_cast<int>(one.count), mpi_type(element), next, kTag, MPI_COMM_WORLD,
                         &sends[static_cast<std::size_t>(i % kAhead)]),
               "MPI_Isend");
   };
   const auto receive = [&](std::int64_t i) {
-    if (i >= in_pieces) return;
+    if (i >= in_chunks) return;
     const Elements one = landing(i);
     check_mpi(MPI_Irecv(one.data, static_cast<int>(one.count), mpi_type(element), before, kTag, MPI_COMM_WORLD,
                         &receives[static_cast<std::size_t>(i % kAhead)]),
@@ -71,10 +71,10 @@ bool Ring::exchange(const Exchange& step, const Stopped& stopped) {
     receive(i);
     send(i);
   }
-  for (std::int64_t i = 0; i < std::max(out_pieces, in_pieces); ++i) {
+  for (std::int64_t i = 0; i < std::max(out_chunks, in_chunks); ++i) {
     const auto slot = static_cast<std::size_t>(i % kAhead);
     if (!drive(&receives[slot], 1, stopped)) return false;
-    if (adds && i < in_pieces)
+    if (adds && i < in_chunks)
       add(landing(i).data, part(step.own, i).data, part(step.arrives, i).data, part(step.arrives, i).count, element);
     receive(i + kAhead);
     if (!drive(&sends[slot], 1, stopped)) return false;

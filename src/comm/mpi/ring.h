@@ -18,11 +18,11 @@ class Ring {
   void reduce_scatter(const Elements& in, const Elements& out, const Stopped& stopped);
 
  private:
-  struct Exchange;  // one step of the ring
+  struct RingStep;  // one step of the ring
   template <class Place>
   bool reduce(const Elements& in, Place place, const Stopped& stopped);
   bool gather(const Elements& out, const Stopped& stopped);
-  bool exchange(const Exchange& step, const Stopped& stopped);
+  bool exchange(const RingStep& step, const Stopped& stopped);
   void* scratch(Buffer& buffer, std::int64_t bytes);
 
   int rank_, size_;

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 
-#include "core/product_panel.h"
+#include "core/matmul_panel.h"
 
 namespace strobe::blas {
 
 // c [m x n] = a b (+ c) in float64, with elements of a and b at any strides.
-struct DoubleProduct {
+struct DoubleMatmul {
   const double *a, *b;
   std::int64_t a_row, a_step, b_step, b_col;  // elements between rows, steps and columns
   double* c;
@@ -21,8 +21,8 @@ struct DoubleProduct {
 struct Panels {
   const char* name;  // as in STROBE_CPU_ISA
   int columns;       // of one panel
-  void (*multiply)(const ProductPanel&);
-  void (*multiply_double)(const DoubleProduct&);
+  void (*multiply)(const MatmulPanel&);
+  void (*multiply_double)(const DoubleMatmul&);
 };
 
 }  // namespace strobe::blas

@@ -174,7 +174,7 @@ ParallelUpdate DataParallel::finish(const ops::AdamW& adamw, double clip, Overfl
   update.most = static_cast<float>(clip);
   update.skip_infinite = overflow == Overflow::skipped ? 1 : 0;
   limit(update);
-  ops::adamw(replica_.place, update_.as<ops::Update>(), own_part());
+  ops::adamw(replica_.execution, update_.as<ops::Update>(), own_part());
   update_.read(0, &update, sizeof update);  // on CUDA waits for AdamW
   record_.update_ended = now_seconds();
   if (strategy_.updates != Updates::all) gather_values();
@@ -198,9 +198,9 @@ void DataParallel::wait_for_sums() {
 void DataParallel::limit(ops::Update update) {
   if (strategy_.updates != Updates::scattered_share) {
     update_.write(0, &update, sizeof update);
-    return ops::limit_gradients(replica_.place, whole(), update_.as<ops::Update>());
+    return ops::limit_gradients(replica_.execution, whole(), update_.as<ops::Update>());
   }
-  const double norm = ops::gradient_norm(replica_.place, own_part());
+  const double norm = ops::gradient_norm(replica_.execution, own_part());
   double squares = norm * norm;
   const comm::Elements sum = comm::elements(std::span(&squares, 1));
   counted(communicator_.start_all_reduce(sum, sum), {.bytes = sum.bytes()}).wait();

@@ -21,7 +21,7 @@ struct Replica {
   float *values = nullptr, *gradients = nullptr;
   std::int64_t count = 0;  // elements of each array
   std::vector<Tensor> tensors;
-  ops::Place place{.threads = 1};
+  ops::ExecutionContext execution{.threads = 1};
   const GpuStream* stream = nullptr;  // CUDA: the stream on which backward runs
 };
 

@@ -70,7 +70,7 @@ std::string lacking_memory(comm::Communicator& communicator, const BenchCase& on
   share.gradients = kGradients;
   std::string own;
   try {
-    check_shared_memory(share, ranks_that_share(communicator.world(), one.place.device));
+    check_shared_memory(share, ranks_that_share(communicator.world(), one.execution.device));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::out_of_memory) throw;
     own = error.what();

@@ -20,7 +20,7 @@ Replica replica_of(Model& model, const std::vector<std::string>& frozen) {
                   .gradients = model.placed_gradients(),
                   .count = parameter_count(model.shape()),
                   .tensors = {},
-                  .place = model.place(),
+                  .execution = model.execution(),
                   .stream = model.stream()};
   for (const Parameter& parameter : model.parameters()) {
     const bool stays = std::find(frozen.begin(), frozen.end(), parameter.name) != frozen.end();

@@ -1,5 +1,5 @@
 // ParallelModel trains a model on several ranks: each rank computes its share of the batch, and all ranks apply the
-// same update. parallel_learner.h and parallel_bench.h use it.
+// same update. parallel_backend.h and parallel_bench.h use it.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 #include "lm/data_parallel/data_parallel.h"
 #include "lm/models/operation.h"
 #include "lm/state/memory.h"
-#include "lm/train/learner.h"
+#include "lm/train/training_backend.h"
 
 namespace strobe::lm {
 

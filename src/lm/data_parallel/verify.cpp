@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "lm/data_parallel/parallel_learner.h"
+#include "lm/data_parallel/parallel_backend.h"
 #include "lm/data_parallel/toy_mlp.h"
 #include "lm/train/trainer.h"
 
@@ -114,9 +114,9 @@ Verification verify(comm::Communicator& communicator, const Subject& subject, co
 }
 
 TrainedOnce train(
-    const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner,
+    const Settings& settings, const TokenFile& data, std::unique_ptr<TrainingBackend> backend,
     const AfterStep& after_step = [] {}) {
-  Trainer trainer(settings, data, std::move(learner));
+  Trainer trainer(settings, data, std::move(backend));
   trainer.begin();
   TrainedOnce result;
   while (!trainer.done()) {
@@ -183,16 +183,16 @@ VerifyBounds verify_bounds(Precision precision) {
 }
 
 Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
-                                   const LearnerOptions& options, const ParallelOptions& exchange) {
+                                   const BackendOptions& options, const ParallelOptions& exchange) {
   std::vector<NamedRun> runs;
   for (const Parameter& parameter : parameter_table(settings.shape)) {
     runs.push_back({parameter.name, parameter.first, parameter.count()});
   }
   const auto on_ranks = [&](const ParallelOptions& by) {
-    return train(settings, data, std::make_unique<ParallelLearner>(communicator, settings, options, by));
+    return train(settings, data, std::make_unique<ParallelBackend>(communicator, settings, options, by));
   };
   const auto alone = [&](const AfterStep& after_step) {
-    return train(settings, data, std::make_unique<LoneLearner>(settings, options), after_step);
+    return train(settings, data, std::make_unique<SingleBackend>(settings, options), after_step);
   };
   return verify(communicator, {"language model", settings.precision, runs, on_ranks, alone}, exchange);
 }

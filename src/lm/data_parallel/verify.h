@@ -11,8 +11,8 @@
 #include "lm/data/token_file.h"
 #include "lm/data_parallel/data_parallel.h"
 #include "lm/models/choices.h"
-#include "lm/train/learner.h"
 #include "lm/train/settings.h"
+#include "lm/train/training_backend.h"
 
 namespace strobe::lm {
 
@@ -53,7 +53,7 @@ struct Verification {
 // Train the language model, or the toy model, on ranks and in one process, and compare. Collective; only rank 0 gets a
 // complete result. The toy model always runs in fp32 on the CPU.
 Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
-                                   const LearnerOptions& options, const ParallelOptions& exchange);
+                                   const BackendOptions& options, const ParallelOptions& exchange);
 Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange);
 
 }  // namespace strobe::lm

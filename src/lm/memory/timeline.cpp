@@ -9,7 +9,7 @@
 #include "device/gpu_allocator.h"
 #include "device/host/allocator.h"
 #include "lm/plan/device_memory.h"
-#include "ops/place.h"
+#include "ops/execution_context.h"
 
 namespace strobe::lm {
 
@@ -84,10 +84,10 @@ std::size_t MemoryTimeline::most_in_use() const {
 
 std::size_t MemoryTimeline::most_saved() const {
   std::vector<std::size_t> begun(moments.size()), ended(moments.size() + 1);  // bytes
-  for (const Life& life : tensors) {
-    if (!life.is_saved) continue;
-    begun[static_cast<std::size_t>(life.from)] += life.bytes;
-    ended[static_cast<std::size_t>(life.to) + 1] += life.bytes;
+  for (const Lifetime& lifetime : tensors) {
+    if (!lifetime.is_saved) continue;
+    begun[static_cast<std::size_t>(lifetime.from)] += lifetime.bytes;
+    ended[static_cast<std::size_t>(lifetime.to) + 1] += lifetime.bytes;
   }
   std::size_t most = 0, saved = 0;
   for (std::size_t at = 0; at < moments.size(); ++at) {
@@ -107,11 +107,11 @@ void MemoryRecorder::watch(Model& model) {
   model_ = &model;
   model.record(this);
   for (const Copies& copies : model.plan().copies) {  // live from the step's start to their last matmul
-    Life life = life_of(copies.tensor);
-    life.category = Category::parameters;
-    life.from = -1;
+    Lifetime lifetime = lifetime_of(copies.tensor);
+    lifetime.category = Category::parameters;
+    lifetime.from = -1;
     tenants_[copies.tensor] = {timeline_.tensors.size(), Phase::update};
-    timeline_.tensors.push_back(std::move(life));
+    timeline_.tensors.push_back(std::move(lifetime));
   }
 }
 
@@ -121,11 +121,11 @@ void MemoryRecorder::on(const AllocationEvent& event) {
     std::size_t end = pointers_.size();  // search backwards: the last allocation is usually freed first
     while (end > 0 && pointers_[end - 1] != event.pointer) --end;
     for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two if attention has a share
-      Life& life = timeline_.allocations[end - 1];
+      Lifetime& lifetime = timeline_.allocations[end - 1];
       pointers_[end - 1] = nullptr;
-      life.to = now;
-      of(held_, life.category) -= life.bytes;
-      top_ -= life.bytes;
+      lifetime.to = now;
+      of(held_, lifetime.category) -= lifetime.bytes;
+      top_ -= lifetime.bytes;
     }
     return;
   }
@@ -144,9 +144,9 @@ void MemoryRecorder::on(const AllocationEvent& event) {
 
 // --- operations ------------------------------------------------------------------------------------------------------
 
-Life MemoryRecorder::life_of(std::size_t tensor) const {
+Lifetime MemoryRecorder::lifetime_of(std::size_t tensor) const {
   const Activation& one = model_->plan().table.at(tensor);
-  const Category category = one.kind == Activation::Kind::scores ? Category::scores : Category::passing;
+  const Category category = one.kind == Activation::Kind::scores ? Category::scores : Category::transient;
   return {.name = one.name,
           .category = category,
           .bytes = one.bytes(),
@@ -156,28 +156,28 @@ Life MemoryRecorder::life_of(std::size_t tensor) const {
           .type = name_of(one.dtype)};
 }
 
-void MemoryRecorder::begin_life(std::size_t key, Life life, Phase phase) {
+void MemoryRecorder::begin_lifetime(std::size_t key, Lifetime lifetime, Phase phase) {
   const int now = static_cast<int>(timeline_.operations.size()) - 1;
-  life.from = life.to = now;
+  lifetime.from = lifetime.to = now;
   tenants_[key] = {timeline_.tensors.size(), phase};
-  timeline_.tensors.push_back(std::move(life));
+  timeline_.tensors.push_back(std::move(lifetime));
 }
 
 void MemoryRecorder::read(std::size_t tensor, Phase phase) {
   const auto found = tenants_.find(tensor);
   if (found == tenants_.end()) return;
   const Tenant& tenant = found->second;
-  Life& life = timeline_.tensors[tenant.life];
-  life.to = static_cast<int>(timeline_.operations.size()) - 1;
+  Lifetime& lifetime = timeline_.tensors[tenant.lifetime];
+  lifetime.to = static_cast<int>(timeline_.operations.size()) - 1;
   if (tenant.written != Phase::forward || phase != Phase::backward) return;
-  life.is_saved = true;
-  if (life.category == Category::passing) life.category = Category::saved;
+  lifetime.is_saved = true;
+  if (lifetime.category == Category::transient) lifetime.category = Category::saved;
 }
 
 void MemoryRecorder::write(const TensorUse& use, Phase phase) {
-  Life life = life_of(use.tensor);
-  if (use.bytes > 0) life.bytes = use.bytes;
-  begin_life(use.tensor, std::move(life), phase);
+  Lifetime lifetime = lifetime_of(use.tensor);
+  if (use.bytes > 0) lifetime.bytes = use.bytes;
+  begin_lifetime(use.tensor, std::move(lifetime), phase);
 }
 
 void MemoryRecorder::begin(const Operation& operation) {
@@ -194,13 +194,13 @@ void MemoryRecorder::begin(const Operation& operation) {
   const std::size_t beyond = model_->plan().table.size();  // keys from here on are gradients of parameters
   for (std::size_t i = 0; i < operation.gradients; ++i) {
     const Parameter& parameter = model_->parameters()[operation.parameter + i];
-    begin_life(beyond + operation.parameter + i,
-               {.name = "gradient of " + parameter.name,
-                .category = Category::gradients,
-                .bytes = static_cast<std::size_t>(parameter.count()) * sizeof(float),
-                .at = model_->first_gradient() + static_cast<std::size_t>(parameter.first) * sizeof(float),
-                .type = name_of(DType::fp32)},
-               operation.phase);
+    begin_lifetime(beyond + operation.parameter + i,
+                   {.name = "gradient of " + parameter.name,
+                    .category = Category::gradients,
+                    .bytes = static_cast<std::size_t>(parameter.count()) * sizeof(float),
+                    .at = model_->first_gradient() + static_cast<std::size_t>(parameter.first) * sizeof(float),
+                    .type = name_of(DType::fp32)},
+                   operation.phase);
   }
   const Copies* const copies = copies_with(model_->plan(), operation.parameter);
   if (copies && operation.kind == OperationKind::matmul) read(copies->tensor, operation.phase);
@@ -215,9 +215,9 @@ MemoryTimeline MemoryRecorder::finish() {
   counter_.observe({});
   const int last = static_cast<int>(timeline_.operations.size()) - 1;
   for (std::size_t i = 0; i < timeline_.allocations.size(); ++i) {
-    Life& life = timeline_.allocations[i];
-    if (pointers_[i]) life.to = last;
-    life.type = type_of(life.name, model_->dtype());
+    Lifetime& lifetime = timeline_.allocations[i];
+    if (pointers_[i]) lifetime.to = last;
+    lifetime.type = type_of(lifetime.name, model_->dtype());
   }
   add_tensors_to_moments();
   return std::move(timeline_);
@@ -226,10 +226,10 @@ MemoryTimeline MemoryRecorder::finish() {
 // Adds the tensors' bytes to each moment, in time linear in the number of tensors plus operations.
 void MemoryRecorder::add_tensors_to_moments() {
   std::vector<ByCategory> begun(timeline_.moments.size()), ended(timeline_.moments.size() + 1);  // bytes
-  for (const Life& life : timeline_.tensors) {
-    if (life.to < 0) continue;
-    of(begun[static_cast<std::size_t>(std::max(0, life.from))], life.category) += life.bytes;
-    of(ended[static_cast<std::size_t>(life.to) + 1], life.category) += life.bytes;
+  for (const Lifetime& lifetime : timeline_.tensors) {
+    if (lifetime.to < 0) continue;
+    of(begun[static_cast<std::size_t>(std::max(0, lifetime.from))], lifetime.category) += lifetime.bytes;
+    of(ended[static_cast<std::size_t>(lifetime.to) + 1], lifetime.category) += lifetime.bytes;
   }
   ByCategory living{};
   for (std::size_t at = 0; at < timeline_.moments.size(); ++at) {
@@ -250,7 +250,7 @@ std::size_t residual_bytes(const BenchCase& one) {
 
 MemoryFigures measure_memory(const BenchCase& one) {
   constexpr auto kParameters = PassRun::Parameters::zero;
-  const bool on_gpu = one.place.device == Device::cuda;
+  const bool on_gpu = one.execution.device == Device::cuda;
   if (on_gpu) PassRun(one, kParameters).run();
   MemoryFigures figures;
   figures.predicted = predicted_bytes(one);

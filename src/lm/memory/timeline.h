@@ -19,7 +19,7 @@ namespace strobe::lm {
 // saved: activations that the forward writes and the backward reads. passing: all other activations and their gradients
 // (transient tensors). scores: attention's workspace and materialised scores, probabilities and their gradients. idle:
 // the part of the run without a live tensor.
-enum class Category { parameters, gradients, optimizer, saved, passing, scores, workspace, data, idle };
+enum class Category { parameters, gradients, optimizer, saved, transient, scores, workspace, data, idle };
 inline constexpr std::size_t kCategories = 9;
 const char* name_of(Category category);
 
@@ -28,7 +28,7 @@ std::size_t sum_of(const ByCategory& bytes);
 
 // An allocation, or a tensor in the run, that is live from operation `from` to operation `to`, both included. -1 is the
 // time before the first operation.
-struct Life {
+struct Lifetime {
   std::string name;
   Category category = Category::data;
   std::size_t bytes = 0;
@@ -41,8 +41,8 @@ struct Life {
 struct MemoryTimeline {
   std::vector<std::string> operations;  // "linear layers.0.attention.q+k+v"
   std::vector<Phase> phases;            // per operation
-  std::vector<Life> allocations;        // in order of allocation; those not freed live to the last operation
-  std::vector<Life> tensors;
+  std::vector<Lifetime> allocations;    // in order of allocation; those not freed live to the last operation
+  std::vector<Lifetime> tensors;
   std::vector<ByCategory> moments;  // per operation: bytes at the operation's peak
   std::size_t run_at = 0;           // offset of the run among all live bytes
 
@@ -70,15 +70,15 @@ class MemoryRecorder : public Recorder {
  private:
   // The current lifetime of a tensor's memory. A write that does not also read the tensor begins a new lifetime.
   struct Tenant {
-    std::size_t life;  // index in timeline_.tensors
+    std::size_t lifetime;  // index in timeline_.tensors
     Phase written;
   };
 
   void on(const AllocationEvent& event);
-  void begin_life(std::size_t key, Life life, Phase phase);
+  void begin_lifetime(std::size_t key, Lifetime lifetime, Phase phase);
   void read(std::size_t tensor, Phase phase);
   void write(const TensorUse& use, Phase phase);
-  Life life_of(std::size_t tensor) const;
+  Lifetime lifetime_of(std::size_t tensor) const;
   void add_tensors_to_moments();
 
   AllocationCounter& counter_;

@@ -190,7 +190,7 @@ void Decoder::rotate(float* x) const {
              .head_dim = shape_.head_dim(),
              .context = rows_,
              .first_position = length_},
-            rope_.data(), x, ops::Turn::forward);
+            rope_.data(), x, ops::Rotation::forward);
 }
 
 }  // namespace strobe::lm

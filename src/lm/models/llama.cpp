@@ -43,7 +43,7 @@ void attend(Transformer& m, std::size_t layer) {
   const std::size_t p = m.first_parameter(layer);
   m.rms_norm(p + kAttentionNorm, a.x, a.attention_normed, a.attention_statistics);
   m.linear({p + kQ, 3}, a.attention_normed, a.qkv);
-  m.rope({p + kQ, 2}, a.qkv, ops::Turn::forward);
+  m.rope({p + kQ, 2}, a.qkv, ops::Rotation::forward);
   m.attention(layer);
 }
 
@@ -91,7 +91,7 @@ void backward_block(Transformer& m, std::size_t layer) {
   m.linear_backward(p + kO, plan.d_x, a.o, plan.d_narrow);
   m.updatable(p + kO, p + kFeedForwardNorm);
   m.attention_backward(layer);
-  m.rope({p + kQ, 2}, plan.d_wide, ops::Turn::back);
+  m.rope({p + kQ, 2}, plan.d_wide, ops::Rotation::back);
   m.linear_backward({p + kQ, 3}, plan.d_wide, a.attention_normed, plan.d_narrow);
   m.rms_norm_backward(p + kAttentionNorm, a.x, a.attention_statistics, Into::sum);
   m.updatable(p + kAttentionNorm, p + kO);

@@ -24,9 +24,9 @@ Transformer::Transformer(const TransformerOptions& options)
                              .gradients = options.gradients,
                              .attention = attention_memory_of(options.attention)})) {}
 
-void Transformer::bind(TransformerMemory memory, const ops::Place& place, const GpuStream* stream) {
+void Transformer::bind(TransformerMemory memory, const ops::ExecutionContext& execution, const GpuStream* stream) {
   memory_ = std::move(memory);
-  place_ = place;
+  execution_ = execution;
   stream_ = stream;
 }
 
@@ -58,39 +58,39 @@ void Transformer::clear(float* data, std::int64_t count) const {
 void Transformer::linear(Weights weights, std::size_t x, std::size_t y) {
   const auto& [out, in] = parameters_[weights.first].shape;
   const Recorded scope = recorded_matmul("linear", weights, {x}, {y});
-  ops::linear(place_, {tokens_, in, weights.parts * out, dtype_}, at(x), memory_.weights[weights.first], at(y),
+  ops::linear(execution_, {tokens_, in, weights.parts * out, dtype_}, at(x), memory_.weights[weights.first], at(y),
               {.bias = bias_data(weights)});
 }
 
 void Transformer::linear_onto(Weights weights, std::size_t x, std::size_t addend, std::size_t y) {
   const auto& [out, in] = parameters_[weights.first].shape;
   const Recorded scope = recorded_matmul("linear", weights, {x, addend}, {y});
-  ops::linear(place_, {tokens_, in, out, dtype_}, at(x), memory_.weights[weights.first], at(y),
+  ops::linear(execution_, {tokens_, in, out, dtype_}, at(x), memory_.weights[weights.first], at(y),
               {.addend = at(addend), .bias = bias_data(weights)});
 }
 
 // Returns the execution context of backward matmuls. The fastest tiles occupy all multiprocessors, which leaves none to
 // an overlapped AdamW. The tiles that cuBLASLt proposes first leave some multiprocessors idle near the end of a matmul:
 // the matmul is slower but the step is faster (docs/training.md, "Ideas tried").
-ops::Place Transformer::backward_place() const {
-  ops::Place place = place_;
-  place.searches_tiles = !leaves_room_;
-  return place;
+ops::ExecutionContext Transformer::backward_execution() const {
+  ops::ExecutionContext execution = execution_;
+  execution.searches_tiles = !leaves_room_;
+  return execution;
 }
 
 void Transformer::linear_backward(Weights weights, std::size_t dy, std::size_t x, std::size_t dx) {
   const auto& [out, in] = parameters_[weights.first].shape;
   const ops::Linear shape{tokens_, in, weights.parts * out, dtype_};
-  const ops::Place place = backward_place();
+  const ops::ExecutionContext execution = backward_execution();
   if (const std::optional<std::size_t> bias = bias_of(weights)) bias_backward({*bias, weights.parts}, dy, shape.out);
   {
     const Recorded scope =
         recorded_matmul("linear backward weight", weights, {rows(dy, shape.out), x}, {}, weights.parts);
-    ops::linear_backward_weight(place, shape, at(dy), at(x), gradient(weights.first), gradients_into_);
+    ops::linear_backward_weight(execution, shape, at(dy), at(x), gradient(weights.first), gradients_into_);
   }
   report_ready(weights);
   const Recorded scope = recorded_matmul("linear backward input", weights, {rows(dy, shape.out)}, {rows(dx, in)});
-  ops::linear_backward_input(place, shape, at(dy), memory_.weights[weights.first], at(dx), Into::set);
+  ops::linear_backward_input(execution, shape, at(dy), memory_.weights[weights.first], at(dx), Into::set);
 }
 
 void Transformer::unembed() { linear(parameters_.size() - 1, plan_.normed, plan_.logits); }
@@ -118,7 +118,7 @@ const void* Transformer::bias_data(Weights weights) const {
 void Transformer::bias_backward(Weights biases, std::size_t dy, std::int64_t width) {
   const Recorded scope =
       recorded("bias backward", OperationKind::elementwise, biases, {rows(dy, width)}, {}, biases.parts);
-  ops::column_sums(place_, {tokens_, width, dtype_}, at(dy), gradient(biases.first), gradients_into_);
+  ops::column_sums(execution_, {tokens_, width, dtype_}, at(dy), gradient(biases.first), gradients_into_);
   for (std::size_t i = biases.first; i < biases.first + static_cast<std::size_t>(biases.parts); ++i) {
     if (parameters_[i].role == Role::key_bias) clear(gradient(i), parameters_[i].count());
   }
@@ -129,20 +129,20 @@ void Transformer::bias_backward(Weights biases, std::size_t dy, std::int64_t wid
 
 void Transformer::rms_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics) {
   const Recorded scope = recorded("rms_norm", OperationKind::norm, weight, {x}, {y, statistics});
-  ops::rms_norm(place_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_}, at(x), value(weight), at(y),
+  ops::rms_norm(execution_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_}, at(x), value(weight), at(y),
                 floats(statistics));
 }
 
 void Transformer::layer_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics) {
   const Recorded scope = recorded("layer_norm", OperationKind::norm, weight, {x}, {y, statistics});
   ops::layer_norm(
-      place_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_},
+      execution_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_},
       {.x = at(x), .weight = value(weight), .bias = value(weight + 1), .y = at(y), .statistics = floats(statistics)});
 }
 
 void Transformer::rms_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, Into into) {
   const Recorded scope = recorded_norm_backward("rms_norm backward", weight, x, statistics, into);
-  ops::rms_norm_backward(place_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_},
+  ops::rms_norm_backward(execution_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_},
                          {.x = at(x),
                           .weight = value(weight),
                           .inverse = floats(statistics),
@@ -157,7 +157,7 @@ void Transformer::rms_norm_backward(std::size_t weight, std::size_t x, std::size
 void Transformer::layer_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, Into into) {
   const Weights with_bias(weight, 2);
   const Recorded scope = recorded_norm_backward("layer_norm backward", with_bias, x, statistics, into);
-  ops::layer_norm_backward(place_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_},
+  ops::layer_norm_backward(execution_, {.rows = tokens_, .width = shape().d_model, .dtype = dtype_},
                            {.x = at(x),
                             .weight = value(weight),
                             .statistics = floats(statistics),
@@ -173,11 +173,11 @@ void Transformer::layer_norm_backward(std::size_t weight, std::size_t x, std::si
 // --- elementwise -----------------------------------------------------------------------------------------------------
 
 // Rotates q and k in place. They are adjacent in qkv, so this rotates 2 * heads heads and skips v.
-void Transformer::rope(Weights q_and_k, std::size_t qkv, ops::Turn direction) {
+void Transformer::rope(Weights q_and_k, std::size_t qkv, ops::Rotation direction) {
   const TensorUse both = rows(qkv, 2 * shape().d_model);
-  const Recorded scope = recorded(direction == ops::Turn::forward ? "rope" : "rope backward",
+  const Recorded scope = recorded(direction == ops::Rotation::forward ? "rope" : "rope backward",
                                   OperationKind::elementwise, q_and_k, {both}, {both});
-  ops::rope(place_,
+  ops::rope(execution_,
             {.tokens = tokens_,
              .heads = 2 * shape().heads,
              .head_dim = shape().head_dim(),
@@ -190,27 +190,27 @@ void Transformer::rope(Weights q_and_k, std::size_t qkv, ops::Turn direction) {
 void Transformer::swiglu(Weights weights, std::size_t layer) {
   const BlockActivations& a = plan_.blocks[layer];
   const Recorded scope = recorded("swiglu", OperationKind::elementwise, weights, {a.hidden}, {a.activated});
-  ops::swiglu(place_, {tokens_, shape().d_ff, dtype_}, at(a.hidden), at(a.activated));
+  ops::swiglu(execution_, {tokens_, shape().d_ff, dtype_}, at(a.hidden), at(a.activated));
 }
 
 void Transformer::gelu(Weights weights, std::size_t layer) {
   const BlockActivations& a = plan_.blocks[layer];
   const Recorded scope = recorded("gelu", OperationKind::elementwise, weights, {a.hidden}, {a.activated});
-  ops::gelu(place_, {tokens_, shape().d_ff, dtype_}, at(a.hidden), at(a.activated));
+  ops::gelu(execution_, {tokens_, shape().d_ff, dtype_}, at(a.hidden), at(a.activated));
 }
 
 void Transformer::swiglu_backward(Weights weights, std::size_t layer) {
   const std::size_t hidden = plan_.blocks[layer].hidden, dy = plan_.d_wide;
   const Recorded scope =
       recorded("swiglu backward", OperationKind::elementwise, weights, {hidden, rows(dy, shape().d_ff)}, {hidden});
-  ops::swiglu_backward(place_, {tokens_, shape().d_ff, dtype_}, at(hidden), at(dy), at(hidden));
+  ops::swiglu_backward(execution_, {tokens_, shape().d_ff, dtype_}, at(hidden), at(dy), at(hidden));
 }
 
 void Transformer::gelu_backward(Weights weights, std::size_t layer) {
   const std::size_t hidden = plan_.blocks[layer].hidden, dy = plan_.d_wide;
   const Recorded scope =
       recorded("gelu backward", OperationKind::elementwise, weights, {hidden, rows(dy, shape().d_ff)}, {hidden});
-  ops::gelu_backward(place_, {tokens_, shape().d_ff, dtype_}, at(hidden), at(dy), at(hidden));
+  ops::gelu_backward(execution_, {tokens_, shape().d_ff, dtype_}, at(hidden), at(dy), at(hidden));
 }
 
 // --- tokens and loss -------------------------------------------------------------------------------------------------
@@ -218,20 +218,20 @@ void Transformer::gelu_backward(Weights weights, std::size_t layer) {
 void Transformer::embed(std::optional<std::size_t> positions) {
   const std::size_t out = plan_.blocks[0].x;
   const Recorded scope = recorded("embedding", OperationKind::copy, kEmbedding, {}, {out});
-  ops::embedding(place_, {tokens_, shape().vocabulary, shape().d_model, dtype_}, memory_.tokens, value(kEmbedding),
+  ops::embedding(execution_, {tokens_, shape().vocabulary, shape().d_model, dtype_}, memory_.tokens, value(kEmbedding),
                  at(out), {.table = positions ? value(*positions) : nullptr, .context = shape().context});
 }
 
 void Transformer::embed_backward(std::optional<std::size_t> positions) {
   if (positions) {
     const Recorded scope = recorded("positions backward", OperationKind::elementwise, *positions, {plan_.d_x}, {}, 1);
-    ops::column_sums(place_, {options_.batch, shape().context * shape().d_model, dtype_}, at(plan_.d_x),
+    ops::column_sums(execution_, {options_.batch, shape().context * shape().d_model, dtype_}, at(plan_.d_x),
                      gradient(*positions), gradients_into_);
     report_ready(*positions);
   }
   const Recorded scope = recorded("embedding backward", OperationKind::copy, kEmbedding, {plan_.d_x}, {}, 1);
-  ops::embedding_backward(place_, {tokens_, shape().vocabulary, shape().d_model, dtype_}, memory_.tokens, at(plan_.d_x),
-                          gradient(kEmbedding), gradients_into_);
+  ops::embedding_backward(execution_, {tokens_, shape().vocabulary, shape().d_model, dtype_}, memory_.tokens,
+                          at(plan_.d_x), gradient(kEmbedding), gradients_into_);
   report_ready(kEmbedding);
 }
 
@@ -241,10 +241,10 @@ void Transformer::cross_entropy(LossOnly what) {
       .rows = tokens_, .vocabulary = shape().vocabulary, .dtype = dtype_, .loss_scale = memory_.loss_scale};
   if (what == LossOnly::yes) {
     const Recorded scope = recorded("cross_entropy", OperationKind::loss, unembedding, {plan_.logits}, {});
-    return ops::cross_entropy(place_, rows, at(plan_.logits), memory_.targets, memory_.losses);
+    return ops::cross_entropy(execution_, rows, at(plan_.logits), memory_.targets, memory_.losses);
   }
   const Recorded scope = recorded("cross_entropy", OperationKind::loss, unembedding, {plan_.logits}, {plan_.logits});
-  ops::cross_entropy_with_gradient(place_, rows, at(plan_.logits), memory_.targets, memory_.losses);
+  ops::cross_entropy_with_gradient(execution_, rows, at(plan_.logits), memory_.targets, memory_.losses);
 }
 
 }  // namespace strobe::lm

@@ -15,7 +15,7 @@
 #include "lm/models/operation.h"
 #include "lm/models/parameters.h"
 #include "ops/attention.h"
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "ops/rope.h"
 #include "strobe/attention.h"
 
@@ -31,10 +31,10 @@ struct TransformerOptions {
 };
 
 // Returns the largest workspace of any matmul; excludes the backward's matmuls if `gradients` is none.
-std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops::Place& place);
+std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops::ExecutionContext& execution);
 
 // Returns the largest workspace of any operation. On CUDA all operations share it; on the CPU each allocates its own.
-std::size_t workspace_bytes(const TransformerOptions& options, const ops::Place& place);
+std::size_t workspace_bytes(const TransformerOptions& options, const ops::ExecutionContext& execution);
 
 // The memory of a transformer's tensors, on its device.
 struct TransformerMemory {
@@ -50,7 +50,7 @@ struct TransformerMemory {
 
 // Adjacent parameters that form one matrix.
 struct Weights {
-  Weights(std::size_t place, int count = 1) : first(place), parts(count) {}
+  Weights(std::size_t index, int count = 1) : first(index), parts(count) {}
   std::size_t first;
   int parts;
 };
@@ -58,7 +58,7 @@ struct Weights {
 class Transformer {
  public:
   explicit Transformer(const TransformerOptions& options);
-  void bind(TransformerMemory memory, const ops::Place& place, const GpuStream* stream);
+  void bind(TransformerMemory memory, const ops::ExecutionContext& execution, const GpuStream* stream);
 
   // --- called by Model
   void forward();
@@ -112,7 +112,7 @@ class Transformer {
   // These read plan().d_narrow and write or add to plan().d_x.
   void rms_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
   void layer_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
-  void rope(Weights q_and_k, std::size_t qkv, ops::Turn direction);
+  void rope(Weights q_and_k, std::size_t qkv, ops::Rotation direction);
   void attention(std::size_t layer);                // qkv -> o
   void attention_backward(std::size_t layer);       // plan().d_narrow -> plan().d_wide
   void swiglu(Weights weights, std::size_t layer);  // hidden -> activated
@@ -131,7 +131,7 @@ class Transformer {
   void bias_backward(Weights biases, std::size_t dy, std::int64_t width);
   void clear(float* data, std::int64_t count) const;
   void report_ready(Weights weights) const;
-  ops::Place backward_place() const;
+  ops::ExecutionContext backward_execution() const;
   bool is_materialised() const { return plan_.blocks[0].probabilities != kNoTensor; }
   void materialised_attention(std::size_t layer);
   void materialised_attention_backward(std::size_t layer);
@@ -154,7 +154,7 @@ class Transformer {
   std::vector<Parameter> parameters_;
   ActivationPlan plan_;
   TransformerMemory memory_;
-  ops::Place place_;
+  ops::ExecutionContext execution_;
   const GpuStream* stream_ = nullptr;
   ops::Into gradients_into_ = ops::Into::sum;  // argument of the current backward
   Updatable updatable_;                        // argument of the current backward

@@ -27,15 +27,15 @@ Attention fused_attention(const TransformerOptions& one, const void* qkv) {
 }
 
 // Sets tf32 only for fp32 on CUDA, because the library refuses it otherwise.
-Execution execution(const TransformerOptions& one, const ops::Place& place) {
-  return {.device = place.device,
+Execution attention_execution(const TransformerOptions& one, const ops::ExecutionContext& execution) {
+  return {.device = execution.device,
           .kernel = one.attention,
-          .threads = place.threads,
-          .deterministic = place.deterministic,
-          .tf32 = place.tf32 && place.device == Device::cuda && one.dtype == DType::fp32,
-          .stream = place.stream,
-          .workspace = place.workspace,
-          .workspace_bytes = place.workspace_bytes};
+          .threads = execution.threads,
+          .deterministic = execution.deterministic,
+          .tf32 = execution.tf32 && execution.device == Device::cuda && one.dtype == DType::fp32,
+          .stream = execution.stream,
+          .workspace = execution.workspace,
+          .workspace_bytes = execution.workspace_bytes};
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ void Transformer::attention(std::size_t layer) {
                                             : recorded_attention(Pass::forward, layer, {a.qkv}, {a.o, a.lse});
   strobe::forward(fused_attention(options_, at(a.qkv)),
                   {.o = view_bshd<void>(at(a.o), dtype_, heads_of(options_)), .lse = floats(a.lse)},
-                  execution(options_, place_));
+                  attention_execution(options_, execution_));
 }
 
 void Transformer::attention_backward(std::size_t layer) {
@@ -62,20 +62,20 @@ void Transformer::attention_backward(std::size_t layer) {
                                             {rows(plan_.d_wide, 3 * shape().d_model)});
   strobe::backward(fused_attention(options_, at(a.qkv)),
                    {.o = in(a.o), .lse = floats(a.lse), .d_o = in(plan_.d_narrow)},
-                   {.dq = out(0), .dk = out(1), .dv = out(2)}, execution(options_, place_));
+                   {.dq = out(0), .dk = out(1), .dv = out(2)}, attention_execution(options_, execution_));
 }
 
 void Transformer::materialised_attention(std::size_t layer) {
   const BlockActivations& a = plan_.blocks[layer];
   const Recorded scope = recorded_attention(Pass::forward, layer, {a.qkv}, {a.probabilities, a.o});
-  ops::attention(place_, materialised(options_), at(a.qkv), at(a.probabilities), at(a.o));
+  ops::attention(execution_, materialised(options_), at(a.qkv), at(a.probabilities), at(a.o));
 }
 
 void Transformer::materialised_attention_backward(std::size_t layer) {
   const BlockActivations& a = plan_.blocks[layer];
   const Recorded scope = recorded_attention(Pass::backward, layer, {a.qkv, a.probabilities, plan_.d_narrow},
                                             {rows(plan_.d_wide, 3 * shape().d_model), plan_.d_scores});
-  ops::attention_backward(backward_place(), materialised(options_),
+  ops::attention_backward(backward_execution(), materialised(options_),
                           {.qkv = at(a.qkv),
                            .probabilities = at(a.probabilities),
                            .d_o = at(plan_.d_narrow),
@@ -85,7 +85,7 @@ void Transformer::materialised_attention_backward(std::size_t layer) {
 
 // --- workspaces ------------------------------------------------------------------------------------------------------
 
-std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops::Place& place) {
+std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops::ExecutionContext& execution) {
   const ModelShape& shape = options.shape;
   const std::int64_t tokens = options.batch * shape.context, d = shape.d_model;
   std::size_t most = 0;
@@ -94,22 +94,23 @@ std::size_t matmul_workspace_bytes(const TransformerOptions& options, const ops:
                                     {tokens, d, shape.hidden_parts() * shape.d_ff, options.dtype},
                                     {tokens, shape.d_ff, d, options.dtype},
                                     {tokens, d, shape.vocabulary, options.dtype}}) {
-    most = std::max(most, ops::linear_workspace_bytes(place, matmul));
+    most = std::max(most, ops::linear_workspace_bytes(execution, matmul));
     if (options.gradients == GradientMemory::none) continue;
-    most = std::max(most, ops::linear_backward_workspace_bytes(place, matmul));
+    most = std::max(most, ops::linear_backward_workspace_bytes(execution, matmul));
   }
   return most;
 }
 
-std::size_t workspace_bytes(const TransformerOptions& options, const ops::Place& place) {
-  std::size_t most = matmul_workspace_bytes(options, place);
+std::size_t workspace_bytes(const TransformerOptions& options, const ops::ExecutionContext& execution) {
+  std::size_t most = matmul_workspace_bytes(options, execution);
   if (attention_memory_of(options.attention) == AttentionMemory::materialised) {
-    if (place.device == Device::cuda) return most;
+    if (execution.device == Device::cuda) return most;
     return std::max(most, ops::attention_workspace_bytes(materialised(options)));
   }
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     if (pass == Pass::backward && options.gradients == GradientMemory::none) continue;
-    most = std::max(most, strobe::workspace_bytes(fused_attention(options, nullptr), pass, execution(options, place)));
+    most = std::max(most, strobe::workspace_bytes(fused_attention(options, nullptr), pass,
+                                                  attention_execution(options, execution)));
   }
   return most;
 }

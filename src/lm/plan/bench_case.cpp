@@ -3,10 +3,10 @@
 
 namespace strobe::lm {
 
-ops::Place place_of(const BenchCase& one) {
-  ops::Place place = one.place;
-  place.tf32 = one.precision == Precision::tf32;
-  return place;
+ops::ExecutionContext place_of(const BenchCase& one) {
+  ops::ExecutionContext execution = one.execution;
+  execution.tf32 = one.precision == Precision::tf32;
+  return execution;
 }
 
 GradientMemory gradient_memory_of(const BenchCase& one) {

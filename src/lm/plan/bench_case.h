@@ -20,11 +20,11 @@ struct BenchCase {
   std::string attention{};  // kernel name; empty: the library chooses
   Recompute recompute = Recompute::none;
   double clip = 0;
-  ops::Place place{};
+  ops::ExecutionContext execution{};
   std::optional<GradientMemory> gradients{};  // absent: the default of the pass
 };
 
-ops::Place place_of(const BenchCase& one);  // one.place with tf32 set if the precision is tf32
+ops::ExecutionContext place_of(const BenchCase& one);  // one.place with tf32 set if the precision is tf32
 GradientMemory gradient_memory_of(const BenchCase& one);
 TransformerOptions transformer_options(const BenchCase& one);
 

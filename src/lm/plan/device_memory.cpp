@@ -114,12 +114,12 @@ std::size_t predicted_bytes(const BenchCase& one) {
 }
 
 const BenchCase& check_memory(const BenchCase& one) {
-  if (one.place.device == Device::cpu) check_shared_memory(one, 1);
+  if (one.execution.device == Device::cpu) check_shared_memory(one, 1);
   return one;
 }
 
 void check_shared_memory(const BenchCase& one, int processes) {
-  const std::int64_t available = one.place.device == Device::cuda
+  const std::int64_t available = one.execution.device == Device::cuda
                                      ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes)
                                      : read_memory_info().available;
   if (available <= 0) return;  // unknown

@@ -16,7 +16,7 @@ namespace strobe::lm {
 namespace {
 
 constexpr std::int64_t kToyRows = 16, kIn = 20, kHidden = 10, kOut = 5;
-constexpr ops::Place kPlace{.device = Device::cpu, .threads = 1};
+constexpr ops::ExecutionContext kPlace{.device = Device::cpu, .threads = 1};
 
 // Returns a number in [-1, 1).
 float drawn(std::uint32_t tensor, std::int64_t index) {

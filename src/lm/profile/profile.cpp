@@ -76,16 +76,16 @@ std::vector<OperationSum> sums_by_matrix(const Profile& profile) {
   });
 }
 
-std::vector<OperationSum> sums_by_part(const Profile& profile, const std::string& operation) {
-  std::vector<TimedOperation> parts;
-  for (const TimedPart& part : profile.parts) {
-    const TimedOperation& whole = profile.operations[part.operation];
+std::vector<OperationSum> sums_by_scope(const Profile& profile, const std::string& operation) {
+  std::vector<TimedOperation> scopes;
+  for (const TimedScope& scope : profile.scopes) {
+    const TimedOperation& whole = profile.operations[scope.operation];
     if (whole.name != operation) continue;
-    parts.push_back({.name = part.name, .of = whole.of, .kind = whole.kind, .phase = whole.phase});
-    parts.back().seconds = part.seconds;
-    parts.back().flops = part.flops;
+    scopes.push_back({.name = scope.name, .of = whole.of, .kind = whole.kind, .phase = whole.phase});
+    scopes.back().seconds = scope.seconds;
+    scopes.back().flops = scope.flops;
   }
-  return sums_by(parts, [](const TimedOperation& one) { return one.name; });
+  return sums_by(scopes, [](const TimedOperation& one) { return one.name; });
 }
 
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind) {
@@ -114,7 +114,7 @@ bool is_library_kernel(const GpuRecord& record) {
   return record.kind == GpuRecord::Kind::kernel && record.name.find("strobe::") == std::string::npos;
 }
 
-double share(double part, double all) { return all > 0 ? part / all : 0; }
+double share(double some, double all) { return all > 0 ? some / all : 0; }
 
 }  // namespace
 
@@ -125,8 +125,8 @@ double MatmulTime::share_with_attention(bool is_fused) const {
 }
 
 bool is_attention_fused(const Profile& profile) {
-  for (const TimedPart& part : profile.parts) {
-    if (is_softmax(part.name)) return false;
+  for (const TimedScope& scope : profile.scopes) {
+    if (is_softmax(scope.name)) return false;
   }
   return std::ranges::none_of(profile.records, [&](const GpuRecord& record) {
     const TimedOperation* launcher = launcher_of(profile, record);
@@ -149,8 +149,8 @@ MatmulTime matmul_time(const Profile& profile, std::initializer_list<Phase> phas
     time.attention_matmuls += seconds;
     time.attention_rest -= seconds;
   };
-  for (const TimedPart& part : profile.parts) {
-    if (part.kind == ScopeKind::matmul && counts(profile.operations[part.operation])) move(part.seconds);
+  for (const TimedScope& scope : profile.scopes) {
+    if (scope.kind == ScopeKind::matmul && counts(profile.operations[scope.operation])) move(scope.seconds);
   }
   for (const GpuRecord& record : profile.records) {
     const TimedOperation* launcher = launcher_of(profile, record);

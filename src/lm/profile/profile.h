@@ -30,7 +30,7 @@ struct TimedOperation {
 };
 
 // A profiling scope inside an operation on the CPU, on the host's clock. Scopes of an operation do not overlap.
-struct TimedPart {
+struct TimedScope {
   const char* name;
   ScopeKind kind;
   std::size_t operation;  // index in Profile::operations
@@ -47,7 +47,7 @@ struct Profile {
   Device device = Device::cpu;
   std::vector<TimedStep> steps;            // recorded steps, on the wall clock
   std::vector<TimedOperation> operations;  // operations of all recorded steps, in order
-  std::vector<TimedPart> parts;            // in order of operations; empty if attention is fused
+  std::vector<TimedScope> scopes;          // in order of operations; empty if attention is fused
   double plain_seconds = 0;                // mean of equally many unrecorded steps; on CUDA they replay a graph
   // The fields below are set on CUDA only.
   double direct_seconds = 0;       // mean of unrecorded steps launched kernel by kernel, like the recorded ones
@@ -74,7 +74,7 @@ std::vector<OperationSum> sums_by_kind(const Profile& profile);  // the longest 
 // feed_forward.w2". The longest come first.
 std::vector<OperationSum> sums_by_matrix(const Profile& profile);
 // Sums the profiling scopes of one operation, the longest first.
-std::vector<OperationSum> sums_by_part(const Profile& profile, const std::string& operation);
+std::vector<OperationSum> sums_by_scope(const Profile& profile, const std::string& operation);
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind);
 double seconds_of(const Profile& profile, Phase phase);
 double seconds_of(const Profile& profile);

@@ -35,7 +35,7 @@ class Timer : public Recorder, public ProfileSink {
       }
     }
     operations.push_back(std::move(one));
-    first_part_ = parts.size();
+    first_scope_ = scopes.size();
     if (operation.kind == OperationKind::attention) profile_sink = this;
     operations.back().begin = now_seconds() - begin_;
   }
@@ -49,27 +49,28 @@ class Timer : public Recorder, public ProfileSink {
   }
 
   void begin_scope(const char* name, ScopeKind kind) override {
-    parts.push_back({.name = name, .kind = kind, .operation = operations.size() - 1});
-    parts.back().begin = now_seconds() - begin_;
+    scopes.push_back({.name = name, .kind = kind, .operation = operations.size() - 1});
+    scopes.back().begin = now_seconds() - begin_;
   }
-  void end_scope() override { parts.back().seconds = now_seconds() - begin_ - parts.back().begin; }
+  void end_scope() override { scopes.back().seconds = now_seconds() - begin_ - scopes.back().begin; }
 
   std::vector<TimedOperation> operations;
-  std::vector<TimedPart> parts;
+  std::vector<TimedScope> scopes;
 
  private:
   // Splits an operation's FLOPs equally among its matmuls. This is exact for attention, whose matmuls all have the same
   // size.
   void share_flops(double flops) {
-    const auto begin = parts.begin() + static_cast<std::ptrdiff_t>(first_part_);
-    const auto is_product = [](const TimedPart& part) { return part.kind == ScopeKind::matmul; };
-    const auto products = static_cast<double>(std::count_if(begin, parts.end(), is_product));
-    std::for_each(begin, parts.end(), [&](TimedPart& part) { part.flops = is_product(part) ? flops / products : 0; });
+    const auto begin = scopes.begin() + static_cast<std::ptrdiff_t>(first_scope_);
+    const auto is_matmul = [](const TimedScope& scope) { return scope.kind == ScopeKind::matmul; };
+    const auto matmuls = static_cast<double>(std::count_if(begin, scopes.end(), is_matmul));
+    std::for_each(begin, scopes.end(),
+                  [&](TimedScope& scope) { scope.flops = is_matmul(scope) ? flops / matmuls : 0; });
   }
 
   double begin_;
-  std::size_t first_part_ = 0;  // index of the current operation's first part
-  std::vector<double> bytes_;   // per tensor in the plan's table
+  std::size_t first_scope_ = 0;  // index of the current operation's first part
+  std::vector<double> bytes_;    // per tensor in the plan's table
 };
 
 // Marks phases and operations as named ranges for external profilers.
@@ -146,7 +147,7 @@ Profile profile_on_host(PassRun& pass, const BenchCase& one) {
   profile.steps = timed_steps(pass, one.steps, begin, [] {});
   pass.model().record(nullptr);
   profile.operations = std::move(timer.operations);
-  profile.parts = std::move(timer.parts);
+  profile.scopes = std::move(timer.scopes);
   profile.plain_seconds = mean_seconds(pass, one.steps);
   return profile;
 }
@@ -192,7 +193,7 @@ Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
 }  // namespace
 
 Profile profile_step(const BenchCase& one) {
-  const bool is_on_gpu = one.place.device == Device::cuda;
+  const bool is_on_gpu = one.execution.device == Device::cuda;
   if (is_on_gpu) {
     const std::string reason = kernel_trace_refusal();
     if (!reason.empty()) fail(ErrorCode::unsupported, "lm profile: --device cuda: {}; valid: --device cpu", reason);

@@ -8,7 +8,7 @@ namespace strobe::lm {
 
 namespace {
 
-enum Track : int { kSteps = 1, kPhaseTrack, kOperations, kParts, kFirstStream };  // streams follow
+enum Track : int { kSteps = 1, kPhaseTrack, kOperations, kScopes, kFirstStream };  // streams follow
 
 // Adds one span for each sequence of operations of one phase.
 void add_phases(Json& events, int process, const Profile& profile) {
@@ -32,16 +32,16 @@ void add_operations(Json& events, int process, const Profile& profile) {
   }
 }
 
-void add_parts(Json& events, int process, const Profile& profile) {
-  if (profile.parts.empty()) return;
-  events.push_back(trace_name("thread_name", process, kParts, "parts"));
-  for (const TimedPart& part : profile.parts) {
-    const TimedOperation& one = profile.operations[part.operation];
-    Json event = trace_span(process, kParts, part.name, part.begin, part.seconds);
+void add_scopes(Json& events, int process, const Profile& profile) {
+  if (profile.scopes.empty()) return;
+  events.push_back(trace_name("thread_name", process, kScopes, "parts"));
+  for (const TimedScope& scope : profile.scopes) {
+    const TimedOperation& one = profile.operations[scope.operation];
+    Json event = trace_span(process, kScopes, scope.name, scope.begin, scope.seconds);
     event.set("cat", name_of(one.kind));
     event.set(
         "args",
-        Json::object({{"operation", one.name}, {"of", one.of}, {"phase", name_of(one.phase)}, {"FLOP", part.flops}}));
+        Json::object({{"operation", one.name}, {"of", one.of}, {"phase", name_of(one.phase)}, {"FLOP", scope.flops}}));
     events.push_back(std::move(event));
   }
 }
@@ -104,7 +104,7 @@ Json trace_json(std::span<const NamedProfile> profiles) {
     }
     add_phases(events, process, profile);
     add_operations(events, process, profile);
-    add_parts(events, process, profile);
+    add_scopes(events, process, profile);
     add_streams(events, process, profile);
   }
   return trace_of(std::move(events));

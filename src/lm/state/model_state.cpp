@@ -38,26 +38,26 @@ ModelState::ModelState(const Transformer& model, OptimizerMemory optimizer, cons
 
 // --- begin -----------------------------------------------------------------------------------------------------------
 
-void ModelState::begin(std::uint64_t seed, const ops::Place& place) {
+void ModelState::begin(std::uint64_t seed, const ops::ExecutionContext& execution) {
   std::vector<float> values;
   for (const Parameter& parameter : model_.parameters()) {
     values.resize(static_cast<std::size_t>(parameter.count()));
-    begin_values(parameter, seed, place.threads, values.data());
+    begin_values(parameter, seed, execution.threads, values.data());
     values_.write(float_bytes(parameter.first), values.data(), float_bytes(parameter.count()));
   }
-  begin_rest(place);
+  begin_rest(execution);
 }
 
-void ModelState::begin_at_zero(const ops::Place& place) {
+void ModelState::begin_at_zero(const ops::ExecutionContext& execution) {
   values_.clear();
-  begin_rest(place);
+  begin_rest(execution);
 }
 
-void ModelState::begin_rest(const ops::Place& place) {
+void ModelState::begin_rest(const ops::ExecutionContext& execution) {
   if (gradient_memory() == GradientMemory::own || gradient_memory() == GradientMemory::shared) clear_gradients();
   mean_.clear();
   variance_.clear();
-  round_copies(place);
+  round_copies(execution);
 }
 
 void ModelState::clear_gradients() {
@@ -108,7 +108,8 @@ void ModelState::read(State which, std::span<float> out, std::int64_t first) con
 }
 
 // Also updates the copies of written values.
-void ModelState::write(const ops::Place& place, State which, std::span<const float> in, std::int64_t first) {
+void ModelState::write(const ops::ExecutionContext& execution, State which, std::span<const float> in,
+                       std::int64_t first) {
   if (which == State::gradients)
     fail(ErrorCode::invalid_argument, "lm: gradients cannot be written; valid: values, mean, variance");
   if (which != State::values) check_optimizer("writing moments");
@@ -123,7 +124,7 @@ void ModelState::write(const ops::Place& place, State which, std::span<const flo
                             .value = values() + begin,
                             .copy = static_cast<char*>(one.copy) + bytes_of(begin - at, dtype),
                             .copy_dtype = dtype};
-    ops::round_copies(place, {&part, 1});
+    ops::round_copies(execution, {&part, 1});
   }
 }
 

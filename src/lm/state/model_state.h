@@ -23,12 +23,13 @@ class ModelState {
   // `model` has the plan and the parameter table, and must outlive this object. `stream` is null on the CPU.
   ModelState(const Transformer& model, OptimizerMemory optimizer, const GpuStream* stream);
 
-  void begin(std::uint64_t seed, const ops::Place& place);  // sets initial parameters; clears everything else
-  void begin_at_zero(const ops::Place& place);              // also clears the parameters
+  void begin(std::uint64_t seed,
+             const ops::ExecutionContext& execution);          // sets initial parameters; clears everything else
+  void begin_at_zero(const ops::ExecutionContext& execution);  // also clears the parameters
   void read(State which, std::span<float> out, std::int64_t first) const;
-  void write(const ops::Place& place, State which, std::span<const float> in, std::int64_t first);
+  void write(const ops::ExecutionContext& execution, State which, std::span<const float> in, std::int64_t first);
   void clear_gradients();
-  void round_copies(const ops::Place& place) const { ops::round_copies(place, trained_); }
+  void round_copies(const ops::ExecutionContext& execution) const { ops::round_copies(execution, trained_); }
 
   // Each throws Error(unsupported), with `what` in the text, if the state does not exist or exists only within a step.
   void check_optimizer(const char* what) const;
@@ -53,7 +54,7 @@ class ModelState {
   std::span<const ops::Trained> trained() const { return trained_; }
 
  private:
-  void begin_rest(const ops::Place& place);  // everything except the parameters
+  void begin_rest(const ops::ExecutionContext& execution);  // everything except the parameters
   const Memory& memory(State which) const;
   void* copy_of(std::size_t parameter) const;                              // null if no matmul reads the parameter
   std::size_t checked_offset(std::int64_t first, std::size_t size) const;  // returns a byte offset

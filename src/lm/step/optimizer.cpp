@@ -5,9 +5,9 @@
 
 namespace strobe::lm {
 
-Optimizer::Optimizer(Transformer& model, const ModelState& state, const Transfer& transfer, const ops::Place& place,
-                     const GpuStream* stream)
-    : model_(model), state_(state), transfer_(transfer), place_(place), stream_(stream) {
+Optimizer::Optimizer(Transformer& model, const ModelState& state, const Transfer& transfer,
+                     const ops::ExecutionContext& execution, const GpuStream* stream)
+    : model_(model), state_(state), transfer_(transfer), execution_(execution), stream_(stream) {
   if (stream_) side_.emplace();
 }
 
@@ -31,11 +31,11 @@ bool Optimizer::may_overlap() const {
 
 // Updates parameters on the second stream. AdamW is memory-bound and runs on multiprocessors that are idle near the end
 // of a matmul.
-void Optimizer::update_beside(std::size_t first, std::size_t last) {
-  ops::Place place = place_;
-  place.stream = side_->fork(*stream_).handle();
+void Optimizer::update_overlapped(std::size_t first, std::size_t last) {
+  ops::ExecutionContext execution = execution_;
+  execution.stream = side_->fork(*stream_).handle();
   const ops::Trained part = state_.trained(first, last);
-  ops::adamw(place, transfer_.device().update(), {&part, 1});
+  ops::adamw(execution, transfer_.device().update(), {&part, 1});
 }
 
 void Optimizer::join() {
@@ -54,12 +54,12 @@ void Optimizer::apply() {
   const DType dtype = model_.options().dtype;
   const std::size_t bytes = 7 * sizeof(float) + (dtype == DType::fp32 ? 0 : size_of(dtype));
   const Recorded scope = model_.recorded_update("adamw", bytes);
-  ops::adamw(place_, transfer_.device().update(), state_.trained());
+  ops::adamw(execution_, transfer_.device().update(), state_.trained());
 }
 
 void Optimizer::limit_gradients() {
   const Recorded scope = model_.recorded_update("gradient norm", sizeof(float));
-  ops::limit_gradients(place_, {&state_.whole(), 1}, transfer_.device().update());
+  ops::limit_gradients(execution_, {&state_.whole(), 1}, transfer_.device().update());
 }
 
 StepResult Optimizer::end_step(double loss) {

@@ -49,8 +49,8 @@ struct LossScale {
 class Optimizer {
  public:
   // model, state and transfer must outlive this object. stream: null on the CPU.
-  Optimizer(Transformer& model, const ModelState& state, const Transfer& transfer, const ops::Place& place,
-            const GpuStream* stream);
+  Optimizer(Transformer& model, const ModelState& state, const Transfer& transfer,
+            const ops::ExecutionContext& execution, const GpuStream* stream);
 
   void begin_step(const StepOptions& options);  // sets the arguments of the update, which Transfer sends
   // Each kind of update is a separate graph.
@@ -60,13 +60,13 @@ class Optimizer {
   // Returns true if updates may run on a second stream during the backward, each as soon as the step no longer reads
   // its parameters. The result is bitwise equal to that of one update at the end.
   bool may_overlap() const;
-  void update_beside(std::size_t first, std::size_t last);  // parameters [first, last)
-  void join();                                              // makes the main stream wait for the overlapped updates
-  void settle() noexcept;                                   // waits for overlapped updates after a failure
+  void update_overlapped(std::size_t first, std::size_t last);  // parameters [first, last)
+  void join();                                                  // makes the main stream wait for the overlapped updates
+  void settle() noexcept;                                       // waits for overlapped updates after a failure
 
   void apply();  // updates all parameters after a backward
-  void update(const ops::AdamW& options) { ops::adamw(place_, options, state_.trained()); }
-  double gradient_norm(double scale) const { return ops::gradient_norm(place_, {&state_.whole(), 1}, scale); }
+  void update(const ops::AdamW& options) { ops::adamw(execution_, options, state_.trained()); }
+  double gradient_norm(double scale) const { return ops::gradient_norm(execution_, {&state_.whole(), 1}, scale); }
   StepResult end_step(double loss);  // call it when the step is complete; adapts the loss scale
 
   LossScale loss_scale;
@@ -77,7 +77,7 @@ class Optimizer {
   Transformer& model_;
   const ModelState& state_;
   const Transfer& transfer_;
-  const ops::Place place_;
+  const ops::ExecutionContext execution_;
   const GpuStream* stream_;
   std::optional<SideStream> side_;  // CUDA
   Kind kind_ = Kind::plain;         // of the last step

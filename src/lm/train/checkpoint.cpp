@@ -22,7 +22,7 @@ constexpr const char* kGenerator = "philox4x32-10";
 constexpr std::array<State, 3> kStates{State::values, State::mean, State::variance};
 constexpr const char *kWeightsChecksum = "weights_checksum", *kChecksum = "checksum";
 constexpr std::size_t kChecksumBytes = 4;
-constexpr std::int64_t kPiece = 1 << 20;  // floats per call of a StatePiece
+constexpr std::int64_t kChunk = 1 << 20;  // floats per call of a StateChunk
 
 const char* prefix_of(State which) {
   return which == State::values ? "" : which == State::mean ? "adamw.mean." : "adamw.variance.";
@@ -135,17 +135,17 @@ std::size_t checkpoint_bytes(const ModelShape& shape) {
   return kStates.size() * sizeof(float) * static_cast<std::size_t>(parameter_count(shape)) + 2 * kChecksumBytes;
 }
 
-void for_each_piece(const ModelShape& shape, const StatePiece& use) {
+void for_each_chunk(const ModelShape& shape, const StateChunk& use) {
   const std::int64_t count = parameter_count(shape);
-  std::vector<float> memory(static_cast<std::size_t>(std::min(count, kPiece)));
+  std::vector<float> memory(static_cast<std::size_t>(std::min(count, kChunk)));
   for (const State which : kStates) {
-    for (std::int64_t first = 0; first < count; first += kPiece) {
-      use(which, first, std::span(memory).first(static_cast<std::size_t>(std::min(kPiece, count - first))));
+    for (std::int64_t first = 0; first < count; first += kChunk) {
+      use(which, first, std::span(memory).first(static_cast<std::size_t>(std::min(kChunk, count - first))));
     }
   }
 }
 
-void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
+void write_checkpoint(const std::string& path, const StateChunk& read, const Settings& settings,
                       const Progress& progress) {
   SafeTensors layout = layout_of(settings.shape, Checksums::weights_and_whole);
   layout.metadata = {{"format", kFormat},
@@ -159,14 +159,14 @@ void write_checkpoint(const std::string& path, const StatePiece& read, const Set
   file.check_room(header.size() + layout.data_bytes());
   std::uint32_t checksum = crc32(header), weights_checksum = 0;
   file.write(header);
-  for_each_piece(settings.shape, [&](State which, std::int64_t first, std::span<float> piece) {
-    read(which, first, piece);
-    if (const std::string bad = bad_value(settings.shape, which, first, piece); !bad.empty()) {
+  for_each_chunk(settings.shape, [&](State which, std::int64_t first, std::span<float> chunk) {
+    read(which, first, chunk);
+    if (const std::string bad = bad_value(settings.shape, which, first, chunk); !bad.empty()) {
       throw DivergedError(fmt::format("checkpoint {} is not written: {}", printable_value(path), bad));
     }
-    checksum = crc32(bytes_of(piece), checksum);
+    checksum = crc32(bytes_of(chunk), checksum);
     if (which == State::values) weights_checksum = checksum;
-    file.write(bytes_of(piece));
+    file.write(bytes_of(chunk));
   });
   const std::string stored = checksum_bytes(weights_checksum);
   file.commit(stored + checksum_bytes(crc32(stored, checksum)));

@@ -22,11 +22,11 @@ namespace strobe::lm {
 std::size_t checkpoint_bytes(const ModelShape& shape);
 
 // Callback that reads or writes elements [first, first + piece.size()) of a state.
-using StatePiece = std::function<void(State which, std::int64_t first, std::span<float> piece)>;
+using StateChunk = std::function<void(State which, std::int64_t first, std::span<float> chunk)>;
 
 // Calls `use` for the states of a checkpoint in file order, with a buffer of at most 4 MiB, so that no second full copy
 // of the states is needed.
-void for_each_piece(const ModelShape& shape, const StatePiece& use);
+void for_each_chunk(const ModelShape& shape, const StateChunk& use);
 
 // Thrown if training diverges: a loss, a gradient or a parameter is not finite.
 class DivergedError : public Error {
@@ -36,7 +36,7 @@ class DivergedError : public Error {
 
 // Writes a checkpoint atomically: the file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) if a
 // write fails. Throws DivergedError with the tensor's name for a state that Checkpoint would reject.
-void write_checkpoint(const std::string& path, const StatePiece& read, const Settings& settings,
+void write_checkpoint(const std::string& path, const StateChunk& read, const Settings& settings,
                       const Progress& progress);
 
 // With `weights`, the moments are neither read nor checked. A checkpoint of an older version, without weights_checksum,

@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kBefore = "step-", kAfter = ".safetensors", kUpkeep = "run.json";
+constexpr std::string_view kBefore = "step-", kAfter = ".safetensors", kRunOptions = "run.json";
 constexpr std::size_t kLeastDigits = 8;
 
 std::string shown(const std::string& path) { return "--out " + printable_value(path); }
@@ -45,7 +45,7 @@ std::int64_t step_of(std::string_view name) {
   return code == std::errc() && end == digits.data() + digits.size() ? step : -1;
 }
 
-bool is_written_by_a_run(std::string_view name) { return step_of(name) >= 0 || name == kUpkeep; }
+bool is_written_by_a_run(std::string_view name) { return step_of(name) >= 0 || name == kRunOptions; }
 
 // Returns true for a regular file whose name is that of a temporary file (temporary_file.h) of a run.
 bool is_temporary(const std::string& folder, const std::string& name) {
@@ -138,8 +138,8 @@ void CheckpointFolder::check_contents(Use use) const {
          shown(path_));
   }
   check_step_log(step_log());
-  refuse_link(upkeep(), printable_value(upkeep()));
-  if (!checkpoint_steps(path_).empty() || fs::exists(step_log()) || fs::exists(upkeep())) return;
+  refuse_link(run_options(), printable_value(run_options()));
+  if (!checkpoint_steps(path_).empty() || fs::exists(step_log()) || fs::exists(run_options())) return;
   fail(ErrorCode::invalid_argument,
        "{}: contains no run to resume, but other files such as {}; valid: a folder of lm train, or an empty one",
        shown(path_), printable_value(names.front()));
@@ -153,7 +153,7 @@ void CheckpointFolder::lock() {
 
 std::string CheckpointFolder::step_log() const { return (fs::path(path_) / "steps.jsonl").string(); }
 
-std::string upkeep_path(const std::string& folder) { return (fs::path(folder) / kUpkeep).string(); }
+std::string run_options_path(const std::string& folder) { return (fs::path(folder) / kRunOptions).string(); }
 
 std::string CheckpointFolder::file(std::int64_t step) const { return checkpoint_path(path_, step); }
 

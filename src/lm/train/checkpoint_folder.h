@@ -1,5 +1,5 @@
 // CheckpointFolder manages the folder of a training run. The folder contains the newest checkpoints, with names such as
-// step-00000100.safetensors, steps.jsonl (step_log.h) and run.json (upkeep.h). A lock excludes other processes.
+// step-00000100.safetensors, steps.jsonl (step_log.h) and run.json (run_options.h). A lock excludes other processes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace strobe::lm {
 class Checkpoint;
 enum class CheckpointParts;
 
-std::string upkeep_path(const std::string& folder);  // run.json
+std::string run_options_path(const std::string& folder);  // run.json
 
 class CheckpointFolder {
  public:
@@ -35,7 +35,7 @@ class CheckpointFolder {
   const std::string& path() const { return path_; }
   std::string file(std::int64_t step) const;
   std::string step_log() const;  // steps.jsonl
-  std::string upkeep() const { return upkeep_path(path_); }
+  std::string run_options() const { return run_options_path(path_); }
   // Removes checkpoints up to `step`, except the newest `count` and the newest one known to be good. A checkpoint is
   // known to be good if its step is below `finite_step`, the last step with a finite loss. By default all are good.
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;

@@ -22,36 +22,36 @@ const char* fp16_advice(Precision precision) {
 
 Trainer::Trainer(const Settings& settings, const TokenFile& data, int threads, Recompute recompute)
     : Trainer(settings, data,
-              std::make_unique<LoneLearner>(settings, LearnerOptions{.threads = threads, .recompute = recompute})) {}
+              std::make_unique<SingleBackend>(settings, BackendOptions{.threads = threads, .recompute = recompute})) {}
 
-Trainer::Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner)
+Trainer::Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<TrainingBackend> backend)
     : settings_(settings),
       data_(data),
       order_(settings.seed, data.windows(settings.shape.context)),
-      learner_(std::move(learner)),
+      backend_(std::move(backend)),
       tokens_(static_cast<std::size_t>(settings.batch * settings.shape.context)),
       targets_(tokens_.size()) {}
 
 void Trainer::begin() {
   progress_ = {};
-  learner_->begin(settings_.seed, progress_.loss_scale);
+  backend_->begin(settings_.seed, progress_.loss_scale);
 }
 
 void Trainer::resume(const Progress& progress, const Checkpoint* from) {
   progress_ = progress;
-  learner_->begin(settings_.seed, progress_.loss_scale);  // clears what checkpoints do not contain, such as gradients
-  for_each_piece(settings_.shape, [&](State which, std::int64_t first, std::span<float> piece) {
-    if (from) std::copy_n(from->state(which).data() + first, piece.size(), piece.data());
-    learner_->write_state(which, first, piece);
+  backend_->begin(settings_.seed, progress_.loss_scale);  // clears what checkpoints do not contain, such as gradients
+  for_each_chunk(settings_.shape, [&](State which, std::int64_t first, std::span<float> chunk) {
+    if (from) std::copy_n(from->state(which).data() + first, chunk.size(), chunk.data());
+    backend_->write_state(which, first, chunk);
   });
 }
 
 void Trainer::save(const std::string& path) {
-  const StatePiece read = [&](State which, std::int64_t first, std::span<float> piece) {
-    learner_->read_state(which, first, piece);
+  const StateChunk read = [&](State which, std::int64_t first, std::span<float> chunk) {
+    backend_->read_state(which, first, chunk);
   };
-  if (learner_->leads()) return write_checkpoint(path, read, settings_, progress_);
-  for_each_piece(settings_.shape, read);  // a collective read: sends this rank's share to rank 0
+  if (backend_->leads()) return write_checkpoint(path, read, settings_, progress_);
+  for_each_chunk(settings_.shape, read);  // a collective read: sends this rank's share to rank 0
 }
 
 void Trainer::read_batch() {
@@ -73,18 +73,18 @@ TrainStep Trainer::step() {
                                       .step = taken.step - progress_.loss_scale.skipped},
                             .clip = settings_.clip};
   const bool can_lower_scale = settings_.precision == Precision::fp16 && progress_.loss_scale.scale > LossScale::kLeast;
-  const StepResult result = learner_->step(tokens_.data(), targets_.data(), options);
+  const StepResult result = backend_->step(tokens_.data(), targets_.data(), options);
   taken.loss = without_nan_sign(result.loss);
   taken.gradient_norm = without_nan_sign(result.gradient_norm);
   taken.skipped = result.skipped;
-  taken.split = learner_->split();
+  taken.split = backend_->split();
   // The forward pass does not use the loss scale, so a lower scale does not help if the loss is not finite.
   const bool overflowed = std::isfinite(taken.loss) && can_lower_scale;
   if (!overflowed && !(std::isfinite(taken.loss) && std::isfinite(taken.gradient_norm))) {
     throw DivergedError(fmt::format("step {}: the loss is {} and the gradient's norm {}{}", taken.step, taken.loss,
                                     taken.gradient_norm, fp16_advice(settings_.precision)));
   }
-  progress_.loss_scale = learner_->model().loss_scale();
+  progress_.loss_scale = backend_->model().loss_scale();
   if (settings_.precision == Precision::fp16) taken.skipped_in_all = progress_.loss_scale.skipped;
   ++progress_.step;
   progress_.position += settings_.batch;
@@ -94,7 +94,7 @@ TrainStep Trainer::step() {
 void Trainer::check_last_step() {
   read_batch();
   const double loss = without_nan_sign(
-      learner_->loss_of_first(tokens_.data(), targets_.data(), static_cast<std::int64_t>(tokens_.size())));
+      backend_->loss_of_first(tokens_.data(), targets_.data(), static_cast<std::int64_t>(tokens_.size())));
   if (std::isfinite(loss)) return;
   throw DivergedError(fmt::format("after the last step ({}), the loss of the next batch is {}{}", progress_.step, loss,
                                   fp16_advice(settings_.precision)));

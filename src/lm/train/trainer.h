@@ -9,8 +9,8 @@
 
 #include "lm/data/token_file.h"
 #include "lm/train/checkpoint.h"
-#include "lm/train/learner.h"
 #include "lm/train/settings.h"
+#include "lm/train/training_backend.h"
 #include "lm/train/validation.h"
 
 namespace strobe::lm {
@@ -30,8 +30,8 @@ class Trainer {
   // free. `threads` and `recompute` do not change any bit of the results.
   Trainer(const Settings& settings, const TokenFile& data, int threads, Recompute recompute = Recompute::none);
 
-  // `learner` must have been created from the same settings.
-  Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<Learner> learner);
+  // `backend` must have been created from the same settings.
+  Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<TrainingBackend> backend);
 
   // With several ranks, the functions below are collective: all ranks call them.
   void begin();  // starts at step 0
@@ -48,15 +48,15 @@ class Trainer {
 
   // Returns the loss on `data` (validation.h). Changes nothing.
   Validation validate(const TokenFile& data, std::int64_t budget) {
-    return lm::validate(*learner_, settings_, data, budget);
+    return lm::validate(*backend_, settings_, data, budget);
   }
 
   void save(const std::string& path);  // rank 0 writes the file
 
   const Settings& settings() const { return settings_; }
   const Progress& progress() const { return progress_; }
-  Learner& learner() const { return *learner_; }
-  const Model& model() const { return learner_->model(); }
+  TrainingBackend& backend() const { return *backend_; }
+  const Model& model() const { return backend_->model(); }
   bool done() const { return progress_.step >= settings_.steps; }
 
  private:
@@ -65,7 +65,7 @@ class Trainer {
   Settings settings_;
   const TokenFile& data_;
   WindowOrder order_;
-  std::unique_ptr<Learner> learner_;
+  std::unique_ptr<TrainingBackend> backend_;
   Progress progress_;
   std::vector<std::int32_t> tokens_, targets_;  // [batch, context]
 };

@@ -27,7 +27,7 @@ std::int64_t SpreadWindows::first(std::int64_t window) const {
 
 std::int64_t SpreadWindows::length(std::int64_t window) const { return std::min(context_, predicted_ - first(window)); }
 
-Validation validate(Learner& learner, const Settings& settings, const TokenFile& data, std::int64_t budget) {
+Validation validate(TrainingBackend& backend, const Settings& settings, const TokenFile& data, std::int64_t budget) {
   const std::int64_t context = settings.shape.context;
   const SpreadWindows windows(data.count(), context, budget);
   Validation result{.of = data.count() - 1};
@@ -41,7 +41,7 @@ Validation validate(Learner& learner, const Settings& settings, const TokenFile&
       data.read_window(windows.first(window), length, tokens.data() + counted, targets.data() + counted);
       counted += length;
     }
-    sum += static_cast<double>(counted) * learner.loss_of_first(tokens.data(), targets.data(), counted);
+    sum += static_cast<double>(counted) * backend.loss_of_first(tokens.data(), targets.data(), counted);
     result.tokens += counted;
   }
   result.loss = sum / static_cast<double>(result.tokens);

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "lm/data/token_file.h"
-#include "lm/train/learner.h"
 #include "lm/train/settings.h"
+#include "lm/train/training_backend.h"
 
 namespace strobe::lm {
 
@@ -37,6 +37,6 @@ class SpreadWindows {
 
 // Computes the validation loss with the forward pass only. With several ranks, all ranks call it with the same
 // arguments.
-Validation validate(Learner& learner, const Settings& settings, const TokenFile& data, std::int64_t budget);
+Validation validate(TrainingBackend& backend, const Settings& settings, const TokenFile& data, std::int64_t budget);
 
 }  // namespace strobe::lm

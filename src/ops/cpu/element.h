@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "core/half.h"
-#include "ops/place.h"
+#include "ops/execution_context.h"
 #include "strobe/dtype.h"
 
 namespace strobe::ops {

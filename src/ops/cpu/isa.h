@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/product_panel.h"
+#include "core/matmul_panel.h"
 #include "ops/cpu/element.h"
-#include "ops/place.h"
+#include "ops/execution_context.h"
 
 namespace strobe::ops {
 
@@ -16,7 +16,7 @@ struct Trained;
 struct Update;
 
 // A matmul of a single row: y [out] = x W^T (+ addend).
-struct RowProduct {
+struct RowMatmul {
   const float *x, *weight;  // [in], [out, in]
   std::ptrdiff_t stride;    // elements between rows of the weight
   const float* addend;      // [out]; may be y; null: none
@@ -53,10 +53,10 @@ struct Loops {
 };
 
 struct Isa {
-  const char* name;     // value of STROBE_CPU_ISA
-  int product_columns;  // columns per panel of `multiply`; 0 if the table has no `multiply` and OpenBLAS is used
-  void (*multiply)(const ProductPanel&);
-  void (*multiply_row)(const RowProduct&);
+  const char* name;    // value of STROBE_CPU_ISA
+  int matmul_columns;  // columns per panel of `matmul`; 0 if the table has no `matmul` and OpenBLAS is used
+  void (*matmul)(const MatmulPanel&);
+  void (*matmul_row)(const RowMatmul&);
   void (*adamw)(const Update&, const Trained&, std::int64_t first, std::int64_t last);
   Loops<float> fp32;
   Loops<Fp16> fp16;

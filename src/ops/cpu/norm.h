@@ -5,7 +5,7 @@
 
 #include "ops/cpu/element.h"
 #include "ops/cpu/sum.h"
-#include "ops/place.h"
+#include "ops/execution_context.h"
 
 namespace strobe::ops {
 namespace {  // separate copy per instruction set
@@ -71,13 +71,13 @@ void layer_norm_row_backward(const T* x, const Compute<T>* weight, const Compute
   const C mean = statistics[0], inverse = statistics[1];
   const C of_gradient =
       sum_of<C>(width, [&](std::int64_t i) { return widened(dy[i]) * weight[i]; }) / static_cast<C>(width);
-  const C of_product =
+  const C of_matmul =
       sum_of<C>(width,
                 [&](std::int64_t i) { return widened(dy[i]) * weight[i] * ((widened(x[i]) - mean) * inverse); }) /
       static_cast<C>(width);
   for (std::int64_t i = 0; i < width; ++i) {
     const C normed = (widened(x[i]) - mean) * inverse;
-    const C gradient = inverse * (widened(dy[i]) * weight[i] - of_gradient - normed * of_product);
+    const C gradient = inverse * (widened(dy[i]) * weight[i] - of_gradient - normed * of_matmul);
     dx[i] = narrowed<T>(into == Into::sum ? widened(dx[i]) + gradient : gradient);
   }
 }

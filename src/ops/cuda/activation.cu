@@ -46,24 +46,24 @@ __global__ void __launch_bounds__(kMostRowThreads) activate_backward(Gelu shape,
 
 }  // namespace
 
-void gelu(const Place& place, const Gelu& shape, const void* x, void* y) {
+void gelu(const ExecutionContext& execution, const Gelu& shape, const void* x, void* y) {
   if (shape.rows == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, x, y), [&]<int N>(std::integral_constant<int, N>) {
       const RowGrid grid = row_grid(shape.rows, shape.width / N);
-      start_kernel(place, "gelu", {dim3(grid.parts, grid.rows), grid.threads}, activate<T, N>, shape,
+      start_kernel(execution, "gelu", {dim3(grid.parts, grid.rows), grid.threads}, activate<T, N>, shape,
                    static_cast<const T*>(x), static_cast<T*>(y));
     });
   });
 }
 
-void gelu_backward(const Place& place, const Gelu& shape, const void* x, const void* dy, void* dx) {
+void gelu_backward(const ExecutionContext& execution, const Gelu& shape, const void* x, const void* dy, void* dx) {
   if (shape.rows == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, x, dy, dx), [&]<int N>(std::integral_constant<int, N>) {
       const RowGrid grid = row_grid(shape.rows, shape.width / N);
-      start_kernel(place, "gelu_backward", {dim3(grid.parts, grid.rows), grid.threads}, activate_backward<T, N>, shape,
-                   static_cast<const T*>(x), static_cast<const T*>(dy), static_cast<T*>(dx));
+      start_kernel(execution, "gelu_backward", {dim3(grid.parts, grid.rows), grid.threads}, activate_backward<T, N>,
+                   shape, static_cast<const T*>(x), static_cast<const T*>(dy), static_cast<T*>(dx));
     });
   });
 }
@@ -121,24 +121,25 @@ __global__ void __launch_bounds__(kMostRowThreads) gate_backward(Swiglu shape, c
 
 }  // namespace
 
-void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y) {
+void swiglu(const ExecutionContext& execution, const Swiglu& shape, const void* ab, void* y) {
   if (shape.rows == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, ab, y), [&]<int N>(std::integral_constant<int, N>) {
       const RowGrid grid = row_grid(shape.rows, shape.width / N);
-      start_kernel(place, "swiglu", {dim3(grid.parts, grid.rows), grid.threads}, gate<T, N>, shape,
+      start_kernel(execution, "swiglu", {dim3(grid.parts, grid.rows), grid.threads}, gate<T, N>, shape,
                    static_cast<const T*>(ab), static_cast<T*>(y));
     });
   });
 }
 
-void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab) {
+void swiglu_backward(const ExecutionContext& execution, const Swiglu& shape, const void* ab, const void* dy,
+                     void* dab) {
   if (shape.rows == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, ab, dy, dab), [&]<int N>(std::integral_constant<int, N>) {
       const RowGrid grid = row_grid(shape.rows, shape.width / N);
-      start_kernel(place, "swiglu_backward", {dim3(grid.parts, grid.rows), grid.threads}, gate_backward<T, N>, shape,
-                   static_cast<const T*>(ab), static_cast<const T*>(dy), static_cast<T*>(dab));
+      start_kernel(execution, "swiglu_backward", {dim3(grid.parts, grid.rows), grid.threads}, gate_backward<T, N>,
+                   shape, static_cast<const T*>(ab), static_cast<const T*>(dy), static_cast<T*>(dab));
     });
   });
 }

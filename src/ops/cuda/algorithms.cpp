@@ -104,7 +104,7 @@ std::vector<cublasLtMatmulTile_t> best_tiles(const Shape& s, const cublasLtMatmu
 
 bool runs(cublasLtHandle_t handle, const Shape& s, const Plan& plan, const cublasLtMatmulAlgo_t& algorithm) {
   cublasLtMatmulHeuristicResult_t result{};
-  return cublas_lt().algorithm_check(handle, plan.product, plan.a, plan.b, plan.d, plan.d, &algorithm, &result) ==
+  return cublas_lt().algorithm_check(handle, plan.matmul, plan.a, plan.b, plan.d, plan.d, &algorithm, &result) ==
              CUBLAS_STATUS_SUCCESS &&
          result.state == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= s.workspace;
 }
@@ -130,7 +130,7 @@ Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& s, const Plan& pl
   constexpr int kTimed = 32;
   std::array<cublasLtMatmulHeuristicResult_t, kTimed> results{};
   int found = 0;
-  const cublasStatus_t status = cublas_lt().heuristic(handle, plan.product, plan.a, plan.b, plan.d, plan.d, preference,
+  const cublasStatus_t status = cublas_lt().heuristic(handle, plan.matmul, plan.a, plan.b, plan.d, plan.d, preference,
                                                       s.timed ? kTimed : 1, results.data(), &found);
   cublas_lt().preference_destroy(preference);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0)) {

@@ -34,7 +34,7 @@ struct Shape {
 // Descriptors and algorithm of a matmul. They are never destroyed, because at exit the driver may be gone before a
 // destructor runs.
 struct Plan {
-  cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatmulDesc_t matmul = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
 };

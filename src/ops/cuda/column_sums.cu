@@ -69,51 +69,53 @@ __global__ void __launch_bounds__(kColumns* kLanesOfRows)
 
 // Returns the number of blocks that share a strip of columns: enough to keep the GPU busy, but limited by the number of
 // rows and by the workspace. `stretches` is the number of strips.
-std::int64_t shares_of(const Place& place, const ColumnSums& shape, std::int64_t stretches) {
+std::int64_t shares_of(const ExecutionContext& execution, const ColumnSums& shape, std::int64_t stretches) {
   const std::int64_t wanted = std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors / stretches;
   const std::int64_t groups = (shape.rows + kRowsAtOnce - 1) / kRowsAtOnce;
-  const auto fit = static_cast<std::int64_t>(place.workspace_bytes / sizeof(float)) / shape.columns;
+  const auto fit = static_cast<std::int64_t>(execution.workspace_bytes / sizeof(float)) / shape.columns;
   return std::max<std::int64_t>(1, std::min({wanted, groups, fit}));
 }
 
 }  // namespace
 
-PartialSums partial_sums(const Place& place, const char* what, std::int64_t wanted, std::int64_t width, int kinds) {
+PartialSums partial_sums(const ExecutionContext& execution, const char* what, std::int64_t wanted, std::int64_t width,
+                         int kinds) {
   constexpr std::int64_t kMostOfProcessor = 8;
   constexpr std::size_t kMostShared = 47 << 10;  // shared memory of a kernel without opt-in (48 KB), minus the space
                                                  // for block reductions
   const std::size_t bytes = static_cast<std::size_t>(kinds) * static_cast<std::size_t>(width) * sizeof(float);
   const auto most = std::min<std::int64_t>(kMostOfProcessor * current_gpu().facts.multiprocessors,
-                                           static_cast<std::int64_t>(place.workspace_bytes / bytes));
+                                           static_cast<std::int64_t>(execution.workspace_bytes / bytes));
   if (most < 1) {
     throw Error(ErrorCode::invalid_argument, std::string("ops: ") + what + "'s gradient of width " +
                                                  std::to_string(width) + " needs a workspace of " +
                                                  std::to_string(bytes) + " bytes or more; it has " +
-                                                 std::to_string(place.workspace_bytes));
+                                                 std::to_string(execution.workspace_bytes));
   }
-  return {.partial = static_cast<float*>(place.workspace),
+  return {.partial = static_cast<float*>(execution.workspace),
           .blocks = static_cast<unsigned>(std::min(wanted, most)),
           .shared_bytes = bytes <= kMostShared ? bytes : 0};
 }
 
-void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into) {
-  start_kernel(place, "add_partial_sums",
+void add_partial_sums(const ExecutionContext& execution, const float* partial, int count, std::int64_t width,
+                      float* sums, Into into) {
+  start_kernel(execution, "add_partial_sums",
                {static_cast<unsigned>((width + kColumns - 1) / kColumns), dim3(kColumns, kLanesOfRows)}, add_partial,
                partial, count, width, sums, into);
 }
 
-void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into) {
+void column_sums(const ExecutionContext& execution, const ColumnSums& shape, const void* x, float* sums, Into into) {
   if (shape.columns == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.columns, x), [&]<int N>(std::integral_constant<int, N>) {
       const std::int64_t stretches = (shape.columns + kLanesAcross * N - 1) / (kLanesAcross * N);
-      const std::int64_t shares = shares_of(place, shape, stretches);
-      auto* const partial = static_cast<float*>(place.workspace);
+      const std::int64_t shares = shares_of(execution, shape, stretches);
+      auto* const partial = static_cast<float*>(execution.workspace);
       const dim3 grid(static_cast<unsigned>(stretches), static_cast<unsigned>(shares));
-      start_kernel(place, "column_sums", {grid, dim3(kLanesAcross, kRowsAtOnce)}, sum_rows<T, N>, shape.rows,
+      start_kernel(execution, "column_sums", {grid, dim3(kLanesAcross, kRowsAtOnce)}, sum_rows<T, N>, shape.rows,
                    shape.columns, static_cast<const T*>(x), shares == 1 ? sums : partial,
                    shares == 1 ? into : Into::set);
-      if (shares > 1) add_partial_sums(place, partial, static_cast<int>(shares), shape.columns, sums, into);
+      if (shares > 1) add_partial_sums(execution, partial, static_cast<int>(shares), shape.columns, sums, into);
     });
   });
 }

@@ -61,8 +61,8 @@ __global__ void __launch_bounds__(kEntropyThreads)
 
 }  // namespace
 
-void cross_entropy(const Place& place, const CrossEntropy& shape, void* logits, const std::int32_t* target,
-                   float* losses, LogitsBecome become) {
+void cross_entropy(const ExecutionContext& execution, const CrossEntropy& shape, void* logits,
+                   const std::int32_t* target, float* losses, LogitsBecome become) {
   if (shape.rows == 0) return;
   const auto blocks = static_cast<unsigned>(shape.rows);
   const std::size_t row_bytes = static_cast<std::size_t>(shape.vocabulary) * size_of(shape.dtype);
@@ -71,10 +71,10 @@ void cross_entropy(const Place& place, const CrossEntropy& shape, void* logits, 
     with_lanes<T>(fits_lanes<T>(shape.vocabulary, logits), [&]<int N>(std::integral_constant<int, N>) {
       auto* const at = static_cast<T*>(logits);
       if (keeps) {
-        start_kernel(place, "cross_entropy", {blocks, kEntropyThreads, row_bytes}, cross_entropy_rows<T, N, true>,
+        start_kernel(execution, "cross_entropy", {blocks, kEntropyThreads, row_bytes}, cross_entropy_rows<T, N, true>,
                      shape, at, target, losses, become);
       } else {
-        start_kernel(place, "cross_entropy", {blocks, kEntropyThreads}, cross_entropy_rows<T, N, false>, shape, at,
+        start_kernel(execution, "cross_entropy", {blocks, kEntropyThreads}, cross_entropy_rows<T, N, false>, shape, at,
                      target, losses, become);
       }
     });

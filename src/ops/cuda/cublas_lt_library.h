@@ -23,7 +23,7 @@ struct CublasLtLibrary : SharedLibrary {
   decltype(cublasLtMatmulAlgoConfigSetAttribute)* algorithm_set = function("cublasLtMatmulAlgoConfigSetAttribute");
   decltype(cublasLtMatmulAlgoCapGetAttribute)* algorithm_get = function("cublasLtMatmulAlgoCapGetAttribute");
   decltype(cublasLtMatmulAlgoCheck)* algorithm_check = function("cublasLtMatmulAlgoCheck");
-  decltype(cublasLtMatmul)* multiply = function("cublasLtMatmul");
+  decltype(cublasLtMatmul)* matmul = function("cublasLtMatmul");
   decltype(cublasLtGetStatusName)* status_name = function("cublasLtGetStatusName");
   decltype(cublasLtGetStatusString)* status_text = function("cublasLtGetStatusString");
 };

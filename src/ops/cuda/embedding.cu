@@ -85,21 +85,22 @@ __global__ void __launch_bounds__(kTokenThreads)
 
 }  // namespace
 
-void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
-               const Positions& positions) {
+void embedding(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token, const float* table,
+               void* y, const Positions& positions) {
   if (shape.tokens == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.width, table, y, positions.table), [&]<int N>(std::integral_constant<int, N>) {
-      gather<T, N><<<static_cast<unsigned>(shape.tokens), kTokenThreads, 0, static_cast<cudaStream_t>(place.stream)>>>(
-          static_cast<int>(shape.width), token, table, static_cast<T*>(y), positions);
+      gather<T, N>
+          <<<static_cast<unsigned>(shape.tokens), kTokenThreads, 0, static_cast<cudaStream_t>(execution.stream)>>>(
+              static_cast<int>(shape.width), token, table, static_cast<T*>(y), positions);
     });
   });
   strobe::cuda::check_launch("embedding");
 }
 
-void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
-                        float* dtable, Into into) {
-  const auto stream = static_cast<cudaStream_t>(place.stream);
+void embedding_backward(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token,
+                        const void* dy, float* dtable, Into into) {
+  const auto stream = static_cast<cudaStream_t>(execution.stream);
   const std::size_t bytes = static_cast<std::size_t>(shape.vocabulary * shape.width) * sizeof(float);
   if (into == Into::set) STROBE_CUDA_CHECK(cudaMemsetAsync(dtable, 0, bytes, stream));
   if (shape.tokens == 0) return;
@@ -107,7 +108,7 @@ void embedding_backward(const Place& place, const Embedding& shape, const std::i
   const int width = static_cast<int>(shape.width);
   with_element(shape.dtype, [&]<class T>(T*) {
     const auto* const from = static_cast<const T*>(dy);
-    if (!place.deterministic) {
+    if (!execution.deterministic) {
       scatter_by_atomics<<<blocks, kTokenThreads, 0, stream>>>(width, token, from, dtable);
       return;
     }

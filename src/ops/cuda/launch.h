@@ -8,10 +8,10 @@
 #include "ops/activation.h"
 #include "ops/cross_entropy.h"
 #include "ops/embedding.h"
+#include "ops/execution_context.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
 #include "ops/optimizer.h"
-#include "ops/place.h"
 #include "ops/rope.h"
 #include "strobe/dtype.h"
 
@@ -28,7 +28,7 @@ struct Factor {
 
 // A matmul d [rows, cols] = scale * a b (+ addend, which may be d itself) (+ bias), with fp32 sums. If `matrices` is
 // larger than 1, it is a batch, which has neither addend nor bias.
-struct Product {
+struct Matmul {
   Factor a, b;
   DType in = DType::fp32, out = DType::fp32;
   const void* addend = nullptr;  // d's type and shape; null: none
@@ -39,7 +39,7 @@ struct Product {
   float scale = 1;
 };
 
-void multiply(const Place& place, const Product& product);
+void gemm(const ExecutionContext& execution, const Matmul& matmul);
 
 // Bytes of `count` fp32 elements, rounded up to the alignment of the next tensor.
 constexpr std::size_t aligned_bytes(std::int64_t count) {
@@ -56,23 +56,24 @@ constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std:
 }
 
 // Writes the transpose of from [rows, cols] to to [cols, rows].
-void transpose(const Place& place, const float* from, std::int64_t rows, std::int64_t cols, float* to);
+void transpose(const ExecutionContext& execution, const float* from, std::int64_t rows, std::int64_t cols, float* to);
 
-void column_sums(const Place& place, const ColumnSums& shape, const void* x, float* sums, Into into);
+void column_sums(const ExecutionContext& execution, const ColumnSums& shape, const void* x, float* sums, Into into);
 
-void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensors& tensors);
-void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& tensors);
-void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse);
-void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& tensors);
-void rope(const Place& place, const Rope& shape, const float* table, void* x, Turn turn);
-void swiglu(const Place& place, const Swiglu& shape, const void* ab, void* y);
-void swiglu_backward(const Place& place, const Swiglu& shape, const void* ab, const void* dy, void* dab);
-void gelu(const Place& place, const Gelu& shape, const void* x, void* y);
-void gelu_backward(const Place& place, const Gelu& shape, const void* x, const void* dy, void* dx);
-void embedding(const Place& place, const Embedding& shape, const std::int32_t* token, const float* table, void* y,
-               const Positions& positions);
-void embedding_backward(const Place& place, const Embedding& shape, const std::int32_t* token, const void* dy,
-                        float* dtable, Into into);
+void layer_norm(const ExecutionContext& execution, const LayerNorm& norm, const LayerNormTensors& tensors);
+void layer_norm_backward(const ExecutionContext& execution, const LayerNorm& norm, const LayerNormGradients& tensors);
+void rms_norm(const ExecutionContext& execution, const RmsNorm& norm, const void* x, const float* weight, void* y,
+              float* inverse);
+void rms_norm_backward(const ExecutionContext& execution, const RmsNorm& norm, const RmsNormGradients& tensors);
+void rope(const ExecutionContext& execution, const Rope& shape, const float* table, void* x, Rotation rotation);
+void swiglu(const ExecutionContext& execution, const Swiglu& shape, const void* ab, void* y);
+void swiglu_backward(const ExecutionContext& execution, const Swiglu& shape, const void* ab, const void* dy, void* dab);
+void gelu(const ExecutionContext& execution, const Gelu& shape, const void* x, void* y);
+void gelu_backward(const ExecutionContext& execution, const Gelu& shape, const void* x, const void* dy, void* dx);
+void embedding(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token, const float* table,
+               void* y, const Positions& positions);
+void embedding_backward(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token,
+                        const void* dy, float* dtable, Into into);
 
 // Rows of score matrices [context, context]. Row i of each matrix uses the keys [0, i].
 struct ScoreRows {
@@ -82,19 +83,20 @@ struct ScoreRows {
 
 // Compute the softmax of the scores, or its gradient, in place, with zeros above the diagonal. `gradient` is with
 // respect to the probabilities on input and with respect to the scores on output.
-void causal_softmax(const Place& place, const ScoreRows& shape, void* scores);
-void causal_softmax_backward(const Place& place, const ScoreRows& shape, const void* probabilities, void* gradient);
+void causal_softmax(const ExecutionContext& execution, const ScoreRows& shape, void* scores);
+void causal_softmax_backward(const ExecutionContext& execution, const ScoreRows& shape, const void* probabilities,
+                             void* gradient);
 
 enum class LogitsBecome { untouched, gradient };
-void cross_entropy(const Place& place, const CrossEntropy& shape, void* logits, const std::int32_t* target,
-                   float* losses, LogitsBecome become);
+void cross_entropy(const ExecutionContext& execution, const CrossEntropy& shape, void* logits,
+                   const std::int32_t* target, float* losses, LogitsBecome become);
 
-void adamw(const Place& place, const Update* update, std::span<const Trained> tensors);
-void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update);
-void round_copies(const Place& place, std::span<const Trained> tensors);
+void adamw(const ExecutionContext& execution, const Update* update, std::span<const Trained> tensors);
+void limit_gradients(const ExecutionContext& execution, std::span<const Trained> tensors, Update* update);
+void round_copies(const ExecutionContext& execution, std::span<const Trained> tensors);
 
 // Copy from host memory to the GPU (write) or back (read), in stream order, and wait for completion.
-void write(const Place& place, void* to, const void* host, std::size_t bytes);
-void read(const Place& place, void* host, const void* from, std::size_t bytes);
+void write(const ExecutionContext& execution, void* to, const void* host, std::size_t bytes);
+void read(const ExecutionContext& execution, void* host, const void* from, std::size_t bytes);
 
 }  // namespace strobe::ops::cuda

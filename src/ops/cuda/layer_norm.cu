@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kLayerNormThreads)
       store(of_bias + i, bias_sums);
     }
     const float of_gradient = over_block<kLayerNormThreads, Sum>(sum) / static_cast<float>(width);
-    const float of_product = over_block<kLayerNormThreads, Sum>(dot) / static_cast<float>(width);
+    const float of_matmul = over_block<kLayerNormThreads, Sum>(dot) / static_cast<float>(width);
     for (int i = first; i < width; i += kLayerNormThreads * N) {
       float values[N], gradients[N], weights[N], out[N] = {};
       load(x + i, values);
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kLayerNormThreads)
 #pragma unroll
       for (int n = 0; n < N; ++n) {
         const float normed = (values[n] - mean) * inverse;
-        out[n] += inverse * (gradients[n] * weights[n] - of_gradient - normed * of_product);
+        out[n] += inverse * (gradients[n] * weights[n] - of_gradient - normed * of_matmul);
       }
       store(dx + i, out);
     }
@@ -121,31 +121,31 @@ __global__ void __launch_bounds__(kLayerNormThreads)
 
 }  // namespace
 
-void layer_norm(const Place& place, const LayerNorm& norm, const LayerNormTensors& t) {
+void layer_norm(const ExecutionContext& execution, const LayerNorm& norm, const LayerNormTensors& t) {
   if (norm.rows == 0) return;
   with_element(norm.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.bias, t.y), [&]<int N>(std::integral_constant<int, N>) {
-      start_kernel(place, "layer_norm", {static_cast<unsigned>(norm.rows), kLayerNormThreads}, layer_norm_rows<T, N>,
-                   norm, t);
+      start_kernel(execution, "layer_norm", {static_cast<unsigned>(norm.rows), kLayerNormThreads},
+                   layer_norm_rows<T, N>, norm, t);
     });
   });
 }
 
-void layer_norm_backward(const Place& place, const LayerNorm& norm, const LayerNormGradients& t) {
-  const auto sums = partial_sums(place, "LayerNorm", norm.rows, norm.width, 2);
+void layer_norm_backward(const ExecutionContext& execution, const LayerNorm& norm, const LayerNormGradients& t) {
+  const auto sums = partial_sums(execution, "LayerNorm", norm.rows, norm.width, 2);
   if (sums.blocks > 0) {
     const bool shared = sums.shared_bytes > 0;
     with_element(norm.dtype, [&]<class T>(T*) {
       const bool fits = fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, sums.partial);
       with_lanes<T>(fits, [&]<int N>(std::integral_constant<int, N>) {
-        start_kernel(place, "layer_norm_backward", {sums.blocks, kLayerNormThreads, sums.shared_bytes},
+        start_kernel(execution, "layer_norm_backward", {sums.blocks, kLayerNormThreads, sums.shared_bytes},
                      layer_norm_rows_backward<T, N>, norm, t, sums.partial, shared);
       });
     });
   }
   const int count = static_cast<int>(sums.blocks);
-  add_partial_sums(place, sums.partial, count, norm.width, t.dweight, t.parameters_into);
-  add_partial_sums(place, sums.partial + static_cast<std::int64_t>(sums.blocks) * norm.width, count, norm.width,
+  add_partial_sums(execution, sums.partial, count, norm.width, t.dweight, t.parameters_into);
+  add_partial_sums(execution, sums.partial + static_cast<std::int64_t>(sums.blocks) * norm.width, count, norm.width,
                    t.dbias, t.parameters_into);
 }
 

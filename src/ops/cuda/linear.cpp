@@ -40,12 +40,12 @@ unsigned alignment_of(const void* pointer, DType dtype, std::int64_t row_stride,
   return alignment_of(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(pointer) | strides));
 }
 
-void check_inner_sizes(const Product& p) {
+void check_inner_sizes(const Matmul& p) {
   const std::int64_t a = p.a.transposed ? p.a.rows : p.a.cols, b = p.b.transposed ? p.b.cols : p.b.rows;
   if (a != b) fail(ErrorCode::invalid_argument, "ops: a matmul has inner sizes {} and {}; they must be equal", a, b);
 }
 
-Shape shape_of(const Place& place, const Product& p) {
+Shape shape_of(const ExecutionContext& execution, const Matmul& p) {
   Shape s;
   s.m = p.b.transposed ? p.b.rows : p.b.cols;
   s.n = p.a.transposed ? p.a.cols : p.a.rows;
@@ -62,15 +62,15 @@ Shape shape_of(const Place& place, const Product& p) {
   s.in = p.in;
   s.out = p.out;
   s.adds = p.addend != nullptr;
-  s.tf32 = place.tf32 && p.in == DType::fp32;
-  s.timed =
-      !place.deterministic && place.searches_tiles && p.addend != p.d;  // a sum into its own addend cannot run twice
+  s.tf32 = execution.tf32 && p.in == DType::fp32;
+  s.timed = !execution.deterministic && execution.searches_tiles &&
+            p.addend != p.d;  // a sum into its own addend cannot run twice
   s.bias_alignment = p.bias ? alignment_of(p.bias) : 0;
   s.alignment = {alignment_of(p.b.data, p.in, p.b.row_stride, p.b.matrix_stride),
                  alignment_of(p.a.data, p.in, p.a.row_stride, p.a.matrix_stride),
                  alignment_of(p.addend ? p.addend : p.d, p.out, p.d_row_stride, p.d_matrix_stride),
                  alignment_of(p.d, p.out, p.d_row_stride, p.d_matrix_stride)};
-  s.workspace = std::min(place.workspace_bytes, kWorkspaceBytes);
+  s.workspace = std::min(execution.workspace_bytes, kWorkspaceBytes);
   STROBE_CUDA_CHECK(cudaGetDevice(&s.device));
   return s;
 }
@@ -91,8 +91,8 @@ void make_batch(cublasLtMatrixLayout_t layout, std::int64_t matrices, std::int64
         "cublasLtMatrixLayoutSetAttribute");
 }
 
-void point_to_bias(cublasLtMatmulDesc_t product, const void* bias) {
-  check(cublas_lt().product_set(product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+void point_to_bias(cublasLtMatmulDesc_t matmul, const void* bias) {
+  check(cublas_lt().product_set(matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
         "cublasLtMatmulDescSetAttribute");
 }
 
@@ -100,18 +100,18 @@ void point_to_bias(cublasLtMatmulDesc_t product, const void* bias) {
 Plan make_plan(const Shape& s, const void* bias) {
   Plan plan;
   const cublasComputeType_t compute = s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  check(cublas_lt().product_create(&plan.product, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  check(cublas_lt().product_create(&plan.matmul, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
   const auto transpose = [&](cublasLtMatmulDescAttributes_t which, bool transposed) {
     const cublasOperation_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublas_lt().product_set(plan.product, which, &operation, sizeof operation), "cublasLtMatmulDescSetAttribute");
+    check(cublas_lt().product_set(plan.matmul, which, &operation, sizeof operation), "cublasLtMatmulDescSetAttribute");
   };
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.a_transposed);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.b_transposed);
   if (bias) {  // one element per row of cuBLASLt's d, which is a column of ours
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    check(cublas_lt().product_set(plan.product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+    check(cublas_lt().product_set(plan.matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
           "cublasLtMatmulDescSetAttribute");
-    point_to_bias(plan.product, bias);
+    point_to_bias(plan.matmul, bias);
   }
   plan.a = s.a_transposed ? layout(s.in, s.k, s.m, s.lda) : layout(s.in, s.m, s.k, s.lda);
   plan.b = s.b_transposed ? layout(s.in, s.n, s.k, s.ldb) : layout(s.in, s.k, s.n, s.ldb);
@@ -124,20 +124,20 @@ Plan make_plan(const Shape& s, const void* bias) {
   return plan;
 }
 
-cublasStatus_t launch(cublasLtHandle_t handle, const Place& place, const Product& p, const Plan& plan) {
+cublasStatus_t launch(cublasLtHandle_t handle, const ExecutionContext& execution, const Matmul& p, const Plan& plan) {
   const float alpha = p.scale, beta = p.addend ? 1 : 0;
-  cublasLtMatmulDescOpaque_t product = *plan.product;  // a copy, because other threads launch the plan with other
-                                                       // biases
-  if (p.bias) point_to_bias(&product, p.bias);
-  return cublas_lt().multiply(handle, &product, &alpha, p.b.data, plan.a, p.a.data, plan.b, &beta,
-                              p.addend ? p.addend : p.d, plan.d, p.d, plan.d, &plan.algorithm, place.workspace,
-                              std::min(place.workspace_bytes, kWorkspaceBytes),
-                              static_cast<cudaStream_t>(place.stream));
+  cublasLtMatmulDescOpaque_t matmul = *plan.matmul;  // a copy, because other threads launch the plan with other
+                                                     // biases
+  if (p.bias) point_to_bias(&matmul, p.bias);
+  return cublas_lt().matmul(handle, &matmul, &alpha, p.b.data, plan.a, p.a.data, plan.b, &beta,
+                            p.addend ? p.addend : p.d, plan.d, p.d, plan.d, &plan.algorithm, execution.workspace,
+                            std::min(execution.workspace_bytes, kWorkspaceBytes),
+                            static_cast<cudaStream_t>(execution.stream));
 }
 
-bool is_capturing(const Place& place) {
+bool is_capturing(const ExecutionContext& execution) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  STROBE_CUDA_CHECK(cudaStreamIsCapturing(static_cast<cudaStream_t>(place.stream), &capture));
+  STROBE_CUDA_CHECK(cudaStreamIsCapturing(static_cast<cudaStream_t>(execution.stream), &capture));
   return capture != cudaStreamCaptureStatusNone;
 }
 
@@ -158,8 +158,8 @@ struct CacheFlush {
 
 class Stopwatch {
  public:
-  Stopwatch(cublasLtHandle_t handle, const Place& place, const Product& product)
-      : handle_(handle), place_(place), product_(product) {
+  Stopwatch(cublasLtHandle_t handle, const ExecutionContext& execution, const Matmul& matmul)
+      : handle_(handle), execution_(execution), matmul_(matmul) {
     STROBE_CUDA_CHECK(cudaEventCreate(&begin_));
     STROBE_CUDA_CHECK(cudaEventCreate(&end_));
   }
@@ -171,14 +171,14 @@ class Stopwatch {
 
   // Returns the minimum time in milliseconds of `rounds` launches, or infinity if cuBLASLt cannot run the plan.
   float time(const Plan& plan, int rounds) {
-    const auto stream = static_cast<cudaStream_t>(place_.stream);
+    const auto stream = static_cast<cudaStream_t>(execution_.stream);
     constexpr float kRefused = std::numeric_limits<float>::infinity();
     float least = kRefused;
-    if (launch(handle_, place_, product_, plan) != CUBLAS_STATUS_SUCCESS) return kRefused;  // loads the kernel
+    if (launch(handle_, execution_, matmul_, plan) != CUBLAS_STATUS_SUCCESS) return kRefused;  // loads the kernel
     for (int round = 0; round < rounds; ++round) {
       if (flush_.memory) STROBE_CUDA_CHECK(cudaMemsetAsync(flush_.memory, 0, flush_.bytes, stream));
       STROBE_CUDA_CHECK(cudaEventRecord(begin_, stream));
-      if (launch(handle_, place_, product_, plan) != CUBLAS_STATUS_SUCCESS) return kRefused;
+      if (launch(handle_, execution_, matmul_, plan) != CUBLAS_STATUS_SUCCESS) return kRefused;
       STROBE_CUDA_CHECK(cudaEventRecord(end_, stream));
       STROBE_CUDA_CHECK(cudaEventSynchronize(end_));
       float milliseconds = 0;
@@ -190,8 +190,8 @@ class Stopwatch {
 
  private:
   cublasLtHandle_t handle_;
-  const Place& place_;
-  const Product& product_;
+  const ExecutionContext& execution_;
+  const Matmul& matmul_;
   CacheFlush flush_;
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
@@ -212,14 +212,14 @@ cublasLtMatmulAlgo_t fastest(const Algorithms& algorithms, Plan plan, Stopwatch&
   return algorithms[std::min_element(times.begin(), times.end())->second];
 }
 
-cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const Place& place, const Product& p, const Shape& shape,
-                            const Plan& plan) {
+cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const ExecutionContext& execution, const Matmul& p,
+                            const Shape& shape, const Plan& plan) {
   Algorithms algorithms = ask_heuristic(handle, shape, plan);
-  if (!shape.timed || is_capturing(place)) return algorithms.front();
+  if (!shape.timed || is_capturing(execution)) return algorithms.front();
   const Algorithms others = vary_tiles(handle, shape, plan, algorithms.front());
   algorithms.insert(algorithms.end(), others.begin(), others.end());
   if (algorithms.size() == 1) return algorithms.front();
-  Stopwatch watch(handle, place, p);
+  Stopwatch watch(handle, execution, p);
   return fastest(algorithms, plan, watch);
 }
 
@@ -239,14 +239,14 @@ struct Prepared {
   const Plan* plan;
 };
 
-Prepared prepare(const Place& place, const Product& p, const Shape& shape) {
+Prepared prepare(const ExecutionContext& execution, const Matmul& p, const Shape& shape) {
   const std::lock_guard lock(known().mutex);
   cublasLtHandle_t& handle = known().handles[shape.device];
   if (!handle) check(cublas_lt().create(&handle), "cublasLtCreate");
   auto found = known().plans.find(shape);
   if (found == known().plans.end()) {
     Plan plan = make_plan(shape, p.bias);
-    plan.algorithm = choose(handle, place, p, shape, plan);
+    plan.algorithm = choose(handle, execution, p, shape, plan);
     found = known().plans.emplace(shape, plan).first;
   }
   return {handle, &found->second};  // std::map does not move its elements
@@ -254,14 +254,14 @@ Prepared prepare(const Place& place, const Product& p, const Shape& shape) {
 
 // Copies both operands, transposed to be contiguous along k, to the workspace after cuBLASLt's part, and returns the
 // matmul of the copies. Returns the matmul unchanged if copies are not needed, do not pay off or do not fit.
-Product along_k(const Place& place, Product p) {
+Matmul along_k(const ExecutionContext& execution, Matmul p) {
   const bool is_dense = p.a.row_stride == 0 && p.b.row_stride == 0;
-  const bool across = is_dense && place.tf32 && p.in == DType::fp32 && p.a.transposed && !p.b.transposed;
+  const bool across = is_dense && execution.tf32 && p.in == DType::fp32 && p.a.transposed && !p.b.transposed;
   const std::size_t bytes = across ? transposed_bytes(p.a.rows, p.a.cols, p.b.cols) : 0;
-  if (bytes == 0 || place.workspace_bytes < kWorkspaceBytes + bytes) return p;
-  char* const behind = static_cast<char*>(place.workspace) + kWorkspaceBytes;
+  if (bytes == 0 || execution.workspace_bytes < kWorkspaceBytes + bytes) return p;
+  char* const behind = static_cast<char*>(execution.workspace) + kWorkspaceBytes;
   const auto turn = [&](Factor& factor, void* to) {
-    transpose(place, static_cast<const float*>(factor.data), factor.rows, factor.cols, static_cast<float*>(to));
+    transpose(execution, static_cast<const float*>(factor.data), factor.rows, factor.cols, static_cast<float*>(to));
     factor = {to, factor.cols, factor.rows, !factor.transposed};
   };
   turn(p.a, behind);
@@ -271,16 +271,16 @@ Product along_k(const Place& place, Product p) {
 
 }  // namespace
 
-void multiply(const Place& place, const Product& product) {
-  check_inner_sizes(product);
-  const Product p = along_k(place, product);
-  const Shape shape = shape_of(place, p);
+void gemm(const ExecutionContext& execution, const Matmul& matmul) {
+  check_inner_sizes(matmul);
+  const Matmul p = along_k(execution, matmul);
+  const Shape shape = shape_of(execution, p);
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) {
     fail(ErrorCode::invalid_argument, "ops: a matmul on CUDA has sizes [{} x {}] [{} x {}]; each must be at least 1",
          shape.n, shape.k, shape.k, shape.m);
   }
-  const auto [handle, plan] = prepare(place, p, shape);
-  check(launch(handle, place, p, *plan), "cublasLtMatmul");
+  const auto [handle, plan] = prepare(execution, p, shape);
+  check(launch(handle, execution, p, *plan), "cublasLtMatmul");
 }
 
 }  // namespace strobe::ops::cuda

@@ -125,8 +125,8 @@ bool is_aligned(const Trained& t) {
 
 }  // namespace
 
-void adamw(const Place& place, const Update* update, std::span<const Trained> tensors) {
-  const auto stream = static_cast<cudaStream_t>(place.stream);
+void adamw(const ExecutionContext& execution, const Update* update, std::span<const Trained> tensors) {
+  const auto stream = static_cast<cudaStream_t>(execution.stream);
   for (const Trained& t : tensors) {
     if (t.count == 0) continue;
     with_element(t.copy ? t.copy_dtype : DType::fp32, [&]<class T>(T*) {
@@ -140,14 +140,14 @@ void adamw(const Place& place, const Update* update, std::span<const Trained> te
   }
 }
 
-void limit_gradients(const Place& place, std::span<const Trained> tensors, Update* update) {
-  const auto stream = static_cast<cudaStream_t>(place.stream);
-  auto* const squares = reinterpret_cast<double*>(static_cast<char*>(place.workspace) + 1024);  // after an Update
+void limit_gradients(const ExecutionContext& execution, std::span<const Trained> tensors, Update* update) {
+  const auto stream = static_cast<cudaStream_t>(execution.stream);
+  auto* const squares = reinterpret_cast<double*>(static_cast<char*>(execution.workspace) + 1024);  // after an Update
   const std::size_t needed = 1024 + tensors.size() * kNormBlocks * sizeof(double);
-  if (place.workspace_bytes < needed) {
+  if (execution.workspace_bytes < needed) {
     throw Error(ErrorCode::invalid_argument, "ops: the norm of " + std::to_string(tensors.size()) +
                                                  " gradients needs a workspace of " + std::to_string(needed) +
-                                                 " bytes or more; it has " + std::to_string(place.workspace_bytes));
+                                                 " bytes or more; it has " + std::to_string(execution.workspace_bytes));
   }
   int blocks = 0;
   for (const Trained& t : tensors) {
@@ -159,8 +159,8 @@ void limit_gradients(const Place& place, std::span<const Trained> tensors, Updat
   strobe::cuda::check_launch("finish_norm");
 }
 
-void round_copies(const Place& place, std::span<const Trained> tensors) {
-  const auto stream = static_cast<cudaStream_t>(place.stream);
+void round_copies(const ExecutionContext& execution, std::span<const Trained> tensors) {
+  const auto stream = static_cast<cudaStream_t>(execution.stream);
   for (const Trained& t : tensors) {
     if (!t.copy || t.count == 0) continue;
     with_element(t.copy_dtype, [&]<class T>(T*) {
@@ -174,14 +174,14 @@ void round_copies(const Place& place, std::span<const Trained> tensors) {
   }
 }
 
-void write(const Place& place, void* to, const void* host, std::size_t bytes) {
-  const auto stream = static_cast<cudaStream_t>(place.stream);
+void write(const ExecutionContext& execution, void* to, const void* host, std::size_t bytes) {
+  const auto stream = static_cast<cudaStream_t>(execution.stream);
   STROBE_CUDA_CHECK(cudaMemcpyAsync(to, host, bytes, cudaMemcpyHostToDevice, stream));
   STROBE_CUDA_CHECK(cudaStreamSynchronize(stream));
 }
 
-void read(const Place& place, void* host, const void* from, std::size_t bytes) {
-  const auto stream = static_cast<cudaStream_t>(place.stream);
+void read(const ExecutionContext& execution, void* host, const void* from, std::size_t bytes) {
+  const auto stream = static_cast<cudaStream_t>(execution.stream);
   STROBE_CUDA_CHECK(cudaMemcpyAsync(host, from, bytes, cudaMemcpyDeviceToHost, stream));
   STROBE_CUDA_CHECK(cudaStreamSynchronize(stream));
 }

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "ops/place.h"
+#include "ops/execution_context.h"
 
 namespace strobe::ops::cuda {
 
@@ -18,9 +18,11 @@ struct PartialSums {
 
 // Plans the first stage with `wanted` blocks, or fewer if the workspace or the GPU limits them. Each block has `kinds`
 // sums of `width` floats. `what` is a name for error messages, such as "RMSNorm".
-PartialSums partial_sums(const Place& place, const char* what, std::int64_t wanted, std::int64_t width, int kinds = 1);
+PartialSums partial_sums(const ExecutionContext& execution, const char* what, std::int64_t wanted, std::int64_t width,
+                         int kinds = 1);
 
 // Second stage: sums partial [count, width] over its rows, and writes the result to sums [width] or adds it to them.
-void add_partial_sums(const Place& place, const float* partial, int count, std::int64_t width, float* sums, Into into);
+void add_partial_sums(const ExecutionContext& execution, const float* partial, int count, std::int64_t width,
+                      float* sums, Into into);
 
 }  // namespace strobe::ops::cuda

@@ -222,44 +222,45 @@ std::int64_t groups_of_rows(const RmsNorm& norm) { return (norm.rows + kRows - 1
 
 }  // namespace
 
-void rms_norm(const Place& place, const RmsNorm& norm, const void* x, const float* weight, void* y, float* inverse) {
+void rms_norm(const ExecutionContext& execution, const RmsNorm& norm, const void* x, const float* weight, void* y,
+              float* inverse) {
   if (norm.rows == 0) return;
   with_element(norm.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(norm.width, x, weight, y), [&]<int N>(std::integral_constant<int, N>) {
       const auto* const from = static_cast<const T*>(x);
       auto* const to = static_cast<T*>(y);
       if (norm.width <= N * kMostThreads) {
-        start_kernel(place, "rms_norm", {static_cast<unsigned>(groups_of_rows(norm)), threads_of<N>(norm)},
+        start_kernel(execution, "rms_norm", {static_cast<unsigned>(groups_of_rows(norm)), threads_of<N>(norm)},
                      rms_norm_kept<T, N>, norm, from, weight, to, inverse);
       } else {
-        start_kernel(place, "rms_norm", {static_cast<unsigned>(norm.rows), kRmsNormThreads}, rms_norm_rows<T, N>, norm,
-                     from, weight, to, inverse);
+        start_kernel(execution, "rms_norm", {static_cast<unsigned>(norm.rows), kRmsNormThreads}, rms_norm_rows<T, N>,
+                     norm, from, weight, to, inverse);
       }
     });
   });
 }
 
-void rms_norm_backward(const Place& place, const RmsNorm& norm, const RmsNormGradients& t) {
+void rms_norm_backward(const ExecutionContext& execution, const RmsNorm& norm, const RmsNormGradients& t) {
   PartialSums sums{};
   with_element(norm.dtype, [&]<class T>(T*) {
-    with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, place.workspace),
+    with_lanes<T>(fits_lanes<T>(norm.width, t.x, t.weight, t.dy, t.dx, execution.workspace),
                   [&]<int N>(std::integral_constant<int, N>) {
                     if (norm.width <= N * kMostThreads) {
                       const unsigned threads = threads_of<N>(norm);
                       const std::int64_t resident = kMostThreads / threads * current_gpu().facts.multiprocessors;
-                      sums = partial_sums(place, "RMSNorm", std::min(groups_of_rows(norm), resident), norm.width);
+                      sums = partial_sums(execution, "RMSNorm", std::min(groups_of_rows(norm), resident), norm.width);
                       if (sums.blocks == 0) return;
-                      start_kernel(place, "rms_norm_backward", {sums.blocks, threads}, rms_norm_kept_backward<T, N>,
+                      start_kernel(execution, "rms_norm_backward", {sums.blocks, threads}, rms_norm_kept_backward<T, N>,
                                    norm, t, sums.partial);
                     } else {
-                      sums = partial_sums(place, "RMSNorm", norm.rows, norm.width);
+                      sums = partial_sums(execution, "RMSNorm", norm.rows, norm.width);
                       if (sums.blocks == 0) return;
-                      start_kernel(place, "rms_norm_backward", {sums.blocks, kRmsNormThreads, sums.shared_bytes},
+                      start_kernel(execution, "rms_norm_backward", {sums.blocks, kRmsNormThreads, sums.shared_bytes},
                                    rms_norm_rows_backward<T, N>, norm, t, sums.partial, sums.shared_bytes > 0);
                     }
                   });
   });
-  add_partial_sums(place, sums.partial, static_cast<int>(sums.blocks), norm.width, t.dweight, t.dweight_into);
+  add_partial_sums(execution, sums.partial, static_cast<int>(sums.blocks), norm.width, t.dweight, t.dweight_into);
 }
 
 }  // namespace strobe::ops::cuda

@@ -75,21 +75,22 @@ __global__ void __launch_bounds__(kSoftmaxThreads)
 
 }  // namespace
 
-void causal_softmax(const Place& place, const ScoreRows& shape, void* scores) {
+void causal_softmax(const ExecutionContext& execution, const ScoreRows& shape, void* scores) {
   if (shape.rows == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.context, scores), [&]<int N>(std::integral_constant<int, N>) {
-      start_kernel(place, "causal_softmax", {static_cast<unsigned>(shape.rows), kSoftmaxThreads},
+      start_kernel(execution, "causal_softmax", {static_cast<unsigned>(shape.rows), kSoftmaxThreads},
                    causal_softmax_rows<T, N>, static_cast<T*>(scores), static_cast<int>(shape.context));
     });
   });
 }
 
-void causal_softmax_backward(const Place& place, const ScoreRows& shape, const void* probabilities, void* gradient) {
+void causal_softmax_backward(const ExecutionContext& execution, const ScoreRows& shape, const void* probabilities,
+                             void* gradient) {
   if (shape.rows == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.context, probabilities, gradient), [&]<int N>(std::integral_constant<int, N>) {
-      start_kernel(place, "causal_softmax_backward", {static_cast<unsigned>(shape.rows), kSoftmaxThreads},
+      start_kernel(execution, "causal_softmax_backward", {static_cast<unsigned>(shape.rows), kSoftmaxThreads},
                    causal_softmax_backward_rows<T, N>, static_cast<const T*>(probabilities), static_cast<T*>(gradient),
                    static_cast<int>(shape.context));
     });

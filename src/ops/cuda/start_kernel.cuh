@@ -9,7 +9,7 @@
 #include "device/cuda/check.h"
 #include "device/cuda/start_kernel.h"
 #include "device/gpu_facts.h"
-#include "ops/place.h"
+#include "ops/execution_context.h"
 
 namespace strobe::ops::cuda {
 
@@ -31,13 +31,13 @@ inline bool waits_itself(const void* kernel) {
 
 // `what` is a name for error messages, such as "rms_norm".
 template <class... Parameters>
-void start_kernel(const Place& place, const char* what, const Grid& grid, void (*kernel)(Parameters...),
+void start_kernel(const ExecutionContext& execution, const char* what, const Grid& grid, void (*kernel)(Parameters...),
                   std::type_identity_t<Parameters>... arguments) {
   using strobe::cuda::Waits;
   const auto* const function = reinterpret_cast<const void*>(kernel);
   const Waits waits = waits_itself(function) ? Waits::in_kernel : Waits::in_launch;
   void* pointers[] = {&arguments...};
-  strobe::cuda::check(strobe::cuda::start_kernel(function, grid, place.stream, pointers, waits), what);
+  strobe::cuda::check(strobe::cuda::start_kernel(function, grid, execution.stream, pointers, waits), what);
 }
 
 }  // namespace strobe::ops::cuda

@@ -28,9 +28,9 @@ unsigned tiles(std::int64_t size) { return static_cast<unsigned>((size + kTile -
 
 }  // namespace
 
-void transpose(const Place& place, const float* from, std::int64_t rows, std::int64_t cols, float* to) {
+void transpose(const ExecutionContext& execution, const float* from, std::int64_t rows, std::int64_t cols, float* to) {
   transpose_tiles<<<dim3(tiles(rows), tiles(cols)), dim3(kTile, kTileRowsAtOnce), 0,
-                    static_cast<cudaStream_t>(place.stream)>>>(from, rows, cols, to);
+                    static_cast<cudaStream_t>(execution.stream)>>>(from, rows, cols, to);
   strobe::cuda::check_launch("transpose");
 }
 

@@ -11,29 +11,29 @@
 namespace strobe::bench {
 namespace {
 
-Case a_case(std::int64_t batch, std::int64_t seq) {
-  return {.batch = batch, .heads = 2, .kv_heads = 2, .seq_q = seq, .seq_k = seq, .head_dim = 16};
+AttentionCase a_case(std::int64_t batch, std::int64_t seq) {
+  return {.batch = batch, .heads = 2, .kv_heads = 2, .seqlen_q = seq, .seqlen_k = seq, .head_dim = 16};
 }
 
-TEST(Problem, ShrinkDividesTheBatchThenSequencesAndIsRecorded) {
-  Case one = a_case(16, 2048);
-  one.seq_k = 100;
-  const Problem problem = make_problem(one, {"flash2"}, 32);
+TEST(SweepProblem, ShrinkDividesTheBatchThenSequencesAndIsRecorded) {
+  AttentionCase one = a_case(16, 2048);
+  one.seqlen_k = 100;
+  const SweepProblem problem = make_problem(one, {"flash2"}, 32);
   EXPECT_EQ(problem.one.batch, 1);
-  EXPECT_EQ(problem.one.seq_q, 1024);
-  EXPECT_EQ(problem.one.seq_k, 50);
+  EXPECT_EQ(problem.one.seqlen_q, 1024);
+  EXPECT_EQ(problem.one.seqlen_k, 50);
   EXPECT_EQ(problem.config.at("shrink").as_integer(), 32);
   EXPECT_EQ(problem.config.at("seq_len").as_integer(), 1024);
   EXPECT_EQ(make_problem(one, {"flash2"}, 4).one.batch, 4);
-  EXPECT_EQ(make_problem(one, {"flash2"}, 4).one.seq_k, 100);
-  EXPECT_EQ(make_problem(one, {"flash2"}, 1 << 20).one.seq_q, 512);
-  EXPECT_EQ(make_problem(one, {"flash2"}, 1 << 20).one.seq_k, 1);
+  EXPECT_EQ(make_problem(one, {"flash2"}, 4).one.seqlen_k, 100);
+  EXPECT_EQ(make_problem(one, {"flash2"}, 1 << 20).one.seqlen_q, 512);
+  EXPECT_EQ(make_problem(one, {"flash2"}, 1 << 20).one.seqlen_k, 1);
   EXPECT_EQ(make_problem(a_case(0, 0), {"flash2"}, 4).one.batch, 0);
-  EXPECT_EQ(make_problem(a_case(1, 0), {"flash2"}, 4).one.seq_q, 0);
+  EXPECT_EQ(make_problem(a_case(1, 0), {"flash2"}, 4).one.seqlen_q, 0);
 }
 
-std::vector<Case> lab5(Device device) {
-  std::vector<Case> cells;
+std::vector<AttentionCase> lab5(Device device) {
+  std::vector<AttentionCase> cells;
   for (const std::int64_t batch : {16, 32, 64}) {
     for (const std::int64_t seq : {512, 1024}) {
       for (const std::int64_t heads : {16, 32}) {
@@ -42,8 +42,8 @@ std::vector<Case> lab5(Device device) {
             cells.push_back({.batch = batch,
                              .heads = heads,
                              .kv_heads = heads,
-                             .seq_q = seq,
-                             .seq_k = seq,
+                             .seqlen_q = seq,
+                             .seqlen_k = seq,
                              .head_dim = emb / heads,
                              .dtype = DType::fp16,
                              .causal = causal,
@@ -59,12 +59,12 @@ std::vector<Case> lab5(Device device) {
 // Checks the cells that ran out of memory on the source's 8 GB GPU.
 TEST(PredictedMemory, PlainAttentionFitsInEightGigabytesAsInTheSource) {
   constexpr std::int64_t kLimit = std::int64_t{8} << 30;
-  for (const Case& one : lab5(Device::cuda)) {
-    const bool too_large = one.seq_q == 1024 && (one.batch == 64 || (one.batch == 32 && one.heads == 32));
+  for (const AttentionCase& one : lab5(Device::cuda)) {
+    const bool too_large = one.seqlen_q == 1024 && (one.batch == 64 || (one.batch == 32 && one.heads == 32));
     EXPECT_EQ(predicted_memory(one, "torch-naive").bytes.value() > kLimit, too_large) << describe(one);
   }
-  for (const Case& one : lab5(Device::cpu)) {
-    const bool too_large = one.seq_q == 1024 && (one.batch == 64 || (one.batch == 32 && one.heads == 32));
+  for (const AttentionCase& one : lab5(Device::cpu)) {
+    const bool too_large = one.seqlen_q == 1024 && (one.batch == 64 || (one.batch == 32 && one.heads == 32));
     EXPECT_EQ(predicted_memory(one, "standard").bytes.value() > kLimit, too_large) << describe(one);
   }
 }
@@ -74,14 +74,14 @@ TEST(PredictedMemory, PlainAttentionOfTheGridAttentionEndsAt16384) {
   for (const Device device : {Device::cpu, Device::cuda}) {
     for (const std::int64_t dim : {16, 32, 64, 128}) {
       for (const std::int64_t seq : {256, 1024, 4096, 8192, 16384}) {
-        const Case one{.batch = 8,
-                       .heads = 1,
-                       .kv_heads = 1,
-                       .seq_q = seq,
-                       .seq_k = seq,
-                       .head_dim = dim,
-                       .dtype = DType::fp32,
-                       .device = device};
+        const AttentionCase one{.batch = 8,
+                                .heads = 1,
+                                .kv_heads = 1,
+                                .seqlen_q = seq,
+                                .seqlen_k = seq,
+                                .head_dim = dim,
+                                .dtype = DType::fp32,
+                                .device = device};
         EXPECT_EQ(predicted_memory(one, "torch-naive").bytes.value() > kLimit, seq == 16384) << describe(one);
         if (device == Device::cpu) {
           EXPECT_EQ(predicted_memory(one, "standard").bytes.value() > kLimit, seq == 16384) << describe(one);
@@ -92,31 +92,31 @@ TEST(PredictedMemory, PlainAttentionOfTheGridAttentionEndsAt16384) {
 }
 
 TEST(PredictedMemory, StandardNeedsMoreThanFlash2InEveryShrunkCellOfLab5) {
-  for (const Case& one : lab5(Device::cpu)) {
-    const Case shrunk = make_problem(one, {"flash2", "standard"}, 16).one;
+  for (const AttentionCase& one : lab5(Device::cpu)) {
+    const AttentionCase shrunk = make_problem(one, {"flash2", "standard"}, 16).one;
     EXPECT_GT(predicted_memory(shrunk, "standard").bytes.value(), predicted_memory(shrunk, "flash2").bytes.value())
         << describe(shrunk);
   }
 }
 
-TEST(Problem, LengthsFollowTheShrunkenShape) {
-  Case one = a_case(4, 64);
+TEST(SweepProblem, LengthsFollowTheShrunkenShape) {
+  AttentionCase one = a_case(4, 64);
   one.options.lengths = {60, 3, 64, 5};
-  const Problem problem = make_problem(one, {"flash2"}, 8);
+  const SweepProblem problem = make_problem(one, {"flash2"}, 8);
   EXPECT_EQ(problem.one.options.lengths, (std::vector<std::int32_t>{32}));
   EXPECT_EQ(make_problem(one, {"flash2"}, 2).one.options.lengths, (std::vector<std::int32_t>{60, 3}));
 }
 
-TEST(Problem, ARowHasTheKeyOfItsCell) {
-  Case one = a_case(1, 8);
+TEST(SweepProblem, ARowHasTheKeyOfItsCell) {
+  AttentionCase one = a_case(1, 8);
   one.options.softcap = 30;
   one.options.dropout = 0.1;
-  const Problem problem = make_problem(one, {"flash2"});
+  const SweepProblem problem = make_problem(one, {"flash2"});
   Json row = Json::parse(Json::object({{"config", problem.config}}).dump());
   row.set("implementation", "flash2");
   EXPECT_EQ(cell_key(row), cell_key(problem, "flash2"));
   EXPECT_NE(cell_key(row), cell_key(problem, "standard"));
-  const std::vector<Problem> launches = launched({problem}, 3);
+  const std::vector<SweepProblem> launches = launched({problem}, 3);
   ASSERT_EQ(launches.size(), 3u);
   // a row without a launch number counts as the first launch
   EXPECT_EQ(cell_key(row), cell_key(launches[0], "flash2"));
@@ -138,7 +138,7 @@ TEST(ProblemList, TheSameConfigurationIsOneProblem) {
 }
 
 TEST(Shares, CoverEverythingOnceAndAreBalanced) {
-  std::vector<Problem> problems;
+  std::vector<SweepProblem> problems;
   for (std::int64_t seq = 128; seq <= 4096; seq *= 2) {
     for (const std::int64_t batch : {1, 2, 4}) problems.push_back(make_problem(a_case(batch, seq), {"flash2"}));
   }
@@ -147,7 +147,7 @@ TEST(Shares, CoverEverythingOnceAndAreBalanced) {
   std::vector<double> loads;
   for (int number = 1; number <= 4; ++number) {
     double load = 0;
-    for (const Problem& problem : share_of(problems, rule, number, 4)) {
+    for (const SweepProblem& problem : share_of(problems, rule, number, 4)) {
       seen.insert(problem.config.dump());
       load += predicted_seconds(problem, rule);
     }
@@ -157,7 +157,7 @@ TEST(Shares, CoverEverythingOnceAndAreBalanced) {
   EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), problems.size());
   const auto [least, most] = std::minmax_element(loads.begin(), loads.end());
   double largest = 0;
-  for (const Problem& problem : problems) largest = std::max(largest, predicted_seconds(problem, rule));
+  for (const SweepProblem& problem : problems) largest = std::max(largest, predicted_seconds(problem, rule));
   EXPECT_LE(*most - *least, largest);
   EXPECT_EQ(share_of(problems, rule, 1, 1).size(), problems.size());
   EXPECT_TRUE(share_of({problems[0]}, rule, 2, 2).empty());
@@ -175,7 +175,7 @@ TEST(Prediction, GrowsWithWorkAndReportsUnsupportedCases) {
 }
 
 TEST(SourceFileName, MatchesTheSourceScript) {
-  Case one = a_case(16, 512);
+  AttentionCase one = a_case(16, 512);
   EXPECT_EQ(source_file_name(config_json(one), "flash2"), "result_bs16_sl512_nh2_ed32_Flash2_causal.json");
   one.causal = true;
   EXPECT_EQ(source_file_name(config_json(one), "standard"), "result_bs16_sl512_nh2_ed32_Pytorch_causal_causal.json");

@@ -29,14 +29,14 @@ const double kGradients = 4 * static_cast<double>(lm::parameter_count(small_case
 
 Json times(double seconds) { return Json::object({{"median(ms)", 1e3 * seconds}}); }
 
-struct Exchange {
+struct ExchangeTimes {
   const char* strategy;
   int buckets, ranks;
   double exposed, update;  // seconds
 };
 
 // Returns a row with batch 4 over all ranks. Forward and backward follow from the FLOP rate and a rank's share.
-Json parallel_row(const Exchange& exchange) {
+Json parallel_row(const ExchangeTimes& exchange) {
   const double flops = lm::flops_of(small_case(4 / exchange.ranks)), compute = flops / kFlops;
   Json row = Json::object({{"kind", "data parallel step"},
                            {"strategy", exchange.strategy},
@@ -61,9 +61,9 @@ Json parallel_row(const Exchange& exchange) {
   return row;
 }
 
-Json file_of(std::initializer_list<Exchange> exchanges) {
+Json file_of(std::initializer_list<ExchangeTimes> exchanges) {
   Json rows = Json::array();
-  for (const Exchange& one : exchanges) rows.push_back(parallel_row(one));
+  for (const ExchangeTimes& one : exchanges) rows.push_back(parallel_row(one));
   return Json::object({{"rows", std::move(rows)}});
 }
 
@@ -139,7 +139,7 @@ TEST(PlanSteps, RatesComeFromOneProcess) {
 }
 
 TEST(PlanSteps, ImpossibleRowsAreRejectedInOneLine) {
-  const Exchange fine{"naive", 39, 2, 1, 1};
+  const ExchangeTimes fine{"naive", 39, 2, 1, 1};
   const auto with = [&](const char* key, const Json& value) { return parallel_row(fine).set(key, value); };
   const struct {
     Json row;

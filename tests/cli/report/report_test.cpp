@@ -42,7 +42,7 @@ TEST(CompareCommand, ExitCodeIsOneOnlyForAProvenSlowdown) {
 TEST(CompareCommand, BadInputIsOneLineAndLeavesNothing) {
   const Scratch scratch;
   write(scratch, "a.json", five(0.010));
-  write(scratch, "other.json", row_text({.seq = 4096}));
+  write(scratch, "other.json", row_text({.seqlen_q = 4096}));
   write(scratch, "bad.json", "{\"forward\": ");
   for (const char* arguments :
        {"compare", "compare a.json", "compare a.json a.json a.json", "compare a.json none.json",

@@ -11,7 +11,7 @@ namespace {
 using GpuMemoryBench = test::GpuTest;
 
 TEST_F(GpuMemoryBench, ThePeakIsWithinThreePercentOfTheDriver) {
-  BenchCase one{.shape = shape_of("small"), .precision = Precision::bf16, .place = {.device = Device::cuda}};
+  BenchCase one{.shape = shape_of("small"), .precision = Precision::bf16, .execution = {.device = Device::cuda}};
   const MemoryFigures figures = measure_memory(one);
   EXPECT_EQ(figures.timeline.peak(), figures.counted);
   EXPECT_EQ(figures.predicted, figures.counted);
@@ -28,7 +28,7 @@ TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
                     .batch = 1,
                     .precision = precision,
                     .attention = kernel,
-                    .place = {.device = Device::cuda}};
+                    .execution = {.device = Device::cuda}};
       one.shape.context = 128;
       std::size_t step = 0;
       for (const BenchPass pass : {BenchPass::step, BenchPass::forward}) {
@@ -53,12 +53,12 @@ TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
 
 // In fp32, part of the workspace is used by attention only.
 TEST_F(GpuMemoryBench, EveryAllocationLastsUntilAnOperation) {
-  const BenchCase one{.shape = shape_of("medium"), .place = {.device = Device::cuda}};
+  const BenchCase one{.shape = shape_of("medium"), .execution = {.device = Device::cuda}};
   const MemoryTimeline timeline = measure_memory(one).timeline;
   bool is_shared = false;
-  for (const Life& life : timeline.allocations) {
-    EXPECT_GE(life.to, 0) << life.name;
-    is_shared |= life.name == "workspace of attention";
+  for (const Lifetime& lifetime : timeline.allocations) {
+    EXPECT_GE(lifetime.to, 0) << lifetime.name;
+    is_shared |= lifetime.name == "workspace of attention";
   }
   EXPECT_TRUE(is_shared);
 }

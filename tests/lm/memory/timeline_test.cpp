@@ -18,7 +18,7 @@ BenchCase small_case(Precision precision, BenchPass pass) {
           .batch = 2,
           .precision = precision,
           .pass = pass,
-          .place = {.threads = 2}};
+          .execution = {.threads = 2}};
 }
 
 constexpr Recompute kRecomputations[] = {Recompute::none, Recompute::attention, Recompute::block};
@@ -40,7 +40,7 @@ TEST(MemoryBench, CategoriesAddUpToWhatTheAllocatorCounted) {
           EXPECT_EQ(figures.timeline.peak(), figures.counted);
           EXPECT_EQ(figures.predicted, figures.counted) << name_of(precision) << " " << kernel;
           EXPECT_FALSE(figures.driver.has_value());
-          for (const Life& life : figures.timeline.allocations) EXPECT_GE(life.to, 0) << life.name;
+          for (const Lifetime& lifetime : figures.timeline.allocations) EXPECT_GE(lifetime.to, 0) << lifetime.name;
         }
       }
     }
@@ -75,12 +75,12 @@ TEST(MemoryBench, EventsListTheLiveTensors) {
     const MemoryTimeline timeline = measure_memory(one).timeline;
     for (std::size_t at = 0; at < timeline.moments.size(); ++at) {
       ByCategory living{};
-      for (const Life& life : timeline.tensors) {
-        if (life.from <= static_cast<int>(at) && static_cast<int>(at) <= life.to) {
-          living[static_cast<std::size_t>(life.category)] += life.bytes;
+      for (const Lifetime& lifetime : timeline.tensors) {
+        if (lifetime.from <= static_cast<int>(at) && static_cast<int>(at) <= lifetime.to) {
+          living[static_cast<std::size_t>(lifetime.category)] += lifetime.bytes;
         }
       }
-      for (const Category category : {Category::gradients, Category::saved, Category::passing}) {
+      for (const Category category : {Category::gradients, Category::saved, Category::transient}) {
         EXPECT_EQ(in(timeline.moments[at], category), in(living, category)) << timeline.operations[at];
       }
     }
@@ -97,8 +97,9 @@ TEST(MemoryBench, GradientsReplaceCopies) {
   EXPECT_EQ(in(timeline.moments.front(), Category::parameters), 6 * parameters - 2 * embedding);
   EXPECT_EQ(in(timeline.moments.back(), Category::parameters), 4 * parameters);
   EXPECT_EQ(in(timeline.moments.back(), Category::gradients), 4 * parameters);
-  const auto copies = std::find_if(timeline.tensors.begin(), timeline.tensors.end(),
-                                   [](const Life& life) { return life.name == "layers.1 as matmuls read it"; });
+  const auto copies = std::find_if(timeline.tensors.begin(), timeline.tensors.end(), [](const Lifetime& lifetime) {
+    return lifetime.name == "layers.1 as matmuls read it";
+  });
   ASSERT_NE(copies, timeline.tensors.end());
   EXPECT_EQ(copies->from, -1) << "there before the step";
   EXPECT_EQ(timeline.operations.at(static_cast<std::size_t>(copies->to)),
@@ -116,8 +117,8 @@ TEST(MemoryBench, TensorsLiveAtTheSameTimeDoNotOverlap) {
     if (i >= 24) one.attention = "standard";
     one.recompute = kRecomputations[i % 3];
     const MemoryTimeline timeline = measure_memory(one).timeline;
-    for (const Life& a : timeline.tensors) {
-      for (const Life& b : timeline.tensors) {
+    for (const Lifetime& a : timeline.tensors) {
+      for (const Lifetime& b : timeline.tensors) {
         if (&a == &b || a.to < b.from || b.to < a.from) continue;
         EXPECT_TRUE(a.at + a.bytes <= b.at || b.at + b.bytes <= a.at) << a.name << " and " << b.name;
       }
@@ -131,7 +132,7 @@ TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
     one.shape.architecture = architecture;
     const MemoryTimeline timeline = measure_memory(one).timeline;
     const auto found = std::find_if(timeline.tensors.begin(), timeline.tensors.end(),
-                                    [&](const Life& one) { return one.name == name; });
+                                    [&](const Lifetime& one) { return one.name == name; });
     EXPECT_NE(found, timeline.tensors.end()) << name;
     return std::tuple(timeline.operations.at(static_cast<std::size_t>(found->from)),
                       timeline.operations.at(static_cast<std::size_t>(found->to)), found->category);
@@ -140,9 +141,9 @@ TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
             std::tuple("swiglu layers.1.feed_forward.w1+w3", "linear backward weight layers.1.feed_forward.w2",
                        Category::saved));
   EXPECT_EQ(lives(BenchPass::forward, "block.feed_forward.gated"),
-            std::tuple("swiglu layers.0.feed_forward.w1+w3", "linear layers.0.feed_forward.w2", Category::passing));
+            std::tuple("swiglu layers.0.feed_forward.w1+w3", "linear layers.0.feed_forward.w2", Category::transient));
   EXPECT_EQ(lives(BenchPass::forward, "block.x"),
-            std::tuple("embedding embedding", "rms_norm norm", Category::passing));
+            std::tuple("embedding embedding", "rms_norm norm", Category::transient));
   EXPECT_EQ(lives(BenchPass::step, "gradient of norm.weight"),
             std::tuple("rms_norm backward norm", "adamw all parameters", Category::gradients));
   EXPECT_EQ(
@@ -181,7 +182,7 @@ TEST(MemoryBench, EveryTensorReportsItsType) {
     const MemoryTimeline timeline = measure_memory(one).timeline;
     std::map<std::string, std::string> types;
     for (const auto* lives : {&timeline.allocations, &timeline.tensors}) {
-      for (const Life& life : *lives) types[life.name] = life.type;
+      for (const Lifetime& lifetime : *lives) types[lifetime.name] = lifetime.type;
     }
     for (const char* const name :
          {"parameters", "AdamW's mean", "AdamW's variance", "RoPE table", "gradient of embedding.weight",
@@ -197,7 +198,7 @@ TEST(MemoryBench, EveryTensorReportsItsType) {
     }
     EXPECT_EQ(types["tokens and losses"], "int32, fp32");
     EXPECT_EQ(types["activations and gradients"], "") << "its tensors have theirs";
-    for (const Life& life : timeline.tensors) EXPECT_NE(life.type, "") << life.name;
+    for (const Lifetime& lifetime : timeline.tensors) EXPECT_NE(lifetime.type, "") << lifetime.name;
   }
 }
 
@@ -221,7 +222,7 @@ TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
     for (int layer = 0; layer < 3; ++layer) {
       const std::string name = "layers." + std::to_string(layer) + ".attention.probabilities";
       const auto found = std::find_if(timeline.tensors.begin(), timeline.tensors.end(),
-                                      [&](const Life& life) { return life.name == name; });
+                                      [&](const Lifetime& lifetime) { return lifetime.name == name; });
       ASSERT_NE(found, timeline.tensors.end()) << name;
       EXPECT_EQ(found->bytes, scores);
       EXPECT_TRUE(found->is_saved);
@@ -249,12 +250,12 @@ TEST(MemoryBench, AForwardNeedsNoGradientsAndNoOptimizerState) {
         for (const Category none : {Category::gradients, Category::optimizer, Category::saved}) {
           EXPECT_EQ(most_of(forward.timeline, none), 0u) << name_of(none);
         }
-        for (const Life& life : forward.timeline.allocations) {
-          EXPECT_TRUE(life.category != Category::optimizer || life.bytes == 0) << life.name;
+        for (const Lifetime& lifetime : forward.timeline.allocations) {
+          EXPECT_TRUE(lifetime.category != Category::optimizer || lifetime.bytes == 0) << lifetime.name;
         }
         one.shape.layers *= 2;
-        EXPECT_EQ(most_of(measure_memory(one).timeline, Category::passing),
-                  most_of(forward.timeline, Category::passing))
+        EXPECT_EQ(most_of(measure_memory(one).timeline, Category::transient),
+                  most_of(forward.timeline, Category::transient))
             << "all layers share it";
         one.shape.layers /= 2;
         one.pass = BenchPass::step;

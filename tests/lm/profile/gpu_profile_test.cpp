@@ -17,7 +17,7 @@ BenchCase traced_case(Precision precision, Device device = Device::cuda) {
           .precision = precision,
           .warmup = 1,
           .steps = 3,
-          .place = {.device = device}};
+          .execution = {.device = device}};
 }
 
 class GpuProfile : public test::GpuTest {

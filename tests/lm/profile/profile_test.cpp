@@ -130,7 +130,7 @@ TEST(Profile, OnTheHostAnOperationHasTheTimeOfTheHost) {
 Profile profile_with(const char* attention) {
   BenchCase one = small_case();
   one.attention = attention;
-  one.place.threads = 2;
+  one.execution.threads = 2;
   return profile_step(one);
 }
 
@@ -149,18 +149,18 @@ TEST(Profile, AttentionHasItsPartsIfTheyAreSeparate) {
   for (const auto& [operation, calls] : expected) {
     double seconds = 0, flops = 0;
     std::map<std::string, int> found;
-    for (const OperationSum& part : sums_by_part(profile, operation)) {
-      EXPECT_GT(part.seconds, 0) << operation << " " << part.name;
-      EXPECT_EQ(part.flops > 0, part.name.ends_with("matmul")) << part.name;
-      found[part.name] = part.calls;
-      seconds += part.seconds;
-      flops += part.flops;
+    for (const OperationSum& scope : sums_by_scope(profile, operation)) {
+      EXPECT_GT(scope.seconds, 0) << operation << " " << scope.name;
+      EXPECT_EQ(scope.flops > 0, scope.name.ends_with("matmul")) << scope.name;
+      found[scope.name] = scope.calls;
+      seconds += scope.seconds;
+      flops += scope.flops;
     }
     EXPECT_EQ(found, calls) << operation;
     EXPECT_LE(seconds, sum_of(operations, operation).seconds * (1 + 1e-9)) << operation;
     EXPECT_NEAR(flops, sum_of(operations, operation).flops, 1e-6) << operation;
   }
-  EXPECT_TRUE(sums_by_part(profile, "linear").empty());
+  EXPECT_TRUE(sums_by_scope(profile, "linear").empty());
   EXPECT_EQ(profile_sink, nullptr) << "nobody listens any more";
 }
 
@@ -168,30 +168,30 @@ TEST(Profile, PartsFollowEachOtherInsideTheirOperations) {
   const Profile profile = profile_with("standard");
   constexpr double kRounding = 1e-9;  // rounding error of differences between clock readings
   double last = 0;
-  for (const TimedPart& part : profile.parts) {
-    const TimedOperation& whole = profile.operations.at(part.operation);
-    EXPECT_GE(part.begin + kRounding, std::max(last, whole.begin)) << part.name;
-    last = part.begin + part.seconds;
-    EXPECT_LE(last, whole.begin + whole.seconds + kRounding) << part.name;
+  for (const TimedScope& scope : profile.scopes) {
+    const TimedOperation& whole = profile.operations.at(scope.operation);
+    EXPECT_GE(scope.begin + kRounding, std::max(last, whole.begin)) << scope.name;
+    last = scope.begin + scope.seconds;
+    EXPECT_LE(last, whole.begin + whole.seconds + kRounding) << scope.name;
   }
   const NamedProfile named{"a case", profile};
-  std::size_t parts = 0;
+  std::size_t scopes = 0;
   const Json trace = trace_json({&named, 1});
   for (const Json& event : trace.at("traceEvents").as_array()) {
     if (event.at("ph").as_string() != "X" || event.at("tid").as_integer() != 4) continue;
     EXPECT_TRUE(event.at("args").at("operation").as_string().starts_with("attention"));
-    ++parts;
+    ++scopes;
   }
-  EXPECT_EQ(parts, profile.parts.size());
+  EXPECT_EQ(scopes, profile.scopes.size());
 }
 
-TEST(Profile, FusedAttentionHasNoParts) { EXPECT_TRUE(profile_with("flash2").parts.empty()); }
+TEST(Profile, FusedAttentionHasNoParts) { EXPECT_TRUE(profile_with("flash2").scopes.empty()); }
 
 TEST(Profile, RejectsCudaWithTheReasonIfThereIsNoGpu) {
   const std::string reason = kernel_trace_refusal();
   if (reason.empty()) GTEST_SKIP() << "kernels can be traced here";
   BenchCase one = small_case();
-  one.place.device = Device::cuda;
+  one.execution.device = Device::cuda;
   try {
     profile_step(one);
     FAIL() << "a profile of a GPU that is not there";
@@ -244,10 +244,10 @@ TEST(MatmulShare, FusedAttentionCountsAsAWholeOrNotAtAll) {
 
 TEST(MatmulShare, PartsOnTheCpuAreMatmulsOrNot) {
   Profile profile = step_on_cpu();
-  profile.parts = {{.name = "QK^T matmul", .kind = ScopeKind::matmul, .operation = 1, .seconds = 1.5},
-                   {.name = "softmax", .kind = ScopeKind::other, .operation = 1, .seconds = 1},
-                   {.name = "PV matmul", .kind = ScopeKind::matmul, .operation = 1, .seconds = 0.5},
-                   {.name = "dQ matmul", .kind = ScopeKind::matmul, .operation = 4, .seconds = 3}};
+  profile.scopes = {{.name = "QK^T matmul", .kind = ScopeKind::matmul, .operation = 1, .seconds = 1.5},
+                    {.name = "softmax", .kind = ScopeKind::other, .operation = 1, .seconds = 1},
+                    {.name = "PV matmul", .kind = ScopeKind::matmul, .operation = 1, .seconds = 0.5},
+                    {.name = "dQ matmul", .kind = ScopeKind::matmul, .operation = 4, .seconds = 3}};
   ASSERT_FALSE(is_attention_fused(profile));
   const MatmulTime forward = matmul_time(profile, {Phase::forward});
   EXPECT_DOUBLE_EQ(forward.attention_matmuls, 2);

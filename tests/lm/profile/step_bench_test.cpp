@@ -44,7 +44,7 @@ BenchCase small_case(Precision precision, double clip, Device device) {
           .warmup = 0,
           .steps = 3,
           .clip = clip,
-          .place = {.device = device}};
+          .execution = {.device = device}};
 }
 
 TEST(StepBench, TimesEveryPhase) {
@@ -70,7 +70,7 @@ BenchCase overflowing_case(int warmup, Device device) {
           .precision = Precision::fp16,
           .warmup = warmup,
           .steps = 1,
-          .place = {.device = device}};
+          .execution = {.device = device}};
 }
 
 void expect_skipped_steps(Device device) {
@@ -111,8 +111,10 @@ TEST_F(GpuStepBench, CountsSkippedStepsOfFp16) { expect_skipped_steps(Device::cu
 TEST_F(GpuStepBench, ReportsRequestedAndFreeBytesIfMemoryIsExhausted) {
   const std::size_t held = gpu_allocator().statistics().current;
   try {
-    time_step(
-        {.shape = shape_of("tiny"), .batch = 1 << 20, .precision = Precision::bf16, .place = {.device = Device::cuda}});
+    time_step({.shape = shape_of("tiny"),
+               .batch = 1 << 20,
+               .precision = Precision::bf16,
+               .execution = {.device = Device::cuda}});
     ADD_FAILURE() << "it fitted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::out_of_memory) << error.what();

@@ -19,7 +19,7 @@ lm::Replica replica_of(const lm::Model& model) {
                       .gradients = model.placed_gradients(),
                       .count = lm::parameter_count(model.shape()),
                       .tensors = {},
-                      .place = model.place(),
+                      .execution = model.execution(),
                       .stream = model.stream()};
   for (const lm::Parameter& parameter : model.parameters()) {
     replica.tensors.push_back({.first = parameter.first, .count = parameter.count()});
@@ -29,12 +29,12 @@ lm::Replica replica_of(const lm::Model& model) {
 
 }  // namespace
 
-int calls_and_bytes(comm::Communicator& communicator, const ops::Place& place) {
+int calls_and_bytes(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   const auto parameters = static_cast<std::int64_t>(lm::parameter_table(small_shape()).size());
   const std::int64_t bytes = lm::parameter_count(small_shape()) * 4;
   for (const lm::Strategy& strategy : lm::strategies()) {
-    lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
+    lm::Model model(small_shape(), 1, DType::fp32, execution, {.optimizer = lm::OptimizerMemory::outside});
     model.begin(1);
     lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy)});
     together.begin();
@@ -61,11 +61,11 @@ int calls_and_bytes(comm::Communicator& communicator, const ops::Place& place) {
 
 // Backward waits for the sums of the first bucket before it reports the last gradient. Only strategies that communicate
 // during the backward can proceed.
-int order_of_events(comm::Communicator& communicator, const ops::Place& place) {
+int order_of_events(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
     const bool overlaps = strategy.start == lm::Start::when_ready;
-    lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
+    lm::Model model(small_shape(), 1, DType::fp32, execution, {.optimizer = lm::OptimizerMemory::outside});
     model.begin(1);
     lm::DataParallel exchange(communicator, replica_of(model), exchange_by(strategy));
     exchange.begin();
@@ -215,11 +215,11 @@ int refusals(comm::Communicator& communicator) {
     }
   };
   const lm::ParallelOptions options = exchange_by(lm::strategy_of("overlap"));
-  const ops::Place place{.threads = 1};
+  const ops::ExecutionContext execution{.threads = 1};
   refused("a batch of 5 sequences on 2 ranks", [] { lm::batch_of_a_rank(5, 2); });
-  lm::Model own(small_shape(), 1, DType::fp32, place);
+  lm::Model own(small_shape(), 1, DType::fp32, execution);
   refused("valid: OptimizerMemory::outside", [&] { lm::ParallelModel(own, communicator, {options}); });
-  lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
+  lm::Model model(small_shape(), 1, DType::fp32, execution, {.optimizer = lm::OptimizerMemory::outside});
   refused("frozen wte: no parameter", [&] { lm::ParallelModel(model, communicator, {options, {"wte"}}); });
   const lm::Text text(small_shape(), 1, 1);
   refused("lm: step: the model keeps no optimizer state",

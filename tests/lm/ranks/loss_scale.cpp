@@ -39,13 +39,14 @@ void skip_for_one_rank(comm::Communicator& ranks, const lm::Strategy& strategy, 
 }
 
 // Starts at a scale at which the first steps overflow, and compares each step with one process.
-void lower_the_scale(comm::Communicator& ranks, const ops::Place& place, const lm::Strategy& strategy, Faults& faults) {
+void lower_the_scale(comm::Communicator& ranks, const ops::ExecutionContext& execution, const lm::Strategy& strategy,
+                     Faults& faults) {
   constexpr int kMostSteps = 40;
   const auto expect = [&](bool holds, const std::string& what) {
     faults.expect(holds, fmt::format("{}: {}", strategy.name, what));
   };
-  lm::Model whole(small_shape(), kBatch, DType::fp16, place);
-  lm::Model model(small_shape(), lm::batch_of_a_rank(kBatch, ranks.size()), DType::fp16, place,
+  lm::Model whole(small_shape(), kBatch, DType::fp16, execution);
+  lm::Model model(small_shape(), lm::batch_of_a_rank(kBatch, ranks.size()), DType::fp16, execution,
                   {.gradients = lm::GradientMemory::shared, .optimizer = lm::OptimizerMemory::outside});
   whole.begin(1);
   model.begin(1);
@@ -77,14 +78,16 @@ void lower_the_scale(comm::Communicator& ranks, const ops::Place& place, const l
 
 }  // namespace
 
-int loss_scale(comm::Communicator& communicator, const ops::Place& place) {
+int loss_scale(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
     skip_for_one_rank(communicator, strategy, faults);
-    lower_the_scale(communicator, place, strategy, faults);
+    lower_the_scale(communicator, execution, strategy, faults);
   }
   const Training fp16{.clip = 0.5, .dtype = DType::fp16};
-  const auto train = [&](const char* name) { return train_together(communicator, place, lm::strategy_of(name), fp16); };
+  const auto train = [&](const char* name) {
+    return train_together(communicator, execution, lm::strategy_of(name), fp16);
+  };
   faults.expect(train("sharded") == train("flat"), "fp16: sharded is not flat");
   return faults.count();
 }

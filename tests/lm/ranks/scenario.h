@@ -6,12 +6,12 @@
 #include <string>
 
 #include "comm/communicator.h"
-#include "ops/place.h"
+#include "ops/execution_context.h"
 
 namespace strobe::test {
 
 // place: execution context of the model.
-using Scenario = int(comm::Communicator& communicator, const ops::Place& place);
+using Scenario = int(comm::Communicator& communicator, const ops::ExecutionContext& execution);
 
 Scenario equals_one_process, shared_optimizer, shared_gradients, first_broadcast, order_of_events, calls_and_bytes,
     averages, loss_scale;

@@ -53,8 +53,8 @@ inline std::vector<float> values_of(const lm::Model& model) {
 }
 
 // Trains in one process with Model's gradients and AdamW on all parameters that are not frozen.
-inline Trained train_alone(const ops::Place& place, const Training& training) {
-  lm::Model model(small_shape(), kBatch, training.dtype, place);
+inline Trained train_alone(const ops::ExecutionContext& execution, const Training& training) {
+  lm::Model model(small_shape(), kBatch, training.dtype, execution);
   model.begin(1);
   const std::size_t bytes = lm::float_bytes(lm::parameter_count(small_shape()));
   const lm::Memory mean(model.stream(), bytes, "mean"), variance(model.stream(), bytes, "variance");
@@ -73,10 +73,10 @@ inline Trained train_alone(const ops::Place& place, const Training& training) {
   for (int step = 1; step <= kSteps; ++step) {
     const lm::Text text(small_shape(), kBatch, static_cast<unsigned>(step));
     result.losses.push_back(model.loss_and_lone_gradients(text.tokens.data(), text.targets.data()));
-    result.norms.push_back(ops::gradient_norm(model.place(), trained));
+    result.norms.push_back(ops::gradient_norm(model.execution(), trained));
     ops::AdamW adamw = step_options(step, training.clip, training.eps).adamw;
     adamw.gradient_scale = ops::clip_factor(result.norms.back(), training.clip);
-    ops::adamw(model.place(), adamw, trained);
+    ops::adamw(model.execution(), adamw, trained);
     model.copy_values();
   }
   result.values = values_of(model);
@@ -84,10 +84,10 @@ inline Trained train_alone(const ops::Place& place, const Training& training) {
 }
 
 // Trains on all ranks, which start with different values.
-inline Trained train_together(comm::Communicator& communicator, const ops::Place& place, const lm::Strategy& strategy,
-                              const Training& training) {
+inline Trained train_together(comm::Communicator& communicator, const ops::ExecutionContext& execution,
+                              const lm::Strategy& strategy, const Training& training) {
   lm::Model model(
-      small_shape(), lm::batch_of_a_rank(kBatch, communicator.size()), training.dtype, place,
+      small_shape(), lm::batch_of_a_rank(kBatch, communicator.size()), training.dtype, execution,
       {.gradients = training.gradients, .optimizer = lm::OptimizerMemory::outside, .recompute = training.recompute});
   model.begin(1 + static_cast<std::uint64_t>(communicator.rank()));
   lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy), .frozen = training.frozen});

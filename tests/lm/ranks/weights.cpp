@@ -29,7 +29,7 @@ std::vector<std::string> not_as_told(std::span<const float> values, const std::v
 
 // AdamW divides by the gradient's magnitude, so an element with a gradient near 0 moves by the rounding of a sum. With
 // the usual eps, whole parameters must agree to 1e-5; with a larger eps, every element.
-int equals_one_process(comm::Communicator& communicator, const ops::Place& place) {
+int equals_one_process(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   const Training trainings[] = {{},
                                 {.clip = 0.5},
@@ -38,10 +38,10 @@ int equals_one_process(comm::Communicator& communicator, const ops::Place& place
                                  .eps = kLargeEps,
                                  .frozen = {"embedding.weight", "layers.1.feed_forward.w1.weight", "norm.weight"}}};
   for (const Training& training : trainings) {
-    const Trained alone = train_alone(place, training);
+    const Trained alone = train_alone(execution, training);
     if (training.clip > 0) faults.expect(alone.norms[0] > training.clip, "nothing is clipped");
     for (const lm::Strategy& strategy : lm::strategies()) {
-      const Trained together = train_together(communicator, place, strategy, training);
+      const Trained together = train_together(communicator, execution, strategy, training);
       const auto expect = [&](bool holds, const std::string& what) {
         faults.expect(holds, fmt::format("{}, clip {}, {} frozen: {}", strategy.name, training.clip,
                                          training.frozen.size(), what));
@@ -56,7 +56,7 @@ int equals_one_process(comm::Communicator& communicator, const ops::Place& place
                fmt::format("step {}: norm {}, not {}", step + 1, together.norms[step], alone.norms[step]));
       }
       if (!training.frozen.empty()) {  // one of the trainings, the one with the most variants
-        expect(train_together(communicator, place, strategy, training) == together, "other bits when run again");
+        expect(train_together(communicator, execution, strategy, training) == together, "other bits when run again");
       }
       std::vector<float> first = together.values;  // the values of rank 0
       communicator.broadcast(comm::elements(std::span(first)));
@@ -70,10 +70,10 @@ int equals_one_process(comm::Communicator& communicator, const ops::Place& place
 }
 
 // Compares with the unsharded strategy that makes the same calls: equal bits, or within 1e-6 with reduce-scatter.
-int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) {
+int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   const auto train = [&](const char* name) {
-    return train_together(communicator, place, lm::strategy_of(name), {.clip = 0.5, .dtype = DType::fp32});
+    return train_together(communicator, execution, lm::strategy_of(name), {.clip = 0.5, .dtype = DType::fp32});
   };
   const Trained flat = train("flat"), bucketed = train("bucketed");
   faults.expect(train("sharded") == flat, "sharded is not flat");
@@ -81,13 +81,13 @@ int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) 
   faults.expect(difference_of(train("sharded-rs").values, bucketed.values).element < 1e-6,
                 "sharded-rs is not bucketed");
   const Training bf16{.clip = 0.5, .dtype = DType::bf16};
-  faults.expect(train_together(communicator, place, lm::strategy_of("sharded"), bf16) ==
-                    train_together(communicator, place, lm::strategy_of("flat"), bf16),
+  faults.expect(train_together(communicator, execution, lm::strategy_of("sharded"), bf16) ==
+                    train_together(communicator, execution, lm::strategy_of("flat"), bf16),
                 "bf16: sharded is not flat");
 
   const std::size_t all = static_cast<std::size_t>(lm::parameter_count(small_shape())) * sizeof(float);
   const auto held = [&] {
-    const bool on_gpu = place.device == Device::cuda;
+    const bool on_gpu = execution.device == Device::cuda;
     return on_gpu ? gpu_allocator().statistics().current : host_allocator().statistics().current;
   };
   std::size_t largest = 0;
@@ -96,7 +96,7 @@ int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) 
   }
   for (const lm::Strategy& strategy : lm::strategies()) {
     const std::size_t before = held();
-    lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
+    lm::Model model(small_shape(), 1, DType::fp32, execution, {.optimizer = lm::OptimizerMemory::outside});
     const std::size_t of_model = held();
     const lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy)});
     const std::size_t added = held() - of_model;
@@ -108,7 +108,7 @@ int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) 
     faults.expect(added <= most && added >= parts * all / (strategy.updates == lm::Updates::all ? 1 : ranks) - largest,
                   fmt::format("{}: {} bytes of optimizer, at most {}", strategy.name, added, most));
     if (strategy.updates == lm::Updates::all) {
-      lm::Model whole(small_shape(), 1, DType::fp32, place);
+      lm::Model whole(small_shape(), 1, DType::fp32, execution);
       const std::size_t with_state = held() - of_model - added;
       faults.expect(with_state == of_model - before + 2 * all, "the model still has state of its own");
     }
@@ -118,13 +118,13 @@ int shared_optimizer(comm::Communicator& communicator, const ops::Place& place) 
 
 // Gradients that reuse memory of activations are final when they are reported: the backward does not read memory into
 // which the exchange writes. The choice of recomputation changes no bit.
-int shared_gradients(comm::Communicator& communicator, const ops::Place& place) {
+int shared_gradients(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
-    const Trained own = train_together(communicator, place, strategy, {.clip = 0.5});
+    const Trained own = train_together(communicator, execution, strategy, {.clip = 0.5});
     for (const lm::Recompute recompute : {lm::Recompute::none, lm::Recompute::attention, lm::Recompute::block}) {
       const Training training{.clip = 0.5, .gradients = lm::GradientMemory::shared, .recompute = recompute};
-      faults.expect(train_together(communicator, place, strategy, training) == own,
+      faults.expect(train_together(communicator, execution, strategy, training) == own,
                     fmt::format("{}, recompute {}: other bits where gradients share memory", strategy.name,
                                 lm::name_of(recompute)));
     }
@@ -133,13 +133,13 @@ int shared_gradients(comm::Communicator& communicator, const ops::Place& place) 
 }
 
 // Scatters rank 0's moments to the ranks that own them and gathers them again, in chunks with arbitrary bounds.
-int averages(comm::Communicator& communicator, const ops::Place& place) {
+int averages(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   using Average = lm::DataParallel::Average;
   constexpr std::size_t kPiece = 7777;
   const auto count = static_cast<std::size_t>(lm::parameter_count(small_shape()));
   for (const lm::Strategy& strategy : lm::strategies()) {
-    lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
+    lm::Model model(small_shape(), 1, DType::fp32, execution, {.optimizer = lm::OptimizerMemory::outside});
     model.begin(1);
     const std::string frozen = "layers.1.feed_forward.w1.weight";
     lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy), .frozen = {frozen}});
@@ -175,9 +175,9 @@ int averages(comm::Communicator& communicator, const ops::Place& place) {
   return faults.count();
 }
 
-int first_broadcast(comm::Communicator& communicator, const ops::Place& place) {
+int first_broadcast(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
-  lm::Model model(small_shape(), 1, DType::fp32, place, {.optimizer = lm::OptimizerMemory::outside});
+  lm::Model model(small_shape(), 1, DType::fp32, execution, {.optimizer = lm::OptimizerMemory::outside});
   lm::Model wanted(small_shape(), 1, DType::fp32, {.threads = 1});
   wanted.begin(7);
   model.begin(7 + static_cast<std::uint64_t>(communicator.rank()));

@@ -43,7 +43,7 @@ class CheckpointTest : public testing::Test {
 
   std::string path(const std::string& name = "a.safetensors") const { return (scratch_.path() / name).string(); }
   void write(const std::string& to) const {
-    const StatePiece read = [&](State which, std::int64_t first, std::span<float> out) {
+    const StateChunk read = [&](State which, std::int64_t first, std::span<float> out) {
       model_.read_state(which, out, first);
     };
     write_checkpoint(to, read, settings_, progress_);
@@ -83,12 +83,12 @@ TEST(CheckpointPieces, CoverEveryElementOnceInOrder) {
   ASSERT_GT(parameter_count(shape), 1 << 20);
   std::vector<std::int64_t> next(3, 0);
   std::size_t most = 0;
-  for_each_piece(shape, [&](State which, std::int64_t first, std::span<float> piece) {
+  for_each_chunk(shape, [&](State which, std::int64_t first, std::span<float> chunk) {
     const auto at = static_cast<std::size_t>(which);
     EXPECT_EQ(first, next.at(at));
     EXPECT_TRUE(at == 0 || next[at - 1] == parameter_count(shape)) << "the state before is not complete";
-    next[at] += static_cast<std::int64_t>(piece.size());
-    most = std::max(most, piece.size());
+    next[at] += static_cast<std::int64_t>(chunk.size());
+    most = std::max(most, chunk.size());
   });
   EXPECT_EQ(next, std::vector<std::int64_t>(3, parameter_count(shape)));
   EXPECT_LE(most, std::size_t{1} << 20);
@@ -180,10 +180,10 @@ TEST_F(CheckpointTest, OlderVersionsAreRead) {
 void CheckpointTest::forge(const std::string& from, const std::string& to) const {
   write(path());
   std::string text = bytes();
-  const std::size_t place = text.find(from);
-  ASSERT_NE(place, std::string::npos) << from;
+  const std::size_t execution = text.find(from);
+  ASSERT_NE(execution, std::string::npos) << from;
   ASSERT_EQ(from.size(), to.size());
-  put(text.replace(place, from.size(), to));
+  put(text.replace(execution, from.size(), to));
 }
 
 void CheckpointTest::forge_whole(
@@ -228,8 +228,8 @@ TEST_F(CheckpointTest, RejectsForgedValuesWithAMatchingChecksum) {
 
 TEST_F(CheckpointTest, RejectsStatesThatCannotBeTrained) {
   const std::size_t count = model_.values().size();
-  const auto set = [](std::size_t place, float value) {
-    return [=](Json&, SafeTensors&, std::vector<float>& state) { state.at(place) = value; };
+  const auto set = [](std::size_t execution, float value) {
+    return [=](Json&, SafeTensors&, std::vector<float>& state) { state.at(execution) = value; };
   };
   forge_whole(set(0, NAN));
   expect_refusal("embedding.weight: element 0 is nan; valid: finite");
@@ -315,7 +315,7 @@ TEST_F(CheckpointTest, AFolderWithOtherFilesIsNoRun) {
   EXPECT_FALSE(std::filesystem::exists(path("full/run.json.strobe-tmp-a1B2c3")));
 }
 
-std::string tell_step(std::int64_t step) { return "--resume=" + std::to_string(step) + " does"; }
+std::string report_step(std::int64_t step) { return "--resume=" + std::to_string(step) + " does"; }
 
 TEST_F(CheckpointTest, SetsLaterOnesAsideAndLosesNone) {
   const std::string folder = path("run");
@@ -330,7 +330,7 @@ TEST_F(CheckpointTest, SetsLaterOnesAsideAndLosesNone) {
     EXPECT_TRUE(std::filesystem::exists(folder + "/" + name)) << name;
   }
   EXPECT_TRUE(run.set_aside_after(10).empty());
-  EXPECT_THROW(open_checkpoint(folder, 30, CheckpointParts::all, tell_step), Error);
+  EXPECT_THROW(open_checkpoint(folder, 30, CheckpointParts::all, report_step), Error);
 }
 
 TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
@@ -356,12 +356,12 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
 TEST_F(CheckpointTest, ACorruptOneIsNamedAndThePreviousOffered) {
   const std::string folder = path("run");
   const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
-  EXPECT_EQ(open_checkpoint(folder, kNewest, CheckpointParts::all, tell_step), nullptr);
+  EXPECT_EQ(open_checkpoint(folder, kNewest, CheckpointParts::all, report_step), nullptr);
   for (const std::int64_t step : {10, 20, 30}) write(run.file(step));
-  EXPECT_NE(open_checkpoint(folder, kNewest, CheckpointParts::all, tell_step), nullptr);
+  EXPECT_NE(open_checkpoint(folder, kNewest, CheckpointParts::all, report_step), nullptr);
   for (const std::int64_t step : {20, 30}) std::filesystem::resize_file(run.file(step), 1000);
   try {
-    open_checkpoint(folder, kNewest, CheckpointParts::all, tell_step);
+    open_checkpoint(folder, kNewest, CheckpointParts::all, report_step);
     FAIL();
   } catch (const Error& error) {
     const std::string text = error.what();
@@ -369,7 +369,7 @@ TEST_F(CheckpointTest, ACorruptOneIsNamedAndThePreviousOffered) {
     EXPECT_NE(text.find("the newest intact one before it is that of step 10: --resume=10 does"), std::string::npos)
         << text;
   }
-  EXPECT_NE(open_checkpoint(folder, 10, CheckpointParts::all, tell_step), nullptr);
+  EXPECT_NE(open_checkpoint(folder, 10, CheckpointParts::all, report_step), nullptr);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 #include "lm/plan/device_memory.h"
 #include "lm/resume.h"
-#include "lm/train/learner.h"
+#include "lm/train/training_backend.h"
 #include "strobe/error.h"
 #include "support/scratch.h"
 
@@ -124,10 +124,10 @@ TEST(Trainer, ValidationChangesNothing) {
 }
 
 // Returns a given result for each step, without running a model.
-class ScriptedLearner : public LoneLearner {
+class ScriptedBackend : public SingleBackend {
  public:
-  ScriptedLearner(const Settings& settings, const StepResult& result)
-      : LoneLearner(settings, LearnerOptions{}), result_(result) {}
+  ScriptedBackend(const Settings& settings, const StepResult& result)
+      : SingleBackend(settings, BackendOptions{}), result_(result) {}
   StepResult step(const std::int32_t*, const std::int32_t*, const StepOptions&) override { return result_; }
 
  private:
@@ -142,7 +142,7 @@ TEST(Trainer, Fp16StopsIfTheLossIsNotFinite) {
   const auto stepped = [&](double loss, double norm) {
     Trainer trainer(
         settings, data,
-        std::make_unique<ScriptedLearner>(settings, StepResult{.loss = loss, .gradient_norm = norm, .skipped = true}));
+        std::make_unique<ScriptedBackend>(settings, StepResult{.loss = loss, .gradient_norm = norm, .skipped = true}));
     trainer.begin();
     return trainer.step();
   };
@@ -166,7 +166,7 @@ TEST(Trainer, Fp16SkipsOverflowingSteps) {
   const std::string path = (scratch.path() / "a").string();
   Trainer first(settings, data, 1);
   first.begin();
-  const StatePiece read = [&](State which, std::int64_t from, std::span<float> out) {
+  const StateChunk read = [&](State which, std::int64_t from, std::span<float> out) {
     first.model().read_state(which, out, from);
   };
   write_checkpoint(path, read, settings, {.step = 0, .position = 0, .loss_scale = {.scale = 0x1p24}});
@@ -248,7 +248,7 @@ TEST(Trainer, RejectsDevicesThatTheMachineDoesNotHave) {
   }
 }
 
-TEST(Learner, RanksThatDoNotFitReportTheBytesOfEach) {
+TEST(TrainingBackend, RanksThatDoNotFitReportTheBytesOfEach) {
   constexpr std::size_t kState = 1'000'000'007;
   Settings settings;
   settings.shape = shape_of("xl");

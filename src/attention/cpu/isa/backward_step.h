@@ -3,8 +3,8 @@
 #pragma once
 
 #include "attention/cpu/isa/dropout.h"
+#include "attention/cpu/isa/probability_exponent.h"
 #include "attention/cpu/isa/scores.h"
-#include "attention/cpu/isa/weight_exponent.h"
 
 namespace strobe::cpu {
 namespace {
@@ -66,7 +66,7 @@ template <class Engine, bool Masked, bool Capped>
 void gradient_operands(const BackwardStep& a, int first, int last) {
   using Element = typename Engine::Element;
   constexpr int kM = Engine::kM, kN = Engine::kN, kV = kN / kLanes, kP = Engine::kP;
-  using Exponent = typename WeightExponentOf<Engine>::Type;
+  using Exponent = typename ProbabilityExponentOf<Engine>::Type;
   // Local copies of pointers: the compiler must assume that the stores change the fields of `a`.
   const float *const d_scores = a.d_scores, *const slopes = a.slopes;
   Element *const p_m = static_cast<Element*>(a.p_m), *const ds_m = static_cast<Element*>(a.ds_m);
@@ -140,7 +140,7 @@ void gradient_operands(const BackwardStep& a, const TileRange& range) {
 template <class Engine>
 void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;
-  const ScoreOptions& options = *a.options;
+  const CpuScoreOptions& options = *a.options;
   const F32 scale = broadcast(options.unit), nothing = broadcast(-__builtin_inff());
   const DropLanes drop(a);
   for (int v = 0; v < kN / kLanes; ++v) {
@@ -231,18 +231,18 @@ void backward_step(const BackwardStep& a) {
   constexpr int kM = Engine::kM, kN = Engine::kN;
   const int first = a.first, last = a.last;
   const TileRange range = tile_range(*a.lanes, a.key_begin, first, last);
-  const ScoreOptions& options = *a.options;
-  using Near = WeightExponent<kN>;
-  using Far = FarWeightExponent<kN>;
+  const CpuScoreOptions& options = *a.options;
+  using Near = ProbabilityExponent<kN>;
+  using Far = FarProbabilityExponent<kN>;
   {
-    const ProductScope<Engine> scope;
+    const MatmulScope<Engine> scope;
     const int panels = (last - first) / kM;
-    products<Engine, kN>(static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps,
-                         static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
-                         panels, a.scores + first * kN, false, a.piece);
-    products<Engine, kN>(static_cast<const Element*>(a.v) + static_cast<std::ptrdiff_t>(first) * a.dv_steps,
-                         static_cast<std::ptrdiff_t>(kM) * a.dv_steps, static_cast<const Element*>(a.d_o), a.dv_steps,
-                         panels, a.d_scores + first * kN, false, a.piece);
+    panel_matmuls<Engine, kN>(static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps,
+                              static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
+                              panels, a.scores + first * kN, false, a.sum_chunk);
+    panel_matmuls<Engine, kN>(static_cast<const Element*>(a.v) + static_cast<std::ptrdiff_t>(first) * a.dv_steps,
+                              static_cast<std::ptrdiff_t>(kM) * a.dv_steps, static_cast<const Element*>(a.d_o),
+                              a.dv_steps, panels, a.d_scores + first * kN, false, a.sum_chunk);
   }
   if (!options.plain) {
     apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores,

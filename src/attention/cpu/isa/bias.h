@@ -15,7 +15,7 @@ inline constexpr int kAheadBytes = 192;
 
 // Computes score * scale + bias in tile rows [first, end).
 template <class Engine>
-void add_bias(const ScoreOptions& options, const Lanes& lanes, F32 scale, int key_begin, int first, int end,
+void add_bias(const CpuScoreOptions& options, const Lanes& lanes, F32 scale, int key_begin, int first, int end,
               float* tile) {
   constexpr int kN = Engine::kN;
   const std::ptrdiff_t size = options.bias_dtype == DType::fp32 ? 4 : 2;

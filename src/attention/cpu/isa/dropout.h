@@ -24,7 +24,7 @@ struct PhiloxLanes {
   // and c0, c1 and c2 before round 3. Rounds count from 0.
   alignas(64) std::uint32_t c0_second[kLanes], c0_third[kLanes], c1_third[kLanes], c2_third[kLanes];
 
-  PhiloxLanes(const ScoreOptions& options, const Lanes& lanes, int v) {
+  PhiloxLanes(const CpuScoreOptions& options, const Lanes& lanes, int v) {
     k0[0] = static_cast<std::uint32_t>(options.seed);
     k1[0] = static_cast<std::uint32_t>(options.seed >> 32);
     for (int round = 1; round < 10; ++round) {
@@ -265,7 +265,7 @@ void draw_sixes(const PhiloxLanes& lanes, int key_begin, int first, int last, st
 
 // Computes the words of tile rows [first, last). `words` is a tile [key][kN].
 template <class Engine>
-void draw_words(const ScoreOptions& options, const Lanes& lanes, int key_begin, int first, int last,
+void draw_words(const CpuScoreOptions& options, const Lanes& lanes, int key_begin, int first, int last,
                 std::uint32_t* words) {
   constexpr int kN = Engine::kN;
   static_assert(kStep<Engine> % 2 == 0);

@@ -7,7 +7,7 @@
 
 #include "attention/cpu/isa/engine_avx512bf16.h"
 #include "attention/cpu/isa/exp2_together.h"
-#include "attention/cpu/isa/pack_parts.h"
+#include "attention/cpu/isa/pack_split.h"
 
 namespace strobe::cpu {
 namespace {
@@ -26,7 +26,7 @@ STROBE_INLINE void tile_zero() {
   asm volatile("tilezero %%tmm%c0" ::"i"(Tile));
 }
 template <int C, int A, int B>
-STROBE_INLINE void tile_multiply() {
+STROBE_INLINE void tile_mma() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(C), "i"(A), "i"(B));
 }
 
@@ -42,14 +42,14 @@ static_assert(sizeof(TileConfig) == 64);
 
 // Element of panels: bf16 or a split float. For split floats it is only the unit of offsets, because a chunk is stored
 // part by part.
-template <int Parts>
-struct AmxPanels : PartsPack<Parts> {
+template <int Terms>
+struct AmxPanels : SplitPack<Terms> {
   struct Element {
-    std::uint16_t part[Parts];
+    std::uint16_t term[Terms];
   };
   static constexpr DType kCompute = DType::fp32;
-  static constexpr float kBoost = kPartsBoost;
-  static constexpr int kLongerPieces = 4;  // a chunk's 32 steps round six times at the magnitude of the partial sum
+  static constexpr float kBoost = kSplitBoost;
+  static constexpr int kSumChunkFactor = 4;  // a chunk's 32 steps round six times at the magnitude of the partial sum
 };
 template <>
 struct AmxPanels<1> : PairPack<32, 32> {
@@ -58,17 +58,17 @@ struct AmxPanels<1> : PairPack<32, 32> {
   static constexpr float kBoost = 1;
 };
 
-template <int Parts>
-struct EngineAmx : AmxPanels<Parts> {
-  using Element = typename AmxPanels<Parts>::Element;
-  using AmxPanels<Parts>::kBoost;
-  static constexpr int kParts = Parts;
+template <int Terms>
+struct EngineAmx : AmxPanels<Terms> {
+  using Element = typename AmxPanels<Terms>::Element;
+  using AmxPanels<Terms>::kBoost;
+  static constexpr int kTerms = Terms;
   static constexpr int kM = 32;
   static constexpr int kN = 32;
   static constexpr int kCols = 32;
   static constexpr int kK = 32;
   static constexpr int kP = 2;
-  static constexpr int kProductsOfChunk = Parts == 1 ? 1 : 6;
+  static constexpr int kMatmulsOfChunk = Terms == 1 ? 1 : 6;
 
   static void begin() {
     static constexpr TileConfig kConfig;
@@ -80,10 +80,10 @@ struct EngineAmx : AmxPanels<Parts> {
   // Tile registers 0 to 3 hold C, 4 and 5 the rows of the M chunk, 6 and 7 the columns of the N chunk.
   template <int Width>
   static void product(const Element* m, const Element* n, int steps, float* c, bool accumulate) {
-    products<Width>(m, 0, n, steps, 1, c, accumulate);
+    panel_matmuls<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
-  // Callback that does nothing. products() calls meanwhile() kProductsOfChunk times per chunk, so that vector work
+  // Callback that does nothing. products() calls meanwhile() kMatmulsOfChunk times per chunk, so that vector work
   // overlaps with tile matmuls. It calls stored(i) for each panel i but the last, once that panel's C is in memory and
   // the first chunk of panel i + 1 has been issued.
   struct Nothing {
@@ -91,14 +91,15 @@ struct EngineAmx : AmxPanels<Parts> {
     STROBE_INLINE void operator()(int) const {}
   };
   template <int Width, class Meanwhile = Nothing, class Stored = Nothing>
-  STROBE_INLINE static void products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels,
-                                     float* c, bool accumulate, Meanwhile&& meanwhile = {}, Stored&& stored = {}) {
+  STROBE_INLINE static void panel_matmuls(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps,
+                                          int panels, float* c, bool accumulate, Meanwhile&& meanwhile = {},
+                                          Stored&& stored = {}) {
     static_assert(Width == 32);
-    if (accumulate && Parts > 1) return add_products(m, m_stride, n, steps, panels, c, kOnes, meanwhile);
+    if (accumulate && Terms > 1) return add_matmuls(m, m_stride, n, steps, panels, c, kOnes, meanwhile);
     for (int i = 0; i < panels; ++i, m += m_stride, c += kM * Width) {
       accumulate ? load_sums(c) : clear_sums();
       for (int t = 0; t < steps; t += kK) {
-        multiply_chunk(m + t * kM, n + t * kN, meanwhile);
+        mma_chunk(m + t * kM, n + t * kN, meanwhile);
         if (t == 0 && i > 0) stored(i - 1);
       }
       store_sums(c);
@@ -109,15 +110,15 @@ struct EngineAmx : AmxPanels<Parts> {
   // start from C would round each product of parts at the magnitude of C. The sums of a panel are added to C during the
   // next panel's first chunk.
   template <class Meanwhile>
-  STROBE_INLINE static void add_products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps,
-                                         int panels, float* c, const float* factor, Meanwhile&& meanwhile) {
+  STROBE_INLINE static void add_matmuls(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps,
+                                        int panels, float* c, const float* factor, Meanwhile&& meanwhile) {
     alignas(64) float sums[2][kM * kN];
     if (steps == 0 || panels == 0) return;
     for (int i = 0; i < panels; ++i, m += m_stride) {
       clear_sums();
-      multiply_chunk(m, n, meanwhile);
+      mma_chunk(m, n, meanwhile);
       if (i > 0) add(sums[(i - 1) % 2], factor, c + (i - 1) * kM * kN);
-      for (int t = kK; t < steps; t += kK) multiply_chunk(m + t * kM, n + t * kN, meanwhile);
+      for (int t = kK; t < steps; t += kK) mma_chunk(m + t * kM, n + t * kN, meanwhile);
       store_sums(sums[i % 2]);
     }
     add(sums[(panels - 1) % 2], factor, c + (panels - 1) * kM * kN);
@@ -129,25 +130,25 @@ struct EngineAmx : AmxPanels<Parts> {
   // Writes whole cache lines, because two writes of half a line each would transfer the line twice.
   STROBE_INLINE static void rows_to_m(const F32 (&rows)[2][2], int r, Element* out) {
     std::uint16_t* at = words(out) + r * kK;
-    F32 low[Parts][2], high[Parts][2];
+    F32 low[Terms][2], high[Terms][2];
     split_pair({rows[0][0] * kBoost, rows[0][1] * kBoost}, low);
     split_pair({rows[1][0] * kBoost, rows[1][1] * kBoost}, high);
 #pragma GCC unroll 3
-    for (int i = 0; i < Parts; ++i, at += kM * kK) {
+    for (int i = 0; i < Terms; ++i, at += kM * kK) {
       _mm512_storeu_si512(at, upper_halves((__m512i)low[i][0], (__m512i)high[i][0]));
       _mm512_storeu_si512(at + kK, upper_halves((__m512i)low[i][1], (__m512i)high[i][1]));
     }
   }
   STROBE_INLINE static void lanes_to_n(const F32 (&rows)[2], std::ptrdiff_t t, int v, Element* out) {
-    if constexpr (Parts == 1) return pair_to_n(rows, v, out + t * kN);
+    if constexpr (Terms == 1) return pair_to_n(rows, v, out + t * kN);
     boosted_to_n({rows[0] * kBoost, rows[1] * kBoost}, t, v, out);
   }
 
-  // Used by forward_flow.h: exponentiate() computes 2^x * kBoost, and boosted_to_n() converts such values to the layout
-  // of lanes_to_n().
+  // Used by forward_pipelined.h: exponentiate() computes 2^x * kBoost, and boosted_to_n() converts such values to the
+  // layout of lanes_to_n().
   template <int Count>
   STROBE_INLINE static void exponentiate(F32 (&x)[Count]) {
-    if constexpr (Parts == 1) {
+    if constexpr (Terms == 1) {
       exp2_by_polynomial<3>(x);
     } else {
       static_assert(kBoost == 0x1p32f);
@@ -155,17 +156,17 @@ struct EngineAmx : AmxPanels<Parts> {
     }
   }
   STROBE_INLINE static void boosted_to_n(const F32 (&rows)[2], std::ptrdiff_t t, int v, Element* out) {
-    if constexpr (Parts == 1) {  // rounds half up, which is cheaper than to nearest even; a NaN reaches the output
+    if constexpr (Terms == 1) {  // rounds half up, which is cheaper than to nearest even; a NaN reaches the output
                                  // through the row's sum
       const auto rounded = [&](int i) STROBE_INLINE_LAMBDA { return (__m512i)(as_bits(rows[i]) + 0x8000u); };
       _mm512_storeu_si512(out + t * kN + v * 32, upper_halves(rounded(0), rounded(1)));
     } else {
-      F32 parts[Parts][2];
-      split_pair(rows, parts);
+      F32 terms[Terms][2];
+      split_pair(rows, terms);
       std::uint16_t* at = words(out + t / kK * kK * kN) + t % kK * kN + v * 32;
 #pragma GCC unroll 3
-      for (int i = 0; i < Parts; ++i, at += kN * kK) {
-        _mm512_storeu_si512(at, upper_halves((__m512i)parts[i][0], (__m512i)parts[i][1]));
+      for (int i = 0; i < Terms; ++i, at += kN * kK) {
+        _mm512_storeu_si512(at, upper_halves((__m512i)terms[i][0], (__m512i)terms[i][1]));
       }
     }
   }
@@ -177,13 +178,13 @@ struct EngineAmx : AmxPanels<Parts> {
 
   static std::uint16_t* words(Element* at) { return reinterpret_cast<std::uint16_t*>(at); }
 
-  STROBE_INLINE static void split_pair(const F32 (&rows)[2], F32 (&parts)[Parts][2]) {
+  STROBE_INLINE static void split_pair(const F32 (&rows)[2], F32 (&terms)[Terms][2]) {
 #pragma GCC unroll 2
     for (int row = 0; row < 2; ++row) {
-      F32 of_row[Parts];
+      F32 of_row[Terms];
       split_quickly(rows[row], of_row);
 #pragma GCC unroll 3
-      for (int i = 0; i < Parts; ++i) parts[i][row] = of_row[i];
+      for (int i = 0; i < Terms; ++i) terms[i][row] = of_row[i];
     }
   }
 
@@ -195,11 +196,11 @@ struct EngineAmx : AmxPanels<Parts> {
     tile_load<6>(n, kRowN);
     tile_load<7>(n + 16 * kP, kRowN);
   }
-  STROBE_INLINE static void multiply_tiles() {
-    tile_multiply<0, 4, 6>();
-    tile_multiply<1, 4, 7>();
-    tile_multiply<2, 5, 6>();
-    tile_multiply<3, 5, 7>();
+  STROBE_INLINE static void mma_tiles() {
+    tile_mma<0, 4, 6>();
+    tile_mma<1, 4, 7>();
+    tile_mma<2, 5, 6>();
+    tile_mma<3, 5, 7>();
   }
 
   STROBE_INLINE static void clear_sums() {
@@ -231,35 +232,35 @@ struct EngineAmx : AmxPanels<Parts> {
 
   // Adds small products before large ones, as far as the order allows each step to load only one new operand.
   template <class Meanwhile>
-  STROBE_INLINE static void multiply_chunk(const Element* m_chunk, const Element* n_chunk, Meanwhile& meanwhile) {
+  STROBE_INLINE static void mma_chunk(const Element* m_chunk, const Element* n_chunk, Meanwhile& meanwhile) {
     const auto* m = reinterpret_cast<const std::uint16_t*>(m_chunk);
     const auto* n = reinterpret_cast<const std::uint16_t*>(n_chunk);
-    constexpr int kPartM = kM * kK, kPartN = kN * kK;
-    static_assert(Parts == 1 || Parts == 3);
-    if constexpr (Parts == 3) {
-      load_m(m + 2 * kPartM);
+    constexpr int kTermM = kM * kK, kTermN = kN * kK;
+    static_assert(Terms == 1 || Terms == 3);
+    if constexpr (Terms == 3) {
+      load_m(m + 2 * kTermM);
       load_n(n);
-      multiply_tiles();
+      mma_tiles();
       meanwhile();
-      load_m(m + kPartM);
-      multiply_tiles();
+      load_m(m + kTermM);
+      mma_tiles();
       meanwhile();
-      load_n(n + kPartN);
-      multiply_tiles();
+      load_n(n + kTermN);
+      mma_tiles();
       meanwhile();
       load_m(m);
-      multiply_tiles();
+      mma_tiles();
       meanwhile();
-      load_n(n + 2 * kPartN);
-      multiply_tiles();
+      load_n(n + 2 * kTermN);
+      mma_tiles();
       meanwhile();
       load_n(n);
-      multiply_tiles();
+      mma_tiles();
       meanwhile();
     } else {
       load_m(m);
       load_n(n);
-      multiply_tiles();
+      mma_tiles();
       meanwhile();
     }
   }

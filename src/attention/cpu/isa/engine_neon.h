@@ -72,7 +72,7 @@ struct NeonEngine : NeonPack<12> {
   using Narrow = NarrowNeonEngine;
   static constexpr DType kCompute = DType::fp32;
   static constexpr int kM = 8, kN = 12, kCols = 8, kK = 1, kP = 1;
-  static constexpr int kSmallPiece =
+  static constexpr int kSmallSumChunk =
       128;  // as for larger matmuls: partial sums of 8 steps would cost 9 % of a forward and increase the error
 
   // Computes C_i (+)= M_i N for `panels` M panels. The first step initialises the sums, a loop then takes four steps at
@@ -80,8 +80,8 @@ struct NeonEngine : NeonPack<12> {
   // share pipes with multiplies and a store that waits for its sum stalls all later instructions. Reaches 98 % of
   // Neoverse-N1's FMLA rate at 64 steps.
   template <int Width>
-  static void products(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,
-                       bool accumulate, float* largest = nullptr) {
+  static void panel_matmuls(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,
+                            bool accumulate, float* largest = nullptr) {
     if (panels <= 0) return;
     if (steps == 0) {
       for (int at = 0; !accumulate && at < panels * kM * Width; at += kLanes) store(c + at, F32{});
@@ -181,9 +181,9 @@ struct NarrowNeonEngine : NeonPack<8> {
   static constexpr int kM = NeonEngine::kM, kN = 8, kCols = NeonEngine::kCols, kK = 1, kP = 1;
 
   template <int Width>
-  static void products(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,
-                       bool accumulate, float* largest = nullptr) {
-    NeonEngine::products<Width>(m, m_stride, n, steps, panels, c, accumulate, largest);
+  static void panel_matmuls(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,
+                            bool accumulate, float* largest = nullptr) {
+    NeonEngine::panel_matmuls<Width>(m, m_stride, n, steps, panels, c, accumulate, largest);
   }
 };
 

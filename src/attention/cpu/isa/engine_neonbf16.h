@@ -100,14 +100,14 @@ struct NeonBf16Engine : NeonBf16Pack {
 
   template <int Width>
   static void product(const Element* m, const Element* n, int steps, float* c, bool accumulate) {
-    products<Width>(m, 0, n, steps, 1, c, accumulate);
+    panel_matmuls<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
   // Computes C_i (+)= M_i N for panels m_stride elements apart. Reaches 82 % of the BFMMLA rate at 64 steps, 88 % at
   // 256.
   template <int Width>
-  static void products(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels, float* c,
-                       bool accumulate) {
+  static void panel_matmuls(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps, int panels,
+                            float* c, bool accumulate) {
     static_assert(Width == 12 || Width == 8);
     const int chunks = steps / kK;
     if (chunks == 0 || panels == 0) {

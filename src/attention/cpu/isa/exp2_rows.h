@@ -127,7 +127,7 @@ STROBE_INLINE F32 ordered_max(F32 a, F32 b) { return max_keep_nan(a, b); }
 #endif
 
 // Subtracts the integer part of x in up to four steps, between which exp2_rows can interleave other work. PlainRest is
-// for fp32 arguments; WeightExponent in weight_exponent.h has arguments of higher precision.
+// for fp32 arguments; ProbabilityExponent in probability_exponent.h has arguments of higher precision.
 struct PlainRest {
   STROBE_INLINE F32 first(std::ptrdiff_t, F32 x, F32 floor) const { return ordered_subtract(x, floor); }
   STROBE_INLINE F32 second(std::ptrdiff_t, F32 f) const { return f; }

@@ -11,14 +11,14 @@ namespace {
 // Returns a mask of the near lanes (kNearExponent), which use the exponent s * factor - m * factor with a rounded
 // second product. `exponent` is m * factor. With fused multiply-add the only other rounding is that of the result. The
 // error of m * factor is common to the row, and LogitOfMax (plan.h) corrects LSE for it.
-STROBE_INLINE I32 near_lanes(const ScoreOptions& options, F32 exponent) {
+STROBE_INLINE I32 near_lanes(const CpuScoreOptions& options, F32 exponent) {
   if (!kFused || !options.may_be_near()) return I32{};
   return (exponent < kNearExponent) & (exponent > -kNearExponent);
 }
 STROBE_INLINE F32 finite_max(F32 m) { return m == -__builtin_inff() ? F32{} : m; }
 
 // Returns the rounding error of m * factor in near lanes, 0 in other lanes.
-STROBE_INLINE F32 rounding_of_exponent(const ScoreOptions& options, F32 m, float factor) {
+STROBE_INLINE F32 rounding_of_exponent(const CpuScoreOptions& options, F32 m, float factor) {
   const F32 exponent = m * factor;
   return near_lanes(options, exponent) ? -fma(m, broadcast(factor), -exponent) : F32{};
 }
@@ -90,7 +90,7 @@ void exponentiate(const ForwardStep& a, const TileRange& range, float unit) {
   [[maybe_unused]] const std::uint32_t* const words = a.words;
   [[maybe_unused]] const U32 threshold = broadcast(a.options->dropout_threshold);
   [[maybe_unused]] typename Engine::Element* out = nullptr;
-  if constexpr (Convert) out = static_cast<typename Engine::Element*>(a.weights) - range.first * kN;
+  if constexpr (Convert) out = static_cast<typename Engine::Element*>(a.probabilities) - range.first * kN;
   for (int v = 0; v < kV; ++v) {
     const F32 m = finite_max(load(a.max + v * kLanes)), minus_exponent = m * -unit;
     [[maybe_unused]] const I32 near = near_lanes(*a.options, -minus_exponent);
@@ -191,7 +191,7 @@ KeyRange key_range(const ForwardStep& a) {
 // True if an engine's products() can also return the maximum of each column.
 template <class Engine>
 inline constexpr bool kFindsMax = requires(float* c) {
-  Engine::template products<Engine::kN>(c, 0, c, 0, 0, c, false, c);
+  Engine::template panel_matmuls<Engine::kN>(c, 0, c, 0, 0, c, false, c);
 };
 
 template <class Engine>
@@ -201,8 +201,8 @@ void forward_step(const ForwardStep& a) {
   const auto [first, last] = key_range<Engine>(a);
   if (first >= last) return;
   const TileRange range = tile_range(*a.lanes, a.key_begin, first, last);
-  const ScoreOptions& options = *a.options;
-  const ProductScope<Engine> scope;
+  const CpuScoreOptions& options = *a.options;
+  const MatmulScope<Engine> scope;
 
   float largest[kMaxLanes];
   for (int v = 0; v < kV; ++v) store(largest + v * kLanes, load(a.max + v * kLanes));
@@ -210,15 +210,16 @@ void forward_step(const ForwardStep& a) {
   const auto* const k = static_cast<const Element*>(a.k) + static_cast<std::ptrdiff_t>(first) * a.d_steps;
   if constexpr (kFindsMax<Engine>) {
     knows_largest = options.plain && range.free_first == first && range.free_last == last &&
-                    a.d_steps <= most_of_one_piece(a.piece);
+                    a.d_steps <= most_of_one_sum_chunk(a.sum_chunk);
     if (knows_largest) {
-      Engine::template products<kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q),
-                                    a.d_steps, (last - first) / kM, a.scores + first * kN, false, largest);
+      Engine::template panel_matmuls<kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps,
+                                         static_cast<const Element*>(a.q), a.d_steps, (last - first) / kM,
+                                         a.scores + first * kN, false, largest);
     }
   }
   if (!knows_largest) {
-    products<Engine, kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q), a.d_steps,
-                         (last - first) / kM, a.scores + first * kN, false, a.piece);
+    panel_matmuls<Engine, kN>(k, static_cast<std::ptrdiff_t>(kM) * a.d_steps, static_cast<const Element*>(a.q),
+                              a.d_steps, (last - first) / kM, a.scores + first * kN, false, a.sum_chunk);
     if (!options.plain) {
       apply_options<Engine>(options, *a.lanes, a.key_begin, a.key_count, range, a.scores, nullptr);
     }
@@ -242,8 +243,8 @@ void forward_step(const ForwardStep& a) {
     }
   }
   const bool isolate = a.v_rows && (options.mask || range.free_first > first || range.free_last < last);
-  const auto* weights = reinterpret_cast<const Element*>(a.scores + first * kN);
-  if constexpr (kConverts<Engine>) weights = static_cast<const Element*>(a.weights);
+  const auto* probabilities = reinterpret_cast<const Element*>(a.scores + first * kN);
+  if constexpr (kConverts<Engine>) probabilities = static_cast<const Element*>(a.probabilities);
 
   if (options.dropout) draw_words<Engine>(options, *a.lanes, a.key_begin, first, last, a.words);
   if (isolate) {
@@ -251,8 +252,9 @@ void forward_step(const ForwardStep& a) {
     return accumulate_isolated<Engine>(a, range);
   }
   exponentiate<Engine, kConverts<Engine>>(a, range, unit);
-  products<Engine, kN>(static_cast<const Element*>(a.v) + first * kM, static_cast<std::ptrdiff_t>(kM) * a.block_keys,
-                       weights, last - first, a.dv_rows / kM, a.o, !a.begins, kLongPiece);
+  panel_matmuls<Engine, kN>(static_cast<const Element*>(a.v) + first * kM,
+                            static_cast<std::ptrdiff_t>(kM) * a.block_keys, probabilities, last - first, a.dv_rows / kM,
+                            a.o, !a.begins, kLongSumChunk);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Tests if packing can read a block of the source without AVX-512 masks. Used by pack_pairs.h and pack_parts.h.
+// Tests if packing can read a block of the source without AVX-512 masks. Used by pack_pairs.h and pack_split.h.
 #pragma once
 
 #include "attention/cpu/isa.h"

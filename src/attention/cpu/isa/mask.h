@@ -33,7 +33,7 @@ inline bool one_mask_row(const std::uint8_t* const* rows) {
 // Calls body(offset in the tile, mask of allowed lanes) for each vector of tile rows [first, end). Tile rows are keys;
 // `end` must not exceed the block's key count, since the mask has no bytes for later rows.
 template <class Engine, class Body>
-STROBE_INLINE void for_each_mask_vector(const ScoreOptions& options, const Lanes& lanes, int key_begin, int first,
+STROBE_INLINE void for_each_mask_vector(const CpuScoreOptions& options, const Lanes& lanes, int key_begin, int first,
                                         int end, Body&& body) {
   constexpr int kN = Engine::kN;
   const std::ptrdiff_t stride = options.mask_stride;
@@ -57,7 +57,7 @@ STROBE_INLINE void for_each_mask_vector(const ScoreOptions& options, const Lanes
 
 // Sets scores in tile rows [first, end) to -inf where the boolean mask is 0.
 template <class Engine>
-void mask_scores(const ScoreOptions& options, const Lanes& lanes, int key_begin, int first, int end, float* tile) {
+void mask_scores(const CpuScoreOptions& options, const Lanes& lanes, int key_begin, int first, int end, float* tile) {
   const F32 nothing = broadcast(-__builtin_inff());
   for_each_mask_vector<Engine>(options, lanes, key_begin, first, end, [&](int at, I32 allowed) STROBE_INLINE_LAMBDA {
     store(tile + at, allowed ? load(tile + at) : nothing);
@@ -65,7 +65,7 @@ void mask_scores(const ScoreOptions& options, const Lanes& lanes, int key_begin,
 }
 
 // Returns true if a lane's mask row allows the key, or if there is no boolean mask.
-inline bool mask_allows(const ScoreOptions& options, const Lanes& lanes, int lane, int key) {
+inline bool mask_allows(const CpuScoreOptions& options, const Lanes& lanes, int lane, int key) {
   return !options.mask || lanes.mask[lane][key * options.mask_stride] != 0;
 }
 

@@ -21,21 +21,21 @@ inline constexpr float kLog2e = 1.44269504088896340736f;
 
 // Scope that calls the engine's begin() and end(), if it has them. Any use of its matmul must be in such a scope.
 template <class Engine>
-struct ProductScope {
-  ProductScope() {
+struct MatmulScope {
+  MatmulScope() {
     if constexpr (requires { Engine::begin(); }) Engine::begin();
   }
-  ~ProductScope() {
+  ~MatmulScope() {
     if constexpr (requires { Engine::end(); }) Engine::end();
   }
 };
 
 // Computes C_i (+)= M_i N for `panels` M panels.
 template <class Engine, int Width>
-STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
-                                  const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate) {
-  if constexpr (requires { Engine::template products<Width>(m, m_stride, n, steps, panels, c, accumulate); }) {
-    Engine::template products<Width>(m, m_stride, n, steps, panels, c, accumulate);
+STROBE_INLINE void whole_matmuls(const typename Engine::Element* m, std::ptrdiff_t m_stride,
+                                 const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate) {
+  if constexpr (requires { Engine::template panel_matmuls<Width>(m, m_stride, n, steps, panels, c, accumulate); }) {
+    Engine::template panel_matmuls<Width>(m, m_stride, n, steps, panels, c, accumulate);
   } else {
     for (int i = 0; i < panels; ++i) {
       Engine::template product<Width>(m + i * m_stride, n, steps, c + i * Engine::kM * Width, accumulate);
@@ -43,23 +43,24 @@ STROBE_INLINE void whole_products(const typename Engine::Element* m, std::ptrdif
   }
 }
 
-// Returns the largest number of steps that products() adds in one sum instead of partial sums of `piece` steps.
-constexpr int most_of_one_piece(int piece) { return piece + piece / 2; }
+// Returns the largest number of steps that products() adds in one sum instead of partial sums of `sum_chunk` steps.
+constexpr int most_of_one_sum_chunk(int sum_chunk) { return sum_chunk + sum_chunk / 2; }
 
-// Like whole_products. In fp32, sums over more than 1.5 * piece steps are split into partial sums of `piece` steps to
-// limit their rounding error. An engine that rounds less often may use longer partial sums (kLongerPieces).
+// Like whole_matmuls. In fp32, sums over more than 1.5 * piece steps are split into partial sums of `sum_chunk` steps
+// to limit their rounding error. An engine that rounds less often may use longer partial sums (kSumChunkFactor).
 template <class Engine, int Width>
-STROBE_INLINE void products(const typename Engine::Element* m, std::ptrdiff_t m_stride,
-                            const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,
-                            int piece) {
+STROBE_INLINE void panel_matmuls(const typename Engine::Element* m, std::ptrdiff_t m_stride,
+                                 const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,
+                                 int sum_chunk) {
   if constexpr (Engine::kCompute == DType::fp32) {
-    if constexpr (requires { Engine::kLongerPieces; }) piece *= Engine::kLongerPieces;
-    for (; steps > most_of_one_piece(piece); steps -= piece, m += piece * Engine::kM, n += piece * Width) {
-      whole_products<Engine, Width>(m, m_stride, n, piece, panels, c, accumulate);
+    if constexpr (requires { Engine::kSumChunkFactor; }) sum_chunk *= Engine::kSumChunkFactor;
+    for (; steps > most_of_one_sum_chunk(sum_chunk);
+         steps -= sum_chunk, m += sum_chunk * Engine::kM, n += sum_chunk * Width) {
+      whole_matmuls<Engine, Width>(m, m_stride, n, sum_chunk, panels, c, accumulate);
       accumulate = true;
     }
   }
-  whole_products<Engine, Width>(m, m_stride, n, steps, panels, c, accumulate);
+  whole_matmuls<Engine, Width>(m, m_stride, n, steps, panels, c, accumulate);
 }
 
 // Compensated (Kahan) sum.
@@ -181,7 +182,7 @@ STROBE_INLINE auto tanh_for() {
 
 // Replaces scores q.k by tanh(scale / softcap * q.k). With Slope, also stores the derivative of that tanh.
 template <class Engine, bool Slope>
-void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile, float* slopes) {
+void cap_scores(const CpuScoreOptions& options, const TileRange& range, float* tile, float* slopes) {
   constexpr int kN = Engine::kN, kAtOnce = kTanhAtOnce * kLanes;
   static_assert(kStep<Engine> * kN % kAtOnce == 0);
   auto tanh = tanh_for<Engine>();
@@ -208,7 +209,7 @@ void cap_scores(const ScoreOptions& options, const TileRange& range, float* tile
 // receives the derivative of softcap's tanh. The boolean mask is applied last. Tile rows past the sequence's end hold
 // arbitrary values, and keys outside a lane's range are masked later.
 template <class Engine>
-void apply_options(const ScoreOptions& options, const Lanes& lanes, int key_begin, int key_count, TileRange range,
+void apply_options(const CpuScoreOptions& options, const Lanes& lanes, int key_begin, int key_count, TileRange range,
                    float* tile, float* slopes) {
   constexpr int kN = Engine::kN;
   const int first = range.first, last = range.last;

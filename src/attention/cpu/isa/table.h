@@ -7,26 +7,26 @@
 //                               column. That is used only with Width = kN, steps > 0 and without `accumulate`.
 // Engines with fp32 panels also have:
 //   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (an N panel has the layout of a tile)
-//   kSmallPiece                 optional: value of Isa::small_piece; 8 by default
+//   kSmallSumChunk                 optional: value of Isa::small_sum_chunk; 8 by default
 // Other engines convert vector v of kP adjacent tile rows (rows[i] of the arguments):
 //   lanes_to_n(rows, t, v, out) to steps t .. t + kP - 1 of the N panel that starts at `out`
 //   lanes_to_m(rows, r, v, out) to rows r .. r + kP - 1 of the kN steps of an M panel that start at `out`
 //   rows_to_m(rows, r, out)     instead of lanes_to_m if kInterleaved (see Isa): all vectors at once, rows[v][i]
 // Engines with split floats also have:
-//   kParts                      number of bf16 per element
+//   kTerms                      number of bf16 per element
 //   kBoost                      factor that lanes_to_n and rows_to_m apply
-//   kLongerPieces               factor on the length of partial sums; see products in scores.h
+//   kSumChunkFactor               factor on the length of partial sums; see products in scores.h
 // Optional members: Narrow, an engine with fewer lanes and the same M panels, for Isa::narrow; pack_m, pack_mt, pack_n
 // and pack_nt, either all four or none, which replace those of pack.h; begin() and end(), called around every use of
-// products. Engines with software pipelining (forward_flow.h) also have kProductsOfChunk, add_products, exponentiate,
-// boosted_to_n, and the arguments `meanwhile` and `stored` of products.
+// products. Engines with software pipelining (forward_pipelined.h) also have kMatmulsOfChunk, add_matmuls,
+// exponentiate, boosted_to_n, and the arguments `meanwhile` and `stored` of products.
 #pragma once
 
 #include <type_traits>
 
 #include "attention/cpu/isa.h"
 #include "attention/cpu/isa/backward_step.h"
-#include "attention/cpu/isa/forward_flow.h"
+#include "attention/cpu/isa/forward_pipeline.h"
 #include "attention/cpu/isa/forward_step.h"
 #include "attention/cpu/isa/pack.h"
 #include "attention/cpu/isa/store.h"
@@ -35,11 +35,11 @@ namespace strobe::cpu {
 namespace {
 
 template <class Engine, int Width>
-void multiply(const Multiply& a) {
+void matmul(const Matmul& a) {
   using Element = typename Engine::Element;
-  const ProductScope<Engine> scope;
-  products<Engine, Width>(static_cast<const Element*>(a.m), a.m_stride, static_cast<const Element*>(a.n), a.steps,
-                          a.panels, a.c, a.accumulate, kLongPiece);
+  const MatmulScope<Engine> scope;
+  panel_matmuls<Engine, Width>(static_cast<const Element*>(a.m), a.m_stride, static_cast<const Element*>(a.n), a.steps,
+                               a.panels, a.c, a.accumulate, kLongSumChunk);
 }
 
 template <class Engine>
@@ -63,14 +63,14 @@ constexpr Isa make_isa(const char* name) {
   isa.name = name;
   isa.compute = Engine::kCompute;
   isa.element = static_cast<int>(sizeof(typename Engine::Element));
-  isa.parts = 1;
+  isa.terms = 1;
   isa.interleaved = false;
   isa.boost = 1;
   // OpenBLAS has more exact kernels for small matmuls on x86-64. With longer partial sums, the kernel `standard` would
   // be more exact than flash2.
-  isa.small_piece = 8;
-  if constexpr (requires { Engine::kSmallPiece; }) isa.small_piece = Engine::kSmallPiece;
-  if constexpr (requires { Engine::kParts; }) isa.parts = Engine::kParts;
+  isa.small_sum_chunk = 8;
+  if constexpr (requires { Engine::kSmallSumChunk; }) isa.small_sum_chunk = Engine::kSmallSumChunk;
+  if constexpr (requires { Engine::kTerms; }) isa.terms = Engine::kTerms;
   if constexpr (requires { Engine::kBoost; }) isa.boost = Engine::kBoost;
   if constexpr (requires { Engine::kInterleaved; }) isa.interleaved = Engine::kInterleaved;
   isa.m = Engine::kM;
@@ -85,11 +85,11 @@ constexpr Isa make_isa(const char* name) {
   isa.pack_mt = Packs::pack_mt;
   isa.pack_n = Packs::pack_n;
   isa.pack_nt = Packs::pack_nt;
-  isa.multiply_n = multiply<Engine, Engine::kN>;
-  isa.multiply_cols = multiply<Engine, Engine::kCols>;
+  isa.matmul_n = matmul<Engine, Engine::kN>;
+  isa.matmul_cols = matmul<Engine, Engine::kCols>;
   isa.forward_step = forward_step<Engine>;
-  isa.forward_flow = nullptr;
-  if constexpr (requires { Engine::kProductsOfChunk; }) isa.forward_flow = forward_flow<Engine>;
+  isa.forward_pipelined = nullptr;
+  if constexpr (requires { Engine::kMatmulsOfChunk; }) isa.forward_pipelined = forward_pipelined<Engine>;
   isa.backward_step = backward_step<Engine>;
   isa.store_lanes = store_lanes<Engine>;
   isa.store_cols = store_cols<Engine>;
@@ -100,7 +100,7 @@ constexpr Isa make_isa(const char* name) {
     static_assert(Narrow::kN < Engine::kN && Narrow::kCompute == Engine::kCompute);
     static_assert(std::is_same_v<typename Narrow::Element, typename Engine::Element>);
     static_assert(
-        !requires { Engine::kProductsOfChunk; }, "software pipelining requires panels of one width");
+        !requires { Engine::kMatmulsOfChunk; }, "software pipelining requires panels of one width");
     isa.narrow = make_row_panel<Narrow>();
   }
   return isa;

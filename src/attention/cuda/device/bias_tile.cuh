@@ -23,11 +23,11 @@ struct BiasTile {
   __device__ __forceinline__ void load(const BiasRows& bias, int row, int key, const Sequence& sequence) const {
     const int chunk = lane_index() % kLanes;
     const int first = lane_index() / kLanes;
-    const int keys = min(8, sequence.k_length - key - chunk * 8);
+    const int keys = min(8, sequence.seqlen_k - key - chunk * 8);
     const auto* from = reinterpret_cast<const std::uint16_t*>(bias.data) + (row + first) * bias.row + key + chunk * 8;
 #pragma unroll
     for (int i = 0; i < kRows; i += kRowStep) {
-      const bool valid = row + first + i < sequence.q_length && keys > 0;
+      const bool valid = row + first + i < sequence.seqlen_q && keys > 0;
       copy_async_16(tile + Shape::offset(first + i, chunk),
                     valid ? static_cast<const void*>(from + i * bias.row) : bias.data, valid ? keys * 2 : 0);
     }

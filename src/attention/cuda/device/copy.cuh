@@ -33,7 +33,7 @@ inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 // 16-byte vectors, otherwise through registers. It only loads fp32 elements into registers, which put() later splits
 // and stores, so that other work can run in between. Elements from index `valid` on become zeros. kAnyRows: rows need
 // not allow 16-byte vectors. The chunk is visible to the block after copy_async_wait() and block_sync().
-template <class T, bool kAnyRows, int kPlaneBytes>
+template <class T, bool kAnyRows, int kTermBytes>
 struct ChunkCopy {
   float held[kIsFp32<T> ? 8 : 1];
 
@@ -78,16 +78,16 @@ struct ChunkCopy {
   // Splits the fp32 elements and stores them in their planes. up: scale of the row, for scaled types.
   __device__ __forceinline__ void put(std::uint32_t to, float up = 1) const {
     if constexpr (kIsFp32<T>) {
-      std::uint32_t words[kPlanes<T>][4];
+      std::uint32_t words[kTerms<T>][4];
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
-        std::uint32_t parts[kPlanes<T>];
-        to_planes<T>(parts, held[2 * w] * up, held[2 * w + 1] * up);
+        std::uint32_t terms[kTerms<T>];
+        split_to_words<T>(terms, held[2 * w] * up, held[2 * w + 1] * up);
 #pragma unroll
-        for (int plane = 0; plane < kPlanes<T>; ++plane) words[plane][w] = parts[plane];
+        for (int term = 0; term < kTerms<T>; ++term) words[term][w] = terms[term];
       }
 #pragma unroll
-      for (int plane = 0; plane < kPlanes<T>; ++plane) store_shared(to + plane * kPlaneBytes, words[plane]);
+      for (int term = 0; term < kTerms<T>; ++term) store_shared(to + term * kTermBytes, words[term]);
     }
   }
 };

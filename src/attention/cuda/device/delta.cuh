@@ -39,7 +39,7 @@ __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = first + row + 8 * h;
-    valid[h] = i < sequence.q_length;
+    valid[h] = i < sequence.seqlen_q;
     o[h] = static_cast<const std::uint16_t*>(in.o.data) + head_offset(in.o, b, head, sequence.q_begin + i);
     d_o[h] = static_cast<const std::uint16_t*>(in.d_o.data) + head_offset(in.d_o, b, head, sequence.q_begin + i);
   }

@@ -3,8 +3,8 @@
 // the next plane that of all second ones.
 #pragma once
 
-#include "attention/cuda/device/parts.h"
 #include "attention/cuda/device/ptx.cuh"
+#include "attention/cuda/device/split_format.h"
 
 namespace strobe::cuda {
 
@@ -15,72 +15,72 @@ struct Tf32 {};
 template <class T>
 struct Element {
   using Type = std::uint16_t;
-  using Part = T;
-  static constexpr Parts kParts = Parts::whole;
+  using Term = T;
+  static constexpr SplitFormat kSplitFormat = SplitFormat::whole;
 };
 
-template <class PartType, Parts kHeld>
+template <class TermType, SplitFormat kHeld>
 struct Fp32Element {
   using Type = float;
-  using Part = PartType;
-  static constexpr Parts kParts = kHeld;
+  using Term = TermType;
+  static constexpr SplitFormat kSplitFormat = kHeld;
 };
 
 template <>
-struct Element<Fp32> : Fp32Element<Bf16, Parts::full> {};
+struct Element<Fp32> : Fp32Element<Bf16, SplitFormat::full> {};
 template <>
-struct Element<Fp32Scaled> : Fp32Element<Fp16, Parts::scaled> {};
+struct Element<Fp32Scaled> : Fp32Element<Fp16, SplitFormat::scaled> {};
 template <>
-struct Element<Tf32> : Fp32Element<Fp16, Parts::rounded> {};
+struct Element<Tf32> : Fp32Element<Fp16, SplitFormat::rounded> {};
 
 template <class T>
 using ElementType = typename Element<T>::Type;
 
 template <class T>
-inline constexpr Parts kParts = Element<T>::kParts;
+inline constexpr SplitFormat kSplitFormat = Element<T>::kSplitFormat;
 template <class T>
-inline constexpr int kPlanes = planes_of(kParts<T>);
+inline constexpr int kTerms = terms_of(kSplitFormat<T>);
 
 template <class T>
-inline constexpr bool kIsFp32 = kParts<T> != Parts::whole;
+inline constexpr bool kIsFp32 = kSplitFormat<T> != SplitFormat::whole;
 template <class T>
-inline constexpr bool kIsScaled = has_scales(kParts<T>);
+inline constexpr bool kIsScaled = has_scales(kSplitFormat<T>);
 
-// Number of MMAs that multiply two split operands, one per pair of planes. plane_product() lists the pairs, smallest
+// Number of MMAs that multiply two split operands, one per pair of planes. split_mma() lists the pairs, smallest
 // terms first. It has no loop, so that planes stay in registers.
 template <class T>
-inline constexpr int kPlaneProducts = kPlanes<T>*(kPlanes<T> + 1) / 2;
+inline constexpr int kSplitMmas = kTerms<T>*(kTerms<T> + 1) / 2;
 
-struct PlaneProduct {
+struct SplitMma {
   int left, right;
 };
 
 template <class T>
-__device__ __forceinline__ constexpr PlaneProduct plane_product(int i) {
-  i += 6 - kPlaneProducts<T>;
-  return i == 0   ? PlaneProduct{0, 2}
-         : i == 1 ? PlaneProduct{1, 1}
-         : i == 2 ? PlaneProduct{2, 0}
-         : i == 3 ? PlaneProduct{0, 1}
-         : i == 4 ? PlaneProduct{1, 0}
-                  : PlaneProduct{0, 0};
+__device__ __forceinline__ constexpr SplitMma split_mma(int i) {
+  i += 6 - kSplitMmas<T>;
+  return i == 0   ? SplitMma{0, 2}
+         : i == 1 ? SplitMma{1, 1}
+         : i == 2 ? SplitMma{2, 0}
+         : i == 3 ? SplitMma{0, 1}
+         : i == 4 ? SplitMma{1, 0}
+                  : SplitMma{0, 0};
 }
 
 // Splits two neighbouring elements into packed words, one per plane.
 template <class T>
-__device__ __forceinline__ void to_planes(std::uint32_t (&words)[kPlanes<T>], float low, float high) {
-  if constexpr (kPlanes<T> == 1) {
-    words[0] = pack<typename Element<T>::Part>(low, high);
+__device__ __forceinline__ void split_to_words(std::uint32_t (&words)[kTerms<T>], float low, float high) {
+  if constexpr (kTerms<T> == 1) {
+    words[0] = pack<typename Element<T>::Term>(low, high);
   } else {
 #pragma unroll
-    for (int plane = 0; plane < kPlanes<T>; ++plane) {
-      words[plane] = pack<typename Element<T>::Part>(low, high);
+    for (int term = 0; term < kTerms<T>; ++term) {
+      words[term] = pack<typename Element<T>::Term>(low, high);
       if constexpr (kIsScaled<T>) {
-        low -= unpack<Fp16>(static_cast<std::uint16_t>(words[plane]));
-        high -= unpack<Fp16>(static_cast<std::uint16_t>(words[plane] >> 16));
+        low -= unpack<Fp16>(static_cast<std::uint16_t>(words[term]));
+        high -= unpack<Fp16>(static_cast<std::uint16_t>(words[term] >> 16));
       } else {
-        low -= bits_to_float(words[plane] << 16);
-        high -= bits_to_float(words[plane] & 0xffff0000u);
+        low -= bits_to_float(words[term] << 16);
+        high -= bits_to_float(words[term] & 0xffff0000u);
       }
     }
   }

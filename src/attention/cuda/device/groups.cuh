@@ -23,15 +23,15 @@ __device__ __forceinline__ void load_scales(float (&values)[kCount], std::uint32
 template <int kRows, int kKeys, int kPieces>
 struct GroupScales {
   static constexpr int kRowGroups = kRows / kGroupRows, kKeyGroups = kKeys / kGroupRows;
-  std::uint32_t q, d_o, k, v, weights, gradients;
+  std::uint32_t q, d_o, k, v, probabilities, gradients;
 
   __device__ __forceinline__ explicit GroupScales(std::uint32_t base)
       : q(base),
         d_o(q + 4 * kRowGroups),
         k(d_o + 4 * kRowGroups),
         v(k + 4 * kKeyGroups),
-        weights(v + 4 * kKeyGroups),
-        gradients(weights + 4 * kRowGroups * kPieces) {}
+        probabilities(v + 4 * kKeyGroups),
+        gradients(probabilities + 4 * kRowGroups * kPieces) {}
 
   // Byte offset of one warp's block of probabilities or gradients.
   __device__ static __forceinline__ std::uint32_t offset(int row_group, int piece) {
@@ -50,7 +50,7 @@ __device__ __forceinline__ RowScale group_scale(EachValue&& each_value) {
 
 // Factor that undoes the scales of two groups in their matmul. It is clamped to a finite value, so that zeros stay
 // zeros.
-__device__ __forceinline__ float product_scale(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
+__device__ __forceinline__ float matmul_scale(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
 
 // Loads two tiles of fp32 rows (Q and dO, or K and V) to shared memory. A warp loads whole groups; rows must allow
 // 16-byte vectors. first: first row of the tiles. used: tile rows to load; the others become zeros and do not affect
@@ -128,7 +128,7 @@ struct GradientUnits<true, kRows, kKeys> {
 #pragma unroll
       for (int k = 0; k < kRows / kGroupRows; ++k) {
         const std::uint32_t at = of_pieces + scales.offset(k, (first_key + 16 * m) / piece_keys);
-        of[m][k] = product_scale(rows[k], bits_to_float(load_shared(at)));
+        of[m][k] = matmul_scale(rows[k], bits_to_float(load_shared(at)));
       }
     }
   }
@@ -156,7 +156,7 @@ struct DqUnits<true, kRows, kKeys> {
 #pragma unroll
       for (int k = 0; k < kKeys / 16; ++k) {
         const std::uint32_t at = scales.gradients + scales.offset(first_row / kGroupRows + m, 16 * k / piece_keys);
-        of[m][k] = product_scale(keys[k], bits_to_float(load_shared(at)));
+        of[m][k] = matmul_scale(keys[k], bits_to_float(load_shared(at)));
       }
     }
   }

@@ -35,7 +35,7 @@ struct BiasRows {
 
 // Options of one (sequence, query head). The enabled options are the same for the whole block, so branches on them are
 // uniform. A lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
-struct ScoreOptions {
+struct HeadScoreOptions {
   float scale, softcap, slope;  // slope: ALiBi
   float unit;                   // a score in natural units is score * unit; 1 if natural()
   BiasRows bias;
@@ -43,7 +43,7 @@ struct ScoreOptions {
   std::uint32_t threshold;
   Philox philox;
 
-  __device__ __forceinline__ ScoreOptions(const Params& p, int batch, int head)
+  __device__ __forceinline__ HeadScoreOptions(const Params& p, int batch, int head)
       : scale(p.scale),
         softcap(p.softcap),
         slope(p.alibi_slopes ? p.alibi_slopes[head] : 0),
@@ -60,7 +60,7 @@ struct ScoreOptions {
   // not positive because it would reverse the order of scores. With few keys the probability of a single key must be
   // exactly 1 in the backward pass. Dropout uses natural units too.
   __device__ static __forceinline__ bool natural(const Params& p) {
-    return p.bias.data || !(p.scale > 0) || p.max_k <= kFewKeys || p.dropout_threshold != 0;
+    return p.bias.data || !(p.scale > 0) || p.max_seqlen_k <= kFewKeys || p.dropout_threshold != 0;
   }
 
   // Turns q.k into the score before the bias, in units of `unit`; fp32 always uses natural units. With a softcap, sets
@@ -98,10 +98,10 @@ struct ScoreOptions {
     const int bytes = bias_fp32 ? 4 : 2;
     const int line = lane_index() % 4 * (128 / bytes);  // key offset from the first key of this tile
     const int key = column - lane_index() % 4 * 2 + line;
-    if (line >= kNt * 8 || key >= sequence.k_length) return;
+    if (line >= kNt * 8 || key >= sequence.seqlen_k) return;
 #pragma unroll
     for (int r = 0; r < 2 * kMt; ++r) {
-      if (row + r * 8 < sequence.q_length) prefetch_line(bias.data + ((row + r * 8) * bias.row + key) * bytes);
+      if (row + r * 8 < sequence.seqlen_q) prefetch_line(bias.data + ((row + r * 8) * bias.row + key) * bytes);
     }
   }
 
@@ -140,11 +140,11 @@ struct ScoreOptions {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int i = row + m * 16 + half * 8;
-        if (i >= sequence.q_length) continue;
+        if (i >= sequence.seqlen_q) continue;
         const std::int64_t first = i * bias.row + column;
         const auto* wide = reinterpret_cast<const float*>(bias.data) + first;
         const auto* narrow = reinterpret_cast<const ElementType<T>*>(bias.data) + first;
-        const bool whole = bias_pairs && column + kNt * 8 <= sequence.k_length;
+        const bool whole = bias_pairs && column + kNt * 8 <= sequence.seqlen_k;
 #pragma unroll
         for (int n = 0; n < kNt; ++n) {
           float& low = s[m][n][2 * half];
@@ -156,8 +156,8 @@ struct ScoreOptions {
             const std::uint32_t two = *reinterpret_cast<const std::uint32_t*>(narrow + n * 8);
             low += low_half<T>(two), high += high_half<T>(two);
           } else {
-            if (column + n * 8 < sequence.k_length) low += bias_fp32 ? wide[n * 8] : to_float<T>(narrow[n * 8]);
-            if (column + n * 8 + 1 < sequence.k_length) {
+            if (column + n * 8 < sequence.seqlen_k) low += bias_fp32 ? wide[n * 8] : to_float<T>(narrow[n * 8]);
+            if (column + n * 8 + 1 < sequence.seqlen_k) {
               high += bias_fp32 ? wide[n * 8 + 1] : to_float<T>(narrow[n * 8 + 1]);
             }
           }

@@ -200,6 +200,6 @@ __device__ __forceinline__ void release(std::uint32_t* to, std::uint32_t value) 
   asm volatile("red.release.gpu.global.max.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 
-__device__ __forceinline__ std::uint32_t take_ticket(std::uint32_t* counter) { return atomicAdd(counter, 1u); }
+__device__ __forceinline__ std::uint32_t take_work_index(std::uint32_t* counter) { return atomicAdd(counter, 1u); }
 
 }  // namespace strobe::cuda

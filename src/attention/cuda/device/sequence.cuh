@@ -22,7 +22,7 @@ struct Keys {
 // each store, which costs about 100 instructions per kernel.
 struct Sequence {
   std::int64_t q_begin, k_begin;  // first row and key in the views
-  int q_length, k_length;
+  int seqlen_q, seqlen_k;
   int offset;  // row i is aligned with key i + offset
   int left, right;
 
@@ -34,14 +34,16 @@ struct Sequence {
       k_begin = clamp64(index_at(p.cu_seqlens_k, b), 0, p.total_k);
       const std::int64_t q_end = clamp64(index_at(p.cu_seqlens_q, b + 1), q_begin, p.total_q);
       const std::int64_t k_end = clamp64(index_at(p.cu_seqlens_k, b + 1), k_begin, p.total_k);
-      q_length = static_cast<int>(clamp64(q_end - q_begin, 0, p.max_q));
-      k_length = static_cast<int>(clamp64(k_end - k_begin, 0, p.max_k));
+      seqlen_q = static_cast<int>(clamp64(q_end - q_begin, 0, p.max_seqlen_q));
+      seqlen_k = static_cast<int>(clamp64(k_end - k_begin, 0, p.max_seqlen_k));
     } else {
       q_begin = k_begin = 0;
-      q_length = p.lengths_q.data ? static_cast<int>(clamp64(index_at(p.lengths_q, b), 0, p.max_q)) : p.max_q;
-      k_length = p.lengths_k.data ? static_cast<int>(clamp64(index_at(p.lengths_k, b), 0, p.max_k)) : p.max_k;
+      seqlen_q =
+          p.lengths_q.data ? static_cast<int>(clamp64(index_at(p.lengths_q, b), 0, p.max_seqlen_q)) : p.max_seqlen_q;
+      seqlen_k =
+          p.lengths_k.data ? static_cast<int>(clamp64(index_at(p.lengths_k, b), 0, p.max_seqlen_k)) : p.max_seqlen_k;
     }
-    offset = p.bottom_right ? k_length - q_length : 0;
+    offset = p.bottom_right ? seqlen_k - seqlen_q : 0;
     left = p.window_left;
     right = p.window_right;
   }
@@ -50,7 +52,7 @@ struct Sequence {
   __device__ __forceinline__ Keys allowed(int i) const {
     const int diagonal = i + offset;
     const int lo = left < 0 ? 0 : max(0, diagonal - left);
-    const int hi = right < 0 ? k_length : min(k_length, diagonal + right + 1);
+    const int hi = right < 0 ? seqlen_k : min(seqlen_k, diagonal + right + 1);
     return {lo, hi};
   }
 
@@ -62,14 +64,14 @@ struct Sequence {
   // Rows [lo, hi) that may use some key of [first, last].
   __device__ __forceinline__ Keys rows_of(int first, int last) const {
     const int lo = right < 0 ? 0 : max(0, first - offset - right);
-    const int hi = left < 0 ? q_length : min(q_length, last - offset + left + 1);
+    const int hi = left < 0 ? seqlen_q : min(seqlen_q, last - offset + left + 1);
     return {lo, hi};
   }
 
   // Number of output rows to write for this sequence. In a padded batch they include the rows past its length, which
   // become zeros.
-  __device__ __forceinline__ int rows_written(SequenceParams p) const { return p.packed ? q_length : p.max_q; }
-  __device__ __forceinline__ int keys_written(SequenceParams p) const { return p.packed ? k_length : p.max_k; }
+  __device__ __forceinline__ int rows_written(SequenceParams p) const { return p.packed ? seqlen_q : p.max_seqlen_q; }
+  __device__ __forceinline__ int keys_written(SequenceParams p) const { return p.packed ? seqlen_k : p.max_seqlen_k; }
 };
 
 // Index of row i in LSE: [B, Hq, Sq], or [Hq, total] in a packed batch.

@@ -65,7 +65,7 @@ struct LaneTile {
 };
 
 // Storage of an MMA operand. plain: the left operand as [m, k], the right one as [n, k]; transposed: as [k, m] and [k,
-// n]. kPlaneBytes below is the distance between the planes of a tile.
+// n]. kTermBytes below is the distance between the planes of a tile.
 enum class Stored { plain, transposed };
 
 template <Stored kStored>
@@ -77,25 +77,25 @@ __device__ __forceinline__ void load_square(std::uint32_t (&r)[4], std::uint32_t
   }
 }
 
-template <int kColumns, Stored kStored, bool kApart, int kPlaneBytes>
+template <int kColumns, Stored kStored, bool kApart, int kTermBytes>
 struct Left : LaneTile<kColumns, kStored == Stored::plain ? Walk::down : Walk::across, kApart> {
   using LaneTile<kColumns, kStored == Stored::plain ? Walk::down : Walk::across, kApart>::LaneTile;
-  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k, int plane) const {
-    load_square<kStored>(r, (kStored == Stored::plain ? this->at(m, k) : this->at(k, m)) + plane * kPlaneBytes);
+  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k, int term) const {
+    load_square<kStored>(r, (kStored == Stored::plain ? this->at(m, k) : this->at(k, m)) + term * kTermBytes);
   }
 };
 
-template <int kColumns, Stored kStored, bool kApart, int kPlaneBytes>
+template <int kColumns, Stored kStored, bool kApart, int kTermBytes>
 struct Right : LaneTile<kColumns, kStored == Stored::plain ? Walk::across : Walk::down, kApart> {
   using LaneTile<kColumns, kStored == Stored::plain ? Walk::across : Walk::down, kApart>::LaneTile;
-  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int n, int k, int plane) const {
-    load_square<kStored>(r, (kStored == Stored::plain ? this->at(n, k) : this->at(k, n)) + plane * kPlaneBytes);
+  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int n, int k, int term) const {
+    load_square<kStored>(r, (kStored == Stored::plain ? this->at(n, k) : this->at(k, n)) + term * kTermBytes);
   }
 };
 
 // Shared memory of a tile of T, all planes.
 template <class T, int kRows, int kColumns>
-inline constexpr int kTileBytes = kRows* kColumns * 2 * kPlanes<T>;
+inline constexpr int kTileBytes = kRows* kColumns * 2 * kTerms<T>;
 
 // A tile of kRows rows of T as an MMA operand.
 template <class T, int kRows, int kColumns, Stored kStored, bool kApart = true>
@@ -159,8 +159,8 @@ struct UnitOne {
 // c [16 kMt x 16] += unit(m, h) * a [16 kMt x 16] b [16 x 16] for one k. c has two halves of 8 columns. From::zero: `=`
 // instead of `+=`.
 template <class T, int kMt, class Unit>
-__device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::uint32_t (&left)[kMt][kPlanes<T>][4],
-                                                const std::uint32_t (&right)[kPlanes<T>][4], From from, Unit&& unit) {
+__device__ __forceinline__ void mma_square(float (*c[kMt])[4], const std::uint32_t (&left)[kMt][kTerms<T>][4],
+                                           const std::uint32_t (&right)[kTerms<T>][4], From from, Unit&& unit) {
   if constexpr (!kIsFp32<T>) {
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
@@ -177,14 +177,14 @@ __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::u
     float part[kMt][2][4];
     clear(part);
 #pragma unroll
-    for (int i = 0; i < kPlaneProducts<T>; ++i) {
-      const PlaneProduct planes = plane_product<T>(i);
+    for (int i = 0; i < kSplitMmas<T>; ++i) {
+      const SplitMma terms = split_mma<T>(i);
 #pragma unroll
       for (int m = 0; m < kMt; ++m) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          mma<typename Element<T>::Part>(part[m][half], left[m][planes.left], right[planes.right][2 * half],
-                                         right[planes.right][2 * half + 1]);
+          mma<typename Element<T>::Term>(part[m][half], left[m][terms.left], right[terms.right][2 * half],
+                                         right[terms.right][2 * half + 1]);
         }
       }
     }
@@ -198,27 +198,27 @@ __device__ __forceinline__ void multiply_square(float (*c[kMt])[4], const std::u
 // c += unit * a b, or with From::zero c = unit * a b, summed over kK. kMt counts 16-row blocks, kNt counts 8-column
 // blocks.
 template <class T, int kK, int kMt, int kNt, class A, class B, class Unit = UnitOne>
-__device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, const B& b, From from,
-                                         const Unit& unit = {}) {
+__device__ __forceinline__ void mma_tiles(float (&c)[kMt][kNt][4], const A& a, const B& b, From from,
+                                          const Unit& unit = {}) {
   static_assert(kNt % 2 == 0 && kK % 16 == 0);
 #pragma unroll
   for (int k = 0; k < kK / 16; ++k) {
-    std::uint32_t left[kMt][kPlanes<T>][4];
+    std::uint32_t left[kMt][kTerms<T>][4];
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
 #pragma unroll
-      for (int plane = 0; plane < kPlanes<T>; ++plane) a.load(left[m][plane], m, k, plane);
+      for (int term = 0; term < kTerms<T>; ++term) a.load(left[m][term], m, k, term);
     }
 #pragma unroll
     for (int n = 0; n < kNt / 2; ++n) {
-      std::uint32_t right[kPlanes<T>][4];
+      std::uint32_t right[kTerms<T>][4];
 #pragma unroll
-      for (int plane = 0; plane < kPlanes<T>; ++plane) b.load(right[plane], n, k, plane);
+      for (int term = 0; term < kTerms<T>; ++term) b.load(right[term], n, k, term);
       float(*square[kMt])[4];
 #pragma unroll
       for (int m = 0; m < kMt; ++m) square[m] = &c[m][2 * n];
-      multiply_square<T, kMt>(square, left, right, k == 0 ? from : From::sum,
-                              [&](int m, int h) { return unit(m, h, n, k); });
+      mma_square<T, kMt>(square, left, right, k == 0 ? from : From::sum,
+                         [&](int m, int h) { return unit(m, h, n, k); });
     }
   }
 }
@@ -226,12 +226,12 @@ __device__ __forceinline__ void multiply(float (&c)[kMt][kNt][4], const A& a, co
 // c += unit * a b for one of very many tiles. fp32 sums each tile separately, so that fewer roundings have the
 // magnitude of the whole sum.
 template <class T, int kK, int kMt, int kNt, class A, class B, class Unit = UnitOne>
-__device__ __forceinline__ void add_product(float (&c)[kMt][kNt][4], const A& a, const B& b, const Unit& unit = {}) {
+__device__ __forceinline__ void add_mma_tiles(float (&c)[kMt][kNt][4], const A& a, const B& b, const Unit& unit = {}) {
   if constexpr (!kIsFp32<T>) {
-    multiply<T, kK>(c, a, b, From::sum);
+    mma_tiles<T, kK>(c, a, b, From::sum);
   } else {
     float part[kMt][kNt][4];
-    multiply<T, kK>(part, a, b, From::zero, unit);
+    mma_tiles<T, kK>(part, a, b, From::zero, unit);
     for_each(c, [&](int m, int n, int e) { c[m][n][e] += part[m][n][e]; });
   }
 }
@@ -239,10 +239,10 @@ __device__ __forceinline__ void add_product(float (&c)[kMt][kNt][4], const A& a,
 // A left operand that is already in registers.
 template <class T, int kMt, int kKt>
 struct LeftRegisters {
-  std::uint32_t squares[kMt][kKt][4][kPlanes<T>];
-  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k, int plane) const {
+  std::uint32_t squares[kMt][kKt][4][kTerms<T>];
+  __device__ __forceinline__ void load(std::uint32_t (&r)[4], int m, int k, int term) const {
 #pragma unroll
-    for (int e = 0; e < 4; ++e) r[e] = squares[m][k][e][plane];
+    for (int e = 0; e < 4; ++e) r[e] = squares[m][k][e][term];
   }
 };
 
@@ -253,10 +253,10 @@ __device__ __forceinline__ void round_to_left(LeftRegisters<T, kMt, kNt / 2>& le
   for (int m = 0; m < kMt; ++m) {
 #pragma unroll
     for (int k = 0; k < kNt / 2; ++k) {
-      to_planes<T>(left.squares[m][k][0], c[m][2 * k][0], c[m][2 * k][1]);
-      to_planes<T>(left.squares[m][k][1], c[m][2 * k][2], c[m][2 * k][3]);
-      to_planes<T>(left.squares[m][k][2], c[m][2 * k + 1][0], c[m][2 * k + 1][1]);
-      to_planes<T>(left.squares[m][k][3], c[m][2 * k + 1][2], c[m][2 * k + 1][3]);
+      split_to_words<T>(left.squares[m][k][0], c[m][2 * k][0], c[m][2 * k][1]);
+      split_to_words<T>(left.squares[m][k][1], c[m][2 * k][2], c[m][2 * k][3]);
+      split_to_words<T>(left.squares[m][k][2], c[m][2 * k + 1][0], c[m][2 * k + 1][1]);
+      split_to_words<T>(left.squares[m][k][3], c[m][2 * k + 1][2], c[m][2 * k + 1][3]);
     }
   }
 }
@@ -276,11 +276,10 @@ __device__ __forceinline__ void store_accumulators(std::uint32_t tile, int row, 
       for (int h = 0; h < 2; ++h) {
         const std::uint32_t at = tile + Shape::offset(row + m * 16 + h * 8 + lane_row, column / 8 + n) +
                                  static_cast<std::uint32_t>(lane % 4 * 4);
-        std::uint32_t words[kPlanes<T>];
-        to_planes<T>(words, c[m][n][2 * h], c[m][n][2 * h + 1]);
+        std::uint32_t words[kTerms<T>];
+        split_to_words<T>(words, c[m][n][2 * h], c[m][n][2 * h + 1]);
 #pragma unroll
-        for (int plane = 0; plane < kPlanes<T>; ++plane)
-          store_shared(at + plane * (kRows * kColumns * 2), words[plane]);
+        for (int term = 0; term < kTerms<T>; ++term) store_shared(at + term * (kRows * kColumns * 2), words[term]);
       }
     }
   }

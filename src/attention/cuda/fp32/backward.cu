@@ -33,7 +33,7 @@ struct PairGradient {
   float d_dot;    // with respect to q.k
 };
 
-__device__ __forceinline__ PairGradient gradient_of(const Params& p, const ScoreOptions& options,
+__device__ __forceinline__ PairGradient gradient_of(const Params& p, const HeadScoreOptions& options,
                                                     const Sequence& sequence, int i, int j, const RowFacts& row,
                                                     float q_dot_k, float do_dot_v) {
   const Score score = score_of(p, options, sequence, i, j, q_dot_k);
@@ -47,13 +47,13 @@ __device__ __forceinline__ bool is_empty(const RowFacts& row) { return row.highe
 
 __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_constant__ Args args) {
   const BackwardParams& p = args.params;
-  const WarpPlace place(p.max_q, p.heads_q);
+  const WarpPlace place(p.max_seqlen_q, p.heads_q);
   const int b = place.b, head = place.head, i = place.i;
   const Sequence sequence(p, b);
   if (i >= sequence.rows_written(p)) return;
-  const ScoreOptions options(p, b, head);
+  const HeadScoreOptions options(p, b, head);
   Keys keys = sequence.allowed(i);
-  if (i >= sequence.q_length) keys = {0, 0};
+  if (i >= sequence.seqlen_q) keys = {0, 0};
   const auto load_key = [&](const Tensor& tensor, Row& row, int j, int columns) {
     row.load(tensor, head_offset(tensor, b, head / p.group, sequence.k_begin + j), columns);
   };
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
 
 __global__ void __launch_bounds__(kWarps* kWarpLanes) dkv_kernel(const __grid_constant__ Args args) {
   const BackwardParams& p = args.params;
-  const WarpPlace place(p.max_k, p.heads_kv);
+  const WarpPlace place(p.max_seqlen_k, p.heads_kv);
   const int b = place.b, j = place.i;
   const Sequence sequence(p, b);
   if (j >= sequence.keys_written(p)) return;
@@ -114,12 +114,12 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dkv_kernel(const __grid_co
   RowSum dk, dv;
   dk.clear();
   dv.clear();
-  if (j < sequence.k_length) {
+  if (j < sequence.seqlen_k) {
     k.load(p.k, head_offset(p.k, b, place.head, sequence.k_begin + j), p.d);
     v.load(p.v, head_offset(p.v, b, place.head, sequence.k_begin + j), p.dv_dim);
     const Keys rows = sequence.rows_of(j, j);
     for (int head = place.head * p.group; head < (place.head + 1) * p.group; ++head) {
-      const ScoreOptions options(p, b, head);
+      const HeadScoreOptions options(p, b, head);
       for (int i = rows.lo; i < rows.hi; ++i) {
         const RowFacts row = args.facts[lse_index(p, sequence, b, head, i)];
         if (is_empty(row)) continue;
@@ -151,15 +151,15 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_
   for (int b = 0; b < p.batch; ++b) {
     if (args.dbias.batch == p.batch && b != bias_batch) continue;
     const Sequence sequence(p, b);
-    if (j >= sequence.k_length) continue;
+    if (j >= sequence.seqlen_k) continue;
     const Keys rows = sequence.rows_of(j, j);
     for (int head = 0; head < p.heads_q; ++head) {
       if (args.dbias.heads == p.heads_q && head != bias_head) continue;
-      const ScoreOptions options(p, b, head);
+      const HeadScoreOptions options(p, b, head);
       Row k, v;
       k.load(p.k, head_offset(p.k, b, head / p.group, sequence.k_begin + j), p.d);
       v.load(p.v, head_offset(p.v, b, head / p.group, sequence.k_begin + j), p.dv_dim);
-      const bool own_row = args.dbias.rows == p.max_q;
+      const bool own_row = args.dbias.rows == p.max_seqlen_q;
       for (int i = own_row ? max(rows.lo, bias_row) : rows.lo; i < (own_row ? min(rows.hi, bias_row + 1) : rows.hi);
            ++i) {
         const RowFacts row = args.facts[lse_index(p, sequence, b, head, i)];
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kWarpLanes) dsinks_kernel(const __grid_constan
   float sum = 0;
   for (int b = 0; b < p.batch; ++b) {
     const Sequence sequence(p, b);
-    for (int i = lane_index(); i < sequence.q_length; i += kWarpLanes) {
+    for (int i = lane_index(); i < sequence.seqlen_q; i += kWarpLanes) {
       const RowFacts row = args.facts[lse_index(p, sequence, b, head, i)];
       if (!is_empty(row)) sum -= weight_of(p.sinks[head], row) * row.delta;
     }
@@ -203,10 +203,10 @@ void launch_backward(const BackwardParams& p, const DbiasSizes& dbias, void* wor
     launch_kernel(kernel, {name, blocks, threads, 0, stream}, args);
   };
   constexpr int kThreads = kWarps * kWarpLanes;
-  launch(dq_kernel, "flash2 backward, dQ on CUDA cores", blocks_for(p.max_q, std::int64_t{p.batch} * p.heads_q),
+  launch(dq_kernel, "flash2 backward, dQ on CUDA cores", blocks_for(p.max_seqlen_q, std::int64_t{p.batch} * p.heads_q),
          kThreads);
   launch(dkv_kernel, "flash2 backward, dK and dV on CUDA cores",
-         blocks_for(p.max_k, std::int64_t{p.batch} * p.heads_kv), kThreads);
+         blocks_for(p.max_seqlen_k, std::int64_t{p.batch} * p.heads_kv), kThreads);
   if (p.dbias.data) {
     launch(dbias_kernel, "flash2 backward, dbias on CUDA cores",
            blocks_for(dbias.keys, std::int64_t{dbias.batch} * dbias.heads * dbias.rows), kThreads);

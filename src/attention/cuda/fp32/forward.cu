@@ -8,12 +8,12 @@ namespace strobe::cuda::fp32 {
 namespace {
 
 __global__ void __launch_bounds__(kWarps* kWarpLanes) forward_kernel(const __grid_constant__ Params p) {
-  const WarpPlace place(p.max_q, p.heads_q);
+  const WarpPlace place(p.max_seqlen_q, p.heads_q);
   const Sequence sequence(p, place.b);
   if (place.i >= sequence.rows_written(p)) return;
-  const ScoreOptions options(p, place.b, place.head);
+  const HeadScoreOptions options(p, place.b, place.head);
   Keys keys = sequence.allowed(place.i);
-  if (place.i >= sequence.q_length) keys = {0, 0};
+  if (place.i >= sequence.seqlen_q) keys = {0, 0};
 
   Row q;
   RowSum o;
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) forward_kernel(const __gri
 
 void launch_forward(const Params& p, void* stream) {
   launch_kernel(forward_kernel,
-                {"flash2 forward, CUDA cores", blocks_for(p.max_q, std::int64_t{p.batch} * p.heads_q),
+                {"flash2 forward, CUDA cores", blocks_for(p.max_seqlen_q, std::int64_t{p.batch} * p.heads_q),
                  kWarps * kWarpLanes, 0, stream},
                 p);
 }

@@ -100,8 +100,8 @@ struct Score {
 };
 
 // Score of row i and key j, in natural units.
-__device__ __forceinline__ Score score_of(const Params& p, const ScoreOptions& options, const Sequence& sequence, int i,
-                                          int j, float q_dot_k) {
+__device__ __forceinline__ Score score_of(const Params& p, const HeadScoreOptions& options, const Sequence& sequence,
+                                          int i, int j, float q_dot_k) {
   Score score{multiply_rounded(q_dot_k, p.scale), 1};
   if (p.softcap != 0) {
     const float t = tanhf(q_dot_k * (p.scale / p.softcap));
@@ -115,7 +115,7 @@ __device__ __forceinline__ Score score_of(const Params& p, const ScoreOptions& o
 }
 
 // Dropout factor of a probability.
-__device__ __forceinline__ float kept(const Params& p, const ScoreOptions& options, int i, int j) {
+__device__ __forceinline__ float kept(const Params& p, const HeadScoreOptions& options, int i, int j) {
   if (p.dropout_threshold == 0) return 1;
   const Philox& philox = options.philox;
   return philox.word(philox.row(i), philox.key(j)) >= p.dropout_threshold ? p.dropout_scale : 0;

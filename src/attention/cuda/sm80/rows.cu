@@ -63,8 +63,8 @@ __global__ void __launch_bounds__(kSpreadWarps* kWarpLanes) spread_kernel(const 
   const std::int64_t b = index / groups / heads;
   if (b >= p.batch) return;
   const Sequence sequence(p, static_cast<int>(b));
-  if (sequence.q_length == 0 || sequence.k_length == 0) return;
-  const Keys used = is_rows ? sequence.rows_of(0, sequence.k_length - 1) : sequence.some(0, sequence.q_length - 1);
+  if (sequence.seqlen_q == 0 || sequence.seqlen_k == 0) return;
+  const Keys used = is_rows ? sequence.rows_of(0, sequence.seqlen_k - 1) : sequence.some(0, sequence.seqlen_q - 1);
   const auto differ = [&](const Tensor& tensor, int columns) {
     const std::int64_t begin = is_rows ? sequence.q_begin : sequence.k_begin;
     const Rows<Fp32> rows = rows_at<Fp32>(tensor, head_offset(tensor, static_cast<int>(b), head, begin), columns);
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constan
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = row + 8 * h;
-    if (row >= first && i < sequence.q_length) args.delta[lse_index(p, sequence, b, head, i)] = delta[h];
+    if (row >= first && i < sequence.seqlen_q) args.delta[lse_index(p, sequence, b, head, i)] = delta[h];
   }
 }
 
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kRowThreads) dsinks_kernel(const __grid_consta
   float sum = 0;
   for (int b = 0; b < p.batch; ++b) {
     const Sequence sequence(p, b);
-    for (int i = static_cast<int>(threadIdx.x); i < sequence.q_length; i += kRowThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < sequence.seqlen_q; i += kRowThreads) {
       const std::int64_t row = lse_index(p, sequence, b, head, i);
       const float lse = p.lse[row];
       if (lse == kMinusInfinity) continue;
@@ -188,10 +188,10 @@ void launch_spread(const BackwardLaunch& launch) {
                         .d_o = p.d_o,
                         .lse = p.lse,
                         .spread = launch.args.spread,
-                        .row_groups = groups(p.max_q),
-                        .key_groups = groups(p.max_k),
-                        .most = kept_powers(launch.config.parts),
-                        .looks_at_lse = launch.config.parts != Parts::rounded};
+                        .row_groups = groups(p.max_seqlen_q),
+                        .key_groups = groups(p.max_seqlen_k),
+                        .most = kept_powers(launch.config.split_format),
+                        .looks_at_lse = launch.config.split_format != SplitFormat::rounded};
   const std::int64_t warps =
       std::int64_t{p.batch} * p.heads_q * args.row_groups + std::int64_t{p.batch} * p.heads_kv * args.key_groups;
   launch_kernel(spread_kernel,
@@ -202,7 +202,7 @@ void launch_spread(const BackwardLaunch& launch) {
 
 void launch_delta(const BackwardLaunch& launch) {
   const BackwardParams& p = launch.args.params;
-  const DeltaArgs args{p, p.d_o, launch.args.delta, (p.max_q + kDeltaRows - 1) / kDeltaRows};
+  const DeltaArgs args{p, p.d_o, launch.args.delta, (p.max_seqlen_q + kDeltaRows - 1) / kDeltaRows};
   const Launch start{"flash2 backward, delta", std::int64_t{p.batch} * p.heads_q * args.row_blocks, kRowThreads, 0,
                      launch.stream};
   switch (launch.dtype) {

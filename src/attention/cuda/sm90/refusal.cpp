@@ -58,10 +58,10 @@ std::string problem_refusal(const Problem& problem, const char* option, std::int
     return fmt::format("head dimensions {} and {}; it takes up to {} in {}", problem.d, problem.dv, most_dim,
                        name_of(problem.dtype));
   }
-  if (has_few_keys(problem)) return fmt::format("{} keys; it needs more than {}", problem.max_k, kFewKeys);
-  if (problem.max_q * problem.group <= kFewRows) {
-    return fmt::format("{} rows per group of query heads; flash2 is faster for up to {}", problem.max_q * problem.group,
-                       kFewRows);
+  if (has_few_keys(problem)) return fmt::format("{} keys; it needs more than {}", problem.max_seqlen_k, kFewKeys);
+  if (problem.max_seqlen_q * problem.group <= kFewRows) {
+    return fmt::format("{} rows per group of query heads; flash2 is faster for up to {}",
+                       problem.max_seqlen_q * problem.group, kFewRows);
   }
   return {};
 }
@@ -104,11 +104,11 @@ std::string shared_refusal(const Problem& problem, std::size_t needed) {
   return fmt::format("it needs {} bytes of shared memory per block; the GPU has {}", needed, had);
 }
 
-// In a packed batch max_q and max_k may be far above the actual sizes. The backward kernels count row and key tiles
-// together.
+// In a packed batch max_seqlen_q and max_seqlen_k may be far above the actual sizes. The backward kernels count row and
+// key tiles together.
 std::string tiles_refusal(const Problem& problem, std::int64_t least) {
-  const std::int64_t rows = problem.batch * problem.heads_q * ceil_div(problem.max_q, least);
-  const std::int64_t keys = problem.batch * problem.heads_kv * ceil_div(problem.max_k, least);
+  const std::int64_t rows = problem.batch * problem.heads_q * ceil_div(problem.max_seqlen_q, least);
+  const std::int64_t keys = problem.batch * problem.heads_kv * ceil_div(problem.max_seqlen_k, least);
   const std::int64_t tiles = problem.pass == Pass::backward ? rows + keys : std::max(rows, keys);
   return tiles >= std::int64_t{1} << 31 ? fmt::format("{} tiles; it supports fewer than 2^31", tiles) : "";
 }

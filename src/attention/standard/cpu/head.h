@@ -14,7 +14,7 @@ namespace strobe::standard::cpu {
 
 struct Call {
   const Problem& problem;
-  const Layout& layout;
+  const WorkspaceLayout& layout;
   char* workspace;
   const blas::BlasSession& blas;
 
@@ -46,8 +46,8 @@ struct Head {
         extent(call.problem.extent(b)) {}
 
   const Problem& problem() const { return call.problem; }
-  std::int64_t rows() const { return extent.q_length; }
-  std::int64_t keys() const { return extent.k_length; }
+  std::int64_t rows() const { return extent.seqlen_q; }
+  std::int64_t keys() const { return extent.seqlen_k; }
   std::int64_t kv_head() const { return hq / call.problem.group; }
   std::int64_t member() const { return hq % call.problem.group; }
 
@@ -62,7 +62,7 @@ struct Head {
   ScoreMatrix dropped() const { return matrix(call.layout.dropped); }  // probabilities after dropout
   ScoreMatrix d_probabilities() const { return matrix(call.layout.d_probabilities); }
   ScoreMatrix d_scores() const { return matrix(call.layout.d_scores); }
-  float* sinks() const { return floats(call.layout.sinks) + index * call.problem.max_q; }
+  float* sinks() const { return floats(call.layout.sinks) + index * call.problem.max_seqlen_q; }
 
   float* in_slot(std::int64_t offset) const { return floats(slot * call.layout.slot_bytes + offset); }
   // Returns the scratch of a thread. If `slot` is not 0, `thread` is 0, because a nested parallel_for runs on the
@@ -72,7 +72,7 @@ struct Head {
  private:
   float* floats(std::int64_t offset) const { return reinterpret_cast<float*>(call.workspace + offset); }
   ScoreMatrix matrix(std::int64_t offset) const {
-    const std::int64_t elements = index * call.problem.max_q * call.problem.max_k;
+    const std::int64_t elements = index * call.problem.max_seqlen_q * call.problem.max_seqlen_k;
     const auto element = static_cast<std::int64_t>(size_of(call.layout.stored));
     return {call.workspace + offset + elements * element, call.layout.stored, problem().dtype, rows(), keys()};
   }

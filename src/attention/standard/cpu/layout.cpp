@@ -23,12 +23,12 @@ class Offsets {
   std::int64_t end_ = 0;
 };
 
-void take_score_matrices(Layout& layout, Offsets& offsets, const Problem& problem, Variant variant) {
+void take_score_matrices(WorkspaceLayout& layout, Offsets& offsets, const Problem& problem, Variant variant) {
   const bool in_place = variant == Variant::frugal;
   const bool backward = problem.pass == Pass::backward;
   const bool dropout = backward && problem.dropout.p != 0;
   const std::int64_t element = static_cast<std::int64_t>(size_of(layout.stored));
-  const std::int64_t bytes = layout.heads * problem.max_q * problem.max_k * element;
+  const std::int64_t bytes = layout.heads * problem.max_seqlen_q * problem.max_seqlen_k * element;
   layout.scores = offsets.take(true, bytes);
   layout.probabilities = in_place ? layout.scores : offsets.take(true, bytes);
   layout.tanh = offsets.take(backward && problem.softcap != 0, bytes);
@@ -41,20 +41,20 @@ void take_score_matrices(Layout& layout, Offsets& offsets, const Problem& proble
 // Returns the floats per strip, which holds a block of rows or columns. A block has room for the two rows that row
 // operations need.
 std::int64_t strip_floats(const Problem& problem, DType stored) {
-  const std::int64_t rows = problem.max_q;
-  const std::int64_t keys = problem.max_k;
+  const std::int64_t rows = problem.max_seqlen_q;
+  const std::int64_t keys = problem.max_seqlen_k;
   if (stored == DType::fp32) return 0;
   return std::max(blas::block_rows(rows) * keys, blas::block_rows(keys) * rows);
 }
 
 }  // namespace
 
-Layout layout_of(const Problem& problem, Variant variant) {
+WorkspaceLayout layout_of(const Problem& problem, Variant variant) {
   const bool backward = problem.pass == Pass::backward;
-  const std::int64_t rows = problem.max_q;
-  const std::int64_t keys = problem.max_k;
+  const std::int64_t rows = problem.max_seqlen_q;
+  const std::int64_t keys = problem.max_seqlen_k;
   const std::int64_t wider = std::max(problem.d, problem.dv);
-  Layout layout{};
+  WorkspaceLayout layout{};
   layout.stored = variant == Variant::frugal ? DType::fp32 : problem.dtype;
   layout.heads = variant == Variant::frugal ? 1 : problem.batch * problem.heads_q;
   layout.slots = one_head_per_thread(problem, layout.heads) ? problem.threads : 1;

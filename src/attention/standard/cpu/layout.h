@@ -8,14 +8,14 @@
 
 namespace strobe::standard::cpu {
 
-// Offsets in bytes, each a multiple of 64. Score matrices are [heads][max_q][max_k] of type `stored`. Matrices with
-// equal offsets share memory.
-struct Layout {
+// Offsets in bytes, each a multiple of 64. Score matrices are [heads][max_seqlen_q][max_seqlen_k] of type `stored`.
+// Matrices with equal offsets share memory.
+struct WorkspaceLayout {
   DType stored;
   std::int64_t heads;  // query heads in a pass
   std::int64_t slots;  // heads processed at the same time
   std::int64_t scores, probabilities, tanh, dropped, d_probabilities, d_scores;
-  std::int64_t sinks;  // fp32 [heads][max_q]
+  std::int64_t sinks;  // fp32 [heads][max_seqlen_q]
   // Per slot, fp32: operands of one head, its output, and the sums of dK and dV.
   std::int64_t rows_operand, keys_operand, out, dk, dv, slot_bytes;
   // One fp32 strip per thread: a block of rows or columns of a score matrix, or two rows.
@@ -23,7 +23,7 @@ struct Layout {
   std::int64_t total;
 };
 
-Layout layout_of(const Problem& problem, Variant variant);
+WorkspaceLayout layout_of(const Problem& problem, Variant variant);
 
 // Returns true if `count` heads (or groups) are enough to give each thread whole ones. Otherwise threads share each
 // one.

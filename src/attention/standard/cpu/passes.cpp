@@ -78,7 +78,7 @@ void store(const Head& head, const View& view, std::int64_t h, std::int64_t begi
 }
 
 // Computes c = factor * a b^T, rounded to the problem's type.
-void multiply_into_scores(const Head& head, const Matrix& a, const Matrix& b, float factor, const ScoreMatrix& c) {
+void matmul_into_scores(const Head& head, const Matrix& a, const Matrix& b, float factor, const ScoreMatrix& c) {
   const Matrix right = transposed(b);
   for_row_blocks(head.call.blas, {a.rows, a.cols, right.cols}, [&](int thread, std::int64_t first, std::int64_t count) {
     float* block = c.open(first, head.strip(thread));
@@ -91,7 +91,7 @@ void multiply_into_scores(const Head& head, const Matrix& a, const Matrix& b, fl
 }
 
 // Computes c = scores b; c is [rows][b.cols].
-void multiply_rows(const Head& head, const ScoreMatrix& scores, const Matrix& b, float* c) {
+void matmul_rows(const Head& head, const ScoreMatrix& scores, const Matrix& b, float* c) {
   for_row_blocks(head.call.blas, {head.rows(), b.rows, b.cols},
                  [&](int thread, std::int64_t first, std::int64_t count) {
                    const Matrix a = scores.some_rows(first, count, head.strip(thread));
@@ -120,7 +120,7 @@ void store_group(const Head& head, const View& view, const float* sum) {
 void probabilities_of(const Call& call, HeadRange heads) {
   const Problem& problem = call.problem;
   for_heads(call, heads, "QK^T matmul", ScopeKind::matmul, [&](const Head& head) {
-    multiply_into_scores(head, load_rows(head, problem.q), load_keys(head, problem.k), problem.scale, head.scores());
+    matmul_into_scores(head, load_rows(head, problem.q), load_keys(head, problem.k), problem.scale, head.scores());
   });
   for_heads(call, heads, "softmax", ScopeKind::other, [](const Head& head) { softmax(head); });
   if (problem.dropout.p == 0) return;
@@ -145,7 +145,7 @@ void forward_pass(const Call& call, HeadRange heads) {
   probabilities_of(call, heads);
   for_heads(call, heads, "PV matmul", ScopeKind::matmul, [&](const Head& head) {
     float* o = head.in_slot(call.layout.out);
-    multiply_rows(head, head.dropped(), load_keys(head, problem.v), o);
+    matmul_rows(head, head.dropped(), load_keys(head, problem.v), o);
     store(head, problem.o, head.hq, head.extent.q_begin, head.rows(), o);
   });
 }
@@ -159,13 +159,13 @@ void backward_pass(const Call& call, HeadRange heads) {
     store_group(head, problem.dv_out, dv);
   });
   for_heads(call, heads, "dP matmul", ScopeKind::matmul, [&](const Head& head) {
-    multiply_into_scores(head, load_rows(head, problem.d_o), load_keys(head, problem.v), 1, head.d_probabilities());
+    matmul_into_scores(head, load_rows(head, problem.d_o), load_keys(head, problem.v), 1, head.d_probabilities());
   });
   for_heads(call, heads, "softmax gradient", ScopeKind::other, [](const Head& head) { softmax_gradient(head); });
   if (problem.dbias || problem.dsinks) shared_gradients(call, heads);
   for_heads(call, heads, "dQ matmul", ScopeKind::matmul, [&](const Head& head) {
     float* dq = head.in_slot(call.layout.out);
-    multiply_rows(head, head.d_scores(), load_keys(head, problem.k), dq);
+    matmul_rows(head, head.d_scores(), load_keys(head, problem.k), dq);
     store(head, problem.dq, head.hq, head.extent.q_begin, head.rows(), dq);
   });
   for_groups(call, heads, "dK matmul", [&](const Head& head) {

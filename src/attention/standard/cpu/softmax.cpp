@@ -102,7 +102,7 @@ void softmax(const Head& head) {
     }
   });
   if (!problem.lse || head.call.backward() || problem.packed) return;
-  for (std::int64_t i = head.rows(); i < problem.max_q; ++i) {
+  for (std::int64_t i = head.rows(); i < problem.max_seqlen_q; ++i) {
     problem.lse[problem.lse_index(head.b, head.hq, 0, i)] = -kInfinity;
   }
 }

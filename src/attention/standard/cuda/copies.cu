@@ -1,6 +1,6 @@
 // Kernels that copy between the caller's tensors, with any strides and lengths, and contiguous padded rows for cuBLAS.
-#include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
+#include "attention/standard/cuda/score_rows.cuh"
 #include "device/cuda/check.h"
 
 namespace strobe::standard {
@@ -14,7 +14,7 @@ constexpr int kRows = 8;  // rows per block, one warp per row
 // Copies bits, so Word only needs to have the size of an element.
 template <class Word>
 __global__ void copy_rows(SequenceParams params, Copy copy, std::int64_t rows, Direction direction) {
-  const std::int64_t longest = copy.side == Side::queries ? params.max_q : params.max_k;
+  const std::int64_t longest = copy.side == Side::queries ? params.max_seqlen_q : params.max_seqlen_k;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * kRows;
   for (std::int64_t index = static_cast<std::int64_t>(blockIdx.x) * kRows + threadIdx.y; index < rows; index += step) {
     const std::int64_t i = index % longest;
@@ -35,7 +35,8 @@ __global__ void copy_rows(SequenceParams params, Copy copy, std::int64_t rows, D
 }
 
 void launch(DType dtype, const SequenceParams& params, const Copy& copy, Direction direction, void* stream) {
-  const std::int64_t rows = copy.batches * copy.heads * (copy.side == Side::queries ? params.max_q : params.max_k);
+  const std::int64_t rows =
+      copy.batches * copy.heads * (copy.side == Side::queries ? params.max_seqlen_q : params.max_seqlen_k);
   if (rows == 0) return;
   const unsigned blocks = blocks_for((rows + kRows - 1) / kRows);
   const auto on = static_cast<cudaStream_t>(stream);

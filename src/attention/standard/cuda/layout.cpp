@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "attention/standard/cuda/products.h"
+#include "attention/standard/cuda/matmul.h"
 
 namespace strobe::standard {
 namespace {
@@ -11,13 +11,14 @@ namespace {
 constexpr std::int64_t kFrugalScores = std::int64_t{32} << 20;  // bytes of scores per pass, unless a KV head needs more
 
 std::int64_t score_bytes_of_group(const Problem& problem) {
-  return problem.group * problem.max_q * padded(problem.max_k) * static_cast<std::int64_t>(size_of(problem.dtype));
+  return problem.group * problem.max_seqlen_q * padded(problem.max_seqlen_k) *
+         static_cast<std::int64_t>(size_of(problem.dtype));
 }
 
 // Returns true if the rows of all query heads of a group have one common stride, so that one GEMM can sum over the
 // group.
 bool group_is_stacked(const Problem& problem, const ConstView& view) {
-  return problem.group == 1 || view.stride[1] == problem.max_q * view.stride[2];
+  return problem.group == 1 || view.stride[1] == problem.max_seqlen_q * view.stride[2];
 }
 
 }  // namespace
@@ -40,26 +41,26 @@ HeadRange heads_of_pass(const Problem& problem, Variant variant) {
 
 // A workspace query does not know the strides of outputs and dO, so the layout always has room for copies of one output
 // and of dO.
-Layout layout_of(const Problem& problem, Variant variant) {
+WorkspaceLayout layout_of(const Problem& problem, Variant variant) {
   const bool in_place = variant == Variant::frugal;
   const bool backward = problem.pass == Pass::backward;
   const HeadRange range = heads_of_pass(problem, variant);
   const std::size_t element = size_of(problem.dtype);
   const auto groups = static_cast<std::size_t>(range.batches * range.heads);
-  const std::size_t rows_q = groups * static_cast<std::size_t>(problem.group * problem.max_q);
-  const std::size_t rows_k = groups * static_cast<std::size_t>(problem.max_k);
+  const std::size_t rows_q = groups * static_cast<std::size_t>(problem.group * problem.max_seqlen_q);
+  const std::size_t rows_k = groups * static_cast<std::size_t>(problem.max_seqlen_k);
   const auto d = static_cast<std::size_t>(padded(problem.d));
   const auto dv = static_cast<std::size_t>(padded(problem.dv));
-  const std::size_t scores = rows_q * static_cast<std::size_t>(padded(problem.max_k)) * element;
+  const std::size_t scores = rows_q * static_cast<std::size_t>(padded(problem.max_seqlen_k)) * element;
   const std::size_t out = element * (backward ? std::max({rows_q * d, rows_k * d, rows_k * dv}) : rows_q * dv);
-  const auto all_rows = static_cast<std::size_t>(problem.batch * problem.heads_q * problem.max_q);
+  const auto all_rows = static_cast<std::size_t>(problem.batch * problem.heads_q * problem.max_seqlen_q);
   std::size_t end = 0;
   const auto take = [&end](bool wanted, std::size_t bytes) {
     const std::size_t begin = end;
     if (wanted) end += (bytes + 255) / 256 * 256;
     return begin;
   };
-  Layout layout{};
+  WorkspaceLayout layout{};
   layout.cublas = take(true, Cublas::workspace_bytes(problem.gpu.compute_capability));
   if (in_place) {
     layout.scores = layout.probabilities = take(true, scores);

@@ -32,14 +32,15 @@ struct HeadRange {
 HeadRange heads_of_pass(const Problem& problem, Variant variant);
 
 // Offsets in bytes, each a multiple of 256, for the heads of a pass. Equal offsets share memory.
-struct Layout {
+struct WorkspaceLayout {
   std::size_t cublas;
-  std::size_t scores, probabilities, d_probabilities, d_scores, tanh;  // [batches, heads * group, max_q, padded max_k]
-  std::size_t sinks;                                                   // fp32 [B, Hq, max_q]
-  std::size_t q, k, v, d_o, out;                                       // contiguous rows of tensors
+  std::size_t scores, probabilities, d_probabilities, d_scores,
+      tanh;                       // [batches, heads * group, max_seqlen_q, padded max_seqlen_k]
+  std::size_t sinks;              // fp32 [B, Hq, max_seqlen_q]
+  std::size_t q, k, v, d_o, out;  // contiguous rows of tensors
   std::size_t total;
 };
 
-Layout layout_of(const Problem& problem, Variant variant);
+WorkspaceLayout layout_of(const Problem& problem, Variant variant);
 
 }  // namespace strobe::standard

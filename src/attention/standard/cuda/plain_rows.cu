@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
+#include "attention/standard/cuda/score_rows.cuh"
 #include "device/cuda/check.h"
 
 namespace strobe::standard {
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
 #pragma unroll
     for (int n = 0; n < kPieces; ++n) {
       const std::int32_t j = key_of<kThreads>(n);
-      if (j >= params.max_k) continue;
+      if (j >= params.max_seqlen_k) continue;
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const bool used = j + e >= row.lo && j + e < row.hi && !empty;
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
       }
       Piece<T>(value[n]).store(out + j);
     }
-    if (threadIdx.x % kThreads == 0 && write_lse && params.lse && (!params.packed || row.i < row.q_length)) {
+    if (threadIdx.x % kThreads == 0 && write_lse && params.lse && (!params.packed || row.i < row.seqlen_q)) {
       const std::int64_t head = params.packed ? row.h * params.total_q + row.q_begin : index - row.i;
       params.lse[head + row.i] = empty ? -INFINITY : highest + logf(sum);
     }
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
   __shared__ float scratch[32];
   for_rows<kThreads>(scores.rows.count, [&](std::int64_t n_row) {
     const Row row = row_of(params, scores.rows.first + n_row);
-    const T* const weights = static_cast<const T*>(scores.probabilities) + n_row * scores.rows.stride;
+    const T* const probabilities = static_cast<const T*>(scores.probabilities) + n_row * scores.rows.stride;
     const T* const in = static_cast<const T*>(scores.d_probabilities) + n_row * scores.rows.stride;
     T* const out = static_cast<T*>(scores.d_scores) + n_row * scores.rows.stride;
     float weight[kPieces][8], gradient[kPieces][8];
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
 #pragma unroll
       for (int e = 0; e < 8; ++e) weight[n][e] = gradient[n][e] = 0;
       if (j >= row.hi || j + 8 <= row.lo) continue;
-      const Piece<T> of_weights(weights + j), of_gradients(in + j);
+      const Piece<T> of_weights(probabilities + j), of_gradients(in + j);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         if (j + e < row.lo || j + e >= row.hi) continue;
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
 #pragma unroll
     for (int n = 0; n < kPieces; ++n) {
       const std::int32_t j = key_of<kThreads>(n);
-      if (j >= params.max_k) continue;
+      if (j >= params.max_seqlen_k) continue;
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         const bool used = j + e >= row.lo && j + e < row.hi;
@@ -186,7 +186,7 @@ unsigned blocks_of(std::int64_t rows, int threads) {
 bool plain_softmax(DType dtype, const Params& params, const Scores& scores, bool write_lse, void* stream) {
   if (!is_plain(params)) return false;
   const std::int64_t rows = scores.rows.count;
-  const bool held = with_threads(params.max_k, [&]<int kThreads>(std::integral_constant<int, kThreads>) {
+  const bool held = with_threads(params.max_seqlen_k, [&]<int kThreads>(std::integral_constant<int, kThreads>) {
     with_element(dtype, [&]<class T>(T*) {
       plain_softmax_rows<T, kThreads>
           <<<blocks_of(rows, kThreads), std::max(kThreads, kLeastThreads), 0, static_cast<cudaStream_t>(stream)>>>(
@@ -200,7 +200,7 @@ bool plain_softmax(DType dtype, const Params& params, const Scores& scores, bool
 bool plain_softmax_backward(DType dtype, const Params& params, const ScoreGradients& scores, void* stream) {
   if (!is_plain(params)) return false;
   const std::int64_t rows = scores.rows.count;
-  const bool held = with_threads(params.max_k, [&]<int kThreads>(std::integral_constant<int, kThreads>) {
+  const bool held = with_threads(params.max_seqlen_k, [&]<int kThreads>(std::integral_constant<int, kThreads>) {
     with_element(dtype, [&]<class T>(T*) {
       plain_softmax_backward_rows<T, kThreads>
           <<<blocks_of(rows, kThreads), std::max(kThreads, kLeastThreads), 0, static_cast<cudaStream_t>(stream)>>>(

@@ -10,8 +10,8 @@
 
 namespace strobe::standard {
 
-// Rows [first, first + count) of score matrices, numbered through [B, Hq, max_q], in the problem's dtype. A row has
-// `stride` elements (max_k padded). Pointers in the structs below point to row `first`, except sink_weight.
+// Rows [first, first + count) of score matrices, numbered through [B, Hq, max_seqlen_q], in the problem's dtype. A row
+// has `stride` elements (max_seqlen_k padded). Pointers in the structs below point to row `first`, except sink_weight.
 struct RowRange {
   std::int64_t first = 0, count = 0, stride = 0;
 };
@@ -22,7 +22,7 @@ struct Scores {
   void* probabilities = nullptr;  // out, 0 where masked (in forward after dropout); may be `scores`
   void* dropped = nullptr;        // backward with dropout, out: probabilities after dropout; may be `scores`
   void* tanh = nullptr;           // backward with softcap, out: tanh(s / softcap)
-  float* sink_weight = nullptr;   // backward with sinks, out: the sink's probabilities [B, Hq, max_q]
+  float* sink_weight = nullptr;   // backward with sinks, out: the sink's probabilities [B, Hq, max_seqlen_q]
 };
 
 // Applies score options, mask, softmax and dropout. Writes LSE if write_lse is set and the problem has LSE (forward).
@@ -35,7 +35,7 @@ struct ScoreGradients {
   const void* d_probabilities = nullptr;  // in: gradient of the probabilities after dropout
   void* d_scores = nullptr;               // out: see each function; may be `d_probabilities`
   const void* tanh = nullptr;             // with softcap
-  float* sink_weight = nullptr;           // with sinks, [B, Hq, max_q], in: probabilities; out: contributions to dsinks
+  float* sink_weight = nullptr;  // with sinks, [B, Hq, max_seqlen_q], in: probabilities; out: contributions to dsinks
 };
 
 // Computes d_scores as the gradient of the logits, through dropout and softmax.
@@ -62,7 +62,7 @@ void sum_dsinks(const cuda::BackwardParams& params, const float* parts, void* st
 enum class Side { queries, keys };
 
 // A copy between a range of sequences and heads of the caller's tensor [B, heads, rows, cols] and contiguous rows
-// [batches, heads, max_q or max_k, row].
+// [batches, heads, max_seqlen_q or max_seqlen_k, row].
 struct Copy {
   cuda::Tensor tensor;
   void* rows = nullptr;

@@ -1,7 +1,7 @@
 // Softmax over materialised scores, one block per row: score options, mask, probabilities, dropout. The result of every
 // step is rounded to the problem's type, as in a tensor library and in `standard` on the CPU.
-#include "attention/standard/cuda/pieces.cuh"
 #include "attention/standard/cuda/rows.h"
+#include "attention/standard/cuda/score_rows.cuh"
 #include "device/cuda/check.h"
 
 namespace strobe::standard {
@@ -37,14 +37,14 @@ __global__ void softmax_rows(Params params, Scores scores, bool write_lse) {
     const std::int64_t offset = n * scores.rows.stride;
     const Row row = row_of(params, index);
     const T* in = static_cast<const T*>(scores.scores) + offset;
-    T* weights = static_cast<T*>(scores.probabilities) + offset;
+    T* probabilities = static_cast<T*>(scores.probabilities) + offset;
     T* dropped = scores.dropped ? static_cast<T*>(scores.dropped) + offset : nullptr;
     T* tanh_row = scores.tanh ? static_cast<T*>(scores.tanh) + offset : nullptr;
 
     float highest = -INFINITY;
     for (std::int32_t j = first_key(row); j < row.hi; j += blockDim.x) {
       const float logit = logit_of<T>(params, row, j, widened(in[j]), tanh_row);
-      weights[j] = narrowed<T>(logit);
+      probabilities[j] = narrowed<T>(logit);
       highest = larger(highest, logit);
     }
     highest = over_block(highest, Larger(), scratch);
@@ -55,24 +55,24 @@ __global__ void softmax_rows(Params params, Scores scores, bool write_lse) {
     const bool empty = highest == -INFINITY;  // every key is masked or has a bias of -inf
     float sum = 0;
     for (std::int32_t j = first_key(row); j < row.hi && !empty; j += blockDim.x) {
-      sum += expf(widened(weights[j]) - highest);
+      sum += expf(widened(probabilities[j]) - highest);
     }
     sum = over_block(sum, Plus(), scratch);
     const float sink_part = has_sink && !empty ? expf(sink - highest) : 0;
     sum += sink_part;
     const float factor = empty ? 0 : 1 / sum;
 
-    for (std::int32_t j = threadIdx.x; j < params.max_k; j += blockDim.x) {
+    for (std::int32_t j = threadIdx.x; j < params.max_seqlen_k; j += blockDim.x) {
       const bool used = j >= row.lo && j < row.hi && !empty;
-      const float weight = used ? rounded<T>(expf(widened(weights[j]) - highest) * factor) : 0;
+      const float weight = used ? rounded<T>(expf(widened(probabilities[j]) - highest) * factor) : 0;
       float kept = weight;
       if (has_dropout && used) kept = keeps(params, row, j) ? weight * params.dropout_scale : 0;
-      weights[j] = narrowed<T>(dropped ? weight : kept);
+      probabilities[j] = narrowed<T>(dropped ? weight : kept);
       if (dropped) dropped[j] = narrowed<T>(kept);
     }
     if (threadIdx.x != 0) continue;
     if (scores.sink_weight) scores.sink_weight[index] = sink_part * factor;
-    if (write_lse && params.lse && (!params.packed || row.i < row.q_length)) {
+    if (write_lse && params.lse && (!params.packed || row.i < row.seqlen_q)) {
       const std::int64_t head = params.packed ? row.h * params.total_q + row.q_begin : index - row.i;
       params.lse[head + row.i] = empty ? -INFINITY : highest + logf(sum);
     }
@@ -84,8 +84,9 @@ __global__ void softmax_rows(Params params, Scores scores, bool write_lse) {
 void softmax(DType dtype, const Params& params, const Scores& scores, bool write_lse, void* stream) {
   if (plain_softmax(dtype, params, scores, write_lse, stream)) return;
   with_element(dtype, [&]<class T>(T*) {
-    softmax_rows<T><<<blocks_for(scores.rows.count), threads_for(params.max_k), 0, static_cast<cudaStream_t>(stream)>>>(
-        params, scores, write_lse);
+    softmax_rows<T>
+        <<<blocks_for(scores.rows.count), threads_for(params.max_seqlen_k), 0, static_cast<cudaStream_t>(stream)>>>(
+            params, scores, write_lse);
   });
   cuda::check_launch("softmax_rows");
 }

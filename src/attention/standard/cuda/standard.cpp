@@ -9,7 +9,7 @@
 #include "attention/cuda/problem.h"
 #include "attention/kernel_list.h"
 #include "attention/standard/cuda/layout.h"
-#include "attention/standard/cuda/products.h"
+#include "attention/standard/cuda/matmul.h"
 #include "device/gpu_work.h"
 
 namespace strobe {
@@ -20,8 +20,8 @@ using namespace standard;
 // One pass over a range of heads.
 class HeadPass {
  public:
-  HeadPass(const Problem& problem, const cuda::BackwardParams& params, const Layout& layout, const Cublas& cublas,
-           char* workspace, const HeadRange& range)
+  HeadPass(const Problem& problem, const cuda::BackwardParams& params, const WorkspaceLayout& layout,
+           const Cublas& cublas, char* workspace, const HeadRange& range)
       : problem_(problem), params_(params), layout_(layout), cublas_(cublas), workspace_(workspace), range_(range) {}
 
   void forward();
@@ -34,18 +34,18 @@ class HeadPass {
   // Returns an input in place or, if it needs_copy(), copies it to offset `copy` of the workspace.
   Matrices input(const ConstView& view, const cuda::Tensor& tensor, Side side, std::size_t copy);
   // Computes c = a b and writes it to an output of the caller.
-  void multiply_out(Product product, const View& view, const cuda::Tensor& tensor, Side side);
+  void gemm_out(Matmul matmul, const View& view, const cuda::Tensor& tensor, Side side);
 
   std::int64_t heads_on(Side side) const { return range_.heads * (side == Side::queries ? problem_.group : 1); }
   Copy copy_of(const cuda::Tensor& tensor, const Matrices& rows, Side side, std::int64_t columns) const;
   template <class Void>
   Matrices in_place(const BasicView<Void>& view, Side side) const;
   Matrices contiguous(std::size_t offset, Side side, std::int64_t columns) const;
-  Matrices scores(std::size_t offset) const { return contiguous(offset, Side::queries, problem_.max_k); }
+  Matrices scores(std::size_t offset) const { return contiguous(offset, Side::queries, problem_.max_seqlen_k); }
   RowRange rows() const;
   void* tanh() const { return problem_.softcap != 0 ? workspace_ + layout_.tanh : nullptr; }
   float* sinks() const { return problem_.sinks ? reinterpret_cast<float*>(workspace_ + layout_.sinks) : nullptr; }
-  Product product_of(std::int64_t rows, std::int64_t cols, std::int64_t inner) const;
+  Matmul product_of(std::int64_t rows, std::int64_t cols, std::int64_t inner) const;
   Matrices stacked(Matrices matrices) const {  // merges the rows of a group into one matrix
     matrices.member = 0;
     return matrices;
@@ -53,7 +53,7 @@ class HeadPass {
 
   const Problem& problem_;
   const cuda::BackwardParams& params_;
-  const Layout& layout_;
+  const WorkspaceLayout& layout_;
   const Cublas& cublas_;
   char* const workspace_;
   const HeadRange range_;
@@ -62,7 +62,7 @@ class HeadPass {
 Matrices HeadPass::contiguous(std::size_t offset, Side side, std::int64_t columns) const {
   void* const data = workspace_ + offset;
   const std::int64_t row = padded(columns);
-  const std::int64_t rows = side == Side::queries ? problem_.max_q : problem_.max_k;
+  const std::int64_t rows = side == Side::queries ? problem_.max_seqlen_q : problem_.max_seqlen_k;
   if (side == Side::keys) return {data, range_.heads * rows * row, rows * row, 0, row};
   return {data, heads_on(side) * rows * row, problem_.group * rows * row, rows * row, row};
 }
@@ -91,9 +91,9 @@ Copy HeadPass::copy_of(const cuda::Tensor& tensor, const Matrices& rows, Side si
 
 RowRange HeadPass::rows() const {
   const std::int64_t first_head = range_.first_batch * problem_.heads_q + range_.first_head * problem_.group;
-  return {.first = first_head * problem_.max_q,
-          .count = range_.batches * heads_on(Side::queries) * problem_.max_q,
-          .stride = padded(problem_.max_k)};
+  return {.first = first_head * problem_.max_seqlen_q,
+          .count = range_.batches * heads_on(Side::queries) * problem_.max_seqlen_q,
+          .stride = padded(problem_.max_seqlen_k)};
 }
 
 Matrices HeadPass::input(const ConstView& view, const cuda::Tensor& tensor, Side side, std::size_t copy) {
@@ -103,41 +103,41 @@ Matrices HeadPass::input(const ConstView& view, const cuda::Tensor& tensor, Side
   return rows;
 }
 
-void HeadPass::multiply_out(Product product, const View& view, const cuda::Tensor& tensor, Side side) {
-  if (product.inner == 0) {  // the matmul has no terms, so its result is 0
+void HeadPass::gemm_out(Matmul matmul, const View& view, const cuda::Tensor& tensor, Side side) {
+  if (matmul.inner == 0) {  // the matmul has no terms, so its result is 0
     GpuElements elements{.data = view.data, .bytes = size_of(view.dtype)};
     std::copy(view.shape.begin(), view.shape.end(), elements.shape);
     std::copy(view.stride.begin(), view.stride.end(), elements.stride);
     return clear_on_gpu(elements, problem_.stream);
   }
   if (is_gemm_operand(problem_, view)) {
-    product.c = in_place(view, side);
-    return cublas_.multiply(product);
+    matmul.c = in_place(view, side);
+    return cublas_.gemm(matmul);
   }
-  product.c = contiguous(layout_.out, side, view.shape[3]);
-  cublas_.multiply(product);
-  scatter(problem_.dtype, params_, copy_of(tensor, product.c, side, view.shape[3]), problem_.stream);
+  matmul.c = contiguous(layout_.out, side, view.shape[3]);
+  cublas_.gemm(matmul);
+  scatter(problem_.dtype, params_, copy_of(tensor, matmul.c, side, view.shape[3]), problem_.stream);
 }
 
-Product HeadPass::product_of(std::int64_t rows, std::int64_t cols, std::int64_t inner) const {
-  Product product{};
-  product.rows = rows;
-  product.cols = cols;
-  product.inner = inner;
-  product.batch = range_.batches;
-  product.heads = range_.heads;
-  product.members = problem_.group;
-  return product;
+Matmul HeadPass::product_of(std::int64_t rows, std::int64_t cols, std::int64_t inner) const {
+  Matmul matmul{};
+  matmul.rows = rows;
+  matmul.cols = cols;
+  matmul.inner = inner;
+  matmul.batch = range_.batches;
+  matmul.heads = range_.heads;
+  matmul.members = problem_.group;
+  return matmul;
 }
 
 // Computes softmax(scale * Q K^T). Backward also stores the probabilities after dropout, in the memory of d_scores.
 Matrices HeadPass::probabilities(const Matrices& q, const Matrices& k) {
   const Matrices result = scores(layout_.probabilities);
   const bool backward = problem_.pass == Pass::backward;
-  Product scaled = product_of(problem_.max_q, problem_.max_k, problem_.d);
+  Matmul scaled = product_of(problem_.max_seqlen_q, problem_.max_seqlen_k, problem_.d);
   scaled.a = q, scaled.b = k, scaled.b_stored = Operand::transposed;
   scaled.c = scores(layout_.scores), scaled.factor = problem_.scale;
-  cublas_.multiply(scaled);
+  cublas_.gemm(scaled);
   softmax(problem_.dtype, params_,
           {.rows = rows(),
            .scores = scaled.c.data,
@@ -153,13 +153,13 @@ void HeadPass::forward() {
   const Matrices q = input(problem_.q, params_.q, Side::queries, layout_.q);
   const Matrices k = input(problem_.k, params_.k, Side::keys, layout_.k);
   const Matrices v = input(problem_.v, params_.v, Side::keys, layout_.v);
-  Product o = product_of(problem_.max_q, problem_.dv, problem_.max_k);  // P V
+  Matmul o = product_of(problem_.max_seqlen_q, problem_.dv, problem_.max_seqlen_k);  // P V
   o.a = probabilities(q, k), o.b = v;
-  multiply_out(o, problem_.o, params_.o, Side::queries);
+  gemm_out(o, problem_.o, params_.o, Side::queries);
 }
 
 void HeadPass::backward() {
-  const std::int64_t sq = problem_.max_q, sk = problem_.max_k, d = problem_.d, dv = problem_.dv;
+  const std::int64_t sq = problem_.max_seqlen_q, sk = problem_.max_seqlen_k, d = problem_.d, dv = problem_.dv;
   const Matrices q = input(problem_.q, params_.q, Side::queries, layout_.q);
   const Matrices k = input(problem_.k, params_.k, Side::keys, layout_.k);
   const Matrices v = input(problem_.v, params_.v, Side::keys, layout_.v);
@@ -168,15 +168,15 @@ void HeadPass::backward() {
   const Matrices d_scores = scores(layout_.d_scores);
   const Matrices p = probabilities(q, k);
 
-  Product to_v = product_of(sk, dv, problem_.group * sq);  // dV = P^T dO over the group
+  Matmul to_v = product_of(sk, dv, problem_.group * sq);  // dV = P^T dO over the group
   to_v.members = 1;
   to_v.a = stacked(problem_.dropout.p != 0 ? d_scores : p), to_v.a_stored = Operand::transposed, to_v.b = stacked(d_o);
-  multiply_out(to_v, problem_.dv_out, params_.dv, Side::keys);
+  gemm_out(to_v, problem_.dv_out, params_.dv, Side::keys);
 
-  Product to_probabilities = product_of(sq, sk, dv);  // dP = dO V^T
+  Matmul to_probabilities = product_of(sq, sk, dv);  // dP = dO V^T
   to_probabilities.a = d_o, to_probabilities.b = v, to_probabilities.b_stored = Operand::transposed;
   to_probabilities.c = d_probabilities;
-  cublas_.multiply(to_probabilities);
+  cublas_.gemm(to_probabilities);
 
   to_scores({.rows = rows(),
              .probabilities = p.data,
@@ -185,14 +185,14 @@ void HeadPass::backward() {
              .tanh = tanh(),
              .sink_weight = sinks()});
 
-  Product to_k = product_of(sk, d, problem_.group * sq);  // dK = dS^T Q over the group
+  Matmul to_k = product_of(sk, d, problem_.group * sq);  // dK = dS^T Q over the group
   to_k.members = 1;
   to_k.a = stacked(d_scores), to_k.a_stored = Operand::transposed, to_k.b = stacked(q);
-  multiply_out(to_k, problem_.dk, params_.dk, Side::keys);
+  gemm_out(to_k, problem_.dk, params_.dk, Side::keys);
 
-  Product to_q = product_of(sq, d, sk);  // dQ = dS K
+  Matmul to_q = product_of(sq, d, sk);  // dQ = dS K
   to_q.a = d_scores, to_q.b = k;
-  multiply_out(to_q, problem_.dq, params_.dq, Side::queries);
+  gemm_out(to_q, problem_.dq, params_.dq, Side::queries);
 }
 
 // Converts gradients of probabilities to those of q.k, and sums dbias if it is wanted.
@@ -211,8 +211,8 @@ void HeadPass::to_scores(const ScoreGradients& gradients) {
 
 double score_bytes(const Problem& problem, const HeadRange& range) {
   return static_cast<double>(size_of(problem.dtype)) *
-         static_cast<double>(range.batches * range.heads * problem.group) * static_cast<double>(problem.max_q) *
-         static_cast<double>(padded(problem.max_k));
+         static_cast<double>(range.batches * range.heads * problem.group) * static_cast<double>(problem.max_seqlen_q) *
+         static_cast<double>(padded(problem.max_seqlen_k));
 }
 
 std::string refusal(const Problem& problem, Variant variant) {
@@ -221,13 +221,13 @@ std::string refusal(const Problem& problem, Variant variant) {
   const HeadRange range{0, all ? problem.batch : 1, 0, all ? problem.heads_kv : 1};
   if (score_bytes(problem, range) <= 0x1p57) return {};  // other buffers then fit in 63 bits too
   return fmt::format("scores of {} heads, {} rows x {} keys do not fit in any memory",
-                     range.batches * range.heads * problem.group, problem.max_q, problem.max_k);
+                     range.batches * range.heads * problem.group, problem.max_seqlen_q, problem.max_seqlen_k);
 }
 
 struct StandardLaunch {
   Variant variant;
   HeadRange most;  // range of the largest pass
-  Layout layout;
+  WorkspaceLayout layout;
 
   std::string text(const Problem& problem) const;
   void run(const Problem& problem, void* memory) const;

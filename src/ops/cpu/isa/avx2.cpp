@@ -4,5 +4,5 @@
 
 namespace strobe::ops {
 extern const Isa kIsaAvx2;
-const Isa kIsaAvx2 = make_isa("avx2", cpu::PanelProduct<6>::kColumns, cpu::PanelProduct<6>::multiply);
+const Isa kIsaAvx2 = make_isa("avx2", cpu::PanelMatmul<6>::kColumns, cpu::PanelMatmul<6>::matmul);
 }  // namespace strobe::ops

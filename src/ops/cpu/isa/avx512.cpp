@@ -5,5 +5,5 @@
 
 namespace strobe::ops {
 extern const Isa kIsaAvx512;
-const Isa kIsaAvx512 = make_isa("avx512", cpu::PanelProduct<12>::kColumns, cpu::PanelProduct<12>::multiply);
+const Isa kIsaAvx512 = make_isa("avx512", cpu::PanelMatmul<12>::kColumns, cpu::PanelMatmul<12>::matmul);
 }  // namespace strobe::ops

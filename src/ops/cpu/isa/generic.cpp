@@ -1,4 +1,4 @@
-// Inner loops for the baseline architecture, without `multiply`: OpenBLAS computes matmuls of more than one row.
+// Inner loops for the baseline architecture, without `matmul`: OpenBLAS computes matmuls of more than one row.
 #include "ops/cpu/isa/table.h"
 
 namespace strobe::ops {

@@ -5,7 +5,7 @@
 #include "ops/cpu/adamw.h"
 #include "ops/cpu/element.h"
 #include "ops/cpu/isa.h"
-#include "ops/cpu/isa/row_product.h"
+#include "ops/cpu/isa/row_matmul.h"
 #include "ops/cpu/norm.h"
 #include "ops/cpu/rope.h"
 #include "ops/cpu/softmax.h"
@@ -35,11 +35,11 @@ constexpr Loops<T> make_loops() {
           .rope = rope_head<T>};
 }
 
-constexpr Isa make_isa(const char* name, int product_columns, void (*multiply)(const ProductPanel&)) {
+constexpr Isa make_isa(const char* name, int matmul_columns, void (*matmul)(const MatmulPanel&)) {
   return {.name = name,
-          .product_columns = product_columns,
-          .multiply = multiply,
-          .multiply_row = multiply_row,
+          .matmul_columns = matmul_columns,
+          .matmul = matmul,
+          .matmul_row = matmul_row,
           .adamw = adamw_range,
           .fp32 = make_loops<float>(),
           .fp16 = make_loops<Fp16>(),

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "attention/cuda/device/parts.h"
+#include "attention/cuda/device/split_format.h"
 
 namespace strobe::cuda::sm80 {
 
@@ -34,9 +34,9 @@ inline constexpr int kBackwardGeneralDims[] = {32, 64, 128, 256};
 inline constexpr int kBackwardGeneralFp32Dims[] = {64, 128, 256};
 inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger ones use general
 
-constexpr BackwardShape backward_shape(int d, BackwardKind kind, Parts parts) {
-  if (has_scales(parts)) return {64, 64, 4, 2, 2, 2};
-  if (parts == Parts::full) {
+constexpr BackwardShape backward_shape(int d, BackwardKind kind, SplitFormat split_format) {
+  if (has_scales(split_format)) return {64, 64, 4, 2, 2, 2};
+  if (split_format == SplitFormat::full) {
     if (d <= 32) return {64, 64, 4, 2, 2, 2};
     if (d <= 64) return {32, 64, 4, 2, 2, 2};
     return {32, 32, 4, 2, 1, 1};
@@ -54,8 +54,8 @@ constexpr BackwardShape backward_shape(int d, BackwardKind kind, Parts parts) {
 }
 
 // Shared memory: K and V, `stages` tiles of Q and of dO, probabilities and score gradients.
-constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, Parts parts, int stages) {
-  return static_cast<std::size_t>(2 * planes_of(parts)) *
+constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, SplitFormat split_format, int stages) {
+  return static_cast<std::size_t>(2 * terms_of(split_format)) *
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
 }
 
@@ -84,7 +84,7 @@ struct BackwardFacts {
 struct BackwardConfig {
   BackwardKind kind = BackwardKind::plain;
   int d = 0;  // padded head dimension
-  Parts parts = Parts::whole;
+  SplitFormat split_format = SplitFormat::whole;
   int stages = 1;  // pipeline stages of Q and dO
   std::size_t shared_bytes = 0;
   BackwardShape shape{};
@@ -102,12 +102,14 @@ constexpr BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& 
   BackwardConfig config;
   config.kind = kind;
   config.d = d;
-  if (facts.fp32) config.parts = fp32_parts(kind == BackwardKind::plain, facts.tf32);
-  config.shape = backward_shape(d, kind, config.parts);
-  const std::size_t more = has_scales(config.parts)                      ? backward_scale_bytes(config.shape)
+  if (facts.fp32) config.split_format = fp32_split_format(kind == BackwardKind::plain, facts.tf32);
+  config.shape = backward_shape(d, kind, config.split_format);
+  const std::size_t more = has_scales(config.split_format)               ? backward_scale_bytes(config.shape)
                            : kind == BackwardKind::options && facts.bias ? backward_bias_bytes(config.shape)
                                                                          : 0;
-  const auto bytes = [&](int stages) { return backward_shared_bytes(d, config.shape, config.parts, stages) + more; };
+  const auto bytes = [&](int stages) {
+    return backward_shared_bytes(d, config.shape, config.split_format, stages) + more;
+  };
   // fp32 is loaded through registers and has no copies in flight.
   config.stages = !facts.fp32 && bytes(2) <= facts.shared_bytes_per_block ? 2 : 1;
   config.shared_bytes = bytes(config.stages);
@@ -130,7 +132,7 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
     const int dim = facts.fp32 ? padded_dim(kBackwardPlainFp32Dims, d) : padded_dim(kBackwardPlainDims, d);
     const BackwardConfig config = planned(BackwardKind::plain, dim, facts);
     const std::size_t bytes =
-        std::max(config.shared_bytes, has_scales(config.parts) ? exact_config(d).shared_bytes : 0);
+        std::max(config.shared_bytes, has_scales(config.split_format) ? exact_config(d).shared_bytes : 0);
     if (bytes <= facts.shared_bytes_per_block) return config;
   }
   const int dim = facts.fp32 ? padded_dim(kBackwardGeneralFp32Dims, d) : padded_dim(kBackwardGeneralDims, d);

@@ -37,8 +37,8 @@ __device__ __forceinline__ void store_dbias(const Tiles& scores, const BackwardA
   const auto aligned = [&](int floats) {
     return reinterpret_cast<std::uintptr_t>(dbias) % (floats * sizeof(float)) == 0 && to.row % floats == 0;
   };
-  const bool whole = scores.first_row + Tiles::kShape.rows <= sequence.q_length &&
-                     scores.first_key + Tiles::kShape.keys <= sequence.k_length;
+  const bool whole = scores.first_row + Tiles::kShape.rows <= sequence.seqlen_q &&
+                     scores.first_key + Tiles::kShape.keys <= sequence.seqlen_k;
   if constexpr (kReductionIsVector) {
     if (added && whole && aligned(4)) {
       for_each_quad(scores.ds, [&](int m, int n, int row, int column, const float(&four)[4]) {
@@ -55,11 +55,11 @@ __device__ __forceinline__ void store_dbias(const Tiles& scores, const BackwardA
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const int i = scores.row_of(m, e), j = scores.key_of(n, e);
-        if (i >= sequence.q_length || j >= sequence.k_length) continue;
+        if (i >= sequence.seqlen_q || j >= sequence.seqlen_k) continue;
         float* at = dbias + i * to.row + j;
         if (added) {
           reduce_add(at, scores.ds[m][n][e]);
-        } else if (!pairs || (e % 2 == 0 && j + 1 >= sequence.k_length)) {
+        } else if (!pairs || (e % 2 == 0 && j + 1 >= sequence.seqlen_k)) {
           *at = scores.ds[m][n][e];
         } else if (e % 2 == 0) {
           *reinterpret_cast<float2*>(at) = make_float2(scores.ds[m][n][e], scores.ds[m][n][e + 1]);
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
 
   unsigned block = blockIdx.x;
   if (args.deterministic) {
-    if (threadIdx.x == 0) store_shared(s_k, take_ticket(args.ticket));
+    if (threadIdx.x == 0) store_shared(s_k, take_work_index(args.work_counter));
     block_sync();
     block = load_shared(s_k);
     block_sync();
@@ -111,8 +111,8 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   // Rows that use these keys, and their tiles [tile_begin, tile_end).
   Keys rows{0, 0};
   int tile_begin = 0, tile_end = 0;
-  if (first_key < sequence.k_length) {
-    rows = sequence.rows_of(first_key, min(first_key + kKeys, sequence.k_length) - 1);
+  if (first_key < sequence.seqlen_k) {
+    rows = sequence.rows_of(first_key, min(first_key + kKeys, sequence.seqlen_k) - 1);
     if (rows.lo < rows.hi) {
       tile_begin = rows.lo / kRows;
       tile_end = (rows.hi + kRows - 1) / kRows;
@@ -133,10 +133,10 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       return rows_at<T>(tensor, head_offset(tensor, place.b, place.head, sequence.k_begin), columns);
     };
     const auto load_keys = [&] {
-      const int valid = sequence.k_length - first_key;
+      const int valid = sequence.seqlen_k - first_key;
       const Rows<T> k = keys_of(p.k, p.d), v = keys_of(p.v, p.dv_dim);
       if constexpr (kIsScaled<T>) {
-        const Keys used = sequence.some(0, sequence.q_length - 1);
+        const Keys used = sequence.some(0, sequence.seqlen_q - 1);
         load_groups<T, kKeys, kD, kShape.warps>(k, v, first_key, {used.lo - first_key, used.hi - first_key}, s_k, s_v,
                                                 scales.k);
       } else {
@@ -145,7 +145,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
     };
     const auto load_rows = [&](std::uint32_t stage, int head, int row_tile) {
-      const int first = row_tile * kRows, valid = sequence.q_length - first;
+      const int first = row_tile * kRows, valid = sequence.seqlen_q - first;
       const Rows<T> q = rows_of(p.q, head, p.d), d_o = rows_of(p.d_o, head, p.dv_dim);
       if constexpr (kIsScaled<T>) {
         load_groups<T, kRows, kD, kShape.warps>(q, d_o, first, {rows.lo - first, rows.hi - first}, s_q, s_do, scales.q);
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     const int dq_row = warp % kShape.dq_warps * kDqRows, dq_column = warp / kShape.dq_warps * kDqD;
     std::uint32_t stage = 0;         // byte offset of this iteration's stage
     std::uint32_t* added = nullptr;  // semaphore of the previous dQ tile, not yet released
-    std::uint32_t added_turn = 0;
+    std::uint32_t added_index = 0;
     int head = first_head, row_tile = tile_begin;
     for (int left = p.group * (tile_end - tile_begin); left > 0; --left) {
       int next_head = head, next_tile = row_tile + 1;
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
         }
         if constexpr (kIsScaled<T>) {
           const std::uint32_t at = scales.offset(scores.row / kGroupRows, scores.key / Tiles::kScoreKeys);
-          scale_groups(scores.weight, scales.weights + at, scales.offset(1, 0));
+          scale_groups(scores.weight, scales.probabilities + at, scales.offset(1, 0));
           scale_groups(scores.ds, scales.gradients + at, scales.offset(1, 0));
         }
         store_accumulators<T, kRows, kKeys>(s_p, scores.row, scores.key, scores.weight);
@@ -219,32 +219,32 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
       block_sync();
       if (args.deterministic && added && threadIdx.x == 0)
-        release(added, added_turn + 1);  // all warps have issued their additions to it
+        release(added, added_index + 1);  // all warps have issued their additions to it
       const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
       std::uint32_t seen = 0;
       if (args.deterministic) {  // loaded early, because it is needed only after three matmuls
-        added = args.turns + tile_index;
-        added_turn = turn_of<kRows, kKeys>(sequence, row_tile, place.tile);
+        added = args.dq_semaphore + tile_index;
+        added_index = dq_add_index<kRows, kKeys>(sequence, row_tile, place.tile);
         seen = watch(added);
       }
 
       // Accumulates dV, dK and dQ.
-      const GradientUnits<kIsScaled<T>, kRows, kGradKeys> dv_units(scales, scales.d_o, scales.weights, grad_key,
+      const GradientUnits<kIsScaled<T>, kRows, kGradKeys> dv_units(scales, scales.d_o, scales.probabilities, grad_key,
                                                                    Tiles::kScoreKeys);
-      add_product<T, kRows>(dv, LeftOf<T, kRows, kKeys, Stored::transposed>(s_p, 0, grad_key),
-                            RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_do + stage, 0, grad_column),
-                            dv_units);
+      add_mma_tiles<T, kRows>(dv, LeftOf<T, kRows, kKeys, Stored::transposed>(s_p, 0, grad_key),
+                              RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_do + stage, 0, grad_column),
+                              dv_units);
       const GradientUnits<kIsScaled<T>, kRows, kGradKeys> dk_units(scales, scales.q, scales.gradients, grad_key,
                                                                    Tiles::kScoreKeys);
-      add_product<T, kRows>(dk, LeftOf<T, kRows, kKeys, Stored::transposed>(s_ds, 0, grad_key),
-                            RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_q + stage, 0, grad_column),
-                            dk_units);
+      add_mma_tiles<T, kRows>(dk, LeftOf<T, kRows, kKeys, Stored::transposed>(s_ds, 0, grad_key),
+                              RightOf<T, kRows, kD, Stored::transposed, kGradApart>(s_q + stage, 0, grad_column),
+                              dk_units);
       float dq[kDqRows / 16][kDqD / 8][4];
       const DqUnits<kIsScaled<T>, kDqRows, kKeys> dq_units(scales, dq_row, Tiles::kScoreKeys);
-      multiply<T, kKeys>(dq, LeftOf<T, kRows, kKeys, Stored::plain>(s_ds, dq_row, 0),
-                         RightOf<T, kKeys, kD, Stored::transposed, kDqApart>(s_k, 0, dq_column), From::zero, dq_units);
+      mma_tiles<T, kKeys>(dq, LeftOf<T, kRows, kKeys, Stored::plain>(s_ds, dq_row, 0),
+                          RightOf<T, kKeys, kD, Stored::transposed, kDqApart>(s_k, 0, dq_column), From::zero, dq_units);
       if (args.deterministic) {
-        while (static_cast<int>(seen - added_turn) < 0) seen = watch(added);
+        while (static_cast<int>(seen - added_index) < 0) seen = watch(added);
       }
       float* sum = args.dq_sum + tile_index * (kRows * kD);
 #pragma unroll
@@ -264,7 +264,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       row_tile = next_tile;
     }
     block_sync();
-    if (args.deterministic && threadIdx.x == 0) release(added, added_turn + 1);
+    if (args.deterministic && threadIdx.x == 0) release(added, added_index + 1);
   }
 
   // Stores dK and dV; keys past the sequence length get zeros.
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     for (int n = 0; n < kGradD / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const bool valid = first_key + grad_key + m * 16 + e / 2 * 8 + lane_index() / 4 < sequence.k_length;
+        const bool valid = first_key + grad_key + m * 16 + e / 2 * 8 + lane_index() / 4 < sequence.seqlen_k;
         dk[m][n][e] = valid ? dk[m][n][e] * p.scale : 0;
         dv[m][n][e] = valid ? dv[m][n][e] : 0;
       }
@@ -323,7 +323,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
     for (int n = 0; n < kDqD / 8; ++n) {
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
-        const bool valid = first_row + row + m * 16 + e / 2 * 8 + lane_index() / 4 < sequence.q_length;
+        const bool valid = first_row + row + m * 16 + e / 2 * 8 + lane_index() / 4 < sequence.seqlen_q;
         const int at = sum_offset<kThreads>(m * (kDqD / 8) + n, e, static_cast<int>(threadIdx.x));
         dq[m][n][e] = valid ? sum[at] * p.scale : 0;
       }
@@ -361,7 +361,7 @@ void BackwardKernels<kD>::launch_tiles(const BackwardLaunch& launch) {
   const BackwardArgs& args = launch.args;
   const BackwardParams& p = args.params;
   const auto start = [&]<class T, BackwardKind kKind>() {
-    constexpr BackwardShape kShape = backward_shape(kD, kKind, kParts<T>);
+    constexpr BackwardShape kShape = backward_shape(kD, kKind, kSplitFormat<T>);
     constexpr int kThreads = kShape.warps * kWarpLanes;
     launch_kernel(backward_kernel<T, kD, kKind>,
                   {"flash2 backward", std::int64_t{p.batch} * p.heads_kv * args.key_tiles, kThreads,
@@ -377,7 +377,8 @@ void BackwardKernels<kD>::launch_tiles(const BackwardLaunch& launch) {
     if constexpr (!kIsFp32<T>) {
       if (plain) return start.template operator()<T, BackwardKind::plain>();
     } else if constexpr (kD == 32 || kD == 64) {
-      if (plain && launch.config.parts == Parts::rounded) return start.template operator()<Tf32, BackwardKind::plain>();
+      if (plain && launch.config.split_format == SplitFormat::rounded)
+        return start.template operator()<Tf32, BackwardKind::plain>();
       if (plain) return start.template operator()<Fp32Scaled, BackwardKind::plain>();
     }
     if constexpr (!kIsFp32<T> && (kD == 64 || kD == 128)) {
@@ -389,15 +390,15 @@ void BackwardKernels<kD>::launch_tiles(const BackwardLaunch& launch) {
 
 // Arguments for a kernel whose tiles are those of `shape` instead of the plan's.
 inline BackwardArgs with_tiles(BackwardArgs args, const BackwardShape& shape) {
-  args.row_tiles = (args.params.max_q + shape.rows - 1) / shape.rows;
-  args.key_tiles = (args.params.max_k + shape.keys - 1) / shape.keys;
+  args.row_tiles = (args.params.max_seqlen_q + shape.rows - 1) / shape.rows;
+  args.key_tiles = (args.params.max_seqlen_k + shape.keys - 1) / shape.keys;
   return args;
 }
 
 // Shared memory of a kernel with one tile each of Q, dO, K and V.
 template <class T, int kD>
 constexpr std::size_t four_tiles(const BackwardShape& shape) {
-  return static_cast<std::size_t>(2 * kPlanes<T> * kD) * (2 * shape.rows + 2 * shape.keys);
+  return static_cast<std::size_t>(2 * kTerms<T> * kD) * (2 * shape.rows + 2 * shape.keys);
 }
 
 template <int kD>
@@ -405,7 +406,7 @@ void BackwardKernels<kD>::launch_row_sums(const BackwardLaunch& launch) {
   const BackwardParams& p = launch.args.params;
   with_type(launch.dtype, [&]<class T>() {
     if constexpr (kHasGeneral<T, kD> || kD == 32) {  // plain fp32 problems of head dimension 32 use it too
-      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
+      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kSplitFormat<T>);
       const BackwardArgs args = with_tiles(launch.args, kShape);
       launch_kernel(row_sums_kernel<T, kD>,
                     {"flash2 backward, row sums", std::int64_t{p.batch} * p.heads_q * args.row_tiles,
@@ -419,7 +420,7 @@ template <int kD>
 void BackwardKernels<kD>::launch_dbias(const BackwardLaunch& launch) {
   with_type(launch.dtype, [&]<class T>() {
     if constexpr (kHasGeneral<T, kD>) {
-      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kParts<T>);
+      constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kSplitFormat<T>);
       const DbiasShape& shape = launch.args.dbias;
       const DbiasArgs args{with_tiles(launch.args, kShape), (shape.rows + kShape.rows - 1) / kShape.rows};
       const std::int64_t tiles = std::int64_t{shape.batch} * shape.heads * args.row_tiles * args.backward.key_tiles;

@@ -37,7 +37,7 @@ BackwardConfig config_of(const Problem& problem, bool general) {
 // Selects how to compute dbias. If all rows share one row of dbias, it has too few elements for concurrent additions by
 // all blocks.
 DbiasBy dbias_by(const DbiasShape& shape, const Problem& problem) {
-  const bool one_row = shape.rows < problem.max_q;
+  const bool one_row = shape.rows < problem.max_seqlen_q;
   if (shape.batch == problem.batch && shape.heads == problem.heads_q && !one_row) return DbiasBy::stored;
   return problem.deterministic || one_row ? DbiasBy::summed : DbiasBy::added;
 }
@@ -84,7 +84,7 @@ void with_dim(int d, Body&& body) {
 void launch_exact(BackwardLaunch launch, const Problem& problem) {
   launch.config = exact_config(launch.config.d);
   cut_into_tiles(launch.config, problem, launch.args);
-  launch.args.ticket = launch.args.turns + all_row_tiles(launch.args, launch.args.params);
+  launch.args.work_counter = launch.args.dq_semaphore + all_row_tiles(launch.args, launch.args.params);
   with_dim(launch.config.d, [&](auto kernels) { kernels.launch_tiles(launch); });
 }
 
@@ -115,8 +115,8 @@ struct BackwardPlan {
                                                               : "general";
     return fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages, dQ {}{}{}",
                        kind, config.d, config.shape.rows, config.shape.keys, config.shape.warps, config.stages,
-                       tiles.deterministic ? "added in order" : "added in any order", text_of(config.parts),
-                       has_scales(config.parts) ? ", or 3xBF16 if magnitudes of rows differ too much" : "");
+                       tiles.deterministic ? "added in order" : "added in any order", text_of(config.split_format),
+                       has_scales(config.split_format) ? ", or 3xBF16 if magnitudes of rows differ too much" : "");
   }
 
   void run(const Problem& problem, void* workspace) const {
@@ -126,16 +126,16 @@ struct BackwardPlan {
     args.params = backward_params_of(problem);
     auto* at = static_cast<char*>(workspace);
     args.dq_sum = reinterpret_cast<float*>(at);
-    args.turns = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum);
-    args.ticket = args.turns + all_row_tiles(tiles, args.params);
-    at += bytes.dq_sum + bytes.turns;
+    args.dq_semaphore = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum);
+    args.work_counter = args.dq_semaphore + all_row_tiles(tiles, args.params);
+    at += bytes.dq_sum + bytes.dq_semaphore;
     if (bytes.spread) args.spread = reinterpret_cast<std::uint32_t*>(at);
     at += bytes.spread;
     if (bytes.row_facts) args.row_facts = reinterpret_cast<RowFacts*>(at);
     args.delta = reinterpret_cast<float*>(at + bytes.row_facts);
     if (args.has_row_sums) args.log2_sums = args.delta + bytes.delta / sizeof(float);
     args.dbias_sums = reinterpret_cast<float*>(static_cast<char*>(workspace) + bytes.total() - bytes.dbias_sums);
-    STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, bytes.dq_sum + bytes.turns + bytes.spread,
+    STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, bytes.dq_sum + bytes.dq_semaphore + bytes.spread,
                                       static_cast<cudaStream_t>(launch.stream)));
     launch_all(launch, problem);
   }
@@ -157,8 +157,8 @@ std::int64_t all_row_tiles(const BackwardTiles& tiles, const SequenceParams& p) 
 
 void cut_into_tiles(const BackwardConfig& config, const Problem& problem, BackwardTiles& tiles) {
   tiles.stages = config.stages;
-  tiles.row_tiles = static_cast<std::int32_t>(ceil_div(problem.max_q, config.shape.rows));
-  tiles.key_tiles = static_cast<std::int32_t>(ceil_div(problem.max_k, config.shape.keys));
+  tiles.row_tiles = static_cast<std::int32_t>(ceil_div(problem.max_seqlen_q, config.shape.rows));
+  tiles.key_tiles = static_cast<std::int32_t>(ceil_div(problem.max_seqlen_k, config.shape.keys));
   tiles.tiles_per_head = problem.total_q / config.shape.rows + problem.batch;
 }
 
@@ -170,14 +170,14 @@ BackwardWorkspace backward_workspace(const BackwardConfig& config, const Backwar
   workspace.log2_sums = cut.has_row_sums ? workspace.delta : 0;
   workspace.row_facts = problem.dtype == DType::fp32 ? rows * sizeof(RowFacts) : 0;
   workspace.dq_sum = tiles * static_cast<std::size_t>(config.shape.rows * config.d) * sizeof(float);
-  workspace.turns = cut.deterministic ? whole((tiles + 1) * sizeof(std::uint32_t)) : 0;
-  if (has_scales(config.parts)) {
+  workspace.dq_semaphore = cut.deterministic ? whole((tiles + 1) * sizeof(std::uint32_t)) : 0;
+  if (has_scales(config.split_format)) {
     const BackwardConfig exact = exact_config(config.d);
     BackwardTiles exact_cut = cut;
     cut_into_tiles(exact, problem, exact_cut);
     const BackwardWorkspace other = backward_workspace(exact, exact_cut, problem);
     workspace.dq_sum = std::max(workspace.dq_sum, other.dq_sum);
-    workspace.turns = std::max(workspace.turns, other.turns);
+    workspace.dq_semaphore = std::max(workspace.dq_semaphore, other.dq_semaphore);
     workspace.spread = whole(sizeof(std::uint32_t));
   }
   if (cut.dbias_parts > 1) {

@@ -45,12 +45,12 @@ struct BackwardTiles {
 
 struct BackwardArgs : BackwardTiles {
   BackwardParams params;
-  float* delta = nullptr;           // [rows as in LSE]: sum of dO * O
-  float* log2_sums = nullptr;       // [rows]: log2 of the sum of the probabilities that LSE gives; null: 0
-  RowFacts* row_facts = nullptr;    // [rows], fp32
-  float* dq_sum = nullptr;          // [row tiles][rows of a tile * padded D], in accumulator order
-  std::uint32_t* turns = nullptr;   // `deterministic`: semaphores [row tiles]
-  std::uint32_t* ticket = nullptr;  // `deterministic`: work counter of key tiles
+  float* delta = nullptr;                 // [rows as in LSE]: sum of dO * O
+  float* log2_sums = nullptr;             // [rows]: log2 of the sum of the probabilities that LSE gives; null: 0
+  RowFacts* row_facts = nullptr;          // [rows], fp32
+  float* dq_sum = nullptr;                // [row tiles][rows of a tile * padded D], in accumulator order
+  std::uint32_t* dq_semaphore = nullptr;  // `deterministic`: semaphores [row tiles]
+  std::uint32_t* work_counter = nullptr;  // `deterministic`: work counter of key tiles
   // Nonzero if the kernels with scales are not exact enough (sm80/rows.cu): they then return at once, otherwise those
   // without scales do. Null: there is no such choice.
   std::uint32_t* spread = nullptr;
@@ -66,8 +66,8 @@ struct BackwardLaunch {
 
 // Sizes of the workspace buffers in bytes, each a multiple of 16.
 struct BackwardWorkspace {
-  std::size_t delta = 0, log2_sums = 0, row_facts = 0, dq_sum = 0, turns = 0, spread = 0, dbias_sums = 0;
-  std::size_t total() const { return delta + log2_sums + row_facts + dq_sum + turns + spread + dbias_sums; }
+  std::size_t delta = 0, log2_sums = 0, row_facts = 0, dq_sum = 0, dq_semaphore = 0, spread = 0, dbias_sums = 0;
+  std::size_t total() const { return delta + log2_sums + row_facts + dq_sum + dq_semaphore + spread + dbias_sums; }
 };
 
 BackwardWorkspace backward_workspace(const BackwardConfig& config, const BackwardTiles& tiles, const Problem& problem);

@@ -30,7 +30,7 @@ __device__ __forceinline__ bool is_left_to_others(const BackwardArgs& args) {
 }
 
 template <class T, int kD, BackwardKind kKind>
-inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kParts<T>);
+inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kSplitFormat<T>);
 
 // Statistics of this lane's rows: delta, LSE, and log2 of the sum of the probabilities that LSE gives (0 if not
 // computed). For 16-bit types LSE is in natural units if the scores are. Otherwise `lse` is the value to subtract from
@@ -55,7 +55,7 @@ struct RowStatistics {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int i = first_row + m * 16 + h * 8;
-        const bool valid = i < sequence.q_length;
+        const bool valid = i < sequence.seqlen_q;
         if constexpr (kExact) {
           if (args.row_facts) {
             const float4 facts = valid ? reinterpret_cast<const float4*>(args.row_facts)[head_index + i]
@@ -135,8 +135,8 @@ struct Scores {
   __device__ __forceinline__ void compute(const BackwardArgs& args, const Sequence& sequence, int b, int head,
                                           const ScoreTiles& tiles, OnWeight&& on_weight, OnGradients&& on_gradients) {
     const BackwardParams& p = args.params;
-    const ScoreOptions options(p, b, head);
-    const bool natural = kOptions && ScoreOptions::natural(p);
+    const HeadScoreOptions options(p, b, head);
+    const bool natural = kOptions && HeadScoreOptions::natural(p);
     RowStatistics<T, kMt, kOptions || kIsFp32<T>> rows;
     rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0),
               natural ? LseUnits::natural : LseUnits::exponent);
@@ -201,13 +201,13 @@ struct Scores {
     const LeftOf<T, kShape.rows, kD, Stored::plain> left(rows, row, 0);
     const RightOf<T, kShape.keys, kD, Stored::plain> right(keys, key, 0);
     if constexpr (!kIsScaled<T>) {
-      multiply<T, kD>(c, left, right, From::zero);
+      mma_tiles<T, kD>(c, left, right, From::zero);
     } else {
       float of_rows[kMt], of_keys[kNt / 2];
       load_scales(of_rows, row_scales, row / kGroupRows);
       load_scales(of_keys, key_scales, key / kGroupRows);
-      multiply<T, kD>(c, left, right, From::zero,
-                      [&](int m, int, int n, int) { return product_scale(of_rows[m], of_keys[n]); });
+      mma_tiles<T, kD>(c, left, right, From::zero,
+                       [&](int m, int, int n, int) { return matmul_scale(of_rows[m], of_keys[n]); });
     }
   }
 
@@ -232,7 +232,7 @@ struct Scores {
 
   // Sets scores of masked keys to -inf.
   __device__ __forceinline__ void mask(const Sequence& sequence) {
-    const Keys unmasked = sequence.all(first_row, min(first_row + kShape.rows, sequence.q_length) - 1);
+    const Keys unmasked = sequence.all(first_row, min(first_row + kShape.rows, sequence.seqlen_q) - 1);
     if (first_key >= unmasked.lo && first_key + kShape.keys <= unmasked.hi) return;
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {

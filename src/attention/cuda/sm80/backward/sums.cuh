@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   const auto [tile, head, b] = row_tile_of_block(args);
   const Sequence sequence(p, b);
   const int first_row = tile * kShape.rows;
-  const int rows = min(kShape.rows, sequence.q_length - first_row);
+  const int rows = min(kShape.rows, sequence.seqlen_q - first_row);
   if (rows <= 0) return;
   const std::int64_t row_index = lse_index(p, sequence, b, head, first_row);
   const int thread = static_cast<int>(threadIdx.x);
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   block_sync();
   const float lse = thread < rows ? p.lse[row_index + thread] : kMinusInfinity;
   const Keys own = sequence.allowed(first_row + min(thread, rows - 1));
-  const bool shows = lse_rounding_shows<T>(lse, sequence.q_length, own.hi - own.lo);
+  const bool shows = lse_rounding_shows<T>(lse, sequence.seqlen_q, own.hi - own.lo);
   const bool uneven = args.exact_delta && lse != kMinusInfinity && fabsf(lse) >= kEvenLse;
   if (shows || uneven) store_shared(s_q, 1u);
   block_sync();
@@ -124,12 +124,12 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   const auto load_rows = [&](const Tensor& tensor, std::uint32_t to, int columns) {
     const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head, sequence.q_begin), columns);
     const TileWalk<T, kShape.rows, kD, kThreads, true> walk(from, first_row);
-    walk.load(to, sequence.q_length - first_row);
+    walk.load(to, sequence.seqlen_q - first_row);
   };
   const auto load_keys = [&](const Tensor& tensor, std::uint32_t to, int columns, int first_key) {
     const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head / p.group, sequence.k_begin), columns);
     const TileWalk<T, kShape.keys, kD, kThreads, true> walk(from, first_key);
-    walk.load(to, sequence.k_length - first_key);
+    walk.load(to, sequence.seqlen_k - first_key);
   };
   BackwardArgs plain = args;  // without the sums, because this kernel computes them
   plain.delta = nullptr;
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   load_rows(p.q, s_q, p.d);
   load_rows(p.d_o, s_do, p.dv_dim);
   const Keys keys = sequence.some(first_row, first_row + rows - 1);
-  LongSum weights[kMt][2], deltas[kMt][2];
+  LongSum probabilities[kMt][2], deltas[kMt][2];
   for (int first_key = keys.lo / kShape.keys * kShape.keys; first_key < keys.hi; first_key += kShape.keys) {
     load_keys(p.k, s_k, p.d, first_key);
     load_keys(p.v, s_v, p.dv_dim, first_key);
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
 #pragma unroll
-      for (int h = 0; h < 2; ++h) weights[m][h].add(weight[m][h]), deltas[m][h].add(delta[m][h]);
+      for (int h = 0; h < 2; ++h) probabilities[m][h].add(weight[m][h]), deltas[m][h].add(delta[m][h]);
     }
     block_sync();
   }
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   for (int m = 0; m < kMt; ++m) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float weight = quad_sum(weights[m][h].total), delta = quad_sum(deltas[m][h].total);
+      const float weight = quad_sum(probabilities[m][h].total), delta = quad_sum(deltas[m][h].total);
       const int at = warp_index() / kShape.score_warps * kShape.rows + place.row_of(m, 2 * h) - first_row;
       if (lane_index() % 4 == 0) {
         store_shared(s_sums + static_cast<std::uint32_t>(at * 4), float_to_bits(weight));
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   const auto range = [](int size, int all, int at) { return size < all ? Range{0, all} : Range{at, at + 1}; };
   const Range batches = range(shape.batch, p.batch, bias_batch);
   const Range heads = range(shape.heads, p.heads_q, bias_head);
-  const bool one_row = shape.rows < p.max_q;
+  const bool one_row = shape.rows < p.max_seqlen_q;
   const Range tiles = one_row ? Range{0, backward.row_tiles} : Range{bias_tile, bias_tile + 1};
   const std::int64_t sharing = std::int64_t{batches.size()} * heads.size() * tiles.size();
   const std::int64_t last = (part + 1) * sharing / backward.dbias_parts;
@@ -250,19 +250,19 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     const int head = heads.begin + static_cast<int>(unit / tiles.size() % heads.size());
     const int b = batches.begin + static_cast<int>(unit / tiles.size() / heads.size());
     const Sequence sequence(p, b);
-    if (first_key >= sequence.k_length) continue;
-    const Keys rows = sequence.rows_of(first_key, min(first_key + kShape.keys, sequence.k_length) - 1);
+    if (first_key >= sequence.seqlen_k) continue;
+    const Keys rows = sequence.rows_of(first_key, min(first_key + kShape.keys, sequence.seqlen_k) - 1);
     const int first_row = tile * kShape.rows;
     if (first_row >= rows.hi || first_row + kShape.rows <= rows.lo) continue;
     const auto load_rows = [&](const Tensor& tensor, std::uint32_t to, int columns) {
       const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head, sequence.q_begin), columns);
       const TileWalk<T, kShape.rows, kD, kThreads, true> walk(from, first_row);
-      walk.load(to, sequence.q_length - first_row);
+      walk.load(to, sequence.seqlen_q - first_row);
     };
     const auto load_keys = [&](const Tensor& tensor, std::uint32_t to, int columns) {
       const Rows<T> from = rows_at<T>(tensor, head_offset(tensor, b, head / p.group, sequence.k_begin), columns);
       const TileWalk<T, kShape.keys, kD, kThreads, true> walk(from, first_key);
-      walk.load(to, sequence.k_length - first_key);
+      walk.load(to, sequence.seqlen_k - first_key);
     };
     load_rows(p.q, s_q, p.d);
     load_rows(p.d_o, s_do, p.dv_dim);

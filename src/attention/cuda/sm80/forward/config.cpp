@@ -26,10 +26,11 @@ int resident_blocks(const ForwardShape& shape, std::size_t bytes, std::size_t li
 }
 
 // Returns two stages if the second costs no resident block, otherwise one. more: additional shared memory in bytes.
-int best_stages(int d, const ForwardShape& shape, Parts parts, std::size_t more, std::size_t limit) {
-  const std::size_t one = forward_shared_bytes(d, shape, parts, 1) + more;
-  const std::size_t two = forward_shared_bytes(d, shape, parts, 2) + more;
-  if (two > limit || parts != Parts::whole) return 1;  // fp32 is loaded through registers and has no copies in flight
+int best_stages(int d, const ForwardShape& shape, SplitFormat split_format, std::size_t more, std::size_t limit) {
+  const std::size_t one = forward_shared_bytes(d, shape, split_format, 1) + more;
+  const std::size_t two = forward_shared_bytes(d, shape, split_format, 2) + more;
+  if (two > limit || split_format != SplitFormat::whole)
+    return 1;  // fp32 is loaded through registers and has no copies in flight
   return resident_blocks(shape, two, limit) >= resident_blocks(shape, one, limit) ? 2 : 1;
 }
 
@@ -37,7 +38,7 @@ int best_splits(const ForwardFacts& facts, const ForwardConfig& config, std::int
   const ForwardShape& shape = config.shape;
   const std::int64_t slots =
       std::int64_t{facts.multiprocessors} * resident_blocks(shape, config.shared_bytes, facts.shared_bytes_per_block);
-  return facts.unsplittable ? 1 : filling_splits(tiles, ceil_div(facts.max_k, shape.keys), slots);
+  return facts.unsplittable ? 1 : filling_splits(tiles, ceil_div(facts.max_seqlen_k, shape.keys), slots);
 }
 
 }  // namespace
@@ -49,31 +50,31 @@ ForwardConfig forward_config(const ForwardFacts& facts) {
   const auto take = [&](ForwardKind kind, int dim) {
     config.kind = kind;
     config.d = dim;
-    if (facts.fp32) config.parts = fp32_parts(kind == ForwardKind::plain, facts.tf32);
-    config.shape = forward_shape(dim, kind, config.parts);
+    if (facts.fp32) config.split_format = fp32_split_format(kind == ForwardKind::plain, facts.tf32);
+    config.shape = forward_shape(dim, kind, config.split_format);
     const std::size_t limit = facts.shared_bytes_per_block;
     const std::size_t bias = kind == ForwardKind::options && facts.bias ? forward_bias_bytes(config.shape) : 0;
-    config.stages = best_stages(dim, config.shape, config.parts, bias, limit);
-    config.shared_bytes = forward_shared_bytes(dim, config.shape, config.parts, config.stages) + bias;
+    config.stages = best_stages(dim, config.shape, config.split_format, bias, limit);
+    config.shared_bytes = forward_shared_bytes(dim, config.shape, config.split_format, config.stages) + bias;
   };
   if (!facts.general && facts.options && !facts.fp32 && d <= 128) {
     take(ForwardKind::options, padded(kOptionsDims, d));
   } else if (!facts.general && !facts.options && !facts.fp32) {
     const int dim = padded(kPlainDims, d);
-    if (facts.max_q * group <= 64) {
+    if (facts.max_seqlen_q * group <= 64) {
       take(ForwardKind::small, padded(kGeneralDims, d));
       config.packed_heads = static_cast<int>(group);
-    } else if (facts.triangle && facts.max_q > 64 &&
-               ((dim == 128 && facts.max_q <= 2048) || (dim == 64 && facts.max_q <= 512))) {
+    } else if (facts.triangle && facts.max_seqlen_q > 64 &&
+               ((dim == 128 && facts.max_seqlen_q <= 2048) || (dim == 64 && facts.max_seqlen_q <= 512))) {
       take(ForwardKind::small, dim);
     } else {
       take(ForwardKind::plain, dim);
       // Heads of a group share a tile if one head would leave most of it empty.
-      if (facts.max_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
+      if (facts.max_seqlen_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
     }
   } else if (!facts.general && !facts.options && d <= 64) {
     take(ForwardKind::plain, padded(kPlainFp32Dims, d));
-    if (facts.max_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
+    if (facts.max_seqlen_q * 2 <= config.shape.rows) config.packed_heads = static_cast<int>(group);
   } else {
     take(ForwardKind::general, padded(kGeneralDims, d));
   }
@@ -81,7 +82,7 @@ ForwardConfig forward_config(const ForwardFacts& facts) {
     take(ForwardKind::general, padded(kGeneralDims, d));
     config.packed_heads = 1;
   }
-  const std::int64_t rows = facts.max_q * config.packed_heads;
+  const std::int64_t rows = facts.max_seqlen_q * config.packed_heads;
   config.splits =
       best_splits(facts, config,
                   facts.batch * (facts.heads_q / std::max(1, config.packed_heads)) * ceil_div(rows, config.shape.rows));

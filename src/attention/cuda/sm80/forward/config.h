@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "attention/cuda/device/parts.h"
+#include "attention/cuda/device/split_format.h"
 
 namespace strobe::cuda::sm80 {
 
@@ -31,9 +31,9 @@ inline constexpr int kOptionsDims[] = {64, 128};
 inline constexpr int kGeneralDims[] = {64, 128, 256};
 inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones use general
 
-constexpr ForwardShape forward_shape(int d, ForwardKind kind, Parts parts) {
-  if (has_scales(parts)) return {128, d <= 32 ? 64 : 32, 8, 2, false};
-  if (parts == Parts::full) {
+constexpr ForwardShape forward_shape(int d, ForwardKind kind, SplitFormat split_format) {
+  if (has_scales(split_format)) return {128, d <= 32 ? 64 : 32, 8, 2, false};
+  if (split_format == SplitFormat::full) {
     if (d <= 32) return {128, 64, 8, 2, false};
     if (d <= 64) return {128, 32, 8, 2, false};
     if (d <= 128) return {64, 32, 4, 2, false};
@@ -49,8 +49,8 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, Parts parts) {
 
 // Shared memory: the Q tile, `stages` tiles of K and of V, then one scale per row of these tiles if has_scales(parts).
 // `options` kernels place the bias of a tile of scores after them.
-constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, Parts parts, int stages) {
-  return static_cast<std::size_t>(2 * planes_of(parts) * d + (has_scales(parts) ? 4 : 0)) *
+constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, SplitFormat split_format, int stages) {
+  return static_cast<std::size_t>(2 * terms_of(split_format) * d + (has_scales(split_format) ? 4 : 0)) *
          (shape.rows + 2 * stages * shape.keys);
 }
 
@@ -68,14 +68,14 @@ struct ForwardFacts {
   bool triangle = false;      // keys are bounded on the right, by a causal mask or a window
   bool unsplittable = false;  // keys must not be split: partial results would lose accuracy
   std::int64_t batch = 0, heads_q = 0, heads_kv = 0;
-  std::int64_t max_q = 0, max_k = 0;
+  std::int64_t max_seqlen_q = 0, max_seqlen_k = 0;
   std::size_t shared_bytes_per_block = 0;
   int multiprocessors = 1;
 };
 
 struct ForwardConfig {
   ForwardKind kind = ForwardKind::plain;
-  Parts parts = Parts::whole;
+  SplitFormat split_format = SplitFormat::whole;
   int d = 0;             // padded head dimension
   int stages = 1;        // pipeline stages of K and V
   int splits = 1;        // key splits, one block each

@@ -14,7 +14,7 @@
 namespace strobe::cuda::sm80 {
 
 template <class T, int kD, ForwardKind kKind>
-inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kParts<T>);
+inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kSplitFormat<T>);
 
 // Tile of a block. Splits and tiles of a head have adjacent block indices, so that its keys stay in the L2 cache.
 struct ForwardPlace {
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const int first_row = place.tile * kShape.rows;
   const int rows_written = sequence.rows_written(p) * map.heads;
   if (first_row >= rows_written) return;
-  const int rows = sequence.q_length * map.heads;
+  const int rows = sequence.seqlen_q * map.heads;
 
   // Key tiles [n_begin, n_end) of this block; keys that at least one row of the tile may use (some), and that all may
   // use (unmasked).
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   clear(o);
   OnlineSoftmax<kMt> softmax;
   RowScales<kIsScaled<T> ? kMt : 0> row_scales;  // for this lane's rows of Q
-  const ScoreOptions options(p, place.b, place.head);
+  const HeadScoreOptions options(p, place.b, place.head);
   const float score_unit = !kOptions ? p.scale : kIsFp32<T> ? 1 : options.unit;
   const float factor = score_unit * kLog2E;
   using Bias = BiasTile<T, kWarpRows, kBiasTile ? kKeys : 64>;
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         s_q, q, rows - first_row, [&](int row) { return map.offset(p.q, first_row + row); }, scales.q);
     if (kShape.q_in_registers) copy_async_commit();
     TileWalk<T, kKeys, kD, kThreads, kGeneral> k_walk(k, (n_end - 1) * kKeys), v_walk(v, (n_end - 1) * kKeys);
-    int keys_left = sequence.k_length - (n_end - 1) * kKeys;  // keys from the start of the next tile to load
+    int keys_left = sequence.seqlen_k - (n_end - 1) * kKeys;  // keys from the start of the next tile to load
     k_walk.load(s_k, keys_left, scales.k);
     if (args.stages == 2) v_walk.load(s_v, keys_left);
     if constexpr (kBiasTile) {
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         }
       } else {
         // Keys that no row of the tile uses must not affect the scale of V, so they are loaded as zeros.
-        v_walk.begin(v_held, s_v, keys_left - (kIsScaled<T> ? sequence.k_length - some.hi : 0),
+        v_walk.begin(v_held, s_v, keys_left - (kIsScaled<T> ? sequence.seqlen_k - some.hi : 0),
                      kIsScaled<T> ? some.lo - n * kKeys : 0);
       }
       copy_async_commit();
@@ -192,9 +192,9 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       if (warp_works) {
         const RightOf<T, kKeys, kD, Stored::plain> k_tile(s_k + stage, 0, 0);
         if constexpr (kShape.q_in_registers) {
-          multiply<T, kD>(s, q_registers, k_tile, From::zero);
+          mma_tiles<T, kD>(s, q_registers, k_tile, From::zero);
         } else {
-          multiply<T, kD>(s, q_tile, k_tile, From::zero);
+          mma_tiles<T, kD>(s, q_tile, k_tile, From::zero);
         }
         if constexpr (kIsScaled<T>) scale_columns(s, scales.k);
       }
@@ -238,16 +238,16 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           }
           float units[kMt][2] = {};
           if constexpr (kIsScaled<T>) take_scales_of_v(s, units, scales.v);
-          LeftRegisters<T, kMt, kKeys / 16> weights;
-          round_to_left<T>(weights, s);
-          multiply<T, kKeys>(o, weights, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum,
-                             [&](int m, int h, int, int) { return kIsScaled<T> ? units[m][h] : 1; });
+          LeftRegisters<T, kMt, kKeys / 16> probabilities;
+          round_to_left<T>(probabilities, s);
+          mma_tiles<T, kKeys>(o, probabilities, RightOf<T, kKeys, kD, Stored::transposed>(s_v + stage, 0, 0), From::sum,
+                              [&](int m, int h, int, int) { return kIsScaled<T> ? units[m][h] : 1; });
         };
         if constexpr (!kOptions) {
           finish.template operator()<kIsFp32<T>, false>();
         } else if (options.threshold != 0) {
           finish.template operator()<true, true>();
-        } else if (kIsFp32<T> || options.bias.data || p.max_k <= kFewKeys) {
+        } else if (kIsFp32<T> || options.bias.data || p.max_seqlen_k <= kFewKeys) {
           finish.template operator()<true, false>();
         } else {
           finish.template operator()<false, false>();
@@ -272,7 +272,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       const int head = place.head + map.head(row);
       const float sum = quad_sum(softmax.sum[m][h]);
       const Keys keys = sequence.allowed(i);
-      const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
+      const bool has_keys = i < sequence.seqlen_q && keys.lo < keys.hi;
       const float* sink = p.sinks && !partial ? p.sinks + head : nullptr;
       const float natural = score_unit * row_scales.of(m, h);
       const RowResult result = finish_row(multiply_rounded(softmax.maximum[m][h], natural), sum, has_keys, sink);
@@ -343,7 +343,8 @@ void ForwardKernels<kD>::launch(const ForwardLaunch& launch) {
   }
   if constexpr (kD <= 64) {
     const bool plain = config.kind == ForwardKind::plain;
-    if (plain && config.parts == Parts::rounded) return start.template operator()<Tf32, ForwardKind::plain>();
+    if (plain && config.split_format == SplitFormat::rounded)
+      return start.template operator()<Tf32, ForwardKind::plain>();
     if (plain) return start.template operator()<Fp32Scaled, ForwardKind::plain>();
   }
   if constexpr (kAllKinds) start.template operator()<Fp32, ForwardKind::general>();

@@ -37,8 +37,8 @@ ForwardConfig config_of(const Problem& problem, bool general) {
       .batch = problem.batch,
       .heads_q = problem.heads_q,
       .heads_kv = problem.heads_kv,
-      .max_q = problem.max_q,
-      .max_k = problem.max_k,
+      .max_seqlen_q = problem.max_seqlen_q,
+      .max_seqlen_k = problem.max_seqlen_k,
       .shared_bytes_per_block = problem.gpu.shared_bytes_per_block,
       .multiprocessors = problem.gpu.multiprocessors,
   });
@@ -67,7 +67,7 @@ struct ForwardPlan {
         fmt::format("mma.sync, {}, head dimension {}, tiles of {} rows x {} keys, {} warps, {} stages", kind, config.d,
                     config.shape.rows, config.shape.keys, config.shape.warps, config.stages);
     if (config.splits > 1) text += fmt::format(", keys split {} ways", config.splits);
-    return text + text_of(config.parts);
+    return text + text_of(config.split_format);
   }
 
   void run(const Problem& problem, void* workspace) const {
@@ -76,7 +76,7 @@ struct ForwardPlan {
     args.params = params_of(problem);
     args.stages = config.stages;
     args.packed_heads = config.packed_heads;
-    args.row_tiles = static_cast<std::int32_t>(ceil_div(problem.max_q * config.packed_heads, config.shape.rows));
+    args.row_tiles = static_cast<std::int32_t>(ceil_div(problem.max_seqlen_q * config.packed_heads, config.shape.rows));
     args.splits = splits_in(workspace, config.splits, rows_of(problem), config.d);
     launch_tiles(launch);
     combine_splits(args.params, args.splits, launch.dtype, launch.stream, Waits::in_launch);

@@ -75,7 +75,7 @@ __device__ __forceinline__ void scale_columns(float (&s)[kMt][kNt][4], std::uint
 // 2^-39 of the largest value. The reference must be the largest probability * scale of the row, because the largest
 // rows of V may have the smallest probabilities. `units` receives the factors for the matmul of each row with V.
 template <int kMt, int kNt>
-__device__ __forceinline__ void take_scales_of_v(float (&weights)[kMt][kNt][4], float (&units)[kMt][2],
+__device__ __forceinline__ void take_scales_of_v(float (&probabilities)[kMt][kNt][4], float (&units)[kMt][2],
                                                  std::uint32_t scales) {
   float largest[kMt][2] = {};
 #pragma unroll
@@ -85,7 +85,7 @@ __device__ __forceinline__ void take_scales_of_v(float (&weights)[kMt][kNt][4], 
     for (int m = 0; m < kMt; ++m) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
-        float &low = weights[m][n][2 * h], &high = weights[m][n][2 * h + 1];
+        float &low = probabilities[m][n][2 * h], &high = probabilities[m][n][2 * h + 1];
         low *= scale.x, high *= scale.y;
         largest[m][h] = fmaxf(largest[m][h], fmaxf(low, high));
       }
@@ -98,7 +98,7 @@ __device__ __forceinline__ void take_scales_of_v(float (&weights)[kMt][kNt][4], 
       const RowScale scale(quad_max(largest[m][h]));
       units[m][h] = scale.down;
 #pragma unroll
-      for (int n = 0; n < kNt; ++n) weights[m][n][2 * h] *= scale.up, weights[m][n][2 * h + 1] *= scale.up;
+      for (int n = 0; n < kNt; ++n) probabilities[m][n][2 * h] *= scale.up, probabilities[m][n][2 * h + 1] *= scale.up;
     }
   }
 }

@@ -18,9 +18,9 @@ struct RowTilesArgs {
   float* dq_sum = nullptr;  // [row tiles][rows of a tile * padded D], in accumulator order (dq.cuh)
   // [row tiles][2][rows of a tile]: LSE * log2(e), which is +inf for rows without keys and past the end; then delta
   float* row_facts = nullptr;
-  std::uint32_t* ticket = nullptr;     // work counter: the next tile
-  std::uint32_t* keys_done = nullptr;  // [batch * heads_kv]: key tiles added to dQ, counted by each block
-  std::uint32_t* turns = nullptr;      // [row tiles]: semaphore of the tile; null unless `deterministic`
+  std::uint32_t* work_counter = nullptr;  // work counter: the next tile
+  std::uint32_t* keys_done = nullptr;     // [batch * heads_kv]: key tiles added to dQ, counted by each block
+  std::uint32_t* dq_semaphore = nullptr;  // [row tiles]: semaphore of the tile; null unless `deterministic`
 };
 
 struct RoundDqArgs : RowTilesArgs {
@@ -29,9 +29,9 @@ struct RoundDqArgs : RowTilesArgs {
 
 // Key tiles and the scheduler that gives them to blocks through the work counter.
 struct KeyTilesArgs : RoundDqArgs {
-  std::int32_t key_tiles = 0;      // key tiles of the longest sequence
-  std::int32_t section_heads = 1;  // KV heads per L2 swizzle group, so that dQ stays in the L2 cache
-  std::uint32_t dq_tickets = 0;    // tickets of the row tiles whose dQ is rounded, after the key tiles; fp32: none
+  std::int32_t key_tiles = 0;         // key tiles of the longest sequence
+  std::int32_t l2_swizzle_heads = 1;  // KV heads per L2 swizzle group, so that dQ stays in the L2 cache
+  std::uint32_t dq_work_items = 0;    // tickets of the row tiles whose dQ is rounded, after the key tiles; fp32: none
   Tensor dk, dv;
 };
 
@@ -42,8 +42,8 @@ struct RowFactsArgs {
   const float* lse = nullptr;
   // Work counter of pieces, followed by the number of completed ones; both start at 0. Null: cooperative launch, no
   // counters.
-  std::uint32_t* ticket = nullptr;
-  std::uint32_t pieces = 0, strips_of_piece = 1;
+  std::uint32_t* work_counter = nullptr;
+  std::uint32_t chunks = 0, strips_of_chunk = 1;
   std::int64_t strips = 0;  // 16-row strips of all row tiles
 };
 

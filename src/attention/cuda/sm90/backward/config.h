@@ -98,7 +98,7 @@ struct BackwardConfig {
 struct BackwardFacts {
   int d = 0;               // the larger head dimension, at most 256
   std::int64_t heads = 0;  // KV heads of all sequences
-  std::int64_t max_k = 0;
+  std::int64_t max_seqlen_k = 0;
   int multiprocessors = 1;
   bool uneven = false;         // rows may see different numbers of keys, because of a mask or of lengths
   bool deterministic = false;  // dQ is accumulated in a fixed order
@@ -108,7 +108,7 @@ struct BackwardFacts {
 // warpgroups halve it. The limit was measured on an H200: one tile per multiprocessor, or two if loops differ in
 // length.
 constexpr bool leaves_card_empty(const BackwardFacts& facts) {
-  return facts.heads * ceil_div(facts.max_k, 64) <= std::int64_t{facts.uneven ? 2 : 1} * facts.multiprocessors;
+  return facts.heads * ceil_div(facts.max_seqlen_k, 64) <= std::int64_t{facts.uneven ? 2 : 1} * facts.multiprocessors;
 }
 
 constexpr BackwardConfig backward_config(const BackwardFacts& facts) {

@@ -11,22 +11,22 @@ namespace strobe::cuda::sm90 {
 // Half of a row tile's dQ: 64 of 128 rows, or half of the columns of 64 rows. Each consumer warpgroup computes one
 // half, or both with Share::tiles.
 template <int kD>
-struct DqPiece {
+struct DqFragment {
   static constexpr int kThreads = kBackwardConsumers * 128;
   static constexpr int kRows = backward_rows(kD);  // per row tile
   static constexpr bool kSplitsRows = kRows == 128;
   static constexpr int kColumns = kSplitsRows ? kD : kD / 2, kCount = kColumns / 2;
 
-  __device__ static __forceinline__ int first_row(int piece) { return kSplitsRows ? piece * 64 : 0; }
-  __device__ static __forceinline__ int first_column(int piece) { return kSplitsRows ? 0 : piece * kColumns; }
+  __device__ static __forceinline__ int first_row(int fragment) { return kSplitsRows ? fragment * 64 : 0; }
+  __device__ static __forceinline__ int first_column(int fragment) { return kSplitsRows ? 0 : fragment * kColumns; }
 
   // thread: index in the warpgroup.
-  __device__ static __forceinline__ int offset(int piece, int group, int thread) {
-    return piece * (kRows * kD / 2) + (group * 128 + thread) * 4;
+  __device__ static __forceinline__ int offset(int fragment, int group, int thread) {
+    return fragment * (kRows * kD / 2) + (group * 128 + thread) * 4;
   }
 
-  __device__ static __forceinline__ void add(float* sum, const float (&dq)[kCount], int piece, int thread) {
-    float* const first = sum + offset(piece, 0, thread);  // one address register with immediate offsets
+  __device__ static __forceinline__ void add(float* sum, const float (&dq)[kCount], int fragment, int thread) {
+    float* const first = sum + offset(fragment, 0, thread);  // one address register with immediate offsets
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
       const float four[4] = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]};
@@ -38,7 +38,7 @@ struct DqPiece {
 // Returns the fp32 dQ sum of a row tile. The tile must begin before the end of its sequence.
 template <int kD>
 __device__ __forceinline__ float* dq_sum_of(const RowTilesArgs& args, const Sequence& sequence, const RowTile& place) {
-  constexpr int kRows = DqPiece<kD>::kRows;
+  constexpr int kRows = DqFragment<kD>::kRows;
   return args.dq_sum + row_tile_index(args, sequence, place.b, place.head, place.tile, kRows) * (kRows * kD);
 }
 

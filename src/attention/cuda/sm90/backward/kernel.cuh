@@ -21,7 +21,7 @@ namespace strobe::cuda::sm90 {
 template <class T, int kD, BackwardShape kShape>
 struct BackwardConsumer {
   using Memory = BackwardMemory<kD, kShape>;
-  using Dq = DqPiece<kD>;
+  using Dq = DqFragment<kD>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
   static constexpr bool kAlternates = kShape.share == Share::tiles;
   static_assert(kShape.share != Share::columns);
@@ -38,41 +38,42 @@ struct BackwardConsumer {
   const int consumer;
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const int score_key = kShape.share == Share::keys ? consumer * 64 : 0;
-  const bool speaks = thread == 0;  // the elected thread: arrives at the producer's barriers for its warpgroup
-  RingPlace<2> ticket_at{};
-  RingPlace<kStages> at{};  // stage of Q and of dO
+  const bool elected = thread == 0;  // the elected thread: arrives at the producer's barriers for its warpgroup
+  PipelineState<2> work_at{};
+  PipelineState<kStages> at{};  // stage of Q and of dO
   std::uint32_t keys_parity = 0;
-  int turn = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
+  int buffer = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
 
   // Tickets of row tiles follow those of all key tiles. They have a separate loop, which keeps their registers out of
   // the loop over key tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
-    unsigned ticket = next_ticket();
-    for (; ticket < tiles; ticket = next_ticket()) add_keys(Work(args, ticket));
-    while (ticket < backward_tickets(args)) {
-      const RowTile place(args, ticket - tiles);
-      ticket = next_ticket();
-      if (ticket < backward_tickets(args)) fetch_dq_sum<kD>(args, RowTile(args, ticket - tiles), consumer_thread());
+    unsigned work_index = next_work_index();
+    for (; work_index < tiles; work_index = next_work_index()) add_keys(Work(args, work_index));
+    while (work_index < backward_work_items(args)) {
+      const RowTile place(args, work_index - tiles);
+      work_index = next_work_index();
+      if (work_index < backward_work_items(args))
+        fetch_dq_sum<kD>(args, RowTile(args, work_index - tiles), consumer_thread());
       round(place);
     }
   }
 
  private:
-  __device__ __forceinline__ unsigned next_ticket() {
-    memory.ticket_full(ticket_at.stage).wait(ticket_at.parity);
-    const unsigned ticket = same_for_warp(load_shared(memory.ticket(ticket_at.stage)));
-    memory.ticket_free(ticket_at.stage).arrive();
-    ticket_at.move();
-    return ticket;
+  __device__ __forceinline__ unsigned next_work_index() {
+    memory.work_full(work_at.stage).wait(work_at.parity);
+    const unsigned work_index = same_for_warp(load_shared(memory.work_index(work_at.stage)));
+    memory.work_free(work_at.stage).arrive();
+    work_at.move();
+    return work_index;
   }
 
-  __device__ __forceinline__ void meet() const { barrier_sync(1, kBackwardConsumers * 128); }
+  __device__ __forceinline__ void sync_consumers() const { barrier_sync(1, kBackwardConsumers * 128); }
   __device__ __forceinline__ int consumer_thread() const { return consumer * 128 + thread; }
 
   // Synchronizes the warpgroups that work on the same row tile.
   __device__ __forceinline__ int rows_barrier() const { return kAlternates ? 2 + consumer : 1; }
-  __device__ __forceinline__ void meet_at_rows() const { barrier_sync(rows_barrier(), Memory::kReaders * 128); }
+  __device__ __forceinline__ void sync_row_readers() const { barrier_sync(rows_barrier(), Memory::kReaders * 128); }
   __device__ __forceinline__ int rows_thread() const { return kAlternates ? thread : consumer_thread(); }
 
   __device__ __forceinline__ void add_keys(const Work& work) {
@@ -87,7 +88,7 @@ struct BackwardConsumer {
       store(work, dk, dv);
     }
     if constexpr (!Memory::kReducesInBulk) {
-      meet();
+      sync_consumers();
       if (consumer_thread() == 0) count_up(keys_done_of(args, work.b, work.head));
     }
   }
@@ -99,14 +100,14 @@ struct BackwardConsumer {
       await_count(keys_done_of(args, place.b, place.head / args.params.group),
                   static_cast<std::uint32_t>(args.key_tiles));
     }
-    meet();
+    sync_consumers();
     round_dq<T, kD>(args, place, consumer_thread());
   }
 
-  __device__ __forceinline__ void add_to_dv(float (&dv)[kColumns / 2], const std::uint32_t (&weights)[kScoreRows / 4],
-                                            int stage) const {
+  __device__ __forceinline__ void add_to_dv(float (&dv)[kColumns / 2],
+                                            const std::uint32_t (&probabilities)[kScoreRows / 4], int stage) const {
     wgmma_begin();
-    multiply_nn<T, kColumns, kRows>(dv, weights, memory.d_o(stage), true);
+    mma_nn<T, kColumns, kRows>(dv, probabilities, memory.d_o(stage), true);
     wgmma_commit();
   }
 
@@ -121,10 +122,10 @@ struct BackwardConsumer {
     return more;
   }
 
-  __device__ __forceinline__ void multiply_dq(float (&dq)[Dq::kCount], int piece) const {
-    const auto rows = static_cast<std::uint32_t>(Dq::first_row(piece) / 64) * kSlabBytes<kKeys>,
-               columns = static_cast<std::uint32_t>(Dq::first_column(piece) / 64) * kSlabBytes<kKeys>;
-    multiply_tn<T, Dq::kColumns, kKeys>(dq, memory.gradients(turn) + rows, memory.k() + columns, false);
+  __device__ __forceinline__ void mma_dq(float (&dq)[Dq::kCount], int fragment) const {
+    const auto rows = static_cast<std::uint32_t>(Dq::first_row(fragment) / 64) * kSlabBytes<kKeys>,
+               columns = static_cast<std::uint32_t>(Dq::first_column(fragment) / 64) * kSlabBytes<kKeys>;
+    mma_tn<T, Dq::kColumns, kKeys>(dq, memory.gradients(buffer) + rows, memory.k() + columns, false);
   }
 
   __device__ __forceinline__ void walk(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) {
@@ -134,7 +135,7 @@ struct BackwardConsumer {
     memory.k_full().wait(keys_parity);
     memory.v_full().wait(keys_parity);
     keys_parity ^= 1;
-    const int keys_left = sequence.k_length - work.first_key;
+    const int keys_left = sequence.seqlen_k - work.first_key;
     if (keys_left < kKeys && (p.packed || p.lengths_k.data)) {
       clear_rows_from<kKeys, kD, kBackwardConsumers>(memory.k(), keys_left, consumer_thread());
       clear_rows_from<kKeys, kD, kBackwardConsumers>(memory.v(), keys_left, consumer_thread());
@@ -143,7 +144,7 @@ struct BackwardConsumer {
     const std::uint32_t own_keys = static_cast<std::uint32_t>(score_key) * 128;
 
     std::uint32_t* added = nullptr;  // semaphore of the previous row tile, not yet released
-    std::uint32_t added_turn = 0;
+    std::uint32_t added_index = 0;
     std::uint32_t gradients[kScoreRows / 4];  // A operand of dK
     int before = -1;                          // stage of the previous row tile, which the matmul of dK reads
     int head = work.head * p.group, tile = work.begin;
@@ -163,34 +164,34 @@ struct BackwardConsumer {
       const int stage = at.stage, first_row = tile * kRows;
       float s[kScoreRows / 2], d[kScoreRows / 2];
       memory.q_full(stage).wait(at.parity);
-      if (const int rows_left = sequence.q_length - first_row; rows_end && rows_left < kRows) {
+      if (const int rows_left = sequence.seqlen_q - first_row; rows_end && rows_left < kRows) {
         memory.d_o_full(stage).wait(at.parity);
         clear_rows_from<kRows, kD, Memory::kReaders>(memory.q(stage), rows_left, rows_thread(), rows_barrier());
         clear_rows_from<kRows, kD, Memory::kReaders>(memory.d_o(stage), rows_left, rows_thread(), rows_barrier());
       }
       wgmma_begin();
-      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k() + own_keys, memory.q(stage), false);
+      mma_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k() + own_keys, memory.q(stage), false);
       wgmma_commit();
       wgmma_wait<1>(dk, gradients);  // dK of the previous row tile
       if (before >= 0) memory.q_free(before).arrive();
       before = stage;
       memory.d_o_full(stage).wait(at.parity);
       wgmma_begin();
-      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v() + own_keys, memory.d_o(stage), false);
+      mma_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v() + own_keys, memory.d_o(stage), false);
       wgmma_commit();
       at.move();
 
       wgmma_wait<1>(s);
       weigh<kScoreRows>(s, memory.lse(stage), factor);
-      const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.q_length) - 1);
+      const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.seqlen_q) - 1);
       const int first_key = work.first_key + score_key;
       if (first_key < all.lo || first_key + 64 > all.hi) {
-        mask_weights<kScoreRows>(s, sequence, first_key + thread / 32 * 16 + lane_index() / 4, first_row);
+        mask_probabilities<kScoreRows>(s, sequence, first_key + thread / 32 * 16 + lane_index() / 4, first_row);
       }
-      std::uint32_t weights[kScoreRows / 4];
+      std::uint32_t probabilities[kScoreRows / 4];
       if constexpr (!kRoundsLate) {
-        round_to_operand<T>(weights, s);
-        add_to_dv(dv, weights, stage);
+        round_to_operand<T>(probabilities, s);
+        add_to_dv(dv, probabilities, stage);
         wgmma_wait<1>(d);
       } else {
         wgmma_wait<0>(d);
@@ -200,29 +201,29 @@ struct BackwardConsumer {
       if constexpr (kRoundsLate) {
         settle(gradients);  // dS before P
         settle(s);
-        round_to_operand<T>(weights, s);
-        add_to_dv(dv, weights, stage);
+        round_to_operand<T>(probabilities, s);
+        add_to_dv(dv, probabilities, stage);
       }
-      store_operand<kKeys>(memory.gradients(turn), gradients, score_key, 0, thread);
+      store_operand<kKeys>(memory.gradients(buffer), gradients, score_key, 0, thread);
       publish_stores();
       if constexpr (Memory::kReducesInBulk) {
         // The fence also covers dQ of the previous row tile. A separate fence for dQ costs 5 % at D 128.
         if (left < row_tiles) memory.dq_full(consumer).arrive();
       }
-      meet_at_rows();
-      if (kOrders && args.turns && added && rows_thread() == 0) release(added, added_turn + 1);
+      sync_row_readers();
+      if (kOrders && args.dq_semaphore && added && rows_thread() == 0) release(added, added_index + 1);
       const std::int64_t tile_index = row_tile_index(args, sequence, work.b, head, tile, kRows);
       // Never true with kAlternates (see backward_config()), but without these branches ptxas spills at D 64.
       std::uint32_t seen = 0;
-      if (kOrders && args.turns) {
-        added = args.turns + tile_index;
-        added_turn = turn_of<kRows, kKeys>(sequence, tile, work.tile);
+      if (kOrders && args.dq_semaphore) {
+        added = args.dq_semaphore + tile_index;
+        added_index = dq_add_index<kRows, kKeys>(sequence, tile, work.tile);
         seen = watch(added);
       }
 
-      const auto await_turn = [&] {
-        if (kOrders && args.turns) {
-          while (static_cast<int>(seen - added_turn) < 0) seen = watch(added);
+      const auto wait_for_dq_semaphore = [&] {
+        if (kOrders && args.dq_semaphore) {
+          while (static_cast<int>(seen - added_index) < 0) seen = watch(added);
         }
       };
 
@@ -231,27 +232,27 @@ struct BackwardConsumer {
       float* const sum = args.dq_sum + tile_index * (kRows * kD);
       if constexpr (kAlternates) {  // registers suffice for one half of dQ at a time
         wgmma_begin();
-        multiply_dq(dq, 0);
+        mma_dq(dq, 0);
         wgmma_commit();
-        wgmma_wait<0>(dv, weights, dq);
-        await_turn();
+        wgmma_wait<0>(dv, probabilities, dq);
+        wait_for_dq_semaphore();
         Dq::add(sum, dq, 0, thread);
       }
       wgmma_begin();
-      multiply_dq(dq, kAlternates ? 1 : consumer);
+      mma_dq(dq, kAlternates ? 1 : consumer);
       wgmma_commit();
-      multiply_nn<T, kColumns, kRows>(dk, gradients, memory.q(stage), true);
+      mma_nn<T, kColumns, kRows>(dk, gradients, memory.q(stage), true);
       wgmma_commit();
-      turn ^= 1;
-      wgmma_wait<1>(dv, weights, dq);
-      if (speaks) memory.d_o_free(stage).arrive();
+      buffer ^= 1;
+      wgmma_wait<1>(dv, probabilities, dq);
+      if (elected) memory.d_o_free(stage).arrive();
       if constexpr (Memory::kReducesInBulk) {
-        // `turn` has flipped already, so it is the parity of the phase before this row tile's.
-        memory.dq_free(consumer).wait(static_cast<std::uint32_t>(turn));
+        // `buffer` has flipped already, so it is the parity of the phase before this row tile's.
+        memory.dq_free(consumer).wait(static_cast<std::uint32_t>(buffer));
 #pragma unroll
         for (int i = 0; i < Dq::kCount / 4; ++i) store_four(memory.dq(consumer), i, thread, dq + 4 * i);
       } else {
-        if constexpr (!kAlternates) await_turn();
+        if constexpr (!kAlternates) wait_for_dq_semaphore();
         Dq::add(sum, dq, kAlternates ? 1 : consumer, thread);
       }
       next_tile();
@@ -262,10 +263,10 @@ struct BackwardConsumer {
     }
     wgmma_wait<0>(dk, gradients);
     if (!kAlternates || before >= 0) memory.q_free(before).arrive();
-    if (!kAlternates && speaks) memory.keys_free().arrive();
-    if (kOrders && args.turns) {
-      meet_at_rows();
-      if ((!kAlternates || added) && rows_thread() == 0) release(added, added_turn + 1);
+    if (!kAlternates && elected) memory.keys_free().arrive();
+    if (kOrders && args.dq_semaphore) {
+      sync_row_readers();
+      if ((!kAlternates || added) && rows_thread() == 0) release(added, added_index + 1);
     }
   }
 
@@ -286,7 +287,7 @@ struct BackwardConsumer {
         for (int e = 0; e < 4; ++e) c[4 * i + e] += four[e];
       }
     };
-    meet();  // no MMA reads these buffers any more
+    sync_consumers();  // no MMA reads these buffers any more
     if (consumer == 0) {
       give(dv, memory.gradients(0));
     } else {
@@ -309,7 +310,7 @@ struct BackwardConsumer {
     const int row = score_key + thread / 32 * 16 + lane_index() / 4;  // and row + 8
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {
-      const bool valid = work.first_key + row + i / 2 % 2 * 8 < work.sequence.k_length;
+      const bool valid = work.first_key + row + i / 2 % 2 * 8 < work.sequence.seqlen_k;
       dk[i] = valid ? dk[i] * p.scale : 0;
       dv[i] = valid ? dv[i] : 0;
     }
@@ -346,14 +347,14 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
   prepare_rows<T, kD>(args);  // its last barrier also publishes begin_barriers() to all threads
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
-    give_registers<kBackwardProducerRegisters>();
+    warpgroup_reg_dealloc<kBackwardProducerRegisters>();
     const int warp = same_for_warp(static_cast<int>(threadIdx.x) / 32);
     if (warp == 0) BackwardLoader<kD, kShape>{args, memory}.run();
     if constexpr (BackwardMemory<kD, kShape>::kReducesInBulk) {
       if (warp == 1 && elect()) BackwardReducer<kD, kShape>{args, memory}.run();
     }
   } else {
-    take_registers<kBackwardConsumerRegisters>();
+    warpgroup_reg_alloc<kBackwardConsumerRegisters>();
     BackwardConsumer<T, kD, kShape>{args, memory, warpgroup - 1}.run();
   }
 #endif

@@ -7,7 +7,7 @@
 
 #include "attention/cuda/problem.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
-#include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/device/tile_scheduler.h"
 #include "attention/cuda/sm90/refusal.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "attention/kernel_list.h"
@@ -62,14 +62,14 @@ RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const BackwardParams& 
   args.row_tiles = static_cast<std::int32_t>(tiles.of_sequence);
   args.tiles_per_head = tiles.of_head;
   args.dq_sum = reinterpret_cast<float*>(at);
-  args.ticket = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum) + kRowCounters;
-  args.keys_done = args.ticket + 1;
-  args.turns = launch.deterministic ? args.keys_done + all_heads_kv(p) : nullptr;
+  args.work_counter = reinterpret_cast<std::uint32_t*>(at + bytes.dq_sum) + kRowCounters;
+  args.keys_done = args.work_counter + 1;
+  args.dq_semaphore = launch.deterministic ? args.keys_done + all_heads_kv(p) : nullptr;
   args.row_facts = reinterpret_cast<float*>(at + bytes.dq_sum + bytes.counters);
   return args;
 }
 
-// Arguments for a cooperative launch. launch_backward() sets `ticket` for other launches.
+// Arguments for a cooperative launch. launch_backward() sets `work_index` for other launches.
 RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const BackwardParams& p) {
   const std::int64_t strips = tiles * (launch.config.shape.rows / 16);
   const std::int64_t warps = std::int64_t{launch.multiprocessors} * (kBackwardThreads / 32);
@@ -78,8 +78,8 @@ RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, co
   args.o = p.o;
   args.d_o = p.d_o;
   args.lse = p.lse;
-  args.pieces = static_cast<std::uint32_t>(ceil_div(strips, of_piece));
-  args.strips_of_piece = static_cast<std::uint32_t>(of_piece);
+  args.chunks = static_cast<std::uint32_t>(ceil_div(strips, of_piece));
+  args.strips_of_chunk = static_cast<std::uint32_t>(of_piece);
   args.strips = strips;
   return args;
 }
@@ -90,11 +90,12 @@ BackwardArgs backward_args(const BackwardLaunch& launch, const BackwardParams& p
   static_cast<RowTilesArgs&>(args) = row_tiles_args(launch, p, workspace);
   args.dq = p.dq;
   args.key_tiles = static_cast<std::int32_t>(key_tiles(p, cluster_keys(shape)).of_sequence);
-  args.section_heads = static_cast<std::int32_t>(section_heads(
-      all_heads_kv(p), std::int64_t{p.max_q} * p.group * launch.config.d * kElementBytes, kBackwardSectionBytes));
+  args.l2_swizzle_heads = static_cast<std::int32_t>(
+      l2_swizzle_heads(all_heads_kv(p), std::int64_t{p.max_seqlen_q} * p.group * launch.config.d * kElementBytes,
+                       kBackwardL2SwizzleBytes));
   const std::int64_t all_row_tiles = std::int64_t{p.batch} * p.heads_q * args.row_tiles;
   args.rows = row_facts_args(launch, all_row_tiles, p);
-  args.dq_tickets = static_cast<std::uint32_t>(all_row_tiles);
+  args.dq_work_items = static_cast<std::uint32_t>(all_row_tiles);
   args.dk = p.dk;
   args.dv = p.dv;
   args.q_map = tensor_map(p.q, q_sizes(p), shape.rows);
@@ -118,11 +119,11 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
   const int cluster = cluster_blocks(launch.config.shape);
   const std::int64_t key_tiles = all_heads_kv(params) * args.key_tiles;
   const std::int64_t blocks =
-      backward_blocks(std::max<std::int64_t>(args.dq_tickets, cluster * key_tiles), cluster, launch.multiprocessors);
+      backward_blocks(std::max<std::int64_t>(args.dq_work_items, cluster * key_tiles), cluster, launch.multiprocessors);
   // Clusters never use a cooperative launch, because it has not been measured for them.
   if (cluster == 1 && blocks <= most_together(launch.multiprocessors) && kernel(launch, args, blocks)) return;
-  args.rows.ticket = args.ticket - kRowCounters;
-  STROBE_CUDA_CHECK(cudaMemsetAsync(args.rows.ticket, 0, kRowCounters * sizeof(std::uint32_t),
+  args.rows.work_counter = args.work_counter - kRowCounters;
+  STROBE_CUDA_CHECK(cudaMemsetAsync(args.rows.work_counter, 0, kRowCounters * sizeof(std::uint32_t),
                                     static_cast<cudaStream_t>(launch.stream)));
   kernel(launch, args, blocks);
 }
@@ -168,7 +169,7 @@ Plan plan_sm90_backward(const Problem& problem) {
   if (std::string reason = sm90::backward_refusal(problem); !reason.empty()) return Plan(std::move(reason));
   const sm90::BackwardFacts facts{.d = static_cast<int>(std::max(problem.d, problem.dv)),
                                   .heads = problem.batch * problem.heads_kv,
-                                  .max_k = problem.max_k,
+                                  .max_seqlen_k = problem.max_seqlen_k,
                                   .multiprocessors = problem.gpu.multiprocessors,
                                   .uneven = sm90::is_uneven(problem),
                                   .deterministic = problem.deterministic};

@@ -24,7 +24,7 @@ bool launch_backward_kernel(const BackwardLaunch& launch, const BackwardArgs& ar
   const Launch how{"hopper backward", blocks, kBackwardThreads, launch.config.shared_bytes, launch.stream};
   const auto kernel = launch.dtype == DType::fp16 ? kernel_of<Fp16, kD>(launch.config.shape.share)
                                                   : kernel_of<Bf16, kD>(launch.config.shape.share);
-  if (!args.rows.ticket) return launch_together(kernel, how, args);
+  if (!args.rows.work_counter) return launch_together(kernel, how, args);
   launch_kernel(kernel, how, args);
   return true;
 }

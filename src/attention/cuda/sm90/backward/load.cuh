@@ -20,39 +20,42 @@ struct BackwardLoader {
 
   const BackwardArgs& args;
   const Memory& memory;
-  RingPlace<2> ticket_at{};
-  RingPlace<kStages> q_at{}, d_o_at{};
-  RingPlace<2> note_at{};
+  PipelineState<2> work_at{};
+  PipelineState<kStages> q_at{}, d_o_at{};
+  PipelineState<2> note_at{};
   std::uint32_t keys_parity = 0;
   const int lane = lane_index();
 
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
-    unsigned ticket = take();
-    for (; ticket < tiles; ticket = take()) {
-      hand_on(ticket);
-      const Work work(args, ticket);
+    unsigned work_index = take();
+    for (; work_index < tiles; work_index = take()) {
+      hand_on(work_index);
+      const Work work(args, work_index);
       if (work.begin < work.end) {
         load(work);
       } else if (Memory::kReducesInBulk && lane == 0) {
         count_up(keys_done_of(args, work.b, work.head));
       }
     }
-    for (; ticket < backward_tickets(args); ticket = take()) hand_on(ticket);  // consumers load the dQ sums themselves
-    hand_on(ticket);
+    for (; work_index < backward_work_items(args); work_index = take())
+      hand_on(work_index);  // consumers load the dQ sums themselves
+    hand_on(work_index);
     if constexpr (Memory::kReducesInBulk) note({.tile = RowTileNote::kEnd});
   }
 
  private:
-  __device__ __forceinline__ unsigned take() const { return same_for_warp(lane == 0 ? take_ticket(args.ticket) : 0u); }
+  __device__ __forceinline__ unsigned take() const {
+    return same_for_warp(lane == 0 ? take_work_index(args.work_counter) : 0u);
+  }
 
-  __device__ __forceinline__ void hand_on(unsigned ticket) {
-    memory.ticket_free(ticket_at.stage).wait(ticket_at.parity ^ 1);
+  __device__ __forceinline__ void hand_on(unsigned work_index) {
+    memory.work_free(work_at.stage).wait(work_at.parity ^ 1);
     if (lane == 0) {
-      store_shared(memory.ticket(ticket_at.stage), ticket);
-      memory.ticket_full(ticket_at.stage).arrive();
+      store_shared(memory.work_index(work_at.stage), work_index);
+      memory.work_full(work_at.stage).arrive();
     }
-    ticket_at.move();
+    work_at.move();
   }
 
   // Loads in the order of use. Q and dO of the next key tile are prefetched while the block works on the last row
@@ -109,7 +112,7 @@ struct BackwardLoader {
     if constexpr (Memory::kReducesInBulk) {
       const bool last = tile + 1 == work.end && head + 1 == (work.head + 1) * args.params.group;
       note({.tile = static_cast<std::uint32_t>(index),
-            .turn = args.turns ? turn_of<kRows, kKeys>(work.sequence, tile, work.tile) : 0,
+            .add_index = args.dq_semaphore ? dq_add_index<kRows, kKeys>(work.sequence, tile, work.tile) : 0,
             .unit = last ? work.b * args.params.heads_kv + work.head : -1});
     }
     q_at.move();
@@ -118,7 +121,7 @@ struct BackwardLoader {
   __device__ __forceinline__ void note(const RowTileNote& note) {
     memory.note_free(note_at.stage).wait(note_at.parity ^ 1);
     if (lane == 0) {
-      store_shared(memory.note(note_at.stage), {note.tile, note.turn, static_cast<std::uint32_t>(note.unit), 0});
+      store_shared(memory.note(note_at.stage), {note.tile, note.add_index, static_cast<std::uint32_t>(note.unit), 0});
       memory.note_full(note_at.stage).arrive();
     }
     note_at.move();

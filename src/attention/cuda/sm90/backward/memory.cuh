@@ -23,14 +23,16 @@ struct BackwardMemory {
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + stage * kRowBytes; }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
   // dS, [keys][rows], in two alternating buffers. With Share::tiles the buffers 2 and 3 belong to the second warpgroup.
-  __device__ __forceinline__ std::uint32_t gradients(int turn) const { return base + kScoresAt + turn * kScoreBytes; }
+  __device__ __forceinline__ std::uint32_t gradients(int buffer) const {
+    return base + kScoresAt + buffer * kScoreBytes;
+  }
   // A consumer's half of dQ of the row tile, in register order.
   __device__ __forceinline__ std::uint32_t dq(int consumer) const {
     return base + kDqAt + static_cast<std::uint32_t>(consumer) * kDqBytes;
   }
   __device__ __forceinline__ std::uint32_t lse(int stage) const { return base + kFactsAt + stage * kFactBytes; }
   __device__ __forceinline__ std::uint32_t delta(int stage) const { return lse(stage) + kRows * 4; }
-  __device__ __forceinline__ std::uint32_t ticket(int stage) const { return base + kBarriersAt + 192 + stage * 4; }
+  __device__ __forceinline__ std::uint32_t work_index(int stage) const { return base + kBarriersAt + 192 + stage * 4; }
 
   // "full": the data has arrived. "free" (empty): all readers have finished.
   __device__ __forceinline__ Barrier k_full() const { return barrier(0); }
@@ -40,8 +42,8 @@ struct BackwardMemory {
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(3 + kStages + stage); }
   __device__ __forceinline__ Barrier d_o_full(int stage) const { return barrier(3 + 2 * kStages + stage); }
   __device__ __forceinline__ Barrier d_o_free(int stage) const { return barrier(3 + 3 * kStages + stage); }
-  __device__ __forceinline__ Barrier ticket_full(int stage) const { return barrier(3 + 4 * kStages + stage); }
-  __device__ __forceinline__ Barrier ticket_free(int stage) const { return barrier(5 + 4 * kStages + stage); }
+  __device__ __forceinline__ Barrier work_full(int stage) const { return barrier(3 + 4 * kStages + stage); }
+  __device__ __forceinline__ Barrier work_free(int stage) const { return barrier(5 + 4 * kStages + stage); }
 
   // Share::tiles: completes when every thread has stored its sums for the other warpgroup. It is an mbarrier at which
   // every thread arrives, because racecheck reported some of the reads in packed batches with a named barrier.
@@ -68,8 +70,8 @@ struct BackwardMemory {
       d_o_free(stage).begin(kReaders);
     }
     for (int stage = 0; stage < 2; ++stage) {
-      ticket_full(stage).begin(1);
-      ticket_free(stage).begin(kBackwardConsumers * 128);
+      work_full(stage).begin(1);
+      work_free(stage).begin(kBackwardConsumers * 128);
     }
     exchanged().begin(kBackwardConsumers * 128);
     if constexpr (kReducesInBulk) {

@@ -42,15 +42,15 @@ struct PairMemory {
   // The other block's K, [keys][kD / 2]: the columns of dQ that this block computes.
   __device__ __forceinline__ std::uint32_t k_other() const { return base + 5 * kTileBytes; }
   // P, dS and the other block's dS, [keys][rows], double buffered.
-  __device__ __forceinline__ std::uint32_t weights(int turn) const {
-    return k_other() + kTileBytes / 2 + turn * kScoreBytes;
+  __device__ __forceinline__ std::uint32_t probabilities(int buffer) const {
+    return k_other() + kTileBytes / 2 + buffer * kScoreBytes;
   }
-  __device__ __forceinline__ std::uint32_t gradients(int turn) const { return weights(2 + turn); }
-  __device__ __forceinline__ std::uint32_t others(int turn) const { return weights(4 + turn); }
-  __device__ __forceinline__ std::uint32_t lse(int stage) const { return weights(6) + stage * kFactBytes; }
+  __device__ __forceinline__ std::uint32_t gradients(int buffer) const { return probabilities(2 + buffer); }
+  __device__ __forceinline__ std::uint32_t others(int buffer) const { return probabilities(4 + buffer); }
+  __device__ __forceinline__ std::uint32_t lse(int stage) const { return probabilities(6) + stage * kFactBytes; }
   __device__ __forceinline__ std::uint32_t delta(int stage) const { return lse(stage) + kRows * 4; }
-  __device__ __forceinline__ std::uint32_t ticket(int stage) const { return lse(kStages) + 256 + stage * 4; }
-  __device__ __forceinline__ std::uint32_t mail(int stage) const { return ticket(2 + stage); }
+  __device__ __forceinline__ std::uint32_t work_index(int stage) const { return lse(kStages) + 256 + stage * 4; }
+  __device__ __forceinline__ std::uint32_t mail(int stage) const { return work_index(2 + stage); }
 
   __device__ __forceinline__ Barrier k_full() const { return barrier(0); }
   __device__ __forceinline__ Barrier v_full() const { return barrier(1); }  // for V and k_other()
@@ -59,15 +59,15 @@ struct PairMemory {
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(5 + stage); }
   __device__ __forceinline__ Barrier d_o_full() const { return barrier(7); }
   __device__ __forceinline__ Barrier d_o_free() const { return barrier(8); }
-  __device__ __forceinline__ Barrier ticket_full(int stage) const { return barrier(9 + stage); }
-  __device__ __forceinline__ Barrier ticket_free(int stage) const { return barrier(11 + stage); }
+  __device__ __forceinline__ Barrier work_full(int stage) const { return barrier(9 + stage); }
+  __device__ __forceinline__ Barrier work_free(int stage) const { return barrier(11 + stage); }
   // Barriers of the tickets that the first block's loader sends to the second's.
   __device__ __forceinline__ Barrier mail_full(int stage) const { return barrier(13 + stage); }
   __device__ __forceinline__ Barrier mail_free(int stage) const { return barrier(15 + stage); }
   // others_full: the other block's dS has arrived. gradients_free: the dQ matmuls of both blocks have read this block's
   // dS.
-  __device__ __forceinline__ Barrier others_full(int turn) const { return barrier(17 + turn); }
-  __device__ __forceinline__ Barrier gradients_free(int turn) const { return barrier(19 + turn); }
+  __device__ __forceinline__ Barrier others_full(int buffer) const { return barrier(17 + buffer); }
+  __device__ __forceinline__ Barrier gradients_free(int buffer) const { return barrier(19 + buffer); }
 
   __device__ __forceinline__ void begin_barriers() const {
     k_full().begin(1);
@@ -78,8 +78,8 @@ struct PairMemory {
     for (int stage = 0; stage < 2; ++stage) {
       q_full(stage).begin(33);   // the TMA arrival, and one per lane of the warp that stores LSE and delta
       q_free(stage).begin(258);  // 256 threads of this block, for racecheck, and one per warpgroup of the other block
-      ticket_full(stage).begin(1);
-      ticket_free(stage).begin(256);
+      work_full(stage).begin(1);
+      work_free(stage).begin(256);
       mail_full(stage).begin(1);
       mail_free(stage).begin(1);
       others_full(stage).begin(1);
@@ -105,7 +105,7 @@ struct PairLoader {
 
   const BackwardArgs& args;
   const Memory& memory;
-  Count tickets{}, tiles_loaded{}, keys_loaded{};
+  Count work_items{}, tiles_loaded{}, keys_loaded{};
   const int lane = lane_index();
   const unsigned rank = cluster_rank();
 
@@ -113,45 +113,47 @@ struct PairLoader {
   // takes its own row tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
-    unsigned ticket = take_together();
-    for (; ticket < tiles; ticket = take_together()) {
-      hand_on(ticket);
-      const Work work(args, ticket);
+    unsigned work_index = take_work_together();
+    for (; work_index < tiles; work_index = take_work_together()) {
+      hand_on(work_index);
+      const Work work(args, work_index);
       if (work.begin < work.end) load(work);
     }
-    if (rank != 0) ticket = take();
-    for (; ticket < backward_tickets(args); ticket = take()) hand_on(ticket);
-    hand_on(ticket);
+    if (rank != 0) work_index = take();
+    for (; work_index < backward_work_items(args); work_index = take()) hand_on(work_index);
+    hand_on(work_index);
   }
 
  private:
-  __device__ __forceinline__ unsigned take() const { return same_for_warp(lane == 0 ? take_ticket(args.ticket) : 0u); }
+  __device__ __forceinline__ unsigned take() const {
+    return same_for_warp(lane == 0 ? take_work_index(args.work_counter) : 0u);
+  }
 
-  __device__ __forceinline__ unsigned take_together() {
-    unsigned ticket = 0;
-    const int at = tickets.stage();
+  __device__ __forceinline__ unsigned take_work_together() {
+    unsigned work_index = 0;
+    const int at = work_items.stage();
     if (lane == 0) {
       if (rank == 0) {
-        ticket = take_ticket(args.ticket);
-        wait_for_cluster(memory.mail_free(at), tickets.parity() ^ 1);
-        store_shared_of(memory.mail(at), 1, ticket);
+        work_index = take_work_index(args.work_counter);
+        wait_for_cluster(memory.mail_free(at), work_items.parity() ^ 1);
+        store_shared_of(memory.mail(at), 1, work_index);
         release_at(memory.mail_full(at), 1);
       } else {
-        wait_for_cluster(memory.mail_full(at), tickets.parity());
-        ticket = load_shared(memory.mail(at));
+        wait_for_cluster(memory.mail_full(at), work_items.parity());
+        work_index = load_shared(memory.mail(at));
         release_at(memory.mail_free(at), 0);
       }
     }
-    return same_for_warp(ticket);
+    return same_for_warp(work_index);
   }
 
-  __device__ __forceinline__ void hand_on(unsigned ticket) {
-    memory.ticket_free(tickets.stage()).wait(tickets.parity() ^ 1);
+  __device__ __forceinline__ void hand_on(unsigned work_index) {
+    memory.work_free(work_items.stage()).wait(work_items.parity() ^ 1);
     if (lane == 0) {
-      store_shared(memory.ticket(tickets.stage()), ticket);
-      memory.ticket_full(tickets.stage()).arrive();
+      store_shared(memory.work_index(work_items.stage()), work_index);
+      memory.work_full(work_items.stage()).arrive();
     }
-    ++tickets.n;
+    ++work_items.n;
   }
 
   __device__ __forceinline__ void load(const Work& work) {
@@ -234,31 +236,32 @@ struct PairConsumer {
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const unsigned rank = cluster_rank();
   const int score_row = consumer * kScoreRows, column = consumer * kColumns;
-  const bool elected = thread == 0;            // arrives on behalf of its warpgroup
-  Count tickets{}, tiles_done{}, keys_done{};  // tiles_done: row tiles; selects the buffers of Q, P and dS
+  const bool elected = thread == 0;               // arrives on behalf of its warpgroup
+  Count work_items{}, tiles_done{}, keys_done{};  // tiles_done: row tiles; selects the buffers of Q, P and dS
 
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
-    unsigned ticket = next_ticket();
-    for (; ticket < tiles; ticket = next_ticket()) add_keys(Work(args, ticket));
-    while (ticket < backward_tickets(args)) {
-      const RowTile place(args, ticket - tiles);
-      ticket = next_ticket();
-      if (ticket < backward_tickets(args)) fetch_dq_sum<kD>(args, RowTile(args, ticket - tiles), consumer_thread());
+    unsigned work_index = next_work_index();
+    for (; work_index < tiles; work_index = next_work_index()) add_keys(Work(args, work_index));
+    while (work_index < backward_work_items(args)) {
+      const RowTile place(args, work_index - tiles);
+      work_index = next_work_index();
+      if (work_index < backward_work_items(args))
+        fetch_dq_sum<kD>(args, RowTile(args, work_index - tiles), consumer_thread());
       round(place);
     }
   }
 
  private:
-  __device__ __forceinline__ unsigned next_ticket() {
-    memory.ticket_full(tickets.stage()).wait(tickets.parity());
-    const unsigned ticket = same_for_warp(load_shared(memory.ticket(tickets.stage())));
-    memory.ticket_free(tickets.stage()).arrive();
-    ++tickets.n;
-    return ticket;
+  __device__ __forceinline__ unsigned next_work_index() {
+    memory.work_full(work_items.stage()).wait(work_items.parity());
+    const unsigned work_index = same_for_warp(load_shared(memory.work_index(work_items.stage())));
+    memory.work_free(work_items.stage()).arrive();
+    ++work_items.n;
+    return work_index;
   }
 
-  __device__ __forceinline__ void meet() const { barrier_sync(1, 256); }
+  __device__ __forceinline__ void sync_consumers() const { barrier_sync(1, 256); }
   __device__ __forceinline__ int consumer_thread() const { return consumer * 128 + thread; }
   __device__ __forceinline__ int first_key(const Work& work) const {
     return work.first_key + static_cast<int>(rank) * kKeys;
@@ -272,7 +275,7 @@ struct PairConsumer {
       if (work.begin < work.end) walk(work, dk, dv);
       store(work, dk, dv);
     }
-    meet();
+    sync_consumers();
     if (consumer_thread() == 0) count_up(keys_done_of(args, work.b, work.head));
   }
 
@@ -281,15 +284,15 @@ struct PairConsumer {
       await_count(keys_done_of(args, place.b, place.head / args.params.group),
                   2 * static_cast<std::uint32_t>(args.key_tiles));
     }
-    meet();
+    sync_consumers();
     round_dq<T, kD>(args, place, consumer_thread());
   }
 
   __device__ __forceinline__ void clear_ends(const Work& work) const {
     const SequenceParams& p = args.params;
     if (!p.packed && !p.lengths_k.data) return;
-    const int left = max(0, work.sequence.k_length - first_key(work));
-    const int others_left = max(0, work.sequence.k_length - work.first_key - static_cast<int>(rank ^ 1) * kKeys);
+    const int left = max(0, work.sequence.seqlen_k - first_key(work));
+    const int others_left = max(0, work.sequence.seqlen_k - work.first_key - static_cast<int>(rank ^ 1) * kKeys);
     if (left < kKeys) {
       clear_rows_from<kKeys, kD, 2>(memory.k(), left, consumer_thread());
       clear_rows_from<kKeys, kD, 2>(memory.v(), left, consumer_thread());
@@ -300,23 +303,22 @@ struct PairConsumer {
   // Issues the dQ matmuls of the previous row tile.
   __device__ __forceinline__ void start_dq(float (&dq)[kDqColumns / 2]) const {
     const Count before{tiles_done.n - 1};
-    const int turn = before.stage();
-    memory.others_full(turn).wait(before.parity());
+    const int buffer = before.stage();
+    memory.others_full(buffer).wait(before.parity());
     wgmma_begin();
-    multiply_tn<T, kDqColumns, kKeys>(dq, memory.gradients(turn),
-                                      memory.k() + (2 * rank + static_cast<unsigned>(consumer)) * kSlabBytes<kKeys>,
-                                      false);
-    multiply_tn<T, kDqColumns, kKeys>(dq, memory.others(turn),
-                                      memory.k_other() + static_cast<unsigned>(consumer) * kSlabBytes<kKeys>, true);
+    mma_tn<T, kDqColumns, kKeys>(dq, memory.gradients(buffer),
+                                 memory.k() + (2 * rank + static_cast<unsigned>(consumer)) * kSlabBytes<kKeys>, false);
+    mma_tn<T, kDqColumns, kKeys>(dq, memory.others(buffer),
+                                 memory.k_other() + static_cast<unsigned>(consumer) * kSlabBytes<kKeys>, true);
     wgmma_commit();
   }
 
   // Called after the dQ matmuls of a row tile: releases the dS of both blocks and adds dQ to global memory.
-  __device__ __forceinline__ void finish_dq(const float (&dq)[kDqColumns / 2], int turn,
+  __device__ __forceinline__ void finish_dq(const float (&dq)[kDqColumns / 2], int buffer,
                                             std::uint32_t tile_index) const {
     if (elected) {
-      memory.gradients_free(turn).arrive();
-      arrive_at(memory.gradients_free(turn), rank ^ 1);
+      memory.gradients_free(buffer).arrive();
+      arrive_at(memory.gradients_free(buffer), rank ^ 1);
     }
     float* const sum = args.dq_sum + std::int64_t{tile_index} * (kRows * kD) + rank * (kRows * kD / 2) +
                        (consumer * (kDqColumns / 8) * 128 + thread) * 4;
@@ -348,17 +350,17 @@ struct PairConsumer {
     std::uint32_t* added = nullptr;  // `deterministic`: semaphore of the row tile added last, to be incremented
     constexpr std::uint32_t kNone = ~0u;
     std::uint32_t index_before = kNone;  // row tile whose dQ is not yet added
-    std::uint32_t turn_before = 0;
+    std::uint32_t add_index_before = 0;
     float dq[kDqColumns / 2];
 #pragma unroll
     for (int i = 0; i < kDqColumns / 2; ++i) dq[i] = 0;
-    const auto add_before = [&](int turn) {
-      if (args.turns) {
-        added = args.turns + index_before;
-        while (static_cast<int>(watch(added) - 2 * turn_before) < 0) {
+    const auto add_before = [&](int buffer) {
+      if (args.dq_semaphore) {
+        added = args.dq_semaphore + index_before;
+        while (static_cast<int>(watch(added) - 2 * add_index_before) < 0) {
         }
       }
-      finish_dq(dq, turn, index_before);
+      finish_dq(dq, buffer, index_before);
     };
 
     int head = work.head * p.group, tile = work.begin;
@@ -367,13 +369,13 @@ struct PairConsumer {
       const std::uint32_t parity = tiles_done.parity(), d_o_parity = tiles_done.n & 1;
       float s[kScoreRows / 2], d[kScoreRows / 2];
       memory.q_full(stage).wait(parity);
-      if (const int rows_left = sequence.q_length - first_row; rows_end && rows_left < kRows) {
+      if (const int rows_left = sequence.seqlen_q - first_row; rows_end && rows_left < kRows) {
         memory.d_o_full().wait(d_o_parity);
         clear_rows_from<kRows, kD, 2>(memory.q(stage), rows_left, consumer_thread(), 1);
         clear_rows_from<kRows, kD, 2>(memory.d_o(), rows_left, consumer_thread(), 1);
       }
       wgmma_begin();
-      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k(), memory.q(stage) + own_rows, false);
+      mma_nt<T, kScoreRows, kD, kKeys, kRows>(s, memory.k(), memory.q(stage) + own_rows, false);
       wgmma_commit();
       if (index_before != kNone) {
         start_dq(dq);
@@ -383,43 +385,44 @@ struct PairConsumer {
       }
       memory.d_o_full().wait(d_o_parity);
       wgmma_begin();
-      multiply_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v(), memory.d_o() + own_rows, false);
+      mma_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v(), memory.d_o() + own_rows, false);
       wgmma_commit();
       wgmma_wait<2>(s, dk);  // dk: of the previous row tile
       if (index_before != kNone) release_q(stage ^ 1);
 
       weigh<kScoreRows>(s, memory.lse(stage) + static_cast<std::uint32_t>(score_row) * 4, factor);
-      const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.q_length) - 1);
+      const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.seqlen_q) - 1);
       if (own_key < all.lo || own_key + kKeys > all.hi) {
-        mask_weights<kScoreRows>(s, sequence, own_key + thread / 32 * 16 + lane_index() / 4, first_row + score_row);
+        mask_probabilities<kScoreRows>(s, sequence, own_key + thread / 32 * 16 + lane_index() / 4,
+                                       first_row + score_row);
       }
-      std::uint32_t weights[kScoreRows / 4], gradients[kScoreRows / 4];
-      round_to_operand<T>(weights, s);
+      std::uint32_t probabilities[kScoreRows / 4], gradients[kScoreRows / 4];
+      round_to_operand<T>(probabilities, s);
       wgmma_wait<0>(d);
       take_delta<kScoreRows>(d, s, memory.delta(stage) + static_cast<std::uint32_t>(score_row) * 4);
       round_to_operand<T>(gradients, d);
       memory.gradients_free(stage).wait(parity ^ 1);
-      store_operand<kKeys>(memory.weights(stage), weights, 0, score_row, thread);
+      store_operand<kKeys>(memory.probabilities(stage), probabilities, 0, score_row, thread);
       store_operand<kKeys>(memory.gradients(stage), gradients, 0, score_row, thread);
       publish_stores();
-      meet();
+      sync_consumers();
       if (consumer_thread() == 0) {
         memory.others_full(stage).arrive_expecting(Memory::kScoreBytes);
         copy_to_rank(memory.others(stage), memory.gradients(stage), Memory::kScoreBytes, memory.others_full(stage),
                      rank ^ 1);
-        if (args.turns && added) count_up(added);
+        if (args.dq_semaphore && added) count_up(added);
       }
 
       wgmma_begin();
-      multiply_nn<T, kColumns, kRows>(dv, memory.weights(stage), memory.d_o() + own_columns, true);
+      mma_nn<T, kColumns, kRows>(dv, memory.probabilities(stage), memory.d_o() + own_columns, true);
       wgmma_commit();
-      multiply_nn<T, kColumns, kRows>(dk, memory.gradients(stage), memory.q(stage) + own_columns, true);
+      mma_nn<T, kColumns, kRows>(dk, memory.gradients(stage), memory.q(stage) + own_columns, true);
       wgmma_commit();
       ++tiles_done.n;
       wgmma_wait<2>(dq);
       if (index_before != kNone) add_before(stage ^ 1);
       index_before = static_cast<std::uint32_t>(row_tile_index(args, sequence, work.b, head, tile, kRows));
-      if (args.turns) turn_before = turn_of<kRows, 2 * kKeys>(sequence, tile, work.tile);
+      if (args.dq_semaphore) add_index_before = dq_add_index<kRows, 2 * kKeys>(sequence, tile, work.tile);
       if (++tile == work.end) {
         tile = work.begin;
         ++head;
@@ -438,8 +441,8 @@ struct PairConsumer {
     if (elected) memory.keys_free().arrive();
     std::uint32_t* const added_before = added;
     add_before(last);
-    if (args.turns) {
-      meet();
+    if (args.dq_semaphore) {
+      sync_consumers();
       if (consumer_thread() == 0) {
         if (added_before) count_up(added_before);
         count_up(added);
@@ -454,7 +457,7 @@ struct PairConsumer {
     const int own_key = first_key(work), written = work.keys_written - static_cast<int>(rank) * kKeys;
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {
-      const bool valid = own_key + row + i / 2 % 2 * 8 < work.sequence.k_length;
+      const bool valid = own_key + row + i / 2 % 2 * 8 < work.sequence.seqlen_k;
       dk[i] = valid ? dk[i] * p.scale : 0;
       dv[i] = valid ? dv[i] : 0;
     }
@@ -490,11 +493,11 @@ __global__ void STROBE_CLUSTER_OF_TWO __launch_bounds__(kBackwardThreads, 1)
   cluster_sync();  // before any arrival at the other block's barriers
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
-    give_registers<kPairProducerRegisters>();
+    warpgroup_reg_dealloc<kPairProducerRegisters>();
     if (same_for_warp(static_cast<int>(threadIdx.x) / 32) != 0) return;
     PairLoader{args, memory}.run();
   } else {
-    take_registers<kPairConsumerRegisters>();
+    warpgroup_reg_alloc<kPairConsumerRegisters>();
     PairConsumer<T>{args, memory, warpgroup - 1}.run();
   }
   cluster_sync();  // no block exits while the other may still access its shared memory

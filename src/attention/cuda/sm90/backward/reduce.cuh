@@ -13,7 +13,7 @@ namespace strobe::cuda::sm90 {
 struct RowTileNote {
   static constexpr std::uint32_t kEnd = ~0u;  // no more row tiles
   std::uint32_t tile = 0;                     // row_tile_index()
-  std::uint32_t turn = 0;                     // `deterministic`: number of additions to the tile before this one
+  std::uint32_t add_index = 0;                // `deterministic`: number of additions to the tile before this one
   std::int32_t unit = -1;                     // at the last row tile of a key tile: b * heads_kv + head; otherwise -1
 };
 
@@ -24,15 +24,15 @@ struct BackwardReducer {
 
   const BackwardArgs& args;
   const Memory& memory;
-  RingPlace<2> note_at{};
+  PipelineState<2> note_at{};
   std::uint32_t parity = 0;  // phase of dq_full
 
   __device__ __forceinline__ void run() {
     for (RowTileNote note; (note = next_note()).tile != RowTileNote::kEnd;) {
-      if (args.turns) await_turn(note);
+      if (args.dq_semaphore) wait_for_dq_semaphore(note);
       add(args.dq_sum + std::int64_t{note.tile} * (Memory::kRows * kD));
-      if (args.turns || note.unit >= 0) bulk_wait();
-      if (args.turns) release(args.turns + note.tile, note.turn + 1);
+      if (args.dq_semaphore || note.unit >= 0) bulk_wait();
+      if (args.dq_semaphore) release(args.dq_semaphore + note.tile, note.add_index + 1);
       if (note.unit >= 0) count_up(args.keys_done + note.unit);
     }
   }
@@ -47,8 +47,8 @@ struct BackwardReducer {
     return {words[0], words[1], static_cast<std::int32_t>(words[2])};
   }
 
-  __device__ __forceinline__ void await_turn(const RowTileNote& note) const {
-    while (static_cast<int>(watch(args.turns + note.tile) - note.turn) < 0) {
+  __device__ __forceinline__ void wait_for_dq_semaphore(const RowTileNote& note) const {
+    while (static_cast<int>(watch(args.dq_semaphore + note.tile) - note.add_index) < 0) {
     }
     asm volatile("fence.proxy.async;" ::: "memory");
   }

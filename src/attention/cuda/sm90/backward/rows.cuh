@@ -17,24 +17,24 @@ namespace strobe::cuda::sm90 {
 // One warp prepares 16 rows of a tile: it stores LSE and delta, and clears the dQ sum. It also clears the counters.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int64_t strip) {
-  constexpr int kRows = DqPiece<kD>::kRows, kStrips = kRows / 16;
+  constexpr int kRows = DqFragment<kD>::kRows, kStrips = kRows / 16;
   const SequenceParams& p = args.params;
   const int lane = lane_index();
   if (lane == 0) {
-    if (strip == 0) *args.ticket = 0;
+    if (strip == 0) *args.work_counter = 0;
     if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // strips >= counters
   }
   const RowTile place(args, static_cast<unsigned>(strip / kStrips));
   const int of_tile = static_cast<int>(strip % kStrips), first = of_tile * 16;
   const Sequence sequence(p, place.b);
-  if (place.tile * kRows >= sequence.q_length) return;
+  if (place.tile * kRows >= sequence.seqlen_q) return;
   const std::int64_t index = row_tile_index(args, sequence, place.b, place.head, place.tile, kRows);
-  if (args.turns && lane == 0 && of_tile == 0) args.turns[index] = 0;
+  if (args.dq_semaphore && lane == 0 && of_tile == 0) args.dq_semaphore[index] = 0;
   float lse[2];  // LSE of rows lane / 4 and lane / 4 + 8; these loads overlap with the computation of delta
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = place.tile * kRows + first + lane / 4 + 8 * h;
-    lse[h] = i < sequence.q_length ? args.rows.lse[lse_index(p, sequence, place.b, place.head, i)] : kMinusInfinity;
+    lse[h] = i < sequence.seqlen_q ? args.rows.lse[lse_index(p, sequence, place.b, place.head, i)] : kMinusInfinity;
   }
   auto* const sum = reinterpret_cast<float4*>(args.dq_sum + index * (kRows * kD) + first * kD);
 #pragma unroll
@@ -58,35 +58,37 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
 template <class T, int kD>
 __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   const RowFactsArgs& rows = args.rows;
-  const bool together = !rows.ticket;
+  const bool together = !rows.work_counter;
   // Lane 0 gets the result. Each warp asks until it gets an index past the last piece.
-  const auto ask = [&] { return lane_index() == 0 ? ask_for_ticket(rows.ticket, rows.pieces | 1u << 31) : 0u; };
+  const auto ask = [&] {
+    return lane_index() == 0 ? fetch_work_index_async(rows.work_counter, rows.chunks | 1u << 31) : 0u;
+  };
   const unsigned warps = gridDim.x * (kBackwardThreads / 32);
   unsigned done = 0;
-  for (unsigned piece = together ? blockIdx.x * (kBackwardThreads / 32) + warp_index() : same_for_warp(ask());
-       piece < rows.pieces;) {
-    const unsigned next = together ? piece + warps : ask();  // requested while this piece is processed
-    const std::int64_t first = std::int64_t{piece} * rows.strips_of_piece;
-    const std::int64_t end = min(first + rows.strips_of_piece, rows.strips);
+  for (unsigned chunk = together ? blockIdx.x * (kBackwardThreads / 32) + warp_index() : same_for_warp(ask());
+       chunk < rows.chunks;) {
+    const unsigned next = together ? chunk + warps : ask();  // requested while this piece is processed
+    const std::int64_t first = std::int64_t{chunk} * rows.strips_of_chunk;
+    const std::int64_t end = min(first + rows.strips_of_chunk, rows.strips);
     for (std::int64_t strip = first; strip < end; ++strip) prepare_strip<T, kD>(args, strip);
     ++done;
-    piece = same_for_warp(next);
+    chunk = same_for_warp(next);
   }
   if (together) return cooperative_groups::this_grid().sync();
   warp_sync();
-  if (lane_index() == 0) count_up(rows.ticket + 1, done);
+  if (lane_index() == 0) count_up(rows.work_counter + 1, done);
   block_sync();  // keeps the polling thread away from warps that still count; without this barrier calls hung
-  if (threadIdx.x == 0) await_count(rows.ticket + 1, rows.pieces);
+  if (threadIdx.x == 0) await_count(rows.work_counter + 1, rows.chunks);
   block_sync();
 }
 
 // Prefetches a row tile's dQ sum to the L2 cache, one line per thread and step. Other blocks may still add to it.
 template <int kD>
 __device__ __forceinline__ void fetch_dq_sum(const RowTilesArgs& args, const RowTile& place, int thread) {
-  using Dq = DqPiece<kD>;
+  using Dq = DqFragment<kD>;
   constexpr int kLine = 128 / sizeof(float);
   const Sequence sequence(args.params, place.b);
-  if (place.tile * Dq::kRows >= sequence.q_length) return;
+  if (place.tile * Dq::kRows >= sequence.seqlen_q) return;
   const float* const sum = dq_sum_of<kD>(args, sequence, place);
 #pragma unroll
   for (int i = 0; i < Dq::kRows * kD; i += Dq::kThreads * kLine) {
@@ -94,11 +96,11 @@ __device__ __forceinline__ void fetch_dq_sum(const RowTilesArgs& args, const Row
   }
 }
 
-// Rounds and stores dQ of a row tile, by DqPiece<kD>::kThreads threads. Loads bypass L1: reductions update the sums in
-// L2. Rows past the sequence's length get zeros.
+// Rounds and stores dQ of a row tile, by DqFragment<kD>::kThreads threads. Loads bypass L1: reductions update the sums
+// in L2. Rows past the sequence's length get zeros.
 template <class T, int kD>
 __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, int thread) {
-  using Dq = DqPiece<kD>;
+  using Dq = DqFragment<kD>;
   constexpr int kRows = Dq::kRows;
   const SequenceParams& p = args.params;
   const Sequence sequence(p, place.b);
@@ -109,7 +111,7 @@ __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile&
   const int row = Dq::first_row(consumer) + thread % 128 / 32 * 16 + lane_index() / 4;  // and row + 8
   const int column = Dq::first_column(consumer);
   const float* sum = dq_sum_of<kD>(args, sequence, place);
-  const bool valid[2] = {first_row + row < sequence.q_length, first_row + row + 8 < sequence.q_length};
+  const bool valid[2] = {first_row + row < sequence.seqlen_q, first_row + row + 8 < sequence.seqlen_q};
   float dq[Dq::kCount];
 #pragma unroll
   for (int i = 0; i < Dq::kCount / 4; ++i) {

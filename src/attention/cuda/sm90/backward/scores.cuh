@@ -25,12 +25,13 @@ __device__ __forceinline__ void weigh(float (&s)[kRows / 2], std::uint32_t lse, 
 // Sets masked probabilities to 0. key: this thread's first key; the second is key + 8. first_row: row of the first
 // column.
 template <int kRows>
-__device__ __forceinline__ void mask_weights(float (&s)[kRows / 2], const Sequence& sequence, int key, int first_row) {
+__device__ __forceinline__ void mask_probabilities(float (&s)[kRows / 2], const Sequence& sequence, int key,
+                                                   int first_row) {
   const int row = first_row + lane_index() % 4 * 2;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     Keys rows = sequence.rows_of(key + 8 * h, key + 8 * h);
-    if (key + 8 * h >= sequence.k_length) rows.hi = rows.lo;
+    if (key + 8 * h >= sequence.seqlen_k) rows.hi = rows.lo;
     rows.lo -= row;
     rows.hi -= row;
 #pragma unroll
@@ -45,7 +46,7 @@ __device__ __forceinline__ void mask_weights(float (&s)[kRows / 2], const Sequen
 
 // Replaces dP in `d` by dS = P (dP - delta). delta: shared-memory address of the first row's value.
 template <int kRows>
-__device__ __forceinline__ void take_delta(float (&d)[kRows / 2], const float (&weights)[kRows / 2],
+__device__ __forceinline__ void take_delta(float (&d)[kRows / 2], const float (&probabilities)[kRows / 2],
                                            std::uint32_t delta) {
   const std::uint32_t mine = delta + static_cast<std::uint32_t>(lane_index() % 4 * 8);
 #pragma unroll
@@ -53,8 +54,8 @@ __device__ __forceinline__ void take_delta(float (&d)[kRows / 2], const float (&
     const float2 rows = load_shared_pair(mine + n * 32);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      d[4 * n + 2 * h] = weights[4 * n + 2 * h] * (d[4 * n + 2 * h] - rows.x);
-      d[4 * n + 2 * h + 1] = weights[4 * n + 2 * h + 1] * (d[4 * n + 2 * h + 1] - rows.y);
+      d[4 * n + 2 * h] = probabilities[4 * n + 2 * h] * (d[4 * n + 2 * h] - rows.x);
+      d[4 * n + 2 * h + 1] = probabilities[4 * n + 2 * h + 1] * (d[4 * n + 2 * h + 1] - rows.y);
     }
   }
 }

@@ -24,8 +24,10 @@ struct TileCount {
 
 template <class Sizes>
 TileCount row_tiles(const Sizes& p, int rows) {
-  return {p, rows, p.heads_q, p.max_q, p.total_q};
+  return {p, rows, p.heads_q, p.max_seqlen_q, p.total_q};
 }
-inline TileCount key_tiles(const SequenceParams& p, int keys) { return {p, keys, p.heads_kv, p.max_k, p.total_k}; }
+inline TileCount key_tiles(const SequenceParams& p, int keys) {
+  return {p, keys, p.heads_kv, p.max_seqlen_k, p.total_k};
+}
 
 }  // namespace strobe::cuda::sm90

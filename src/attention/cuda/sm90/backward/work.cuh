@@ -12,8 +12,8 @@ __device__ __forceinline__ unsigned backward_tiles(const KeyTilesArgs& args) {
   return static_cast<unsigned>(args.params.batch * args.params.heads_kv) * static_cast<unsigned>(args.key_tiles);
 }
 
-__device__ __forceinline__ unsigned backward_tickets(const KeyTilesArgs& args) {
-  return backward_tiles(args) + args.dq_tickets;
+__device__ __forceinline__ unsigned backward_work_items(const KeyTilesArgs& args) {
+  return backward_tiles(args) + args.dq_work_items;
 }
 
 // The index-th row tile of all query heads.
@@ -43,21 +43,21 @@ struct BackwardWork {
   // have the most rows under a causal mask. With `deterministic` and a window bounded on the right it starts at the
   // last keys, because dQ is accumulated in that order. The first row tiles of a key tile are then those that need not
   // wait.
-  __device__ __forceinline__ void place(const KeyTilesArgs& args, unsigned ticket) {
+  __device__ __forceinline__ void place(const KeyTilesArgs& args, unsigned work_index) {
     const auto tiles = static_cast<unsigned>(args.key_tiles), heads = static_cast<unsigned>(args.params.heads_kv),
-               section = static_cast<unsigned>(args.section_heads);
-    const unsigned first = ticket / (section * tiles) * section;
-    const unsigned here = min(section, static_cast<unsigned>(args.params.batch) * heads - first);
-    const unsigned rest = ticket - first * tiles;
+               l2_swizzle = static_cast<unsigned>(args.l2_swizzle_heads);
+    const unsigned first = work_index / (l2_swizzle * tiles) * l2_swizzle;
+    const unsigned here = min(l2_swizzle, static_cast<unsigned>(args.params.batch) * heads - first);
+    const unsigned rest = work_index - first * tiles;
     const unsigned unit = first + rest % here;
     b = static_cast<int>(unit / heads);
     head = static_cast<int>(unit % heads);
     tile = static_cast<int>(rest / here);
-    if (args.turns && args.params.window_right >= 0) tile = args.key_tiles - 1 - tile;
+    if (args.dq_semaphore && args.params.window_right >= 0) tile = args.key_tiles - 1 - tile;
   }
 
-  __device__ __forceinline__ int placed(const KeyTilesArgs& args, unsigned ticket) {
-    place(args, ticket);
+  __device__ __forceinline__ int placed(const KeyTilesArgs& args, unsigned work_index) {
+    place(args, work_index);
     return b;
   }
 
@@ -66,12 +66,12 @@ struct BackwardWork {
   int first_key, keys_written;  // this tile
   int begin = 0, end = 0;
 
-  __device__ __forceinline__ BackwardWork(const KeyTilesArgs& args, unsigned ticket)
-      : sequence(args.params, placed(args, ticket)),
+  __device__ __forceinline__ BackwardWork(const KeyTilesArgs& args, unsigned work_index)
+      : sequence(args.params, placed(args, work_index)),
         first_key(tile * kKeys),
         keys_written(sequence.keys_written(args.params) - first_key) {
-    if (first_key >= sequence.k_length) return;
-    const Keys rows = sequence.rows_of(first_key, min(first_key + kKeys, sequence.k_length) - 1);
+    if (first_key >= sequence.seqlen_k) return;
+    const Keys rows = sequence.rows_of(first_key, min(first_key + kKeys, sequence.seqlen_k) - 1);
     if (rows.lo >= rows.hi) return;
     begin = rows.lo / kRows;
     end = (rows.hi + kRows - 1) / kRows;

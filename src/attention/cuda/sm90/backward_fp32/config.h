@@ -1,6 +1,6 @@
 // Tile configuration of the Hopper backward for fp32: constexpr functions of the problem, used by the kernels, their
 // launch, `strobe explain` and tests. The kernels represent an element times a power of two by two fp16 floats
-// (device/parts.h).
+// (device/split_format.h).
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ inline constexpr int kFp32BackwardKeys = 128;
 constexpr BackwardShape fp32_backward_shape(int d) { return {d <= 64 ? 64 : 32, kFp32BackwardKeys}; }
 
 // Bytes of both split floats of one row or key.
-constexpr std::size_t fp32_part_bytes(int d) { return static_cast<std::size_t>(4 * d); }
+constexpr std::size_t fp32_split_bytes(int d) { return static_cast<std::size_t>(4 * d); }
 
 // Score gradients of a warpgroup's keys, one plane of split floats: [64 keys][64 rows], of which 32 rows are used at
 // head dimension 128.
@@ -42,7 +42,7 @@ constexpr std::size_t fp32_fact_bytes(const BackwardShape& shape) {
 // Shared memory: K, V, the stages of Q and dO, score gradients of each warpgroup, row statistics, flags exchanged
 // between warps, barriers.
 constexpr std::size_t fp32_backward_shared_bytes(int d, const BackwardShape& shape) {
-  return fp32_part_bytes(d) * static_cast<std::size_t>(2 * shape.keys + 2 * kBackwardStages * shape.rows) +
+  return fp32_split_bytes(d) * static_cast<std::size_t>(2 * shape.keys + 2 * kBackwardStages * shape.rows) +
          kBackwardConsumers * 2 * kFp32GradientBytes + kBackwardStages * fp32_fact_bytes(shape) + 256;
 }
 

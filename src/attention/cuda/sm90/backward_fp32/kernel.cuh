@@ -22,7 +22,7 @@ namespace strobe::cuda::sm90 {
 template <int kD>
 struct Fp32BackwardConsumer {
   using Memory = Fp32BackwardMemory<kD>;
-  using Dq = Fp32DqPiece<kD>;
+  using Dq = Fp32DqFragment<kD>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
   static constexpr int kScores = kRows / 2;   // per thread
   static constexpr int kGroups = kRows / 32;  // groups of 32 rows; each adds one partial sum to dK and dV
@@ -32,23 +32,23 @@ struct Fp32BackwardConsumer {
   const Fp32BackwardArgs& args;
   const Memory& memory;
   const int consumer;
-  RingPlace<2> ticket_at{};
-  RingPlace<kStages> at{};
+  PipelineState<2> work_at{};
+  PipelineState<kStages> at{};
   std::uint32_t keys_parity = 0;
 
   __device__ __forceinline__ void run() {
     for (;;) {
-      memory.ticket_full(ticket_at.stage).wait(ticket_at.parity);
-      const unsigned ticket = same_for_warp(load_shared(memory.ticket(ticket_at.stage)));
-      memory.ticket_free(ticket_at.stage).arrive();
-      ticket_at.move();
-      if (ticket >= backward_tiles(args)) return;
-      const Work work(args, ticket);
+      memory.work_full(work_at.stage).wait(work_at.parity);
+      const unsigned work_index = same_for_warp(load_shared(memory.work_index(work_at.stage)));
+      memory.work_free(work_at.stage).arrive();
+      work_at.move();
+      if (work_index >= backward_tiles(args)) return;
+      const Work work(args, work_index);
       if (work.keys_written <= 0) continue;
       float dk[kD / 2], dv[kD / 2];
 #pragma unroll
       for (int i = 0; i < kD / 2; ++i) dk[i] = dv[i] = 0;
-      if (work.begin < work.end) walk(work, ticket, dk, dv);
+      if (work.begin < work.end) walk(work, work_index, dk, dv);
 #pragma unroll
       for (int i = 0; i < kD / 2; ++i) dk[i] *= args.params.scale;
       store(work, args.dk, args.params.d, dk);
@@ -59,8 +59,8 @@ struct Fp32BackwardConsumer {
  private:
   using Sums = float[kGroups][32];  // of one slab
 
-  __device__ static __forceinline__ int thread() { return thread_anew() % 128; }
-  __device__ __forceinline__ void meet() const { barrier_sync(1 + consumer, 128); }
+  __device__ static __forceinline__ int thread() { return reread_thread_index() % 128; }
+  __device__ __forceinline__ void sync_warpgroup() const { barrier_sync(1 + consumer, 128); }
   __device__ __forceinline__ std::uint32_t own_keys() const {
     return static_cast<std::uint32_t>(consumer) * kSlabBytes<64>;
   }
@@ -69,8 +69,7 @@ struct Fp32BackwardConsumer {
   // with rounding, as in the kernel that computes the row statistics, so that truncation errors of the scores cancel in
   // the probabilities.
   template <class Weigh>
-  __device__ __forceinline__ void multiply_scores(float (&s)[kScores], float (&d)[kScores], int stage,
-                                                  Weigh&& weigh) const {
+  __device__ __forceinline__ void mma_scores(float (&s)[kScores], float (&d)[kScores], int stage, Weigh&& weigh) const {
     constexpr int kShares = kD / 16;
     const std::uint32_t k = same_for_warp(memory.k() + own_keys()), v = same_for_warp(memory.v() + own_keys());
     const std::uint32_t q = same_for_warp(memory.q(stage)), d_o = same_for_warp(memory.d_o(stage));
@@ -105,17 +104,17 @@ struct Fp32BackwardConsumer {
   // Starts the matmul of this row tile's contribution to a slab of dV or dK: probabilities times dO, or score gradients
   // times Q.
   template <int kSlab>
-  __device__ static __forceinline__ void start_gradient(Sums& sums, const LeftParts (&parts)[kGroups],
+  __device__ static __forceinline__ void start_gradient(Sums& sums, const LeftTerms (&terms)[kGroups],
                                                         std::uint32_t rows) {
-    for_each<kGroups>([&]<int kGroup>() { start_output<kRows, kD, kGroup, kSlab>(sums[kGroup], parts[kGroup], rows); });
+    for_each<kGroups>([&]<int kGroup>() { start_output<kRows, kD, kGroup, kSlab>(sums[kGroup], terms[kGroup], rows); });
   }
 
   // Waits until at most kLeft wgmma groups are in flight, and adds the sums to dK or dV. Each tile is summed
   // separately, so that fewer roundings have the magnitude of the total.
   template <int kSlab, int kLeft>
-  __device__ static __forceinline__ void collect(float (&to)[kD / 2], Sums& sums, LeftParts (&parts)[kGroups],
+  __device__ static __forceinline__ void collect(float (&to)[kD / 2], Sums& sums, LeftTerms (&terms)[kGroups],
                                                  float unit) {
-    for_each<kGroups>([&]<int kGroup>() { wgmma_wait<kLeft>(sums[kGroup], parts[kGroup]); });
+    for_each<kGroups>([&]<int kGroup>() { wgmma_wait<kLeft>(sums[kGroup], terms[kGroup]); });
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       float sum = sums[0][i];
@@ -126,17 +125,17 @@ struct Fp32BackwardConsumer {
   }
 
   // Number of 64-key blocks that add to a row tile before this warpgroup does; negative if no row uses its keys.
-  __device__ __forceinline__ int turn_at(unsigned ticket, int tile) const {
-    const Work work(args, ticket);
-    return static_cast<int>(turn_of<kRows, 64>(work.sequence, tile, 2 * work.tile + consumer));
+  __device__ __forceinline__ int add_index_at(unsigned work_index, int tile) const {
+    const Work work(args, work_index);
+    return static_cast<int>(dq_add_index<kRows, 64>(work.sequence, tile, 2 * work.tile + consumer));
   }
 
   // Adds the contribution of this warpgroup's keys to dQ.
-  __device__ __forceinline__ void add_dq(unsigned ticket, int index, int tile, float unit) const {
+  __device__ __forceinline__ void add_dq(unsigned work_index, int index, int tile, float unit) const {
     const std::uint32_t k = same_for_warp(memory.k() + own_keys()),
                         gradients = same_for_warp(memory.gradients(consumer));
     float* const sum = args.dq_sum + std::int64_t{index} * (kRows * kD);
-    const int turn = args.turns ? turn_at(ticket, tile) : 0;
+    const int add_index = args.dq_semaphore ? add_index_at(work_index, tile) : 0;
     for_each<kSlabs>([&]<int kSlab>() {
       float dq[kScores], more[kScores];
       start_dq<kRows, kD, kKeys, 0, kSlab>(dq, k, gradients);
@@ -144,30 +143,30 @@ struct Fp32BackwardConsumer {
       wgmma_wait<0>(dq, more);
 #pragma unroll
       for (int i = 0; i < kScores; ++i) dq[i] = (dq[i] + more[i]) * unit;
-      if (turn < 0) return;  // ordered accumulation does not count this warpgroup
-      if (args.turns && kSlab == 0) {
-        while (static_cast<int>(watch(args.turns + index)) < turn) {
+      if (add_index < 0) return;  // ordered accumulation does not count this warpgroup
+      if (args.dq_semaphore && kSlab == 0) {
+        while (static_cast<int>(watch(args.dq_semaphore + index)) < add_index) {
         }
       }
       Dq::add(sum, kSlab, dq, thread());
     });
-    if (args.turns && turn >= 0) {
-      meet();
-      if (thread() == 0) release(args.turns + index, static_cast<std::uint32_t>(turn) + 1);
+    if (args.dq_semaphore && add_index >= 0) {
+      sync_warpgroup();
+      if (thread() == 0) release(args.dq_semaphore + index, static_cast<std::uint32_t>(add_index) + 1);
     }
   }
 
   // Factor that turns the MMA results of Q K^T into scores.
   __device__ __forceinline__ float score_unit(int stage) const {
-    const float unit = product_unit(load_scale(memory.q_scale(stage)), load_scale(memory.k_scale(stage)));
-    return product_unit(unit, args.params.scale);
+    const float unit = matmul_unit(load_scale(memory.q_scale(stage)), load_scale(memory.k_scale(stage)));
+    return matmul_unit(unit, args.params.scale);
   }
 
   // Rows [lo, hi) that may use all of this warpgroup's keys; empty if keys past the sequence end must be masked.
   __device__ __forceinline__ Keys unmasked_rows(const Work& work) const {
     const Sequence& sequence = work.sequence;
     const int first = work.first_key + consumer * 64, last = first + 63;
-    if (last >= sequence.k_length) return {0, 0};
+    if (last >= sequence.seqlen_k) return {0, 0};
     return {sequence.right < 0 ? 0 : last - sequence.offset - sequence.right,
             sequence.left < 0 ? INT_MAX : first - sequence.offset + sequence.left + 1};
   }
@@ -180,20 +179,21 @@ struct Fp32BackwardConsumer {
 
   // Sets masked probabilities to 0. It computes its inputs again, because registers are reserved for values that every
   // tile needs.
-  __device__ __forceinline__ void mask(float (&s)[kScores], unsigned ticket, int first_row) const {
-    const Work work(args, ticket);
+  __device__ __forceinline__ void mask(float (&s)[kScores], unsigned work_index, int first_row) const {
+    const Work work(args, work_index);
     const int key = work.first_key + consumer * 64 + thread() / 32 * 16 + lane_index() / 4;
-    mask_weights<kRows>(s, work.sequence, key, first_row);
+    mask_probabilities<kRows>(s, work.sequence, key, first_row);
   }
 
-  __device__ __forceinline__ void walk(const Work& work, unsigned ticket, float (&dk)[kD / 2], float (&dv)[kD / 2]) {
+  __device__ __forceinline__ void walk(const Work& work, unsigned work_index, float (&dk)[kD / 2],
+                                       float (&dv)[kD / 2]) {
     const SequenceParams& p = args.params;
     if (thread() == 0) {
       const Keys unmasked = unmasked_rows(work);
       store_shared(memory.unmasked_rows(consumer), static_cast<std::uint32_t>(unmasked.lo));
       store_shared(memory.unmasked_rows(consumer) + 4, static_cast<std::uint32_t>(unmasked.hi));
     }
-    meet();
+    sync_warpgroup();
     const int begin = same_for_warp(work.begin), end = same_for_warp(work.end);
     auto index = static_cast<int>(row_tile_index(args, work.sequence, work.b, work.head * p.group, begin, kRows));
     memory.keys_full().wait(keys_parity);
@@ -206,12 +206,12 @@ struct Fp32BackwardConsumer {
       memory.rows_full(stage).wait(at.parity);
       at.move();
       float s[kScores], d[kScores];
-      multiply_scores(s, d, stage, [&] {
+      mma_scores(s, d, stage, [&] {
         weigh_exactly<kRows>(s, memory.facts(stage), score_unit(stage));
-        if (is_masked(first_row)) mask(s, ticket, first_row);
+        if (is_masked(first_row)) mask(s, work_index, first_row);
       });
       take_delta_exactly<kRows>(d, s, memory.facts(stage),
-                                product_unit(load_scale(memory.d_o_scale(stage)), load_scale(memory.v_scale(stage))));
+                                matmul_unit(load_scale(memory.d_o_scale(stage)), load_scale(memory.v_scale(stage))));
       const std::uint32_t largest = warp_largest(d);
       if (const int n = thread(); n % 32 == 0) {
         store_shared(memory.sizes(consumer) + static_cast<std::uint32_t>(n / 32 * 4), largest);
@@ -219,39 +219,39 @@ struct Fp32BackwardConsumer {
 
       // Each warp's probabilities have their own scale, because dV sums over rows only and a warp owns its keys.
       Sums sums;
-      LeftParts parts[kGroups];
-      const RowScale of_weights(bits_to_float(warp_largest(s)));
+      LeftTerms terms[kGroups];
+      const RowScale of_probabilities(bits_to_float(warp_largest(s)));
 #pragma unroll
-      for (int i = 0; i < kGroups; ++i) parts[i].take(s + 16 * i, of_weights.up), settle(parts[i]);
+      for (int i = 0; i < kGroups; ++i) terms[i].take(s + 16 * i, of_probabilities.up), settle(terms[i]);
       const std::uint32_t d_o = same_for_warp(memory.d_o(stage)), q = same_for_warp(memory.q(stage));
-      start_gradient<0>(sums, parts, d_o);
+      start_gradient<0>(sums, terms, d_o);
 
       // The score gradients of a warpgroup share one scale, because dQ sums over all its keys.
-      meet();  // also ensures that no warp still reads the previous tile's gradients
+      sync_warpgroup();  // also ensures that no warp still reads the previous tile's gradients
       std::uint32_t sizes[4];
       load_shared(sizes, memory.sizes(consumer));
       const RowScale of_gradients(bits_to_float(max(max(sizes[0], sizes[1]), max(sizes[2], sizes[3]))));
-      LeftParts gradients[kGroups];
+      LeftTerms gradients[kGroups];
 #pragma unroll
       for (int i = 0; i < kGroups; ++i) {
         gradients[i].take(d + 16 * i, of_gradients.up), settle(gradients[i]);
 #pragma unroll
-        for (int part = 0; part < 2; ++part) {
-          store_operand<64>(memory.gradients(consumer) + part * kSlabsBytes<64, 64>, gradients[i].part[part], 0, 32 * i,
+        for (int term = 0; term < 2; ++term) {
+          store_operand<64>(memory.gradients(consumer) + term * kSlabsBytes<64, 64>, gradients[i].term[term], 0, 32 * i,
                             thread());
         }
       }
       publish_stores();
-      const float dv_unit = product_unit(of_weights.down, load_scale(memory.d_o_scale(stage)));
-      const float dk_unit = product_unit(of_gradients.down, load_scale(memory.q_scale(stage)));
-      const float dq_unit = product_unit(of_gradients.down, load_scale(memory.k_scale(stage)));
-      collect<0, 0>(dv, sums, parts, dv_unit);
+      const float dv_unit = matmul_unit(of_probabilities.down, load_scale(memory.d_o_scale(stage)));
+      const float dk_unit = matmul_unit(of_gradients.down, load_scale(memory.q_scale(stage)));
+      const float dq_unit = matmul_unit(of_gradients.down, load_scale(memory.k_scale(stage)));
+      collect<0, 0>(dv, sums, terms, dv_unit);
       if constexpr (kSlabs == 2) {
-        start_gradient<1>(sums, parts, d_o);
-        collect<1, 0>(dv, sums, parts, dv_unit);
+        start_gradient<1>(sums, terms, d_o);
+        collect<1, 0>(dv, sums, terms, dv_unit);
       }
       start_gradient<0>(sums, gradients, q);
-      meet();
+      sync_warpgroup();
       if constexpr (kSlabs == 1) {
         collect<0, 0>(dk, sums, gradients, dk_unit);
       } else {
@@ -261,7 +261,7 @@ struct Fp32BackwardConsumer {
         collect<1, 0>(dk, more, gradients, dk_unit);
       }
       memory.rows_free(stage).arrive();
-      add_dq(ticket, index, tile, dq_unit);
+      add_dq(work_index, index, tile, dq_unit);
       ++index;
       if (++tile == end) {
         tile = begin;
@@ -279,7 +279,7 @@ struct Fp32BackwardConsumer {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = consumer * 64 + thread() / 32 * 16 + lane_index() / 4 + 8 * h;
-      const bool valid = work.first_key + row < work.sequence.k_length;
+      const bool valid = work.first_key + row < work.sequence.seqlen_k;
 #pragma unroll
       for (int i = 0; i < kD / 8; ++i) {
         const int column = i * 8 + lane_index() % 4 * 2;
@@ -295,16 +295,16 @@ template <int kD>
 __global__ void __launch_bounds__(kBackwardThreads, 1)
     fp32_backward_kernel(const __grid_constant__ Fp32BackwardArgs args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-  if (*args.parts.spread != 0) return;
+  if (*args.terms.spread != 0) return;
   const Fp32BackwardMemory<kD> memory;
   if (threadIdx.x == 0) memory.begin_barriers();
   block_sync();
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup == 0) {
-    give_registers<kFp32LoaderRegisters>();
+    warpgroup_reg_dealloc<kFp32LoaderRegisters>();
     if (threadIdx.x < 32) Fp32BackwardLoader<kD>{args, memory}.run();
   } else {
-    take_registers<kFp32ConsumerRegisters>();
+    warpgroup_reg_alloc<kFp32ConsumerRegisters>();
     Fp32BackwardConsumer<kD>{args, memory, warpgroup - 1}.run();
   }
 #endif
@@ -325,9 +325,9 @@ void Fp32BackwardKernels<kD>::launch(const BackwardLaunch& launch, const Fp32Spl
                                   args);
   Fp32RoundArgs round;
   static_cast<RoundDqArgs&>(round) = args;
-  round.spread = args.parts.spread;
+  round.spread = args.terms.spread;
   launch_kernel(fp32_round_dq_kernel<kD>,
-                {"hopper backward, fp32, dQ", row_tiles, Fp32DqPiece<kD>::kThreads, 0, launch.stream}, round);
+                {"hopper backward, fp32, dQ", row_tiles, Fp32DqFragment<kD>::kThreads, 0, launch.stream}, round);
 }
 
 }  // namespace strobe::cuda::sm90

@@ -8,7 +8,7 @@
 
 #include "attention/cuda/problem.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
-#include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/device/tile_scheduler.h"
 #include "attention/cuda/sm90/refusal.h"
 #include "attention/kernel_list.h"
 #include "device/cuda/check.h"
@@ -37,7 +37,7 @@ std::string refusal(const Problem& problem) {
 
 std::string by_name_only(const Problem& problem) {
   const std::int64_t d = std::max(problem.d, problem.dv);
-  const bool many = problem.max_k >= kManyFp32BackwardKeys && d > kFewestFp32BackwardDims;
+  const bool many = problem.max_seqlen_k >= kManyFp32BackwardKeys && d > kFewestFp32BackwardDims;
   if (d > kFewFp32BackwardDims || many) return {};
   return fmt::format(
       "by name only: flash2 runs head dimensions up to {} unless there are at least {} keys and the dimension is above "
@@ -78,10 +78,10 @@ Workspace workspace_of(const BackwardConfig& config, const Exact& exact, const P
   const auto rows = static_cast<std::size_t>(row_tiles(p, shape.rows).all),
              keys = static_cast<std::size_t>(key_tiles(p, shape.keys).all);
   Workspace w{};
-  w.of_rows = rows * static_cast<std::size_t>(shape.rows) * fp32_part_bytes(config.d);
-  w.of_keys = keys * static_cast<std::size_t>(shape.keys) * fp32_part_bytes(config.d);
+  w.of_rows = rows * static_cast<std::size_t>(shape.rows) * fp32_split_bytes(config.d);
+  w.of_keys = keys * static_cast<std::size_t>(shape.keys) * fp32_split_bytes(config.d);
   w.dq_sum = whole(std::max(other.dq_sum, w.of_rows));  // both have 4 bytes per element
-  w.counters = whole(std::max(other.turns, (1 + (problem.deterministic ? rows : 0)) * sizeof(std::uint32_t)));
+  w.counters = whole(std::max(other.dq_semaphore, (1 + (problem.deterministic ? rows : 0)) * sizeof(std::uint32_t)));
   w.spread = whole(sizeof(std::uint32_t));
   w.row_facts = whole(other.row_facts), w.delta = whole(other.delta), w.log2_sums = whole(other.log2_sums);
   w.row_scales = whole(rows * 2 * sizeof(float)), w.key_scales = whole(keys * 2 * sizeof(float));
@@ -115,10 +115,10 @@ void Fp32BackwardPlan::fill(Fp32SplitArgs& args, const BackwardParams& params) c
   args.row_tiles = static_cast<std::int32_t>(rows.of_sequence);
   args.tiles_per_head = rows.of_head;
   args.key_tiles = static_cast<std::int32_t>(keys.of_sequence);
-  args.parts.key_tiles_per_head = keys.of_head;
-  args.section_heads = static_cast<std::int32_t>(
-      section_heads(std::int64_t{params.batch} * params.heads_kv,
-                    std::int64_t{params.max_q} * params.group * config.d * kElementBytes, kBackwardSectionBytes));
+  args.terms.key_tiles_per_head = keys.of_head;
+  args.l2_swizzle_heads = static_cast<std::int32_t>(l2_swizzle_heads(
+      std::int64_t{params.batch} * params.heads_kv,
+      std::int64_t{params.max_seqlen_q} * params.group * config.d * kElementBytes, kBackwardL2SwizzleBytes));
   args.q = params.q, args.k = params.k, args.v = params.v, args.d_o = params.d_o, args.lse = params.lse;
   args.dq = params.dq, args.dk = params.dk, args.dv = params.dv;
 }
@@ -137,24 +137,24 @@ void Fp32BackwardPlan::run(const Problem& problem, void* workspace) const {
   std::uint32_t* counters = nullptr;
   take(args.dq_sum, bytes.dq_sum);
   take(counters, bytes.counters);
-  take(args.parts.spread, bytes.spread);
+  take(args.terms.spread, bytes.spread);
   take(other.args.row_facts, bytes.row_facts);
   take(other.args.delta, bytes.delta);
   take(other.args.log2_sums, bytes.log2_sums);
-  take(args.parts.q, bytes.of_rows);
-  take(args.parts.d_o, bytes.of_rows);
-  take(args.parts.k, bytes.of_keys);
-  take(args.parts.v, bytes.of_keys);
-  take(args.parts.row_scales, bytes.row_scales);
-  take(args.parts.key_scales, bytes.key_scales);
+  take(args.terms.q, bytes.of_rows);
+  take(args.terms.d_o, bytes.of_rows);
+  take(args.terms.k, bytes.of_keys);
+  take(args.terms.v, bytes.of_keys);
+  take(args.terms.row_scales, bytes.row_scales);
+  take(args.terms.key_scales, bytes.key_scales);
 
   // Both kernels share these buffers, because only one of them adds to dQ.
   other.args.dq_sum = args.dq_sum;
-  other.args.spread = args.parts.spread;
-  other.args.turns = counters;
-  other.args.ticket = deterministic ? counters + sm80::all_row_tiles(exact.tiles, args.params) : counters;
-  args.ticket = deterministic ? counters + row_tiles(args.params, config.shape.rows).all : counters;
-  args.turns = deterministic ? counters : nullptr;
+  other.args.spread = args.terms.spread;
+  other.args.dq_semaphore = counters;
+  other.args.work_counter = deterministic ? counters + sm80::all_row_tiles(exact.tiles, args.params) : counters;
+  args.work_counter = deterministic ? counters + row_tiles(args.params, config.shape.rows).all : counters;
+  args.dq_semaphore = deterministic ? counters : nullptr;
   args.facts = other.args.row_facts;
 
   STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, bytes.zeros(), static_cast<cudaStream_t>(stream)));

@@ -14,7 +14,7 @@ namespace strobe::cuda::sm90 {
 
 // Tiles of Q, dO, K and V as two split floats per element. They are in the workspace, in the layout of shared memory;
 // unused rows are zeros. Row tiles are indexed like those of dQ, key tiles by key_tile_index() (load.cuh).
-struct Fp32PartTiles {
+struct Fp32SplitTiles {
   unsigned char *q = nullptr, *d_o = nullptr;  // [row tiles][2 split floats][rows][padded head dimension]
   unsigned char *k = nullptr, *v = nullptr;    // [key tiles][2 split floats][keys][padded head dimension]
   float* row_scales = nullptr;                 // [row tiles][2]: factors that undo the scales of Q and dO
@@ -24,7 +24,7 @@ struct Fp32PartTiles {
 };
 
 struct Fp32BackwardArgs : KeyTilesArgs {
-  Fp32PartTiles parts;
+  Fp32SplitTiles terms;
   const sm80::RowFacts* facts = nullptr;  // indexed like LSE
 };
 

@@ -22,7 +22,7 @@ struct Fp32BackwardMemory {
   static constexpr BackwardShape kShape = fp32_backward_shape(kD);
   static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = kBackwardStages;
   // Bytes of both planes of split floats of a tile.
-  static constexpr std::uint32_t kKeyBytes = kKeys * fp32_part_bytes(kD), kRowBytes = kRows * fp32_part_bytes(kD),
+  static constexpr std::uint32_t kKeyBytes = kKeys * fp32_split_bytes(kD), kRowBytes = kRows * fp32_split_bytes(kD),
                                  kFactBytes = fp32_fact_bytes(kShape);
   std::uint32_t base = shared_base();
 
@@ -51,7 +51,7 @@ struct Fp32BackwardMemory {
   __device__ __forceinline__ std::uint32_t unmasked_rows(int consumer) const {
     return base + kBarriersAt + 160 + at_stage(consumer, 8);
   }
-  __device__ __forceinline__ std::uint32_t ticket(int stage) const {
+  __device__ __forceinline__ std::uint32_t work_index(int stage) const {
     return base + kBarriersAt + 192 + at_stage(stage, 4);
   }
 
@@ -60,8 +60,8 @@ struct Fp32BackwardMemory {
   __device__ __forceinline__ Barrier keys_free() const { return barrier(1); }
   __device__ __forceinline__ Barrier rows_full(int stage) const { return barrier(2 + stage); }
   __device__ __forceinline__ Barrier rows_free(int stage) const { return barrier(2 + kStages + stage); }
-  __device__ __forceinline__ Barrier ticket_full(int stage) const { return barrier(2 + 2 * kStages + stage); }
-  __device__ __forceinline__ Barrier ticket_free(int stage) const { return barrier(4 + 2 * kStages + stage); }
+  __device__ __forceinline__ Barrier work_full(int stage) const { return barrier(2 + 2 * kStages + stage); }
+  __device__ __forceinline__ Barrier work_free(int stage) const { return barrier(4 + 2 * kStages + stage); }
 
   __device__ __forceinline__ void begin_barriers() const {
     constexpr int kReaders = kBackwardConsumers * 128;
@@ -72,8 +72,8 @@ struct Fp32BackwardMemory {
       rows_free(stage).begin(kReaders);
     }
     for (int stage = 0; stage < 2; ++stage) {
-      ticket_full(stage).begin(1);
-      ticket_free(stage).begin(kReaders);
+      work_full(stage).begin(1);
+      work_free(stage).begin(kReaders);
     }
     publish_barriers();
   }
@@ -98,13 +98,13 @@ struct Fp32BackwardMemory {
 // then computes the problem. The check is cheap, because the kernel reads the inputs anyway.
 
 inline constexpr int kSplitThreads = 256;
-inline constexpr int kMostPowers = kept_powers(Parts::scaled);  // between magnitudes of a tile
+inline constexpr int kMostPowers = kept_powers(SplitFormat::scaled);  // between magnitudes of a tile
 
 // Index of a key tile of a KV head among all key tiles; counterpart of row_tile_index().
 __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& args, const Sequence& sequence, int b,
                                                        int head, int tile) {
   const SequenceParams& p = args.params;
-  if (p.packed) return head * args.parts.key_tiles_per_head + sequence.k_begin / kFp32BackwardKeys + b + tile;
+  if (p.packed) return head * args.terms.key_tiles_per_head + sequence.k_begin / kFp32BackwardKeys + b + tile;
   return (static_cast<std::int64_t>(b) * p.heads_kv + head) * args.key_tiles + tile;
 }
 
@@ -175,19 +175,19 @@ class TileSplitter {
     if (threadIdx.x == 0) *scale = by.down;
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      std::uint32_t parts[2][4];
+      std::uint32_t terms[2][4];
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
         std::uint32_t both[2];
-        to_planes<Fp32Scaled>(both, held_[i][2 * w] * by.up, held_[i][2 * w + 1] * by.up);
-        parts[0][w] = both[0], parts[1][w] = both[1];
+        split_to_words<Fp32Scaled>(both, held_[i][2 * w] * by.up, held_[i][2 * w + 1] * by.up);
+        terms[0][w] = both[0], terms[1][w] = both[1];
       }
       unsigned char* const at =
           to + lane_ / 8 * kSlabBytes<kRows> + (row_ + i * kStep) * 128 + ((lane_ ^ row_) & 7) * 16;
 #pragma unroll
-      for (int part = 0; part < 2; ++part) {
-        *reinterpret_cast<uint4*>(at + part * kSlabsBytes<kRows, kD>) =
-            make_uint4(parts[part][0], parts[part][1], parts[part][2], parts[part][3]);
+      for (int term = 0; term < 2; ++term) {
+        *reinterpret_cast<uint4*>(at + term * kSlabsBytes<kRows, kD>) =
+            make_uint4(terms[term][0], terms[term][1], terms[term][2], terms[term][3]);
       }
     }
     return largest.bits - smallest > kMostPowers << 23;
@@ -221,27 +221,27 @@ __global__ void __launch_bounds__(kSplitThreads) fp32_split_kernel(const __grid_
   const int tile = static_cast<int>(index % tiles), head = static_cast<int>(index / tiles % heads),
             b = static_cast<int>(index / tiles / heads);
   const Sequence sequence(p, b);
-  if (sequence.q_length == 0 || sequence.k_length == 0) return;
+  if (sequence.seqlen_q == 0 || sequence.seqlen_k == 0) return;
   const auto rows_of = [&](const Tensor& tensor, int first, int columns, Keys used) {
     const std::int64_t begin = is_rows ? sequence.q_begin : sequence.k_begin;
     return RowsToSplit{tensor, head_offset(tensor, b, head, begin), first, columns, used};
   };
-  const Fp32PartTiles& to = args.parts;
+  const Fp32SplitTiles& to = args.terms;
   if (is_rows) {
     const int first = tile * kRows;
-    if (first >= sequence.q_length) return;
-    if (const int row = first + static_cast<int>(threadIdx.x); threadIdx.x < kRows && row < sequence.q_length) {
+    if (first >= sequence.seqlen_q) return;
+    if (const int row = first + static_cast<int>(threadIdx.x); threadIdx.x < kRows && row < sequence.seqlen_q) {
       if (is_large_lse(args.lse[lse_index(p, sequence, b, head, row)])) *to.spread = 1;
     }
     const std::int64_t at = row_tile_index(args, sequence, b, head, tile, kRows);
-    const Keys used = sequence.rows_of(0, sequence.k_length - 1);
+    const Keys used = sequence.rows_of(0, sequence.seqlen_k - 1);
     split_two<kD, kRows>(rows_of(args.q, first, p.d, used), rows_of(args.d_o, first, p.dv_dim, used),
                          to.q + at * kRowBytes, to.d_o + at * kRowBytes, to.row_scales + 2 * at, to.spread);
   } else {
     const int first = tile * kKeys;
-    if (first >= sequence.k_length) return;
+    if (first >= sequence.seqlen_k) return;
     const std::int64_t at = key_tile_index(args, sequence, b, head, tile);
-    const Keys used = sequence.some(0, sequence.q_length - 1);
+    const Keys used = sequence.some(0, sequence.seqlen_q - 1);
     split_two<kD, kKeys>(rows_of(args.k, first, p.d, used), rows_of(args.v, first, p.dv_dim, used),
                          to.k + at * kKeyBytes, to.v + at * kKeyBytes, to.key_scales + 2 * at, to.spread);
   }
@@ -255,24 +255,24 @@ struct Fp32BackwardLoader {
 
   const Fp32BackwardArgs& args;
   const Memory& memory;
-  std::uint32_t tickets = 0, keys = 0, rows = 0;  // tiles loaded so far
+  std::uint32_t work_items = 0, keys = 0, rows = 0;  // tiles loaded so far
 
   __device__ __forceinline__ void run() {
     for (bool more = true; more;) {
-      unsigned ticket = 0;
-      const int lane = thread_anew();
-      if (lane == 0) ticket = take_ticket(args.ticket);
-      ticket = same_for_warp(ticket);
-      const auto stage = static_cast<int>(tickets % 2);
-      memory.ticket_free(stage).wait(parity(tickets / 2));
+      unsigned work_index = 0;
+      const int lane = reread_thread_index();
+      if (lane == 0) work_index = take_work_index(args.work_counter);
+      work_index = same_for_warp(work_index);
+      const auto stage = static_cast<int>(work_items % 2);
+      memory.work_free(stage).wait(parity(work_items / 2));
       if (lane == 0) {
-        store_shared(memory.ticket(stage), ticket);
-        memory.ticket_full(stage).arrive();
+        store_shared(memory.work_index(stage), work_index);
+        memory.work_full(stage).arrive();
       }
-      ++tickets;
-      more = ticket < backward_tiles(args);
+      ++work_items;
+      more = work_index < backward_tiles(args);
       if (!more) return;
-      const Work work(args, ticket);
+      const Work work(args, work_index);
       if (work.begin < work.end) load(work);
     }
   }
@@ -285,7 +285,7 @@ struct Fp32BackwardLoader {
   // Loads in the order of use. Rows of the next key tile are prefetched while the block processes the last row tiles.
   __device__ __forceinline__ void load(const Work& work) {
     const SequenceParams& p = args.params;
-    const int first_head = work.head * p.group, begin = work.begin, end = work.end, length = work.sequence.q_length;
+    const int first_head = work.head * p.group, begin = work.begin, end = work.end, length = work.sequence.seqlen_q;
     auto index = static_cast<int>(row_tile_index(args, work.sequence, work.b, first_head, begin, kRows));
     const auto key_index = static_cast<int>(key_tile_index(args, work.sequence, work.b, work.head, work.tile));
     const sm80::RowFacts* facts = args.facts + lse_index(p, work.sequence, work.b, first_head, 0);  // row 0
@@ -303,11 +303,11 @@ struct Fp32BackwardLoader {
 
   __device__ __forceinline__ void load_keys(std::int64_t index) {
     memory.keys_free().wait(parity(keys++));
-    if (thread_anew() != 0) return;
+    if (reread_thread_index() != 0) return;
     const Barrier full = memory.keys_full();
     full.arrive_expecting(2 * Memory::kKeyBytes);
-    copy_bytes(memory.k(), args.parts.k + index * Memory::kKeyBytes, Memory::kKeyBytes, full);
-    copy_bytes(memory.v(), args.parts.v + index * Memory::kKeyBytes, Memory::kKeyBytes, full);
+    copy_bytes(memory.k(), args.terms.k + index * Memory::kKeyBytes, Memory::kKeyBytes, full);
+    copy_bytes(memory.v(), args.terms.v + index * Memory::kKeyBytes, Memory::kKeyBytes, full);
   }
 
   // index: row tile. key_index: key tile. facts: statistics of the head's rows, of which there are `length`.
@@ -318,11 +318,11 @@ struct Fp32BackwardLoader {
     const Barrier full = memory.rows_full(stage);
     memory.rows_free(stage).wait(parity(rows / 2));
     ++rows;
-    const int lane = thread_anew();
+    const int lane = reread_thread_index();
     if (lane == 0) {
       full.arrive_expecting(2 * Memory::kRowBytes);
-      copy_bytes(memory.q(stage), args.parts.q + index * Memory::kRowBytes, Memory::kRowBytes, full);
-      copy_bytes(memory.d_o(stage), args.parts.d_o + index * Memory::kRowBytes, Memory::kRowBytes, full);
+      copy_bytes(memory.q(stage), args.terms.q + index * Memory::kRowBytes, Memory::kRowBytes, full);
+      copy_bytes(memory.d_o(stage), args.terms.d_o + index * Memory::kRowBytes, Memory::kRowBytes, full);
     }
 #pragma unroll
     for (int i = 0; i < kRows; i += 32) {
@@ -335,7 +335,7 @@ struct Fp32BackwardLoader {
     }
     if (lane < 4) {
       const float* const scale =
-          lane < 2 ? args.parts.row_scales + 2 * index : args.parts.key_scales + 2 * key_index - 2;
+          lane < 2 ? args.terms.row_scales + 2 * index : args.terms.key_scales + 2 * key_index - 2;
       store_shared(memory.q_scale(stage) + static_cast<std::uint32_t>(lane * 4), float_to_bits(scale[lane]));
     }
     full.arrive();

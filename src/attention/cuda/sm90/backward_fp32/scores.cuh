@@ -11,7 +11,7 @@
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/backward_fp32/launch.h"
 #include "attention/cuda/sm90/device/barrier.cuh"
-#include "attention/cuda/sm90/device/parts.cuh"
+#include "attention/cuda/sm90/device/split_mma.cuh"
 
 namespace strobe::cuda::sm90 {
 
@@ -19,13 +19,13 @@ __device__ __forceinline__ float load_scale(std::uint32_t address) { return bits
 
 // Factor that undoes the scales of two operands in their matmul. It is clamped to a finite value, so that zeros stay
 // zeros.
-__device__ __forceinline__ float product_unit(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
+__device__ __forceinline__ float matmul_unit(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
 
 // Calls body(i, fact) for each of this thread's columns. i: the column's first accumulator. fact: address of the row
 // statistics (sm80::RowFacts) that apply to it. facts: address of those of the tile's first row.
 template <int kRows, class Body>
 __device__ __forceinline__ void for_each_fact(std::uint32_t facts, Body&& body) {
-  const std::uint32_t mine = facts + static_cast<std::uint32_t>(thread_anew() % 4 * 32);
+  const std::uint32_t mine = facts + static_cast<std::uint32_t>(reread_thread_index() % 4 * 32);
 #pragma unroll
   for (int n = 0; n < kRows / 8; ++n) {
 #pragma unroll
@@ -50,12 +50,12 @@ __device__ __forceinline__ void weigh_exactly(float (&s)[kRows / 2], std::uint32
 
 // Turns the MMA results of dO V^T into score gradients. `unit` turns them into gradients of the probabilities first.
 template <int kRows>
-__device__ __forceinline__ void take_delta_exactly(float (&d)[kRows / 2], const float (&weights)[kRows / 2],
+__device__ __forceinline__ void take_delta_exactly(float (&d)[kRows / 2], const float (&probabilities)[kRows / 2],
                                                    std::uint32_t facts, float unit) {
   for_each_fact<kRows>(facts, [&](int i, std::uint32_t at) {
     const float delta = bits_to_float(load_shared(at + 12));
-    d[i] = weights[i] * fmaf(d[i], unit, -delta);
-    d[i + 2] = weights[i + 2] * fmaf(d[i + 2], unit, -delta);
+    d[i] = probabilities[i] * fmaf(d[i], unit, -delta);
+    d[i + 2] = probabilities[i + 2] * fmaf(d[i + 2], unit, -delta);
   });
 }
 
@@ -77,11 +77,11 @@ __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k,
   wgmma_begin();
 #pragma unroll
   for (int i = 0; i < 3 * kChained; ++i) {
-    const PlaneProduct part = plane_product<Fp32Scaled>(i / kChained);
+    const SplitMma term = split_mma<Fp32Scaled>(i / kChained);
     const int steps = (kGroup * kChained + i % kChained) * 2048;
-    Multiply<Fp16, kRows, RowsAre::steps>::run_transposed(
-        c, left.plus(part.left * kSlabsBytes<kKeys, kD> + kSlab * kSlabBytes<kKeys> + steps),
-        right.plus(part.right * kSlabsBytes<64, 64> + steps), i > 0);
+    Wgmma<Fp16, kRows, RowsAre::steps>::run_transposed(
+        c, left.plus(term.left * kSlabsBytes<kKeys, kD> + kSlab * kSlabBytes<kKeys> + steps),
+        right.plus(term.right * kSlabsBytes<64, 64> + steps), i > 0);
   }
   wgmma_commit();
 }
@@ -91,7 +91,7 @@ __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k,
 // dQ.
 
 template <int kD>
-struct Fp32DqPiece {
+struct Fp32DqFragment {
   static constexpr int kRows = fp32_backward_shape(kD).rows, kThreads = 128;
   static constexpr int kSlabs = kD / 64, kCount = kRows / 2;  // accumulators per 64 columns of dQ
 
@@ -110,9 +110,9 @@ struct Fp32DqPiece {
 
 // Converts the dQ sums to dQ, one block per row tile of a query head. Rows past the sequence length get zeros.
 template <int kD>
-__global__ void __launch_bounds__(Fp32DqPiece<kD>::kThreads)
+__global__ void __launch_bounds__(Fp32DqFragment<kD>::kThreads)
     fp32_round_dq_kernel(const __grid_constant__ Fp32RoundArgs args) {
-  using Dq = Fp32DqPiece<kD>;
+  using Dq = Fp32DqFragment<kD>;
   if (*args.spread != 0) return;
   const SequenceParams& p = args.params;
   const RowTile place(args, blockIdx.x);
@@ -135,7 +135,7 @@ __global__ void __launch_bounds__(Fp32DqPiece<kD>::kThreads)
       for (int e = 0; e < 4; ++e) {
         const int row = group * 8 + lane_index() % 4 * 2 + e % 2, at = column + e / 2 * 8;
         if (row >= rows_written || at >= p.d) continue;
-        to[row * args.dq.row + at] = first_row + row < sequence.q_length ? dq[e] * p.scale : 0;
+        to[row * args.dq.row + at] = first_row + row < sequence.seqlen_q ? dq[e] * p.scale : 0;
       }
     }
   }

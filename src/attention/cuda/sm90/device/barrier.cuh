@@ -34,7 +34,7 @@ struct Barrier {
 
 // Pipeline state: stage index and phase parity.
 template <int kStages>
-struct RingPlace {
+struct PipelineState {
   int stage = 0;
   std::uint32_t parity = 0;
   __device__ __forceinline__ void move() {
@@ -73,7 +73,7 @@ __device__ __forceinline__ void await_count(const std::uint32_t* counter, std::u
 // Increments a work counter and returns its old value; the caller overlaps the latency of the atomic. never: a value
 // that the counter does not reach, passed at run time. With atomicAdd, or a limit known at compile time, ptxas
 // aggregates the atomics of a warp, and all lanes wait for the result.
-__device__ __forceinline__ std::uint32_t ask_for_ticket(std::uint32_t* counter, std::uint32_t never) {
+__device__ __forceinline__ std::uint32_t fetch_work_index_async(std::uint32_t* counter, std::uint32_t never) {
   std::uint32_t ticket;
   asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(ticket) : "l"(counter), "r"(never) : "memory");
   return ticket;
@@ -85,11 +85,11 @@ __device__ __forceinline__ void publish_stores() { asm volatile("fence.proxy.asy
 // setmaxnreg: sets the registers per thread of the calling warpgroup. give_ lowers the number; take_ raises it and
 // waits until enough registers are free.
 template <int kCount>
-__device__ __forceinline__ void give_registers() {
+__device__ __forceinline__ void warpgroup_reg_dealloc() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 template <int kCount>
-__device__ __forceinline__ void take_registers() {
+__device__ __forceinline__ void warpgroup_reg_alloc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
@@ -101,7 +101,7 @@ __device__ __forceinline__ Value same_for_warp(Value value) {
 
 // Reads threadIdx.x again at each call. Otherwise the compiler keeps values derived from it in registers, and none are
 // free.
-__device__ __forceinline__ int thread_anew() {
+__device__ __forceinline__ int reread_thread_index() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
   return thread;

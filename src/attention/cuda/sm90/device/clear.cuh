@@ -13,11 +13,11 @@ namespace strobe::cuda::sm90 {
 // the named barrier `barrier`.
 template <int kRows, int kColumns, int kConsumers>
 __device__ __forceinline__ void clear_rows_from(std::uint32_t tile, int first, int thread, int barrier = 8) {
-  constexpr int kPieces = (kColumns + 63) / 64 * 8;  // 16-byte chunks per row
-  for (int at = first * kPieces + thread; at < kRows * kPieces; at += kConsumers * 128) {
-    const int row = at / kPieces, piece = at % kPieces;
+  constexpr int kChunks = (kColumns + 63) / 64 * 8;  // 16-byte chunks per row
+  for (int at = first * kChunks + thread; at < kRows * kChunks; at += kConsumers * 128) {
+    const int row = at / kChunks, chunk = at % kChunks;
     const std::uint32_t to =
-        tile + piece / 8 * kSlabBytes<kRows> + static_cast<std::uint32_t>(row * 128 + piece % 8 * 16);
+        tile + chunk / 8 * kSlabBytes<kRows> + static_cast<std::uint32_t>(row * 128 + chunk % 8 * 16);
     asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
   }
   publish_stores();

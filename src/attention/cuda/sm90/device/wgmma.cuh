@@ -62,7 +62,7 @@ __device__ __forceinline__ void wgmma_wait(Registers&... registers) {
 enum class RowsAre { columns, steps };
 
 template <class T, int kN, RowsAre kRows>
-struct Multiply;  // run(c, a, b, accumulate): a is an Operand or four registers; run_transposed: A is MN-major
+struct Wgmma;  // run(c, a, b, accumulate): a is an Operand or four registers; run_transposed: A is MN-major
 
 #define STROBE_C8(i)                                                                                          \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
@@ -88,7 +88,7 @@ struct Multiply;  // run(c, a, b, accumulate): a is an Operand or four registers
 // shared memory; the seven after them are I0 .. I6 with A in registers.
 #define STROBE_WGMMA_TYPE(T, TYPE, N, LIST, I0, I1, I2, I3, I4, I5, I6, ...)                                          \
   template <RowsAre kRows>                                                                                            \
-  struct Multiply<T, N, kRows> {                                                                                      \
+  struct Wgmma<T, N, kRows> {                                                                                         \
     static __device__ __forceinline__ void run_transposed(float (&c)[N / 2], Operand a, Operand b, bool accumulate) { \
       asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" I2 ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N               \
                    "k16.f32." TYPE " {" LIST "}, %" I0 ", %" I1 ", p, 1, 1, 1, %" I3 ";\n}\n"                         \
@@ -160,44 +160,44 @@ inline constexpr std::uint32_t kSlabsBytes = (kColumns + 63) / 64 * kSlabBytes<k
 // C[64][kN] (+)= A[64][kSteps] B[kN][kSteps]^T. a: the first of this warpgroup's 64 rows in a tile of kARows rows; b:
 // the first of kN rows in a tile of kBRows rows.
 template <class T, int kN, int kSteps, int kARows, int kBRows = kN>
-__device__ __forceinline__ void multiply_nt(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
+__device__ __forceinline__ void mma_nt(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
   const Operand a0(a), b0(b);
 #pragma unroll
   for (int k = 0; k < kSteps / 16; ++k) {
-    Multiply<T, kN, RowsAre::columns>::run(c, a0.plus(k / 4 * kSlabBytes<kARows> + k % 4 * 32),
-                                           b0.plus(k / 4 * kSlabBytes<kBRows> + k % 4 * 32), accumulate || k > 0);
+    Wgmma<T, kN, RowsAre::columns>::run(c, a0.plus(k / 4 * kSlabBytes<kARows> + k % 4 * 32),
+                                        b0.plus(k / 4 * kSlabBytes<kBRows> + k % 4 * 32), accumulate || k > 0);
   }
 }
 
 // C[64][kN] (+)= A[64][kSteps] B[kSteps][kN], A in registers.
 template <class T, int kN, int kSteps>
-__device__ __forceinline__ void multiply_nn(float (&c)[kN / 2], const std::uint32_t (&a)[kSteps / 4], std::uint32_t b,
-                                            bool accumulate) {
+__device__ __forceinline__ void mma_nn(float (&c)[kN / 2], const std::uint32_t (&a)[kSteps / 4], std::uint32_t b,
+                                       bool accumulate) {
   const Operand b0(b, kSlabBytes<kSteps>);
 #pragma unroll
   for (int k = 0; k < kSteps / 16; ++k) {
-    Multiply<T, kN, RowsAre::steps>::run(c, a + 4 * k, b0.plus(k * 2048), accumulate || k > 0);
+    Wgmma<T, kN, RowsAre::steps>::run(c, a + 4 * k, b0.plus(k * 2048), accumulate || k > 0);
   }
 }
 
-// multiply_nn() with A in shared memory: 64 rows of at most 64 k values.
+// mma_nn() with A in shared memory: 64 rows of at most 64 k values.
 template <class T, int kN, int kSteps>
-__device__ __forceinline__ void multiply_nn(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
+__device__ __forceinline__ void mma_nn(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
   static_assert(kSteps <= 64);
   const Operand a0(a), b0(b, kSlabBytes<kSteps>);
 #pragma unroll
   for (int k = 0; k < kSteps / 16; ++k) {
-    Multiply<T, kN, RowsAre::steps>::run(c, a0.plus(k * 32), b0.plus(k * 2048), accumulate || k > 0);
+    Wgmma<T, kN, RowsAre::steps>::run(c, a0.plus(k * 32), b0.plus(k * 2048), accumulate || k > 0);
   }
 }
 
 // C[64][kN] (+)= A[kSteps][64]^T B[kSteps][kN], A in shared memory: one slab.
 template <class T, int kN, int kSteps>
-__device__ __forceinline__ void multiply_tn(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
+__device__ __forceinline__ void mma_tn(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b, bool accumulate) {
   const Operand a0(a), b0(b, kSlabBytes<kSteps>);
 #pragma unroll
   for (int k = 0; k < kSteps / 16; ++k) {
-    Multiply<T, kN, RowsAre::steps>::run_transposed(c, a0.plus(k * 2048), b0.plus(k * 2048), accumulate || k > 0);
+    Wgmma<T, kN, RowsAre::steps>::run_transposed(c, a0.plus(k * 2048), b0.plus(k * 2048), accumulate || k > 0);
   }
 }
 

@@ -4,7 +4,7 @@
 #include <cuda.h>
 
 #include "attention/cuda/params.h"
-#include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/device/tile_scheduler.h"
 #include "attention/cuda/splits.h"
 
 namespace strobe::cuda::sm90 {
@@ -19,7 +19,7 @@ struct ForwardParams : OutputParams {
 struct ForwardArgs {
   CUtensorMap q, k, v;  // boxes of 64 columns x the rows of one tile
   ForwardParams params;
-  TileOrder order;  // scheduler of row tiles of all query heads, times key splits
+  TileScheduler scheduler;  // scheduler of row tiles of all query heads, times key splits
   Splits splits;
 };
 static_assert(sizeof(ForwardArgs) <= 640, "ForwardArgs exceeds 640 bytes: each byte of arguments costs launch time");

@@ -69,7 +69,7 @@ constexpr std::size_t shared_rows_bytes(HeadDims dims, const ForwardShape& shape
   return shape.shares ? static_cast<std::size_t>(64 * 4 * dims.dv + 128 * 16) : 0;
 }
 
-// Shared-memory layout: stages of Q, of K, of V, barriers, a 16-byte TilePlace per stage of Q, exchange buffer of
+// Shared-memory layout: stages of Q, of K, of V, barriers, a 16-byte WorkTile per stage of Q, exchange buffer of
 // shared rows.
 constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& shape) {
   const auto slabs = [](int columns) { return static_cast<std::size_t>((columns + 63) / 64 * 128); };
@@ -99,7 +99,7 @@ inline constexpr std::int64_t kRuleRounds = 4;
 
 constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const ForwardConfig& rule,
                                          const ForwardClocks& fitted) {
-  const bool fills_a_tile = facts.max_q >= rows_of(rule.shape);
+  const bool fills_a_tile = facts.max_seqlen_q >= rows_of(rule.shape);
   if (fills_a_tile && tiles_of(facts, rule) > kRuleRounds * facts.multiprocessors) return rule;
   ForwardConfig best = rule;
   double least = forward_clocks(facts, rule, fitted) / fitted.gain;
@@ -115,7 +115,7 @@ constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const Forwar
   // Split counts: first as many as fill the GPU, then half of that, and so on.
   least /= fitted.gain;
   const std::int64_t tiles = tiles_of(facts, one);
-  const std::int64_t key_tiles = ceil_div(facts.max_k, one.shape.keys);
+  const std::int64_t key_tiles = ceil_div(facts.max_seqlen_k, one.shape.keys);
   if (tiles == 0) return best;
   const std::int64_t filling = (facts.uneven ? 2 : 1) * facts.multiprocessors / tiles;
   for (std::int64_t splits = std::min({filling, key_tiles, kMostSplits}); splits > 1; splits /= 2) {
@@ -144,11 +144,11 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   if (facts.drops) {
     config.shape = dropping_shape(config.dims);
     config.splits =
-        filling_splits(tiles_of(facts, config), ceil_div(facts.max_k, config.shape.keys), facts.multiprocessors);
+        filling_splits(tiles_of(facts, config), ceil_div(facts.max_seqlen_k, config.shape.keys), facts.multiprocessors);
   } else {
     for (const ForwardRule& rule : kForwardRules) {
       config.shape = rule.shape;
-      if (rule.dims == config.dims && rule.uneven == facts.uneven && facts.max_k >= rule.least_keys) break;
+      if (rule.dims == config.dims && rule.uneven == facts.uneven && facts.max_seqlen_k >= rule.least_keys) break;
     }
   }
   return config;
@@ -166,7 +166,7 @@ constexpr ForwardConfig forward_config(const ForwardFacts& facts, const ForwardC
 constexpr ForwardConfig forced_config(const ForwardFacts& facts, int rows, int splits) {
   ForwardConfig config = rule_config(facts);
   if (rows > 0) config.shape = small_shape(config.dims, rows);
-  const std::int64_t most = config.shape.splits ? facts.max_k / config.shape.keys : 1;
+  const std::int64_t most = config.shape.splits ? facts.max_seqlen_k / config.shape.keys : 1;
   config.splits = static_cast<int>(std::clamp<std::int64_t>(most, 1, splits));
   config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
   return config;

@@ -17,15 +17,15 @@ namespace strobe::cuda::sm90 {
 struct ForwardClocks {
   double several = 0.86, several_rows = 3.4;  // factor of exposed exponentials; row tile: factor of matmuls
   double sharing = 1.25, sharing_rows = 2500,
-         sharing_column = 30;           // factor of exposed exponentials; row tile: clocks, clocks per column of O
-  double alone = 2.9, alone_rows = 12;  // factor of exponentials; row tile: factor of exponentials
+         sharing_column = 30;             // factor of exposed exponentials; row tile: clocks, clocks per column of O
+  double single = 2.9, single_rows = 12;  // factor of exponentials; row tile: factor of exponentials
   double adding = 3400, added_a_clock = 330;  // combining splits: fixed clocks, elements per clock
   double gain = 1.045;                        // small tiles or splits must be faster by this factor
 };
 
 // Number of row tiles of all heads, rounded up per head.
 constexpr std::int64_t tiles_of(const ForwardFacts& facts, const ForwardConfig& config) {
-  return facts.heads * ceil_div(facts.max_q, rows_of(config.shape));
+  return facts.heads * ceil_div(facts.max_seqlen_q, rows_of(config.shape));
 }
 
 // Clocks per key tile, and fixed clocks per row tile.
@@ -37,7 +37,7 @@ constexpr TileClocks tile_clocks(HeadDims dims, const ForwardShape& shape, const
   // Clocks of a key tile on the tensor cores and on the exp2 unit of one multiprocessor.
   const double products = scores * 2 * (dims.d + dims.dv) / 4096, exponentials = scores / 16;
   if (shape.consumers == 1) {
-    return {products + fitted.alone * exponentials, products + fitted.alone_rows * exponentials};
+    return {products + fitted.single * exponentials, products + fitted.single_rows * exponentials};
   }
   const double shown = exponentials * exponentials / products;
   if (shape.shares) {
@@ -52,14 +52,15 @@ constexpr double forward_clocks(const ForwardFacts& facts, const ForwardConfig& 
   const ForwardShape& shape = config.shape;
   const TileClocks tile = tile_clocks(config.dims, shape, fitted);
   const std::int64_t tiles = tiles_of(facts, config) * config.splits;
-  const std::int64_t keys = facts.window > 0 ? std::min(facts.max_k, facts.window + rows_of(shape)) : facts.max_k;
+  const std::int64_t keys =
+      facts.window > 0 ? std::min(facts.max_seqlen_k, facts.window + rows_of(shape)) : facts.max_seqlen_k;
   const auto key_tiles = static_cast<double>(ceil_div(ceil_div(keys, shape.keys), config.splits));
   const auto each = static_cast<double>(tiles) / facts.multiprocessors;
   const double longest = key_tiles * tile.keys + tile.rows;
   const double clocks = facts.uneven && facts.window == 0
                             ? std::max(longest, each * ((key_tiles + 1) / 2 * tile.keys + tile.rows))
                             : static_cast<double>(ceil_div(tiles, facts.multiprocessors)) * longest;
-  const auto added = static_cast<double>(facts.heads * facts.max_q * config.splits * config.dims.dv);
+  const auto added = static_cast<double>(facts.heads * facts.max_seqlen_q * config.splits * config.dims.dv);
   return clocks + (config.splits > 1 ? fitted.adding + added / fitted.added_a_clock : 0);
 }
 

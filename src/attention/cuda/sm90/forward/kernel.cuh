@@ -30,8 +30,8 @@ __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t
 
 // Normalises and stores O and LSE of this thread's two rows, or the partial result of a split.
 template <class T, int kDv, bool kSplits, class Work>
-__device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TilePlace& place, const Work& work, int row,
-                                            const TwoRows& softmax, float unit, float dropout_scale,
+__device__ __forceinline__ void finish_tile(const ForwardArgs& args, const WorkTile& work_tile, const Work& work,
+                                            int row, const TwoRows& softmax, float unit, float dropout_scale,
                                             float (&o)[kDv / 2]) {
   const ForwardParams& p = args.params;
   const Sequence& sequence = work.sequence;
@@ -41,8 +41,8 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TileP
     const int i = row + 8 * h;
     const float sum = quad_sum(softmax.sum[h]);
     const Keys keys = sequence.allowed(i);
-    const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
-    const float* sink = p.sinks && whole ? p.sinks + place.head : nullptr;
+    const bool has_keys = i < sequence.seqlen_q && keys.lo < keys.hi;
+    const float* sink = p.sinks && whole ? p.sinks + work_tile.head : nullptr;
     const RowResult result = finish_row(multiply_rounded(softmax.maximum[h], unit), sum, has_keys, sink);
     const float inverse = result.inverse * dropout_scale;
 #pragma unroll
@@ -51,31 +51,32 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const TileP
       o[4 * c + 2 * h + 1] = inverse == 0 ? 0 : o[4 * c + 2 * h + 1] * inverse;
     }
     if (i < 0 || i >= work.rows_written) continue;
-    const std::int64_t index = lse_index(p, sequence, place.b, place.head, i);
+    const std::int64_t index = lse_index(p, sequence, work_tile.b, work_tile.head, i);
     if (!whole) {
-      store_partial<kDv>(args.splits, place.tile % args.splits.count * args.splits.rows + index, o, h, result.lse);
+      store_partial<kDv>(args.splits, work_tile.tile % args.splits.count * args.splits.rows + index, o, h, result.lse);
     } else if (p.lse && lane_index() % 4 == 0) {
       p.lse[index] = result.lse;
     }
   }
   if (!whole) return;
-  std::uint16_t* to = static_cast<std::uint16_t*>(p.o.data) + head_offset(p.o, place.b, place.head, sequence.q_begin);
+  std::uint16_t* to =
+      static_cast<std::uint16_t*>(p.o.data) + head_offset(p.o, work_tile.b, work_tile.head, sequence.q_begin);
   store_two_rows<T, kDv>(o, to, p.o.row, p.dv_dim, row, work.rows_written);
 }
 
-// Merge two warpgroups that share rows. The second stores its softmax state and O to shared memory (give_rows). The
-// first rescales both states to the common maximum and adds them (take_rows).
+// Merge two warpgroups that share rows. The second stores its softmax state and O to shared memory (store_shared_rows).
+// The first rescales both states to the common maximum and adds them (merge_shared_rows).
 template <int kDv, class Memory>
-__device__ __forceinline__ void give_rows(const Memory& memory, int thread, const TwoRows& softmax,
-                                          const float (&o)[kDv / 2]) {
+__device__ __forceinline__ void store_shared_rows(const Memory& memory, int thread, const TwoRows& softmax,
+                                                  const float (&o)[kDv / 2]) {
   const float rows[4] = {softmax.maximum[0], softmax.maximum[1], softmax.sum[0], softmax.sum[1]};
   store_four(memory.shared_rows(), 0, thread, rows);
 #pragma unroll
   for (int i = 0; i < kDv / 8; ++i) store_four(memory.shared_rows(), 1 + i, thread, o + 4 * i);
 }
 template <int kDv, class Memory>
-__device__ __forceinline__ void take_rows(const Memory& memory, int thread, float factor, TwoRows& softmax,
-                                          float (&o)[kDv / 2]) {
+__device__ __forceinline__ void merge_shared_rows(const Memory& memory, int thread, float factor, TwoRows& softmax,
+                                                  float (&o)[kDv / 2]) {
   float four[4];
   load_four(four, memory.shared_rows(), 0, thread);
   float mine[2], its[2];
@@ -116,56 +117,56 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   const int lane_row = first_lane_row + thread / 32 * 16 + lane / 4;  // and lane_row + 8
   // One elected thread per warpgroup arrives on the producer's empty barriers. wgmma needs all four warps: once it has
   // completed, every warp has waited for the stages that it read. Stages that no wgmma reads need meet() first. After a
-  // warp has read the TilePlace, it arrives separately.
-  const bool speaks = thread == 0;
-  const auto meet = [&] { barrier_sync(1 + consumer, 128); };
-  RingPlace<Memory::kQStages> q_at;
-  RingPlace<Memory::kRingStages> k_at, v_at;
-  const int ring = kShares ? consumer * Memory::kRingStages : 0;  // first stage of this warpgroup's pipeline
+  // warp has read the WorkTile, it arrives separately.
+  const bool elected = thread == 0;
+  const auto sync_warpgroup = [&] { barrier_sync(1 + consumer, 128); };
+  PipelineState<Memory::kQStages> q_at;
+  PipelineState<Memory::kPipelineStages> k_at, v_at;
+  const int first_stage = kShares ? consumer * Memory::kPipelineStages : 0;  // first stage of this warpgroup's pipeline
 
   // Warp-uniform if the loop is rotated, so that the matrix descriptor of Q is in uniform registers.
   const int q_row = kRotates ? same_for_warp(first_lane_row) : first_lane_row;
   float s[kKeys / 2], o[kDv / 2];
-  std::uint32_t weights[kKeys / 4];
+  std::uint32_t probabilities[kKeys / 4];
   const auto start_scores = [&] {
-    memory.k_full(ring + k_at.stage).wait(k_at.parity);
+    memory.k_full(first_stage + k_at.stage).wait(k_at.parity);
     wgmma_begin();
-    multiply_nt<T, kKeys, kD, kRows>(s, memory.q(q_at.stage) + static_cast<std::uint32_t>(q_row) * 128,
-                                     memory.k(ring + k_at.stage), false);
+    mma_nt<T, kKeys, kD, kRows>(s, memory.q(q_at.stage) + static_cast<std::uint32_t>(q_row) * 128,
+                                memory.k(first_stage + k_at.stage), false);
     wgmma_commit();
   };
   const auto release_k = [&] {
-    if (speaks) memory.k_free(ring + k_at.stage).arrive();
+    if (elected) memory.k_free(first_stage + k_at.stage).arrive();
     k_at.move();
   };
   const auto release_q = [&] {
-    if (speaks) memory.q_free(q_at.stage).arrive();
+    if (elected) memory.q_free(q_at.stage).arrive();
     q_at.move();
   };
   const auto start_output = [&](bool accumulate) {
-    memory.v_full(ring + v_at.stage).wait(v_at.parity);
+    memory.v_full(first_stage + v_at.stage).wait(v_at.parity);
     wgmma_begin();
-    multiply_nn<T, kDv, kKeys>(o, weights, memory.v(ring + v_at.stage), accumulate);
+    mma_nn<T, kDv, kKeys>(o, probabilities, memory.v(first_stage + v_at.stage), accumulate);
     wgmma_commit();
   };
   const auto release_v = [&] {
-    if (speaks) memory.v_free(ring + v_at.stage).arrive();
+    if (elected) memory.v_free(first_stage + v_at.stage).arrive();
     v_at.move();
   };
 
   for (;;) {
     memory.q_full(q_at.stage).wait(q_at.parity);
-    TilePlace place{};
-    if (lane == 0) place = load_place(memory.place(q_at.stage));
-    place = {same_for_warp(place.b), same_for_warp(place.head), same_for_warp(place.tile)};
+    WorkTile work_tile{};
+    if (lane == 0) work_tile = load_work_tile(memory.work_tile(q_at.stage));
+    work_tile = {same_for_warp(work_tile.b), same_for_warp(work_tile.head), same_for_warp(work_tile.tile)};
     if (lane == 0) memory.q_free(q_at.stage).arrive();  // same_for_warp() needs all lanes, so all have waited
-    if (place.b < 0) return;
-    const Work work(args, place);
+    if (work_tile.b < 0) return;
+    const Work work(args, work_tile);
     const Sequence& sequence = work.sequence;
     const int row = work.first_row + lane_row;
-    const int first = work.first_row + first_lane_row, last = min(first + 63, sequence.q_length - 1);
+    const int first = work.first_row + first_lane_row, last = min(first + 63, sequence.seqlen_q - 1);
     TwoRows softmax;
-    const int keys_left = sequence.k_length - (work.end - 1) * kKeys;
+    const int keys_left = sequence.seqlen_k - (work.end - 1) * kKeys;
     // Only the last key tile of a sequence can have rows past its end: clear them in V.
     if (work.begin < work.end && keys_left < kKeys && (p.packed || p.lengths_k.data) && !(kShares && consumer > 0)) {
       memory.v_full(v_at.stage).wait(v_at.parity);
@@ -179,7 +180,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       for (; end > work.begin && end > used; --end) {
         memory.k_full(k_at.stage).wait(k_at.parity);
         memory.v_full(v_at.stage).wait(v_at.parity);
-        meet();
+        sync_warpgroup();
         release_k();
         release_v();
       }
@@ -191,7 +192,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     }
     if (key_tiles == 0) {
       release_q();
-      finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, dropout_scale, o);
+      finish_tile<T, kDv, kShape.splits>(args, work_tile, work, row, softmax, unit, dropout_scale, o);
       continue;
     }
     // Dropout masks are drawn while MMAs run.
@@ -200,8 +201,8 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     Kept<1, 8> kept[kParts + 1];
     const auto draw_tile = [&](int tile) {
       if constexpr (kDrops) {
-        const Philox philox(args.philox_keys, static_cast<std::uint32_t>(place.b),
-                            static_cast<std::uint32_t>(place.head));
+        const Philox philox(args.philox_keys, static_cast<std::uint32_t>(work_tile.b),
+                            static_cast<std::uint32_t>(work_tile.head));
         Philox::Row rows[2];
         philox.rows(rows, row);
 #pragma unroll
@@ -210,14 +211,14 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
         }
       }
     };
-    const auto round_weights = [&] {
+    const auto round_probabilities = [&] {
       if constexpr (kDrops) {
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) {
           if (!kept[i / 32].at(0, i / 4 % 8, i % 4)) s[i] = 0;
         }
       }
-      round_to_operand<T>(weights, s);
+      round_to_operand<T>(probabilities, s);
     };
     const Keys unmasked = sequence.all(first, last);  // keys that all rows of this warpgroup see
     float shrink[2];
@@ -240,7 +241,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     wgmma_wait<0>(s);
     release_k();
     weigh(tile);
-    round_weights();
+    round_probabilities();
     bool accumulate = false;
     if constexpr (kRotates) {
       const auto weigh_next = [&] {
@@ -253,11 +254,11 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
         weigh(tile);
       };
       const auto finish_output = [&] {
-        wgmma_wait<0>(o, weights);
+        wgmma_wait<0>(o, probabilities);
         release_v();
 #pragma unroll
         for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
-        round_weights();
+        round_probabilities();
       };
       tile -= kStep;
       // The branch between the softmax and the wait keeps ptxas from moving the softmax behind the wait.
@@ -283,27 +284,27 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
         wgmma_wait<1>(s);
         release_k();
         weigh(tile);
-        wgmma_wait<0>(o, weights);
+        wgmma_wait<0>(o, probabilities);
         release_v();
 #pragma unroll
         for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
-        round_weights();
+        round_probabilities();
       }
       release_q();
     }
     start_output(accumulate);
-    wgmma_wait<0>(o, weights);
+    wgmma_wait<0>(o, probabilities);
     release_v();
     if constexpr (kShares) {
       if (key_tiles > 1) {  // both warpgroups execute the same barrier instructions, as synccheck requires
-        if (consumer == 1) give_rows<kDv>(memory, thread, softmax, o);
+        if (consumer == 1) store_shared_rows<kDv>(memory, thread, softmax, o);
         barrier_sync(6, 256);
-        if (consumer == 0) take_rows<kDv>(memory, thread, factor, softmax, o);
+        if (consumer == 0) merge_shared_rows<kDv>(memory, thread, factor, softmax, o);
         barrier_sync(7, 256);
       }
       if (consumer == 1) continue;
     }
-    finish_tile<T, kDv, kShape.splits>(args, place, work, row, softmax, unit, dropout_scale, o);
+    finish_tile<T, kDv, kShape.splits>(args, work_tile, work, row, softmax, unit, dropout_scale, o);
   }
 }
 
@@ -333,10 +334,10 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1) forward_kernel(c
   // If warpgroups skip or share key tiles, the consumers' trip counts depend on the warpgroup, so keep it warp-uniform.
   if constexpr (Tiles::kShape.passes || Tiles::kShape.shares) warpgroup = same_for_warp(warpgroup);
   if (warpgroup == 0) {
-    if constexpr (Memory::kMovesRegisters) give_registers<Memory::kProducerRegisters>();
+    if constexpr (Memory::kMovesRegisters) warpgroup_reg_dealloc<Memory::kProducerRegisters>();
     if (threadIdx.x < 32 && elect()) load_tiles(args, memory);
   } else {
-    if constexpr (Memory::kMovesRegisters) take_registers<Memory::kConsumerRegisters>();
+    if constexpr (Memory::kMovesRegisters) warpgroup_reg_alloc<Memory::kConsumerRegisters>();
     attend_tiles<T, kRotates<kD, kDv, Tiles>>(args, memory, warpgroup - 1);
   }
 #endif

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "attention/cuda/problem.h"
-#include "attention/cuda/sm90/forward/order.h"
+#include "attention/cuda/sm90/forward/scheduler.h"
 #include "attention/cuda/sm90/refusal.h"
 #include "attention/cuda/sm90/tensor_map.h"
 #include "attention/kernel_list.h"
@@ -29,14 +29,14 @@ ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, voi
   args.q = tensor_map(params.q, q_sizes(params), rows_of(config.shape));
   args.k = tensor_map(params.k, k_sizes(params), config.shape.keys);
   args.v = tensor_map(params.v, v_sizes(params), config.shape.keys);
-  args.order = forward_order(params, rows_of(config.shape), config.splits);
+  args.scheduler = forward_scheduler(params, rows_of(config.shape), config.splits);
   if (config.splits > 1) {
     char* const partial = static_cast<char*>(workspace) + kForwardCounterBytes;
     args.splits = splits_in(partial, config.splits, launch.rows, config.dims.dv);
   }
-  if (by_counter(args.order, launch.uneven, launch.multiprocessors)) {
-    args.order.section = forward_section(params, 2);
-    args.order.next = static_cast<std::uint32_t*>(workspace);
+  if (uses_work_counter(args.scheduler, launch.uneven, launch.multiprocessors)) {
+    args.scheduler.l2_swizzle = forward_l2_swizzle(params, 2);
+    args.scheduler.next = static_cast<std::uint32_t*>(workspace);
     STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, sizeof(std::uint32_t), static_cast<cudaStream_t>(launch.stream)));
   }
   return args;
@@ -98,8 +98,8 @@ std::string forward_refusal(const Problem& problem) {
 // Largest number of keys that a row sees in a window that is bounded on both sides; 0: no such window.
 std::int64_t window_of(const Problem& problem) {
   const std::int64_t left = problem.window.left, right = problem.causal ? 0 : problem.window.right;
-  const bool ends = left >= 0 && right >= 0 && left < problem.max_k && right < problem.max_k;
-  return ends && left + right + 1 < problem.max_k ? left + right + 1 : 0;
+  const bool ends = left >= 0 && right >= 0 && left < problem.max_seqlen_k && right < problem.max_seqlen_k;
+  return ends && left + right + 1 < problem.max_seqlen_k ? left + right + 1 : 0;
 }
 
 // Returns the chosen configuration, or the one that STROBE_HOPPER_TILES forces.
@@ -146,8 +146,8 @@ Plan plan_sm90_forward(const Problem& problem) {
   const sm90::ForwardFacts facts{.d = static_cast<int>(problem.d),
                                  .dv = static_cast<int>(problem.dv),
                                  .heads = problem.batch * problem.heads_q,
-                                 .max_q = problem.max_q,
-                                 .max_k = problem.max_k,
+                                 .max_seqlen_q = problem.max_seqlen_q,
+                                 .max_seqlen_k = problem.max_seqlen_k,
                                  .window = sm90::window_of(problem),
                                  .multiprocessors = problem.gpu.multiprocessors,
                                  .uneven = sm90::is_uneven(problem),

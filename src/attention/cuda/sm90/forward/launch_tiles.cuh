@@ -53,7 +53,7 @@ void launch_forward_shape(const Launch& how, const ForwardShape& shape, const Fo
 }
 
 inline Launch blocks_of(const ForwardLaunch& launch, const ForwardArgs& args) {
-  const std::int64_t tiles = std::int64_t{args.order.units} * args.order.tiles;
+  const std::int64_t tiles = std::int64_t{args.scheduler.units} * args.scheduler.tiles;
   return {"hopper forward", std::min<std::int64_t>(tiles, launch.multiprocessors), threads_of(launch.config.shape),
           launch.config.shared_bytes, launch.stream};
 }

@@ -17,7 +17,7 @@ struct ForwardMemory {
                                  kVBytes = kSlabsBytes<kKeys, kDv>;
   static constexpr std::uint32_t kBarrierBytes = forward_barriers(kShape) * 8;
   // Pipelines of K and of V. Two warpgroups that share rows have separate ones, each with half of the stages.
-  static constexpr int kRings = kShape.shares ? 2 : 1, kRingStages = kStages / kRings;
+  static constexpr int kPipelines = kShape.shares ? 2 : 1, kPipelineStages = kStages / kPipelines;
   static_assert(!kShape.shares || (kShape.consumers == 2 && kStages % 2 == 0 && !kShape.passes));
   std::uint32_t base = shared_base();
 
@@ -31,13 +31,13 @@ struct ForwardMemory {
   __device__ __forceinline__ Barrier k_free(int stage) const { return barrier(2 * kQStages + kStages + stage); }
   __device__ __forceinline__ Barrier v_full(int stage) const { return barrier(2 * kQStages + 2 * kStages + stage); }
   __device__ __forceinline__ Barrier v_free(int stage) const { return barrier(2 * kQStages + 3 * kStages + stage); }
-  // TilePlace of the row tile whose Q the stage holds, 16 bytes.
-  __device__ __forceinline__ std::uint32_t place(int stage) const {
+  // WorkTile of the row tile whose Q the stage holds, 16 bytes.
+  __device__ __forceinline__ std::uint32_t work_tile(int stage) const {
     return v(kStages) + kBarrierBytes + static_cast<std::uint32_t>(stage) * 16;
   }
 
   // Exchange buffer of shared rows, in groups of four floats per thread: maxima and sums, then O.
-  __device__ __forceinline__ std::uint32_t shared_rows() const { return place(kQStages); }
+  __device__ __forceinline__ std::uint32_t shared_rows() const { return work_tile(kQStages); }
 
   __device__ __forceinline__ void begin_barriers() const {
     for (int stage = 0; stage < kQStages; ++stage) {
@@ -48,8 +48,8 @@ struct ForwardMemory {
     for (int stage = 0; stage < kStages; ++stage) {
       k_full(stage).begin(1);
       v_full(stage).begin(1);
-      k_free(stage).begin(kShape.consumers / kRings);
-      v_free(stage).begin(kShape.consumers / kRings);
+      k_free(stage).begin(kShape.consumers / kPipelines);
+      v_free(stage).begin(kShape.consumers / kPipelines);
     }
     publish_barriers();
   }

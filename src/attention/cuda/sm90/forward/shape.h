@@ -31,7 +31,7 @@ constexpr int rows_of(const ForwardShape& shape) { return 64 * (shape.shares ? 1
 struct ForwardRule {
   HeadDims dims;
   bool uneven;              // rows see different numbers of keys: mask or lengths
-  std::int64_t least_keys;  // smallest max_k to which the rule applies
+  std::int64_t least_keys;  // smallest max_seqlen_k to which the rule applies
   ForwardShape shape;
 };
 
@@ -39,7 +39,7 @@ struct ForwardRule {
 struct ForwardFacts {
   int d = 0, dv = 0;
   std::int64_t heads = 0;  // query heads of all sequences
-  std::int64_t max_q = 0, max_k = 0;
+  std::int64_t max_seqlen_q = 0, max_seqlen_k = 0;
   std::int64_t window = 0;  // keys that a row sees in a window bounded on both sides; 0: no such window
   int multiprocessors = 1;
   bool uneven = false;  // as in ForwardRule

@@ -1,8 +1,8 @@
-// Work of one row tile of the Hopper forward; producer and consumers compute it from the TilePlace.
+// Work of one row tile of the Hopper forward; producer and consumers compute it from the WorkTile.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
-#include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/device/tile_scheduler.h"
 
 namespace strobe::cuda::sm90 {
 
@@ -16,18 +16,18 @@ struct ForwardWork {
   int rows_written, first_row, begin = 0, end = 0;
 
   template <class Args>
-  __device__ __forceinline__ ForwardWork(const Args& args, const TilePlace& place)
-      : sequence(args.params, place.b), rows_written(sequence.rows_written(args.params)) {
-    first_row = (kSplits ? place.tile / args.splits.count : place.tile) * kRows;
+  __device__ __forceinline__ ForwardWork(const Args& args, const WorkTile& work_tile)
+      : sequence(args.params, work_tile.b), rows_written(sequence.rows_written(args.params)) {
+    first_row = (kSplits ? work_tile.tile / args.splits.count : work_tile.tile) * kRows;
     if constexpr (kPasses) first_row -= (kRows - rows_written % kRows) % kRows;
-    if (max(0, first_row) >= sequence.q_length) return;
-    used = sequence.some(max(0, first_row), min(first_row + kRows, sequence.q_length) - 1);
+    if (max(0, first_row) >= sequence.seqlen_q) return;
+    used = sequence.some(max(0, first_row), min(first_row + kRows, sequence.seqlen_q) - 1);
     if (used.lo >= used.hi) return;
     begin = used.lo / kKeys;
     end = (used.hi + kKeys - 1) / kKeys;
     if (kSplits && args.splits.count > 1) {
       const int share = (end - begin + args.splits.count - 1) / args.splits.count;
-      begin = min(end, begin + place.tile % args.splits.count * share);
+      begin = min(end, begin + work_tile.tile % args.splits.count * share);
       end = min(end, begin + share);
     }
   }

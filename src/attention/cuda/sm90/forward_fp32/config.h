@@ -1,6 +1,6 @@
 // Tile configuration of the Hopper forward for fp32: constexpr functions of the problem and the GPU, used by the
 // kernel, its launch, `strobe explain` and tests. The kernel represents an element times a power of two by two fp16
-// floats (device/parts.h).
+// floats (device/split_format.h).
 #pragma once
 
 #include <cstddef>
@@ -78,8 +78,8 @@ constexpr Fp32Config fp32_config(const ForwardFacts& facts) {
     if (rule.d == config.d) config.shape = rule.shape;
   }
   config.shared_bytes = fp32_shared_bytes(config.d, config.shape);
-  config.splits = filling_splits(facts.heads * ceil_div(facts.max_q, rows_of(config.shape)),
-                                 ceil_div(facts.max_k, config.shape.keys), facts.multiprocessors);
+  config.splits = filling_splits(facts.heads * ceil_div(facts.max_seqlen_q, rows_of(config.shape)),
+                                 ceil_div(facts.max_seqlen_k, config.shape.keys), facts.multiprocessors);
   return config;
 }
 

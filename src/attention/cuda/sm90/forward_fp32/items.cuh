@@ -29,9 +29,9 @@ struct Fp32Memory {
   static constexpr std::uint32_t kPieceScales = kScales + 4 * (kQStages * kRows + 2 * kStages * kKeys);
   static constexpr std::uint32_t kExchange = kScales + fp32_scale_bytes(kShape);
   static constexpr std::uint32_t kBarriers = kExchange + kFp32ExchangeBytes;
-  static constexpr std::uint32_t kPlaces = kBarriers + 8 * fp32_barriers(kShape);
-  static_assert(kScales % 1024 == 0 && kExchange % 16 == 0 && kPlaces % 16 == 0);
-  static_assert(kPlaces + 16 * kQStages == fp32_shared_bytes(kD, kShape));
+  static constexpr std::uint32_t kWorkTiles = kBarriers + 8 * fp32_barriers(kShape);
+  static_assert(kScales % 1024 == 0 && kExchange % 16 == 0 && kWorkTiles % 16 == 0);
+  static_assert(kWorkTiles + 16 * kQStages == fp32_shared_bytes(kD, kShape));
   std::uint32_t base = shared_base();
 
   __device__ __forceinline__ std::uint32_t q(int stage) const { return at(stage * 2 * kQPart); }
@@ -58,8 +58,8 @@ struct Fp32Memory {
   __device__ __forceinline__ Barrier k_free(int stage) const { return barrier(2 * kQStages + kStages + stage); }
   __device__ __forceinline__ Barrier v_full(int stage) const { return barrier(2 * kQStages + 2 * kStages + stage); }
   __device__ __forceinline__ Barrier v_free(int stage) const { return barrier(2 * kQStages + 3 * kStages + stage); }
-  // TilePlace of the row tile whose Q is in this stage.
-  __device__ __forceinline__ std::uint32_t place(int stage) const { return at(kPlaces + stage * 16); }
+  // WorkTile of the row tile whose Q is in this stage.
+  __device__ __forceinline__ std::uint32_t work_tile(int stage) const { return at(kWorkTiles + stage * 16); }
 
   __device__ __forceinline__ void begin_barriers() const {
     const auto begin = [](Barrier full, Barrier free, int pieces) {
@@ -90,13 +90,13 @@ struct Fp32Rows {
   Keys rows{0, 0}, used{0, 0};                           // rows that exist; keys that at least one row uses
   int begin = 0, end = 0;                                // key tiles [begin, end); both -1: no more row tiles
 
-  __device__ __forceinline__ void store(std::uint32_t address, const TilePlace& place) const {
+  __device__ __forceinline__ void store(std::uint32_t address, const WorkTile& work_tile) const {
     const auto low = [](const float* x) { return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(x)); };
     const auto high = [](const float* x) {
       return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(x) >> 32);
     };
     const auto bits = [](int x) { return static_cast<std::uint32_t>(x); };
-    store_place(address, place);
+    store_work_tile(address, work_tile);
     store_shared(address + 16, {low(q), high(q), bits(rows.lo), bits(rows.hi)});
     store_shared(address + 32, {low(k), high(k), low(v), high(v)});
     store_shared(address + 48, {bits(used.lo), bits(used.hi), bits(begin), bits(end)});
@@ -199,34 +199,34 @@ class ItemStream {
     ++turn_;
     rows_ = Fp32Rows::load(memory_.rows(turn_));
     left_ = count_of(rows_);
-    find_at_ = rows_.end < 0 ? 0 : args_.order.next ? min(left_, kLate) : left_;
+    find_at_ = rows_.end < 0 ? 0 : args_.scheduler.next ? min(left_, kLate) : left_;
   }
 
   // One thread computes the row tile and stores it for all.
   __device__ __forceinline__ void find_rows(int turn) const {
-    if (threadIdx.x == 0) store_rows(args_.order.index(static_cast<std::uint32_t>(turn)), turn);
+    if (threadIdx.x == 0) store_rows(args_.scheduler.index(static_cast<std::uint32_t>(turn)), turn);
     // There are four slots for row tiles, so no thread still reads the slot that is written next.
     barrier_sync(1, Memory::kThreads);
   }
 
   __device__ __forceinline__ void store_rows(std::uint32_t index, int turn) const {
     const Fp32ForwardParams& p = args_.params;
-    const TilePlace place = args_.order.at(index);
-    if (place.b < 0) return Fp32Rows{.begin = -1, .end = -1}.store(memory_.rows(turn), place);
-    const ForwardWork<kRows, kKeys, true, true> work(args_, place);
+    const WorkTile work_tile = args_.scheduler.at(index);
+    if (work_tile.b < 0) return Fp32Rows{.begin = -1, .end = -1}.store(memory_.rows(turn), work_tile);
+    const ForwardWork<kRows, kKeys, true, true> work(args_, work_tile);
     const Sequence& sequence = work.sequence;
-    const int head_kv = place.head / p.group;
+    const int head_kv = work_tile.head / p.group;
     const auto at = [&](const Tensor& tensor, int head, std::int64_t row) {
-      return static_cast<const float*>(tensor.data) + head_offset(tensor, place.b, head, row);
+      return static_cast<const float*>(tensor.data) + head_offset(tensor, work_tile.b, head, row);
     };
-    const Fp32Rows rows{.q = at(p.q, place.head, sequence.q_begin + work.first_row),
+    const Fp32Rows rows{.q = at(p.q, work_tile.head, sequence.q_begin + work.first_row),
                         .k = at(p.k, head_kv, sequence.k_begin),
                         .v = at(p.v, head_kv, sequence.k_begin),
-                        .rows = {max(0, -work.first_row), sequence.q_length - work.first_row},
+                        .rows = {max(0, -work.first_row), sequence.seqlen_q - work.first_row},
                         .used = work.used,
                         .begin = work.begin,
                         .end = work.end};
-    rows.store(memory_.rows(turn), place);
+    rows.store(memory_.rows(turn), work_tile);
   }
 
   // Prefetches Q and the last two key tiles of a row tile.

@@ -1,6 +1,6 @@
 // Hopper forward kernel for fp32 on wgmma. Two splitter warpgroups load rows and split each element into two fp16
 // floats (split.cuh). Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile. One of them
-// computes its softmax while the other runs its matmuls. sm90/device/parts.cuh has the matmuls of split floats.
+// computes its softmax while the other runs its matmuls. sm90/device/split_mma.cuh has the matmuls of split floats.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include "attention/cuda/device/element.cuh"
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/launch_kernel.cuh"
-#include "attention/cuda/sm90/device/parts.cuh"
+#include "attention/cuda/sm90/device/split_mma.cuh"
 #include "attention/cuda/sm90/forward/weigh.cuh"
 #include "attention/cuda/sm90/forward_fp32/split.cuh"
 
@@ -105,7 +105,7 @@ __device__ __forceinline__ void take_scales_of_v(float (&s)[kCount], float (&uni
 
 // s = Q K^T of this warpgroup's rows.
 template <int kKeys, int kD, int kRows>
-__device__ __forceinline__ void multiply_scores(float (&s)[kKeys / 2], std::uint32_t q, std::uint32_t k) {
+__device__ __forceinline__ void mma_scores(float (&s)[kKeys / 2], std::uint32_t q, std::uint32_t k) {
   float first[kKeys / 2];
   start_scores<kKeys, kD, kRows, 0>(s, q, k);
   start_scores<kKeys, kD, kRows, 1>(first, q, k);
@@ -134,17 +134,17 @@ __device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[
                                            const float (&unit)[kPieces][2]) {
   constexpr int kSlabs = kD / 64, kShares = kKeys / 32 * kSlabs;
   float sum[2][32];
-  LeftParts weights[kKeys / 32];
+  LeftTerms probabilities[kKeys / 32];
   const auto start = [&]<int kShare>() {
     constexpr int kGroup = kShare / kSlabs;
     if constexpr (kShare % kSlabs == 0) {
-      weights[kGroup].take(s + 16 * kGroup, 1);
-      settle(weights[kGroup]);
+      probabilities[kGroup].take(s + 16 * kGroup, 1);
+      settle(probabilities[kGroup]);
     }
-    start_output<kKeys, kD, kGroup, kShare % kSlabs>(sum[kShare % 2], weights[kGroup], v);
+    start_output<kKeys, kD, kGroup, kShare % kSlabs>(sum[kShare % 2], probabilities[kGroup], v);
   };
   const auto collect = [&]<int kShare>() {
-    wgmma_wait<kShare + 1 < kShares ? 1 : 0>(sum[kShare % 2], weights[kShare / kSlabs]);
+    wgmma_wait<kShare + 1 < kShares ? 1 : 0>(sum[kShare % 2], probabilities[kShare / kSlabs]);
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       float& to = o[kShare % kSlabs * 32 + i];
@@ -160,7 +160,7 @@ __device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[
 
 // Normalizes and stores O and LSE of this thread's two rows, or the partial results of a split.
 template <int kD, class Work>
-__device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const TilePlace& place, const Work& work,
+__device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const WorkTile& work_tile, const Work& work,
                                             int row, const Fp32TwoRows& softmax, const float (&o)[kD / 2]) {
   const Fp32ForwardParams& p = args.params;
   const Sequence& sequence = work.sequence;
@@ -170,19 +170,19 @@ __device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const T
     const int i = row + 8 * h;
     const float sum = quad_sum(softmax.sum[h]) * kFromTop;
     const Keys keys = sequence.allowed(i);
-    const bool has_keys = i < sequence.q_length && keys.lo < keys.hi;
-    const float* sink = p.sinks && whole ? p.sinks + place.head : nullptr;
+    const bool has_keys = i < sequence.seqlen_q && keys.lo < keys.hi;
+    const float* sink = p.sinks && whole ? p.sinks + work_tile.head : nullptr;
     const float base = softmax.base[h] + kTopPower;
     RowResult result = finish_row(base * args.natural, sum, has_keys, sink);
     if (has_keys && !sink && sum != 0) result.lse = fmaf(base, args.natural, logf(sum));  // rounded once
     if (i < 0 || i >= work.rows_written) continue;
-    const std::int64_t index = lse_index(p, sequence, place.b, place.head, i);
-    const std::int64_t partial = place.tile % args.splits.count * args.splits.rows + index;
+    const std::int64_t index = lse_index(p, sequence, work_tile.b, work_tile.head, i);
+    const std::int64_t partial = work_tile.tile % args.splits.count * args.splits.rows + index;
     float* const lse = whole ? p.lse + index : args.splits.lse + partial;
     if ((p.lse || !whole) && lane_index() % 4 == 0) *lse = result.lse;
-    float* const to =
-        whole ? static_cast<float*>(p.o.data) + head_offset(p.o, place.b, place.head, sequence.q_begin) + i * p.o.row
-              : args.splits.o + partial * kD;
+    float* const to = whole ? static_cast<float*>(p.o.data) +
+                                  head_offset(p.o, work_tile.b, work_tile.head, sequence.q_begin) + i * p.o.row
+                            : args.splits.o + partial * kD;
 #pragma unroll
     for (int c = 0; c < kD / 8; ++c) {
       const int column = c * 8 + lane_index() % 4 * 2;
@@ -202,8 +202,8 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
   using Work = ForwardWork<kRows, kKeys, true, true>;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and lane_row + 8
-  RingPlace<Memory::kQStages> q_at;
-  RingPlace<Memory::kStages> k_at, v_at;
+  PipelineState<Memory::kQStages> q_at;
+  PipelineState<Memory::kStages> k_at, v_at;
   // Every thread arrives on the empty barriers, because every thread has read scales.
   const auto release_k = [&] {
     memory.k_free(k_at.stage).arrive();
@@ -220,13 +220,13 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
 
   for (;;) {
     memory.q_full(q_at.stage).wait(q_at.parity);
-    TilePlace place = load_place(memory.place(q_at.stage));
-    place = {same_for_warp(place.b), same_for_warp(place.head), same_for_warp(place.tile)};
-    if (place.b < 0) return;
-    const Work work(args, place);
+    WorkTile work_tile = load_work_tile(memory.work_tile(q_at.stage));
+    work_tile = {same_for_warp(work_tile.b), same_for_warp(work_tile.head), same_for_warp(work_tile.tile)};
+    if (work_tile.b < 0) return;
+    const Work work(args, work_tile);
     const Sequence& sequence = work.sequence;
     const int row = work.first_row + lane_row;
-    const int first = work.first_row + consumer * 64, last = min(first + 63, sequence.q_length - 1);
+    const int first = work.first_row + consumer * 64, last = min(first + 63, sequence.seqlen_q - 1);
     // Skips key tiles that only other rows of the block see.
     const int used = max(0, first) > last ? 0 : (sequence.allowed(last).hi + kKeys - 1) / kKeys;
     int tile = work.end - 1;
@@ -255,7 +255,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
       memory.k_full(k_at.stage).wait(k_at.parity);
       float s[kKeys / 2];
       // same_for_warp() keeps operand addresses in uniform registers.
-      multiply_scores<kKeys, kD, kRows>(s, q_rows, same_for_warp(memory.k(k_at.stage)));
+      mma_scores<kKeys, kD, kRows>(s, q_rows, same_for_warp(memory.k(k_at.stage)));
       float factor[kPieces][2];
       const auto scale_products = [&]<int kPiece>() {
         const float scale = bits_to_float(load_shared(memory.k_piece_scales(k_at.stage) + kPiece * 4));
@@ -293,7 +293,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
       release_v();
     }
     release_q();
-    finish_rows<kD>(args, place, work, row, softmax, o);
+    finish_rows<kD>(args, work_tile, work, row, softmax, o);
   }
 }
 
@@ -314,10 +314,10 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1)
   block_sync();
   const int warpgroup = same_for_warp(static_cast<int>(threadIdx.x) / 128);
   if (warpgroup < kShape.splitters) {
-    give_registers<Memory::kSplitterRegisters>();
+    warpgroup_reg_dealloc<Memory::kSplitterRegisters>();
     split_items(args, memory);
   } else {
-    take_registers<Memory::kConsumerRegisters>();
+    warpgroup_reg_alloc<Memory::kConsumerRegisters>();
     attend_rows(args, memory, warpgroup - kShape.splitters);
   }
 #endif
@@ -326,7 +326,7 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1)
 template <int kD>
 void Fp32ForwardKernels<kD>::launch(const Fp32ForwardLaunch& launch, const Fp32ForwardArgs& args) {
   const Fp32Shape& shape = launch.config.shape;
-  const std::int64_t tiles = std::int64_t{args.order.units} * args.order.tiles;
+  const std::int64_t tiles = std::int64_t{args.scheduler.units} * args.scheduler.tiles;
   const Launch how{"hopper forward, fp32", std::min<std::int64_t>(tiles, launch.multiprocessors), threads_of(shape),
                    launch.config.shared_bytes, launch.stream};
   const auto starts = [&]<std::size_t kIndex>() {

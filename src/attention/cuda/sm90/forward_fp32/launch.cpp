@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "attention/cuda/problem.h"
-#include "attention/cuda/sm90/forward/order.h"
+#include "attention/cuda/sm90/forward/scheduler.h"
 #include "attention/cuda/sm90/refusal.h"
 #include "attention/kernel_list.h"
 #include "device/cuda/check.h"
@@ -24,16 +24,16 @@ Fp32ForwardArgs args_of(const Fp32ForwardLaunch& launch, const Params& params, v
   const Fp32Config& config = launch.config;
   Fp32ForwardArgs args;
   args.params = Fp32ForwardParams(params);
-  args.order = forward_order(params, rows_of(config.shape), config.splits);
+  args.scheduler = forward_scheduler(params, rows_of(config.shape), config.splits);
   args.factor = static_cast<float>(params.scale * kLog2Of_e);
   args.natural = static_cast<float>(static_cast<double>(params.scale) / args.factor);
   if (config.splits > 1) {
     char* const partial = static_cast<char*>(workspace) + kForwardCounterBytes;
     args.splits = splits_in(partial, config.splits, launch.rows, config.d);
   }
-  if (by_counter(args.order, launch.uneven, launch.multiprocessors)) {
-    args.order.section = forward_section(params, 4);
-    args.order.next = static_cast<std::uint32_t*>(workspace);
+  if (uses_work_counter(args.scheduler, launch.uneven, launch.multiprocessors)) {
+    args.scheduler.l2_swizzle = forward_l2_swizzle(params, 4);
+    args.scheduler.next = static_cast<std::uint32_t*>(workspace);
     STROBE_CUDA_CHECK(cudaMemsetAsync(workspace, 0, sizeof(std::uint32_t), static_cast<cudaStream_t>(launch.stream)));
   }
   return args;
@@ -89,8 +89,8 @@ Plan plan_sm90_forward_fp32(const Problem& problem) {
   const sm90::ForwardFacts facts{.d = static_cast<int>(problem.d),
                                  .dv = static_cast<int>(problem.dv),
                                  .heads = problem.batch * problem.heads_q,
-                                 .max_q = problem.max_q,
-                                 .max_k = problem.max_k,
+                                 .max_seqlen_q = problem.max_seqlen_q,
+                                 .max_seqlen_k = problem.max_seqlen_k,
                                  .multiprocessors = problem.gpu.multiprocessors};
   const sm90::Fp32ForwardPlan launch{{.config = sm90::fp32_config(facts),
                                       .uneven = sm90::is_uneven(problem),

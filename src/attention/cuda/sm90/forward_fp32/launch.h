@@ -2,7 +2,7 @@
 #pragma once
 
 #include "attention/cuda/params.h"
-#include "attention/cuda/sm90/device/tile_order.h"
+#include "attention/cuda/sm90/device/tile_scheduler.h"
 #include "attention/cuda/sm90/forward_fp32/config.h"
 #include "attention/cuda/splits.h"
 
@@ -15,7 +15,7 @@ struct Fp32ForwardParams : InputParams, OutputParams {
 
 struct Fp32ForwardArgs {
   Fp32ForwardParams params;
-  TileOrder order;  // scheduler of row tiles of all query heads, times key splits
+  TileScheduler scheduler;  // scheduler of row tiles of all query heads, times key splits
   Splits splits;
   float factor = 1;   // q.k * factor is in units of log2
   float natural = 1;  // natural score = q.k * factor * natural; about ln 2

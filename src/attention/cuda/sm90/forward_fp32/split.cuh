@@ -33,11 +33,11 @@ class Splitter {
 
   __device__ __forceinline__ explicit Splitter(const Memory& memory) : memory_(memory) {}
 
-  // Stores the item held in registers kPiece to shared memory, and starts to load `after` into these registers.
+  // Stores the item held in registers kChunk to shared memory, and starts to load `after` into these registers.
   template <int kPiece>
   __device__ __forceinline__ void finish(const Item& item, const Item& after) {
     Held& held = held_[kPiece];
-    lane_ = thread_anew() % Memory::kLanes, first_ = thread_anew() / Memory::kLanes;
+    lane_ = reread_thread_index() % Memory::kLanes, first_ = reread_thread_index() / Memory::kLanes;
     if (item.kind == ItemKind::k || item.kind == ItemKind::v) return finish_keys(held, item, after);
     if (item.kind == ItemKind::q) return finish_rows(held, item, after);
     begin(held, after);
@@ -79,20 +79,20 @@ class Splitter {
   __device__ __forceinline__ void put(Held& held, int i, float up, std::uint32_t tile) {
     warp_sync();  // keeps this put() behind the previous ones, to limit register use
     settle(held[i]);
-    std::uint32_t parts[2][4];
+    std::uint32_t terms[2][4];
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
       std::uint32_t both[2];
-      to_planes<Fp32Scaled>(both, held[i][2 * w] * up, held[i][2 * w + 1] * up);
-      parts[0][w] = both[0], parts[1][w] = both[1];
+      split_to_words<Fp32Scaled>(both, held[i][2 * w] * up, held[i][2 * w + 1] * up);
+      terms[0][w] = both[0], terms[1][w] = both[1];
     }
     const std::uint32_t to = tile + static_cast<std::uint32_t>(lane_ / 8) * kSlabBytes<kTileRows> +
                              static_cast<std::uint32_t>(row(i) * 128 + ((lane_ ^ first_) & 7) * 16);
-    store_shared(to, parts[0]);
-    store_shared(to + kSlabsBytes<kTileRows, kD>, parts[1]);
+    store_shared(to, terms[0]);
+    store_shared(to + kSlabsBytes<kTileRows, kD>, terms[1]);
   }
 
-  __device__ __forceinline__ void tell_scale(int i, const RowScale& scale, std::uint32_t scales) const {
+  __device__ __forceinline__ void publish_scale(int i, const RowScale& scale, std::uint32_t scales) const {
     if (lane_ == 0) store_shared(scales + static_cast<std::uint32_t>(row(i) * 4), float_to_bits(scale.down));
   }
 
@@ -163,25 +163,25 @@ class Splitter {
     const int stage = at_.stage + (is_v ? Memory::kStages : 0);  // stages of V follow those of K
     const auto before = static_cast<std::uint32_t>(item.piece * Memory::kPieceRows);
     const std::uint32_t tile = memory_.k(stage) + before * 128;
-    const auto tell = [&](float scale) {
+    const auto publish = [&](float scale) {
       if (threadIdx.x != 0) return;
       store_shared(memory_.k_piece_scales(stage) + static_cast<std::uint32_t>(item.piece * 4), float_to_bits(scale));
     };
     if (sizes.alike()) {
       const RowScale scale(bits_to_float(sizes.largest));
-      tell(scale.down);
+      publish(scale.down);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         put<kKeys>(held, i, scale.up, tile);
         load(held, i, after);
       }
     } else {
-      tell(0);
+      publish(0);
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
         const RowScale scale(row_max(largest_of<true>(held, i)));
         put<kKeys>(held, i, scale.up, tile);
-        tell_scale(i, scale, memory_.k_scales(stage) + before * 4);
+        publish_scale(i, scale, memory_.k_scales(stage) + before * 4);
       }
     }
     publish_stores();
@@ -198,7 +198,7 @@ class Splitter {
     for (int i = 0; i < kCount; ++i) {
       const RowScale scale(row_max(largest_of<false>(held, i)));
       put<kRows>(held, i, scale.up, tile);
-      tell_scale(i, scale, memory_.q_scales(q_stage()) + before * 4);
+      publish_scale(i, scale, memory_.q_scales(q_stage()) + before * 4);
     }
     if (item.piece == Memory::kQPieces - 1) {
       pass_rows();
@@ -215,17 +215,17 @@ class Splitter {
 
   // Publishes a row tile to the consumers.
   __device__ __forceinline__ void pass_rows() {
-    if (threadIdx.x == 0) store_place(memory_.place(q_stage()), load_place(memory_.rows(passed_)));
+    if (threadIdx.x == 0) store_work_tile(memory_.work_tile(q_stage()), load_work_tile(memory_.rows(passed_)));
     publish_stores();
     memory_.q_full(q_stage()).arrive();
     ++passed_;
   }
 
   const Memory& memory_;
-  int turn_ = 0;                   // buffer index of measure()
-  int passed_ = 0;                 // row tiles published
-  int lane_, first_;               // this thread's chunk of 8 columns, and its first row in the item
-  RingPlace<Memory::kStages> at_;  // stage of a tile of K, then of its V
+  int turn_ = 0;                       // buffer index of measure()
+  int passed_ = 0;                     // row tiles published
+  int lane_, first_;                   // this thread's chunk of 8 columns, and its first row in the item
+  PipelineState<Memory::kStages> at_;  // stage of a tile of K, then of its V
   Held held_[kShape.pieces];
 };
 

@@ -1,0 +1,15 @@
+// Measures the matmul rate of this GPU, with which the benchmark compares results. Called by bench/ceilings.cpp.
+#pragma once
+
+#include "strobe/dtype.h"
+
+namespace strobe {
+
+// Returns the FLOP/s of cuBLAS for two matrices of random normal numbers, best of ten runs. The matrices are
+// 8192 x 8192, for fp32 4096 x 4096 without TF32. Throws an Error without a GPU or cuBLAS.
+double gpu_matmul_rate(DType dtype);
+
+// Returns the same for fp32 matrices of 8192 x 8192 with TF32.
+double gpu_tf32_matmul_rate();
+
+}  // namespace strobe

@@ -1,0 +1,28 @@
+// Matmul in float64, for the oracle that the bench checks outputs against. It packs four rows of sums at a time; the
+// order of each sum is that of the steps.
+#pragma once
+
+#include "device/cpu/panels.h"
+
+namespace strobe::blas {
+namespace {
+
+inline void multiply_double(const DoubleMatmul& p) {
+  constexpr std::int64_t kColumns = 64;
+  for (std::int64_t first = 0; first < p.n; first += kColumns) {
+    const std::int64_t count = p.n - first < kColumns ? p.n - first : kColumns;
+    for (std::int64_t i = 0; i < p.m; ++i) {
+      double sum[kColumns] = {};
+      for (std::int64_t t = 0; t < p.k; ++t) {
+        const double left = p.a[i * p.a_row + t * p.a_step];
+        const double* const right = p.b + t * p.b_step + first * p.b_col;
+        for (std::int64_t j = 0; j < count; ++j) sum[j] += left * right[j * p.b_col];
+      }
+      double* const c = p.c + i * p.c_row + first;
+      for (std::int64_t j = 0; j < count; ++j) c[j] = p.accumulate ? c[j] + sum[j] : sum[j];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strobe::blas

@@ -1,0 +1,94 @@
+// Tests of plan_prefetch() in attention/cpu/plan.h: the cache lines prefetched during a unit, and the cases without
+// prefetch.
+#include "attention/cpu/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace strobe::cpu {
+namespace {
+
+struct SoonCall {
+  static constexpr std::int64_t kUnits = 6, kRows = 128, kDim = 32;
+  std::vector<float> q = std::vector<float>(kUnits * kRows * kDim), k = q, v = q, o = q;
+  Isa isa{};
+  Problem problem;
+  Plan plan{};
+
+  SoonCall() {
+    isa.forward_pipelined = [](const ForwardStep*, const ForwardStep*, const ForwardStep*) {};
+    problem.batch = kUnits;
+    problem.heads_q = problem.heads_kv = problem.group = 1;
+    problem.max_seqlen_q = problem.max_seqlen_k = kRows;
+    problem.d = problem.dv = kDim;
+    const std::array<std::int64_t, 4> shape{kUnits, 1, kRows, kDim};
+    problem.q = view_bhsd<const void>(q.data(), DType::fp32, shape);
+    problem.k = view_bhsd<const void>(k.data(), DType::fp32, shape);
+    problem.v = view_bhsd<const void>(v.data(), DType::fp32, shape);
+    problem.o = view_bhsd<void>(o.data(), DType::fp32, shape);
+    plan.isa = &isa;
+    plan.row_blocks = 1;
+    plan.threads = 2;
+    plan.units = kUnits;
+  }
+  std::optional<Prefetch> prefetch(std::int64_t unit) const { return plan_prefetch(problem, plan, unit); }
+  static const char* of_unit(const std::vector<float>& tensor, std::int64_t unit) {
+    return reinterpret_cast<const char*>(tensor.data() + unit * kRows * kDim);
+  }
+};
+
+TEST(SoonWanted, IsThisOutputAndTheThreadsNextInputs) {
+  const SoonCall call;
+  const std::optional<Prefetch> prefetch = call.prefetch(1);
+  ASSERT_TRUE(prefetch);
+  EXPECT_EQ(prefetch->tensors[0], SoonCall::of_unit(call.o, 1));
+  EXPECT_EQ(prefetch->tensors[1], SoonCall::of_unit(call.q, 3));
+  EXPECT_EQ(prefetch->tensors[2], SoonCall::of_unit(call.k, 3));
+  EXPECT_EQ(prefetch->tensors[3], SoonCall::of_unit(call.v, 3));
+  EXPECT_EQ(prefetch->at, 0);
+}
+
+TEST(SoonWanted, IsOnlyTheOutputForTheLastUnits) {
+  const SoonCall call;
+  const std::optional<Prefetch> prefetch = call.prefetch(SoonCall::kUnits - 1);
+  ASSERT_TRUE(prefetch);
+  for (const char* tensor : prefetch->tensors) EXPECT_EQ(tensor, SoonCall::of_unit(call.o, SoonCall::kUnits - 1));
+}
+
+// The prefetch is spread over the unit's scores: 256 lines over 256 x 64 scores, so `step` is 64.
+TEST(SoonWanted, ReachesTheLastLineInTime) {
+  SoonCall call;
+  std::optional<Prefetch> prefetch = call.prefetch(0);
+  ASSERT_TRUE(prefetch);
+  EXPECT_EQ(prefetch->step, 64);
+  EXPECT_EQ(prefetch->last, SoonCall::kRows * SoonCall::kDim * 4 - 64);
+  call.problem.max_seqlen_q = call.problem.max_seqlen_k =
+      SoonCall::kRows / 2;  // half the lines, a quarter of the scores
+  prefetch = call.prefetch(0);
+  ASSERT_TRUE(prefetch);
+  EXPECT_EQ(prefetch->step, 128);
+  EXPECT_EQ(prefetch->last, SoonCall::kRows / 2 * SoonCall::kDim * 4 - 64);
+}
+
+TEST(SoonWanted, IsAbsentIfItDoesNotFit) {
+  const auto refused = [](auto&& change) {
+    SoonCall call;
+    change(call);
+    return !call.prefetch(0);
+  };
+  EXPECT_FALSE(refused([](SoonCall&) {}));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.isa.forward_pipelined = nullptr; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.plan.row_blocks = 2; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.group = 2; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.max_seqlen_k = SoonCall::kRows + 1; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.dv = SoonCall::kDim / 2; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.v.stride[2] = 2 * SoonCall::kDim; }));
+  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.max_seqlen_q = call.problem.max_seqlen_k = 0; }));
+}
+
+}  // namespace
+}  // namespace strobe::cpu
