@@ -158,8 +158,8 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     }
     if (!is_short && (!word.starts_with("--") || word.size() == 2)) {
       if (!given.empty() && given.back().option->takes == Takes::optional_value && given.back().value.empty()) {
-        given.back().option->apply(given.back().shown,
-                                   word);  // throws unless `word` is a valid value
+        // The word may be meant as this flag's value. If it is invalid, the error of the value helps more.
+        given.back().option->apply(given.back().shown, word);
       }
       fail(ErrorCode::invalid_argument, "\"{}\": not a flag; flags have the form --NAME (see --help)", printable(word));
     }
@@ -210,7 +210,7 @@ std::string OptionTable::help() const {
   }
   std::string text;
   for (const auto& [head, description] : entries) text += help_entry(head, description, column);
-  if (!entries.empty()) text += "\nIn flags - and _ are equal, as are --flag value and --flag=value.\n";
+  if (!entries.empty()) text += "\nIn flag names - and _ are the same. --flag=value is the same as --flag value.\n";
   return text;
 }
 

@@ -1,5 +1,6 @@
-// Base class of all GPU implementations. It allocates tensors from the counting allocator, flushes the L2 cache before
-// every call, and times calls with CUDA events. GpuKernel below and CudnnPeer define the timed call.
+// Base class of the GPU implementations that run in this process: GpuKernel below and CudnnPeer define the timed call.
+// It allocates tensors from the counting allocator, flushes the L2 cache before each measurement (with Cache::hot an
+// untimed call follows the flush), and times calls with CUDA events.
 #pragma once
 
 #include <memory>
@@ -42,7 +43,7 @@ class GpuImplementation : public Implementation {
   struct Meter;  // stream, events and flush buffer
 
   std::shared_ptr<Meter> meter_;
-  std::size_t held_before_ = 0;  // bytes allocated before prepare()
+  std::size_t held_before_ = 0;  // bytes allocated before the tensors of the case, including the flush buffer
   Buffer host_o_, host_lse_, host_dq_, host_dk_, host_dv_, host_dbias_, host_dsinks_;
 };
 

@@ -77,7 +77,7 @@ TEST(Fields, HelpHasALinePerField) {
             "  --drying-time X    hours\n"
             "  --glossy[=on|off]  shines\n"
             "  --colour NAME      its colour\n"
-            "\nIn flags - and _ are equal, as are --flag value and --flag=value.\n");
+            "\nIn flag names - and _ are the same. --flag=value is the same as --flag value.\n");
 }
 
 TEST(Fields, JsonRoundTrips) {

@@ -1,4 +1,5 @@
-// Estimates how well a tile size of a matmul's result fills a GPU. algorithms.cpp ranks cuBLASLt's tile sizes with it.
+// Estimates the fraction of a GPU's peak matmul rate that an output tile size can reach. algorithms.cpp ranks
+// cuBLASLt's tile sizes with it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ constexpr double expected_rate(std::int64_t rows, std::int64_t cols, Tile tile, 
   const std::int64_t places = over(tiles, multiprocessors) * multiprocessors;
   const double area = static_cast<double>(tile.rows) * tile.cols;
   const double full = static_cast<double>(rows) * static_cast<double>(cols) / (static_cast<double>(places) * area);
-  constexpr double kReads = 8;  // multiplications in the time of one element load, fitted to measured ranks of tiles
+  constexpr double kReads =
+      8;  // multiplications in the time of one element load, fitted to the measured order of tile sizes
   return full / (1 + kReads * (tile.rows + tile.cols) / area);
 }
 

@@ -134,7 +134,7 @@ TEST_F(LmBenchDdp, RejectsFlagsThatRanksDoNotSupport) {
   refused("--ddp flat,all", "--ddp all: valid: naive, flat");
   refused("--ddp flat --pass forward", "--pass: with --ddp whole steps are measured");
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
-  refused("--engine mpi", "--engine: without --ddp");
+  refused("--engine mpi", "--engine: nothing is exchanged without --ddp");
   refused("--ddp flat --as-one-process=1,1", "--as-one-process 1: ");  // the only cell has number 0
   refused("--trace trace.json", "--trace: valid only with --ddp");
   const Program odd = bench(3, "--ddp flat");

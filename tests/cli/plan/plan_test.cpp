@@ -259,12 +259,12 @@ TEST(PlanCommand, RowsWithRecomputationCheckForwardUpdateAndMemory) {
   EXPECT_NE(program.output.find("device in fp32: 1.00 TFLOP/s, the median of 1 row of lm bench"), std::string::npos)
       << program.output;
   EXPECT_NE(program.output.find("tiny, context 16, batch 1, fp32, recompute block"), std::string::npos);
-  for (const char* const says : {"forward ms: error", "update ms: error", "memory MiB: error"}) {
+  for (const char* const says : {"forward ms: median error", "update ms: median error", "memory MiB: median error"}) {
     const std::size_t at = program.output.find(says);
     ASSERT_NE(at, std::string::npos) << says << program.output;
     EXPECT_NE(program.output.find("of 2,", at), std::string::npos) << says << program.output;
   }
-  for (const char* const says : {"backward ms: error", "step ms: error"}) {
+  for (const char* const says : {"backward ms: median error", "step ms: median error"}) {
     const std::string line = program.output.substr(program.output.find(says));
     EXPECT_NE(line.substr(0, line.find('\n')).find("of 1,"), std::string::npos) << says << program.output;
   }

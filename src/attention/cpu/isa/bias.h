@@ -13,7 +13,7 @@ namespace {
 // Prefetch distance. Software prefetch is needed because the rows are more streams than the hardware prefetcher tracks.
 inline constexpr int kAheadBytes = 192;
 
-// Computes score * scale + bias in tile rows [first, end).
+// Computes score * scale + bias in tile rows (keys) [first, end).
 template <class Engine>
 void add_bias(const CpuScoreOptions& options, const Lanes& lanes, F32 scale, int key_begin, int first, int end,
               float* tile) {
@@ -45,7 +45,8 @@ inline bool rows_apart(float* const* rows, int count) {
   return apart;
 }
 
-// Adds dS of tile rows [first, last) to each lane's row of dbias, for keys that the lane sees.
+// Adds dS of keys [first, last) of the tile to each lane's row of dbias (its query's row), for keys that the lane may
+// attend to.
 template <class Engine>
 void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last, const float* tile) {
   constexpr int kN = Engine::kN;
