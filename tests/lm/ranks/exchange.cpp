@@ -220,7 +220,7 @@ int refusals(comm::Communicator& communicator) {
   lm::Model own(small_shape(), 1, DType::fp32, execution);
   refused("valid: OptimizerMemory::outside", [&] { lm::ParallelModel(own, communicator, {options}); });
   lm::Model model(small_shape(), 1, DType::fp32, execution, {.optimizer = lm::OptimizerMemory::outside});
-  refused("frozen wte: no parameter", [&] { lm::ParallelModel(model, communicator, {options, {"wte"}}); });
+  refused("frozen wte: not a parameter", [&] { lm::ParallelModel(model, communicator, {options, {"wte"}}); });
   const lm::Text text(small_shape(), 1, 1);
   refused("lm: step: the model keeps no optimizer state",
           [&] { model.step(text.tokens.data(), text.targets.data(), {}); });
