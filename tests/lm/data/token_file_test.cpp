@@ -100,7 +100,8 @@ TEST_F(TokenFileTest, Tokens32AreLittleEndianWords) {
   expect_refusal([&] { wide.check_vocabulary(100'000); }, "its token 2 is 128255; valid: 0 to 99999");
   const TokenFile huge(file("b.bin", words({1, 0xfffffffe}, 4)), DataFormat::tokens32, "--data");
   expect_refusal([&] { huge.check_vocabulary(50'000); }, "its token 1 is 4294967294; valid: 0 to 49999");
-  expect_refusal([&] { TokenFile(file("c.bin", "abcdef"), DataFormat::tokens32, "--data"); }, "not a multiple of the token size 4");
+  expect_refusal([&] { TokenFile(file("c.bin", "abcdef"), DataFormat::tokens32, "--data"); },
+                 "not a multiple of the token size 4");
 }
 
 TEST_F(TokenFileTest, RejectsAWidthThatContradictsTheVocabulary) {
