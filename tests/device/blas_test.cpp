@@ -126,6 +126,9 @@ TEST(Blas, GemmMatchesSumsInFloat64) {
 }
 
 TEST(Blas, ASessionRestoresTheThreadCount) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not support threads that start in a child of a multithreaded process";
+#endif
   EXPECT_EQ(exit_code_of([] {
               const int before = blas_library().get_num_threads();
               {
