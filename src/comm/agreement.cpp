@@ -9,16 +9,16 @@
 namespace strobe::comm {
 namespace {
 
-// Describes the first fact of this rank (`theirs`) whose value differs from rank 0's message `told`. Returns an empty
-// string if all are equal.
-std::string difference_of(const World& world, const Json& theirs, const Json& told) {
-  const Json& ours = told.at("facts");
+// Describes the first fact of this rank (`theirs`) that differs from rank 0's. Returns an empty string if all are
+// equal.
+std::string difference_of(const World& world, const Json& theirs, const Json& root_message) {
+  const Json& ours = root_message.at("facts");
   for (const auto& [key, value] : theirs.as_object()) {
     const Json* other = ours.find(key);
     const std::string found = value.dump(), wanted = other ? other->dump() : "missing";
     if (found == wanted) continue;
     return fmt::format("the ranks differ: {} is {} on rank {} ({}) and {} on rank 0 ({})", key, found, world.rank,
-                       world.host, wanted, told.at("host").as_string());
+                       world.host, wanted, root_message.at("host").as_string());
   }
   return "";
 }
@@ -57,9 +57,9 @@ void while_others_sleep(Communicator& communicator, const std::function<bool()>&
 
 void check_same_facts(Communicator& communicator, const Json& facts) {
   const World& world = communicator.world();
-  const Json told =
+  const Json root_message =
       Json::parse(broadcast_text(communicator, Json::object({{"host", world.host}, {"facts", facts}}).dump()));
-  for (const std::string& difference : gather_texts(communicator, difference_of(world, facts, told))) {
+  for (const std::string& difference : gather_texts(communicator, difference_of(world, facts, root_message))) {
     if (!difference.empty()) refuse_together(communicator, ErrorCode::invalid_argument, difference);
   }
 }

@@ -11,8 +11,8 @@
 
 namespace strobe::solve {
 
-// The functions of the stages. Each is called with chunks 0, 1, 2, ... in order. load and store run on a thread each,
-// compute on the calling thread.
+// Functions of the stages. Each is called with chunks 0, 1, 2, ... in order. load and store have one thread each;
+// compute runs on the calling thread.
 struct Stages {
   std::function<void(std::int64_t chunk)> load, compute, store;
 };
