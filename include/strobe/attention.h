@@ -88,8 +88,8 @@ struct Attention {
   IndexView cu_seqlens_q{};
   IndexView cu_seqlens_k{};
   // Packed batch: upper bounds of the sequence lengths; 0 if unknown. If given, they are also the sizes of a bias. CUDA
-  // does not read the offsets before launch. There an unknown bound becomes the total, which costs time and workspace,
-  // and a bias requires both bounds.
+  // does not read the offsets before launch, so an unknown bound becomes the total number of rows or keys. That costs
+  // time and workspace, and a bias requires both bounds.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
 

@@ -42,7 +42,7 @@ struct Problem {
   std::string cpu_isa;  // STROBE_CPU_ISA at the start of the call; empty selects the best instruction set
   bool deterministic = true;
   bool tf32 = false;       // fp32 on CUDA only
-  GpuFacts gpu;            // CUDA: properties of the current GPU; tests may substitute another one's
+  GpuFacts gpu;            // CUDA: properties of the current GPU; tests may describe another GPU
   void* stream = nullptr;  // CUDA: the caller's cudaStream_t
 
   std::int64_t batch = 0;  // number of sequences, also in a packed batch
@@ -128,8 +128,8 @@ struct Problem {
   // Returns the ALiBi slope of head hq in sequence b. Requires alibi_slopes.
   float slope(std::int64_t b, std::int64_t hq) const { return alibi_slopes[b * alibi_batch_stride + hq]; }
 
-  // Returns the element of the boolean mask for row i and the extent's first key. Those of further keys are
-  // mask.stride[3] apart. Requires has_mask.
+  // Returns the element of the boolean mask for row i and the extent's first key. Elements of consecutive keys are
+  // mask.stride[3] bytes apart. Requires has_mask.
   const unsigned char* mask_row(const Extent& extent, std::int64_t b, std::int64_t hq, std::int64_t i) const {
     const auto& stride = mask.stride;
     return static_cast<const unsigned char*>(mask.data) + b * stride[0] + hq * stride[1] + i * stride[2] +

@@ -15,10 +15,11 @@
 // of `k` steps of the contraction:
 //   M chunk [m][k]              step t of row r at r * k + t
 //   N chunk [k / p][n][p]       step t of column c at (t / p) * n * p + c * p + t % p
-// Step t0 of a panel (t0 a multiple of k) is therefore t0 * m (or t0 * n) elements after its start. Rows, columns and
-// steps beyond the matrix are zeros. Elements are fp32, or bf16 if the instruction set multiplies bf16, or split
-// floats. A split float represents an fp32 number as the sum of `terms` bf16 numbers. A chunk of split floats consists
-// of `terms` bf16 chunks, the first of which holds the first part of every element.
+// Step t0 of a panel (t0 a multiple of k) is therefore t0 * m (or t0 * n) elements after its start. p is the number of
+// steps that an N chunk stores side by side per column: 1 for fp32, otherwise 2 or 4. Rows, columns and steps beyond
+// the matrix are zeros. Elements are fp32, or bf16 if the instruction set multiplies bf16, or split floats. A split
+// float represents an fp32 number as the sum of `terms` bf16 numbers. A chunk of split floats consists of `terms` bf16
+// chunks, the first of which holds the first term of every element.
 #pragma once
 
 #include <cstddef>
@@ -39,10 +40,10 @@ struct Pack {
   DType dtype;     // source type
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
-  int following = 0;  // further entries of `rows`, which are packed next or null; packing may prefetch those rows
+  int following = 0;  // further entries of `rows` that are packed next, or null; packing may prefetch their rows
 };
 
-// Matmul C_i (+)= M_i N for each of `panels` M panels.
+// Computes C_i (+)= M_i N for `panels` M panels M_i and one N panel N.
 struct Matmul {
   const void* m;
   std::ptrdiff_t m_stride;  // elements from one M panel to the next
@@ -55,7 +56,7 @@ struct Matmul {
 
 // Visible key range of each lane (query row) of one N panel. Lanes past the last row repeat the last row.
 struct Lanes {
-  int count;                   // rows that exist
+  int count;                   // number of rows
   std::int32_t lo[kMaxLanes];  // keys [lo, hi) of the sequence
   std::int32_t hi[kMaxLanes];
   std::int32_t lo_min, hi_max;   // no lane sees a key outside [lo_min, hi_max); empty if no lane sees any key
@@ -120,22 +121,22 @@ struct Prefetch {
 // Forward of one panel of query rows against one block of keys. n is the panel's width, which is smaller for
 // Isa::narrow.
 struct ForwardStep {
-  const void* k;             // M panels of the block, steps d                    [keys / m][d][m]
-  const void* v;             // M panels of V^T, steps keys                       [dv / m][block_keys][m]
+  const void* k;             // [keys / m][d][m]: M panels of the block, steps d
+  const void* v;             // [dv / m][block_keys][m]: M panels of V^T, steps keys
   int block_keys;            // steps of v's panels: key_count rounded up to `step`
   int key_begin, key_count;  // the block's keys in the sequence
   int d_steps, dv_rows;      // head dimensions, padded to k and to m
-  const void* q;             // N panel                                           [d][n]
+  const void* q;             // [d][n]: N panel
   const Lanes* lanes;
   const CpuScoreOptions* options;
-  float* o;                   // running O^T, not normalised                       [dv_rows][n]
-  float* max;                 // running maximum, in units of the scores           [n]
-  float* sum;                 // running sum of exp(score - max)                   [n]
-  float* scores;              // scratch                                           [block_keys][n]
-  void* probabilities;        // scratch, the probabilities as N operand           [block_keys][n]
-  float* shrink;              // scratch, software pipelining only: factor that rescales o to the new maximum  [n]
-  float* largest;             // scratch, software pipelining only: maximum of max and the block's scores  [n]
-  std::uint32_t* words;       // scratch, with dropout only                        [block_keys][n]
+  float* o;                   // [dv_rows][n]: running O^T, not normalised
+  float* max;                 // [n]: running maximum, in units of the scores
+  float* sum;                 // [n]: running sum of exp(score - max)
+  float* scores;              // [block_keys][n]: scratch
+  void* probabilities;        // [block_keys][n]: scratch, the probabilities as N operand
+  float* shrink;              // [n]: scratch, software pipelining only: factor that rescales o to the new maximum
+  float* largest;             // [n]: scratch, software pipelining only: maximum of max and the block's scores
+  std::uint32_t* words;       // [block_keys][n]: scratch for random words, with dropout only
   const void* const* v_rows;  // rows of V in the caller's memory if some are not finite, else null
   DType dtype;
   int dv;
@@ -157,20 +158,20 @@ struct BackwardStep {
   const Lanes* lanes;
   const CpuScoreOptions* options;
   bool whole;             // no lane sees a key outside the block, so softmax is recomputed without using LSE and delta
-  const float* sinks;     // optional, only if whole                           [n]
-  float* max;             // output if whole: largest logit, sink included  [n]
-  float* sum;             // output if whole: sum of exp(logit - max), sink included  [n]
-  const float* lse_high;  // LSE * log2(e) is lse_high + lse_low (see split_lse); huge if the row has no keys  [n]
+  const float* sinks;     // [n]: optional, only if whole
+  float* max;             // [n]: output if whole: largest logit, sink included
+  float* sum;             // [n]: output if whole: sum of exp(logit - max), sink included
+  const float* lse_high;  // [n]: LSE * log2(e) is lse_high + lse_low (see split_lse); huge if the row has no keys
   const float* lse_low;
   bool far;  // an LSE of the row block is not near; lse_high is then the row's largest score, and lse_low is LSE minus
              // the logit of that score, times log2(e)
-  float* delta;      // sum of dO * O minus the gradient of LSE; recomputed if whole  [n]
-  float* delta_sum;  // if not null: only add the sum of P * dP (recomputed delta) to this; write no other output  [n]
-  float* scores;     // scratch                                           [block_keys][n]
-  float* d_scores;   // scratch                                           [block_keys][n]
-  float* slopes;     // scratch, with softcap only: derivative of tanh    [block_keys][n]
-  std::uint32_t* words;     // scratch, with dropout only                        [block_keys][n]
-  void* ds_n;               // dS as N operand, steps keys                       [block_keys][n]
+  float* delta;      // [n]: sum of dO * O minus the gradient of LSE; recomputed if whole
+  float* delta_sum;  // [n]: if not null: only add the sum of P * dP (recomputed delta) to this; write no other output
+  float* scores;     // [block_keys][n]: scratch for S, then P
+  float* d_scores;   // [block_keys][n]: scratch for dP, then dS
+  float* slopes;     // [block_keys][n]: scratch, with softcap only: derivative of tanh
+  std::uint32_t* words;     // [block_keys][n]: scratch for random words, with dropout only
+  void* ds_n;               // [block_keys][n]: dS as N operand, steps keys
   void* p_m;                // P as M panels, steps rows; the n steps of key panel r go to p_m + r * m_stride
   void* ds_m;               // dS in the same layout
   std::ptrdiff_t m_stride;  // elements

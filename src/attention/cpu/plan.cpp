@@ -21,8 +21,9 @@ constexpr std::int64_t kPipelinedKeysSplit = 384;  // the same with split floats
 constexpr std::int64_t kMostKeys = 512;            // keys per block in backward
 constexpr std::int64_t kEnoughTasks = 16;  // tasks that a call should have; independent of the number of threads
 
-// batch_invariant: the ranges of keys whose sums are combined are fixed. No output matmul of fp32 may be split in
-// pieces, since the place of the cut would depend on the number of keys.
+// With batch_invariant, partial sums cover fixed ranges of keys. A block has so few keys that no fp32 output matmul is
+// split into several sums (panel_matmuls() in isa/scores.h), because the split point would depend on the number of
+// keys.
 constexpr std::int64_t kInvariantKeys = 256;        // most keys per block
 constexpr std::int64_t kInvariantSplitKeys = 2048;  // keys per split
 
@@ -87,8 +88,8 @@ int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units)
   const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_seqlen_q, 1);
   const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
   const std::int64_t most = std::min(wanted, of_unit);
-  // Forward distributes row blocks among threads, which wait for the last ones. Blocks are therefore smaller if panels
-  // are narrow, as on NEON. (Not measured with wider panels.)
+  // Forward distributes row blocks among threads and ends with the last one. Blocks are therefore smaller if panels are
+  // narrow, as on NEON. (Not measured with wider panels.)
   const std::int64_t blocks = (problem.pass == Pass::forward && isa.n < 16 ? 3 : 2) * kEnoughTasks;
   return static_cast<int>(std::clamp<std::int64_t>(all / blocks, std::min<std::int64_t>(2, most), most));
 }
@@ -113,7 +114,7 @@ void set_panels(const Problem& problem, int panels, Plan& plan) {
 
 // Decides if operands are packed once per unit and kept. If a unit would need too much memory, backward packs Q and dO
 // again for each key block. Forward then packs K and V again for each row block, with longer row blocks, provided that
-// enough of them remain to distribute. It does not keep K and V either if there is a single row block.
+// enough of them remain to distribute. With a single row block, forward has nothing to reuse and does not keep K and V.
 void set_prepack(const Problem& problem, Plan& plan) {
   plan.prepack = true;
   const bool too_much = unit_bytes(problem, plan) > kUnitBytes;
@@ -163,7 +164,8 @@ bool suits_split_floats(const Problem& problem) {
   return (fast || !problem.cpu_isa.empty()) && (scale == 0 || (scale > 0x1p-60f && scale < 0x1p60f));
 }
 
-// Few rows and many keys (decode): split-KV, several ranges of keys per row block, each a task.
+// Chooses split-KV, which divides the keys of a row block into ranges. With few rows and many keys (decode) each range
+// is a task. With batch_invariant the ranges have a fixed length.
 void set_splits(const Problem& problem, Plan& plan) {
   const std::int64_t tasks = plan.units * plan.row_blocks;
   plan.splits = 1;
@@ -184,7 +186,7 @@ void set_splits(const Problem& problem, Plan& plan) {
 }  // namespace
 
 // With batch_invariant no decision that affects a row's bits may depend on other rows, the batch or the number of keys.
-// Split floats are left out: one value that they cannot represent repeats the whole call without them.
+// Split floats are not used: one value that they cannot represent would change the kernel of the whole call.
 Plan make_plan(const Problem& problem, Terms terms) {
   if (is_invariant(problem)) terms = Terms::refused;
   const Isa& isa =

@@ -64,20 +64,20 @@ inline constexpr int kMaxPanels = 32;  // largest number of panels per row block
 // Block sizes of a call. A unit is one KV head of one sequence with all query heads of its group.
 struct Plan {
   const Isa* isa;
-  int element;                // bytes of a packed element
-  int d_steps, dv_steps;      // head dimensions as contraction steps, padded to k
-  int d_rows, dv_rows;        // head dimensions as rows of M panels, padded to m
-  int d_cols, dv_cols;        // head dimensions as columns of N panels, padded to cols
-  int block_keys;             // keys per block, a multiple of step
-  int panels;                 // N panels per row block
-  int block_rows;             // panels * n
-  std::int64_t units;         // batch * heads_kv
-  std::int64_t key_blocks;    // key blocks of the longest sequence
-  std::int64_t row_blocks;    // row blocks of the unit with the most rows
-  std::int64_t group_units;   // units computed at the same time, limited to bound the workspace
-  bool unit_tasks;            // each thread packs and computes whole units, whose packed operands stay in its cache
-  std::int64_t splits;        // forward: key ranges per row block (split-KV), whose outputs are combined at the end
-  bool split_tasks;           // each split is a task; else one task computes and combines those of a row block
+  int element;               // bytes of a packed element
+  int d_steps, dv_steps;     // head dimensions as contraction steps, padded to k
+  int d_rows, dv_rows;       // head dimensions as rows of M panels, padded to m
+  int d_cols, dv_cols;       // head dimensions as columns of N panels, padded to cols
+  int block_keys;            // keys per block, a multiple of step
+  int panels;                // N panels per row block
+  int block_rows;            // panels * n
+  std::int64_t units;        // batch * heads_kv
+  std::int64_t key_blocks;   // key blocks of the longest sequence
+  std::int64_t row_blocks;   // row blocks of the unit with the most rows
+  std::int64_t group_units;  // units computed at the same time, limited to bound the workspace
+  bool unit_tasks;           // each thread packs and computes whole units, whose packed operands stay in its cache
+  std::int64_t splits;       // forward: key ranges per row block (split-KV), whose outputs are combined at the end
+  bool split_tasks;          // each split is a task; otherwise one task computes and combines all splits of a row block
   std::int64_t split_blocks;  // forward: key blocks per split
   int sum_chunk;              // steps per fp32 partial sum of scores or dP
   bool whole_rows;            // backward: a block holds all keys of a sequence
@@ -85,10 +85,11 @@ struct Plan {
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 
-// Plans a call with the best instruction set for the problem. Parts::refused excludes those with split floats.
+// Plans a call with the best instruction set for the problem. Terms::refused excludes those with split floats.
 Plan make_plan(const Problem& problem, Terms terms = Terms::allowed);
 
-// Backward: returns true if Q and dO are kept packed in both layouts. fp32 is packed again instead, which is cheap.
+// Backward: returns true if Q and dO are kept packed in a second, transposed layout (steps are rows). fp32 operands are
+// packed again for each key block instead, which is cheap.
 inline bool keeps_transposed(const Plan& plan) { return plan.prepack && plan.element != 4; }
 
 // Packs the operands of a call. After packing a value that split floats cannot represent, fits() returns false, and the
@@ -96,7 +97,8 @@ inline bool keeps_transposed(const Plan& plan) { return plan.prepack && plan.ele
 class Packer {
  public:
   explicit Packer(const Isa& isa) : isa_(isa) {}
-  // Returns true if a value is not finite. With split floats it returns false and sets fits() to false instead.
+  // Returns true if a value is not finite. With split floats it always returns false; for a value that they cannot
+  // represent it sets fits() to false.
   bool operator()(bool (*pack)(const Pack&), const Pack& rows) {
     const bool odd = pack(rows);
     if (!odd || isa_.terms == 1) return odd;
