@@ -232,7 +232,7 @@ struct Isa {
   int small_sum_chunk;   // steps per fp32 partial sum of scores in small matmuls
   float boost;           // P and dS are multiplied by this as operands; the driver divides results by it
   // The pack functions return true if a value is not finite. With split floats they also return true if values are so
-  // large or so small that their parts, or matmuls with them, would lose precision (isa/split_float.h).
+  // large or so small that their terms, or matmuls with them, would lose precision (isa/split_float.h).
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows
   bool (*pack_n)(const Pack&);   // one N panel of up to n rows, steps = columns

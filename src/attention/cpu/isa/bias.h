@@ -45,8 +45,8 @@ inline bool rows_apart(float* const* rows, int count) {
   return apart;
 }
 
-// Adds dS of keys [first, last) of the tile to each lane's row of dbias (its query's row), for keys that the lane may
-// attend to.
+// Adds dS in tile rows (keys) [first, last) to dbias. Each lane adds to the row of dbias that belongs to its query, for
+// the keys that it sees.
 template <class Engine>
 void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last, const float* tile) {
   constexpr int kN = Engine::kN;

@@ -208,9 +208,9 @@ struct PhiloxScalar {
 };
 
 // Computes six keys at a time, alternating vector and scalar instructions. The four vectors are at different steps, so
-// multiplies (which use two of the four vector pipes) overlap with other operations. Their long dependency chains do
-// not begin and end together either: three vectors finish during the next six keys. Neoverse's scheduler queues are too
-// short for out-of-order execution to find such an order.
+// multiplies (which use two of the four vector pipes) overlap with other operations. Their dependency chains end at
+// different times: three vectors finish during the next six keys. Neoverse's scheduler queues are too short for
+// out-of-order execution to find such an order.
 struct PhiloxSix {
   static constexpr int kDelay[4] = {0, 1, 8, 9};  // steps by which each vector lags
   const PhiloxLanes& lanes;

@@ -10,7 +10,8 @@
 // The line breaks group instructions, so they are not reformatted.
 // clang-format off
 
-// The tile is in consecutive registers from v8 on, row by row as in memory.
+// Registers that the assembly uses. The tile of accumulators is in v8 and the following registers, row by row as in
+// memory.
 #define STROBE_NEON_CLOBBERS                                                                                     \
   "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
       "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",   \

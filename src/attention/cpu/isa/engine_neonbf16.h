@@ -37,6 +37,7 @@
 #define STROBE_BF_MMLA6(m, a, b, c, d, e, f)                              \
   STROBE_BF_MMLA(a, m, 0) STROBE_BF_MMLA(b, m, 1) STROBE_BF_MMLA(c, m, 2) \
   STROBE_BF_MMLA(d, m, 3) STROBE_BF_MMLA(e, m, 4) STROBE_BF_MMLA(f, m, 5)
+// Stores six finished accumulators, initialises them for the next tile with `begin`, and adds that tile's first chunk.
 #define STROBE_BF_TURN6(begin, a, b, c, d, e, f, at, m_at)                             \
   STROBE_BF_STORE6(a, b, c, d, e, f, at) begin(a, b, c, d, e, f, at)                   \
   "ldr q6, [%[m], #" #m_at "]\n" STROBE_BF_MMLA6(6, a, b, c, d, e, f)
