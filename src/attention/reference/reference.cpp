@@ -59,7 +59,7 @@ void widen(const BasicView<Void>& view, const Rows& rows, std::int64_t count, st
   }
 }
 
-// Position of a query row i and a key j of the extent, for the options that depend on it.
+// Query row i and key j, an index within the extent, with the values that score options need.
 struct Pair {
   std::int64_t b, hq, i, j;
   std::int64_t offset;

@@ -29,10 +29,11 @@ __device__ __forceinline__ Rows<T> rows_at(const Tensor& tensor, std::int64_t of
 template <int kColumns>
 inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 
-// Copies eight elements to one 16-byte chunk of a tile. take() copies 16-bit elements: with cp.async if the rows allow
-// 16-byte vectors, otherwise through registers. It only loads fp32 elements into registers, which put() later splits
-// and stores, so that other work can run in between. Elements from index `valid` on become zeros. kAnyRows: rows need
-// not allow 16-byte vectors. The chunk is visible to the block after copy_async_wait() and block_sync().
+// Copies eight elements to one 16-byte chunk of a tile. For 16-bit types take() does the whole copy: with cp.async if
+// the rows allow 16-byte vectors, otherwise through registers. For fp32 types take() only loads the elements into
+// registers; put() later splits and stores them, so other work can run in between. Elements from index `valid` on
+// become zeros. kAnyRows: rows need not allow 16-byte vectors. The chunk is visible to the block after
+// copy_async_wait() and block_sync().
 template <class T, bool kAnyRows, int kTermBytes>
 struct ChunkCopy {
   float held[kIsFp32<T> ? 8 : 1];
@@ -75,7 +76,7 @@ struct ChunkCopy {
     }
   }
 
-  // Splits the fp32 elements and stores them in their planes. up: scale of the row, for scaled types.
+  // Splits the fp32 elements and stores each term in its plane (element.cuh). up: scale of the row, for scaled types.
   __device__ __forceinline__ void put(std::uint32_t to, float up = 1) const {
     if constexpr (kIsFp32<T>) {
       std::uint32_t words[kTerms<T>][4];

@@ -1,6 +1,6 @@
-// Element types of kernels, and how shared memory represents them (parts.h). 16-bit elements are stored unchanged. An
-// fp32 element is split into up to three 16-bit floats, stored in planes: one plane is the tile of all first floats,
-// the next plane that of all second ones.
+// Element types of kernels, and how shared memory represents them (split_format.h). 16-bit elements are stored
+// unchanged. An fp32 element is split into up to three 16-bit floats, its terms. Each term has its own plane: a tile of
+// the first terms of all elements, then a tile of the second terms, and so on.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -125,7 +125,7 @@ struct RowScale {
   float up, down;
 
   __device__ __forceinline__ explicit RowScale(float largest) {
-    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased; from 15 on both are normal
+    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased; from 15 on up and down are normal
     up = bits_to_float((268 - exponent) << 23);
     down = bits_to_float((exponent - 14) << 23);
   }

@@ -9,8 +9,8 @@ namespace strobe::cuda {
 
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
-// True if |LSE| is so large that the rounding of scores is visible: with two split floats in probabilities near 1, with
-// three in the sum of a row's probabilities.
+// True if |LSE| is so large that the rounding of scores affects gradients: with two terms per element (split_format.h)
+// through probabilities near 1, with three terms through the sum of a row's probabilities.
 __device__ __forceinline__ bool is_large_lse(float lse) { return fabsf(lse) >= 16 && fabsf(lse) < -kMinusInfinity; }
 
 __device__ __forceinline__ float quad_max(float value) {
@@ -100,8 +100,9 @@ __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool h
 }
 
 // RowWeight computes probabilities of a row from its scores and LSE in fp32. If score - LSE were rounded as one number,
-// the error would grow with LSE. RowWeight therefore splits LSE and multiplies by its whole powers of two afterwards,
-// which is exact. The exponent that it rounds has the size of the score, which was already rounded at that size.
+// the error would grow with LSE. RowWeight therefore removes the integer part of LSE * log2(e) from the exponent and
+// multiplies by that power of two afterwards, which is exact. The exponent that it rounds has the size of the score,
+// which was already rounded at that size.
 
 // Returns true if LSE suggests that the row has many keys of similar probability. Its scores are then small compared
 // with LSE.

@@ -46,7 +46,7 @@ struct BackwardTiles {
 struct BackwardArgs : BackwardTiles {
   BackwardParams params;
   float* delta = nullptr;                 // [rows as in LSE]: sum of dO * O
-  float* log2_sums = nullptr;             // [rows]: log2 of the sum of the probabilities that LSE gives; null: 0
+  float* log2_sums = nullptr;             // [rows]: log2 of the row's sum of exp(score - LSE), close to 0; null: 0
   RowFacts* row_facts = nullptr;          // [rows], fp32
   float* dq_sum = nullptr;                // [row tiles][rows of a tile * padded D], in accumulator order
   std::uint32_t* dq_semaphore = nullptr;  // `deterministic`: semaphores [row tiles]

@@ -32,9 +32,9 @@ __device__ __forceinline__ bool is_left_to_others(const BackwardArgs& args) {
 template <class T, int kD, BackwardKind kKind>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kSplitFormat<T>);
 
-// Statistics of this lane's rows: delta, LSE, and log2 of the sum of the probabilities that LSE gives (0 if not
+// Statistics of this lane's rows: delta, LSE, and log2_sum, the log2 of the row's sum of exp(score - LSE) (0 if not
 // computed). For 16-bit types LSE is in natural units if the scores are. Otherwise `lse` is the value to subtract from
-// the exponent, log2_sum included.
+// the base-2 exponent, log2_sum included.
 enum class LseUnits { natural, exponent };
 
 struct RowLse {
