@@ -104,9 +104,8 @@ struct BackwardFacts {
   bool deterministic = false;  // dQ is accumulated in a fixed order
 };
 
-// True if there are so few tiles of 64 keys that the longest loop over row tiles determines the time. Alternating
-// warpgroups halve it. The limit was measured on an H200: one tile per multiprocessor, or two if loops differ in
-// length.
+// True if there are so few tiles of 64 keys that the longest loop over row tiles determines the time. Share::tiles
+// halves this loop. The limit was measured on an H200: one tile per multiprocessor, or two if loops differ in length.
 constexpr bool leaves_card_empty(const BackwardFacts& facts) {
   return facts.heads * ceil_div(facts.max_seqlen_k, 64) <= std::int64_t{facts.uneven ? 2 : 1} * facts.multiprocessors;
 }
@@ -125,8 +124,8 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
   return config;
 }
 
-// Largest grid of a cooperative launch, for which no counters must be cleared. It leaves a quarter of the GPU free, so
-// that the blocks fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
+// Largest grid for a cooperative launch, which saves clearing the counters. It leaves a quarter of the GPU free. The
+// blocks then fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
 constexpr std::int64_t most_together(int multiprocessors) { return std::int64_t{multiprocessors} * 3 / 4; }
 
 // Number of blocks: whole clusters, at most as many as run at the same time and as have work. units: work items,

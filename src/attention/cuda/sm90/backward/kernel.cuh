@@ -44,8 +44,8 @@ struct BackwardConsumer {
   std::uint32_t keys_parity = 0;
   int buffer = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
 
-  // Tickets of row tiles follow those of all key tiles. They have a separate loop, which keeps their registers out of
-  // the loop over key tiles.
+  // The work items of row tiles, which round dQ, follow those of all key tiles. They have a separate loop, which keeps
+  // their registers out of the loop over key tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned work_index = next_work_index();

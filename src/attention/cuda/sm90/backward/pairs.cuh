@@ -61,7 +61,7 @@ struct PairMemory {
   __device__ __forceinline__ Barrier d_o_free() const { return barrier(8); }
   __device__ __forceinline__ Barrier work_full(int stage) const { return barrier(9 + stage); }
   __device__ __forceinline__ Barrier work_free(int stage) const { return barrier(11 + stage); }
-  // Barriers of the tickets that the first block's loader sends to the second's.
+  // Barriers of the work indices that the first block's loader sends to the second's.
   __device__ __forceinline__ Barrier mail_full(int stage) const { return barrier(13 + stage); }
   __device__ __forceinline__ Barrier mail_free(int stage) const { return barrier(15 + stage); }
   // others_full: the other block's dS has arrived. gradients_free: the dQ matmuls of both blocks have read this block's
@@ -109,8 +109,8 @@ struct PairLoader {
   const int lane = lane_index();
   const unsigned rank = cluster_rank();
 
-  // Both blocks work on the same key tile, so the first block takes its ticket for both. After the key tiles each block
-  // takes its own row tiles.
+  // Both blocks work on the same key tile, so the first block takes the work index for both. After the key tiles each
+  // block takes its own row tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned work_index = take_work_together();

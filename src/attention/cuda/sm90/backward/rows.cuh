@@ -52,14 +52,14 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   }
 }
 
-// Prepares all rows with all warps of the grid; no block returns before all rows are done. A piece is several strips of
-// 16 rows. In a cooperative launch warps divide the pieces evenly. Otherwise they take pieces from a work counter and
-// count the completed ones. A warp that holds a piece never waits, so this ends however few blocks are resident.
+// Prepares all rows with all warps of the grid; no block returns before all rows are done. A chunk is several strips of
+// 16 rows. In a cooperative launch warps divide the chunks evenly. Otherwise they take chunks from a work counter and
+// count the completed ones. A warp that holds a chunk never waits, so this ends however few blocks are resident.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   const RowFactsArgs& rows = args.rows;
   const bool together = !rows.work_counter;
-  // Lane 0 gets the result. Each warp asks until it gets an index past the last piece.
+  // Lane 0 gets the result. Each warp asks until it gets an index past the last chunk.
   const auto ask = [&] {
     return lane_index() == 0 ? fetch_work_index_async(rows.work_counter, rows.chunks | 1u << 31) : 0u;
   };
@@ -67,7 +67,7 @@ __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   unsigned done = 0;
   for (unsigned chunk = together ? blockIdx.x * (kBackwardThreads / 32) + warp_index() : same_for_warp(ask());
        chunk < rows.chunks;) {
-    const unsigned next = together ? chunk + warps : ask();  // requested while this piece is processed
+    const unsigned next = together ? chunk + warps : ask();  // requested while this chunk is processed
     const std::int64_t first = std::int64_t{chunk} * rows.strips_of_chunk;
     const std::int64_t end = min(first + rows.strips_of_chunk, rows.strips);
     for (std::int64_t strip = first; strip < end; ++strip) prepare_strip<T, kD>(args, strip);

@@ -82,7 +82,7 @@ __device__ __forceinline__ std::uint32_t fetch_work_index_async(std::uint32_t* c
 // Makes earlier ordinary stores to shared memory visible to the async proxy (wgmma, TMA) after the next barrier.
 __device__ __forceinline__ void publish_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// setmaxnreg: sets the registers per thread of the calling warpgroup. give_ lowers the number; take_ raises it and
+// setmaxnreg: sets the registers per thread of the calling warpgroup. _dealloc lowers the number; _alloc raises it and
 // waits until enough registers are free.
 template <int kCount>
 __device__ __forceinline__ void warpgroup_reg_dealloc() {

@@ -116,8 +116,8 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   const int first_lane_row = kShares ? 0 : consumer * 64;
   const int lane_row = first_lane_row + thread / 32 * 16 + lane / 4;  // and lane_row + 8
   // One elected thread per warpgroup arrives on the producer's empty barriers. wgmma needs all four warps: once it has
-  // completed, every warp has waited for the stages that it read. Stages that no wgmma reads need meet() first. After a
-  // warp has read the WorkTile, it arrives separately.
+  // completed, every warp has waited for the stages that it read. Stages that no wgmma reads need sync_warpgroup()
+  // first. After a warp has read the WorkTile, it arrives separately.
   const bool elected = thread == 0;
   const auto sync_warpgroup = [&] { barrier_sync(1 + consumer, 128); };
   PipelineState<Memory::kQStages> q_at;

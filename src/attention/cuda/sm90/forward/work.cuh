@@ -8,7 +8,7 @@ namespace strobe::cuda::sm90 {
 
 // Sequence and rows of a row tile, and the key tiles [begin, end) that it or its split visits. With kPasses row tiles
 // are aligned to the last row, so the first tile is the partial one; under a causal mask its rows see the fewest keys.
-// It starts at a negative row; rows below 0 do not exist.
+// The first tile may start at a negative row; rows below 0 do not exist.
 template <int kRows, int kKeys, bool kPasses, bool kSplits>
 struct ForwardWork {
   Sequence sequence;

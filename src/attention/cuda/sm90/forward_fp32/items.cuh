@@ -23,7 +23,7 @@ struct Fp32Memory {
   static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // per tile of K or V
   static constexpr int kQPieces = kRows / kPieceRows;
   static_assert(kKeys % kPieceRows == 0 && kRows % kPieceRows == 0 && kPieces <= 4 && kPieceRows % 32 == 0);
-  // Bytes of a tile's plane of first split floats; the plane of second ones follows.
+  // Bytes of a tile's plane of first fp16 floats; the plane of second ones follows.
   static constexpr std::uint32_t kQPart = kSlabsBytes<kRows, kD>, kKeyPart = kSlabsBytes<kKeys, kD>;
   static constexpr std::uint32_t kScales = fp32_tile_bytes(kD, kShape);
   static constexpr std::uint32_t kPieceScales = kScales + 4 * (kQStages * kRows + 2 * kStages * kKeys);
@@ -185,9 +185,9 @@ class ItemStream {
   }
 
  private:
-  // The block takes the next row tile from the work counter when this many items, one key tile, are left. If it took it
-  // earlier, a block with a long tile would hold another one that idle blocks could process. With a static order it
-  // computes the next row tile at once.
+  // With a work counter, the block takes the next row tile when this many items, one key tile, are left. With an
+  // earlier request, a block with a long tile would hold another row tile that idle blocks could process. With a static
+  // order the block computes the next row tile at once.
   static constexpr int kLate = 2 * kPieces;
 
   __device__ static __forceinline__ int count_of(const Fp32Rows& rows) {

@@ -33,7 +33,7 @@ class Splitter {
 
   __device__ __forceinline__ explicit Splitter(const Memory& memory) : memory_(memory) {}
 
-  // Stores the item held in registers kChunk to shared memory, and starts to load `after` into these registers.
+  // Stores the item held in registers held_[kPiece] to shared memory, and starts to load `after` into these registers.
   template <int kPiece>
   __device__ __forceinline__ void finish(const Item& item, const Item& after) {
     Held& held = held_[kPiece];
