@@ -32,8 +32,8 @@ void linear_backward_weight(const ExecutionContext& execution, const Linear& sha
                             float* dweight, Into into = Into::sum);
 
 // Return the workspace bytes of linear(), and the larger of those of its two gradients. On the CPU the functions
-// allocate this workspace themselves, for fp32 copies of 16-bit operands and results. On CUDA the place's workspace
-// should have this size; it must have kWorkspaceBytes, but with less than the full size a matmul may be slower.
+// allocate this workspace themselves, for fp32 copies of 16-bit operands and results. On CUDA execution.workspace
+// should have this size. It must have kWorkspaceBytes, but with less than the full size a matmul may be slower.
 std::size_t linear_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
 std::size_t linear_backward_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
 

@@ -1,5 +1,5 @@
-// Grid of kernels whose threads process one vector of a row. A block processes the same part of every gridDim.y-th row,
-// so blocks that run at the same time access adjacent memory.
+// Grid of kernels in which a thread processes one vector of a row. Each block processes the same columns of every
+// gridDim.y-th row, so blocks that run at the same time access adjacent memory.
 #pragma once
 
 #include <algorithm>
