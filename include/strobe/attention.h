@@ -97,8 +97,8 @@ struct Attention {
   // Boolean mask [B or 1, Hq or 1, Sq or 1, Sk or 1]: a row uses a key only if the mask allows it too. In a packed
   // batch the sizes are those of a bias. Pairs of a row and a key that are masked do not affect any output.
   MaskView mask{};
-  // Elements from the slopes of one sequence to those of the next if alibi_slopes is [B, Hq]. 0 means that it is [Hq]
-  // and shared by all sequences.
+  // If alibi_slopes is [B, Hq]: elements from the slopes of one sequence to those of the next. 0: alibi_slopes is [Hq],
+  // shared by all sequences.
   std::int64_t alibi_batch_stride = 0;
   // Left padding: the first key of each sequence, one integer from 0 to Sk per sequence. Earlier keys are masked. This
   // does not change the indices of rows and keys or the offset of the diagonal.
@@ -147,8 +147,8 @@ struct Execution {
   void* workspace = nullptr;  // aligned to 64 bytes (CUDA: 256). If null, the library allocates one on the CPU; on CUDA
                               // null is valid only if workspace_bytes() is 0
   std::size_t workspace_bytes = 0;  // size of workspace in bytes; at least the result of workspace_bytes()
-  // Forward on the CPU: makes the bits of a row of O and LSE independent of the row's batch, of chunking of the queries
-  // and of padding, if inputs are finite. Costs speed (docs/kernels-cpu.md). Backward ignores it.
+  // Forward on the CPU with finite inputs: the bits of a row of O and LSE do not depend on its batch, on chunking of
+  // the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
   bool batch_invariant = false;
   Executor executor{};    // CPU: runs the tasks of the call; default: the process's worker threads
   Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: operator new

@@ -50,8 +50,8 @@ struct Problem {
   std::int64_t heads_kv = 0;
   std::int64_t group = 1;  // heads_q / heads_kv
   // Upper bounds of the lengths of queries and keys. They are Sq and Sk in a padded batch. In a packed batch they are
-  // the caller's max_seqlen if given, otherwise the longest sequence on the CPU and the total on CUDA, where offsets
-  // are not read.
+  // the caller's max_seqlen_q and max_seqlen_k if given. Otherwise they are the longest sequence on the CPU, and the
+  // total on CUDA, where offsets are not read.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
   std::int64_t d = 0;   // head dimension of q and k

@@ -1,7 +1,7 @@
-// flash2's backward pass on the CPU. For each group of units it prepares rows (delta, and packed Q and dO unless they
-// need too much memory), runs one task per key block, and then writes dQ. The task of a key block accumulates its dK
-// and dV and adds to dQ. With Plan::unit_tasks a thread does this for one unit at a time, and idle threads steal key
-// blocks. plan.h defines units, row blocks and panels.
+// flash2's backward pass on the CPU. For each group of units it prepares rows, runs one task per key block, and then
+// writes dQ. Preparation computes delta and packs Q and dO, unless these need too much memory. The task of a key block
+// accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a thread does this for one unit at a time, and idle
+// threads steal key blocks. plan.h defines units, row blocks and panels.
 #include <thread>
 
 #include "attention/cpu/plan.h"

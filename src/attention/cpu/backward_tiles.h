@@ -86,7 +86,7 @@ class BackwardTiles {
   int dv() const { return static_cast<int>(problem_.dv); }
   int do_col_stride() const { return problem_.dv == 1 ? 1 : static_cast<int>(problem_.d_o.stride[3]); }
 
-  // A packed block of keys: `count` keys from key `first` on, padded to `padded`, a multiple of Isa::step. odd: K has a
+  // A packed block: `count` keys from key `first` on, padded to `padded` keys, a multiple of Isa::step. odd: K has a
   // value that is not finite.
   struct KeyBlock {
     std::int64_t first;

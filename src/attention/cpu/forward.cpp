@@ -1,7 +1,7 @@
-// flash2's forward pass on the CPU. For each group of units it packs K and V if they are kept (Plan::prepack), computes
-// row blocks, and combines the key ranges of split row blocks (split-KV). With Plan::unit_tasks each thread packs and
-// computes whole units, one after the other. Blocks, and the order of keys within a row, do not depend on the number of
-// threads. plan.h defines units, row blocks and panels.
+// flash2's forward pass on the CPU. For each group of units it packs K and V (with Plan::prepack), computes row blocks,
+// and combines the key ranges of split row blocks (split-KV). With Plan::unit_tasks a thread packs and computes one
+// unit at a time, and idle threads steal row blocks. Blocks, and the order of keys within a row, do not depend on the
+// number of threads. plan.h defines units, row blocks and panels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -269,8 +269,8 @@ class Forward {
   }
 
   // Adds the sink, normalises O, and writes O and LSE of the panel whose first row is `first`. sum [n] is the running
-  // sum after all keys. max [n] is the running maximum in logits; it is read only with sinks or LSE, and it is raised
-  // to the sink.
+  // sum after all keys. max [n] is the running maximum as a logit. It is read only with sinks or LSE, and raised to the
+  // sink.
   void finish_panel(Scratch& s, const Unit& unit, const RowPanel& panel, std::int64_t first, const Lanes& lanes,
                     float* o, double* max, const float* sum) const {
     const int n = panel.n, count = lanes.count;

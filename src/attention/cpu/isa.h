@@ -1,7 +1,7 @@
-// Interface between flash2's driver (forward.cpp, backward.cpp) and its kernels. The driver is plain C++ and decides
-// on blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains
-// only plain data and function pointers. No inline function is compiled on both sides, so the linker cannot pick a copy
-// built for AVX-512 that then runs on a machine without it.
+// Interface between flash2's driver (forward.cpp, backward.cpp) and its kernels. The driver is plain C++ and decides on
+// blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains only
+// plain data and function pointers. No inline function is compiled on both sides. Otherwise the linker could pick a
+// copy built for AVX-512, which fails on a machine without it.
 //
 // Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], computed in micro-tiles of m rows and n columns:
 //   scores      S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]      one lane of a vector is one query row,
@@ -103,9 +103,9 @@ struct CpuScoreOptions {
   }
 };
 
-// A base-2 exponent is called near if its magnitude is below this; a float of that size still resolves 1/16. For a
-// score s and the row's maximum m, rows with a near m * factor use the exponent s * factor - m * factor if
-// may_be_near(). Other rows use (s - m) * factor.
+// A base-2 exponent is called near if its magnitude is below this; a float of that size still resolves 1/16. Let s be a
+// score and m the row's maximum. If may_be_near() and m * factor is near, the exponent is s * factor - m * factor.
+// Otherwise it is (s - m) * factor.
 inline constexpr float kNearExponent = 0x1p20f;
 
 // Prefetch state of the software-pipelined forward, which prefetches one cache line of each tensor per kScoresOfFetch
@@ -232,7 +232,7 @@ struct Isa {
   int small_sum_chunk;   // steps per fp32 partial sum of scores in small matmuls
   float boost;           // P and dS are multiplied by this as operands; the driver divides results by it
   // The pack functions return true if a value is not finite. With split floats they also return true if values are so
-  // large or so small that their terms, or matmuls with them, would lose precision (isa/split_float.h).
+  // large or so small that precision would be lost (isa/split_float.h).
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows
   bool (*pack_n)(const Pack&);   // one N panel of up to n rows, steps = columns
@@ -248,8 +248,8 @@ struct Isa {
   void (*store_lanes)(const StoreLanes&);
   void (*store_cols)(const StoreCols&);
   void (*dot_rows)(const DotRows&);
-  // Tail panels, which have fewer lanes. A forward uses them for the last rows of a row block if panels of n would have
-  // more empty lanes. narrow.n is 0 if the instruction set has none.
+  // Tail panels, which have fewer lanes. A forward uses them for the last rows of a row block if panels of n lanes
+  // would be emptier. narrow.n is 0 if the instruction set has none.
   RowPanel narrow;
 
   RowPanel wide() const { return {n, pack_n, forward_step, store_lanes}; }

@@ -22,8 +22,7 @@ constexpr std::int64_t kMostKeys = 512;            // keys per block in backward
 constexpr std::int64_t kEnoughTasks = 16;  // tasks that a call should have; independent of the number of threads
 
 // With batch_invariant, partial sums cover fixed ranges of keys. A block has so few keys that no fp32 output matmul is
-// split into several sums (panel_matmuls() in isa/scores.h), because the split point would depend on the number of
-// keys.
+// split into several sums (panel_matmuls() in isa/scores.h). The split point would depend on the number of keys.
 constexpr std::int64_t kInvariantKeys = 256;        // most keys per block
 constexpr std::int64_t kInvariantSplitKeys = 2048;  // keys per split
 
@@ -155,9 +154,9 @@ void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
   lanes.hi_min = lanes.hi_max = keys;
 }
 
-// Returns true if split floats suit the problem. Isa::boost is multiplied into P and dS and combined with the scale at
-// the end, so the scale must be far from the limits of a float. If tiles of 32 x 32 would be half empty, split floats
-// are slower, and they are used only if STROBE_CPU_ISA is set.
+// Returns true if split floats suit the problem. P and dS are multiplied by Isa::boost, which is combined with the
+// scale at the end. The scale must therefore be far from the limits of a float. If tiles of 32 x 32 would be half
+// empty, split floats are slower, and they are used only if STROBE_CPU_ISA is set.
 bool suits_split_floats(const Problem& problem) {
   const float scale = std::abs(problem.scale);
   const bool fast = problem.max_seqlen_k >= 32 && problem.d + problem.dv >= 32;

@@ -1,6 +1,6 @@
 // Plan of a flash2 call on the CPU: block sizes, numbering of units and row blocks, and lane descriptions. Block sizes
-// depend only on the problem and the instruction set, never on the number of threads, so results are bitwise identical
-// for any number of threads. Used by forward.cpp and backward.cpp.
+// depend only on the problem and the instruction set, so results are bitwise identical for any number of threads. Used
+// by forward.cpp and backward.cpp.
 #pragma once
 
 #include <atomic>
@@ -146,9 +146,9 @@ inline Unit unit_at(const Problem& problem, std::int64_t index) {
 
 CpuScoreOptions score_options(const Problem& problem, const Unit& unit);
 
-// Converts a running maximum of the forward step to a logit, for LSE. The step computes probabilities as
-// 2^(score * factor - m) with m = rounded(maximum * factor). With fused multiply-add the rounding error of m changes
-// all probabilities of the row alike, so this adds it to the logit; LSE would be off by it otherwise.
+// Converts a running maximum of the forward step to a logit, for LSE. The step computes probabilities as 2^(score *
+// factor - m) with m = rounded(maximum * factor). With fused multiply-add the rounding error of m changes all
+// probabilities of the row alike. LSE would have the same error, so this class corrects the logit.
 class LogitOfMax {
  public:
   LogitOfMax(const Isa& isa, const CpuScoreOptions& options)
@@ -181,8 +181,8 @@ void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, s
 
 // Returns the prefetch state for a unit of the forward, or nothing. Prefetches cover the unit's output and the operands
 // that its thread packs next. They are issued during computation, because a core gets only a few bytes per clock from
-// uncached memory. Empty unless steps are software-pipelined, each unit is a single row block without grouped heads, Q
-// and K have the same length, and all tensors have the same head dimension and contiguous rows.
+// uncached memory. Returns nothing unless steps are software-pipelined and each unit is a single row block without
+// grouped heads. Q and K must have the same length, and all tensors the same head dimension and contiguous rows.
 std::optional<Prefetch> plan_prefetch(const Problem& problem, const Plan& plan, std::int64_t unit_index);
 
 // forward() and backward() return true if the plan's panels can represent all values. Otherwise the caller must discard

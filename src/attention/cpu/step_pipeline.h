@@ -1,5 +1,5 @@
-// Runs the forward steps of a row block, either one after the other or software-pipelined over three consecutive steps
-// (Isa::forward_pipelined) if the instruction set supports it. Used by forward.cpp, with one instance per row block.
+// Runs the forward steps of a row block one after the other. If the instruction set supports it, three consecutive
+// steps are software-pipelined (Isa::forward_pipelined). Used by forward.cpp, with one instance per row block.
 #pragma once
 
 #include <algorithm>

@@ -27,10 +27,10 @@ struct UnitTasks {
   std::int64_t blocks;  // per unit
 };
 
-// Calls begin(thread, unit) for each unit. If that returns true, it calls block(thread, owner, unit, index) for each
-// block of the unit, and end(thread, owner, unit) once all of them have completed. Blocks of a unit start in increasing
-// order, so a block may wait for an earlier one. `owner` is the thread that began the unit and owns its memory. The
-// callbacks must not throw, because other threads wait for them.
+// Calls begin(thread, unit) for each unit. If begin() returns true, calls block(thread, owner, unit, index) for each
+// block of the unit, then end(thread, owner, unit) once all of them have completed. Blocks of a unit start in
+// increasing order, so a block may wait for an earlier one. `owner` is the thread that began the unit and owns its
+// memory. The callbacks must not throw, because other threads wait for them.
 template <class Begin, class Block, class End>
 void run_stealing(const UnitTasks& tasks, const Begin& begin, const Block& block, const End& end) {
   constexpr std::int64_t kBeginning = std::numeric_limits<std::int64_t>::min();

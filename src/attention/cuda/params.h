@@ -1,6 +1,6 @@
 // Kernel parameters: the problem as device pointers and strides in elements, without host state. params.cpp fills these
-// structs from a Problem. A kernel takes by value only the structs that it reads, because each byte of arguments adds
-// about one nanosecond of host time to a launch.
+// structs from a Problem. A kernel takes by value only the structs that it reads: each byte of arguments adds about one
+// nanosecond of host time to a launch.
 #pragma once
 
 #include <cstdint>

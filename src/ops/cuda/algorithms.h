@@ -45,8 +45,9 @@ using Algorithms = std::vector<cublasLtMatmulAlgo_t>;
 // reduced in fp32, in the workspace, in a fixed order.
 Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& shape, const Plan& plan);
 
-// Returns variants of `proposal`: the tile sizes that should fill the GPU best, each with every cluster of up to two
-// blocks and every custom option of its kernels. Returns none if the matmul is too small to be worth a search.
+// Returns variants of `proposal` with the tile sizes that should fill the GPU best. Each tile size is combined with
+// every cluster of up to two blocks and every custom option of its kernels. Returns none if the matmul is too small to
+// be worth a search.
 Algorithms vary_tiles(cublasLtHandle_t handle, const Shape& shape, const Plan& plan,
                       const cublasLtMatmulAlgo_t& proposal);
 

@@ -68,8 +68,8 @@ __global__ void __launch_bounds__(kColumns* kLanesOfRows)
   out[column] = into == Into::sum ? out[column] + sum : sum;
 }
 
-// Returns the number of blocks that share a strip of columns: enough to keep the GPU busy, but limited by the number of
-// rows and by the workspace. `stretches` is the number of strips.
+// Returns the number of blocks that share a strip of columns. It is large enough to keep the GPU busy, but limited by
+// the number of rows and by the workspace. `stretches` is the number of strips.
 std::int64_t shares_of(const ExecutionContext& execution, const ColumnSums& shape, std::int64_t stretches) {
   const std::int64_t wanted = std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors / stretches;
   const std::int64_t groups = (shape.rows + kRowsAtOnce - 1) / kRowsAtOnce;

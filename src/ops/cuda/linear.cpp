@@ -141,7 +141,7 @@ bool is_capturing(const ExecutionContext& execution) {
   return capture != cudaStreamCaptureStatusNone;
 }
 
-// Memory that is written before a timed launch to flush the L2 cache, so that operands are read from GPU memory as in a
+// Memory that is written before a timed launch to flush the L2 cache. Operands are then read from GPU memory, as in a
 // training step. A tile size that is fast with weights in the cache may be slow without. Null if the allocation fails.
 struct CacheFlush {
   void* memory = nullptr;

@@ -135,7 +135,7 @@ void gradient_operands(const BackwardStep& a, const TileRange& range) {
 }
 
 // Softmax and its gradient for a tile that holds all keys of its rows. Probabilities and delta are computed from the
-// tile itself, so they do not have the rounding errors of LSE and O, and P dP - P delta cancels exactly where it
+// tile itself, so they do not have the rounding errors of LSE and O. P dP and P delta then cancel exactly where they
 // should. On entry masked scores are -inf and their dP is 0.
 template <class Engine>
 void softmax_gradient_whole(const BackwardStep& a, int first, int last) {

@@ -20,8 +20,8 @@ struct PhiloxLanes {
   static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
   std::uint32_t of_batch;        // xored with j, this is the operand of a multiply in round 1
   std::uint32_t k0[10], k1[10];  // round keys
-  // The Philox words (c0, c1, c2, c3) as far as they do not depend on j, with round keys applied: c0 before round 2,
-  // and c0, c1 and c2 before round 3. Rounds count from 0.
+  // Parts of the Philox words (c0, c1, c2, c3) that do not depend on j, with round keys applied: c0 before round 2, and
+  // c0, c1 and c2 before round 3. Rounds count from 0.
   alignas(64) std::uint32_t c0_second[kLanes], c0_third[kLanes], c1_third[kLanes], c2_third[kLanes];
 
   PhiloxLanes(const CpuScoreOptions& options, const Lanes& lanes, int v) {
@@ -110,8 +110,8 @@ STROBE_ORDERED(std::uint64_t, "r", ordered_xor, "eor %0, %1, %2")
 STROBE_ORDERED(std::uint64_t, "r", ordered_xor_high, "eor %0, %1, %2, lsr #32")  // a ^ (b >> 32)
 #undef STROBE_ORDERED
 
-// Computes the words of one key with vectors, in 16 steps of up to six operations: two steps for each of the rounds 2
-// to 9, mostly multiplies first and then the rest.
+// Computes the words of one key with vectors, in 16 steps of up to six operations. Each of the rounds 2 to 9 takes two
+// steps, mostly multiplies first and then the rest.
 struct PhiloxVector {
   U32 c0, c1, c2, c3;
   U32 p, q, s, t;  // products of c2 (lanes 0 and 1 in p, lanes 2 and 3 in q) and of c0 (in s and t)
@@ -167,8 +167,8 @@ struct PhiloxVector {
   }
 };
 
-// Computes the word of one lane of one key with scalars, in 8 steps of up to six operations: one step for each of the
-// rounds 2 to 9.
+// Computes the word of one lane and key with scalars, in 8 steps of up to six operations. Each of the rounds 2 to 9
+// takes one step.
 struct PhiloxScalar {
   std::uint64_t c0, c1, c2, c3, p;  // only the low words are used
 

@@ -1,6 +1,6 @@
 // Micro-kernels on AMX: 2 x 2 tiles of 16 x 16 accumulators, tdpbf16ps over 32 steps. Serves bf16, and fp32 as split
 // floats of three bf16 terms, whose product takes six bf16 products. tdpbf16ps sums the 16 products of the even steps
-// from zero, likewise those of the odd steps, rounding to nearest, and adds both sums to the accumulator. Each thread
+// from zero, and those of the odd steps, rounding to nearest. It then adds both sums to the accumulator. Each thread
 // must configure its tile registers: call begin() before and end() after any number of matmuls. Included by amx.cpp.
 // isa.h defines panels, chunks and steps.
 #pragma once

@@ -77,8 +77,8 @@ struct NeonEngine : NeonPack<12> {
       128;  // as for larger matmuls: partial sums of 8 steps would cost 9 % of a forward and increase the error
 
   // Computes C_i (+)= M_i N for `panels` M panels. The first step initialises the sums, a loop then takes four steps at
-  // a time, and a second loop the remaining steps. A tile's sums are stored while the next tile begins, because stores
-  // share pipes with multiplies and a store that waits for its sum stalls all later instructions. Reaches 98 % of
+  // a time, and a second loop the remaining steps. A tile's sums are stored while the next tile begins. Stores share
+  // pipes with multiplies, and a store that waits for its sum stalls all later instructions. Reaches 98 % of
   // Neoverse-N1's FMLA rate at 64 steps.
   template <int Width>
   static void panel_matmuls(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,

@@ -1,9 +1,9 @@
 // bf16 matmul with NEON's BFMMLA, which multiplies [2 rows x 4 steps] by [4 steps x 2 columns]. Each of the 24
 // accumulators holds a 2 x 2 block of C. Written in assembly because GCC 12 spills them. Used by neonbf16.cpp.
 //
-// An accumulator holds (row 0: columns 0, 1; row 1: columns 0, 1), so a row of C consists of the low, or high, halves
-// of adjacent accumulators. Storing a tile takes as long as multiplying three chunks, so it is overlapped with
-// multiplying the next tile's first chunk. isa.h defines panels, chunks and steps.
+// The low half of an accumulator holds columns 0 and 1 of row 0, the high half those of row 1. A row of C therefore
+// consists of the low, or high, halves of adjacent accumulators. Storing a tile takes as long as multiplying three
+// chunks, so it is overlapped with multiplying the next tile's first chunk. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

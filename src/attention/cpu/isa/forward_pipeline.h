@@ -203,8 +203,8 @@ void pipelined_once(const ForwardStep* before, const ForwardStep* step, const Fo
   }
 }
 
-// In a sequence of calls, the first passes only `next` and the last only `before`. The first configures the tile
-// registers and the last releases them, because doing so in every call would cost as much as a few tile multiplies.
+// In a sequence of calls, the first passes only `next` and the last only `before`. Only the first configures the tile
+// registers and only the last releases them, because both cost as much as a few tile multiplies.
 template <class Engine>
 void forward_pipelined(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   if (!before && !step) Engine::begin();

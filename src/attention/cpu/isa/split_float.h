@@ -1,6 +1,6 @@
-// Split floats (3xBF16): fp32 as an exact sum of three bf16 numbers, x = h + m + l with 8 bits each, for engines that
-// multiply only bf16. A product of two split floats takes six of the nine bf16 products. The omitted ones are below
-// 2^-24 of the result and have either sign. Included by engine_amx.h.
+// Split floats (3xBF16), for engines that multiply only bf16: an fp32 number x is the exact sum of three bf16 terms of
+// 8 bits each, x = h + m + l. A product of two split floats takes six of the nine bf16 products. The omitted ones are
+// below 2^-24 of the result and have either sign. Included by engine_amx.h.
 #pragma once
 
 #include "core/simd.h"

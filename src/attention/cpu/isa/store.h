@@ -21,9 +21,9 @@ STROBE_INLINE bool has_nan(F32 sum) { return any(sum != sum); }
 inline constexpr bool kStoresSquares = kFused && kLanes == 4;
 
 // Stores kLanes lanes, from lane `first` on, as fp32, in blocks of 2 kLanes columns. Returns the number of columns
-// stored; the caller must store the rest. Returns 0 if a result is not finite, since it may then need a division. It
-// interleaves two squares of kLanes x kLanes, because their chains of dependent operations would fill Neoverse's
-// scheduler queues if computed one after the other.
+// stored; the caller must store the rest. Returns 0 if a result is not finite, since it may then need a division. Two
+// squares of kLanes x kLanes are interleaved. One after the other, their chains of dependent operations would fill
+// Neoverse's scheduler queues.
 template <class Engine>
 int store_squares(const StoreLanes& a, int first) {
   constexpr int kN = Engine::kN, kAtOnce = 2 * kLanes;

@@ -67,9 +67,9 @@ struct AccurateTanh {
                                               -0x1.555532p-2f};
 };
 
-// For probabilities that are rounded to bf16: x P(x^2) / Q(x^2), fitted on [0, 7] with relative error 2e-6, at half the
-// cost of AccurateTanh. The slope has an absolute error of 4e-6; its relative error is not bounded. It is 0 for
-// |x| >= 7, where the true slope is less than that error.
+// For probabilities that are rounded to bf16: x P(x^2) / Q(x^2), fitted on [0, 7] with relative error 2e-6. Costs half
+// as much as AccurateTanh. The slope has an absolute error of 4e-6; its relative error is not bounded. It is 0 for |x|
+// >= 7, where the true slope is less than that error.
 struct ShortTanh {
   static constexpr float kScale = 1;
   F32 x[kTanhAtOnce], numerator[kTanhAtOnce], divisor[kTanhAtOnce];

@@ -27,7 +27,7 @@ struct DeltaInputs {
 };
 
 // One warp computes delta for the rows [first, first + 16) of a head as the diagonal of dO O^T. This gives delta the
-// same rounding as dO V^T in the tiles: in a row with a single key O is V, so the score gradient is exactly 0. A lane
+// same rounding as dO V^T in the tiles. In a row with a single key O is V, so the score gradient is exactly 0. A lane
 // that owns the rows r and r + 8 of the 16 returns r; the other lanes return -1. Past the sequence end delta is 0. Each
 // iteration loads 32 * kAtOnce columns.
 template <class T, int kAtOnce = 1>

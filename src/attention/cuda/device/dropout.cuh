@@ -94,8 +94,8 @@ struct Philox {
   }
 };
 
-// Dropout keep bits of a lane's probabilities: rows 16 m and 16 m + 8, keys 8 n and 8 n + 1, relative to its first row
-// and key.
+// Dropout keep bits of a lane's probabilities. They are for rows 16 m and 16 m + 8 and keys 8 n and 8 n + 1, relative
+// to the lane's first row and key.
 template <int kMt, int kNt>
 struct Kept {
   std::uint32_t bits[kMt] = {};  // bit 4 n + e

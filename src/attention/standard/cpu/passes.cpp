@@ -36,8 +36,8 @@ void for_groups(const Call& call, HeadRange heads, const char* name, Body&& body
   });
 }
 
-// Returns a head's rows of the caller's tensor as an fp32 matrix: in place if BLAS can read them, else as a copy in the
-// head's slot of the workspace.
+// Returns a head's rows of the caller's tensor as an fp32 matrix. It is in place if BLAS can read it, else a copy in
+// the head's slot of the workspace.
 Matrix load(const Head& head, const ConstView& view, std::int64_t h, std::int64_t begin, std::int64_t count,
             std::int64_t offset) {
   const std::int64_t cols = view.shape[3];

@@ -86,8 +86,8 @@ struct NoWeights {
   __device__ __forceinline__ void operator()(int, int, int, float) const {}
 };
 
-// Shared-memory addresses: the tiles q [rows][kD], k [keys][kD], d_o [rows][kD] and v [keys][kD]; the bias of this
-// pass, if there is one; the scales of row groups (groups.cuh).
+// Shared-memory addresses of the tiles q [rows][kD], k [keys][kD], d_o [rows][kD] and v [keys][kD], of the bias of this
+// pass, if there is one, and of the scales of row groups (groups.cuh).
 struct ScoreTiles {
   std::uint32_t q, k, d_o, v, bias = 0;
   std::uint32_t q_scales = 0, k_scales = 0, d_o_scales = 0, v_scales = 0;

@@ -3,8 +3,8 @@
 // delta, the sum of dO * O: O is rounded. The error matters in short sequences and with dropout. In 16 bits only rows
 // with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.
 //
-// Sum of probabilities, exp(score - LSE): LSE is rounded. In fp32 it cannot distinguish how many keys share a bias of
-// -FLT_MAX, and gradients show the rounding if LSE is large or the probabilities are uneven. Only tiles with such rows
+// Sum of probabilities, exp(score - LSE): LSE is rounded. In fp32, LSE does not show how many keys share a bias of
+// -FLT_MAX. The rounding affects gradients if LSE is large or the probabilities are uneven. Only tiles with such rows
 // recompute their scores. In fp32 this kernel also computes delta of the other rows.
 #pragma once
 

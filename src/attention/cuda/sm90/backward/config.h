@@ -71,8 +71,8 @@ constexpr int score_places(const BackwardShape& shape) {
   return shape.share == Share::keys ? 2 : shape.share == Share::tiles ? 4 : 6;
 }
 
-// True if the consumers write dQ of a row tile to shared memory, and one thread of the producer warpgroup adds it to
-// global memory by bulk reduction. Otherwise the consumers add it by vector reductions: shared memory is full, or each
+// True if the consumers write dQ of a row tile to shared memory. One thread of the producer warpgroup then adds it to
+// global memory by bulk reduction. Otherwise the consumers add dQ by vector reductions: shared memory is full, or each
 // warpgroup has its own row tiles.
 constexpr bool reduces_in_bulk(const BackwardShape& shape) { return shape.share == Share::keys; }
 

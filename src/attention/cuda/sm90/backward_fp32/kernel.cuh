@@ -66,7 +66,7 @@ struct Fp32BackwardConsumer {
   }
 
   // s = K Q^T, d = V dO^T. The softmax of the scores runs while the first MMAs of d are in flight. Each k-step is added
-  // with rounding, as in the kernel that computes the row statistics, so that truncation errors of the scores cancel in
+  // with rounding, as in the kernel that computes the row statistics. Truncation errors of the scores then cancel in
   // the probabilities.
   template <class Weigh>
   __device__ __forceinline__ void mma_scores(float (&s)[kScores], float (&d)[kScores], int stage, Weigh&& weigh) const {

@@ -149,8 +149,8 @@ class TileSplitter {
 
   // Splits the loaded tile to `to` and stores the factor that undoes its scale. All threads of the block must call it.
   // sizes: shared memory with one word per warp, different for each call. Returns true if the split floats would lose
-  // bits: this thread has a group of 8 neighbours, not all zeros, whose largest magnitude is too small compared with
-  // the tile's.
+  // bits. This thread then has 8 neighbouring elements, not all zeros, whose largest magnitude is too small compared
+  // with the tile's.
   __device__ __forceinline__ bool split(unsigned char* to, float* scale, std::uint32_t sizes) const {
     LargestFinite largest;
     int smallest = INT_MAX;

@@ -1,8 +1,8 @@
 // Hopper forward kernel on wgmma and TMA for fp16 and bf16; launch_tiles.cuh launches it. One producer thread loads
 // tiles of Q, K and V. Each of one to four consumer warpgroups computes 64 rows of the block's tile, or two share the
 // same 64 rows and alternate on key tiles. A consumer issues the Q K^T matmul of the next key tile before the P V
-// matmul of the current one, so that the softmax of the next tile overlaps with P V. Key tiles are visited from the
-// last to the first, so tiles that a causal mask cuts come first.
+// matmul of the current one. The softmax of the next tile then overlaps with P V. Key tiles are visited from the last
+// to the first, so tiles that a causal mask cuts come first.
 #pragma once
 
 #include <type_traits>
