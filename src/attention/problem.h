@@ -1,4 +1,5 @@
-// A validated attention problem, in which defaults are set and sizes are checked. Kernels read only this.
+// A validated attention problem, in which defaults are set and sizes are checked. validate.cpp creates it; kernels read
+// nothing else.
 #pragma once
 
 #include <algorithm>

@@ -369,7 +369,7 @@ ConstView slopes_of(const Problem& problem) {
       problem.alibi_slopes, DType::fp32, {problem.batch, 1, 1, problem.heads_q}, {problem.alibi_batch_stride, 0, 0, 1}};
 }
 
-// Returns the inputs of both passes. Those that the pass does not have are null and count as zero bytes.
+// Returns the inputs of both passes. Inputs that the pass does not have are null and count as zero bytes.
 std::array<Memory, 16> inputs_of(const Problem& problem) {
   return {{{"Q", problem.q},
            {"K", problem.k},

@@ -1,4 +1,4 @@
-// Cross-entropy of each row of logits, and the gradient of the mean, which overwrites the logits.
+// Cross-entropy of each row of logits, and the gradient of the mean, which overwrites the logits. Called by lm/.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Embedding lookup by token and position, and its gradient.
+// Embedding lookup by token and position, and its gradient. Called by lm/models/.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The linear layer y = x W^T + bias on row-major matrices, and its gradients.
+// The linear layer y = x W^T + bias on row-major matrices, and its gradients. Called by lm/.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ void linear_backward_weight(const ExecutionContext& execution, const Linear& sha
 
 // Return the workspace bytes of linear(), and the larger of those of its two gradients. On the CPU the functions
 // allocate this workspace themselves, for fp32 copies of 16-bit operands and results. On CUDA execution.workspace
-// should have this size. It must have kWorkspaceBytes, but with less than the full size a matmul may be slower.
+// should have this size. At least kWorkspaceBytes are required; with less than the full size a matmul may be slower.
 std::size_t linear_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
 std::size_t linear_backward_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
 

@@ -1,7 +1,7 @@
-// flash2's backward pass on the CPU. For each group of units it prepares rows, runs one task per key block, and then
-// writes dQ. Preparation computes delta and packs Q and dO, unless these need too much memory. The task of a key block
-// accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a thread does this for one unit at a time, and idle
-// threads steal key blocks. plan.h defines units, row blocks and panels.
+// flash2's backward pass on the CPU, called by flash2.cpp. For each group of units it prepares rows, runs one task per
+// key block, and then writes dQ. Preparation computes delta and packs Q and dO, unless these need too much memory. The
+// task of a key block accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a thread does this for one unit
+// at a time, and idle threads steal key blocks. plan.h defines units, row blocks and panels.
 #include <thread>
 
 #include "attention/cpu/plan.h"
@@ -159,8 +159,8 @@ class Backward : BackwardTiles {
     RowInfo& info = workspace_.info[block];
     const CpuScoreOptions options = score_options(problem_, unit);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
-    // With non-finite input, add_isolated() replaces the matmuls if any pair or lane must not contribute, because 0 *
-    // infinity in a matmul is NaN. Such pairs are masked; such lanes are past the last row.
+    // Masked pairs, and lanes past the last row, must not contribute, but 0 * infinity in a matmul is NaN. With
+    // non-finite input and any such pair or lane, add_isolated() therefore replaces the matmuls.
     const bool isolate = (keys.odd || info.odd) &&
                          (problem_.masked() || problem_.has_bias || problem_.has_mask || rows.count % isa_.n != 0);
     Range ranges[kMaxPanels];

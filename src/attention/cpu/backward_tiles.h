@@ -1,6 +1,6 @@
 // Workspace and tiles of the backward pass. BackwardTiles packs row panels and key blocks, and runs the step that
-// computes P and dS of one panel against one key block. RowPreparation and Backward derive from it. plan.h defines
-// units, row blocks and panels.
+// computes P and dS of one panel against one key block. RowPreparation (row_preparation.h) and Backward (backward.cpp)
+// derive from it. plan.h defines units, row blocks and panels.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
-// flash2's forward pass on the CPU. For each group of units it packs K and V (with Plan::prepack), computes row blocks,
-// and combines the key ranges of split row blocks (split-KV). With Plan::unit_tasks a thread packs and computes one
-// unit at a time, and idle threads steal row blocks. Blocks, and the order of keys within a row, do not depend on the
-// number of threads. plan.h defines units, row blocks and panels.
+// flash2's forward pass on the CPU, called by flash2.cpp. For each group of units it packs K and V (with
+// Plan::prepack), computes row blocks, and combines the key ranges of split row blocks (split-KV). With
+// Plan::unit_tasks a thread packs and computes one unit at a time, and idle threads steal row blocks. Blocks, and the
+// order of keys within a row, do not depend on the number of threads. plan.h defines units, row blocks and panels.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -181,7 +181,7 @@ struct BackwardStep {
 };
 
 // Stores the transposed output c [d][n] of one panel to the caller's rows: rows[lane][j] = c[j][lane] * factor /
-// divisor[lane]. It divides, because a rounded reciprocal would scale the whole row by the same error.
+// divisor[lane]. The kernel divides, because a rounded reciprocal would scale the whole row by the same error.
 struct StoreLanes {
   const float* c;
   void* const* rows;  // [lanes]

@@ -44,8 +44,8 @@ Extent longest_sequence(const Problem& problem) {
   return longest;
 }
 
-// Returns true in backward if one block shall hold all keys of a sequence, so that softmax is recomputed. That is the
-// case for short sequences, and for longer ones if there are few rows.
+// Returns true in backward if one block shall hold all keys of a sequence, so that softmax can be recomputed. This pays
+// off for short sequences, and for longer ones with few rows.
 bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
   const bool few_rows = problem.group * longest.seqlen_q <= 2 * isa.n;
   return problem.pass == Pass::backward && longest.seqlen_k <= (few_rows ? 2304 : 384);

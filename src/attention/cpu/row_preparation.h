@@ -1,4 +1,4 @@
-// Prepares query rows for backward before any key block runs: computes delta, converts LSE and packs Q and dO.
+// Prepares query rows for backward.cpp before any key block runs: computes delta, converts LSE and packs Q and dO.
 // Recomputes LSE if the rounding of the forward's fp32 LSE would affect gradients. plan.h defines units, row blocks and
 // panels.
 #pragma once

@@ -1,6 +1,6 @@
-// Work stealing over units (see plan.h) on the CPU. A thread begins a unit and computes its blocks, so the unit's
-// packed operands stay in that core's cache. When no units are left, a thread steals blocks from the units of other
-// threads.
+// Work stealing over units (see plan.h), for forward.cpp and backward.cpp. A thread begins a unit and computes its
+// blocks, so the unit's packed operands stay in that core's cache. When no units are left, a thread steals blocks from
+// the units of other threads.
 #pragma once
 
 #include <atomic>
@@ -59,8 +59,8 @@ void run_stealing(const UnitTasks& tasks, const Begin& begin, const Block& block
     }
     if (has_blocks && tasks.blocks == 0) end(thread, thread, unit);
   };
-  // Steals blocks of other threads. It first waits until all units are published, because no owner then replaces the
-  // unit in its slot.
+  // Steals blocks of other threads. A thread first waits until all units are published, because no owner then replaces
+  // the unit in its slot.
   const auto steal = [&](int thread) {
     while (begun.load(std::memory_order_acquire) < tasks.units) std::this_thread::yield();
     for (bool more = true; more;) {

@@ -1,4 +1,5 @@
-// Launches a kernel on the caller's stream. Error messages contain the kernel's readable name and its launch size.
+// Launches a kernel of this folder on the caller's stream. Error messages contain the kernel's readable name and its
+// launch size.
 #pragma once
 
 #include <cstdint>

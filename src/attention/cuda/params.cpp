@@ -1,4 +1,4 @@
-// Converts a validated Problem to the structs that kernels take by value.
+// Implements params.h: converts a validated Problem to the structs that kernels take by value.
 #include "attention/cuda/params.h"
 
 #include <algorithm>

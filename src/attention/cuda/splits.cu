@@ -1,4 +1,5 @@
-// Combines the partial results of rows whose keys were split. One warp computes 128 columns of a row.
+// Implements combine_splits() of splits.h: combines the partial results of rows whose keys were split. One warp
+// computes 128 columns of a row.
 #include "attention/cuda/splits.h"
 
 #include "attention/cuda/device/sequence.cuh"

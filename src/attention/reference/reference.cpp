@@ -1,5 +1,5 @@
 // The kernel `reference`: attention in float64, one row and one key at a time, without storing anything of size Sq x
-// Sk. It uses the value of a key only for rows that the masks allow, so a NaN affects exactly the rows that use it.
+// Sk. The value of a key is used only for rows that may use the key, so a NaN affects exactly these rows.
 #include "attention/reference/reference.h"
 
 #include <algorithm>

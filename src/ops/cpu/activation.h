@@ -1,4 +1,4 @@
-// Inner loops of GELU and SwiGLU, forward and backward, over a range of elements.
+// Inner loops of GELU and SwiGLU, forward and backward, over a range of elements. isa/table.h collects them.
 #pragma once
 
 #include <cmath>

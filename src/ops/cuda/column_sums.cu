@@ -1,6 +1,6 @@
-// Column sums on CUDA. The columns are divided into strips. Each block sums one strip over every gridDim.y-th group of
-// rows. If several blocks share a strip, a second kernel adds their partial sums in a fixed order. Also implements
-// partial_sums.h.
+// Implements column_sums() of launch.h. The columns are divided into strips. Each block sums one strip over every
+// gridDim.y-th group of rows. If several blocks share a strip, a second kernel adds their partial sums in a fixed
+// order. Also implements partial_sums.h.
 #include <algorithm>
 #include <string>
 

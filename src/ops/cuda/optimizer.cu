@@ -1,5 +1,5 @@
-// AdamW and gradient norms on CUDA. AdamW makes one pass over memory: 28 bytes per parameter, plus the copy. A norm is
-// summed in two stages, in a fixed order.
+// Implements AdamW and gradient norms of launch.h. AdamW makes one pass over memory: 28 bytes per parameter, plus the
+// copy. A norm is summed in two stages, in a fixed order.
 #include <algorithm>
 
 #include "device/cuda/check.h"

@@ -103,7 +103,7 @@ struct NeonPack {
     }
   }
 
-  // Packs panels [count][8] of eight columns each. It takes eight rows at a time, so each panel receives whole cache
+  // Packs panels [count][8] of eight columns each. Eight rows at a time are packed, so each panel receives whole cache
   // lines.
   template <class Reader>
   static void copy_columns(Reader& in, const Pack& a) {

@@ -1,6 +1,7 @@
-// tanh and its derivative (slope) for several vectors at a time, for softcap in scores.h. The vectors are interleaved
-// step by step, because a single chain of some 30 dependent instructions would mostly wait for latencies. The work is
-// split into begin() and finish(), so the polynomials of the next vectors overlap with the division of these.
+// tanh and its derivative (slope) of several vectors at a time. Used for softcap by scores.h. The vectors are
+// interleaved step by step, because a single chain of some 30 dependent instructions would mostly wait for latencies.
+// The work is split into begin() and finish(), so the polynomials of the next vectors overlap with the division of the
+// current ones.
 #pragma once
 
 #include "core/simd.h"
@@ -68,8 +69,8 @@ struct AccurateTanh {
 };
 
 // For probabilities that are rounded to bf16: x P(x^2) / Q(x^2), fitted on [0, 7] with relative error 2e-6. Costs half
-// as much as AccurateTanh. The slope has an absolute error of 4e-6; its relative error is not bounded. It is 0 for |x|
-// >= 7, where the true slope is less than that error.
+// as much as AccurateTanh. The slope has an absolute error of 4e-6; its relative error is not bounded. For |x| >= 7,
+// where the true slope is smaller than this error, the result is 0.
 struct ShortTanh {
   static constexpr float kScale = 1;
   F32 x[kTanhAtOnce], numerator[kTanhAtOnce], divisor[kTanhAtOnce];

@@ -1,4 +1,5 @@
-// Philox random words for dropout, and the keep bits of a tile of probabilities.
+// Philox random words for dropout, and the keep bits of a tile of probabilities. Used by all CUDA kernels that support
+// dropout.
 #pragma once
 
 #include <cstdint>

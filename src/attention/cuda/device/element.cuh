@@ -1,6 +1,6 @@
-// Element types of kernels, and how shared memory represents them (split_format.h). 16-bit elements are stored
-// unchanged. An fp32 element is split into up to three 16-bit floats, its terms. Each term has its own plane: a tile of
-// the first terms of all elements, then a tile of the second terms, and so on.
+// Element types of the tiled kernels, and how shared memory represents them (split_format.h). 16-bit elements are
+// stored unchanged. An fp32 element is split into up to three 16-bit floats, its terms. Each term has its own plane: a
+// tile of the first terms of all elements, then a tile of the second terms, and so on.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -46,8 +46,8 @@ inline constexpr bool kIsFp32 = kSplitFormat<T> != SplitFormat::whole;
 template <class T>
 inline constexpr bool kIsScaled = has_scales(kSplitFormat<T>);
 
-// Number of MMAs that multiply two split operands, one per pair of planes. split_mma() lists the pairs, smallest
-// terms first. It has no loop, so that planes stay in registers.
+// Number of MMAs that multiply two split operands, one per pair of planes. split_mma() lists the pairs, smallest terms
+// first. The function has no loop, so that planes stay in registers.
 template <class T>
 inline constexpr int kSplitMmas = kTerms<T>*(kTerms<T> + 1) / 2;
 

@@ -1,4 +1,4 @@
-// Scales of fp32 elements (split_format.h) in the backward pass. An MMA that sums over rows consumes 16 rows, so each
+// Scales of fp32 elements (split_format.h) in the sm80 backward. An MMA that sums over rows consumes 16 rows, so each
 // group of 16 tile rows shares a power of two. Probabilities and score gradients have one power of two per 16 rows and
 // the keys of a warp.
 #pragma once

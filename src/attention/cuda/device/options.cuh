@@ -1,5 +1,5 @@
-// Score options (scale, softcap, ALiBi, bias) of the sm80 and fp32 kernels, and dropout. They apply between q.k and the
-// mask.
+// Score options of the sm80 and fp32 kernels: scale, softcap, ALiBi and bias apply to q.k before the mask, dropout to
+// the probabilities.
 #pragma once
 
 #include "attention/cuda/device/dropout.cuh"
@@ -167,9 +167,9 @@ struct HeadScoreOptions {
   }
 };
 
-// Destination of the softcap derivatives: none in the forward pass, registers in the backward pass. They are between 0
-// and 1 and multiply values that are then rounded to 16 bits. So a register holds two of them as fp16, except in fp32
-// kernels.
+// Destination of the softcap derivatives: none in the forward pass, registers in the backward pass. The derivatives are
+// between 0 and 1 and multiply values that are then rounded to 16 bits. Except in fp32 kernels, a register therefore
+// holds two of them as fp16.
 struct NoSlopes {
   __device__ __forceinline__ void set(int, int, int, float) {}
 };

@@ -1,5 +1,5 @@
 // Wrappers of PTX instructions: shared memory by 32-bit address, cp.async, ldmatrix, mma.sync, conversions, and memory
-// ordering between blocks. Everything here runs from sm_80 on.
+// ordering between blocks. Used by sm80/ and sm90/; all instructions exist from sm_80 on.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Online softmax of the rows in a warp's accumulators: each lane has 2 rows of every 16 and a quarter of their columns.
-// Maxima are in units of the scores; a factor converts scores to base-2 exponents.
+// Maxima are in units of the scores; a factor converts scores to base-2 exponents. sm80/ uses OnlineSoftmax; the row
+// functions below also serve fp32/, sm90/ and splits.cu.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
@@ -104,8 +105,8 @@ __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool h
 // multiplies by that power of two afterwards, which is exact. The exponent that it rounds has the size of the score,
 // which was already rounded at that size.
 
-// Returns true if LSE suggests that the row has many keys of similar probability. Its scores are then small compared
-// with LSE.
+// Returns true if LSE suggests that the row has many keys of similar probability. The scores of such a row are small
+// compared with LSE.
 __device__ __forceinline__ bool weights_are_even(float lse, int keys) {
   const float size = fabsf(lse);
   if (keys <= 128 || size >= 16) return false;

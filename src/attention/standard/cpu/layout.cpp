@@ -1,4 +1,4 @@
-// Computes the workspace layout of the CPU kernels `standard` and `frugal`.
+// Implements layout.h: the workspace layout of the CPU kernels `standard` and `frugal`.
 #include "attention/standard/cpu/layout.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Forward and backward passes of the CPU kernels `standard` and `frugal`, with GEMMs by OpenBLAS on inputs converted to
-// fp32. The row blocks of a GEMM depend only on the shape, so results depend neither on the variant nor on the number
-// of threads.
+// Implements the passes of head.h for the CPU kernels `standard` and `frugal`, with GEMMs by OpenBLAS on inputs
+// converted to fp32. The row blocks of a GEMM depend only on the shape, so results depend neither on the variant nor on
+// the number of threads.
 #include "attention/standard/cpu/head.h"
 
 #include <climits>

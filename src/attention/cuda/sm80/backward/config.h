@@ -116,8 +116,8 @@ constexpr BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& 
   return config;
 }
 
-// Configuration with three terms per element. Its kernels replace fp32 kernels with scales if those would lose bits
-// (sm80/rows.cu).
+// Configuration with three terms per element. Kernels of this configuration replace fp32 kernels with scales if those
+// would lose bits (sm80/rows.cu).
 constexpr BackwardConfig exact_config(int d) {
   return planned(BackwardKind::general, padded_dim(kBackwardGeneralFp32Dims, d), {.fp32 = true});
 }

@@ -1,6 +1,7 @@
 // flash2's backward with mma.sync and cp.async. A block owns a key tile of one KV head and loops over the row tiles
 // that see it, for every query head of the group. The block keeps dK and dV in registers and accumulates dQ in global
-// memory in fp32. It recomputes scores and probabilities from LSE.
+// memory in fp32. It recomputes scores and probabilities from LSE. launch.cpp calls BackwardKernels, defined at the
+// end.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"

@@ -1,6 +1,6 @@
 // flash2's forward with mma.sync and cp.async. A block owns a row tile of one head. Each warp owns 16 or 32 of the rows
 // and keeps their scores, probabilities and output in registers. The loop visits key tiles from the last to the first,
-// so that tiles cut by a causal mask come first.
+// so that tiles cut by a causal mask come first. launch.cpp calls ForwardKernels, defined at the end.
 #pragma once
 
 #include "attention/cuda/device/bias_tile.cuh"

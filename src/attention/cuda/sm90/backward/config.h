@@ -27,10 +27,10 @@ struct BackwardShape {
   friend constexpr bool operator==(const BackwardShape&, const BackwardShape&) = default;
 };
 
-// Blocks per cluster. They loop over the same row tiles; each has its own keys.
+// Blocks per cluster. The blocks of a cluster loop over the same row tiles; each has its own keys.
 constexpr int cluster_blocks(const BackwardShape& shape) { return shape.share == Share::columns ? 2 : 1; }
 
-// Keys of a cluster. They are one key tile of the work counter.
+// Keys of a cluster. The work counter counts them as one key tile.
 constexpr int cluster_keys(const BackwardShape& shape) { return cluster_blocks(shape) * shape.keys; }
 
 // kBackwardStages: pipeline stages of Q, and of dO, per row tile in progress. With Share::tiles two row tiles are in

@@ -1,10 +1,10 @@
-// Hopper backward kernel on wgmma and TMA for head dimensions up to 128; pairs.cuh has the kernel for 256. A block
-// takes key tiles from the work counter. For each key tile it loops over the row tiles that see it, for every query
-// head of the group. The consumers keep dK and dV in registers. They write dQ to shared memory, and one thread of the
-// producer warpgroup adds it to global memory in fp32 (reduce.cuh). Other shapes than Share::keys add dQ from
-// registers. Scores are computed transposed, [keys][rows], so that P and dS are the register A operands of the dV and
-// dK matmuls. Only the dQ matmul reads dS from shared memory. Each matmul is issued before the result of the previous
-// one is awaited, so that exponentials overlap with matmuls.
+// Hopper backward kernel on wgmma and TMA for head dimensions up to 128, launched by launch_kernels.cuh; pairs.cuh has
+// the kernel for 256. A block takes key tiles from the work counter. For each key tile it loops over the row tiles that
+// see it, for every query head of the group. The consumers keep dK and dV in registers. With Share::keys they write dQ
+// to shared memory, and one thread of the producer warpgroup adds it to global memory in fp32 (reduce.cuh). With other
+// shapes the consumers add dQ from registers. Scores are computed transposed, [keys][rows], so that P and dS are the
+// register A operands of the dV and dK matmuls. Only the dQ matmul reads dS from shared memory. Each matmul is issued
+// before the result of the previous one is awaited, so that exponentials overlap with matmuls.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
@@ -44,8 +44,8 @@ struct BackwardConsumer {
   std::uint32_t keys_parity = 0;
   int buffer = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
 
-  // The work items of row tiles, which round dQ, follow those of all key tiles. They have a separate loop, which keeps
-  // their registers out of the loop over key tiles.
+  // The work items of row tiles, which round dQ, follow those of all key tiles. A separate loop for them keeps its
+  // registers out of the loop over key tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned work_index = next_work_index();

@@ -45,8 +45,8 @@ struct BackwardMemory {
   __device__ __forceinline__ Barrier work_full(int stage) const { return barrier(3 + 4 * kStages + stage); }
   __device__ __forceinline__ Barrier work_free(int stage) const { return barrier(5 + 4 * kStages + stage); }
 
-  // Share::tiles: completes when every thread has stored its sums for the other warpgroup. It is an mbarrier at which
-  // every thread arrives, because racecheck reported some of the reads in packed batches with a named barrier.
+  // Share::tiles: completes when every thread has stored its sums for the other warpgroup. Every thread arrives at this
+  // mbarrier. With a named barrier, racecheck reported some of the reads in packed batches.
   __device__ __forceinline__ Barrier exchanged() const { return barrier(7 + 4 * kStages); }
 
   // kReducesInBulk. dq_full: a consumer has written its half of dQ. dq_free: the bulk reduction has read it.

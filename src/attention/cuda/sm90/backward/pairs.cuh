@@ -1,9 +1,9 @@
-// Hopper backward kernel for head dimension 256, by clusters of two blocks (a pair). A pair takes 128 keys of a KV
-// head, 64 per block, and both blocks loop over the same row tiles. dK and dV stay in the registers of the block that
-// owns the keys. Each block computes half of the columns of dQ for all 128 keys. Each block therefore also loads those
-// columns of the other block's K. It receives the other block's dS of each row tile through distributed shared memory.
-// dQ of a row tile is added to global memory once per 128 keys. Each block loads half of Q and dO and multicasts it to
-// both. The dQ matmul of a row tile overlaps with the exponentials of the next one.
+// Hopper backward kernel for head dimension 256, by clusters of two blocks (a pair), launched by launch_kernels.cuh. A
+// pair takes 128 keys of a KV head, 64 per block, and both blocks loop over the same row tiles. dK and dV stay in the
+// registers of the block that owns the keys. Each block computes half of the columns of dQ for all 128 keys. Each block
+// therefore also loads those columns of the other block's K. It receives the other block's dS of each row tile through
+// distributed shared memory. dQ of a row tile is added to global memory once per 128 keys. Each block loads half of Q
+// and dO and multicasts it to both. The dQ matmul of a row tile overlaps with the exponentials of the next one.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
@@ -221,8 +221,8 @@ struct PairLoader {
   }
 };
 
-// One of the two consumer warpgroups of a block. It computes the scores of half of the rows of a tile, half of the
-// columns of dK and dV, and a quarter of the columns of dQ.
+// One of the two consumer warpgroups of a block. A warpgroup computes the scores of half of the rows of a tile, half of
+// the columns of dK and dV, and a quarter of the columns of dQ.
 template <class T>
 struct PairConsumer {
   using Memory = PairMemory;

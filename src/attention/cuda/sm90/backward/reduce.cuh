@@ -1,6 +1,6 @@
-// Reducer of the Hopper backward: one thread of the producer warpgroup adds dQ of each row tile to global memory. It
-// adds both consumers' halves from shared memory by bulk reduction (cp.reduce.async.bulk), so the consumers neither
-// issue global reductions nor wait for them. With `deterministic` it also orders the additions.
+// Reducer of the Hopper backward: one thread of the producer warpgroup adds dQ of each row tile to global memory. The
+// thread adds both consumers' halves from shared memory by bulk reduction (cp.reduce.async.bulk). The consumers thus
+// neither issue global reductions nor wait for them. With `deterministic` the reducer also orders the additions.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"

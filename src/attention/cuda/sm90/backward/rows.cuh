@@ -14,7 +14,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// One warp prepares 16 rows of a tile: it stores LSE and delta, and clears the dQ sum. It also clears the counters.
+// One warp prepares a strip of 16 rows: it stores LSE and delta, and clears the dQ sum and the counters that belong to
+// the strip.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int64_t strip) {
   constexpr int kRows = DqFragment<kD>::kRows, kStrips = kRows / 16;

@@ -39,9 +39,9 @@ struct BackwardWork {
   int b, head, tile;  // head: of K and V
 
  private:
-  // Order within an L2 swizzle group: tile by tile, and all heads for each tile. It starts at the first keys, which
-  // have the most rows under a causal mask. With `deterministic` and a window bounded on the right it starts at the
-  // last keys, because dQ is accumulated in that order. The first row tiles of a key tile are then those that need not
+  // Order within an L2 swizzle group: tile by tile, and all heads for each tile. The first keys come first, because
+  // they have the most rows under a causal mask. With `deterministic` and a window bounded on the right the last keys
+  // come first, because dQ is accumulated in that order. The first row tiles of a key tile are then those that need not
   // wait.
   __device__ __forceinline__ void place(const KeyTilesArgs& args, unsigned work_index) {
     const auto tiles = static_cast<unsigned>(args.key_tiles), heads = static_cast<unsigned>(args.params.heads_kv),

@@ -1,7 +1,8 @@
-// Hopper backward kernel for fp32 on wgmma. It reads tiles whose elements are split into two fp16 floats, from the
-// workspace (load.cuh). A persistent block takes key tiles of a KV head from the work counter. For each key tile it
-// loops over the row tiles that see it, for every query head of the group. Each of two consumer warpgroups owns 64 of
-// the keys and works independently: it keeps dK and dV in registers and accumulates dQ in global memory.
+// Hopper backward kernel for fp32 on wgmma. launch.cpp launches it. It reads tiles from the workspace whose elements
+// are split into two fp16 floats (load.cuh). A persistent block takes key tiles of a KV head from the work counter. For
+// each key tile it loops over the row tiles that see it, for every query head of the group. Each of two consumer
+// warpgroups owns 64 of the keys and works independently: it keeps dK and dV in registers and accumulates dQ in global
+// memory.
 //
 // Scores are computed transposed, [keys][rows], so that split probabilities and score gradients are register A
 // operands. The score gradients also go through shared memory, for the dQ matmul. One warpgroup computes its softmax
@@ -177,7 +178,7 @@ struct Fp32BackwardConsumer {
            first_row + kRows > static_cast<int>(load_shared(rows + 4));
   }
 
-  // Sets masked probabilities to 0. It computes its inputs again, because registers are reserved for values that every
+  // Sets masked probabilities to 0. Computes the work item again, because registers are reserved for values that every
   // tile needs.
   __device__ __forceinline__ void mask(float (&s)[kScores], unsigned work_index, int first_row) const {
     const Work work(args, work_index);

@@ -1,4 +1,4 @@
-// Distributed shared memory and barriers between the blocks of a cluster.
+// Distributed shared memory and barriers between the blocks of a cluster. Used by backward/pairs.cuh.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"

@@ -1,6 +1,6 @@
-// wgmma wrappers. A warpgroup (four warps, 128 threads) computes C[64][N] (+)= A[64][16] B[16][N] in one instruction.
-// The fp32 accumulators are in the threads' registers, B is in shared memory, and A in shared memory or registers.
-// wgmma is asynchronous:
+// wgmma wrappers for all Hopper kernels. A warpgroup (four warps, 128 threads) computes C[64][N] (+)= A[64][16]
+// B[16][N] in one instruction. The fp32 accumulators are in the threads' registers, B is in shared memory, and A in
+// shared memory or registers. wgmma is asynchronous:
 //   wgmma_begin(); mma_nt(...); ...; wgmma_commit(); ...; wgmma_wait<left>(accumulators...);
 // Between begin and wait no code may access the accumulators or the registers of an A operand.
 //

@@ -1,6 +1,7 @@
-// Hopper forward kernel for fp32 on wgmma. Two splitter warpgroups load rows and split each element into two fp16
-// floats (split.cuh). Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile. One of them
-// computes its softmax while the other runs its matmuls. sm90/device/split_mma.cuh has the matmuls of split floats.
+// Hopper forward kernel for fp32 on wgmma; launch.cpp calls Fp32ForwardKernels, defined at the end. Two splitter
+// warpgroups load rows and split each element into two fp16 floats (split.cuh). Two consumer warpgroups run the
+// matmuls, each for 64 rows of the block's tile. One of them computes its softmax while the other runs its matmuls.
+// sm90/device/split_mma.cuh has the matmuls of split floats.
 #pragma once
 
 #include <algorithm>
