@@ -75,9 +75,9 @@ struct Problem {
   bool batch_invariant = false;
 
   ConstView q, k, v;
-  View o;                // forward
+  View o;                // output of forward
   float* lse = nullptr;  // forward; may be null
-  ConstView o_in, d_o;   // backward
+  ConstView o_in, d_o;   // inputs of backward
   const float* lse_in = nullptr;
   const float* d_lse = nullptr;              // backward; may be null
   std::array<std::int64_t, 3> lse_stride{};  // of lse or lse_in: batch, head, row

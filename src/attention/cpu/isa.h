@@ -37,7 +37,7 @@ struct Pack {
   const void* const* rows;
   int count;       // number of rows
   int cols;        // columns per row
-  DType dtype;     // source type
+  DType dtype;     // type of the source elements
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
   int following = 0;  // further entries of `rows` that are packed next, or null; packing may prefetch their rows
@@ -66,7 +66,7 @@ struct Lanes {
   float d_lse[kMaxLanes];        // backward only: gradient of LSE; 0 if no key is visible, and past the last row
   // Set only with a bias, a boolean mask, ALiBi or dropout:
   std::int32_t diagonal[kMaxLanes];     // i + offset
-  float slope[kMaxLanes];               // ALiBi
+  float slope[kMaxLanes];               // ALiBi slope of the row's head
   const void* bias[kMaxLanes];          // bias of the row's first key
   const std::uint8_t* mask[kMaxLanes];  // boolean mask of the row's first key
   float* dbias[kMaxLanes];  // backward: set for every lane, or null for all; several lanes may share one row of dbias
@@ -174,7 +174,7 @@ struct BackwardStep {
   void* ds_n;               // [block_keys][n]: dS as N operand, steps keys
   void* p_m;                // P as M panels, steps rows; the n steps of key panel r go to p_m + r * m_stride
   void* ds_m;               // dS in the same layout
-  std::ptrdiff_t m_stride;  // elements
+  std::ptrdiff_t m_stride;  // elements from one M panel to the next
   int sum_chunk = kLongSumChunk;
   float* p_tile;  // if not null, P (with dropout) and dS are stored as plain tiles instead, for non-finite input
   float* ds_tile;

@@ -307,7 +307,7 @@ void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, s
 
 namespace {
 
-constexpr std::int64_t kLine = 64;  // bytes
+constexpr std::int64_t kLine = 64;  // bytes per cache line
 
 bool all_alike(const Problem& problem, const Extent& extent) {
   const auto in_a_row = [&](const auto& view) { return view.stride[2] == problem.d; };

@@ -24,7 +24,7 @@ struct UnitTasks {
   UnitInFlight* slots;  // [threads], raw memory
   int threads;
   std::int64_t units;
-  std::int64_t blocks;  // per unit
+  std::int64_t blocks;  // blocks per unit
 };
 
 // Calls begin(thread, unit) for each unit. If begin() returns true, calls block(thread, owner, unit, index) for each

@@ -35,7 +35,7 @@ struct SequenceParams {
   std::int64_t total_q = 0, total_k = 0;  // rows of the views of q and k: Sq and Sk, or all packed rows
   Indices lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k;
   std::int32_t batch = 0, heads_q = 0, heads_kv = 0, group = 1;
-  std::int32_t max_seqlen_q = 0, max_seqlen_k = 0;   // longest sequence
+  std::int32_t max_seqlen_q = 0, max_seqlen_k = 0;   // rows and keys of the longest sequence
   std::int32_t d = 0, dv_dim = 0;                    // head dimensions of q, k and of v, o
   std::int32_t window_left = -1, window_right = -1;  // -1: no limit; a causal mask is window_right = 0
   float scale = 1;

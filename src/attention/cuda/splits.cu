@@ -11,7 +11,7 @@ namespace strobe::cuda {
 namespace {
 
 constexpr int kCombineWarps = 4;
-constexpr int kLaneColumns = 4;  // 16 bytes
+constexpr int kLaneColumns = 4;  // columns per lane: 16 bytes of fp32
 constexpr int kWarpColumns = kWarpLanes * kLaneColumns;
 
 struct CombineArgs {

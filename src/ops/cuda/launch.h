@@ -20,7 +20,7 @@ namespace strobe::ops::cuda {
 // A row-major matrix operand. Strides are in elements.
 struct Factor {
   const void* data = nullptr;
-  std::int64_t rows = 0, cols = 0;  // as stored
+  std::int64_t rows = 0, cols = 0;  // shape as stored
   bool transposed = false;          // the matmul uses the transpose
   std::int64_t row_stride = 0;      // 0: cols
   std::int64_t matrix_stride = 0;   // between matrices of a batch

@@ -226,7 +226,7 @@ cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const ExecutionContext& exe
 
 struct Known {
   std::mutex mutex;
-  std::map<int, cublasLtHandle_t> handles;  // by GPU
+  std::map<int, cublasLtHandle_t> handles;  // key: GPU
   std::map<Shape, Plan> plans;
 };
 

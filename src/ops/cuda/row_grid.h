@@ -11,7 +11,7 @@ inline constexpr unsigned kMostRowThreads = 256;
 
 struct RowGrid {
   unsigned parts, rows;  // gridDim.x: parts of a row; gridDim.y: blocks per part
-  unsigned threads;      // per block
+  unsigned threads;      // threads per block
 };
 
 // Selects the number of threads per block that leaves the fewest idle at the end of a row of `vectors` vectors.

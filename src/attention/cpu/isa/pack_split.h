@@ -68,7 +68,7 @@ class SquareReader {
  private:
   // Prefetching is harmless if a later row is null or too short to have these columns.
   STROBE_INLINE void fetch_after(int r, int col) const {
-    constexpr int kAhead = 24;  // rows
+    constexpr int kAhead = 24;  // prefetch distance in rows
     if (r + kAhead + 16 > pack_.count + pack_.following) return;
     const void* const* const rows = pack_.rows + r + kAhead;
     const std::uintptr_t offset = static_cast<std::uintptr_t>(col) * sizeof(float);
@@ -153,7 +153,7 @@ struct SplitPack {
 
  private:
   static constexpr int kChunk = 32;                     // rows (or columns) and steps of a chunk
-  static constexpr int kWordsOfTerm = kChunk * kChunk;  // per chunk
+  static constexpr int kWordsOfTerm = kChunk * kChunk;  // bf16 per chunk and term
 
   // Returns the chunk that holds step `step` of consecutive panels.
   STROBE_INLINE static std::uint16_t* words(const Pack& a, std::ptrdiff_t step) {

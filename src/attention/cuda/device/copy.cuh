@@ -93,9 +93,9 @@ struct ChunkCopy {
   }
 };
 
-// Stores one tile row, whose chunks kLanes neighbouring lanes have in registers. For scaled types it scales the row
-// first, and stores the inverse scale at scales[row] in fp32. kShared: other rows depend on this scale, so an infinity
-// must not affect it.
+// Stores one tile row, whose chunks kLanes neighbouring lanes have in registers. For types with scales (has_scales())
+// it scales the row first, and stores the inverse scale at scales[row] in fp32. kShared: other rows depend on this
+// scale, so an infinity must not affect it.
 template <class T, int kLanes, bool kShared, int kCount, class Chunk, class Address>
 __device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, std::uint32_t scales,
                                         Address&& address) {
@@ -159,7 +159,7 @@ struct TileWalk {
   static_assert(kRows % kRowStep == 0);
 
   const ElementType<T>* source;
-  std::int64_t row;  // elements
+  std::int64_t row;  // elements from one row to the next
   int column, columns;
   bool vectors;
 

@@ -59,10 +59,10 @@ template <class T, int kRows, int kColumns, int kWarps>
 __device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>& from_b, int first, Keys used,
                                             std::uint32_t tile_a, std::uint32_t tile_b, std::uint32_t scales) {
   using Shape = Tile<kColumns>;
-  constexpr int kLanes = kChunkLanes<kColumns>;  // per row
+  constexpr int kLanes = kChunkLanes<kColumns>;  // lanes per row
   constexpr int kStep = kWarpLanes / kLanes;     // rows per warp and step
   constexpr int kSteps = kGroupRows / kStep;
-  constexpr int kGroups = kRows / kGroupRows;  // per tile
+  constexpr int kGroups = kRows / kGroupRows;  // groups per tile
   constexpr int kTurns = kGroups / kWarps;
   static_assert(kTurns * kWarps == kGroups && Shape::kChunks == kLanes);
   const int chunk = lane_index() % kLanes;

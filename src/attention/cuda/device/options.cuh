@@ -25,7 +25,7 @@ __device__ __forceinline__ float tanh_of(float x) {
 // Bias of one (sequence, query head).
 struct BiasRows {
   const char* data;  // row 0, key 0; null: no bias
-  std::int64_t row;  // elements
+  std::int64_t row;  // elements from one row to the next
 
   __device__ __forceinline__ BiasRows(const ScoreParams& p, int batch, int head) : data(nullptr), row(p.bias.row) {
     if (!p.bias.data) return;
@@ -34,9 +34,10 @@ struct BiasRows {
 };
 
 // Options of one (sequence, query head). The enabled options are the same for the whole block, so branches on them are
-// uniform. A lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
+// uniform. Scores are in natural units if they are the logits themselves. Otherwise kernels keep logits divided by
+// `unit`. A lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
 struct HeadScoreOptions {
-  float scale, softcap, slope;  // slope: ALiBi
+  float scale, softcap, slope;  // slope: of ALiBi; 0 without
   float unit;                   // a score in natural units is score * unit; 1 if natural()
   BiasRows bias;
   bool bias_fp32, bias_pairs;  // pairs: one load reads two neighbouring keys

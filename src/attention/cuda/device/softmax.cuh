@@ -87,7 +87,7 @@ struct RowResult {
   float inverse, lse;
 };
 
-// `maximum` is in natural units, `sum` covers all columns. A row without keys is empty even with a sink.
+// `maximum` is a logit (natural units), `sum` covers all columns. A row without keys is empty even with a sink.
 __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool has_keys, const float* sink) {
   if (!has_keys) return {0, kMinusInfinity};
   if (sink && *sink != kMinusInfinity) {

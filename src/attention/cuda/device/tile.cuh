@@ -41,7 +41,7 @@ struct LaneTile {
   using Shape = Tile<kColumns>;
   std::uint32_t row_address;  // kApart: address of the first square
   std::uint32_t twisted;      // 16 * (half of the square ^ twist)
-  std::uint32_t column;       // bytes
+  std::uint32_t column;       // byte offset of the start column
 
   __device__ __forceinline__ LaneTile(std::uint32_t tile, int first_row, int first_column) {
     const int lane = lane_index();

@@ -8,7 +8,7 @@
 
 namespace strobe::cuda::fp32 {
 
-inline constexpr int kWarps = 4;   // per block
+inline constexpr int kWarps = 4;   // warps per block
 inline constexpr int kSlices = 8;  // 32 columns each: head dimensions up to 256
 
 // This lane's columns of one row.

@@ -34,7 +34,7 @@ struct ScoreGradients {
   const void* probabilities = nullptr;
   const void* d_probabilities = nullptr;  // in: gradient of the probabilities after dropout
   void* d_scores = nullptr;               // out: see each function; may be `d_probabilities`
-  const void* tanh = nullptr;             // with softcap
+  const void* tanh = nullptr;             // with softcap, in: tanh(s / softcap)
   float* sink_weight = nullptr;  // with sinks, [B, Hq, max_seqlen_q], in: probabilities; out: contributions to dsinks
 };
 

@@ -75,7 +75,7 @@ struct BackwardFacts {
   bool fp32 = false;
   bool tf32 = false;  // may round fp32 elements
   int d = 0, dv = 0;
-  bool options = false;  // score options
+  bool options = false;  // has score options
   bool bias = false;     // the score options include a bias
   bool general = false;  // needs a feature that only the general kernel has
   std::size_t shared_bytes_per_block = 0;

@@ -24,7 +24,7 @@ struct DbiasShape {
 // summed: a separate kernel sums each element in a fixed order.
 enum class DbiasBy : std::uint8_t { nothing, stored, added, summed };
 
-// RowWeight (device/softmax.cuh) of a row, computed once, and delta; fp32 only.
+// The RowWeight (device/softmax.cuh) of a row and its delta, computed once per row; fp32 only.
 struct RowFacts {
   float base, rest, power, delta;
 };

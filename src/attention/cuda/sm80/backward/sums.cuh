@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     if constexpr (!kIsFp32<T>) {
       if (thread < rows) args.log2_sums[row_index + thread] = 0;
     } else {
-      constexpr int kLanes = kThreads / kShape.rows;  // per row
+      constexpr int kLanes = kThreads / kShape.rows;  // threads per row
       const int row = thread / kLanes;
       float total = row < rows ? part_of_delta<kLanes>(p, sequence, b, head, first_row + row) : 0;
 #pragma unroll

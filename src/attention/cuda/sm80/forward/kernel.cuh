@@ -36,7 +36,7 @@ struct ForwardPlace {
 
 // Maps tile rows to (position, head) pairs; heads that share the tile are adjacent.
 struct RowMap {
-  int heads;  // packed_heads
+  int heads;  // number of heads that share the tile (packed_heads)
   __device__ __forceinline__ int position(int row) const { return heads == 1 ? row : row / heads; }
   __device__ __forceinline__ int head(int row) const { return heads == 1 ? 0 : row % heads; }
   __device__ __forceinline__ std::int64_t offset(const Tensor& tensor, int row) const {

@@ -12,7 +12,7 @@ namespace strobe::cuda::sm90 {
 // Message from the producer warp to the reducer about one row tile.
 struct RowTileNote {
   static constexpr std::uint32_t kEnd = ~0u;  // no more row tiles
-  std::uint32_t tile = 0;                     // row_tile_index()
+  std::uint32_t tile = 0;                     // index of the tile, from row_tile_index()
   std::uint32_t add_index = 0;                // `deterministic`: number of additions to the tile before this one
   std::int32_t unit = -1;                     // at the last row tile of a key tile: b * heads_kv + head; otherwise -1
 };

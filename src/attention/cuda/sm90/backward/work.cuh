@@ -63,8 +63,8 @@ struct BackwardWork {
 
  public:
   Sequence sequence;
-  int first_key, keys_written;  // this tile
-  int begin = 0, end = 0;
+  int first_key, keys_written;  // first key of the tile; rows of dK and dV to write from there on
+  int begin = 0, end = 0;       // row tiles [begin, end)
 
   __device__ __forceinline__ BackwardWork(const KeyTilesArgs& args, unsigned work_index)
       : sequence(args.params, placed(args, work_index)),

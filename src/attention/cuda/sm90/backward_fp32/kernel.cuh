@@ -25,7 +25,7 @@ struct Fp32BackwardConsumer {
   using Memory = Fp32BackwardMemory<kD>;
   using Dq = Fp32DqFragment<kD>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
-  static constexpr int kScores = kRows / 2;   // per thread
+  static constexpr int kScores = kRows / 2;   // scores per thread
   static constexpr int kGroups = kRows / 32;  // groups of 32 rows; each adds one partial sum to dK and dV
   static constexpr int kSlabs = kD / 64;      // slabs of 64 columns
   using Work = BackwardWork<kRows, kKeys>;
