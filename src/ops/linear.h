@@ -23,11 +23,11 @@ struct Added {
 void linear(const ExecutionContext& execution, const Linear& shape, const void* x, const void* weight, void* y,
             const Added& added = {});
 
-// Computes dx = dy W, or dx += dy W with Into::sum.
+// Computes dx = dy W, or dx += dy W with Into::sum. dy: [rows, out]; dx: [rows, in].
 void linear_backward_input(const ExecutionContext& execution, const Linear& shape, const void* dy, const void* weight,
                            void* dx, Into into);
 
-// Computes dW = dy^T x, or dW += dy^T x with Into::sum.
+// Computes dW = dy^T x, or dW += dy^T x with Into::sum. dweight: [out, in].
 void linear_backward_weight(const ExecutionContext& execution, const Linear& shape, const void* dy, const void* x,
                             float* dweight, Into into = Into::sum);
 

@@ -28,7 +28,7 @@ STROBE_INLINE void polynomial(const Coefficient (&c)[Count], const F32 (&x)[kTan
 }
 
 // Accurate to fp32: computes tanh |x| = 1 - 2 r with r = 1 / (exp(2 |x|) + 1). The slope 4 r (1 - r) does not cancel
-// near saturation, as 1 - tanh^2 would. Near 0, where 1 - 2 r cancels, it uses the odd polynomial of Cephes' tanhf.
+// near saturation, as 1 - tanh^2 would. Near 0, where 1 - 2 r cancels, the odd polynomial of Cephes' tanhf gives tanh.
 struct AccurateTanh {
   static constexpr float kScale = 1;  // factor of the argument
   F32 x[kTanhAtOnce], divisor[kTanhAtOnce], near_zero[kTanhAtOnce];

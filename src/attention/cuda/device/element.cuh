@@ -86,7 +86,7 @@ __device__ __forceinline__ void split_to_words(std::uint32_t (&words)[kTerms<T>]
   }
 }
 
-// The two elements of a packed word.
+// The two elements of a packed word; 16-bit types only.
 template <class T>
 __device__ __forceinline__ float low_half(std::uint32_t word) {
   if constexpr (!kIsFp32<T>) return unpack<T>(static_cast<std::uint16_t>(word));

@@ -23,7 +23,7 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   const int lane = lane_index();
   if (lane == 0) {
     if (strip == 0) *args.work_counter = 0;
-    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // strips >= counters
+    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // there are enough strips
   }
   const RowTile place(args, static_cast<unsigned>(strip / kStrips));
   const int of_tile = static_cast<int>(strip % kStrips), first = of_tile * 16;
@@ -78,7 +78,7 @@ __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   if (together) return cooperative_groups::this_grid().sync();
   warp_sync();
   if (lane_index() == 0) count_up(rows.work_counter + 1, done);
-  block_sync();  // keeps the polling thread away from warps that still count; without this barrier calls hung
+  block_sync();  // thread 0 must not poll while warps of its block still count: without this barrier calls hung
   if (threadIdx.x == 0) await_count(rows.work_counter + 1, rows.chunks);
   block_sync();
 }
