@@ -105,8 +105,8 @@ struct Scores {
   static constexpr bool kDrawsFirst = kKind == BackwardKind::options && kD <= 64;  // D 128 has no free registers for it
   using Bias = BiasTile<T, kScoreRows, kBiasTile ? kScoreKeys : 32>;
 
-  int row, key;
-  int first_row, first_key;   // first row and key in the tile
+  int row, key;               // position of this warp's scores in the tile
+  int first_row, first_key;   // first row and key of the tile, in the sequence
   float weight[kMt][kNt][4];  // probability, with dropout if enabled
   float ds[kMt][kNt][4];      // gradient of scale * q.k
 

@@ -16,7 +16,8 @@ namespace strobe::cuda::sm80 {
 template <class T, int kD, ForwardKind kKind>
 inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kSplitFormat<T>);
 
-// Tile of a block. Splits and tiles of a head have adjacent block indices, so that its keys stay in the L2 cache.
+// Tile of a block. Splits and tiles of a head have adjacent block indices, so that the head's keys stay in the L2
+// cache.
 struct ForwardPlace {
   int b, head;  // head: first query head of the tile
   int tile, split;
@@ -26,7 +27,7 @@ struct ForwardPlace {
     split = static_cast<int>(index % static_cast<unsigned>(args.splits.count));
     index /= static_cast<unsigned>(args.splits.count);
     tile = static_cast<int>(index % static_cast<unsigned>(args.row_tiles));
-    tile = args.row_tiles - 1 - tile;  // the longest first under a causal mask
+    tile = args.row_tiles - 1 - tile;  // tiles with the most keys first under a causal mask
     index /= static_cast<unsigned>(args.row_tiles);
     const auto units = static_cast<unsigned>(args.params.heads_q / args.packed_heads);
     head = static_cast<int>(index % units) * args.packed_heads;
@@ -301,7 +302,8 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Rows<T> to = rows_at<T>(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim);
   const int rows_left = rows_written - first_row - warp_row;
   const auto row_offset = [&](int row) { return map.offset(p.o, first_row + warp_row + row); };
-  if constexpr (!kIsFp32<T>) {  // stored through this warp's rows of the Q tile, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // goes through this warp's rows of the Q tile in shared memory, so that stores are
+                                // whole vectors
     const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
     warp_sync();
     store_accumulators<T, kWarpRows, kD>(s_o, 0, 0, o);

@@ -57,12 +57,12 @@ constexpr BackwardShape backward_shape(int d, Share share) {
   return {backward_rows(d), share == Share::keys ? 128 : 64, share};
 }
 
-// Consumer warpgroups that work on the same row tile.
+// Number of consumer warpgroups that work on the same row tile.
 constexpr int sharers_of(const BackwardShape& shape) { return shape.share == Share::tiles ? 1 : kBackwardConsumers; }
 
 constexpr int stages_of(const BackwardShape& shape) { return kBackwardStages * kBackwardConsumers / sharers_of(shape); }
 
-// Stages of dO, while stages_of() counts those of Q.
+// Number of stages of dO; stages_of() is that of Q.
 constexpr int d_o_stages_of(const BackwardShape& shape) { return shape.share == Share::columns ? 1 : stages_of(shape); }
 
 // Number of buffers for P and dS. keys: two of dS. tiles: two of dS per warpgroup. columns: two each of P, of dS and of
@@ -96,7 +96,7 @@ struct BackwardConfig {
 };
 
 struct BackwardFacts {
-  int d = 0;               // the larger head dimension, at most 256
+  int d = 0;               // larger of the two head dimensions, at most 256
   std::int64_t heads = 0;  // KV heads of all sequences
   std::int64_t max_seqlen_k = 0;
   int multiprocessors = 1;
@@ -128,8 +128,8 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
 // blocks then fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
 constexpr std::int64_t most_together(int multiprocessors) { return std::int64_t{multiprocessors} * 3 / 4; }
 
-// Number of blocks: whole clusters, at most as many as run at the same time and as have work. units: work items,
-// counted for single blocks.
+// Number of blocks: whole clusters, at most as many as run at the same time and as have work. units: number of work
+// items; a key tile of a cluster counts once per block.
 constexpr std::int64_t backward_blocks(std::int64_t units, int cluster, int multiprocessors) {
   return std::min<std::int64_t>(ceil_div(units, cluster), std::max(multiprocessors / cluster, 1)) * cluster;
 }

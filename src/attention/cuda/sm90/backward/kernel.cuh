@@ -93,8 +93,8 @@ struct BackwardConsumer {
     }
   }
 
-  // Rounds dQ of a row tile after all key tiles of its KV head have been added. The consumers wait for that here, when
-  // no key tile is left to process. If the producer warp waits instead, one call in hundreds hangs.
+  // Rounds dQ of a row tile after all key tiles of its KV head have been added. The consumers wait for the key tiles
+  // here, when none is left to process. If the producer warp waits instead, one call in hundreds hangs.
   __device__ __forceinline__ void round(const RowTile& place) const {
     if (consumer_thread() == 0) {
       await_count(keys_done_of(args, place.b, place.head / args.params.group),
@@ -199,7 +199,7 @@ struct BackwardConsumer {
       take_delta<kScoreRows>(d, s, memory.delta(stage));
       round_to_operand<T>(gradients, d);
       if constexpr (kRoundsLate) {
-        settle(gradients);  // dS before P
+        settle(gradients);  // rounds dS before P
         settle(s);
         round_to_operand<T>(probabilities, s);
         add_to_dv(dv, probabilities, stage);
@@ -247,7 +247,7 @@ struct BackwardConsumer {
       wgmma_wait<1>(dv, probabilities, dq);
       if (elected) memory.d_o_free(stage).arrive();
       if constexpr (Memory::kReducesInBulk) {
-        // `buffer` has flipped already, so it is the parity of the phase before this row tile's.
+        // `buffer` has already flipped, so it is the parity of the previous row tile's phase.
         memory.dq_free(consumer).wait(static_cast<std::uint32_t>(buffer));
 #pragma unroll
         for (int i = 0; i < Dq::kCount / 4; ++i) store_four(memory.dq(consumer), i, thread, dq + 4 * i);
@@ -294,7 +294,7 @@ struct BackwardConsumer {
       give(dk, memory.k());
     }
     memory.exchanged().arrive();
-    memory.exchanged().wait(keys_parity ^ 1);  // walk() has flipped it
+    memory.exchanged().wait(keys_parity ^ 1);  // walk() has already flipped keys_parity
     if (consumer == 0) {
       take(dk, memory.k());
     } else {

@@ -14,7 +14,8 @@ struct BackwardMemory {
   static constexpr std::uint32_t kKeyBytes = kSlabsBytes<kKeys, kD>, kRowBytes = kSlabsBytes<kRows, kD>,
                                  kScoreBytes = kSlabsBytes<kKeys, kRows>, kFactBytes = kRows * 8;
   static constexpr bool kReducesInBulk = reduces_in_bulk(kShape);
-  static constexpr std::uint32_t kDqBytes = kReducesInBulk ? kRows * kD * 4 / kBackwardConsumers : 0;  // per consumer
+  static constexpr std::uint32_t kDqBytes =
+      kReducesInBulk ? kRows * kD * 4 / kBackwardConsumers : 0;  // bytes per consumer
   std::uint32_t base = shared_base();
 
   __device__ __forceinline__ std::uint32_t k() const { return base; }              // [keys][kD]
@@ -65,7 +66,7 @@ struct BackwardMemory {
     keys_free().begin(kBackwardConsumers * (kShape.share == Share::tiles ? 128 : 1));
     for (int stage = 0; stage < kStages; ++stage) {
       q_full(stage).begin(33);              // the TMA arrival, and one per lane of the warp that stores LSE and delta
-      q_free(stage).begin(kReaders * 128);  // every thread: racecheck does not follow an arrival for others
+      q_free(stage).begin(kReaders * 128);  // every thread: racecheck does not follow an arrival on behalf of others
       d_o_full(stage).begin(1);
       d_o_free(stage).begin(kReaders);
     }

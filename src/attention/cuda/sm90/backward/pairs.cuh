@@ -53,7 +53,7 @@ struct PairMemory {
   __device__ __forceinline__ std::uint32_t mail(int stage) const { return work_index(2 + stage); }
 
   __device__ __forceinline__ Barrier k_full() const { return barrier(0); }
-  __device__ __forceinline__ Barrier v_full() const { return barrier(1); }  // for V and k_other()
+  __device__ __forceinline__ Barrier v_full() const { return barrier(1); }  // both V and k_other() have arrived
   __device__ __forceinline__ Barrier keys_free() const { return barrier(2); }
   __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(3 + stage); }
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(5 + stage); }
@@ -74,7 +74,7 @@ struct PairMemory {
     v_full().begin(1);
     keys_free().begin(2);
     d_o_full().begin(1);
-    d_o_free().begin(4);  // one thread per warpgroup of both blocks: multicast fills both
+    d_o_free().begin(4);  // one thread per warpgroup of both blocks, because multicast fills both
     for (int stage = 0; stage < 2; ++stage) {
       q_full(stage).begin(33);   // the TMA arrival, and one per lane of the warp that stores LSE and delta
       q_free(stage).begin(258);  // 256 threads of this block, for racecheck, and one per warpgroup of the other block
@@ -236,7 +236,7 @@ struct PairConsumer {
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const unsigned rank = cluster_rank();
   const int score_row = consumer * kScoreRows, column = consumer * kColumns;
-  const bool elected = thread == 0;               // arrives on behalf of its warpgroup
+  const bool elected = thread == 0;               // the elected thread arrives for its warpgroup
   Count work_items{}, tiles_done{}, keys_done{};  // tiles_done: row tiles; selects the buffers of Q, P and dS
 
   __device__ __forceinline__ void run() {

@@ -144,7 +144,7 @@ struct Fp32BackwardConsumer {
       wgmma_wait<0>(dq, more);
 #pragma unroll
       for (int i = 0; i < kScores; ++i) dq[i] = (dq[i] + more[i]) * unit;
-      if (add_index < 0) return;  // ordered accumulation does not count this warpgroup
+      if (add_index < 0) return;  // no row uses this warpgroup's keys
       if (args.dq_semaphore && kSlab == 0) {
         while (static_cast<int>(watch(args.dq_semaphore + index)) < add_index) {
         }

@@ -21,7 +21,7 @@ struct Fp32Memory {
   // A splitter thread copies 8 elements at a time: kLanes adjacent threads copy a row, and all threads together kStep
   // rows.
   static constexpr int kThreads = 128 * kShape.splitters, kLanes = kD / 8, kStep = kThreads / kLanes;
-  static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // per tile of K or V
+  static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // items per tile of K or V
   static constexpr int kQPieces = kRows / kPieceRows;
   static_assert(kKeys % kPieceRows == 0 && kRows % kPieceRows == 0 && kPieces <= 4 && kPieceRows % 32 == 0);
   // Bytes of a tile's plane of first fp16 floats; the plane of second ones follows.
@@ -87,7 +87,7 @@ struct Fp32Memory {
 // Row tile for the splitter threads. One thread computes it and shares it through shared memory. Row indices are
 // relative to the tile, key indices to the sequence.
 struct Fp32Rows {
-  const float *q = nullptr, *k = nullptr, *v = nullptr;  // row 0, key 0
+  const float *q = nullptr, *k = nullptr, *v = nullptr;  // addresses of row 0 and key 0
   Keys rows{0, 0}, used{0, 0};                           // rows that exist; keys that at least one row uses
   int begin = 0, end = 0;                                // key tiles [begin, end); both -1: no more row tiles
 
@@ -131,10 +131,10 @@ enum class ItemKind { nothing, no_keys, end, q, k, v };
 // One item: some rows of a tile of Q, K or V.
 struct Item {
   ItemKind kind = ItemKind::nothing;
-  int piece = 0;  // index of the item within its tile
-  const float* from = nullptr;
-  std::int64_t stride = 0;
-  Keys there{0, 0};  // valid rows; the others become zeros
+  int piece = 0;                // index of the item within its tile
+  const float* from = nullptr;  // first row
+  std::int64_t stride = 0;      // elements from one row to the next
+  Keys there{0, 0};             // valid rows; the others become zeros
   int columns = 0;
 };
 
@@ -260,9 +260,9 @@ class ItemStream {
 
   const Fp32ForwardArgs& args_;
   const Memory& memory_;
-  int turn_ = -1;    // row tile counter
+  int turn_ = -1;    // index of the current row tile among those of this block
   int left_ = 0;     // items left of this row tile
-  int find_at_ = 0;  // items left at which to find the next row tile; 0: there is none
+  int find_at_ = 0;  // value of left_ at which to find the next row tile; 0: there is none
   Fp32Rows rows_;
 };
 
