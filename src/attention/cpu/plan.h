@@ -40,8 +40,8 @@ struct RowBlock {
 };
 
 // Divides a row block into panels: wide ones, then up to two narrow tail panels. A narrow panel holds the remaining
-// rows if they fit. If two narrow panels can hold these rows and those of the last wide panel, they replace that one
-// too. The number of panels is the same as with wide panels only.
+// rows if they fit. If two narrow panels can hold these rows and those of the last wide panel, they replace that wide
+// panel too. The number of panels is the same as with wide panels only.
 class PanelsOfBlock {
  public:
   PanelsOfBlock(const Isa& isa, int rows) : isa_(isa), count_(static_cast<int>(ceil_div(rows, isa.n))), wide_(count_) {

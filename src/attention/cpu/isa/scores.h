@@ -92,7 +92,7 @@ inline constexpr bool kConverts = sizeof(typename Engine::Element) != sizeof(flo
 template <class Engine, bool Convert>
 inline constexpr int kGroup = Convert ? Engine::kP : kRowsAtOnce;
 
-// Converts a tile [steps][kN] to an N panel of an engine that converts.
+// Converts a tile [steps][kN] to an N panel. The engine's elements are not fp32 (kConverts).
 template <class Engine>
 void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
   constexpr int kN = Engine::kN, kP = Engine::kP;
@@ -112,7 +112,7 @@ constexpr bool whole_rows_to_m() {
   return false;
 }
 
-// Converts a tile [kM][kN] to kN steps of an M panel.
+// Converts a tile [kM][kN] to kN steps of an M panel, for any engine.
 template <class Engine>
 void tile_to_m(const float* tile, typename Engine::Element* out) {
   constexpr int kN = Engine::kN, kP = Engine::kP;

@@ -9,8 +9,8 @@ namespace strobe::cpu {
 namespace {
 
 // Returns a / b from the rounded inverse of b and one correction, in a quarter of the time of a division. The result
-// equals a / b unless the quotient or the remainder is subnormal; the sign of a zero may differ. If a, b, inverse or a
-// * inverse is not finite, the result is NaN, and the caller must divide.
+// equals a / b unless the quotient or the remainder is subnormal; the sign of a zero may differ. The result is NaN if
+// one of the inputs or their products is not finite; the caller must then divide.
 STROBE_INLINE F32 corrected_quotient(F32 a, F32 b, F32 inverse) {
   const F32 quotient = a * inverse;
   return fma(fma(-quotient, b, a), inverse, quotient);

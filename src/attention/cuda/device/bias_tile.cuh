@@ -1,5 +1,5 @@
-// Bias tile of one warp in shared memory, loaded with cp.async while the preceding matmuls run. Only the owning warp
-// writes and reads it.
+// Bias tile of one warp in shared memory, loaded with cp.async while the preceding matmuls run. Used by the sm80
+// kernels with score options. Only the owning warp writes and reads it.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"

@@ -87,7 +87,8 @@ struct RowResult {
   float inverse, lse;
 };
 
-// `maximum` is a logit (natural units), `sum` covers all columns. A row without keys is empty even with a sink.
+// `maximum` is a logit (natural units), `sum` covers all columns. A row without keys gets O = 0 and LSE = -inf even
+// with a sink.
 __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool has_keys, const float* sink) {
   if (!has_keys) return {0, kMinusInfinity};
   if (sink && *sink != kMinusInfinity) {
@@ -116,7 +117,7 @@ __device__ __forceinline__ bool weights_are_even(float lse, int keys) {
 // exp(score - LSE) / 2^log2_sum for the scores of one row with `keys` keys.
 struct RowWeight {
   float base;   // subtracted from scores first: LSE if the scores that matter are near it, otherwise 0
-  float rest;   // remainder of -LSE after the base and the power, in units of log2
+  float rest;   // remainder of -LSE after the base and the power, as a base-2 exponent
   float power;  // a power of two
 
   static constexpr float kLog2ELow = 0x1.4ae0cp-26f;  // log2(e) - kLog2E

@@ -18,8 +18,9 @@ struct RowTilesArgs {
   float* dq_sum = nullptr;  // [row tiles][rows of a tile * padded D], in accumulator order (dq.cuh)
   // [row tiles][2][rows of a tile]: LSE * log2(e), which is +inf for rows without keys and past the end; then delta
   float* row_facts = nullptr;
-  std::uint32_t* work_counter = nullptr;  // work counter: the next tile
-  std::uint32_t* keys_done = nullptr;     // [batch * heads_kv]: key tiles added to dQ, counted by each block
+  std::uint32_t* work_counter = nullptr;  // index of the next work item
+  std::uint32_t* keys_done =
+      nullptr;  // [batch * heads_kv]: key tiles added to dQ; each block of a cluster counts its own
   std::uint32_t* dq_semaphore = nullptr;  // [row tiles]: semaphore of the tile; null unless `deterministic`
 };
 

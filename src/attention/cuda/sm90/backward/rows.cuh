@@ -23,7 +23,7 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   const int lane = lane_index();
   if (lane == 0) {
     if (strip == 0) *args.work_counter = 0;
-    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // there are enough strips
+    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // at least one strip per KV head exists
   }
   const RowTile place(args, static_cast<unsigned>(strip / kStrips));
   const int of_tile = static_cast<int>(strip % kStrips), first = of_tile * 16;

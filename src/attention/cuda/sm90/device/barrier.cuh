@@ -71,7 +71,7 @@ __device__ __forceinline__ void await_count(const std::uint32_t* counter, std::u
 }
 
 // Increments a work counter and returns its old value; the caller overlaps the latency of the atomic. never: a value
-// that the counter does not reach, passed at run time. With atomicAdd, or a limit known at compile time, ptxas
+// that the counter does not reach, which must be unknown at compile time. Otherwise, and with atomicAdd, ptxas
 // aggregates the atomics of a warp, and all lanes wait for the result.
 __device__ __forceinline__ std::uint32_t fetch_work_index_async(std::uint32_t* counter, std::uint32_t never) {
   std::uint32_t ticket;
