@@ -38,7 +38,7 @@ struct WorkspaceLayout {
   std::size_t cublas;
   std::size_t scores, probabilities, d_probabilities, d_scores,
       tanh;                       // [batches, heads * group, max_seqlen_q, padded max_seqlen_k]
-  std::size_t sinks;              // fp32 [B, Hq, max_seqlen_q]
+  std::size_t sinks;              // probabilities of the sinks, fp32 [B, Hq, max_seqlen_q]
   std::size_t q, k, v, d_o, out;  // copies of tensors, with contiguous rows
   std::size_t total;
 };
