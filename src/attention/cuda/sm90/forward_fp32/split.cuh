@@ -12,9 +12,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// The rows of an item have similar magnitudes if the largest of each 8 neighbouring elements is at most this many powers
-// of two below the largest of the item. Groups of 8 zeros do not count. The split floats then keep 2^-29 of every row's
-// largest element.
+// The rows of an item have similar magnitudes if the largest of each 8 neighbouring elements is at most this many
+// powers of two below the largest of the item. Groups of 8 zeros do not count. The split floats then keep 2^-29 of
+// every row's largest element.
 inline constexpr std::uint32_t kAlikePowers = 10;
 
 __device__ __forceinline__ float4 load_global(const float* from) {
