@@ -142,7 +142,7 @@ void adamw(const ExecutionContext& execution, const Update* update, std::span<co
 
 void limit_gradients(const ExecutionContext& execution, std::span<const Trained> tensors, Update* update) {
   const auto stream = static_cast<cudaStream_t>(execution.stream);
-  auto* const squares = reinterpret_cast<double*>(static_cast<char*>(execution.workspace) + 1024);  // after an Update
+  auto* const squares = reinterpret_cast<double*>(static_cast<char*>(execution.workspace) + 1024);  // behind an Update
   const std::size_t needed = 1024 + tensors.size() * kNormBlocks * sizeof(double);
   if (execution.workspace_bytes < needed) {
     throw Error(ErrorCode::invalid_argument, "ops: the norm of " + std::to_string(tensors.size()) +
