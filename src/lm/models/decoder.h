@@ -10,7 +10,7 @@
 
 namespace strobe::lm {
 
-// A parameter and its bias; the bias is null if the architecture has none.
+// A weight and its bias; the bias is null if the architecture has none.
 struct DecoderLayer {
   const float *weight = nullptr, *bias = nullptr;
 };

@@ -12,8 +12,9 @@
 
 namespace strobe::lm {
 
-// Seconds of a step on one rank. `hidden` is communication during backward, `exposed` communication after it; all
-// fields except `hidden` are disjoint. `calls` and `bytes` are the number and size of the step's collectives.
+// Seconds of a step on one rank. `hidden` is communication during backward, `exposed` communication after it; forward,
+// backward, exposed and optimizer do not overlap. `calls` and `bytes` are the number and size of the step's
+// collectives.
 struct StepSplit {
   double forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
   std::int64_t calls = 0, bytes = 0;
