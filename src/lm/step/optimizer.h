@@ -80,7 +80,7 @@ class Optimizer {
   const ops::ExecutionContext execution_;
   const GpuStream* stream_;
   std::optional<SideStream> side_;  // CUDA
-  Kind kind_ = Kind::plain;         // of the last step
+  Kind kind_ = Kind::plain;         // kind of the last step's update
 };
 
 }  // namespace strobe::lm
