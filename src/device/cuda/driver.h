@@ -19,8 +19,8 @@ Function driver_function(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// Makes the current device's primary context current unless this thread has a context. A new thread gets one only with
-// its first runtime call that needs it, but the driver and cuBLAS require one.
+// Makes the current device's primary context current unless this thread has a context. A new thread gets a context only
+// at its first runtime call that needs one, but driver functions and cuBLAS require it.
 inline void enter_context() {
   static const auto ask = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
   CUcontext current = nullptr;
