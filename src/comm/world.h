@@ -1,4 +1,5 @@
-// This process's rank, size and rendezvous address, from the environment variables of its launcher.
+// This process's rank, size and rendezvous address, from the environment variables of its launcher. Communicator and
+// `strobe launch` use it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Natural logarithm without branches or tables. GCC vectorises loops over it (at -O3).
+// Natural logarithm without branches or tables. GCC vectorises loops over it (at -O3). attention/cpu/forward.cpp
+// computes the log-sum-exp with it.
 #pragma once
 
 #include <bit>

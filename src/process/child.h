@@ -1,4 +1,5 @@
-// Runs a child process that exchanges lines of text with its parent and ends with it.
+// Runs a child process that exchanges lines of text with its parent and ends with it. The bench's Python peers, `strobe
+// ladder` and `strobe cases judge` use it.
 #pragma once
 
 #include <sys/types.h>

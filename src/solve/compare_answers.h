@@ -1,4 +1,4 @@
-// Compares outputs with answers, element by element. `strobe cases check` and `strobe judge` use it.
+// Compares outputs with answers, element by element. `strobe cases check` and `strobe cases judge` use it.
 #pragma once
 
 #include <cstdint>

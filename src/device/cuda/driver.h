@@ -1,4 +1,5 @@
-// Looks up driver functions by name, so that the program does not have to link libcuda.
+// Looks up driver functions by name, so that the program does not have to link libcuda. start_kernel.cpp and the tensor
+// maps of Hopper's kernels use it.
 #pragma once
 
 #include <cuda.h>

@@ -1,5 +1,6 @@
 // Maps files of training or validation data, and defines the order in which training reads them. A file has text, with
-// one token per byte, or tokens as little-endian uint16 or uint32 words without a header.
+// one token per byte, or tokens as little-endian uint16 or uint32 words without a header. Trainer and the validation
+// use it.
 #pragma once
 
 #include <cstdint>

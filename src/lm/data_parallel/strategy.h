@@ -1,5 +1,6 @@
 // Defines strategies for exchanging gradients, and the buckets in which they are exchanged. A strategy makes three
 // choices: how gradients are grouped, when the exchange of a group starts, and which parameters a rank updates.
+// DataParallel and `strobe plan` use it.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 // Records the memory of a model over the operations of a step: every allocation, and the lifetime of each tensor in the
-// run. The run is the contiguous allocation that the memory plan (models/activations.h) divides among its tensors. A
-// lifetime goes from the operation that writes a tensor to the last one that reads it.
+// run. The run is the contiguous allocation that the memory plan (models/activations.h) divides among its tensors.
+// `strobe lm memory` and `strobe lm bench` use it. A lifetime goes from the operation that writes a tensor to the last
+// one that reads it.
 #pragma once
 
 #include <array>

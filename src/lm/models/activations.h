@@ -1,6 +1,6 @@
 // The memory plan of a step or a forward pass: a table of the tensors that it holds in addition to the parameters. All
 // of them are in one contiguous allocation, the run, and the table has their offsets. Operations refer to a tensor by
-// its index in the table.
+// its index in the table. Transformer uses the plan, and lm/plan predicts memory from it.
 #pragma once
 
 #include <cstddef>

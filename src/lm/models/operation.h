@@ -1,5 +1,5 @@
-// Operation describes one operation of a model to a Recorder. Memory timelines and profiles are made by recorders.
-// Without a recorder, no Operation is constructed.
+// Operation describes one operation of a model to a Recorder. Transformer constructs it. Memory timelines (memory/) and
+// profiles (profile/) are recorders. Without a recorder, no Operation is constructed.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Predicts the time of a training step on a mesh: computing, communication, and the exposed part of communication.
+// `strobe plan` uses it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Memory owns an allocation on the host or the GPU, which the allocator of that device counts.
+// Memory owns an allocation on the host or the GPU, which the allocator of that device counts. ModelState, Transfer and
+// DataParallel use it.
 #pragma once
 
 #include <cstddef>

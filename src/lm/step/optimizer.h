@@ -1,5 +1,5 @@
 // Optimizer runs the update of a training step: clipping, AdamW and the loss scale of fp16. On CUDA updates can overlap
-// with the backward.
+// with the backward. Model uses it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Replay submits a step's work to a GPU as a CUDA graph. SideStream is a second stream, concurrent with the main one.
+// Model and Optimizer use them.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
 // Progress is the position of a training run. A checkpoint stores it with the settings and the state of the model.
+// Trainer updates it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Trainer trains a model step by step. It has the training backend, the position in the data and the learning rates.
+// `strobe lm train` uses it.
 #pragma once
 
 #include <cstdint>
