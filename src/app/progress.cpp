@@ -19,7 +19,7 @@ std::size_t terminal_width() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-constexpr double kSettled = 2;  // seconds of work after which the loading time of the first calls is negligible
+constexpr double kSettled = 2;  // seconds of work before a forecast: the first calls are slower
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Philox4x32-10 (Salmon et al., 2011) for dropout: key = seed, counter = (b, hq, i, j), output = the first word.
+// Philox4x32-10 (Salmon et al., 2011), a counter-based random number generator. Dropout uses the seed as key, (batch,
+// query head, query, key) as counter, and the first word of the output.
 #pragma once
 
 #include <array>
