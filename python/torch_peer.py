@@ -1,9 +1,9 @@
 """The Python side of the torch-* implementations of `strobe bench`: runs PyTorch's attention, one call per request.
 
 The program embeds this text and starts it as `python3 -c <text>`. Requests and answers are lines of JSON on standard
-input and output. Descriptor 3 is shared memory for tensors, valid only until a request is answered. Several
-implementations may be prepared at the same time; requests contain the implementation's name. The script ends at the end
-of its input.
+input and output. Descriptor 3 is shared memory with the tensors of a request, valid until that request is answered.
+Several implementations may be prepared at the same time; requests contain the implementation's name. The script ends at
+the end of its input.
 """
 import contextlib
 import json
@@ -35,7 +35,7 @@ class Peers:
         self.torch = None
 
     def hello(self, request):
-        """Answers the first request of every client. The problems of a sweep are consecutive clients."""
+        """Answers the first request of a client. In a sweep, one process serves the clients of all problems in turn."""
         for task in os.listdir("/proc/self/task"):
             with contextlib.suppress(OSError):  # the thread has ended, or the core is unavailable
                 os.sched_setaffinity(int(task), request["cores"])
@@ -145,8 +145,8 @@ class Peer:
     def prepare_naive(self, request):
         """Plain attention: matmul, softmax, matmul; torch-compile: the same, compiled.
 
-        If their shapes are equal, q, k and v are views of one tensor [B, S, 3, H, D], as in the source reports. The
-        matmuls copy them, so these copies count as memory of plain attention.
+        If q and k have the same shape, q, k and v are views of one tensor [B, S, 3, H, D], as in the reports that
+        docs/source-report.md answers. The matmuls copy these views, so the copies count as memory of plain attention.
         """
         torch = self.torch
         hidden = self.mask_of(request)
