@@ -67,7 +67,7 @@ TEST(SoonWanted, ReachesTheLastLineInTime) {
   EXPECT_EQ(prefetch->step, 64);
   EXPECT_EQ(prefetch->last, SoonCall::kRows * SoonCall::kDim * 4 - 64);
   call.problem.max_seqlen_q = call.problem.max_seqlen_k =
-      SoonCall::kRows / 2;  // half the lines, a quarter of the scores
+      SoonCall::kRows / 2;  // half as many cache lines, a quarter of the scores
   prefetch = call.prefetch(0);
   ASSERT_TRUE(prefetch);
   EXPECT_EQ(prefetch->step, 128);

@@ -20,7 +20,7 @@ namespace {
 
 using test::Random;
 
-constexpr int kPanels = 3, kBlocks = 4, kKeys = 160, kDim = 64;  // keys per block
+constexpr int kPanels = 3, kBlocks = 4, kKeys = 160, kDim = 64;  // kKeys: keys per block
 constexpr int kAllKeys = kBlocks * kKeys - 10;                   // the last block is not full
 
 int keys_of(int block) { return std::min(kKeys, kAllKeys - block * kKeys); }
@@ -118,7 +118,7 @@ void for_each_step(const Isa& isa, const CpuScoreOptions& options, Operands& ope
   }
 }
 
-// bias: one value per key for all rows, except that the sixth row of each panel has -inf for every key.
+// bias: one value per key for all rows. The sixth row of each panel has a bias of -inf at every key instead.
 void expect_same_as_steps(const Isa& isa, const CpuScoreOptions& options, const std::vector<float>& bias = {}) {
   Operands operands(isa);
   std::vector<Lanes> lanes = lanes_of(isa);

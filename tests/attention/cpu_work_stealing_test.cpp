@@ -28,7 +28,7 @@ struct Seen {
 
 class Units : public testing::TestWithParam<int> {
  protected:
-  // Processes the units. begin() returns false for unit `refused`, so that none of its blocks may run.
+  // Processes the units and returns how each ran. begin() returns false for unit `refused`: none of its blocks may run.
   std::deque<Seen> work_off(std::int64_t units, std::int64_t blocks, std::int64_t refused = -1) {
     std::deque<Seen> seen;
     for (std::int64_t unit = 0; unit < units; ++unit) {

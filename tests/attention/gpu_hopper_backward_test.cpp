@@ -70,7 +70,7 @@ std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
 
 class GpuHopperBackward : public GpuTest {
  protected:
-  // Visits all divisions of work for the named cases, or for all cases if `names` is empty. Skips cases that hopper
+  // Calls visit() for each case and each division of work. Empty `names`: all cases. Skips cases that hopper
   // refuses.
   template <class Visit>
   void for_all(const std::vector<std::string>& names, Visit&& visit) {
@@ -139,9 +139,8 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
   });
 }
 
-// One simulated GPU has more multiprocessors than the real one, so not all blocks are resident at a time, as in a
-// context that owns part of a GPU. The other has a single multiprocessor: one block processes all chunks, of which the
-// last is shorter. The results are bitwise identical.
+// Runs the case on two simulated GPUs and compares bits. One has more multiprocessors than the real GPU, so not all
+// blocks are resident at the same time. The other has a single multiprocessor, so one block processes all chunks.
 TEST_F(GpuHopperBackward, MoreBlocksThanFitRunLater) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {

@@ -1,5 +1,5 @@
-// Tests sizes on the GPU whose index products exceed 32 bits. The inputs are chosen so that few values show whether the
-// result is correct.
+// Tests sizes at which 32-bit index arithmetic on the GPU would overflow. The expected results follow directly from the
+// inputs, or equal those of a small problem.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -150,7 +150,8 @@ TEST_F(GpuLarge, StridesBeyond2To31) {
   c.dv = kDim;
   const Data small(c);
   const Results reference = oracle(small);
-  GpuBuffer buffer((kStride + 2 * 70 * kDim * 16) * 2);  // all tensors one after another, in each half
+  // Bytes, 2 per element. Sequence 0 of all tensors is at the start, sequence 1 kStride elements later.
+  GpuBuffer buffer((kStride + 2 * 70 * kDim * 16) * 2);
   GpuLane lane;
   std::int64_t used = 0;
   const auto place = [&](const Shape& shape) {
@@ -162,7 +163,7 @@ TEST_F(GpuLarge, StridesBeyond2To31) {
   const auto upload = [&](const Tensor& tensor) {
     const View view = place(tensor.view.shape);
     const std::size_t half =
-        static_cast<std::size_t>(count_of(tensor.view.shape));  // bytes of one batch; its elements have 2 bytes
+        static_cast<std::size_t>(count_of(tensor.view.shape));  // bytes of one of the two sequences, 2 per element
     for (std::size_t b = 0; b < 2; ++b) {
       lane.stream.copy(static_cast<char*>(view.data) + b * kStride * 2,
                        static_cast<const char*>(tensor.view.data) + b * half, half);
