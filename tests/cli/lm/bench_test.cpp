@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kLmBench = "lm bench --size tiny --context 8 --batch 1 --threads 1 --quick --warmup 1 --steps 3 ";
 
-// Expects the numbers of the file in a row per phase below the cells, in lines that fit the terminal.
+// Expects one table line per phase below each cell, with the numbers of the result file, no wider than the terminal.
 void expect_phase_rows(const std::string& output, const std::vector<Json>& rows) {
   for (const Json& row : rows) {
     for (const char* const phase : {"forward", "backward", "update", "whole"}) {
@@ -210,7 +210,7 @@ TEST(LmBench, RejectsBadInputBeforeMeasuring) {
   EXPECT_NE(run_program("lm").output.find("bench"), std::string::npos);
 }
 
-// No machine has memory for the larger cell, so it must be rejected before its memory is allocated.
+// A batch of 1048576 exceeds the memory of any machine. The cell must be rejected before any memory is allocated.
 TEST(LmBench, ACellThatDoesNotFitIsARowWithItsBytes) {
   const Scratch scratch;
   const std::string flags =

@@ -1,5 +1,5 @@
-// Tests a sweep that is killed at random times or asked to end: no row is lost, repeated or torn, and no child process
-// remains.
+// Tests a sweep that is killed at random times, or ended by a signal: no row is lost, repeated or incomplete, and no
+// child process remains.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
