@@ -1,4 +1,4 @@
-// Tests a communicator of one rank: every operation copies its input; invalid calls throw.
+// Tests a communicator of one rank: each collective returns its input, and invalid calls throw.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Tests how rank and size are read from the variables of each launcher.
+// Tests how rank and world size are read from the environment variables of each launcher, such as mpirun and Slurm.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -41,7 +41,7 @@ TEST(World, RanksUseTheGpusOfAHostRoundRobin) {
   EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
 }
 
-// If the launcher's variables describe one rank but `strobe launch` started several, MPI decides.
+// If mpirun's variables describe one rank but `strobe launch` started several, the engine is MPI, not the single one.
 TEST(World, SeveralStartedRanksAreNeverASingleOne) {
   const std::map<std::string, std::string> one{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
   const auto engine = [&](const char* started) {

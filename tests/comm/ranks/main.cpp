@@ -1,5 +1,5 @@
-// comm_ranks SCENARIO [CHUNK]: one rank of a test. Exits with 1 if values are wrong. Errors are reported as by the
-// program: one line on standard error, exit code 2 or 3.
+// comm_ranks SCENARIO [CHUNK]: one rank of a test. CHUNK is the number of values per chunk. Exits with 1 if values are
+// wrong. Reports errors as strobe does: one line on standard error, exit code 2 or 3.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ void add_for(Communicator& communicator, int times) {
   for (int i = 0; i < times; ++i) communicator.all_reduce(comm::elements(std::span(values)));
 }
 
-// After two calls, rank 1 fails as the scenario requires; the others continue.
+// After two calls, rank 1 fails as the scenario's name says; the other ranks continue.
 int fault(Communicator& communicator, const std::string& scenario) {
   add_for(communicator, 2);
   if (communicator.rank() == 1) {

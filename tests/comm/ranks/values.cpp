@@ -1,5 +1,5 @@
-// Scenarios that compare the values of every operation and type with known sums of integers, which every type
-// represents exactly.
+// Scenario `values`: compares the results of every collective and element type with known sums of small integers, which
+// every type represents exactly.
 #include <algorithm>
 #include <array>
 #include <numeric>
