@@ -1,5 +1,5 @@
-// Tests core/atomic_file: the old file or the complete new one exists, nothing is left over, and bad paths fail
-// immediately.
+// Tests core/atomic_file: at any time the file has its old or its complete new contents, no temporary file remains, and
+// bad paths fail before anything is written.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
