@@ -1,4 +1,4 @@
-// Tests the CUDA layer on a GPU: device description, copies, a kernel, and failures as errors.
+// Tests the wrappers of the CUDA runtime on a GPU: device description, copies, a kernel, and failures as errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ TEST_F(Gpu, BufferRoundTrip) {
   EXPECT_EQ(sent, received);
 }
 
-// Two streams, ordered by an event: one writes, the other copies back.
+// One stream copies to the GPU, another copies back. An event orders them.
 TEST_F(Gpu, PinnedMemoryRoundTripOnTwoStreams) {
   constexpr std::size_t kBytes = 4 * 1000003;
   const PinnedBuffer sent(kBytes), received(kBytes);

@@ -1,4 +1,4 @@
-// Tests GPU traces; without a GPU, the reason why they are unavailable.
+// Tests traces of GPU kernels and copies. Without a GPU, tests the reason why traces are unavailable.
 #include "device/kernel_trace.h"
 
 #include <gtest/gtest.h>
