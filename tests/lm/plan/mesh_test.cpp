@@ -1,4 +1,4 @@
-// Tests the names and checks of meshes.
+// Tests device meshes: their text, such as data=2,tensor=4, and the checks of their sizes.
 #include "lm/plan/mesh.h"
 
 #include <gtest/gtest.h>

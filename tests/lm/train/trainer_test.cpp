@@ -58,7 +58,8 @@ TEST(LossScale, HalvesAtOnceAndDoublesAfterPatience) {
   EXPECT_EQ(scale.skipped, 101);
 }
 
-// Computed by hand: windows in order, rates of the schedule, AdamW steps counted from 1, and the clipped norm.
+// Repeats the trainer's steps with the model: windows in order, learning rates of the schedule, AdamW steps counted
+// from 1, and the clipped norm.
 TEST(Trainer, TakesTheModelsSteps) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
@@ -134,7 +135,7 @@ class ScriptedBackend : public SingleBackend {
   StepResult result_;
 };
 
-// The loss scale is not part of the forward pass, so lowering it cannot make a loss finite.
+// The forward pass does not use the loss scale, so a lower scale cannot make a loss finite.
 TEST(Trainer, Fp16StopsIfTheLossIsNotFinite) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
@@ -202,8 +203,7 @@ TEST(Trainer, StopsIfTheLossDiverges) {
   }
 }
 
-// The loss of a step belongs to the parameters before the step, so the parameters after the last step need a separate
-// check.
+// The loss of a step is that of the parameters before the step. The parameters after the last step need another check.
 TEST(Trainer, ChecksTheParametersOfTheLastStep) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
