@@ -1,4 +1,4 @@
-// Tests measure/core_time, which separates the core time of this process and its children from that of others.
+// Tests measure/core_time: the processor time of this process and its children, and that of other processes.
 #include "measure/core_time.h"
 
 #include <gtest/gtest.h>
