@@ -24,7 +24,7 @@ TEST(Embedding, GathersRowsAndAddsGradientsOfRepeatedTokens) {
 }
 
 TEST(Embedding, GradientsByFiniteDifferences) {
-  const std::int32_t token[] = {2, 0, 2, 1, 2, 3};  // two sequences of three
+  const std::int32_t token[] = {2, 0, 2, 1, 2, 3};  // two sequences of three tokens
   const Embedding shape{.tokens = 6, .vocabulary = 5, .width = 4};
   const std::vector<float> table = whole_values(5 * 4, 1), positions = whole_values(3 * 4, 2),
                            dy = whole_values(6 * 4, 3);

@@ -53,8 +53,8 @@ TEST(Linear, AllThreeMatmulsInEveryType) {
   }
 }
 
-// A single row has a separate kernel. Tests widths below, at and beyond its vectors, and outputs that do not fill a
-// group of rows.
+// A single row of x has a separate kernel. Tests widths below, at and above multiples of a vector, and numbers of
+// outputs that are not multiples of its group of weight rows.
 TEST(Linear, SingleRowInEveryInstructionSet) {
   for (const std::string& name : test::available_isas()) {
     const test::IsaScope isa(name);
@@ -78,8 +78,8 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
   }
 }
 
-// The panels compute this case because x has few rows, although its work exceeds their usual limit. Sizes end within a
-// vector, a panel, a packed block of steps and a row block.
+// The SIMD panels compute this case instead of OpenBLAS, because x has few rows. No size is a multiple of a vector, a
+// panel, a packed block of steps or a row block.
 TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
   const std::size_t rows = 512, in = 1030, out = 517;
   for (const std::string& name : test::available_isas()) {
@@ -137,7 +137,7 @@ TEST(Linear, AddendOutputAndOverwrittenWeightGradients) {
   EXPECT_EQ(dweight[1], 4);
 }
 
-// One matmul is computed in panels and one by OpenBLAS.
+// With 3 rows the SIMD panels compute the matmul, with 19 rows OpenBLAS.
 TEST(Linear, BiasIsAddedToEveryRowAndRoundedOnce) {
   for (const std::size_t rows : {3u, 19u}) {
     const std::size_t in = 33, out = 12;
