@@ -1,4 +1,5 @@
-// Tests the counters that are read from ncu's output. The samples in tests/data/ncu are written by hand in its format.
+// Tests report/ncu_csv, which reads counters from the CSV output of ncu. The samples in tests/data/ncu are written by
+// hand in that format.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@ TEST(NcuCsv, WeightsLaunchesByTheirTime) {
   EXPECT_EQ(read.at("launches").as_integer(), 2);
   const Json& counters = read.at("counters");
   const auto value = [&](const char* key) { return counters.at(key).as_number(); };
+  // Percentages and rates are means over two launches of 3 ms and 1 ms, weighted by time; counts are sums.
   EXPECT_DOUBLE_EQ(value("achieved_occupancy"), 60);  // (3 * 50 + 1 * 90) / 4
   EXPECT_DOUBLE_EQ(value("sm_efficiency"), 95);       // (3 * 96 + 1 * 92) / 4
   EXPECT_DOUBLE_EQ(value("global_load"), 3);          // (3 * 2 + 1 * 6) / 4 GB/s
@@ -109,7 +111,7 @@ TEST(NcuCsv, BadRowsAreReportedWithTheirLine) {
   EXPECT_EQ(ncu_refusal(head + "\"0\",\"inf\"\n"), "");  // not available
 }
 
-// Every prefix of a file is read or rejected with one line.
+// A file that is cut at any byte is read or rejected with one line.
 TEST(NcuCsv, EveryTruncationIsReadOrRejected) {
   const std::string whole = sample("two_launches.csv");
   for (std::size_t size = 0; size <= whole.size(); ++size) {
