@@ -1,5 +1,5 @@
-// Tests solving from file to file on the CPU: correct for any sizes, with memory independent of the file's size. An
-// existing output remains after a failure.
+// Tests `solve` from file to file on the CPU: correct answers for any sizes, memory that does not grow with the file,
+// and an existing output file that remains after a failure.
 #include "solve/solve.h"
 
 #include <gtest/gtest.h>
