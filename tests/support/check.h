@@ -14,7 +14,8 @@ namespace strobe::test {
 // to be finite exactly where the oracle's is.
 void expect_near(const Case& c, const Results& reference, const Results& results, double limit, const std::string& who);
 
-// isolating: only kernels in which a value that is not finite affects only the rows that use it
+// all: every CPU kernel. isolating: only kernels in which a NaN or infinity affects only the rows that use it, which
+// are all except `standard` and `frugal`.
 enum class Kernels { all, isolating };
 
 // Returns this machine's instruction sets that have separate kernels for `dtype`. The other sets share the kernels of a
