@@ -47,7 +47,8 @@ class LockedFolder {
   int lock_ = -1;
 };
 
-// Removes folders of that form in `base` that belong to this user, hold only files of a job, and are not locked.
+// Removes the folders strobe-launch-XXXXXX in `base` that belong to this user, hold only files of a job, and are not
+// locked.
 void remove_dead_folders(const std::filesystem::path& base);
 
 // Returns the first of $XDG_RUNTIME_DIR (if it is private to this user), $TMPDIR and /tmp that is writable and short
@@ -71,7 +72,7 @@ class LoopbackLibrary {
   int descriptor_;
 };
 
-// Removes the library from LD_PRELOAD unless mpirun has done so. Supervisors call it.
+// Removes the library from this process's LD_PRELOAD unless mpirun has done so. Called by supervisors.
 void remove_loopback_library();
 
 }  // namespace strobe::cli

@@ -164,7 +164,8 @@ Launcher join_launcher(std::string_view socket_path, int rank) {
 
 // Copies the rank's output until the rank has ended and everything is copied.
 void copy_lines(Lines (&streams)[2], pid_t child, RankProcess& rank) {
-  const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));  // -1 on old kernels: polled every 20 ms
+  // Readable once the rank has ended. -1 on old kernels: the loop then checks every 20 ms.
+  const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   for (bool running = true; running;) {
     pollfd entries[] = {{.fd = streams[0].source(), .events = POLLIN, .revents = 0},
                         {.fd = streams[1].source(), .events = POLLIN, .revents = 0},

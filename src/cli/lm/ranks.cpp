@@ -1,4 +1,4 @@
-// Joins ranks, makes their common checks, and parses the flags of a gradient exchange.
+// Implements joining the ranks of a job, the checks that they make together, and the flags of a gradient exchange.
 #include "cli/lm/ranks.h"
 
 #include <fmt/format.h>

@@ -12,7 +12,7 @@ namespace strobe::cli {
 struct PlanMachine {
   lm::Machine machine;
   std::string name;            // "h100"
-  std::string compute, links;  // where the figures come from, for people
+  std::string compute, links;  // rates and their sources, as text
 
   // One line for charts: "h100: 396 TFLOP/s per device; links 450 GB/s in nodes of 8, 50.0 between".
   std::string text() const;
