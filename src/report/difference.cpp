@@ -1,4 +1,4 @@
-// Compares the configuration members of rows key by key.
+// Implements difference_text() and nearest_text(), which compare the configuration of rows key by key.
 #include "report/difference.h"
 
 #include <fmt/format.h>
