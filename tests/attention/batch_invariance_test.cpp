@@ -1,5 +1,5 @@
-// Tests Attention::batch_invariant: the bits of a row of O and LSE depend neither on the other sequences of the batch,
-// nor on the chunk of queries that contains the row, nor on padding.
+// Tests the option batch_invariant. The bits of a row of O and LSE must not depend on the other sequences of the batch,
+// on the chunk of queries that contains the row, or on padding.
 #include <gtest/gtest.h>
 
 #include <array>

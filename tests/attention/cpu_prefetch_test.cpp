@@ -1,5 +1,5 @@
-// Tests of plan_prefetch() in attention/cpu/plan.h: the cache lines prefetched during a unit, and the cases without
-// prefetch.
+// Tests plan_prefetch() of attention/cpu/plan.h. While a thread computes a unit of work (one KV head of a sequence), it
+// prefetches the unit's output and the inputs of its next unit.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>

@@ -27,7 +27,7 @@ class CpuParts : public testing::Test {
   }
 };
 
-// Cases with rows in one block of keys, and in several.
+// Returns cases whose keys fill one block, and several blocks.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const auto& [rows, keys] : {std::pair{70, 90}, {130, 700}}) {

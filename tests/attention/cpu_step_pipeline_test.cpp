@@ -77,8 +77,8 @@ struct Outcome {
   std::vector<float> o, max, sum;
 };
 
-// A window of 250 keys that slides from the first key to the last, so that panels and blocks of keys are visible whole,
-// cut at either end, or hidden.
+// Returns a window of 250 keys per row, which slides from the first key to the last. A panel of rows sees blocks of
+// keys whole, in part, or not at all.
 std::vector<Lanes> lanes_of(const Isa& isa) {
   std::vector<Lanes> all(kPanels);
   for (int p = 0; p < kPanels; ++p) {

@@ -1,5 +1,6 @@
-// Tests work stealing between units (attention/cpu/work_stealing.h). Every block runs once, in order and between its
-// unit's begin and end, with one thread or several, including blocks that other threads steal.
+// Tests work stealing between units of work, one per KV head of a sequence (attention/cpu/work_stealing.h). Every block
+// of rows or keys of a unit runs once, in order, and between the unit's begin and end. This holds for one thread and
+// for several, and for blocks that other threads steal.
 #include "attention/cpu/work_stealing.h"
 
 #include <gtest/gtest.h>

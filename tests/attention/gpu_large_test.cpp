@@ -28,7 +28,8 @@ std::vector<std::uint16_t> downloaded(const GpuBuffer& buffer, std::size_t count
   return values;
 }
 
-// One key per row has probability 1, so O = V and dV = dO bit by bit, and dQ and dK are 0 except for rounding.
+// The single key of each row has probability 1. Therefore O = V and dV = dO bitwise, and dQ and dK are 0 except for
+// rounding.
 TEST_F(GpuLarge, ManySequencesOfOneRow) {
   constexpr std::int64_t kBatch = 8300, kHeads = 16, kDim = 128;
   constexpr std::size_t kCount = kBatch * kHeads * kDim;

@@ -75,8 +75,8 @@ TEST(Memory, LongSequenceRunsUnderLimit) {
   }
 }
 
-// The backward does not keep packed Q and dO of this many rows, and the forward does not keep packed K and V of this
-// many keys. The results must be as exact as those of smaller problems.
+// With this many rows the backward does not keep packed Q and dO. With this many keys the forward does not keep packed
+// K and V. The results must be as exact as those of smaller problems.
 TEST(Memory, UnitTooLongToKeepPacked) {
   const Data both_passes_long(case_from("h2/1 s9300x12600 d256 align=top_left window=6:2 seed=8"));
   if (kSanitized) {  // the sanitizer detects memory errors without the oracle

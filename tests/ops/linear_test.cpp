@@ -1,4 +1,4 @@
-// Tests linear layers: values, gradients, and all instruction sets.
+// Tests linear layers and column sums on the CPU: values and gradients, in every dtype and instruction set.
 #include "ops/linear.h"
 
 #include <gtest/gtest.h>

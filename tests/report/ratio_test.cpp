@@ -76,8 +76,8 @@ TEST(Ratio, SameInputGivesTheSameInterval) {
   EXPECT_EQ(a.high, b.high);
 }
 
-// Simulates pairs of builds with five launches each. The base times of launches have a standard deviation of 1 %,
-// samples exceed them by 3 % on average, and one launch in ten is 30 % slower.
+// Simulates pairs of builds with five launches each. The base times of launches have a standard deviation of 1 %, and
+// samples exceed them by 3 % on average. One launch in ten is 30 % slower.
 TEST(Ratio, TwentyPairsGiveNoFalseSlowdownAndDetectTenPercent) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal;

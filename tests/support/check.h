@@ -10,8 +10,8 @@
 
 namespace strobe::test {
 
-// Expects every output to differ from the oracle's by at most `limit` roundoffs of the largest value (at least 1), and
-// to be finite exactly where the oracle's is.
+// Expects every output to be finite exactly where the oracle's is. Differences may be at most `limit` * unit_roundoff()
+// * the largest value, or 1 if that is larger.
 void expect_near(const Case& c, const Results& reference, const Results& results, double limit, const std::string& who);
 
 // all: every CPU kernel. isolating: only kernels in which a NaN or infinity affects only the rows that use it, which

@@ -31,8 +31,8 @@ inline std::size_t bars_of(std::string_view line) {
   return bars;
 }
 
-// Requires that all rows of a table have as many cells as its first one, that the last table has `columns` columns, and
-// that no line contains an HTML tag.
+// Requires that all rows of a Markdown table have equally many cells, and that the last table has `columns` columns. No
+// line may contain an HTML tag.
 inline void require_markdown(std::string_view markdown, std::size_t columns) {
   require(is_printable(markdown, "\n"), "Markdown is printable text");
   std::size_t bars = 0, last = 0;  // bars per line of the current table, and of the last one

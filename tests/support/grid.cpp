@@ -146,8 +146,8 @@ void draw_cpu_options(Case& c, Random& random) {
   }
   c.alibi_batch = c.alibi && random.chance(0.5);
   c.seed_data = c.dropout > 0 && random.chance(0.4);
-  // No gradient of LSE with integer inputs: the rounding errors in a long sum of dQ then have one sign and do not
-  // cancel, and the error exceeds twice that of a BLAS with shorter sums.
+  // No gradient of LSE with integer inputs. The rounding errors in a long sum of dQ would have one sign and not cancel.
+  // The error would then exceed twice that of a BLAS with shorter sums.
   c.d_lse = random.chance(0.25) && c.values != Values::integer;
   c.batch_invariant = random.chance(0.25);
   c.layout_lse = random.pick({Layout::bhsd, Layout::bhsd, Layout::bshd, Layout::padded});

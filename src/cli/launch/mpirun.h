@@ -51,8 +51,8 @@ class LockedFolder {
 // locked.
 void remove_dead_folders(const std::filesystem::path& base);
 
-// Returns the first of $XDG_RUNTIME_DIR (if it is private to this user), $TMPDIR and /tmp that is writable and short
-// enough for a socket path, which has at most 107 bytes. Throws Error(runtime).
+// Returns the first usable folder of $XDG_RUNTIME_DIR (if it is private to this user), $TMPDIR and /tmp. It must be
+// writable, and short enough for a socket path of at most 107 bytes. Throws Error(runtime) if there is none.
 std::filesystem::path job_folder_base();
 
 // Returns /dev/shm, or `otherwise` if /dev/shm is not writable.

@@ -1,5 +1,5 @@
-// Reads measured training steps from rows of `strobe lm bench`, with and without --ddp, and measured collectives from
-// rows of `strobe comm`, for comparison with a plan.
+// Reads measurements for comparison with a plan: training steps from rows of `strobe lm bench`, with and without --ddp,
+// and collectives from rows of `strobe comm`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Tests `strobe comm` as users run it, on two ranks that it starts itself.
+// Tests `strobe comm`, which measures collectives, as users run it, on two or three ranks that it starts itself.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"

@@ -1,4 +1,5 @@
-// Tests `strobe lm bench` as users run it, on the CPU.
+// Tests `strobe lm bench` as users run it, on the CPU: rows and phases, flags that change the model, skipped fp16
+// steps, cells that do not fit in memory, signals and bad input.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

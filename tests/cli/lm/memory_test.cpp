@@ -1,4 +1,4 @@
-// Tests `strobe lm memory` as users run it, on the CPU.
+// Tests `strobe lm memory`, which measures the memory of forward and training step, as users run it on the CPU.
 #include <gtest/gtest.h>
 
 #include <limits>

@@ -1,4 +1,5 @@
-// Tests `strobe lm train` and `strobe lm sample` as users run them.
+// Tests `strobe lm train` and `strobe lm sample` as users run them: the loss, checkpoints, signals, a full disk, token
+// files, sampled text and bad input.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

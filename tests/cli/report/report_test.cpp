@@ -1,4 +1,5 @@
-// Tests `strobe compare`, `strobe report` and `strobe bench --launches` as users run them.
+// Tests `strobe compare`, `strobe report` and `strobe bench --launches` as users run them: exit codes, written files,
+// files that must not be replaced, and bad input.
 #include <gtest/gtest.h>
 
 #include <fstream>

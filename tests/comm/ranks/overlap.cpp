@@ -1,5 +1,5 @@
-// Scenarios of pending collectives: the caller works while a call is pending, calls complete in the order of their
-// start, and ranks that wait for rank 0 sleep instead of polling.
+// Scenarios of pending collectives. The caller works while a call is pending. Calls complete in the order of their
+// start. Ranks that wait for rank 0 sleep instead of polling.
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// Tests the parameter table: order, shapes and initial values.
+// Tests the parameter table of each architecture: order, shapes and initial values.
 #include "lm/models/parameters.h"
 
 #include <gtest/gtest.h>

@@ -11,8 +11,10 @@ BenchCase one_of(const char* size, Precision precision) {
 }
 
 TEST(DeviceMemory, OfKnownSizesByHand) {
-  // Parameters of xl: vocabulary 10,000, d 1600, d_ff 6400, 48 layers. 2 * 10,000 * 1600 in the embeddings, 48 * (4 *
-  // 1600^2 + 3 * 1600 * 6400 + 2 * 1600) in the blocks, and 1600 in the last norm.
+  // Parameters of xl (vocabulary 10,000, d 1600, d_ff 6400, 48 layers):
+  //   embeddings  2 * 10,000 * 1600
+  //   blocks      48 * (4 * 1600^2 + 3 * 1600 * 6400 + 2 * 1600)
+  //   last norm   1600
   const std::size_t xl = 32'000'000 + 48ull * (10'240'000 + 30'720'000 + 3'200) + 1600;
   const DeviceMemory memory = device_memory({.one = one_of("xl", Precision::bf16)}, 0);
   EXPECT_EQ(memory.weights, 6 * xl);

@@ -1,4 +1,5 @@
-// Tests device meshes: their text, such as data=2,tensor=4, and the checks of their sizes.
+// Tests device meshes: how far apart the devices of a group are, splits that a layer does not allow, and the names of
+// shardings.
 #include "lm/plan/mesh.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests the predicted time of a training step for a machine with round rates, against values computed by hand, and how
-// the time depends on the sizes.
+// Tests the predicted time of a training step. Values are computed by hand for a machine with round rates. Also tests
+// how the time depends on the sizes.
 #include "lm/plan/step_time.h"
 
 #include <gtest/gtest.h>

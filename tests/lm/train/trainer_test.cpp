@@ -1,4 +1,5 @@
-// Tests training steps, learning rates, divergence and resumed runs.
+// Tests the trainer: its steps against those of the model, the learning rate schedule, the loss scale of fp16,
+// divergence and resumed runs.
 #include "lm/train/trainer.h"
 
 #include <gtest/gtest.h>
