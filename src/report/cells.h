@@ -17,7 +17,7 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-enum class Pass { forward, backward, total, step };                              // step: of a language model
+enum class Pass { forward, backward, total, step };  // step: training step of a language model
 inline constexpr Pass kPasses[] = {Pass::forward, Pass::backward, Pass::total};  // the passes of attention
 constexpr const char* name_of(Pass pass) {
   switch (pass) {

@@ -18,7 +18,7 @@ inline constexpr std::size_t kEnoughLaunches = 5;
 inline constexpr double kLaunchDeviation = 0.01;
 
 struct Ratio {
-  double value = 1;          // time of B over time of A
+  double value = 1;          // time of B / time of A
   double low = 1, high = 1;  // 95 % interval
   std::size_t launches = 0;  // launches on the side that has fewer
 };

@@ -137,7 +137,7 @@ void expect_same_as_steps(const Isa& isa, const CpuScoreOptions& options, const 
   Buffer scores(2 * kKeys * isa.n * 4), probabilities(2 * kKeys * isa.n * isa.element), shrink(2 * isa.n * 4),
       largest(2 * isa.n * 4);
 
-  const std::vector<char> memory(1024);  // memory to prefetch
+  const std::vector<char> memory(1024);  // the prefetches go to this memory
   Prefetch prefetch{{memory.data(), memory.data(), memory.data(), memory.data()}, 0, 128, 960};
   Outcome flowing(isa), stepping(isa);
   StepPipeline pipeline(plan, scores.floats(), probabilities.bytes(), shrink.floats(), largest.floats());

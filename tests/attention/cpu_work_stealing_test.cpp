@@ -23,8 +23,8 @@ struct Seen {
   explicit Seen(std::int64_t blocks) : times(static_cast<std::size_t>(blocks)) {}
   std::atomic<int> begun{0}, ended{0}, owner{-1};
   std::atomic<std::int64_t> done{0};
-  std::vector<std::atomic<int>> times;  // per block
-  std::int64_t last[kMostThreads];      // last block per thread
+  std::vector<std::atomic<int>> times;  // times that each block ran
+  std::int64_t last[kMostThreads];      // last block that each thread ran
 };
 
 class Units : public testing::TestWithParam<int> {

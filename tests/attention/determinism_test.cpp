@@ -25,7 +25,7 @@ std::vector<Case> shapes() {
       // A thread takes whole units of work, so at most one thread per unit is busy.
       case_from("h4 s100x900 d32 seed=20"),
       case_from("b4 h4 s110x210 d32 seed=19"),
-      case_from("h2/1 s1x3000 d64 seed=13"),                      // keys are split
+      case_from("h2/1 s1x3000 d64 seed=13"),                      // one row of many keys: keys are split among threads
       case_from("b3 h4/2 s150x270 d32 bias=111k sinks seed=14"),  // one row of dbias sums over every row of every head
       case_from("b3 h4/2 s60x470 d16 bias=1hqk seed=17"),         // dbias sums over the batch, for each head
       case_from("b3 h2 s60x470 d16 bias=b11k seed=18"),           // dbias sums over the heads, for each sequence

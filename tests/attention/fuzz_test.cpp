@@ -313,7 +313,7 @@ class Memory {
     std::int64_t step = shape[3] + dice_.below(3), first = 0, last = shape[3] - 1;
     if (last_may_be_0 && dice_.one_in(4)) stride[3] = last = 0;
     for (const std::size_t i : order) {
-      if (input && dice_.one_in(6)) continue;  // expanded
+      if (input && dice_.one_in(6)) continue;  // stride 0: an expanded dimension
       const std::int64_t reach = std::max<std::int64_t>(0, shape[i] - 1) * step;
       const bool backwards = dice_.one_in(5);
       stride[i] = backwards ? -step : step;

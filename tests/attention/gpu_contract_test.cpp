@@ -405,7 +405,7 @@ TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
         const auto& was = expected.*member;
         const auto& is = results.*member;
         const bool by_keys = member == &Results::dk || member == &Results::dv;
-        const std::size_t heads = by_keys ? 4 : 8;  // heads of both sequences
+        const std::size_t heads = by_keys ? 4 : 8;  // KV heads or query heads of both sequences
         for (std::size_t i = 0; i < is.size(); ++i) {
           const std::size_t head = i / (is.size() / heads);
           const bool reached = by_keys ? head == 1 : head == 2 || head == 3;  // KV head 1 of the first sequence

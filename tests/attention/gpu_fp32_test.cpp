@@ -91,7 +91,7 @@ TEST_F(GpuFp32, OneNonFiniteRow) {
   constexpr std::int64_t kRow = 37;
   GpuLane lane;
   for (const std::int64_t dim : {32, 64, 128}) {
-    for (const int spoiled : {0, 3}) {  // Q, dO
+    for (const int spoiled : {0, 3}) {  // indices of change_inputs(): Q, dO
       const Case c = long_case(200, 300, dim);
       SCOPED_TRACE(describe(c));
       Data data(c);

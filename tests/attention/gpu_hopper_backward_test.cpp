@@ -145,7 +145,7 @@ TEST_F(GpuHopperBackward, MoreBlocksThanFitRunLater) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
     Case c = case_from("h350/175 s200x170 d{} bf16 seed=43", d);
-    const std::int64_t least_blocks = c.heads_q * 2;  // tiles of up to 128 rows
+    const std::int64_t least_blocks = c.heads_q * 2;  // 200 rows need two or more tiles of at most 128 rows
     ASSERT_GT(least_blocks, current_gpu().facts.multiprocessors);
     ASSERT_LE(2 * least_blocks, cuda::sm90::most_together(100'000));
     const Data data(c);

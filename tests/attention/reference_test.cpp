@@ -290,7 +290,7 @@ TEST(Reference, IntegerValuesAreExact) {
 TEST(Reference, RowsWithoutKeys) {
   Case c = small();
   c.causal = true, c.sq = 6, c.sk = 2, c.sinks = true, c.bias = true, c.bias_shape = {.rows = true};
-  const Data data(c);  // rows 0 to 3 see no key
+  const Data data(c);  // bottom-right causal: rows 0 to 3 see no key
   const Exact out = run(data);
   for (std::size_t h = 0; h < 2; ++h) {
     for (std::size_t i = 0; i < 6; ++i) {

@@ -170,7 +170,7 @@ class CountingSink : public ProfileSink {
 };
 
 TEST(Standard, ReportsProfilingScopes) {
-  constexpr int kHeads = 2 * 4;  // heads of both sequences
+  constexpr int kHeads = 2 * 4;  // two sequences of four heads
   for (const char* const kernel : {"standard", "frugal"}) {
     for (const int threads : {1, 3}) {
       SCOPED_TRACE(std::string(kernel) + " with " + std::to_string(threads) + " threads");

@@ -127,7 +127,7 @@ TEST(CudnnPeer, NamesTheMissingLibrary) {
   unsetenv("STROBE_CUDNN");
   EXPECT_NE(missing.find("cudnn: not found; install cuDNN 9"), std::string::npos) << missing;
   EXPECT_NE(missing.find("/nonexistent/libcudnn.so.9"), std::string::npos) << missing;
-  EXPECT_NE(refusal(plain()).find("cudnn: "), std::string::npos);  // no GPU, or no library
+  EXPECT_NE(refusal(plain()).find("cudnn: "), std::string::npos);  // the reason is a missing GPU or library
 }
 
 TEST(CudnnPeer, IsAPeerForComparisons) {

@@ -156,7 +156,7 @@ TEST(Runner, RejectsAnInvalidProblem) {
 // The predicted memory of a PyTorch implementation is twice its tensors. It is compared with the limit before the
 // inputs are made.
 TEST(Peer, MemoryLimitAppliesToPeersToo) {
-  const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // never reached
+  const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // the test fails if a child prepares
   AttentionCase one = tiny();
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t twice = 2 * (bytes.forward() + bytes.backward_extra());

@@ -130,7 +130,8 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   EXPECT_EQ(refused(ladder, "mine.svg", "<svg>mine</svg>"), 2u) << "the rows are written";
 
   const Scratch scratch;
-  std::ofstream(scratch.path() / "mine.md") << "# Plan\n\n![Time of a step](mine-time.svg)\n";  // an older version
+  std::ofstream(scratch.path() / "mine.md")
+      << "# Plan\n\n![Time of a step](mine-time.svg)\n";  // as an older version of strobe wrote it
   EXPECT_EQ(run_program(plan, scratch).code, 0);
   EXPECT_EQ(run_program(plan, scratch).code, 0);
   std::filesystem::remove(scratch.path() / "mine.md");

@@ -80,7 +80,7 @@ TEST(Handshake, UnauthenticatedConnectionsDoNotDisturbRankZero) {
     strangers.push_back(connect_raw(listener.port()));
     static_cast<void>(!send(strangers.back(), text.data(), text.size(), MSG_NOSIGNAL));
   }
-  for (int i = 0; i < 50; ++i) strangers.push_back(connect_raw(listener.port()));  // silent
+  for (int i = 0; i < 50; ++i) strangers.push_back(connect_raw(listener.port()));  // these send nothing
   const pid_t member =
       start_member(handshake_world(1, 2), listener.port(), [](Peers& peers) { return peers.leave() ? 0 : 1; });
   const double begin = now_seconds();

@@ -50,7 +50,7 @@ class Ranks : public testing::Test {
   Scratch scratch_;
   // In seconds; long for a busy machine, shorter only in tests that wait for these limits.
   std::string silence_ = "15", timeout_ = "30", grace_ = "60";
-  std::string variables_;  // "NAME=value ..."
+  std::string variables_;  // environment of the ranks: "NAME=value ..."
 };
 
 TEST_F(Ranks, EveryValue) {

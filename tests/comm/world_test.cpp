@@ -37,7 +37,7 @@ TEST(World, RanksUseTheGpusOfAHostRoundRobin) {
     EXPECT_EQ(comm::ranks_on_gpu_of(world, 8), 1);
   }
   world = {};
-  world.local_size = 0;  // unknown
+  world.local_size = 0;  // the launcher gives no local size
   EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
 }
 
@@ -107,7 +107,7 @@ TEST(World, HasTheTokenAndTheSocketOfItsLauncher) {
 TEST(World, IsOnOneHostOnlyIfThatIsKnown) {
   World slurm = world_of({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "0"}});
   EXPECT_FALSE(slurm.is_on_one_host());
-  slurm.one_host = true;  // as MPI reports
+  slurm.one_host = true;  // MPI has reported that all ranks are on one host
   EXPECT_TRUE(slurm.is_on_one_host());
 }
 

@@ -162,7 +162,7 @@ TEST_F(AtomicFileTest, LinksRemainAndTheirTargetIsReplaced) {
   std::filesystem::create_directory(folder_ / "far");
   std::filesystem::create_symlink("middle.json", folder_ / "link.json");
   std::filesystem::create_symlink(folder_ / "far" / "a.json", folder_ / "middle.json");
-  for (const char* contents : {"created", "replaced"}) {  // first with dangling links
+  for (const char* contents : {"created", "replaced"}) {  // the links dangle until the first commit
     AtomicFile((folder_ / "link.json").string()).commit(contents);
     EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link.json"));
     EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "middle.json"));

@@ -128,7 +128,7 @@ TEST_F(Gpu, FactsEqualTheInventory) {
   EXPECT_EQ(gpu.facts.shared_bytes_per_block, limited_shared_bytes(info.shared_bytes_per_block, before.c_str()));
   ::setenv("STROBE_CUDA_SHARED_KB", "40", 1);
   EXPECT_EQ(current_gpu().facts.shared_bytes_per_block, 40u << 10);
-  ::setenv("STROBE_CUDA_SHARED_KB", before.c_str(), 1);  // empty: unset
+  ::setenv("STROBE_CUDA_SHARED_KB", before.c_str(), 1);  // an empty value counts as unset
 }
 
 TEST_F(Gpu, StreamsEventsAndGraphs) {

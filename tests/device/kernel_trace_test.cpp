@@ -46,7 +46,7 @@ TEST_F(GpuKernelTrace, RecordsKernelTimeAndLaunch) {
   GpuBuffer buffer(kBytes);
   const PinnedBuffer host(kBytes);
   const GpuStream first, second;
-  buffer.fill(0, first);  // loads the kernel
+  buffer.fill(0, first);  // loads the kernel before the trace starts
   KernelTrace trace;
   trace.enter(7);
   buffer.fill(1, first);

@@ -40,7 +40,7 @@ TEST(ThreadPool, ManyCallsInARowAndAfterSleep) {
     int parts[3] = {};
     parallel(3, [&](int thread) { parts[thread] = call + thread; });
     sum += parts[0] + parts[1] + parts[2];
-    if (call % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // lets the workers sleep
+    if (call % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // until the workers sleep
   }
   EXPECT_EQ(sum, 3 * 2000 * 1999 / 2 + 3 * 2000);
 }

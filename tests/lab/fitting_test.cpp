@@ -9,7 +9,7 @@
 namespace strobe::lab {
 namespace {
 
-using BatchAndRows = std::tuple<int, int>;  // batch, rows
+using BatchAndRows = std::tuple<int, int>;  // {batch, rows}
 
 BatchAndRows sizes_of(const CourseCase& size) { return {size.batch, size.rows}; }
 

@@ -37,7 +37,7 @@ TEST(Draw, KeepsOnlyTheMostLikely) {
   const std::array<double, 4> two = shares({.top_k = 2});
   EXPECT_NEAR(two[1], 0.5, 0.015);
   EXPECT_NEAR(two[3], 0.5, 0.015);
-  EXPECT_EQ(shares({.temperature = 0})[1], shares({.top_k = 1})[1]);  // the first of equal logits
+  EXPECT_EQ(shares({.temperature = 0})[1], shares({.top_k = 1})[1]);  // both take the first of equal logits
   EXPECT_NEAR(shares({.temperature = 0})[1], 1, 1e-9);
   EXPECT_NEAR(shares({.top_k = 100})[0], shares({})[0], 1e-12);
 }

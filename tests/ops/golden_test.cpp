@@ -93,7 +93,7 @@ class BesidePyTorch {
   }
 
  private:
-  static constexpr std::int64_t kRows = 3, kWidth = 37, kCount = kRows * kWidth;  // for operations on rows
+  static constexpr std::int64_t kRows = 3, kWidth = 37, kCount = kRows * kWidth;  // size for operations on rows
 
   Tensor input(std::uint32_t number, std::int64_t count, double scale = 1) const {
     return {gpu_, Values(dtype_, drawn(number, count, scale))};

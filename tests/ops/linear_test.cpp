@@ -124,7 +124,7 @@ TEST(Linear, GradientsByFiniteDifferences) {
 }
 
 TEST(Linear, AddendOutputAndOverwrittenWeightGradients) {
-  const float x[] = {1, 2}, weight[] = {3, 4}, addend[] = {100};  // one row, two in, one out
+  const float x[] = {1, 2}, weight[] = {3, 4}, addend[] = {100};  // one row; two inputs, one output
   float y[] = {7}, dweight[] = {9, 9};
   const Linear shape{.rows = 1, .in = 2, .out = 1};
   linear({}, shape, x, weight, y, {.addend = addend});
@@ -160,7 +160,7 @@ TEST(Linear, BiasIsAddedToEveryRowAndRoundedOnce) {
 }
 
 TEST(ColumnSums, OverwriteOrAdd) {
-  const float x[] = {1, 2, 10, 20, 100, 200};  // three rows of two
+  const float x[] = {1, 2, 10, 20, 100, 200};  // three rows of two columns
   float sums[] = {0.5f, 0.25f};
   column_sums({}, {.rows = 3, .columns = 2}, x, sums, Into::sum);
   EXPECT_EQ(sums[0], 111.5f);

@@ -52,7 +52,7 @@ TEST(Figures, ALineHasTheTimesOfItsCells) {
     text += row_text({.implementation = "standard", .seqlen_q = seqlen_q, .forward = {4e-6 * seqlen_q * seqlen_q}});
   }
   const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
-  EXPECT_EQ(find(figures, "kept-seq_len").series.at(0).points.at(0).y, 1.5);  // MB
+  EXPECT_EQ(find(figures, "kept-seq_len").series.at(0).points.at(0).y, 1.5);  // in MB of 2^20 bytes
   const Figure& time = find(figures, "time-seq_len");
   ASSERT_EQ(time.series.size(), 2u);
   EXPECT_EQ(time.series[0].name, "flash2 ~ S^2.0");

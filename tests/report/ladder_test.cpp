@@ -234,7 +234,7 @@ TEST(LadderFigures, CountersOfSeveralCasesArePlottedAgainstSize) {
   ASSERT_EQ(figures[0].series[0].points.size(), 2u);
   EXPECT_LT(figures[0].series[0].points[0].x, figures[0].series[0].points[1].x);
   rows.pop_back();
-  EXPECT_TRUE(ladder_figures(rows).empty());  // one case gives no chart
+  EXPECT_TRUE(ladder_figures(rows).empty());  // the chart needs two cases
 }
 
 TEST(PublishedTimes, AreTenAndParsedStrictly) {

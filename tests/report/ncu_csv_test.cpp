@@ -34,8 +34,8 @@ TEST(NcuCsv, WeightsLaunchesByTheirTime) {
   EXPECT_DOUBLE_EQ(value("global_load"), 3);          // (3 * 2 + 1 * 6) / 4 GB/s
   EXPECT_DOUBLE_EQ(value("global_store"), 0.05);      // (3 * 0.04 + 1 * 0.08) / 4
   EXPECT_DOUBLE_EQ(value("shared_load"), 128);        // 4e6 wavefronts of 128 bytes in 4 ms
-  EXPECT_DOUBLE_EQ(value("shared_store"), 64);        // 2e6 wavefronts
-  EXPECT_DOUBLE_EQ(value("bank_conflicts"), 2000);    // "1,024" and 976
+  EXPECT_DOUBLE_EQ(value("shared_store"), 64);        // 2e6 wavefronts of 128 bytes in 4 ms
+  EXPECT_DOUBLE_EQ(value("bank_conflicts"), 2000);    // "1,024" + 976
   EXPECT_DOUBLE_EQ(value("warp_efficiency"), 93.75);  // (3 * 32 + 1 * 24) / 4 of 32 threads
   EXPECT_DOUBLE_EQ(value("gflops"), 2000.75);         // 2 * 4e9 + 2e6 + 1e6 operations in 4 ms
 }
@@ -108,7 +108,7 @@ TEST(NcuCsv, BadRowsAreReportedWithTheirLine) {
             "ncu: line 5: gpu__time_duration.sum is 1e300; valid: 0, or 1e-15 to 1e+18 in seconds, bytes or counts");
   EXPECT_EQ(ncu_refusal(head + "\"0\",\"-5\"\n"),
             "ncu: line 4: gpu__time_duration.sum is -5; valid: 0, or 1e-15 to 1e+18 in seconds, bytes or counts");
-  EXPECT_EQ(ncu_refusal(head + "\"0\",\"inf\"\n"), "");  // not available
+  EXPECT_EQ(ncu_refusal(head + "\"0\",\"inf\"\n"), "");  // inf means that the counter is not available
 }
 
 // A file that is cut at any byte is read or rejected with one line.

@@ -29,7 +29,7 @@ TEST(Ratio, VerdictsOfSteadyLaunches) {
   EXPECT_EQ(verdict(base, steady(0.0102, 5)), Verdict::same);
   EXPECT_EQ(verdict(base, steady(0.011, 5)), Verdict::slower);
   EXPECT_EQ(verdict(base, steady(0.009, 5)), Verdict::faster);
-  EXPECT_EQ(verdict(base, steady(0.0105, 5)), Verdict::ambiguous);  // at the threshold
+  EXPECT_EQ(verdict(base, steady(0.0105, 5)), Verdict::ambiguous);  // the ratio 1.05 is the threshold
   EXPECT_EQ(verdict(base, steady(0.011, 5), 0.15), Verdict::same);
   EXPECT_NEAR(bootstrap_ratio(base, steady(0.011, 5)).value, 1.1, 1e-9);
 }

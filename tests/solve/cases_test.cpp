@@ -78,7 +78,7 @@ TEST(CaseFiles, AreMadeOncePerSeedAndSize) {
   const TestCase one{"t01", 0, {5, 30, 8}};
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::before);
-  EXPECT_EQ(scratch.entries(), 3u);  // includes cases.json
+  EXPECT_EQ(scratch.entries(), 3u);  // problem, answer and cases.json
   const std::string first = scratch.read("t01");
   EXPECT_EQ(first.size(), 12u + 12 * 5 * 30 * 8);
 
@@ -100,7 +100,7 @@ TEST(CaseFiles, AreMadeOncePerSeedAndSize) {
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
   std::filesystem::remove(scratch.path() / "t01");
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
-  std::ofstream(scratch.path() / "cases.json") << "";  // truncated
+  std::ofstream(scratch.path() / "cases.json") << "";  // as truncated by a crash
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::before);
 }

@@ -27,7 +27,7 @@ double largest_difference(const ProblemSize& size, float factor) {
   double largest = 0;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double off = std::abs(static_cast<double>(ours[i]) - static_cast<double>(reference[i]));
-    if (!(off <= largest)) largest = off;  // keeps a NaN
+    if (!(off <= largest)) largest = off;  // also if `off` is NaN
   }
   return largest;
 }

@@ -38,7 +38,8 @@ TEST(Solve, AFailureLeavesTheOldOutput) {
   const test::Scratch scratch;
   std::ofstream(scratch.path() / "out") << "old";
   const std::string input = STROBE_TEST_DATA "/solve/wide.in", output = (scratch.path() / "out").string();
-  EXPECT_THROW(solve_file(input, output, {.device = Device::cpu, .kernel = "flash2"}), Error);  // d 260
+  EXPECT_THROW(solve_file(input, output, {.device = Device::cpu, .kernel = "flash2"}),
+               Error);  // d is 260; flash2 has at most 256
   EXPECT_THROW(solve_file(input + ".missing", output, {}), Error);
   EXPECT_EQ(scratch.read("out"), "old");
   EXPECT_EQ(scratch.entries(), 1u);

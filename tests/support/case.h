@@ -66,7 +66,7 @@ struct Case {
   bool sinks = false;
   float dropout = 0;
   bool seed_data = false;  // with dropout: the seed is passed by pointer
-  bool mask = false;       // boolean
+  bool mask = false;       // a boolean mask
   MaskShape mask_shape{};
   bool mask_transposed = false;  // the mask's memory is [B][H][Sk][Sq]
   bool d_lse = false;            // the loss also depends on LSE
@@ -79,14 +79,14 @@ struct Case {
   Layout layout_q = Layout::bhsd, layout_k = Layout::bhsd, layout_v = Layout::bhsd, layout_bias = Layout::bhsd;
   Layout layout_do = Layout::bhsd;
   Layout layout_lse = Layout::bhsd;  // also of d_lse
-  Layout layout_out = Layout::bhsd;  // o, dq, dk, dv, dbias
+  Layout layout_out = Layout::bhsd;  // of o, dq, dk, dv, dbias
   bool fused = false;                // q, k, v (and dq, dk, dv) inside one tensor [B, S, Hq + 2 Hkv, D]
   std::int64_t misalign = 0;         // offset of the first element from a multiple of 64 bytes, in elements
 
   Values values = Values::normal;
   int threads = 1;
   bool own_workspace = false;    // the test provides a workspace of exactly workspace_bytes()
-  bool batch_invariant = false;  // flash2 only
+  bool batch_invariant = false;  // supported by flash2 only
 
   bool packed() const { return lengths == Lengths::packed; }
   // Returns true if the mask, window or lengths may give rows different numbers of keys.

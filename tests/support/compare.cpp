@@ -17,7 +17,7 @@ namespace {
 constexpr double kHuge = 1e30;
 
 // Below this magnitude every dtype can represent the reference, so the value must be finite.
-constexpr double kOrdinary = 65504;  // largest fp16
+constexpr double kOrdinary = 65504;  // largest finite fp16
 
 // An error is gross if it exceeds the rule's limit by more than this factor. Ratios of 20 occur for an output of one
 // value, whose error in `standard` may be almost 0 by chance.

@@ -82,7 +82,7 @@ inline void require_svg(std::string_view svg) {
 }
 
 inline void require_figures(const std::vector<report::Cell>& cells) {
-  constexpr std::size_t kMostBytes = 1 << 22;  // a figure of a few rows
+  constexpr std::size_t kMostBytes = 1 << 22;  // limit for a figure of a few rows
   for (const report::Figure& figure : report::make_figures(cells)) {
     const std::string svg = report::figure_svg(figure);
     require(svg.size() < kMostBytes, "the size of a figure is bounded");

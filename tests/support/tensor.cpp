@@ -20,7 +20,7 @@ namespace strobe::test {
 namespace {
 
 constexpr std::int64_t kAlign = 64;
-constexpr std::int64_t kFront = 256;  // bytes
+constexpr std::int64_t kFront = 256;  // bytes of the guard before the data
 #ifdef STROBE_TEST_ADDRESS_SANITIZER
 constexpr std::int64_t kBack = 0;
 #else

@@ -155,7 +155,7 @@ int run_with_restarts(LaunchOptions& options) {
 
 int run_launch(Arguments arguments, void (*check_command)(std::string_view name)) {
   LaunchOptions options;
-  options.job.ranks = 0;  // must be given
+  options.job.ranks = 0;  // 0: not given; -n is required
   OptionTable table = make_table(options);
   std::vector<std::string_view> flags;
   std::vector<std::string> words;

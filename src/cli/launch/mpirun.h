@@ -10,13 +10,13 @@
 namespace strobe::cli {
 
 struct MpirunSettings {
-  std::filesystem::path program;        // from find_mpirun()
+  std::filesystem::path program;        // mpirun, from find_mpirun()
   std::filesystem::path socket;         // Unix socket of the launcher
   std::filesystem::path sessions;       // folder for Open MPI's session files
   std::filesystem::path shared_memory;  // folder for Open MPI's shared-memory files
   std::string launch_token;             // authenticates supervisors to the launcher
   std::string rank_token;               // authenticates ranks to each other
-  std::string preload;                  // LD_PRELOAD of mpirun
+  std::string preload;                  // value of LD_PRELOAD for mpirun
   int master_port = 0;                  // MASTER_PORT, on which the launcher listens; 0: the user has set MASTER_ADDR
 };
 

@@ -31,7 +31,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::size_t kLongestLine = 1 << 16;  // longer lines are split
+constexpr std::size_t kLongestLine = 1 << 16;  // bytes; longer lines are split
 constexpr int kCannotExecute = 127;            // exit code of a rank whose program cannot be executed
 
 // Copies one stream of the rank to the launcher's stream and prefixes each line with the rank number.
@@ -104,7 +104,7 @@ class RankProcess {
 void obey_launcher(int launcher, const std::shared_ptr<RankProcess>& rank) {
   std::thread([launcher, rank] {
     while (const std::optional<int> signal = receive_signal(launcher)) rank->send(*signal);
-    rank->send(SIGKILL);  // the launcher is gone
+    rank->send(SIGKILL);  // the connection has ended: the launcher is gone
   }).detach();
 }
 

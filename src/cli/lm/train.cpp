@@ -113,7 +113,7 @@ void check_paths(const TrainFlags& flags) {
 void check_ranks(const TrainFlags& flags) {
   if (flags.exchange.strategy.empty()) {
     refuse_several_ranks("lm train");
-    if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // throws
+    if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // throws: no --ddp
     if (flags.exchange.engine != comm::EngineKind::automatic) {
       fail(ErrorCode::invalid_argument, "--engine: nothing is exchanged without --ddp; leave --engine out");
     }

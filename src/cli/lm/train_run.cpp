@@ -119,7 +119,7 @@ void TrainRun::remove_old_checkpoints() {
 // Returns the end of the error for a diverged run: "; run/step-00000100.safetensors is the newest checkpoint known to
 // be good: ...". Renames later checkpoints.
 std::string TrainRun::way_back() const {
-  if (!folder_) return "";  // rank 0 prints it
+  if (!folder_) return "";  // only rank 0 has a folder and prints the message
   const std::optional<std::int64_t> good = folder_->newest_good(finite_step_);
   if (!good) {
     return "; no checkpoint is known to be good: train in another folder with a lower --lr or --clip";

@@ -37,7 +37,7 @@ struct MachineFlags {
 struct PlanOptions {
   ShapeFlags shape;
   lm::Network network = lm::Network::decoder;
-  std::optional<std::int64_t> batch;       // none: 8
+  std::optional<std::int64_t> batch;       // sequences; none: 8
   std::optional<lm::Precision> precision;  // none: bf16; for checked rows, the row's precision
   std::vector<std::int64_t> devices;       // empty: 8 to 16,384 by doubling, from a number that the mesh divides
   MeshFlag mesh;

@@ -47,7 +47,7 @@ TEST_F(ProblemRunnerTest, RowsGetTheProblemsConfiguration) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows["flash2"].at("sweep").as_string(), "here");
   EXPECT_EQ(rows["flash2"].at("config").at("shrink").as_integer(), 1);
-  EXPECT_EQ(rows["standard"].at("environment").at("ceilings").as_integer(), 7);  // measured once
+  EXPECT_EQ(rows["standard"].at("environment").at("ceilings").as_integer(), 7);  // copied from the first row
 }
 
 // flash2 takes 12 steps of 0.5 s. Each is within its limit of 3 s, but their sum exceeds it.

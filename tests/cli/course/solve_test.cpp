@@ -236,7 +236,7 @@ TEST(Solve, OutputNamesOf255CharactersWork) {
   const Scratch scratch;
   for (const std::size_t length : {249u, 255u}) {
     const std::string name(length, 'o');
-    for (int i = 0; i < 2; ++i) {  // create, then replace
+    for (int i = 0; i < 2; ++i) {  // creates the file, then replaces it
       const Program solve =
           run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' " + name + " --device cpu", scratch);
       EXPECT_EQ(solve.code, 0) << solve.errors;
@@ -332,7 +332,8 @@ TEST(Cases, AreNotOverwritten) {
   EXPECT_TRUE(scratch.read("dir/t01") == problem);
   EXPECT_TRUE(scratch.read("dir/t01.out") == answer);
   EXPECT_EQ(run_program("solve dir/t01 dir/mine.out --device cpu", scratch).code, 0);
-  std::ofstream(scratch.path() / "dir/cases.json") << R"({"file": 1, "cases": {"t01": {"B": "16"}}})";  // damaged
+  std::ofstream(scratch.path() / "dir/cases.json")
+      << R"({"file": 1, "cases": {"t01": {"B": "16"}}})";  // cases.json with invalid values
   expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2, "dir/t01: exists with");
   expect_refused(run_program("cases gen dir --subset t01 --scale 0.05 --seed 2", scratch), 2, "dir/t01: exists with");
   EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);

@@ -203,7 +203,7 @@ TEST_F(LaunchExposure, RemovesTheFoldersOfAKilledLauncher) {
     EXPECT_TRUE(becomes([&] { return !std::filesystem::exists("/proc/" + std::to_string(process)); }));
   }
   EXPECT_EQ(count_with(scratch_.path(), "strobe-launch-"), 1);
-  const std::filesystem::path own = scratch_.path() / "strobe-launch-backup";  // a folder of the user
+  const std::filesystem::path own = scratch_.path() / "strobe-launch-backup";  // the user made this one
   std::filesystem::create_directory(own);
   std::filesystem::permissions(own, std::filesystem::perms::owner_all);
   std::ofstream(own / "notes") << "mine";

@@ -244,7 +244,7 @@ TEST(LmBench, InterruptedLmCommandsReportThatNothingWasWritten) {
   for (const std::string command : {"lm bench", "lm profile", "lm memory"}) {
     const Scratch scratch;
     Background program(command + " --size tiny --context 512 --threads 1 --batch 20,21,22,23,24,25,26,27,28,29,30",
-                       scratch, "errors");  // runs over a minute
+                       scratch, "errors");  // the run would take over a minute
     ASSERT_TRUE(becomes([&] { return program.has_temporary_file(); })) << command;
     pause_for(0.1);
     program.send(SIGTERM);

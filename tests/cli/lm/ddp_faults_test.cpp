@@ -80,9 +80,9 @@ const std::string kConstantRate = "--lr-min 0.003 --lr-warmup 0 --sample-tokens 
 const std::string kManySteps = "--steps 20000 ";
 
 struct Disturbance {
-  std::string act;                   // shell commands
-  std::string flags = "--grace 60";  // flags of launch
-  std::string before{};              // shell commands in each rank
+  std::string act;                   // shell commands that disturb the job
+  std::string flags = "--grace 60";  // flags of `strobe launch`
+  std::string before{};              // shell commands that each rank runs first
 };
 
 class LmDdpDisturbed : public LmDdp {

@@ -35,8 +35,8 @@ TEST(CompareCommand, ExitCodeIsOneOnlyForAProvenSlowdown) {
   EXPECT_EQ(slower.code, 1) << slower.errors;
   EXPECT_NE(slower.output.find("1 slower"), std::string::npos) << slower.output;
   EXPECT_NE(scratch.read("m.md").find("**slower**"), std::string::npos);
-  EXPECT_EQ(run_program("compare b.json a.json", scratch).code, 0);  // faster
-  EXPECT_EQ(run_program("compare a.json c.json", scratch).code, 0);  // same
+  EXPECT_EQ(run_program("compare b.json a.json", scratch).code, 0);  // a is faster than b
+  EXPECT_EQ(run_program("compare a.json c.json", scratch).code, 0);  // a and c are equally fast
   EXPECT_EQ(run_program("compare --threshold=20% a.json b.json", scratch).code, 0);
 }
 

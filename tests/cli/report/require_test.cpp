@@ -14,7 +14,7 @@ namespace {
 
 struct MadeUp {
   std::string implementation;
-  std::string text;                              // text of the case
+  std::string text;                              // the case, as core/case_text.h defines
   std::map<std::string, double> milliseconds{};  // per pass; empty: the case ran out of memory
   double megabytes = 1;
 };
@@ -194,7 +194,8 @@ TEST(Require, LmGridChecksTheTrainingStepAgainstItsLimits) {
   EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(131), lm_peer(100))), 0);
   EXPECT_EQ(lm_grid_code(lm_row("2.7B", "bf16", lm_own(129), lm_peer(100))), 1);
   EXPECT_EQ(lm_grid_code(lm_row("xl", "tf32", lm_own(129), lm_peer(100))), 1);
-  EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(200, 3), lm_peer(100))), 1);  // uses more memory
+  EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(200, 3), lm_peer(100))),
+            1);  // strobe uses more memory than PyTorch
   EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", R"({"status":"oom","error":"why"})", lm_peer(100))), 1);
   EXPECT_EQ(lm_grid_code(lm_row("2.7B", "bf16", lm_own(5), R"({"error":"out of memory"})")), 0);
   EXPECT_EQ(lm_grid_code(lm_row("tiny", "fp32", lm_own(101), lm_peer(100, 512), "cpu")), 0);

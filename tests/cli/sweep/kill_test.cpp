@@ -70,7 +70,7 @@ TEST(SweepKilled, EndsWithExactlyOneRowPerCell) {
     EXPECT_EQ(whole_rows(before), kCells);
     std::size_t files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(scratch.path() / "cells")) {
-      if (stem_of_temporary(entry.path().filename().string())) continue;  // killed during a rename
+      if (stem_of_temporary(entry.path().filename().string())) continue;  // temporary file of a killed sweep
       Json::parse(scratch.read("cells/" + entry.path().filename().string()));
       ++files;
     }

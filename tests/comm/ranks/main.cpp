@@ -52,7 +52,7 @@ int run(const std::string& scenario, std::int64_t chunk) {
   if (scenario == "asleep") return asleep(communicator);
   if (scenario == "agreement") return agreement(communicator);
   if (scenario == "gpu" || scenario == "nccl") return on_the_gpu(communicator);
-  if (scenario == "restart") {  // fails twice
+  if (scenario == "restart") {  // rank 1 fails in the first two starts of the job
     add_for(communicator, 2);
     const char* restarts = getenv("STROBE_RESTARTS");
     if (communicator.rank() == 1 && (!restarts || atoi(restarts) < 2)) _exit(9);

@@ -105,7 +105,7 @@ int every_value(Communicator& communicator) {
     faults += values_of_type<double>(communicator, total);
     faults += values_of_type<std::int64_t>(communicator, total);
   }
-  faults += values_of_type<float>(communicator, 5'000'003);  // several chunks of a ring
+  faults += values_of_type<float>(communicator, 5'000'003);  // a ring collective sends this in several chunks
   std::array<std::byte, 5> bytes{};
   bytes.fill(static_cast<std::byte>(communicator.rank() + 1));
   communicator.broadcast(comm::elements(std::span<std::byte>(bytes)), communicator.size() - 1);

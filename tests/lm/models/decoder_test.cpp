@@ -78,7 +78,7 @@ TEST(Decoder, APromptEqualsSingleTokens) {
     std::vector<std::int32_t> text(530);
     for (std::int32_t& token : text) token = static_cast<std::int32_t>(random() % 19);
     Decoder one_by_one(shape, values, 1), batched(shape, values, 2);
-    std::vector<std::vector<float>> wanted;  // after each token
+    std::vector<std::vector<float>> wanted;  // logits after each token
     for (const std::int32_t token : text) {
       const std::span<const float> logits = one_by_one.append(token);
       wanted.emplace_back(logits.begin(), logits.end());

@@ -39,7 +39,8 @@ TEST(CollectiveCost, BetweenNodesEveryDeviceSendsItsShare) {
 }
 
 TEST(CollectiveCost, AGroupWithStridesHasFewerNeighboursInItsNode) {
-  const Cost two = collective_cost(kNodesOfFour, Kind::all_gather, 800, {8, 2});  // 2 per node, 4 nodes
+  const Cost two = collective_cost(kNodesOfFour, Kind::all_gather, 800,
+                                   {8, 2});  // stride 2 in nodes of four: 2 devices per node, 4 nodes
   EXPECT_DOUBLE_EQ(two.inside, 400);
   EXPECT_DOUBLE_EQ(two.between, 0.75 * 400);
   const Cost none = collective_cost(kNodesOfFour, Kind::all_gather, 800, {8, 4});

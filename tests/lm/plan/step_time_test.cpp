@@ -50,10 +50,10 @@ TEST(StepTime, DataParallelIsOneAllReducePerBucket) {
 // The backward takes 12 s. Its four calls can start at 3, 6, 9 and 12 s. The trailing comments give when each call
 // runs.
 TEST(StepTime, ExposedTimeIsTheLastCallAndWhatDoesNotOverlap) {
-  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 2, 12), 2);        // 3..5, 6..8, 9..11, 12..14
-  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 5, 12), 5);        // 3..4, 6..7, 9..10, 12..17
+  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 2, 12), 2);        // 3 to 5, 6 to 8, 9 to 11, 12 to 14 s
+  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 5, 12), 5);        // 3 to 4, 6 to 7, 9 to 10, 12 to 17 s
   EXPECT_DOUBLE_EQ(exposed_seconds(4, 16, 4, 12), 16 - 9);  // from 3 s on without a pause
-  EXPECT_DOUBLE_EQ(exposed_seconds(1, 4, 4, 12), 4);        // after all computing
+  EXPECT_DOUBLE_EQ(exposed_seconds(1, 4, 4, 12), 4);        // a single call, after the backward
   EXPECT_DOUBLE_EQ(exposed_seconds(3, 0, 0, 12), 0);
 }
 
@@ -154,7 +154,7 @@ TEST(StepTime, GradientsOfAPipelineOverlapTheLastMicroBatch) {
   EXPECT_FALSE(step_time(pipeline_of(4, {.data = 8, .pipeline = 2}, 16), kMachine, 1e9).hides());
   SharedStep split = pipeline_of(4, {.shard = 8, .pipeline = 2}, 4);
   split.sharding = Sharding::weights;
-  const double gathered = 7.0 / 8 * gradients;  // fp32 parameters
+  const double gathered = 7.0 / 8 * gradients;  // parameters in fp32 have as many bytes
   EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1) << "for every micro-batch again";
 }
 

@@ -136,7 +136,7 @@ Profile profile_with(const char* attention) {
 
 TEST(Profile, AttentionHasItsPartsIfTheyAreSeparate) {
   const Profile profile = profile_with("standard");
-  constexpr int kCalls = 3 * 2;  // steps, layers
+  constexpr int kCalls = 3 * 2;  // 3 steps of 2 layers
   const std::map<std::string, std::map<std::string, int>> expected = {
       {"attention", {{"QK^T matmul", kCalls}, {"softmax", kCalls}, {"PV matmul", kCalls}}},
       {"attention backward",

@@ -108,7 +108,7 @@ enum : std::size_t { kTied, kFrozen, kPlain, kTiedFrozen, kTensors };
 // Result of training. The norms reveal a gradient that is wrong by a factor, which AdamW would hide.
 struct TiedRun {
   std::vector<float> values;  // [kTensors, kWidth]
-  std::vector<double> norms;  // per step
+  std::vector<double> norms;  // gradient norm of each step
 };
 
 // Trains y = t u f p u t x, element by element, where x is the sample. t: tied; u: tied and frozen; f: frozen; p:
@@ -119,7 +119,7 @@ TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std:
   const auto expect = [&](bool holds, const char* what) {
     faults.expect(holds, std::string(strategy.name) + ": " + what);
   };
-  const float rank_0[] = {0.9f, 1.1f, 0.8f, 1.2f};  // per tensor
+  const float rank_0[] = {0.9f, 1.1f, 0.8f, 1.2f};  // initial value of each tensor on rank 0
   std::vector<float> values(kTensors * kWidth), gradients(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = rank_0[i / kWidth] + 0.5f * static_cast<float>(ranks.rank());

@@ -172,7 +172,7 @@ TEST_F(CheckpointTest, OlderVersionsAreRead) {
   EXPECT_EQ(Checkpoint(path()).settings(), settings_);
   EXPECT_EQ(Checkpoint(path(), CheckpointParts::weights).settings(), settings_);
   std::string changed = bytes();
-  changed[changed.size() - 5] ^= 1;  // in a variance
+  changed[changed.size() - 5] ^= 1;  // byte of a second moment
   put(changed);
   EXPECT_THROW(Checkpoint(path(), CheckpointParts::weights), Error);
 }

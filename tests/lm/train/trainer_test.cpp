@@ -40,7 +40,7 @@ TEST(LearningRate, WarmsUpLinearlyAndDecaysAsACosine) {
   settings.steps = 12;
   EXPECT_DOUBLE_EQ(learning_rate(settings, 1), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 4), 2);
-  EXPECT_DOUBLE_EQ(learning_rate(settings, 8), 1.5);  // half of the decay
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 8), 1.5);  // half of the decay from 2 to 1
   EXPECT_DOUBLE_EQ(learning_rate(settings, 12), 1);
   settings.warmup = 0;
   EXPECT_LT(learning_rate(settings, 1), 2);
