@@ -1,4 +1,4 @@
-// Creates heat maps: columns are sequence lengths, rows are the other sizes, and each cell has one field.
+// Creates heat maps. Columns are sequence lengths, rows are combinations of the other sizes, and each cell is a field.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -84,9 +84,9 @@ std::vector<MapGroup> groups_of(const ChartInput& input, const Choice& choice) {
   return groups;
 }
 
-// Returns the baseline of a group's ratios. This is an implementation that materialises scores, on the same machine and
-// build, else the first implementation of that run. If the run has only one implementation, it is the first of all
-// groups. Returns null if the baseline is the group itself.
+// Returns the group that a group's speedups and memory ratios are relative to: on the same machine and build, the
+// implementation that materialises scores, or else the first one. If there is only one, the first of all groups.
+// Returns null if this is the group itself.
 const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup& other) {
   const Run& run = other.cells.front()->run;
   const MapGroup* first = nullptr;

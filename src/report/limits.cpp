@@ -1,4 +1,4 @@
-// Implements parse_limits().
+// Implements parse_limits(), the parser of limits files.
 #include "report/limits.h"
 
 #include <algorithm>
@@ -144,7 +144,7 @@ void parse_requirement(Words words, bool is_limit, Requirement& requirement) {
   if (!words.empty()) refuse_limit(words.front(), "the end of the line");
 }
 
-// The requirements so far, and in `now` the cells and implementation of the next ones.
+// State of the parser. limits: the requirements so far. now: cells and implementation that apply to the next ones.
 struct LimitsReader {
   Limits limits;
   Requirement now;

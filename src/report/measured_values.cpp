@@ -1,4 +1,4 @@
-// Implements MeasuredValues.
+// Implements MeasuredValues: times, speedups, shares and memory of a cell, and the cells that they refer to.
 #include "report/measured_values.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace strobe::report {
 namespace {
 
-// Configuration keys of masks and options. The plain cell of a cell has the same other keys, and these at their
-// defaults.
+// Configuration keys of masks and options. The "plain cell" of a cell has these keys at their defaults and equals it in
+// all other keys.
 constexpr std::string_view kFeatureKeys[] = {"window",        "align", "softcap", "alibi",   "bias",
                                              "bias_gradient", "sinks", "dropout", "lengths", "num_kv_heads"};
 
@@ -36,7 +36,7 @@ bool in_list(std::string_view list, std::string_view value) {
   }
 }
 
-// Returns the members that a cell and its plain cell have in common, as a key.
+// Returns a key of the configuration without masks and options: equal for a cell and its plain cell.
 std::string plain_identity(const Config& config) {
   std::string identity = "plain ";
   for (const auto& [name, value] : config.members) {

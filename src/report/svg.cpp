@@ -12,7 +12,7 @@ namespace strobe::report {
 namespace {
 
 constexpr double kWidth = 760, kLeft = 78, kRight = 20, kTop = 92, kBottom = 74;
-constexpr double kRowHeight = 26;  // of a heat map
+constexpr double kRowHeight = 26;  // row of a heat map
 constexpr const char* kNeutral = "#666666";
 
 const char* color_of(const Series& series) { return series.color < 0 ? kNeutral : kPalette[series.color % kColors]; }

@@ -1,4 +1,4 @@
-// Tests report/figures, svg, tables and html: every chart of the page exists and has the values of the files.
+// Tests report/figures, svg, tables and html: every chart of the report exists and has the values of the result files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -52,7 +52,7 @@ TEST(Figures, ALineHasTheTimesOfItsCells) {
     text += row_text({.implementation = "standard", .seqlen_q = seqlen_q, .forward = {4e-6 * seqlen_q * seqlen_q}});
   }
   const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
-  EXPECT_EQ(find(figures, "kept-seq_len").series.at(0).points.at(0).y, 1.5);  // MB
+  EXPECT_EQ(find(figures, "kept-seq_len").series.at(0).points.at(0).y, 1.5);  // in MB of 2^20 bytes
   const Figure& time = find(figures, "time-seq_len");
   ASSERT_EQ(time.series.size(), 2u);
   EXPECT_EQ(time.series[0].name, "flash2 ~ S^2.0");
@@ -185,7 +185,7 @@ TEST(Svg, TheLegendNamesEverySeries) {
   EXPECT_NE(svg.find("y=\"86.0\""), std::string::npos) << "the second line: " << svg;
 }
 
-// Returns a row with these values, in which every dimension is `size`.
+// Returns a result row with these values, in which every dimension is `size`, and heads at least 1.
 std::string extreme_row(const std::string& name, std::int64_t size, double seconds, double rate, double megabytes,
                         double ceiling) {
   return fmt::format(
@@ -197,7 +197,7 @@ std::string extreme_row(const std::string& name, std::int64_t size, double secon
       name, seconds, rate, megabytes, ceiling, size, std::max<std::int64_t>(1, size));
 }
 
-// Rows at the ends of every range must give charts with finite coordinates.
+// Smallest and largest valid values must give charts with finite coordinates.
 TEST(Svg, RowsAtTheEndsOfEveryRangeHaveFiniteCoordinates) {
   std::string text;
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1} << 40}) {

@@ -108,7 +108,7 @@ def grad(o, inputs, d_o, retain_graph):
 
 
 def profile(activities, profile_memory):
-    """Gives allocation events that are not sorted by time; in the order of time, at most 150 bytes are allocated."""
+    """Returns allocation events that are not sorted by time. Sorted, they have a peak of 150 bytes."""
     events = [types.SimpleNamespace(name=lambda: "[memory]", start_ns=lambda t=t: t, nbytes=lambda n=n: n)
               for t, n in ((3, -100), (1, 100), (2, 50))]
     results = types.SimpleNamespace(events=lambda: events)

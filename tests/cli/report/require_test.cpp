@@ -1,4 +1,5 @@
-// Tests `strobe compare --require` with the limits of sweeps/ on constructed rows, and the tools that use it.
+// Tests `strobe compare --require` with the limits files of sweeps/ on constructed rows, and tools/lm-grid, which uses
+// it. The values are on both sides of each limit.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -13,8 +14,8 @@ namespace {
 
 struct MadeUp {
   std::string implementation;
-  std::string text;                              // text of the case
-  std::map<std::string, double> milliseconds{};  // by pass; empty: out of memory
+  std::string text;                              // the case, as core/case_text.h defines
+  std::map<std::string, double> milliseconds{};  // per pass; empty: the case ran out of memory
   double megabytes = 1;
 };
 
@@ -67,7 +68,8 @@ int missed(const std::vector<MadeUp>& rows, const std::string& limits) {
 
 std::map<std::string, double> both(double ms) { return {{"forward", ms}, {"backward", 2 * ms}}; }
 
-// Returns rows in which flash2 is `ratio` times as fast as PyTorch.
+// Returns rows in which flash2 is `ratio` times as fast as PyTorch. In decoding, flash2 takes decode_ms and PyTorch 1
+// ms.
 std::vector<MadeUp> gpu_speed(double ratio, double decode_ms, double megabytes) {
   std::vector<MadeUp> rows;
   for (const char* text : {"b16 h32 s1024 d64 fp16 causal", "b32 h8 s512 d256 bf16", "b32 h8 s512 d64 fp32"}) {
@@ -161,7 +163,7 @@ TEST(Require, BadInputIsOneLine) {
   }
 }
 
-// Returns a row of tools/lm-grid: both runs of strobe, and the one of PyTorch.
+// Returns a row of tools/lm-grid: two equal runs of strobe and one run of PyTorch.
 std::string lm_row(const std::string& size, const std::string& precision, const std::string& own,
                    const std::string& peer, const std::string& device = "cuda") {
   return fmt::format(R"({{"size":"{}","precision":"{}","batch":4,"device":"{}","own":[{},{}],"peer":{}}})", size,
@@ -192,7 +194,8 @@ TEST(Require, LmGridChecksTheTrainingStepAgainstItsLimits) {
   EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(131), lm_peer(100))), 0);
   EXPECT_EQ(lm_grid_code(lm_row("2.7B", "bf16", lm_own(129), lm_peer(100))), 1);
   EXPECT_EQ(lm_grid_code(lm_row("xl", "tf32", lm_own(129), lm_peer(100))), 1);
-  EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(200, 3), lm_peer(100))), 1);  // uses more memory
+  EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(200, 3), lm_peer(100))),
+            1);  // strobe uses more memory than PyTorch
   EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", R"({"status":"oom","error":"why"})", lm_peer(100))), 1);
   EXPECT_EQ(lm_grid_code(lm_row("2.7B", "bf16", lm_own(5), R"({"error":"out of memory"})")), 0);
   EXPECT_EQ(lm_grid_code(lm_row("tiny", "fp32", lm_own(101), lm_peer(100, 512), "cpu")), 0);
