@@ -286,7 +286,8 @@ class Peer:
     def flex_scores(self, request):
         """Returns the score_mod of the case; None if scores are only scaled."""
         torch = self.torch
-        softcap, bias, offset = request["softcap"], self.bias, self.offset(request)
+        softcap, offset = request["softcap"], self.offset(request)
+        bias, full = self.flex_bias()
         slopes = self.slopes(request) if request["alibi"] else None
         if not softcap and bias is None and slopes is None:
             return None
@@ -297,11 +298,25 @@ class Peer:
             if slopes is not None:
                 score = score - slopes[head] * (row + offset - key).abs()
             if bias is not None:
-                index = [place if size > 1 else 0 for place, size in zip((batch, head, row), bias.shape)]
-                score = score + bias[index[0], index[1], index[2], key]
+                places = (batch, head, row, key)
+                score = score + bias[tuple([places[i] for i in full])]
             return score
 
         return score_mod
+
+    def flex_bias(self):
+        """Returns the bias without its broadcast dimensions, and its other dimensions.
+
+        FlexAttention computes the gradient of a captured tensor only if each of its indices is a tensor.
+        """
+        if self.bias is None:
+            return None, None
+        full = [i for i, size in enumerate(self.bias.shape) if size > 1 or i == 3]
+        needs_gradient = self.bias.requires_grad
+        self.bias = self.bias.detach().view([self.bias.shape[i] for i in full]).requires_grad_(needs_gradient)
+        if needs_gradient:
+            self.inputs[3] = self.bias
+        return self.bias, full
 
     def flex_mask(self, request):
         """Returns the mask_mod of the case; None without a mask."""
