@@ -49,7 +49,7 @@ struct ScoredRow {
   // Dropout factor of key j's probability: 0 or 1 / (1 - p).
   double dropout_factor(std::int64_t j) const {
     const Dropout& dropout = attention.dropout;
-    if (dropout.p == 0) return 1;
+    if (one.options.dropout == 0) return 1;
     const bool keeps = dropout_keeps(dropout.seed, dropout_threshold(dropout.p), batch, head, row, j);
     return keeps ? 1 / (1 - static_cast<double>(dropout.p)) : 0;
   }

@@ -28,9 +28,9 @@ const char* const kLimitsFormat =
     "cell\n"
     "without window, lengths, grouped heads and options), peak_mb, memory:IMPL (peak over that of IMPL), change:low "
     "or\n"
-    "change:high (95 % interval of B / A; of one file, launches 2, 4, ... over 1, 3, ...). A value that cannot be had "
-    "misses\n"
-    "its limit, unless IMPL ran out of memory.\n";
+    "change:high (95 % interval of B / A; of one file, launches 2, 4, ... over 1, 3, ...). IMPL may be a list, "
+    "A,B,...: the\n"
+    "best of those that ran. A value that cannot be had misses its limit, unless IMPL ran out of memory.\n";
 
 namespace {
 

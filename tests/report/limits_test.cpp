@@ -115,6 +115,20 @@ TEST(Limits, ARatioIsRelativeToTheNamedPeerOfTheSameConfiguration) {
   EXPECT_EQ(judgement.tables[1].cells[2][2], "2.12");  // geometric mean of 1.5 and 3
 }
 
+TEST(Limits, ARatioToAListIsRelativeToTheBestThatRan) {
+  std::vector<test::RowText> rows = {timed("a", 0.01),
+                                     timed("slow", 0.03),
+                                     timed("fast", 0.02),
+                                     {.implementation = "absent", .status = "unsupported"}};
+  const auto missed = [&](const std::string& bound) { return judged("impl a\nrequire each " + bound, rows).missed; };
+  EXPECT_EQ(missed("speedup:slow,absent,fast >= 2"), 0u);
+  EXPECT_EQ(missed("speedup:slow,fast,absent > 2"), 1u);
+  EXPECT_EQ(missed("speedup:absent,slow >= 3"), 0u);
+  EXPECT_EQ(missed("speedup:none,absent >= 0.1"), 1u);
+  EXPECT_EQ(verdicts("impl a\nrequire each speedup:none,absent >= 0.1", rows)[0],
+            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: none is not there");
+}
+
 TEST(Limits, OneOfSeveralBoundsIsEnough) {
   const std::vector<test::RowText> rows = {timed("a", 0.01), timed("peer", 0.012)};
   EXPECT_EQ(judged("impl a\nrequire each speedup:peer >= 1.5 or ms <= 10\n", rows).missed, 0u);

@@ -85,8 +85,8 @@ TEST(Sweep, NamedGridsHaveTheirCells) {
        {std::pair{"lab5", 96}, std::pair{"lab5-axes", 24}, std::pair{"lab5-small", 28}, std::pair{"paper", 72},
         std::pair{"attention", 40}, std::pair{"flash", 160}, std::pair{"leaderboard", 2}, std::pair{"cpu", 32},
         std::pair{"cpu-speed", 40}, std::pair{"gpu-speed", 184}, std::pair{"gpu-speed-quick", 42},
-        std::pair{"hopper", 219}, std::pair{"hopper-quick", 114}, std::pair{"features-cpu", 80},
-        std::pair{"features-gpu", 80}, std::pair{"noise", 20}}) {
+        std::pair{"hopper", 219}, std::pair{"hopper-quick", 114}, std::pair{"hopper-options", 56},
+        std::pair{"features-cpu", 80}, std::pair{"features-gpu", 80}, std::pair{"noise", 20}}) {
     const Scratch scratch;
     const Program program = run_program(std::string("sweep --dry-run --quick ") + "--grid " + name, scratch);
     ASSERT_EQ(program.code, 0) << program.errors;
