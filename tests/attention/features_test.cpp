@@ -59,7 +59,7 @@ Results plain_definition(const Data& data) {
       for (std::int64_t j = 0; j < c.seqlen_k(b) && sum > 0; ++j) {
         const bool kept = dropout_keeps(data.dropout_seed, dropout_threshold(c.dropout), b, h, i, j);
         const double weight = exps[static_cast<std::size_t>(j)] / sum;
-        if (weight > 0 && kept) o += weight / (1 - static_cast<double>(c.dropout)) * data.v.at(b, hkv, j, e);
+        if (weight > 0 && kept) o += weight * dropout_scale(dropout_threshold(c.dropout)) * data.v.at(b, hkv, j, e);
       }
       out.o.push_back(o);
     }

@@ -157,7 +157,7 @@ std::vector<Tiles> dropping_tiles() {
     packed.lengths_q = {201, 0, 77}, packed.lengths_k = {421, 31, 128};
     split.heads_q = 4, split.sq = 70, split.sk = 4000;
     narrow.d = narrow.dv = d - 24, narrow.dropout = 0.5f;
-    hardly.dropout = 0x1p-33f;  // the threshold rounds to 0: no dropout
+    hardly.dropout = 0x1p-18f;  // the threshold rounds to 0: no dropout
     window.window = {150, 33}, window.alignment = Alignment::bottom_right;
     capped.softcap = 5, capped.sinks = true;
     Case padded = packed, loud = causal, thin_v = causal;

@@ -1,4 +1,4 @@
-// Draws the cases of the grid (grid.h). Most are small, so the float64 reference takes about a minute for all of them.
+// Draws the cases of the grid. Most are small, so the float64 reference takes about a minute for all of them.
 #include "support/grid.h"
 
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ void draw_heads(Case& c, Random& random) {
   c.heads_q = group * c.heads_kv;
 }
 
-// Draws a shape whose work is within the limit. A shape that exceeds the limit is drawn again instead of shrunk, which
+// Draws a shape whose work is within the limit. Repeats the draw if it exceeds the limit, because shrinking the shape
 // would favour sizes near the limit.
 void draw_shape(Case& c, Random& random) {
   const bool several_blocks = random.chance(0.2);
@@ -124,8 +124,8 @@ void draw_memory(Case& c, Random& random) {
   c.layout_q = input();
   c.layout_k = random.chance(0.6) ? c.layout_q : input();
   c.layout_v = random.chance(0.6) ? c.layout_k : input();
-  // If all keys or all values are equal, dQ and dK are exactly 0, and the exactness rule would compare rounding errors
-  // only. Reliability.ExpandedInputs tests such inputs with an absolute limit.
+  // If all keys or all values are equal, dQ and dK are exactly 0, and the rule would compare only rounding noise.
+  // Reliability.ExpandedInputs tests such inputs with an absolute limit.
   for (Layout* layout : {&c.layout_k, &c.layout_v}) {
     if (*layout == Layout::expanded_rows) *layout = Layout::expanded_heads;
   }
@@ -146,9 +146,7 @@ void draw_cpu_options(Case& c, Random& random) {
   }
   c.alibi_batch = c.alibi && random.chance(0.5);
   c.seed_data = c.dropout > 0 && random.chance(0.4);
-  // No gradient of LSE with integer inputs. The rounding errors in a long sum of dQ would have one sign and not cancel.
-  // The error would then exceed twice that of a BLAS with shorter sums.
-  c.d_lse = random.chance(0.25) && c.values != Values::integer;
+  c.d_lse = random.chance(0.25);
   c.batch_invariant = random.chance(0.25);
   c.layout_lse = random.pick({Layout::bhsd, Layout::bhsd, Layout::bshd, Layout::padded});
   if (!random.chance(0.15)) return;

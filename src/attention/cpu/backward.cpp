@@ -192,7 +192,7 @@ class Backward : BackwardTiles {
       if (first >= last) continue;
       isa_.matmul_n({s.k_t + std::int64_t{first} * isa_.m * plan_.element, std::ptrdiff_t{keys.padded} * isa_.m,
                      ds_n(s, p) + std::int64_t{first} * isa_.n * plan_.element, last - first, plan_.d_rows / isa_.m,
-                     dq_panel(block, p), true});
+                     dq_panel(block, p), true, plan_.sum_chunk});
     }
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
@@ -241,10 +241,10 @@ class Backward : BackwardTiles {
                   const Range& with) const {
     const std::int64_t rows = plan_.block_rows, skipped = std::int64_t{with.first} * isa_.n;
     for (int col = 0; col < cols; col += isa_.cols) {
-      isa_.matmul_cols({m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
-                        n_operand + (col * rows + skipped * isa_.cols) * plan_.element,
-                        (with.last - with.first) * isa_.n, end - m,
-                        c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true});
+      isa_.matmul_cols(
+          {m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
+           n_operand + (col * rows + skipped * isa_.cols) * plan_.element, (with.last - with.first) * isa_.n, end - m,
+           c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true, plan_.sum_chunk});
     }
   }
 

@@ -11,6 +11,7 @@
 #include "attention/cpu/step_pipeline.h"
 #include "attention/cpu/work_stealing.h"
 #include "core/natural_log.h"
+#include "core/philox.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::cpu {
@@ -274,7 +275,7 @@ class Forward {
   void finish_panel(Scratch& s, const Unit& unit, const RowPanel& panel, std::int64_t first, const Lanes& lanes,
                     float* o, double* max, const float* sum) const {
     const int n = panel.n, count = lanes.count;
-    const double kept = 1.0 - problem_.dropout.p;
+    const double kept = 1 / dropout_scale(dropout_threshold(problem_.dropout.p));
     // Both totals include the sink. `total` is relative to the largest logit including the sink. `total_of_o` is
     // relative to the largest logit of keys, like O.
     double total[kMaxLanes], total_of_o[kMaxLanes];

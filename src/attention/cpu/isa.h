@@ -52,6 +52,7 @@ struct Matmul {
   int panels;
   float* c;  // [panels][m][n or cols]
   bool accumulate;
+  int sum_chunk = kLongSumChunk;  // steps per fp32 partial sum
 };
 
 // Visible key range of each lane (query row) of one N panel. Lanes past the last row repeat the last row.
@@ -86,8 +87,8 @@ struct CpuScoreOptions {
   std::ptrdiff_t mask_stride;  // elements from one key to the next
   bool exact_max = false;  // makes the probability of a row's largest score exactly 1; slower, used to recompute LSE
   bool dropout;
-  std::uint32_t dropout_threshold;  // a probability is dropped if its Philox word is below this
-  float dropout_scale;              // 1 / (1 - p)
+  std::uint32_t dropout_threshold;  // as dropout_threshold() in core/philox.h
+  float dropout_scale;              // factor of kept probabilities
   std::uint64_t seed;
   std::int32_t batch;      // index of the sequence, for the Philox counter
   std::int32_t k_skipped;  // keys before the sequence's first one, which the key index of the Philox counter includes

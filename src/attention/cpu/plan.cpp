@@ -231,7 +231,7 @@ CpuScoreOptions score_options(const Problem& problem, const Unit& unit) {
   options.bias_dtype = problem.bias.dtype;
   options.dropout = problem.dropout.p > 0;
   options.dropout_threshold = dropout_threshold(problem.dropout.p);
-  options.dropout_scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(problem.dropout.p)));
+  options.dropout_scale = static_cast<float>(dropout_scale(options.dropout_threshold));
   options.seed = problem.dropout.seed;
   options.batch = static_cast<std::int32_t>(unit.b);
   options.k_skipped = static_cast<std::int32_t>(unit.extent.k_skipped);

@@ -79,7 +79,7 @@ struct Plan {
   std::int64_t splits;       // forward: key ranges per row block (split-KV), whose outputs are combined at the end
   bool split_tasks;          // each split is a task; otherwise one task computes and combines all splits of a row block
   std::int64_t split_blocks;  // forward: key blocks per split
-  int sum_chunk;              // steps per fp32 partial sum of scores or dP
+  int sum_chunk;              // steps per fp32 partial sum of scores, dP and gradients
   bool whole_rows;            // backward: a block holds all keys of a sequence
   int threads;                // threads requested, at most the number of concurrent tasks; each has its own scratch
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept

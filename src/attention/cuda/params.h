@@ -54,8 +54,8 @@ struct ScoreParams {
   const float* alibi_slopes = nullptr;    // [Hq]
   float softcap = 0;                      // 0: no cap
   bool bias_fp32 = false;                 // otherwise the bias has the dtype of q
-  std::uint32_t dropout_threshold = 0;    // an element is kept if its Philox word is at least this; 0: no dropout
-  float dropout_scale = 1;                // 1 / (1 - p)
+  std::uint32_t dropout_threshold = 0;    // as dropout_threshold() in core/philox.h; 0: no dropout
+  float dropout_scale = 1;                // factor of kept probabilities
   std::uint32_t philox_keys[10][2] = {};  // round keys, from the dropout seed
 };
 

@@ -92,12 +92,12 @@ Logit logit_of(const Problem& problem, const Pair& pair, double q_dot_k) {
   return {s, slope};
 }
 
-// Returns the dropout factor of a probability: 0 or 1 / (1 - p); 1 without dropout.
+// Returns the dropout factor of a probability, which is 0 if dropped; 1 without dropout.
 double kept(const Problem& problem, const Pair& pair) {
   if (problem.dropout.p == 0) return 1;
   const std::uint32_t threshold = dropout_threshold(problem.dropout.p);
   if (!dropout_keeps(problem.dropout.seed, threshold, pair.b, pair.hq, pair.i, pair.j + pair.k_skipped)) return 0;
-  return 1 / (1 - static_cast<double>(problem.dropout.p));
+  return dropout_scale(threshold);
 }
 
 // Returns true if there is no boolean mask, or if it allows the pair.

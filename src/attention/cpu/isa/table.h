@@ -39,7 +39,7 @@ void matmul(const Matmul& a) {
   using Element = typename Engine::Element;
   const MatmulScope<Engine> scope;
   panel_matmuls<Engine, Width>(static_cast<const Element*>(a.m), a.m_stride, static_cast<const Element*>(a.n), a.steps,
-                               a.panels, a.c, a.accumulate, kLongSumChunk);
+                               a.panels, a.c, a.accumulate, a.sum_chunk);
 }
 
 template <class Engine>

@@ -102,7 +102,6 @@ struct Scores {
   static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps / kShape.score_parts;
   static constexpr int kMt = kScoreRows / 16, kNt = kScoreKeys / 8;
   static constexpr bool kBiasTile = kKind == BackwardKind::options;
-  static constexpr bool kDrawsFirst = kKind == BackwardKind::options && kD <= 64;  // D 128 has no free registers for it
   using Bias = BiasTile<T, kScoreRows, kBiasTile ? kScoreKeys : 32>;
 
   int row, key;               // position of this warp's scores in the tile
@@ -140,10 +139,6 @@ struct Scores {
     RowStatistics<T, kMt, kOptions || kIsFp32<T>> rows;
     rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0),
               natural ? LseUnits::natural : LseUnits::exponent);
-    Kept<kMt, kNt> kept;
-    if constexpr (kDrawsFirst) {
-      if (options.threshold != 0) options.draw_first(kept, row_of(0, 0), key_of(0, 0));
-    }
     if constexpr (kOptions && !kBiasTile) {
       options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
     }
@@ -169,11 +164,7 @@ struct Scores {
           ds[m][n][e] = weight[m][n][e] * (gradient - rows.delta[m][e / 2]);
           weight[m][n][e] = keeps ? weight[m][n][e] * p.dropout_scale : 0;
         };
-        if constexpr (kDrawsFirst) {
-          for_each(ds, [&](int m, int n, int e) { drop(m, n, e, kept.at(m, n, e)); });
-        } else {
-          options.drop(weight, row_of(0, 0), key_of(0, 0), drop);
-        }
+        options.drop(weight, row_of(0, 0), key_of(0, 0), drop);
       } else {
         for_each(ds,
                  [&](int m, int n, int e) { ds[m][n][e] = weight[m][n][e] * (ds[m][n][e] - rows.delta[m][e / 2]); });

@@ -201,13 +201,10 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     Kept<1, 8> kept[kParts + 1];
     const auto draw_tile = [&](int tile) {
       if constexpr (kDrops) {
-        const Philox philox(args.philox_keys, static_cast<std::uint32_t>(work_tile.b),
-                            static_cast<std::uint32_t>(work_tile.head));
-        Philox::Row rows[2];
-        philox.rows(rows, row);
+        const Philox philox(args.philox_keys, work_tile.b, work_tile.head);
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
-          draw(kept[part], philox, args.threshold, rows, tile * kKeys + part * 64 + lane % 4 * 2);
+          draw(kept[part], philox, args.threshold, row, tile * kKeys + part * 64 + lane % 4 * 2);
         }
       }
     };
