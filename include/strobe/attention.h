@@ -50,8 +50,8 @@ struct Window {
 };
 
 // Drops each probability with probability t / 65536, where t is 65536 p rounded to an integer of at most 65535, and
-// scales the others by 65536 / (65536 - t). The 16 random bits of a score are a function of (seed, b, hq, i, j), computed
-// by Philox4x32-10. So both passes, all kernels and all devices drop the same elements.
+// scales the others by 65536 / (65536 - t). The 16 random bits of a score are a function of (seed, b, hq, i, j),
+// computed by Philox4x32-10. So both passes, all kernels and all devices drop the same elements.
 struct Dropout {
   float p = 0;  // 0 <= p < 1; 0 disables dropout
   std::uint64_t seed = 0;
