@@ -56,6 +56,15 @@ std::string probably_meant(std::string_view value, const std::vector<std::string
   return "";
 }
 
+// Returns true if the word after the flag is its value.
+bool takes_word(const Option& option, std::string_view next) {
+  if (option.takes != Takes::optional_value) return option.takes == Takes::value;
+  const std::vector<std::string> items = split(next, ',');
+  return std::all_of(items.begin(), items.end(), [&](const std::string& item) {
+    return std::find(option.words.begin(), option.words.end(), normal(item)) != option.words.end();
+  });
+}
+
 }  // namespace
 
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
@@ -129,6 +138,22 @@ void OptionTable::refuse_unknown(std::string_view flag) const {
        is_near ? fmt::format("nearest: {}; ", fmt::join(near, ", ")) : "", list);
 }
 
+std::vector<std::string_view> OptionTable::without(std::span<const std::string_view> arguments,
+                                                   std::string_view flag) const {
+  const Option* const dropped = find(flag);
+  std::vector<std::string_view> kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i], shown = word.substr(0, word.find('='));
+    const bool is_flag = shown.starts_with("-") && find(shown.substr(shown.starts_with("--") ? 2 : 1)) == dropped;
+    if (!is_flag) {
+      kept.push_back(word);
+    } else if (shown.size() == word.size() && i + 1 < arguments.size() && takes_word(*dropped, arguments[i + 1])) {
+      ++i;
+    }
+  }
+  return kept;
+}
+
 OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> arguments, Again again) const {
   struct Given {
     const Option* option;
@@ -178,13 +203,7 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
       continue;
     }
     const bool has_next = i + 1 < arguments.size();
-    bool takes_next = option->takes == Takes::value;
-    if (option->takes == Takes::optional_value && has_next) {
-      const std::vector<std::string> items = split(arguments[i + 1], ',');
-      takes_next = std::all_of(items.begin(), items.end(), [&](const std::string& item) {
-        return std::find(option->words.begin(), option->words.end(), normal(item)) != option->words.end();
-      });
-    }
+    const bool takes_next = takes_word(*option, has_next ? arguments[i + 1] : std::string_view());
     if (takes_next && !has_next) {
       fail(ErrorCode::invalid_argument, "{}: needs a value ({})", shown, option->placeholder);
     }

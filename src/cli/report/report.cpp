@@ -9,6 +9,7 @@
 #include "app/options.h"
 #include "app/terminal.h"
 #include "cli/report/row_file.h"
+#include "cli/report/verdict_lines.h"
 #include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
@@ -149,6 +150,13 @@ void write_report(const fs::path& folder, const ReportFiles& files) {
   last.commit();
 }
 
+std::string next_step(const report::Standing& standing, const std::string& page) {
+  const char* const more = standing.leads.empty() ? "bench or sweep with --impl Flash2,Pytorch compares implementations"
+                           : standing.is_clear() ? "strobe compare OLD NEW finds what a change made slower"
+                                                 : "the same sweep with --launches 5 narrows the intervals";
+  return fmt::format("open {}; {}", strobe::quoted(page), more);
+}
+
 }  // namespace
 
 int run_report(Arguments arguments) {
@@ -177,17 +185,20 @@ int run_report(Arguments arguments) {
   const std::vector<report::Cell> cells = report::cells_of(std::move(results));
   const std::vector<report::Figure> figures = report::make_figures(cells);
   const std::string summary = fmt::format("{}, {}", counted(cells.size(), "cell"), counted(rows, "row"));
+  const report::Standing standing = standing_of(cells);
+  const std::string verdict = verdict_lines(standing, next_step(standing, one_page ? output : output + "/report.html"));
   std::string page = report_html(cells, figures);
   if (one_page) {
     AtomicFile(output, "--output").commit(page);
-    print(fmt::format("{}; written: {}\n", summary, output));
+    print(fmt::format("{}; written: {}\n", summary, output) + verdict);
     return kFine;
   }
   const report::CellTable all = report::cell_table(cells);
   const ReportFiles written{std::move(page), report_markdown(all, cells, figures), table_csv(all), charts_of(figures)};
   write_report(output, written);
   print(fmt::format("{}; written: {}/report.html, report.md, cells.csv and {} as SVG\n", summary, output,
-                    counted(written.charts.size(), "chart")));
+                    counted(written.charts.size(), "chart")) +
+        verdict);
   return kFine;
 }
 
