@@ -147,14 +147,13 @@ int run_bench(Arguments arguments) {
   BenchOptions options;
   bool events = false;
   OptionTable table = make_table(options);
-  table.add_flag(kEventsFlag,
-                 "for programs: print only steps and rows of every status, as JSON lines on standard output", events);
+  // Internal flags, hidden from --help. --events: prints only steps and rows, as JSON lines, for a sweep. --launch: one
+  // launch of --launches. --lent-python: the sweep's Python process, on descriptors 3 and 4.
+  table.add_flag(kEventsFlag, "", events);
   bool launch = false;
-  table.add_flag(kLaunchFlag, "for programs: one launch of --launches; writes its rows to standard output", launch);
+  table.add_flag(kLaunchFlag, "", launch);
   std::optional<pid_t> lent_python;
-  table.add(bench::kLentPythonFlag, "PID",
-            "for programs, with --events: use the sweep's Python process on descriptors 3 and 4",
-            integer_into(lent_python, 1, INT32_MAX));
+  table.add(bench::kLentPythonFlag, "PID", "", integer_into(lent_python, 1, INT32_MAX));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print_help(kBenchIntroduction + table.help());
     return kFine;

@@ -267,8 +267,10 @@ int run_sweep(Arguments arguments) {
   print(note_lines(plan.notes) + note_lines(notes_on_file(plan.output, file, known)));
   const std::vector<bench::SweepProblem> left = without_rows(plan.problems, known);
   SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);
-  print(fmt::format("{} of {} to measure, about {}\n", bench::count_cells(left),
-                    counted(bench::count_cells(plan.problems), plan.unit()), duration_text(progress.seconds_left())));
+  if (!is_quiet()) {
+    print(fmt::format("{} of {} to measure, about {}\n", bench::count_cells(left),
+                      counted(bench::count_cells(plan.problems), plan.unit()), duration_text(progress.seconds_left())));
+  }
   bench::RunnerOptions running{.program = program,
                                .flags = plan.run_words,
                                .quick = plan.how.quick,
