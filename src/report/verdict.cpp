@@ -16,27 +16,11 @@ struct Time {
   bool has_interval() const { return low < high; }  // a single sample has none
 };
 
-const std::optional<Timing>& timing_in(const Result& launch, Pass pass) {
-  return pass == Pass::forward ? launch.forward : pass == Pass::backward ? launch.backward : launch.step;
-}
-
-// Returns the time of a pass; the interval covers those of all launches.
 std::optional<Time> time_of(const Cell& cell, Pass pass) {
-  if (pass == Pass::total) {
-    const std::optional<Time> forward = time_of(cell, Pass::forward), backward = time_of(cell, Pass::backward);
-    if (!forward || !backward) return std::nullopt;
-    return Time{forward->seconds + backward->seconds, forward->low + backward->low, forward->high + backward->high};
-  }
   const std::optional<double> seconds = cell.seconds(pass);
-  if (!seconds || *seconds <= 0) return std::nullopt;
-  Time time{*seconds, *seconds, *seconds};
-  for (const Result& launch : cell.launches) {
-    const std::optional<Timing>& timing = timing_in(launch, pass);
-    if (!timing || timing->low <= 0) continue;
-    time.low = std::min(time.low, timing->low);
-    time.high = std::max(time.high, timing->high);
-  }
-  return time;
+  const std::optional<Interval> interval = cell.interval(pass);
+  if (!seconds || !interval || *seconds <= 0 || interval->low <= 0) return std::nullopt;
+  return Time{*seconds, interval->low, interval->high};
 }
 
 // Returns the pass to compare: the total if all measured cells have it, else the pass that most of them have.
@@ -49,7 +33,7 @@ Pass pass_of(std::span<const Cell> cells) {
   return std::ranges::max({Pass::forward, Pass::backward, Pass::step}, {}, count);
 }
 
-using Times = std::map<std::string, std::map<std::string, Time>>;  // of a problem, of a series
+using ProblemTimes = std::map<std::string, std::map<std::string, Time>>;  // of a problem, of a series
 
 struct Score {
   std::string name;
@@ -57,7 +41,7 @@ struct Score {
   double logarithms = 0;  // sum of log(time / least time of the problem)
 };
 
-std::vector<Score> scores_of(const Times& times) {
+std::vector<Score> scores_of(const ProblemTimes& times) {
   std::map<std::string, Score> scores;
   for (const auto& [problem, series] : times) {
     const auto faster = [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; };
@@ -77,7 +61,7 @@ std::vector<Score> scores_of(const Times& times) {
   return list;
 }
 
-Lead lead_over(const Times& times, const std::string& leader, const std::string& other) {
+Lead lead_over(const ProblemTimes& times, const std::string& leader, const std::string& other) {
   Lead lead{.other = other, .low = HUGE_VAL, .high = 0};
   double logarithms = 0;
   for (const auto& [problem, series] : times) {
@@ -121,7 +105,7 @@ bool Standing::is_clear() const { return std::ranges::all_of(leads, &Lead::is_cl
 Standing standing_of(std::span<const Cell> cells, const SeriesNames& names) {
   Standing standing;
   standing.pass = pass_of(cells);
-  Times times;
+  ProblemTimes times;
   standing.launches = SIZE_MAX;
   for (const Cell& cell : cells) {
     const std::optional<Time> time = time_of(cell, standing.pass);

@@ -23,8 +23,8 @@ Standing standing_of_rows(const std::vector<RowText>& rows) {
 std::vector<double> around(double seconds) { return {0.98 * seconds, 0.99 * seconds, seconds, 1.01 * seconds}; }
 
 TEST(Verdict, OneProblemHasTheIntervalOfItsFactor) {
-  const Standing standing = standing_of_rows({{.implementation = "standard", .forward = around(0.03)},
-                                              {.implementation = "flash2", .forward = around(0.01)}});
+  const Standing standing = standing_of_rows(
+      {{.implementation = "standard", .forward = around(0.03)}, {.implementation = "flash2", .forward = around(0.01)}});
   EXPECT_EQ(standing.leader, "flash2");
   ASSERT_EQ(standing.leads.size(), 1u);
   EXPECT_NEAR(standing.leads[0].factor, 3, 1e-9);
@@ -51,13 +51,12 @@ TEST(Verdict, ASingleSampleIsNotCertain) {
 }
 
 TEST(Verdict, SeveralProblemsHaveAGeometricMeanAndARange) {
-  const Standing standing =
-      standing_of_rows({{.implementation = "standard", .seqlen_q = 128, .forward = around(0.02)},
-                        {.implementation = "flash2", .seqlen_q = 128, .forward = around(0.01)},
-                        {.implementation = "standard", .seqlen_q = 256, .forward = around(0.32)},
-                        {.implementation = "flash2", .seqlen_q = 256, .forward = around(0.04)},
-                        {.implementation = "standard", .seqlen_q = 64, .forward = around(0.001)},
-                        {.implementation = "flash2", .seqlen_q = 64, .forward = around(0.004)}});
+  const Standing standing = standing_of_rows({{.implementation = "standard", .seqlen_q = 128, .forward = around(0.02)},
+                                              {.implementation = "flash2", .seqlen_q = 128, .forward = around(0.01)},
+                                              {.implementation = "standard", .seqlen_q = 256, .forward = around(0.32)},
+                                              {.implementation = "flash2", .seqlen_q = 256, .forward = around(0.04)},
+                                              {.implementation = "standard", .seqlen_q = 64, .forward = around(0.001)},
+                                              {.implementation = "flash2", .seqlen_q = 64, .forward = around(0.004)}});
   EXPECT_EQ(standing.won, 2u);
   const Lead& lead = standing.leads.at(0);
   EXPECT_NEAR(lead.factor, std::cbrt(2 * 8 * 0.25), 1e-9);
@@ -73,11 +72,10 @@ TEST(Verdict, SeveralProblemsHaveAGeometricMeanAndARange) {
 }
 
 TEST(Verdict, AnImplementationWithoutMemoryHasFewerProblems) {
-  const Standing standing =
-      standing_of_rows({{.implementation = "standard", .seqlen_q = 128, .forward = around(0.02)},
-                        {.implementation = "flash2", .seqlen_q = 128, .forward = around(0.01)},
-                        {.implementation = "standard", .seqlen_q = 256, .status = "oom"},
-                        {.implementation = "flash2", .seqlen_q = 256, .forward = around(0.04)}});
+  const Standing standing = standing_of_rows({{.implementation = "standard", .seqlen_q = 128, .forward = around(0.02)},
+                                              {.implementation = "flash2", .seqlen_q = 128, .forward = around(0.01)},
+                                              {.implementation = "standard", .seqlen_q = 256, .status = "oom"},
+                                              {.implementation = "flash2", .seqlen_q = 256, .forward = around(0.04)}});
   EXPECT_EQ(standing.problems, 2u);
   EXPECT_EQ(standing.won, 2u);
   EXPECT_EQ(standing.leads.at(0).problems, 1u);
