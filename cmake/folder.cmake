@@ -1,13 +1,13 @@
 # strobe_folder(<name> [DEPENDS <target>...])
 #
 # Adds the library strobe_<name> from the sources in src/<name>, which are found by globbing:
-# # *.cpp, also in subfolders always, except:
-#   no_<library>.cpp              only where that library is not built in (no_cuda.cpp, no_cudnn.cpp)
+#   *.cpp, also in subfolders     always, except:
+#   no_<library>.cpp              only without that library (no_cuda.cpp, no_cudnn.cpp)
 #   cuda/**, *.cu                 only with CUDA
 #   cudnn/**                      only with the headers of cudnn-frontend
 #   cupti/**, nvtx/**             only with the toolkit's headers for them
 #   openblas/**, onednn/**, mpi/**, nccl/**  only with that library
-#   isa/*.cpp                     never: strobe_instruction_sets() adds them with their flags
+#   isa/*.cpp                     never; strobe_instruction_sets() adds them with their flags
 function(strobe_folder name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} *.cpp *.cu)

@@ -15,10 +15,10 @@ set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
-# # src/attention and src/measure use -O3 instead, which makes their code faster.
+# Targets with hot loops, such as strobe_attention, add -O3.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
-# # Flags of sanitizer builds, fast enough to run the tests, with line numbers and assertions. With -O1 compiling would
-# take 1.5 times as long.
+# Flags of sanitizer builds, with line numbers and assertions. -Og code is fast enough for the tests; with -O1,
+# compiling would take 1.5 times as long.
 foreach(language C CXX)
   set(CMAKE_${language}_FLAGS_SANITIZE "-Og -g1 -fno-omit-frame-pointer")
 endforeach()
@@ -50,7 +50,8 @@ if(CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
-  # # Hopper kernels are excluded, because ptxas serialises wgmma without optimisation. Not tested with nvcc before 13.
+  # Hopper kernels do not use these options, because ptxas serialises wgmma without optimisation. Not tested with nvcc
+  # before 13.
   if(STROBE_QUICK_CUDA AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     set(STROBE_QUICK_CUDA_OPTIONS --Ofast-compile=max)
   endif()
@@ -74,7 +75,7 @@ if(STROBE_SANITIZE)
   add_link_options(-fsanitize=${STROBE_SANITIZE})
   if(STROBE_SANITIZE MATCHES "undefined")
     add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=all>)
-    if(STROBE_SANITIZE MATCHES "address")  # these checks are redundant with AddressSanitizer and take a third of the time
+    if(STROBE_SANITIZE MATCHES "address")  # it finds the same errors, and these checks take a third of the time
       add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=null,object-size,pointer-overflow>)
     endif()
   endif()

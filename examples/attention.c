@@ -4,7 +4,7 @@
 
 #include "strobe/strobe.h"
 
-enum { B = 1, H = 2, S = 64, D = 32, COUNT = B * H * S * D };
+enum { B = 1, H = 2, S = 64, D = 32, COUNT = B * H * S * D }; /* batch, heads, sequence length, head dimension */
 
 static float q[COUNT], k[COUNT], v[COUNT], o[COUNT], d_o[COUNT], dq[COUNT], dk[COUNT], dv[COUNT], lse[B * H * S];
 

@@ -6,7 +6,7 @@
 
 #include "strobe/strobe.h"
 
-enum { B = 1, H = 2, S = 128, D = 32, COUNT = B * H * S * D };
+enum { B = 1, H = 2, S = 128, D = 32, COUNT = B * H * S * D }; /* batch, heads, sequence length, head dimension */
 static const size_t kBytes = COUNT * sizeof(float);
 static float host[COUNT], grad[COUNT];
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kBatch = 2, kHeadsQ = 8, kHeadsKv = 2, kDim = 32, kCapacity = 64, kSteps = 48;
 
-// A tensor [B, H, S, D] with memory order [B, S, H, D].
+// A tensor [batch, heads, rows, dim] whose order in memory is [batch, rows, heads, dim].
 struct Tensor {
   std::int64_t heads, rows;
   std::vector<float> data = std::vector<float>(static_cast<std::size_t>(kBatch * rows * heads * kDim));

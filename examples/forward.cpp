@@ -1,5 +1,5 @@
-// Causal attention with grouped heads (GQA): 4 query heads share 2 KV heads. Tensors have memory order [S, H, D], in
-// which a projection writes them, so they need not be copied or transposed.
+// Causal attention with grouped heads (GQA): 4 query heads share 2 KV heads. In memory the tensors are [sequence, head,
+// head dimension], as a projection writes them, so they need not be copied or transposed.
 #include <cmath>
 #include <cstdio>
 #include <vector>

@@ -15,7 +15,7 @@ struct CourseCase {
   std::string name;  // "t28", "t28 scaled", or "" for a case given by its sizes
   int batch = 0, rows = 0, dim = 0;
 
-  double scores() const { return 1.0 * batch * rows * rows; }  // for a given dim, the time is proportional to this
+  double scores() const { return 1.0 * batch * rows * rows; }  // the time is proportional to this and to dim
   double flops() const { return 4.0 * scores() * dim; }        // nominal: two matmuls
 };
 
@@ -23,7 +23,7 @@ struct CourseCase {
 std::span<const CourseCase> course_cases();
 
 // Parses "t28", "B,N,d" or "bB sN dD" (core/case_text.h); each size must be at least 1. `scale`, in (0, 1], reduces the
-// work to this share: first fewer batches, then half the rows repeatedly, but at least 128. Throws
+// work to about this share. It first reduces the batches, then halves the rows repeatedly, down to 128. Throws
 // Error(invalid_argument).
 CourseCase parse_case(std::string_view text, double scale = 1);
 

@@ -1,5 +1,6 @@
-// Experiments: rung `pinned`, the best hand-written one, without one of its ideas (cuda/ablation.cpp), and the kernel
-// of rung `float4` with other tile sizes (cuda/tiles.cu). A build without CUDA has none (no_cuda.cpp).
+// Experiments besides the rungs. The ablation runs rung `pinned`, the best hand-written one, without one of its ideas
+// (cuda/ablation.cpp). The tile experiment runs the kernel of rung `float4` with other tile sizes (cuda/tiles.cu).
+// main.cpp measures both. A build without CUDA has no experiments (no_cuda.cpp).
 #pragma once
 
 #include <cstddef>

@@ -70,8 +70,9 @@ double median_of(const std::vector<Sample>& samples, double Split::*part) {
   return summarize(values).median;
 }
 
-// Scales times from the case that ran to the requested one: kernels by scores, copies by rows, and the rest of the
-// total by scores. If kernels and copies overlap, that rest is negative and is scaled by rows.
+// Scales times from the case that ran to the requested one. Kernel times grow with the scores and copy times with the
+// rows. The rest of the total grows with the scores. If kernels and copies overlap, the rest is negative and grows with
+// the rows.
 struct Growth {
   double scores = 1, rows = 1;
 

@@ -16,7 +16,7 @@
 namespace strobe::lab {
 
 struct Settings {
-  double limit = 30;  // seconds; a longer run is replaced by a run of a smaller case, whose time is scaled up
+  double limit = 30;  // seconds per run; if a run takes longer, a smaller case runs and its time is scaled up
   StoppingRule rule{.time_limit = 5};
 };
 

@@ -1,6 +1,6 @@
-// Interface of a rung, which is one program of the ladder (docs/ladder.md): the problem that it computes, the times
-// that it returns, and the sizes that it supports. The functions are in cpu/ and cuda/; rungs.cpp lists the rungs;
-// measure.cpp checks and times them.
+// Interface of a rung, which is one program of the ladder (docs/ladder.md). It describes the problem that a rung
+// computes, the times that it returns, and the sizes that it supports. The functions are in cpu/ and cuda/; rungs.cpp
+// lists the rungs; measure.cpp checks and times them.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct Launches {
 // Times of one run, in seconds. If copies and kernels overlap, to_device, kernel and to_host add up to more than
 // `total`. On the CPU `kernel` equals `total`.
 struct Split {
-  double total = 0;  // from the first copy to the last, without the next three times
+  double total = 0;  // from the first copy to the last; excludes allocate, create and pin
   double allocate = 0;
   double create = 0;  // streams and events
   double pin = 0;     // allocating page-locked memory, and copies to it

@@ -1,5 +1,5 @@
-// Implements solve_file(). The file stores Q, K and V of one batch after the other; they are copied to one array per
-// tensor, which is what a rung needs.
+// Implements solve_file(). The file stores Q, K and V of one batch after those of another. A rung needs one array per
+// tensor, so they are copied.
 #include "lab/solve_file.h"
 
 #include <fmt/format.h>

@@ -1,30 +1,112 @@
-"""The Python side of the torch-* implementations of `strobe bench`: runs PyTorch's attention, one call per request.
+"""The Python side of the torch-* implementations and fa3 of `strobe bench`: runs one call of attention per request.
 
 The program embeds this text and starts it as `python3 -c <text>`. Requests and answers are lines of JSON on standard
-input and output. Descriptor 3 is shared memory for tensors, valid only until a request is answered. Several
-implementations may be prepared at the same time; requests contain the implementation's name. The script ends at the end
-of its input.
+input and output. Descriptor 3 is shared memory with the tensors of a request, valid until that request is answered.
+Several implementations may be prepared at the same time; requests contain the implementation's name. The script ends at
+the end of its input.
 """
 import contextlib
+import importlib
+import inspect
 import json
 import mmap
 import os
 import re
 import sys
 import time
-
-replies = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)  # sends the output of libraries to standard error, so that it does not mix with the answers
+import warnings
 
 BACKENDS = {"torch-sdpa": "FLASH_ATTENTION", "torch-math": "MATH", "torch-flash": "FLASH_ATTENTION",
             "torch-efficient": "EFFICIENT_ATTENTION", "torch-cudnn": "CUDNN_ATTENTION"}
-CPU_PEERS = ("torch-sdpa", "torch-math", "torch-naive", "torch-compile")
+CPU_PEERS = ("torch-sdpa", "torch-math", "torch-naive", "torch-compile", "torch-flex")
+PLAIN_OPTIONS = ("window", "softcap", "alibi", "bias", "dropout")
+# The options that each implementation supports. The others are backends of scaled_dot_product_attention.
+OPTIONS = {"torch-naive": PLAIN_OPTIONS, "torch-compile": PLAIN_OPTIONS, "fa3": ("window", "softcap", "deterministic"),
+           "torch-flex": ("window", "softcap", "alibi", "bias", "lengths")}
+SDPA_OPTIONS = ("bias", "dropout")
+FA3_MODULES = ("flash_attn_interface", "flash_attn_3.flash_attn_interface", "flash_attn_3")
+FA3_FEW_QUERIES = 64  # up to this many queries, a forward without backward lets FlashAttention-3 split the keys
 FLUSH_BYTES = 256 << 20  # size of the L2 flush buffer: larger than any L2 cache
 SLEEP_CYCLES = 2_000_000  # about 1 ms, during which the host enqueues the whole call
 
 
 class Unsupported(Exception):
     """Raised with the reason if an implementation does not support the case."""
+
+
+def options_of(request):
+    """Returns the text of each option of the case, by name."""
+    options = {}
+    if request["window"] != [-1, -1]:
+        options["window"] = "window {}:{}".format(*request["window"])
+    for name in ("softcap", "dropout"):
+        if request[name]:
+            options[name] = f"{name} {request[name]:g}"
+    if request["bias"]:
+        options["bias"] = f"bias {request['bias']}"
+    for name in ("alibi", "sinks", "lengths", "deterministic"):
+        if request[name]:
+            options[name] = name
+    return options
+
+
+def fa3_module():
+    """Returns the first module that has FlashAttention-3's flash_attn_func."""
+    reasons = []
+    for name in FA3_MODULES:
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            # A missing parent of the module is no more news than the missing module.
+            if not name.startswith(error.name or " "):
+                reasons.append(f"{name}: {error}")
+            continue
+        except Exception as error:
+            reasons.append(f"{name}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+            continue
+        if hasattr(module, "flash_attn_func"):
+            return module
+        reasons.append(f"{name}: no flash_attn_func")
+    why = f" ({'; '.join(reasons)})" if reasons else ""
+    raise Unsupported(f"no FlashAttention-3 in {sys.executable}: module {', '.join(FA3_MODULES[:-1])} or "
+                      f"{FA3_MODULES[-1]} is missing{why}; PYTHONPATH names its folder")
+
+
+def refuse(torch, request):
+    """Raises Unsupported if the implementation does not support the case. Allocates nothing."""
+    name = request["implementation"]
+    on_gpu = request["device"] == "cuda"
+    if name == "fa3":
+        fa3_module()  # also names the missing module where there is no GPU
+    if on_gpu and not torch.cuda.is_available():
+        raise Unsupported(f"this PyTorch ({torch.__version__}) sees no GPU")
+    if not on_gpu and name not in CPU_PEERS:
+        raise Unsupported(f"{name} is a backend of CUDA; valid on a CPU: {', '.join(CPU_PEERS)}")
+    options = options_of(request)
+    for option, text in options.items():
+        if option not in OPTIONS.get(name, SDPA_OPTIONS):
+            raise Unsupported(f"this peer does not support {text}")
+    is_shifted = request["seqlen_q"] != request["seqlen_k"]
+    if name in BACKENDS and request["causal"]:
+        if is_shifted and request["align"] == "bottom_right":
+            raise Unsupported("scaled_dot_product_attention's is_causal is aligned top_left")
+        if request["bias"] and request["bias_gradient"] and request["backward"]:
+            raise Unsupported("scaled_dot_product_attention takes either is_causal or a bias with gradient")
+    if name == "torch-flex" and request["backward"] and not on_gpu:
+        raise Unsupported("FlexAttention has no backward on a CPU; valid: --pass forward")
+    if name == "fa3":
+        refuse_fa3(torch, request, is_shifted and (request["causal"] or "window" in options))
+
+
+def refuse_fa3(torch, request, is_aligned):
+    capability = torch.cuda.get_device_capability()
+    if capability[0] != 9:
+        raise Unsupported("FlashAttention-3 needs a Hopper GPU (compute capability 9.0); this one has "
+                          f"{capability[0]}.{capability[1]}")
+    if request["dtype"] == "fp32":
+        raise Unsupported("dtype fp32; valid: fp16, bf16")
+    if is_aligned and request["align"] != "bottom_right":
+        raise Unsupported("FlashAttention-3's masks are aligned bottom_right")
 
 
 class Peers:
@@ -35,7 +117,7 @@ class Peers:
         self.torch = None
 
     def hello(self, request):
-        """Answers the first request of every client. The problems of a sweep are consecutive clients."""
+        """Answers the first request of a client. In a sweep, one process serves the clients of all problems in turn."""
         for task in os.listdir("/proc/self/task"):
             with contextlib.suppress(OSError):  # the thread has ended, or the core is unavailable
                 os.sched_setaffinity(int(task), request["cores"])
@@ -48,8 +130,15 @@ class Peers:
         torch.set_num_threads(request["threads"])
         return {"torch": torch.__version__, "python": sys.version.split()[0], "threads": torch.get_num_threads()}
 
+    def check(self, request):
+        refuse(self.torch, request)
+        return {}
+
     def prepare(self, request):
         self.release(request)
+        refuse(self.torch, request)
+        if not self.prepared and request["implementation"] in ("torch-compile", "torch-flex"):
+            self.torch._dynamo.reset()  # otherwise the graphs of earlier cases count for the recompilation limit
         peer = self.prepared[request["implementation"]] = Peer(self.torch)
         return peer.prepare(request)
 
@@ -88,7 +177,8 @@ class Peer:
         self.torch = torch
         self.backend = contextlib.nullcontext  # context manager that selects the backend
         self.unpacked = None  # function that splits a packed input into q, k and v; None: not packed
-        self.o = self.grads = self.d_o = self.inputs = self.attend = self.flush = None
+        self.swapped = False  # True: tensors are [B, S, H, D] instead of [B, H, S, D]
+        self.o = self.grads = self.d_o = self.inputs = self.bias = self.attend = self.flush = None
         self.on_gpu = False
 
     def prepare(self, request):
@@ -98,35 +188,154 @@ class Peer:
         self.on_gpu = self.device == "cuda"
         self.hot = request["hot"]
         implementation = request["implementation"]
-        if self.on_gpu and not torch.cuda.is_available():
-            raise Unsupported(f"this PyTorch ({torch.__version__}) sees no GPU")
-        if not self.on_gpu and implementation not in CPU_PEERS:
-            raise Unsupported(f"{implementation} is a backend of CUDA; valid on a CPU: {', '.join(CPU_PEERS)}")
-        fused = implementation in BACKENDS
-        if fused and request["window"] != [-1, -1]:
-            raise Unsupported("scaled_dot_product_attention has no sliding window without a materialised mask")
-        if fused and request["causal"] and request["align"] == "bottom_right" and request["seqlen_q"] != request["seqlen_k"]:
-            raise Unsupported("scaled_dot_product_attention's is_causal is aligned top_left")
+        self.swapped = implementation == "fa3"
         if self.on_gpu:
             torch.backends.cuda.matmul.allow_tf32 = request["tf32"]
-        self.dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[request["dtype"]]
-        tensors = self.shared_tensors(request)
-        if self.on_gpu:
             self.flush = torch.empty(FLUSH_BYTES // 4, dtype=torch.int32, device="cuda")
             self.begin = torch.cuda.Event(enable_timing=True)
             self.end = torch.cuda.Event(enable_timing=True)
-        self.inputs = [self.copied(tensors[name]).requires_grad_(request["backward"]) for name in ("q", "k", "v")]
-        self.d_o = self.copied(tensors["d_o"]) if request["backward"] else None
-        if not fused:
-            return self.prepare_naive(request)
-        self.attend = self.attend_fused
+        self.dtype = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}[request["dtype"]]
+        self.copy_inputs(request)
+        if implementation in BACKENDS:
+            return self.prepare_sdpa(request)
+        others = {"fa3": self.prepare_fa3, "torch-flex": self.prepare_flex}
+        return others.get(implementation, self.prepare_naive)(request)
+
+    def copy_inputs(self, request):
+        tensors = self.shared_tensors(request)
+        backward = request["backward"]
+        self.inputs = [self.copied(tensors[name]).requires_grad_(backward) for name in ("q", "k", "v")]
+        self.d_o = self.copied(tensors["d_o"]) if backward else None
+        if request["bias"]:
+            self.bias = self.copied(tensors["bias"]).requires_grad_(backward and request["bias_gradient"])
+            if self.bias.requires_grad:
+                self.inputs.append(self.bias)
+
+    def copied(self, tensor):
+        copy = tensor.to("cuda") if self.on_gpu else tensor.clone()
+        return copy.transpose(1, 2).contiguous() if self.swapped else copy
+
+    def prepare_sdpa(self, request):
+        implementation = request["implementation"]
+        self.attend = self.attend_sdpa
         self.options = {"is_causal": request["causal"]}
         if request["heads"] != request["kv_heads"]:
             self.options["enable_gqa"] = True
+        if request["dropout"]:
+            self.options["dropout_p"] = request["dropout"]
+        if self.bias is not None:
+            self.options["attn_mask"] = self.bias
+            hidden = self.mask_of(request)
+            if hidden is not None:
+                self.options.update(attn_mask=self.bias.masked_fill(hidden, float("-inf")), is_causal=False)
         wanted = BACKENDS[implementation]
         if self.on_gpu and implementation == "torch-sdpa" and request["dtype"] == "fp32":
             wanted = "EFFICIENT_ATTENTION"
         return {"kernel": "scaled_dot_product_attention", "configuration": f"backend {self.choose_backend(wanted)}"}
+
+    def prepare_fa3(self, request):
+        module = fa3_module()
+        left, right = request["window"]
+        options = {"causal": request["causal"], "window_size": (left, 0 if request["causal"] else right)}
+        if request["softcap"]:
+            options["softcap"] = request["softcap"]
+        if request["deterministic"]:
+            options["deterministic"] = True
+        may_split = not request["backward"] and request["seqlen_q"] <= FA3_FEW_QUERIES
+        if may_split and "num_splits" in inspect.signature(module.flash_attn_func).parameters:
+            options["num_splits"] = 0  # FlashAttention-3 chooses the number of splits
+
+        def attend():
+            o = module.flash_attn_func(*self.inputs, **options)
+            return o[0] if isinstance(o, tuple) else o  # some versions also return LSE
+
+        self.attend = attend
+        self.try_once()
+        splits = ", num_splits 0" if "num_splits" in options else ""
+        return {"kernel": "flash_attn_func", "configuration": f"{module.__name__}, [B, S, H, D]{splits}"}
+
+    def try_once(self):
+        """Runs both passes. An error of a build without a feature becomes Unsupported."""
+        try:
+            o = self.attend()
+            if self.d_o is not None:
+                self.gradients(o, False)
+        except RuntimeError as error:
+            if "out of memory" in str(error) or "CUDA error" in str(error):
+                raise
+            raise Unsupported(str(error).splitlines()[0])
+
+    def prepare_flex(self, request):
+        try:
+            from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+        except ImportError as error:
+            raise Unsupported(f"no FlexAttention in this PyTorch ({self.torch.__version__}): {error}")
+        torch = self.torch
+        self.allow_many_backwards()
+        attention = torch.compile(flex_attention, dynamic=False)
+        mask = self.flex_mask(request)
+        options = {"score_mod": self.flex_scores(request), "enable_gqa": request["heads"] != request["kv_heads"]}
+        if mask:
+            batch = len(request["lengths"]) or None
+            options["block_mask"] = create_block_mask(mask, batch, None, request["seqlen_q"], request["seqlen_k"],
+                                                      device=self.device)
+        self.attend = lambda: attention(*self.inputs[:3], **options)
+        self.try_once()
+        return {"kernel": "flex_attention", "configuration": "torch.compile" + (", block mask" if mask else "")}
+
+    def flex_scores(self, request):
+        """Returns the score_mod of the case; None if scores are only scaled."""
+        torch = self.torch
+        softcap, offset = request["softcap"], self.offset(request)
+        bias, full = self.flex_bias()
+        slopes = self.slopes(request) if request["alibi"] else None
+        if not softcap and bias is None and slopes is None:
+            return None
+
+        def score_mod(score, batch, head, row, key):
+            if softcap:
+                score = softcap * torch.tanh(score / softcap)
+            if slopes is not None:
+                score = score - slopes[head] * (row + offset - key).abs()
+            if bias is not None:
+                places = (batch, head, row, key)
+                score = score + bias[tuple([places[i] for i in full])]
+            return score
+
+        return score_mod
+
+    def flex_bias(self):
+        """Returns the bias without its broadcast dimensions, and its other dimensions.
+
+        FlexAttention computes the gradient of a captured tensor only if each of its indices is a tensor.
+        """
+        if self.bias is None:
+            return None, None
+        full = [i for i, size in enumerate(self.bias.shape) if size > 1 or i == 3]
+        needs_gradient = self.bias.requires_grad
+        self.bias = self.bias.detach().view([self.bias.shape[i] for i in full]).requires_grad_(needs_gradient)
+        if needs_gradient:
+            self.inputs[3] = self.bias
+        return self.bias, full
+
+    def flex_mask(self, request):
+        """Returns the mask_mod of the case; None without a mask."""
+        (left, right), offset = self.window_of(request), self.offset(request)
+        lengths = self.torch.tensor(request["lengths"], device=self.device) if request["lengths"] else None
+        if left < 0 and right < 0 and lengths is None:
+            return None
+
+        def mask_mod(batch, head, row, key):
+            visible = key >= 0
+            if left >= 0:
+                visible = visible & (key >= row + offset - left)
+            if right >= 0:
+                visible = visible & (key <= row + offset + right)
+            if lengths is not None:
+                visible = visible & (key < lengths[batch]) & (row < lengths[batch])
+            return visible
+
+        return mask_mod
 
     def shared_tensors(self, request):
         """Returns views of the shared memory by name. Callers must drop them before they answer the request."""
@@ -143,65 +352,91 @@ class Peer:
         return tensors
 
     def prepare_naive(self, request):
-        """Plain attention: matmul, softmax, matmul; torch-compile: the same, compiled.
+        """Plain attention: matmul, score options, softmax, matmul; torch-compile: the same, compiled.
 
-        If their shapes are equal, q, k and v are views of one tensor [B, S, 3, H, D], as in the source reports. The
-        matmuls copy them, so these copies count as memory of plain attention.
+        If q and k have the same shape, q, k and v are views of one tensor [B, S, 3, H, D], as in the reports that
+        docs/source-report.md answers. The matmuls copy these views, so the copies count as memory of plain attention.
         """
         torch = self.torch
         hidden = self.mask_of(request)
         scale = request["head_dim"] ** -0.5
         group = request["heads"] // request["kv_heads"]
+        softcap, dropout = request["softcap"], request["dropout"]
+        alibi = self.alibi(request) if request["alibi"] else None
 
-        def attention(q, k, v):
+        def attention(q, k, v, bias):
             if group > 1:
                 k, v = (tensor.repeat_interleave(group, 1) for tensor in (k, v))
             scores = q @ k.transpose(-2, -1) * scale
+            if softcap:
+                scores = softcap * torch.tanh(scores / softcap)
+            for term in (alibi, bias):
+                if term is not None:
+                    scores = scores + term
             if hidden is not None:
                 scores = scores.masked_fill(hidden, float("-inf"))
-            return torch.softmax(scores, -1) @ v
+            probabilities = torch.softmax(scores, -1)
+            return (torch.nn.functional.dropout(probabilities, dropout) if dropout else probabilities) @ v
 
         configuration = "eager"
         if request["implementation"] == "torch-compile":
-            import torch._functorch.config
-            torch._functorch.config.donated_buffer = False  # backward is timed many times on one graph
-            torch._dynamo.reset()
+            self.allow_many_backwards()
             attention = torch.compile(attention, dynamic=False)
             configuration = "torch.compile"
-        self.attend = lambda: attention(*self.inputs)
+        self.attend = lambda: attention(*self.inputs[:3], self.bias)
         if self.inputs[0].shape == self.inputs[1].shape:
             with torch.no_grad():
-                packed = torch.stack([tensor.transpose(1, 2) for tensor in self.inputs], 2)
-            self.inputs = [packed.requires_grad_(request["backward"])]
+                packed = torch.stack([tensor.transpose(1, 2) for tensor in self.inputs[:3]], 2)
+            self.inputs[:3] = [packed.requires_grad_(request["backward"])]
             self.unpacked = lambda packed: [tensor.transpose(1, 2) for tensor in packed.unbind(2)]
-            self.attend = lambda: attention(*self.unpacked(self.inputs[0]))
+            self.attend = lambda: attention(*self.unpacked(self.inputs[0]), self.bias)
         o = self.attend()  # compiles
         if self.d_o is not None:
             self.gradients(o, False)
         return {"kernel": "matmul, softmax, matmul", "configuration": configuration}
 
+    def allow_many_backwards(self):
+        """Lets a compiled graph run its backward many times."""
+        import torch._functorch.config
+        torch._functorch.config.donated_buffer = False
+
+    def offset(self, request):
+        """Returns the offset of the diagonal: row i is aligned with key i + offset."""
+        return request["seqlen_k"] - request["seqlen_q"] if request["align"] == "bottom_right" else 0
+
+    def window_of(self, request):
+        """Returns the numbers of visible keys left and right of the diagonal, with the causal mask; -1: all."""
+        left, right = request["window"]
+        return left, 0 if request["causal"] else right
+
+    def slopes(self, request):
+        heads = self.torch.arange(1, request["heads"] + 1, dtype=self.torch.float32, device=self.device)
+        return self.torch.exp2(-8 * heads / request["heads"])
+
+    def distances(self, request):
+        """Returns [Sq, Sk]: the key minus the key on the row's diagonal."""
+        rows = self.torch.arange(request["seqlen_q"], device=self.device).unsqueeze(1)
+        keys = self.torch.arange(request["seqlen_k"], device=self.device).unsqueeze(0)
+        return keys - rows - self.offset(request)
+
+    def alibi(self, request):
+        """Returns ALiBi's term of the scores, [H, Sq, Sk], in the dtype of the case."""
+        return (self.slopes(request).view(-1, 1, 1) * -self.distances(request).abs()).to(self.dtype)
+
     def mask_of(self, request):
         """Returns [Sq, Sk], True for a masked score; None without a mask."""
-        torch = self.torch
-        left, right = request["window"]
-        if request["causal"]:
-            right = 0 if right < 0 else min(right, 0)
+        left, right = self.window_of(request)
         if left < 0 and right < 0:
             return None
-        offset = request["seqlen_k"] - request["seqlen_q"] if request["align"] == "bottom_right" else 0
-        rows = torch.arange(request["seqlen_q"], device=self.device).unsqueeze(1) + offset
-        keys = torch.arange(request["seqlen_k"], device=self.device).unsqueeze(0)
-        hidden = torch.zeros(request["seqlen_q"], request["seqlen_k"], dtype=torch.bool, device=self.device)
+        distances = self.distances(request)
+        hidden = self.torch.zeros_like(distances, dtype=self.torch.bool)
         if left >= 0:
-            hidden |= keys < rows - left
+            hidden |= distances < -left
         if right >= 0:
-            hidden |= keys > rows + right
+            hidden |= distances > right
         if bool(hidden.all(1).any()):
             raise Unsupported("a row has no keys: this softmax returns NaN")
         return hidden
-
-    def copied(self, tensor):
-        return tensor.to("cuda") if self.on_gpu else tensor.clone()
 
     def choose_backend(self, wanted):
         """Selects the backend and returns its name; returns "default" if this PyTorch cannot select one."""
@@ -211,19 +446,26 @@ class Peer:
             self.attend()
             return "default"
         self.backend = lambda: sdpa_kernel(getattr(SDPBackend, wanted))
-        try:
-            with self.backend():
-                self.attend()
-            return wanted
-        except RuntimeError as error:
-            self.backend = contextlib.nullcontext
-            if wanted == "MATH" or self.on_gpu:
-                raise Unsupported(str(error).splitlines()[0])
-            self.attend()
-            return f"default ({wanted} refused)"
+        with warnings.catch_warnings(record=True) as reasons:
+            warnings.simplefilter("always")  # PyTorch warns with the reason of each backend that refuses
+            try:
+                with self.backend():
+                    self.attend()
+                return wanted
+            except RuntimeError as error:
+                self.backend = contextlib.nullcontext
+                if wanted == "MATH" or self.on_gpu:
+                    raise Unsupported(self.refusal_of(error, reasons))
+        self.attend()
+        return f"default ({wanted} refused)"
 
-    def attend_fused(self):
-        return self.torch.nn.functional.scaled_dot_product_attention(*self.inputs, **self.options)
+    def refusal_of(self, error, reasons):
+        texts = [str(reason.message).splitlines()[0].split(" (Triggered")[0] for reason in reasons]
+        silent = ("kernel not used because", "runtime disabled")
+        return " ".join([str(error).splitlines()[0], *(text for text in texts if not any(s in text for s in silent))])
+
+    def attend_sdpa(self):
+        return self.torch.nn.functional.scaled_dot_product_attention(*self.inputs[:3], **self.options)
 
     def gradients(self, o, keep):
         return self.torch.autograd.grad(o, self.inputs, self.d_o, retain_graph=keep)
@@ -263,11 +505,11 @@ class Peer:
     def results(self, request):
         tensors = self.shared_tensors(request)
         with self.torch.no_grad():
-            tensors["o"].copy_(self.o)
+            found = {"o": self.o}
             if self.grads is not None:
-                grads = self.unpacked(self.grads[0]) if self.unpacked else self.grads
-                for name, grad in zip(("dq", "dk", "dv"), grads):
-                    tensors[name].copy_(grad)
+                found.update(zip(("dq", "dk", "dv"), self.unpacked(self.grads[0]) if self.unpacked else self.grads))
+            for name, tensor in found.items():
+                tensors[name].copy_(tensor.transpose(1, 2) if self.swapped else tensor)
         return {}
 
     def peak(self, request):
@@ -291,7 +533,8 @@ class Peer:
         return tensor.numel() * tensor.element_size()
 
     def input_bytes(self):
-        return sum(self.bytes_of(tensor) for tensor in self.inputs)
+        bias = [self.bias] if self.bias is not None and not self.bias.requires_grad else []
+        return sum(self.bytes_of(tensor) for tensor in [*self.inputs, *bias])
 
     def profiled(self, backward):
         """Returns the peak and the final bytes, without the inputs, of a forward and optionally a backward."""
@@ -324,7 +567,7 @@ class Peer:
         return {"bytes": peak}
 
     def release(self):
-        self.o = self.grads = self.d_o = self.inputs = self.attend = self.flush = None
+        self.o = self.grads = self.d_o = self.inputs = self.bias = self.options = self.attend = self.flush = None
         if self.on_gpu:
             # cuBLAS's workspaces of one peer must not count for the next one.
             getattr(self.torch._C, "_cuda_clearCublasWorkspaces", lambda: None)()
@@ -332,9 +575,11 @@ class Peer:
 
 
 def main():
+    replies = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # sends the output of libraries to standard error, so that it does not mix with the answers
     peers = Peers()
-    commands = {"hello": peers.hello, "prepare": peers.prepare, "time": peers.ask, "results": peers.ask,
-                "peak": peers.ask, "kept": peers.ask, "release": peers.release}
+    commands = {"hello": peers.hello, "check": peers.check, "prepare": peers.prepare, "time": peers.ask,
+                "results": peers.ask, "peak": peers.ask, "kept": peers.ask, "release": peers.release}
     for line in sys.stdin:
         request = json.loads(line)
         try:
@@ -355,4 +600,5 @@ def main():
         replies.flush()
 
 
-main()
+if __name__ == "__main__":
+    main()

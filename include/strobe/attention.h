@@ -49,8 +49,9 @@ struct Window {
   std::int64_t right = -1;
 };
 
-// Drops each probability with probability p and scales the others by 1 / (1 - p). The random bits are Philox4x32-10
-// of (seed, b, hq, i, j), so both passes, all kernels and all devices drop the same elements.
+// Drops each probability with probability t / 65536, where t is 65536 p rounded to an integer of at most 65535, and
+// scales the others by 65536 / (65536 - t). The 16 random bits of a score are a function of (seed, b, hq, i, j), computed
+// by Philox4x32-10. So both passes, all kernels and all devices drop the same elements.
 struct Dropout {
   float p = 0;  // 0 <= p < 1; 0 disables dropout
   std::uint64_t seed = 0;
@@ -88,8 +89,8 @@ struct Attention {
   IndexView cu_seqlens_q{};
   IndexView cu_seqlens_k{};
   // Packed batch: upper bounds of the sequence lengths; 0 if unknown. If given, they are also the sizes of a bias. CUDA
-  // does not read the offsets before launch. There an unknown bound becomes the total, which costs time and workspace,
-  // and a bias requires both bounds.
+  // does not read the offsets before launch, so an unknown bound becomes the total number of rows or keys. That costs
+  // time and workspace, and a bias requires both bounds.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
 
@@ -97,8 +98,8 @@ struct Attention {
   // Boolean mask [B or 1, Hq or 1, Sq or 1, Sk or 1]: a row uses a key only if the mask allows it too. In a packed
   // batch the sizes are those of a bias. Pairs of a row and a key that are masked do not affect any output.
   MaskView mask{};
-  // Elements from the slopes of one sequence to those of the next if alibi_slopes is [B, Hq]. 0 means that it is [Hq]
-  // and shared by all sequences.
+  // If alibi_slopes is [B, Hq]: elements from the slopes of one sequence to those of the next. 0: alibi_slopes is [Hq],
+  // shared by all sequences.
   std::int64_t alibi_batch_stride = 0;
   // Left padding: the first key of each sequence, one integer from 0 to Sk per sequence. Earlier keys are masked. This
   // does not change the indices of rows and keys or the offset of the diagonal.
@@ -147,8 +148,8 @@ struct Execution {
   void* workspace = nullptr;  // aligned to 64 bytes (CUDA: 256). If null, the library allocates one on the CPU; on CUDA
                               // null is valid only if workspace_bytes() is 0
   std::size_t workspace_bytes = 0;  // size of workspace in bytes; at least the result of workspace_bytes()
-  // Forward on the CPU: makes the bits of a row of O and LSE independent of the row's batch, of chunking of the queries
-  // and of padding, if inputs are finite. Costs speed (docs/kernels-cpu.md). Backward ignores it.
+  // Forward on the CPU with finite inputs: the bits of a row of O and LSE do not depend on its batch, on chunking of
+  // the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
   bool batch_invariant = false;
   Executor executor{};    // CPU: runs the tasks of the call; default: the process's worker threads
   Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: operator new

@@ -1,10 +1,9 @@
-// Rung `sequential`: one thread, 32 x 32 tiles, and the loop order of the first FlashAttention: keys in the outer loop,
-// rows in the inner one.
+// Rung `sequential`: one thread, 32 x 32 tiles, and the loop order of the first FlashAttention. Keys are in the outer
+// loop, rows in the inner one.
 //
 // A tile of K and V is loaded once and used with every tile of Q. The running maximum m, sum l and output O of a row
-// are therefore in memory, and every tile of keys loads, updates and stores them. O is always normalised: after each
-// tile it is the attention over the keys so far. The five steps are functions; rung `five-kernels` launches them as
-// kernels.
+// are therefore in memory. Every tile of keys loads, updates and stores them. O is always normalised: after each tile
+// it is the attention over the keys so far. The five steps are functions; rung `five-kernels` launches them as kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>

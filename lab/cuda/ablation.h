@@ -1,4 +1,5 @@
-// Ideas that the ablation leaves out of rung `pinned`, one at a time, and launches of its kernel. Used by ablation.cpp.
+// The ideas that the ablation leaves out of rung `pinned`, one at a time, and functions that launch its kernel without
+// one. Used by ablation.cpp.
 #pragma once
 
 #include "lab/cuda/host.h"
@@ -19,7 +20,8 @@ enum class Idea {
   pinned
 };
 
-// Launches the kernel without `idea`, compiled with --use_fast_math. Ideas of the host code leave the kernel complete.
+// Launches the kernel without `idea`, compiled with --use_fast_math. For an idea of the host code (pitched, streams,
+// pinned), launches the complete kernel.
 Launches launch_without(Idea idea, const Tensors& tensors, cudaStream_t stream);
 
 // Launches the kernel with all ideas, compiled without --use_fast_math.

@@ -1,6 +1,6 @@
-// The kernel of rung `float4` in a form that can leave out one idea of the ladder. With all ideas it does the same
-// computation. It is in an unnamed namespace, because ablation.cu and ablation_precise.cu compile it with different
-// flags.
+// The kernel of rung `float4` in a form that can leave out one idea of the ladder. With all ideas it computes the same
+// as that rung. The kernel is in an unnamed namespace, because ablation.cu and ablation_precise.cu compile it with
+// different flags.
 #pragma once
 
 #include "lab/cuda/ablation.h"
@@ -61,7 +61,7 @@ struct Block {
     }
   }
 
-  // Score of row y and key x.
+  // Returns the score of row y and key x.
   __device__ float score() const {
     float sum = 0;
     const float *row = q + y * kStride, *key = k + x * kStride;
@@ -91,7 +91,7 @@ struct Block {
     return largest;
   }
 
-  // Sum of `weight` over the row. Without `registers` it reads P, which this warp has written.
+  // Returns the sum of `weight` over the row. Without `registers`, reads P, which this warp has written.
   __device__ float row_sum(float weight) const {
     float sum = 0;
     if constexpr (kRegisters) {
@@ -103,7 +103,7 @@ struct Block {
     return sum;
   }
 
-  // Columns x, x + 32 of row y of P V.
+  // Adds columns x, x + 32 of row y of P V to `pv`.
   __device__ void weighted_sums(float (&pv)[kSquares]) const {
     const float *weights = p + y * kWidth, *values = v + x;
     if constexpr (kFloat4) {

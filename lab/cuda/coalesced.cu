@@ -2,7 +2,7 @@
 // differs from `unrolled`.
 //
 // Global memory is read in sectors of 32 bytes. In `unrolled` the 32 threads of a warp read one float from each of 32
-// rows: 32 sectors, of which 28 bytes each are not used. Here they read 128 bytes of one row: 4 sectors.
+// rows: 32 sectors, of which they use 4 bytes each. Here they read 128 bytes of one row: 4 sectors, completely used.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 
@@ -10,7 +10,7 @@ namespace strobe::lab {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kWidth = 33;  // floats between rows of a square
+constexpr int kWidth = 33;  // floats between rows of a square, which is 32 columns of a tile
 constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }

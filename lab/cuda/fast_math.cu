@@ -1,6 +1,6 @@
 // Rung `fast-math`: the kernel of `float4`, compiled with --use_fast_math (lab/CMakeLists.txt). expf becomes the GPU's
-// exponential instruction, divisions are approximate, and denormals are flushed to zero. The tables of the ladder show
-// the error and the time.
+// exponential instruction, divisions are approximate, and denormals are flushed to zero. The ladder's tables show the
+// resulting error and time.
 #include "lab/cuda/float4_kernel.cuh"
 #include "lab/cuda/runs.h"
 

@@ -1,6 +1,6 @@
 // Rung `five-kernels`: the five steps of rung `sequential` as five kernels, on tensors in GPU memory.
 //
-// As in the source report, each kernel is launched as <<<1, 1>>>: one GPU thread computes one step of a tile, and a
+// As in the source report, each kernel is launched as <<<1, 1>>>. One GPU thread computes one step of a tile, and a
 // tile takes five launches. This gains nothing, but shows how slow a single GPU thread is. S and the maxima and sums of
 // a tile are in global memory between the steps.
 #include "lab/cuda/host.h"
@@ -49,7 +49,8 @@ struct Running {
   float *m, *l, *o;  // [32], [32], [32, dim]
 };
 
-// 5. Updates the running m, l and O with the tile. For the first tile of keys they have no values yet.
+// 5. Updates the running m, l and O with the tile. `first`: this is the first tile of keys, so m, l and O have no
+// values yet.
 __global__ void update(const float* p, const float* tile_m, const float* tile_l, const float* v, Running running,
                        int dim, bool first) {
   for (int i = 0; i < kTile; ++i) {

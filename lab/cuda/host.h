@@ -41,14 +41,14 @@ Split run_in_turn(const RungProblem& problem, float* o, RowPitch layout,
                   const std::function<Launches(const Tensors&)>& launch);
 
 struct Streams {
-  int count = 1;        // 1, or 4: one each for copies of Q, K, V and O, plus one for kernels
-  bool pinned = false;  // uses page-locked copies of the tensors, made before the clock starts
+  int count = 1;        // 1: one for all work; 4: one each for copies of Q, K, V and O, plus a fifth for kernels
+  bool pinned = false;  // copies from page-locked memory, which is filled before the clock starts
   RowPitch layout = RowPitch::pitched;
 };
 
 inline constexpr int kMostChunks = 8;
 
-// Does the same, but queues all work on streams and waits once. With 4 streams, batches are copied and computed in
+// Like run_in_turn(), but queues all work on streams and waits once. With 4 streams, batches are copied and computed in
 // min(batch, kMostChunks) chunks, so that copies overlap with kernels. Chunk sizes differ by at most one batch.
 Split run_on_streams(const RungProblem& problem, float* o, const Streams& streams,
                      const std::function<Launches(const Tensors&, cudaStream_t)>& launch);

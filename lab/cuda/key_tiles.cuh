@@ -10,7 +10,7 @@ namespace strobe::lab {
 using KeyTileKernel = void (*)(Tensors batch, int first_key);
 
 // Every launch has rows / 32 blocks of 32 x 32 threads with `shared_bytes` of dynamic shared memory. Launches on a
-// stream run in order, so m, l and O in global memory contain the result of the previous launch.
+// stream run in order, so a launch finds the m, l and O (host.h) of the previous one in global memory.
 inline Launches launch_per_key_tile(KeyTileKernel kernel, const Tensors& t, std::size_t shared_bytes,
                                     cudaStream_t stream = nullptr) {
   constexpr int kTile = 32;

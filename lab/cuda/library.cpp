@@ -18,8 +18,8 @@ Attention attention_of(const Tensors& t) {
   return {.q = input(t.q), .k = input(t.k), .v = input(t.v)};
 }
 
-// Workspace bytes that suffice for both chunk sizes of run_on_streams(). The smaller chunk may need more, because its
-// keys may be split.
+// Returns the workspace bytes that suffice for both chunk sizes of run_on_streams(). The smaller chunk may need more,
+// because the library may split its keys (split-KV).
 std::size_t most_workspace_bytes(const RungProblem& problem) {
   Tensors chunk{.batch = std::max(1, problem.batch / kMostChunks), .rows = problem.rows, .dim = problem.dim};
   chunk.pitch = problem.dim;

@@ -2,9 +2,9 @@
 //
 // Shared memory has 32 banks; float i is in bank i % 32. When a warp reads K for S, thread x reads row x. With rows 32
 // floats apart, all 32 addresses are in one bank, and the reads are serialised. With rows 33 floats apart, they are in
-// 32 banks. The same holds for the writes that fill a tile. Padding costs one float per row: ten squares of 32 x 33
+// 32 banks. The same holds for the writes that fill a tile. Padding costs one float per row. Ten squares of 32 x 33
 // floats take 42,240 bytes at dim 64, the figure in the source report. An SM of a GTX 1080 has 96 KB and holds two such
-// blocks. These have 2,048 threads, the maximum of that SM.
+// blocks. Two blocks have 2,048 threads, the maximum of that SM.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 
@@ -12,7 +12,7 @@ namespace strobe::lab {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kWidth = 33;  // floats between rows of a square
+constexpr int kWidth = 33;  // floats between rows of a square, which is 32 columns of a tile
 constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }

@@ -1,8 +1,9 @@
 // Rung `q-stationary`: a block keeps its tile of Q and loops over all keys. One launch with a grid of (N / 32, B)
-// blocks computes all batches. It performs the same operations as `registers`, in the same order.
+// blocks computes all B batches of N rows. It performs the same operations as `registers`, in the same order.
 //
-// The loop over keys moves from the host into the kernel, and the loop over batches into the grid. So m, l and O stay
-// in registers from the first key to the last. Q is read once, O is written once, and one launch replaces B N / 32.
+// The loop over keys moves from the host into the kernel, and the loop over batches into the grid. So the running
+// maximum m, sum l and output O of a row stay in registers from the first key to the last. Q is read once, O is written
+// once, and one launch replaces B N / 32.
 #include "lab/cuda/host.h"
 #include "lab/cuda/runs.h"
 #include "lab/cuda/warp.cuh"
@@ -11,7 +12,7 @@ namespace strobe::lab {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kWidth = 33;  // floats between rows of a square
+constexpr int kWidth = 33;  // floats between rows of a square, which is 32 columns of a tile
 constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }

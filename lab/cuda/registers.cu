@@ -1,4 +1,4 @@
-// Rung `registers`: the maximum, sum and output of a row are in registers of the warp that computes the row.
+// Rung `registers`: the maximum m, sum l and output O of a row are in registers of the warp that computes the row.
 //
 // Warp y computes row y of a tile, one score per thread. Shuffles give all threads the row's maximum and sum without
 // shared memory. O needs no tile: thread x has columns x, x + 32. Between launches m, l and O are still in global
@@ -11,7 +11,7 @@ namespace strobe::lab {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kWidth = 33;  // floats between rows of a square
+constexpr int kWidth = 33;  // floats between rows of a square, which is 32 columns of a tile
 constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }

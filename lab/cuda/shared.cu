@@ -1,14 +1,15 @@
 // Rung `shared`: the five steps in one kernel. A block of 32 x 32 threads computes a tile in shared memory.
 //
-// The host loops over batches and over tiles of 32 keys (launch_per_key_tile). Each launch has N / 32 blocks, one per
-// tile of Q. A block reads, updates and writes m, l and O in global memory, where they stay between launches. Thread
-// (x, y) computes the score of row y and key x.
+// The host loops over batches and over tiles of 32 keys (launch_per_key_tile). Each launch has N / 32 blocks for N
+// rows, one per tile of Q. A block reads, updates and writes the running maximum m, sum l and output O in global
+// memory, where they stay between launches. Thread (x, y) computes the score of row y and key x.
 //
 // A tile [32, dim] is stored as dim / 32 squares of [32][kWidth] floats. A block has four tiles (Q, K, V, O) and two
-// squares (S, P): at dim 64 ten squares of 4,096 bytes, 40,960 bytes. When a warp reads K for S, its 32 threads read
-// addresses 32 floats apart. They are all in one bank, so the reads are serialised; rung `padded` removes this. `unroll
-// 1` keeps the loops rolled, because unrolling is a separate rung. The launch bounds of every rung limit a thread to 32
-// registers. An SM then holds two blocks, and occupancy does not change from rung to rung by accident.
+// squares (S, P). At dim 64 these are ten squares of 4,096 bytes, or 40,960 bytes. When a warp reads K for S, its 32
+// threads read addresses 32 floats apart. They are all in one bank, so the reads are serialised; rung `padded` removes
+// this. `unroll 1` keeps the loops rolled, because unrolling is a separate rung. The launch bounds of this and the
+// later hand-written rungs limit a thread to 32 registers. An SM then holds two blocks, and occupancy does not change
+// from rung to rung by accident.
 #include "lab/cuda/key_tiles.cuh"
 #include "lab/cuda/runs.h"
 
@@ -16,7 +17,7 @@ namespace strobe::lab {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kWidth = 32;  // floats between rows of a square
+constexpr int kWidth = 32;  // floats between rows of a square, which is 32 columns of a tile
 constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }

@@ -38,8 +38,8 @@ class Event {
 };
 
 struct ChunkEvents {
-  Event q, k, v;  // copied to the GPU
-  Event begun, computed, receiving, received;
+  Event q, k, v;                               // recorded after Q, K and V are copied to the GPU
+  Event begun, computed, receiving, received;  // begin and end of the kernel; begin and end of the copy of O
 };
 
 // Streams of Q, K, V, O and the kernels: one stream for all, or five.

@@ -2,8 +2,8 @@
 // Unlike the rungs, it divides O by l only once, after the last key.
 //
 // A warp computes Br / 16 rows, and a thread Bc / 32 keys of each row. A float of K read from shared memory is used for
-// Br / 16 rows, a float of Q for Bc / 32 keys. Larger tiles read less, but need more registers and shared memory, so
-// that fewer blocks fit on an SM.
+// Br / 16 rows, a float of Q for Bc / 32 keys. Larger tiles therefore need fewer reads, but more registers and shared
+// memory, so that fewer blocks fit on an SM.
 #include "lab/cuda/host.h"
 #include "lab/cuda/warp.cuh"
 #include "lab/experiments.h"

@@ -8,7 +8,7 @@ namespace strobe::lab {
 namespace {
 
 constexpr int kTile = 32;
-constexpr int kWidth = 33;  // floats between rows of a square
+constexpr int kWidth = 33;  // floats between rows of a square, which is 32 columns of a tile
 constexpr int kSquare = kTile * kWidth;
 
 __device__ int at(int row, int c) { return c / kTile * kSquare + row * kWidth + c % kTile; }

@@ -54,7 +54,7 @@ strobe_index_view lengths_of(const ffi::AnyBuffer& buffer) {
   return {buffer.untyped_data(), 32, count};
 }
 
-// Inputs and attributes that both calls share.
+// Inputs and attributes that forward and backward share.
 struct Given {
   ffi::AnyBuffer q, k, v, bias, lengths_q, lengths_k;
   double scale;

@@ -11,7 +11,7 @@
 
 namespace strobe_python {
 
-// Inputs besides Q, K and V. An absent tensor has a null pointer.
+// Input tensors. An absent tensor has a null pointer.
 struct Inputs {
   strobe_const_view q{}, k{}, v{};
   strobe_const_view bias{};

@@ -13,7 +13,7 @@ namespace {
 
 thread_local int last_status = 0;  // status of the thread's last failed call; _torch_ops.py chooses the exception by it
 
-// // Owns a tensor handle; null if the tensor is absent.
+// Owns a tensor handle; null if the tensor is absent.
 class Tensor {
  public:
   Tensor() = default;
@@ -160,7 +160,7 @@ class Stack {
   StableIValue* next_;
 };
 
-// Arguments that both operators share; kOptions of register_operators() is their schema.
+// Arguments that both operators share; the strings `tensors` and `options` of register_operators() are their schema.
 struct Arguments {
   Tensor q, k, v, bias, mask, sinks, alibi_slopes, lengths_q, lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k, seed;
   Options options;

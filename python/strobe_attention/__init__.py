@@ -20,7 +20,7 @@ __version__ = _core.version()
 
 
 def version():
-    """Version of the library, such as "0.1.0"."""
+    """Returns the version of the library, such as "0.1.0"."""
     return _core.version()
 
 
@@ -69,12 +69,13 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
               bias=None, mask=None, sinks=None, dropout_p=0.0, generator=None, lengths_q=None, lengths_k=None,
               cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd", return_lse=False,
               kernel=None, deterministic=True):
-    """Softmax(scale q k^T + bias) v of arrays in host memory; with return_lse also log(sum(exp(scores))).
+    """Returns softmax(scale q k^T + bias) v for arrays in host memory; with return_lse also log(sum(exp(scores))).
 
     q is [B, Hq, Sq, D], k [B, Hkv, Sk, D] and v [B, Hkv, Sk, Dv] in the layout "bhsd"; [B, S, H, D] in "bshd"; packed
-    [T, H, D] with cu_seqlens_q and cu_seqlens_k in "thd". mask is boolean, True takes part. align is "top_left" or
-    "bottom_right", required if Sq != Sk with causal, a window or ALiBi. The result has the memory order of q: NumPy in,
-    NumPy out; otherwise an array of q's library.
+    [T, H, D] with cu_seqlens_q and cu_seqlens_k in "thd". B is the batch, H the heads, S the sequence length, D the
+    head dimension and T the tokens of all sequences. mask is boolean, True where a row uses a key. align is "top_left"
+    or "bottom_right"; with causal, a window or ALiBi it is required if Sq != Sk. The result has the memory order of q
+    and is an array of q's library.
     """
     numpy = _sys.modules.get("numpy")
     is_numpy = numpy is not None and type(q) is numpy.ndarray

@@ -40,8 +40,8 @@ def translated(error):
 
 
 def _empty_in_order_of(like, last):
-    """Returns a dense tensor with the shape and memory order of `like`, except for the last size. Must agree with
-    strides_like() of problem.h."""
+    """Returns a dense tensor with the shape and memory order of `like`, but with size `last` in the last dimension.
+    Must agree with strides_like() of python/src/problem.h."""
     order = [0, 1, 2]
     for i in (1, 2):
         for j in range(i, 0, -1):
@@ -88,7 +88,7 @@ def _fold(tensor, dim, count):
 
 
 def _fold_shared(tensor, dim, count, batch):
-    """Does what _fold() does, for a bias or mask whose batch size may be 1."""
+    """Folds as _fold() does. For a bias or a mask, whose batch size may be 1."""
     if tensor is None or (dim is None and tensor.shape[0] == 1):
         return tensor
     if dim is None:

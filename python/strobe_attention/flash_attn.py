@@ -1,7 +1,8 @@
 """The functions of flash_attn, with its signatures and alignment: causal masks and windows are aligned bottom-right.
 
-Tensors are [B, S, H, D], packed ones [T, H, D]. They run on the CPU too, and in float32. `deterministic` is passed to
-the backward on CUDA; a backward on the CPU always is deterministic.
+Tensors are [batch, sequence, heads, head dimension]; packed tensors are [tokens, heads, head dimension]. The functions
+also run on the CPU and in float32. `deterministic` applies to the backward on CUDA; on the CPU it is always
+deterministic.
 """
 
 import torch as _torch

@@ -103,7 +103,8 @@ _attention.defvjp(_attention_forward, _attention_backward)
 def dot_product_attention(query, key, value, bias=None, mask=None, *, scale=None, is_causal=False,
                           query_seq_lengths=None, key_value_seq_lengths=None, local_window_size=None,
                           implementation=None, return_residual=False):
-    """jax.nn.dot_product_attention: query [B, T, N, H] or [T, N, H]; masks are aligned top-left.
+    """Replaces jax.nn.dot_product_attention. query is [B, T, N, H] or [T, N, H]: batch, length, heads, head dimension.
+    Masks are aligned top-left.
 
     implementation must be None. The residual of return_residual is LSE, [B, T, N].
     """
@@ -155,7 +156,7 @@ def _lengths(lengths):
 
 
 def _bias_of(bias, mask, query, key):
-    """Combines bias and mask to one bias [B or 1, N or 1, T or 1, S]."""
+    """Combines bias and mask into one bias [B or 1, N or 1, T or 1, keys]."""
     if bias is None and mask is None:
         return _none(query.dtype)
     keys = key.shape[1]

@@ -21,13 +21,14 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
               bias=None, mask=None, sinks=None, dropout_p=0.0, generator=None, lengths_q=None, lengths_k=None,
               first_keys=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd",
               return_lse=False, kernel=None, deterministic=True, fallback=None):
-    """Softmax(scale q k^T + bias) v; with return_lse also log(sum(exp(scores))), [B, Hq, Sq].
+    """Returns softmax(scale q k^T + bias) v; with return_lse also log(sum(exp(scores))), [B, Hq, Sq].
 
-    Layouts: "bhsd" [B, H, S, D], "bshd" [B, S, H, D], "thd" [T, H, D] with cu_seqlens_q and cu_seqlens_k. Hq is a
-    multiple of Hkv. bias broadcasts to [B, Hq, Sq, Sk] and gets a gradient; mask is boolean, True takes part. sinks and
-    alibi_slopes are [Hq]; slopes may be [B, Hq]. align is "top_left" or "bottom_right", required if Sq != Sk with
-    causal, a window or ALiBi. The output has the memory order of q. fallback="sdpa" lets PyTorch compute what no kernel
-    supports.
+    Layouts: "bhsd" [B, H, S, D], "bshd" [B, S, H, D], "thd" [T, H, D] with cu_seqlens_q and cu_seqlens_k. B is the
+    batch, H the heads, S the sequence length, D the head dimension and T the tokens of all sequences. Hq is a multiple
+    of Hkv. bias broadcasts to [B, Hq, Sq, Sk] and gets a gradient. mask is boolean, True where a row uses a key. sinks
+    and alibi_slopes are [Hq]; slopes may be [B, Hq]. align is "top_left" or "bottom_right"; with causal, a window or
+    ALiBi it is required if Sq != Sk. The output has the memory order of q. With fallback="sdpa", PyTorch computes
+    problems that no kernel supports.
     """
     if q.is_nested:
         _refuse(nested_lengths=lengths_q is not None or lengths_k is not None, bias=bias is not None,
@@ -154,8 +155,8 @@ def _bias_with_mask(bias, mask, q, k):
 
 
 def _seed_of(dropout_p, generator):
-    """Draws a seed in host memory, which follows manual_seed and works with checkpointing and compilation. None without
-    dropout."""
+    """Draws the dropout seed as a tensor in host memory. It depends on manual_seed and works with checkpointing and
+    compilation. Returns None without dropout."""
     if dropout_p == 0:
         return None
     device = "cpu" if generator is None else generator.device
@@ -188,8 +189,8 @@ def _nested(q, k, v, **options):
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None,
                                  enable_gqa=False):
-    """Replaces PyTorch's function: is_causal is aligned top-left; a boolean attn_mask is True for keys to use, a
-    numeric one is added."""
+    """Replaces PyTorch's function. is_causal is aligned top-left. A boolean attn_mask is True where a row uses a key; a
+    numeric one is added to the scores."""
     if attn_mask is not None and is_causal:
         raise ValueError("attention: attn_mask and is_causal are both given; valid: one of them")
     if query.is_nested:
@@ -242,7 +243,7 @@ def varlen_attn(query, key, value, cu_seq_q, cu_seq_k, max_seqlen_q, max_seqlen_
     return (o, lse) if return_aux is not None and return_aux.lse else o
 
 
-_registered = None  # torch.library.Library while active; its end undoes the registration
+_registered = None  # the _Registration between activate() and restore()
 _NAME = "strobe"
 
 
@@ -266,7 +267,8 @@ def _as_aten(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, 
 def activate():
     """Routes every torch.nn.functional.scaled_dot_product_attention to Strobe, until restore().
 
-    Code uses Strobe if it is compiled while active. Calls that Strobe does not support raise an error.
+    Compiled code uses Strobe if it was compiled after activate() and before restore(). Calls that Strobe does not
+    support raise an error.
     """
     global _registered
     if _registered is not None:

@@ -3,7 +3,7 @@
     strobe_attention.transformers.register()
     model = AutoModelForCausalLM.from_pretrained(name, attn_implementation="strobe")
 
-Causal masks, windows and packed sequences are passed as options, so that no mask tensor is made for them.
+Causal masks, windows and packed sequences are passed as options; no mask tensor is created for them.
 """
 
 import torch
@@ -29,7 +29,8 @@ def strobe_mask(*args, allow_is_causal_skip=True, **kwargs):
 def strobe_attention_forward(module, query, key, value, attention_mask, dropout=0.0, scaling=None, is_causal=None,
                              sliding_window=None, softcap=None, s_aux=None, position_bias=None, cu_seq_lens_q=None,
                              cu_seq_lens_k=None, max_length_q=None, max_length_k=None, **kwargs):
-    """transformers' attention function: q, k, v are [B, H, S, D]; returns ([B, S, H, D], None)."""
+    """Implements transformers' attention function. query, key and value are [B, H, S, D]; returns ([B, S, H, D],
+    None)."""
     options = {"scale": scaling, "dropout_p": dropout if module.training else 0.0, "softcap": softcap or 0.0,
                "sinks": s_aux}
     if cu_seq_lens_q is not None and query.shape[0] == 1 and query.shape[2] == key.shape[2]:
@@ -52,8 +53,8 @@ def _bias_and_mask(attention_mask, position_bias):
 
 
 def _causal_options(module, query, is_causal, sliding_window):
-    """Returns the mask options for a call without a mask: causal if the module is and there is more than one row.
-    transformers' window size includes the row itself."""
+    """Returns the mask options for a call without a mask: causal if the module is causal and the query has more than
+    one row. transformers' window size includes the row itself."""
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     is_causal = bool(is_causal) and query.shape[2] > 1

@@ -1,4 +1,4 @@
-// Defines which flags have several names. A command that has one of the names accepts all of them.
+// Defines which flags have several names. A command that has one of the names accepts all of them. options.cpp uses it.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,5 @@
-// Formats the text of --help for 80 columns on every terminal, because the pages in docs/commands/ are copies of it.
+// Formats the text of --help for 80 columns. The width does not depend on the terminal, because the pages in
+// docs/commands/ are copies of the text.
 #pragma once
 
 #include <cstddef>

@@ -221,7 +221,8 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     }
     if (!is_short && (!word.starts_with("--") || word.size() == 2)) {
       if (!given.empty() && given.back().option->takes == Takes::optional_value && given.back().value.empty()) {
-        // The word may be meant as this flag's value. If it is invalid, the error of the value helps more.
+        // The word may be meant as this flag's value. If that value is invalid, its error helps more than the error
+        // below.
         given.back().option->apply(given.back().shown, word);
       }
       fail(ErrorCode::invalid_argument, "\"{}\": not a flag; flags have the form --NAME (see --help)", printable(word));

@@ -15,8 +15,8 @@ inline constexpr int kRuntimeFailure = 3;
 using Arguments = std::span<const std::string_view>;
 
 // Calls `run` with the words after the program's name and returns the exit code. `name` begins each line on standard
-// error. A signal removes temporary files and ends the program. If the input is bad, calls `refuse` with the error, and
-// prints the error unless `refuse` returns true.
+// error. On a signal, temporary files are removed and the program ends. If the input is bad, calls `refuse` with the
+// error, and prints the error unless `refuse` returns true.
 int run_as_program(const char* name, int count, char** words, int (*run)(Arguments),
                    bool (*refuse)(std::string_view line) = nullptr);
 
@@ -42,8 +42,8 @@ struct Command {
 // Returns one line per command with its name and help, wrapped to 80 columns.
 std::string lines_of(std::span<const Command> commands);
 
-// `before` is what the user types before the name: "lm ", or nothing. Throws Error(invalid_argument) for an unknown
-// name.
+// Returns the command with this name. `before` is the text that the user types before the name, such as "lm ", or "".
+// Throws Error(invalid_argument) for an unknown name.
 const Command& find_command(std::span<const Command> commands, std::string_view before, std::string_view name);
 
 // Runs the command that the first argument names and passes it the other arguments.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBar = 24;
 
-constexpr double kSettled = 2;  // seconds of work after which the loading time of the first calls is negligible
+constexpr double kSettled = 2;  // seconds of work before a forecast: the first calls are slower
 
 }  // namespace
 

@@ -19,7 +19,7 @@ void show_fitting_progress(std::string text);
 // extrapolates the rate so far.
 class Forecast {
  public:
-  explicit Forecast(const char* of = "") : of_(of) {}  // text after "left": " of this launch"
+  explicit Forecast(const char* of = "") : of_(of) {}  // text printed after "left", such as " of this launch"
   void print_once(double seconds_left);
 
   static constexpr double kLong = 60;  // seconds

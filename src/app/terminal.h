@@ -8,8 +8,8 @@
 
 namespace strobe {
 
-// Writes to standard output. After a failed write, further text is dropped and the command continues, so that the
-// result file is still written if, for example, the disk of a log is full.
+// Writes to standard output. After a failed write, further text is dropped and the command continues. It can still
+// write its result file if, for example, the disk of a log is full.
 void print(std::string_view text);
 
 // Records that a child of this program could not write its output; `error` is an errno.

@@ -1,6 +1,6 @@
-// Decides if two strided tensors share memory. They do if an element offset of one minus an element offset of the other
-// is in a small interval. The search visits strides from largest to smallest and prunes sums that the remaining strides
-// cannot bring into the interval.
+// Implements overlap() and check_apart() of checks.h: decides if two strided tensors share memory. They do if the
+// difference of two element offsets, one from each tensor, is in a small interval. The search visits strides from
+// largest to smallest and prunes sums that the remaining strides cannot bring into the interval.
 #include "attention/checks.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 // Number of search steps after which two tensors count as overlapping. Tensors with nested dimensions need a few dozen.
 constexpr int kMostSteps = 20000;
 
-// A stride times any integer in [low, high].
+// Represents the values stride * i for all integers i in [low, high].
 struct Term {
   std::int64_t stride, low, high;
 };

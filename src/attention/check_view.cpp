@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<const char*, 4> kDimensions{"batch", "heads", "sequence", "last dimension"};
 
-// Largest span of a view in bytes. No user address space is larger, and beyond this limit an access might not fault,
+// Largest span of a view in bytes. No user address space is larger. Beyond this limit an access might not fault,
 // because Arm can ignore the top bits of an address.
 constexpr std::int64_t kMaxSpan = std::int64_t{1} << 56;
 

@@ -15,11 +15,11 @@ namespace strobe {
 
 // Checks of a single tensor view: type, sizes, strides, span in bytes and pointer.
 
-// Largest sequence length, number of heads and number of sequences. Kernels use 32-bit indices, which may exceed these
-// by one block.
+// Largest sequence length, number of heads and number of sequences. The margin of 64 leaves room for the 32-bit indices
+// of kernels, which may pass the last row or key by one block.
 inline constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1 - 64;
-// Largest number of elements of a tensor, where expanded dimensions count in full. The bytes of its padded copy then
-// fit into 63 bits.
+// Largest number of elements of a tensor, where expanded dimensions count in full. The size in bytes of a padded copy
+// then fits into 63 bits.
 inline constexpr std::int64_t kMaxElements = std::int64_t{1} << 50;
 
 enum class Use {
@@ -50,8 +50,8 @@ void check_sizes(const ConstView& view, const char* name);
 void check_shape(const std::array<std::int64_t, 4>& shape, const char* name);  // check_sizes() without the type
 void check_size(const char* what, std::int64_t size);                          // throws if size exceeds kMaxSize
 
-// Checks strides, span and pointer, and returns the strides for kernels. Strides that address nothing may have any
-// value and are replaced. A tensor without elements gets 0, 0, 0, 1. A dimension of size 1 gets the size of the last
+// Checks strides, span and pointer, and returns the strides for kernels. A stride that no address depends on may have
+// any value and is replaced. A tensor without elements gets 0, 0, 0, 1. A dimension of size 1 gets the size of the last
 // dimension as its stride, or 1 if it is the last one.
 std::array<std::int64_t, 4> check_memory(const ConstView& view, const ViewRule& rule);
 

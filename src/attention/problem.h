@@ -1,4 +1,5 @@
-// A validated attention problem, in which defaults are set and sizes are checked. Kernels read only this.
+// A validated attention problem, in which defaults are set and sizes are checked. validate.cpp creates it; kernels read
+// nothing else.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +43,7 @@ struct Problem {
   std::string cpu_isa;  // STROBE_CPU_ISA at the start of the call; empty selects the best instruction set
   bool deterministic = true;
   bool tf32 = false;       // fp32 on CUDA only
-  GpuFacts gpu;            // CUDA: properties of the current GPU; tests may substitute another one's
+  GpuFacts gpu;            // CUDA: properties of the current GPU; tests may describe another GPU
   void* stream = nullptr;  // CUDA: the caller's cudaStream_t
 
   std::int64_t batch = 0;  // number of sequences, also in a packed batch
@@ -50,8 +51,8 @@ struct Problem {
   std::int64_t heads_kv = 0;
   std::int64_t group = 1;  // heads_q / heads_kv
   // Upper bounds of the lengths of queries and keys. They are Sq and Sk in a padded batch. In a packed batch they are
-  // the caller's max_seqlen if given, otherwise the longest sequence on the CPU and the total on CUDA, where offsets
-  // are not read.
+  // the caller's max_seqlen_q and max_seqlen_k if given. Otherwise they are the longest sequence on the CPU, and the
+  // total on CUDA, where offsets are not read.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
   std::int64_t d = 0;   // head dimension of q and k
@@ -74,9 +75,9 @@ struct Problem {
   bool batch_invariant = false;
 
   ConstView q, k, v;
-  View o;                // forward
+  View o;                // output of forward
   float* lse = nullptr;  // forward; may be null
-  ConstView o_in, d_o;   // backward
+  ConstView o_in, d_o;   // inputs of backward
   const float* lse_in = nullptr;
   const float* d_lse = nullptr;              // backward; may be null
   std::array<std::int64_t, 3> lse_stride{};  // of lse or lse_in: batch, head, row
@@ -128,8 +129,8 @@ struct Problem {
   // Returns the ALiBi slope of head hq in sequence b. Requires alibi_slopes.
   float slope(std::int64_t b, std::int64_t hq) const { return alibi_slopes[b * alibi_batch_stride + hq]; }
 
-  // Returns the element of the boolean mask for row i and the extent's first key. Those of further keys are
-  // mask.stride[3] apart. Requires has_mask.
+  // Returns the element of the boolean mask for row i and the extent's first key. Elements of consecutive keys are
+  // mask.stride[3] bytes apart. Requires has_mask.
   const unsigned char* mask_row(const Extent& extent, std::int64_t b, std::int64_t hq, std::int64_t i) const {
     const auto& stride = mask.stride;
     return static_cast<const unsigned char*>(mask.data) + b * stride[0] + hq * stride[1] + i * stride[2] +

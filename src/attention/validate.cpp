@@ -204,8 +204,8 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
   }
-  // For a packed batch on CUDA, where offsets are not read, the shape that the bias must have is known only if
-  // max_seqlen is given, or if there are no rows or no keys.
+  // CUDA does not read the offsets of a packed batch. The sizes that a bias must have are then known only from
+  // max_seqlen_q and max_seqlen_k. An empty tensor, or a bias with a single row, needs no bound.
   const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
   const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
   if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
@@ -369,7 +369,7 @@ ConstView slopes_of(const Problem& problem) {
       problem.alibi_slopes, DType::fp32, {problem.batch, 1, 1, problem.heads_q}, {problem.alibi_batch_stride, 0, 0, 1}};
 }
 
-// Returns the inputs of both passes. Those that the pass does not have are null and count as zero bytes.
+// Returns the inputs of both passes. Inputs that the pass does not have are null and count as zero bytes.
 std::array<Memory, 16> inputs_of(const Problem& problem) {
   return {{{"Q", problem.q},
            {"K", problem.k},

@@ -46,12 +46,12 @@ struct ScoredRow {
   // The sink logit, which has no key; -inf without sinks.
   double sink() const { return attention.sinks ? attention.sinks[head] : -std::numeric_limits<double>::infinity(); }
 
-  // Dropout factor of key j's probability: 0 or 1 / (1 - p).
+  // Dropout factor of key j's probability: 0 if it is dropped; 1 without dropout.
   double dropout_factor(std::int64_t j) const {
     const Dropout& dropout = attention.dropout;
-    if (dropout.p == 0) return 1;
-    const bool keeps = dropout_keeps(dropout.seed, dropout_threshold(dropout.p), batch, head, row, j);
-    return keeps ? 1 / (1 - static_cast<double>(dropout.p)) : 0;
+    if (one.options.dropout == 0) return 1;
+    const std::uint32_t threshold = dropout_threshold(dropout.p);
+    return dropout_keeps(dropout.seed, threshold, batch, head, row, j) ? dropout_scale(threshold) : 0;
   }
 };
 

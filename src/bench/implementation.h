@@ -82,6 +82,9 @@ class Implementation {
   // unknown. Throws as predicted_bytes() does.
   virtual std::int64_t needed_bytes(const AttentionCase& one) { return predicted_bytes(one).value_or(0); }
 
+  // True if dropout uses another mask than the library's, so that outputs are checked without dropout.
+  virtual bool has_own_dropout_mask() const { return false; }
+
   // Allocates the tensors and workspace of the case and fills outputs with NaN; release() frees them. `inputs` must
   // stay valid until release().
   virtual void prepare(const AttentionCase& one, const Inputs& inputs) = 0;

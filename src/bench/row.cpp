@@ -45,7 +45,8 @@ Json gate_json(const Row& row) {
   for (const Comparison& one : row.gate->comparisons) {
     errors.set(one.tensor, Json::object({{"error", one.error}, {"limit", one.limit}, {"values", one.values}}));
   }
-  return Json::object({{"against", "float64"}, {"rows", row.gate_rows}, {"keys", row.gate_keys}, {"tensors", errors}});
+  const char* against = row.checked_without_dropout ? "float64 without dropout" : "float64";
+  return Json::object({{"against", against}, {"rows", row.gate_rows}, {"keys", row.gate_keys}, {"tensors", errors}});
 }
 
 const Row* find_reference(std::span<const Row> rows) {

@@ -37,6 +37,7 @@ struct Row {
   std::optional<std::int64_t> asked, free;      // requested and free bytes, if out of memory
   std::optional<GateResult> gate;               // absent with --check=off
   std::int64_t gate_rows = 0, gate_keys = 0;
+  bool checked_without_dropout = false;  // the gate compared a run without dropout
 
   Series& series(Region region) {
     return region == Region::forward ? forward : region == Region::backward ? backward : both;

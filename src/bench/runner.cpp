@@ -6,6 +6,7 @@
 #include "bench/runner.h"
 
 #include <algorithm>
+#include <map>
 
 #include "bench/memory_model.h"
 #include "bench/nearest.h"
@@ -80,25 +81,48 @@ std::int64_t driver_free_bytes(const AttentionCase& one) {
   return one.device == Device::cuda ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes) : 0;
 }
 
-// Step 1 for one implementation: runs each pass once, checks the outputs, and records peak memory.
-void examine(const AttentionCase& one, const Inputs& inputs, const Gate* gate, const RunOptions& options,
-             Contender& contender) {
+using Gates = std::map<double, Gate>;  // by dropout probability
+
+AttentionCase checked_case(const AttentionCase& one, const Implementation& implementation) {
+  AttentionCase checked = one;
+  if (implementation.has_own_dropout_mask()) checked.options.dropout = 0;
+  return checked;
+}
+
+// Prepares the case and runs each pass once.
+void run_once(const AttentionCase& one, const Inputs& inputs, Contender& contender) {
   Implementation& implementation = *contender.implementation;
-  Row& row = *contender.row;
   implementation.prepare(one, inputs);
-  row.kernel = implementation.kernel();
-  row.configuration = implementation.configuration();
+  contender.row->kernel = implementation.kernel();
+  contender.row->configuration = implementation.configuration();
   contender.estimate[0] = implementation.time(Region::forward);
   if (has_backward(one.passes)) contender.estimate[1] = implementation.time(Region::backward);
   contender.estimate[2] = contender.estimate[0] + contender.estimate[1];
-  if (gate) {
-    row.gate = gate->check(implementation.results());
-    row.gate_rows = gate->rows();
-    row.gate_keys = gate->keys();
-    if (!row.gate->fault.empty()) {
-      throw ImplementationError(Status::wrong,
-                                fmt::format("{}: wrong result: {}", row.implementation, row.gate->fault));
-    }
+}
+
+void check_outputs(const Gate& gate, Contender& contender) {
+  Row& row = *contender.row;
+  row.gate = gate.check(contender.implementation->results());
+  row.gate_rows = gate.rows();
+  row.gate_keys = gate.keys();
+  if (row.gate->fault.empty()) return;
+  throw ImplementationError(Status::wrong, fmt::format("{}: wrong result: {}", row.implementation, row.gate->fault));
+}
+
+// Step 1 for one implementation: runs each pass once, checks the outputs, and records peak memory. Without gates,
+// checks nothing.
+void examine(const AttentionCase& one, const Inputs& inputs, const Gates& gates, const RunOptions& options,
+             Contender& contender) {
+  Implementation& implementation = *contender.implementation;
+  Row& row = *contender.row;
+  const AttentionCase checked = checked_case(one, implementation);
+  row.checked_without_dropout = !gates.empty() && checked.options.dropout != one.options.dropout;
+  run_once(row.checked_without_dropout ? checked : one, inputs, contender);
+  if (!gates.empty()) check_outputs(gates.at(checked.options.dropout), contender);
+  if (row.checked_without_dropout) {
+    implementation.release();
+    run_once(one, inputs, contender);
+    row.configuration += ", checked without dropout";
   }
   row.peak_bytes = implementation.metered_bytes();
   if (options.memory_limit && row.peak_bytes > options.memory_limit) {
@@ -114,7 +138,7 @@ void warm_up(const AttentionCase& one, Contender& contender, double limit) {
   for (const Region region : {Region::forward, Region::backward}) {
     if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
     double& estimate = contender.estimate[static_cast<int>(region)];
-    // // the estimate so far, from step 1, may include loading a library
+    // the estimate so far, from step 1, may include loading a library
     estimate = std::min(estimate, region == Region::forward ? forward : implementation.time(region));
     if (estimate > limit) continue;  // already warm after two calls
     std::vector<double> calls;
@@ -236,10 +260,13 @@ std::vector<Row> run_case(const AttentionCase& one, const Implementations& imple
 
   report_step("make inputs");
   const Inputs inputs = make_inputs(one, options.seed);
-  std::optional<Gate> gate;
+  Gates gates;
   if (options.check == Check::on) {
     report_step("reference values in float64");
-    gate.emplace(one, inputs);
+    for (const Contender& contender : contenders) {
+      const AttentionCase checked = checked_case(one, *contender.implementation);
+      gates.try_emplace(checked.options.dropout, checked, inputs);
+    }
   }
   // Runs a step for every contender. A failure sets the row's status and removes the contender.
   const auto each = [&](const char* title, auto&& step) {
@@ -254,7 +281,7 @@ std::vector<Row> run_case(const AttentionCase& one, const Implementations& imple
     }
     contenders = std::move(passed);
   };
-  each("check", [&](Contender& contender) { examine(one, inputs, gate ? &*gate : nullptr, options, contender); });
+  each("check", [&](Contender& contender) { examine(one, inputs, gates, options, contender); });
   if (options.left) options.left(calls_left(one, contenders, options.rule));
   each("warm up", [&](Contender& contender) {
     const std::int64_t free = driver_free_bytes(one);

@@ -19,6 +19,27 @@ Json place_json(std::int64_t offset, const std::array<std::int64_t, 4>& shape) {
   return Json::object({{"offset", offset}, {"shape", sizes}});
 }
 
+// The members of a request that describe the case.
+Json case_json(const AttentionCase& one) {
+  Json json = Json::object({{"threads", one.threads},
+                            {"device", name_of(one.device)},
+                            {"hot", one.cache == Cache::hot},
+                            {"dtype", strobe::name_of(one.dtype)},
+                            {"tf32", one.tf32},
+                            {"deterministic", one.deterministic},
+                            {"heads", one.heads},
+                            {"kv_heads", one.kv_heads},
+                            {"head_dim", one.head_dim},
+                            {"seqlen_q", one.seqlen_q},
+                            {"seqlen_k", one.seqlen_k},
+                            {"causal", one.causal},
+                            {"align", one.alignment == Alignment::bottom_right ? "bottom_right" : "top_left"},
+                            {"window", Json::array({one.window.left, one.window.right})},
+                            {"backward", has_backward(one.passes)}});
+  add_options(json, one.options);
+  return json;
+}
+
 }  // namespace
 
 bool is_torch_peer(std::string_view implementation) {
@@ -54,22 +75,19 @@ void TorchPeer::start(const AttentionCase& one) {
   }
 }
 
-TorchPeer::Place TorchPeer::place(std::int64_t heads, std::int64_t rows) {
-  const Place found{bytes_, {case_.batch, heads, rows, case_.head_dim}};
-  const std::int64_t count = case_.batch * heads * rows * case_.head_dim;
+TorchPeer::Place TorchPeer::place(const std::array<std::int64_t, 4>& shape) {
+  const Place found{bytes_, shape};
+  const std::int64_t count = shape[0] * shape[1] * shape[2] * shape[3];
   bytes_ += (count * static_cast<std::int64_t>(size_of(case_.dtype)) + 63) / 64 * 64;
   return found;
 }
 
 std::optional<std::int64_t> TorchPeer::predicted_bytes(const AttentionCase& one) {
   tensor_bytes(one);  // throws on sizes that overflow
-  if (one.options.any()) {
-    fail(ErrorCode::unsupported, "{}: this peer does not support score options{}", name_,
-         describe_options(one.options));
-  }
-  if (one.deterministic) fail(ErrorCode::unsupported, "{}: this peer does not support --deterministic", name_);
   start(one);
-  if (name_ != "torch-naive") return std::nullopt;  // the workspace of PyTorch's kernels is unknown
+  ask(case_json(one).set("command", "check"));
+  // The workspace of PyTorch's kernels is unknown.
+  if (name_ != "torch-naive" || one.options.any()) return std::nullopt;
   const MemoryModel model = predict_torch_naive(one);
   return model.forward_bytes() + model.backward_bytes();
 }
@@ -89,15 +107,18 @@ std::int64_t TorchPeer::needed_bytes(const AttentionCase& one) {
 // use the same memory.
 void TorchPeer::lay_out() {
   bytes_ = 0;
-  q_ = place(case_.heads, case_.seqlen_q);
-  k_ = place(case_.kv_heads, case_.seqlen_k);
-  v_ = place(case_.kv_heads, case_.seqlen_k);
-  o_ = place(case_.heads, case_.seqlen_q);
+  const std::array queries{case_.batch, case_.heads, case_.seqlen_q, case_.head_dim};
+  const std::array keys{case_.batch, case_.kv_heads, case_.seqlen_k, case_.head_dim};
+  q_ = place(queries);
+  k_ = place(keys);
+  v_ = place(keys);
+  o_ = place(queries);
+  bias_ = place(bias_shape(case_));
   if (!has_backward(case_.passes)) return;
-  d_o_ = place(case_.heads, case_.seqlen_q);
-  dq_ = place(case_.heads, case_.seqlen_q);
-  dk_ = place(case_.kv_heads, case_.seqlen_k);
-  dv_ = place(case_.kv_heads, case_.seqlen_k);
+  d_o_ = place(queries);
+  dq_ = place(queries);
+  dk_ = place(keys);
+  dv_ = place(keys);
 }
 
 Json TorchPeer::places() const {
@@ -105,6 +126,7 @@ Json TorchPeer::places() const {
                                {"k", place_json(k_.offset, k_.shape)},
                                {"v", place_json(v_.offset, v_.shape)},
                                {"o", place_json(o_.offset, o_.shape)}});
+  if (!case_.options.bias.empty()) tensors.set("bias", place_json(bias_.offset, bias_.shape));
   if (has_backward(case_.passes)) {
     tensors.set("d_o", place_json(d_o_.offset, d_o_.shape));
     tensors.set("dq", place_json(dq_.offset, dq_.shape));
@@ -133,25 +155,9 @@ void TorchPeer::send_case() {
   put(q_, inputs_->q);
   put(k_, inputs_->k);
   put(v_, inputs_->v);
+  put(bias_, inputs_->bias);
   if (has_backward(one.passes)) put(d_o_, inputs_->d_o);
-  const Json answer =
-      ask(Json::object({{"command", "prepare"},
-                        {"threads", one.threads},
-                        {"device", strobe::bench::name_of(one.device)},
-                        {"hot", one.cache == Cache::hot},
-                        {"dtype", strobe::name_of(one.dtype)},
-                        {"tf32", one.tf32},
-                        {"heads", one.heads},
-                        {"kv_heads", one.kv_heads},
-                        {"head_dim", one.head_dim},
-                        {"seq_q", one.seqlen_q},
-                        {"seq_k", one.seqlen_k},
-                        {"causal", one.causal},
-                        {"align", one.alignment == Alignment::bottom_right ? "bottom_right" : "top_left"},
-                        {"window", Json::array({one.window.left, one.window.right})},
-                        {"backward", has_backward(one.passes)},
-                        {"bytes", bytes_},
-                        {"tensors", places()}}));
+  const Json answer = ask(case_json(one).set("command", "prepare").set("bytes", bytes_).set("tensors", places()));
   memory.resize(0);  // Python has copied the tensors
   kernel_ = answer.at("kernel").as_string();
   configuration_ = fmt::format("{}, {}", python_->versions(), answer.at("configuration").as_string());

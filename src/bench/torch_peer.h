@@ -1,6 +1,6 @@
-// Runs PyTorch's attention in a Python child process (python/torch_peer.py), so that the program does not link PyTorch.
-// All torch-* peers share one child. If the child has been restarted since prepare(), a request prepares the case
-// again.
+// Runs PyTorch's attention and FlashAttention-3 in a Python child process (python/torch_peer.py), so that the program
+// does not link PyTorch. All these peers share one child. If the child has been restarted since prepare(), a request
+// prepares the case again.
 #pragma once
 
 #include <memory>
@@ -12,9 +12,11 @@ namespace strobe::bench {
 
 // torch-sdpa is the flash backend of scaled_dot_product_attention, or the memory-efficient one for fp32 on CUDA, which
 // flash does not support. torch-math materialises scores. torch-naive is two matmuls and a softmax in plain PyTorch,
-// and torch-compile is torch-naive with torch.compile. The others are single CUDA backends.
-inline constexpr const char* kTorchPeers[] = {"torch-sdpa",  "torch-math",      "torch-naive", "torch-compile",
-                                              "torch-flash", "torch-efficient", "torch-cudnn"};
+// and torch-compile is torch-naive with torch.compile. torch-flex is compiled FlexAttention. fa3 is FlashAttention-3,
+// where its module is importable. The others are single CUDA backends of scaled_dot_product_attention.
+inline constexpr const char* kTorchPeers[] = {"torch-sdpa",      "torch-math",  "torch-naive",
+                                              "torch-compile",   "torch-flex",  "torch-flash",
+                                              "torch-efficient", "torch-cudnn", "fa3"};
 
 bool is_torch_peer(std::string_view implementation);
 
@@ -28,6 +30,7 @@ class TorchPeer : public Implementation {
   std::string configuration() const override { return configuration_; }
   std::optional<std::int64_t> predicted_bytes(const AttentionCase& one) override;
   std::int64_t needed_bytes(const AttentionCase& one) override;
+  bool has_own_dropout_mask() const override { return true; }
   void prepare(const AttentionCase& one, const Inputs& inputs) override;
   void release() override;
   double time(Region region) override;
@@ -48,7 +51,7 @@ class TorchPeer : public Implementation {
   std::optional<std::int64_t> ask_bytes(const char* command);
   Json ask_prepared(Json message);  // prepares the case again if Python was restarted
   void lay_out();
-  Place place(std::int64_t heads, std::int64_t rows);
+  Place place(const std::array<std::int64_t, 4>& shape);
   Json places() const;
 
   std::string name_;
@@ -59,7 +62,7 @@ class TorchPeer : public Implementation {
   const Inputs* inputs_ = nullptr;  // between prepare() and release()
   int generation_ = 0;              // generation of the Python child at prepare()
   std::int64_t bytes_ = 0;          // size of the shared memory layout
-  Place q_{}, k_{}, v_{}, d_o_{}, o_{}, dq_{}, dk_{}, dv_{};
+  Place q_{}, k_{}, v_{}, bias_{}, d_o_{}, o_{}, dq_{}, dk_{}, dv_{};
 };
 
 }  // namespace strobe::bench

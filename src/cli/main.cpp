@@ -1,4 +1,4 @@
-// The program `strobe`: finds the command and runs it.
+// The program `strobe`: finds the command and runs it. run_as_program() turns errors and signals into exit codes.
 #include <fmt/format.h>
 
 #include <vector>

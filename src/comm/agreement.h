@@ -18,8 +18,8 @@ std::string broadcast_text(Communicator& communicator, std::string text, int roo
 // Returns the text of every rank on all ranks.
 std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text);
 
-// Calls `advance` on rank 0 until it returns true. Meanwhile the other ranks sleep and use no core. Each call must
-// return within Limits::operation seconds.
+// Calls `advance` on rank 0 until it returns true. Meanwhile the other ranks sleep and use no core. Each call of
+// `advance` must return within Limits::operation seconds.
 void while_others_sleep(Communicator& communicator, const std::function<bool()>& advance);
 
 // An error that all ranks throw with the same text and code, so that one of them can print it for all.

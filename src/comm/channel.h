@@ -74,9 +74,10 @@ class Listener {
   int descriptor_ = -1, port_ = 0;
 };
 
-// Returns the IPv4 addresses, such as "192.0.2.7 10.0.0.1", of this host's socket that listens on `address`.
-// From::this_host puts loopback first if the socket listens on all interfaces. Otherwise it omits loopback, where
-// another user might listen on the same port.
+// Returns the IPv4 addresses, such as "192.0.2.7 10.0.0.1", at which ranks reach this host's socket that listens on
+// `address`. For a socket that listens on all interfaces, From::this_host puts loopback first and From::other_hosts
+// omits it. For a socket on one interface, loopback is always omitted, because another user might listen there on the
+// same port.
 enum class From { this_host, other_hosts };
 std::string addresses_of_listener(const std::string& address, From from);
 

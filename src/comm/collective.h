@@ -73,8 +73,8 @@ enum class Kind { barrier, broadcast, all_reduce, reduce_scatter, all_gather };
 
 const char* name_of(Kind kind);  // "all-reduce"
 
-// Ratio of bus bandwidth to algorithm bandwidth: 2 (n - 1) / n for an all-reduce, (n - 1) / n for reduce-scatter and
-// all-gather, 1 for a broadcast.
+// Ratio of bus bandwidth to algorithm bandwidth for n ranks: 2 (n - 1) / n for an all-reduce, (n - 1) / n for
+// reduce-scatter and all-gather, 1 for a broadcast.
 double bus_factor(Kind kind, std::int64_t ranks);
 
 // Selects how the other ranks wait in a barrier until rank 0 has entered it.

@@ -1,6 +1,6 @@
 // Collective communication between ranks: broadcast, all-reduce, reduce-scatter, all-gather and barrier, each also
 // asynchronous. The communicator's thread runs all calls in the order in which they were started, which must be the
-// same on all ranks. Every wait has a time limit and ends early if a rank is lost; then every rank throws an Error
+// same on all ranks. Every wait has a time limit and ends early if a rank is lost. Then every rank throws an Error
 // whose text names rank, host and operation. Data-parallel training uses it.
 #pragma once
 
@@ -24,7 +24,8 @@ const char* name_of(EngineKind kind);
 // Returns `asked`, or the engine that `automatic` selects in this world.
 EngineKind engine_for(EngineKind asked, const World& world);
 
-// Times of a call on the steady clock, in seconds. `began` is when earlier calls have ended and its memory is ready.
+// Times of a call on the steady clock, in seconds. At `began`, all earlier calls have ended and the call's memory is
+// ready.
 struct CallTimes {
   double queued = 0, began = 0, ended = 0;
 };
@@ -50,7 +51,7 @@ struct CommunicatorOptions {
   EngineKind engine = EngineKind::automatic;
   Limits limits{};
   Facts facts{};
-  std::int64_t chunk = kChunk;
+  std::int64_t chunk = kChunk;  // maximum elements per MPI call; tests use a small value
 };
 
 // Reads STROBE_COMM_TIMEOUT and STROBE_COMM_SILENCE in seconds. Throws Error(invalid_argument) for an invalid number.

@@ -22,11 +22,11 @@ class Engine {
   virtual bool takes_gpu_memory() const { return false; }
 
   // Returns rank 0's text on all ranks. It is called before the first collective, to exchange rank 0's address if no
-  // environment variable has it. By default returns `text`.
+  // environment variable has it. The default implementation returns `text`.
   virtual std::string share_text(const std::string& text) { return text; }
 
-  // Returns when `out` is complete, or soon after `stopped` returns true; then no further collective follows. Sizes are
-  // already checked. Throws Error(runtime) if the underlying library fails.
+  // Runs one collective. Returns when `out` is complete, or soon after `stopped` returns true. In the second case, no
+  // other collective follows. Sizes are already checked. Throws Error(runtime) if the underlying library fails.
   virtual void run(const Collective& collective, const Stopped& stopped) = 0;
 
   // Shuts down the library after the last collective; all ranks call it. It is not called after a failure.

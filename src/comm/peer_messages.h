@@ -32,7 +32,7 @@ struct Greeting {
 struct Challenge {
   std::string nonce, proof;
 };
-// `facts_digest` covers the full texts; `build` and `fingerprint` are shortened here, for error messages.
+// `build` and `fingerprint` are shortened, for error messages; `facts_digest` is the SHA-256 of both complete texts.
 struct Presentation {
   std::string proof;
   int rank = 0, size = 0;
@@ -50,6 +50,7 @@ struct Refusal {
 struct Failed {
   std::string reason;
 };
+// From rank 0: all ranks have left, and the connections close.
 struct Closed {};
 // Heartbeat with the number of the latest call that a rank has entered: of all ranks if rank 0 sends it, otherwise of
 // the sender.

@@ -1,6 +1,6 @@
 // Failure detection between ranks. After a handshake, every rank exchanges heartbeats with rank 0, which reports to all
-// ranks any rank that died, hangs, aborted or left early. This does not use the engine, so no rank waits forever for a
-// lost rank.
+// ranks any rank that died, hangs, aborted or left early. Heartbeats do not use the engine, so no rank waits forever
+// for a lost rank.
 #pragma once
 
 #include <atomic>
@@ -47,7 +47,7 @@ class Peers {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   std::string failure() const;  // "rank 2 on HOST ended without a message"
 
-  void entered(std::int64_t call) { calls_.store(call, std::memory_order_relaxed); }
+  void entered(std::int64_t call) { calls_.store(call, std::memory_order_relaxed); }  // call number, from 1
   // Blocks until rank 0 has entered this call, a rank is lost, or the clock reaches `until`. On rank 0: announces its
   // entry to all ranks and returns.
   void await_rank_0(std::int64_t call, double until);

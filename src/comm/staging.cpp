@@ -1,4 +1,4 @@
-// Implements StagedEngine with two slots of pinned memory: the engine processes chunk i in one slot while chunk i + 1
+// Implements StagedEngine with two slots of pinned memory. The engine processes chunk i in one slot while chunk i + 1
 // is copied from the GPU to the other.
 #include "comm/staging.h"
 
@@ -25,7 +25,7 @@ struct StagedEngine::Stage {
     stream.copy(to.data, from.data, static_cast<std::size_t>(from.bytes()));
   }
 
-  // Processes chunks 0 to pieces - 1. load(i, slot) and store(i, slot) enqueue copies on the stream; work(i, slot) runs
+  // Processes chunks 0 to chunks - 1. load(i, slot) and store(i, slot) enqueue copies on the stream; work(i, slot) runs
   // the engine on the slot.
   template <class Load, class Work, class Store>
   void pipeline(std::int64_t chunks, const Stopped& stopped, Load load, Work work, Store store) {

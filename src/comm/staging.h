@@ -1,5 +1,6 @@
 // Runs collectives on GPU memory with an engine that accepts only host memory. Data pass through pinned memory in
-// chunks: one chunk is copied on a separate stream while the engine processes the previous one.
+// chunks: one chunk is copied on a separate stream while the engine processes the previous one. worker.cpp wraps engine
+// mpi in it.
 #pragma once
 
 #include <memory>

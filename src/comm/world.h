@@ -1,4 +1,5 @@
-// This process's rank, size and rendezvous address, from the environment variables of its launcher.
+// This process's rank, size and rendezvous address, from the environment variables of its launcher. Communicator and
+// `strobe launch` use it.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ inline constexpr std::size_t kShortestToken = 16, kLongestToken = 1024;  // char
 struct World {
   int rank = 0;
   int size = 1;        // 0: unknown until MPI has started
-  int local_rank = 0;  // among the ranks of this host
+  int local_rank = 0;  // index of this rank among those of its host
   int local_size = 1;  // 0: unknown
   int started = 0;     // ranks that `strobe launch` has started; 0: another launcher
   std::string host;
@@ -37,7 +38,7 @@ using Variable = std::function<const char*(const char* name)>;
 
 // Recognises, in this order, Open MPI's mpirun, Slurm's srun, RANK/WORLD_SIZE (torchrun's names, for engine nccl only)
 // and PMIx. Without these variables the world has one rank. Throws Error(invalid_argument) if a variable is not a
-// number, the rank is not below the size, or the token is too short or too long.
+// number, if the rank is not below the number of ranks, or if the token is too short or too long.
 World world_from(const Variable& variable);
 World this_world();  // from the environment
 

@@ -1,5 +1,5 @@
-// AtomicFile replaces a file completely or not at all: it writes a temporary file in the same folder, syncs it and
-// renames it to the target.
+// AtomicFile replaces a file completely or not at all. It writes a temporary file in the same folder, syncs it, and
+// links or renames it to the target.
 //
 // The temporary file has a name, NAME.strobe-tmp-XXXXXX (temporary_file.h), only during a rename, after temporary(), or
 // if the file system has no O_TMPFILE. A process that is killed at such a moment leaves it; the next AtomicFile for the
@@ -21,11 +21,11 @@ class AtomicFile {
   // the user gave. `refuse` throws; it is for names that the program chose inside a folder.
   enum class Links { follow, refuse };
 
-  // Opens the temporary file at once, so that an unwritable path fails before any work is done.
-  // The new file gets the permissions of the file it replaces; owner and extended attributes are not kept, and other
-  // hard links keep the old contents. Devices, FIFOs, /dev/stdout, /dev/stderr, /dev/fd/* and /proc/* are not replaced;
-  // text is appended to them. Throws Error(invalid_argument) with the text of errno if the path cannot be written.
-  // `asked_by`, for example a flag, precedes the path in the message.
+  // Opens the temporary file at once, so that an unwritable path fails before any work is done. The new file gets the
+  // permissions of the file it replaces, but not its owner and extended attributes. Other hard links keep the old
+  // contents. Devices, FIFOs, /dev/stdout, /dev/stderr, /dev/fd/* and /proc/* are not replaced; text is appended to
+  // them. Throws Error(invalid_argument) with the text of errno if the path cannot be written. `asked_by`, for example
+  // a flag, precedes the path in the message.
   explicit AtomicFile(std::string path, std::string asked_by = "output", Links links = Links::follow);
   ~AtomicFile();  // removes the temporary file if commit was not reached
   AtomicFile(const AtomicFile&) = delete;
@@ -42,9 +42,9 @@ class AtomicFile {
   // then unchanged.
   void write(std::string_view contents);
 
-  // Syncs the temporary file, renames it to the target and syncs the folder (sync_folder.h). Throws Error(runtime). If
-  // only the folder sync fails, the new file is in place, but a power failure may restore the old one. After any other
-  // failure the old file is unchanged.
+  // Syncs the temporary file, links or renames it to the target, and syncs the folder (sync_folder.h). Throws
+  // Error(runtime). If only the folder sync fails, the new file is in place, but a power failure may restore the old
+  // one. After any other failure the old file is unchanged.
   void commit();
   void commit(std::string_view contents) {
     write(contents);

@@ -11,7 +11,7 @@
 namespace strobe {
 
 struct CaseWord {
-  std::string name;   // name in bench's flags and in the "config" of a result row: "num_kv_heads"
+  std::string name;   // name of the bench's flag and of the key in a result row's "config": "num_kv_heads"
   std::string value;  // "on" for a name without a value; a comma-separated list stays one string
 };
 

@@ -7,7 +7,7 @@
 
 namespace strobe {
 
-// Returns the product of the factors, or nullopt if a partial product overflows 64 signed bits.
+// Returns the product of the factors, or nullopt if a partial product does not fit in std::int64_t.
 constexpr std::optional<std::int64_t> checked_product(std::initializer_list<std::int64_t> factors) {
   std::int64_t product = 1;
   for (const std::int64_t factor : factors) {

@@ -53,7 +53,8 @@ class FileSet {
   std::vector<Device> devices_;
 };
 
-// Removes staging folders in `folder` that killed processes left. Those of running processes are locked and stay.
+// Removes staging folders in `folder` that killed processes left. Staging folders of running processes are locked and
+// stay.
 void remove_stale_staging(const std::string& folder);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Compiles {fmt}'s implementation once. Every other file sees only declarations, which halves its compile time.
+// Compiles {fmt}'s implementation once. All other files see only declarations, which halves their compile time.
 // src/core/CMakeLists.txt puts {fmt} into a private inline namespace, so a program that links libstrobe.a may use any
 // {fmt}. With versions other than 9, {fmt} is header-only and this file is empty.
 #ifndef FMT_HEADER_ONLY

@@ -1,7 +1,6 @@
-// JSON values with a parser and a writer, for result files, `--json`, and the messages of ranks and of Python peers
-// (other libraries that the bench runs in a Python process).
-// Objects keep insertion order. The writer replaces a non-finite number by null and an invalid UTF-8 byte by U+FFFD.
-// The parser rejects both, so writing a parsed value preserves it.
+// JSON values with a parser and a writer. Result files, `--json` and messages between processes use them. Objects keep
+// insertion order. The writer replaces a non-finite number by null and an invalid UTF-8 byte by U+FFFD. The parser
+// rejects both, so writing a parsed value preserves it.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +71,7 @@ class Json {
   static Json parse_next(std::string_view text, std::size_t& position);
 
  private:
-  // Holds a T on the heap, or nothing if the T is empty. Copies are deep. Keeps Json at 16 bytes.
+  // Holds a T on the heap; holds null for an empty T. Copies are deep. Keeps Json at 16 bytes.
   template <typename T>
   class Boxed {
    public:

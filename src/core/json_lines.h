@@ -1,4 +1,5 @@
-// Reads JSON-lines files whose last line may be incomplete because a process was killed.
+// Reads JSON-lines files whose last line may be incomplete because a process was killed. The sweep's result file and
+// steps.jsonl are read with it.
 #pragma once
 
 #include <cstddef>

@@ -15,9 +15,9 @@ constexpr std::string_view kSpace = " \t\r\n";
   fail(ErrorCode::invalid_argument, "json: the document has {} bytes or more; valid: up to {}", bytes, Json::kMaxBytes);
 }
 
-// Counts the items of each container in the value at the beginning of `text`, in the order in which containers open, so
-// that the parser allocates each container once. Rejects a document over the limits before any allocation. For invalid
-// JSON the counts are arbitrary; the parser rejects the text later.
+// Counts the items of each container in the value at the beginning of `text`, so that the parser allocates each
+// container once. The counts are in the order in which containers open. Rejects a document with too many bytes or
+// values before the parser allocates. For invalid JSON the counts are arbitrary; the parser rejects the text later.
 std::vector<std::uint32_t> count_items(std::string_view text) {
   std::vector<std::uint32_t> counts;
   std::vector<std::size_t> open;  // indices into counts of the containers that are open

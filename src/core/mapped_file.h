@@ -11,9 +11,9 @@ namespace strobe {
 
 class MappedFile {
  public:
-  // Maps the file without reading it. Throws Error(invalid_argument), with `shown` before the reason, if the file
-  // cannot be opened or is not a regular file; Error(out_of_memory) if it cannot be mapped. Follows symbolic links.
-  // Rejects a FIFO without waiting for a writer.
+  // Maps the file without reading it. Throws Error(invalid_argument) if the file cannot be opened or is not a regular
+  // file, and Error(out_of_memory) if it cannot be mapped. `shown` precedes the reason. Follows symbolic links. Rejects
+  // a FIFO without waiting for a writer.
   MappedFile(const std::string& path, const std::string& shown);
   MappedFile(Descriptor file, const std::string& shown);  // takes an open file
   ~MappedFile();

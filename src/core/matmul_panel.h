@@ -7,11 +7,12 @@
 
 namespace strobe {
 
-// c [rows x cols] = a b, plus the addend if there is one. cols is at most the width of one panel.
+// c [rows x cols] = a [rows x steps] b [steps x cols], plus the addend if there is one. cols is at most the width of
+// one panel.
 struct MatmulPanel {
   const float *a, *b;
   std::ptrdiff_t a_stride, b_stride;  // elements between stored rows
-  bool a_transposed, b_transposed;    // true: stored as [steps x rows] and [cols x steps]
+  bool a_transposed, b_transposed;    // true: a is stored as [steps x rows], b as [cols x steps]
   const float* addend;                // [rows x cols] at c's stride; may be c; null: none
   float* c;
   std::ptrdiff_t c_stride;

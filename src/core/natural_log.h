@@ -1,4 +1,5 @@
-// Natural logarithm without branches or tables. GCC vectorises loops over it (at -O3).
+// Natural logarithm without branches or tables. GCC vectorises loops over it (at -O3). attention/cpu/forward.cpp
+// computes the log-sum-exp with it.
 #pragma once
 
 #include <bit>
@@ -6,8 +7,8 @@
 
 namespace strobe {
 
-// x must be normal and positive. The error is at most 1e-13: relative if |log x| > 1, else absolute. NaN if x is not
-// finite.
+// Returns log x. x must be normal and positive. The error is at most 1e-13: relative if |log x| > 1, else absolute. NaN
+// if x is not finite.
 inline double natural_log(double x) {
   constexpr std::uint64_t kSqrtHalf = 0x3fe6a09e667f3bcd, kFraction = (std::uint64_t{1} << 52) - 1;
   constexpr double kLog2 = 0.69314718055994530942;

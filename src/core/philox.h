@@ -1,7 +1,13 @@
-// Philox4x32-10 (Salmon et al., 2011) for dropout: key = seed, counter = (b, hq, i, j), output = the first word.
+// Philox4x32-10 (Salmon et al., 2011), and the dropout mask made from it.
+//
+// One call gives 16 random bits to each of 8 scores. The scores (i, j) of a (b, hq) plane form squares of 16 x 16. In a
+// square, the call for row i % 8 and key pair j / 2 % 4 serves the rows i % 8 and i % 8 + 8, and in each of them the
+// keys of that pair and the keys 8 further. So a lane of an m16n8 accumulator fragment computes all its scores itself.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 
 namespace strobe {
@@ -25,14 +31,26 @@ inline std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
-// Returns p * 2^32. An element is dropped if its random word is below this threshold.
-inline std::uint32_t dropout_threshold(float p) { return static_cast<std::uint32_t>(static_cast<double>(p) * 0x1p32); }
+// Returns t * 2^16 for t = min(round(p * 2^16), 2^16 - 1). A score is dropped if its dropout_word() is below this.
+inline std::uint32_t dropout_threshold(float p) {
+  return static_cast<std::uint32_t>(std::min(std::lround(static_cast<double>(p) * 0x1p16), 0xffffl)) << 16;
+}
+
+// Returns 2^16 / (2^16 - t), the factor of a kept probability.
+inline double dropout_scale(std::uint32_t threshold) { return 0x1p32 / (0x1p32 - threshold); }
+
+// Returns the random bits of score (i, j) in the upper half of a word. The lower half is arbitrary.
+inline std::uint32_t dropout_word(std::uint64_t seed, std::int64_t b, std::int64_t hq, std::int64_t i, std::int64_t j) {
+  const auto row = static_cast<std::uint32_t>(i), key = static_cast<std::uint32_t>(j);
+  const std::uint32_t word = philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(hq),
+                                     row / 16 * 8 + row % 8, key / 16 * 4 + key % 8 / 2},
+                                    seed)[row / 8 % 2 + key / 8 % 2 * 2];
+  return key % 2 == 0 ? word << 16 : word;
+}
 
 inline bool dropout_keeps(std::uint64_t seed, std::uint32_t threshold, std::int64_t b, std::int64_t hq, std::int64_t i,
                           std::int64_t j) {
-  return philox({static_cast<std::uint32_t>(b), static_cast<std::uint32_t>(hq), static_cast<std::uint32_t>(i),
-                 static_cast<std::uint32_t>(j)},
-                seed)[0] >= threshold;
+  return dropout_word(seed, b, hq, i, j) >= threshold;
 }
 
 }  // namespace strobe

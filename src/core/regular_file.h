@@ -1,4 +1,4 @@
-// Opens regular files for writing in place.
+// Opens regular files that are read or written in place.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,4 @@
-// A list of the files that a signal handler removes.
+// A list of the files that a signal handler removes. AtomicFile uses it.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SIMD vectors on GCC's vector extensions, as wide as the instruction set for which the file is compiled, and the
 // operations that need intrinsics. Only files in attention/cpu/isa/, ops/cpu/isa/ and device/cpu/isa/ include this
-// header. It uses only the fixed-width integers of the standard library: the linker could otherwise merge an inline
-// library function that was compiled here, for example for AVX-512, into portable code.
+// header. It uses only the fixed-width integers of the standard library. The linker could otherwise use an inline
+// library function that was compiled here for AVX-512 in portable code.
 #pragma once
 
 #include <cstdint>
@@ -199,7 +199,7 @@ STROBE_INLINE F32 horner(F32 y, F32 f, const Coefficient& c) {
 }
 
 // 2^x for x <= ~127. Exactly 0 below -126.5; keeps NaN; exact at integers. Relative error: 8e-8 for degree 6, 1.6e-7
-// for degree 5, 1e-4 for degree 3. rest(x, n) returns x - n for the nearest integer n; a caller that knows x to more
+// for degree 5, 1e-4 for degree 3. rest(x, n) returns x - n for the nearest integer n. A caller that knows x to more
 // than fp32 precision passes its own `rest`.
 template <int Degree, class Rest>
 STROBE_INLINE F32 exp2(F32 x, Rest rest) {

@@ -1,6 +1,6 @@
-// Computes one panel of columns of a matmul (MatmulPanel). Packs that panel of the right operand, one block of k at a
-// time, into a buffer that stays in L1, because every row reads it again. Reads the left operand in place and
-// broadcasts each element to a vector. Only isa/*.cpp of ops/cpu/ and device/cpu/ include it.
+// Computes one panel of columns of a matmul (MatmulPanel). Packs the panel of the right operand into a buffer, for
+// kSteps steps of the inner dimension k at a time. The buffer stays in L1 while all rows read it. Reads the left
+// operand in place and broadcasts each element to a vector. Only isa/*.cpp of ops/cpu/ and device/cpu/ include it.
 #pragma once
 
 #include "core/matmul_panel.h"
@@ -38,7 +38,7 @@ class PanelMatmul {
   }
 
  private:
-  static constexpr int kSteps = 256;  // k per block; with AVX-512 the packed block has 32 KB, two thirds of L1
+  static constexpr int kSteps = 256;  // steps of k per block; with AVX-512 the packed block has 32 KB
 
   static constexpr int kAhead = 16;  // prefetch distance in k for a transposed left operand
 
@@ -114,7 +114,7 @@ class PanelMatmul {
     if constexpr (R > 0) count == R ? tile<R, kTransposed>(rows) : last_rows<R - 1, kTransposed>(rows, count);
   }
 
-  // c = a b (+ addend) for R rows. The addend is added last: if the sums began with it, every step of a long sum would
+  // c = a b (+ addend) for R rows. The addend is added last. If the sums began with it, every step of a long sum would
   // be rounded to the magnitude of the total.
   template <int R, bool kTransposed>
   static void tile(const Rows& rows) {

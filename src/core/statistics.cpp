@@ -1,6 +1,6 @@
-// Statistics of samples. The confidence interval uses order statistics: the number of samples below the median is
-// binomial(n, 1/2) for any continuous distribution, so [x(r), x(n + 1 - r)] covers the median with probability
-// 1 - 2 P(binomial < r).
+// Statistics of samples. The confidence interval uses order statistics, where x(r) is the r-th smallest of n samples.
+// For any continuous distribution, the number of samples below the median is binomial(n, 1/2). So [x(r), x(n + 1 - r)]
+// covers the median with probability 1 - 2 P(binomial < r).
 #include "core/statistics.h"
 
 #include <algorithm>

@@ -18,8 +18,9 @@ std::string temporary_stem(std::string_view target);
 // removed.
 std::optional<std::string_view> stem_of_temporary(std::string_view name);
 
-// Removes the regular files in `folder` that have such a name, whose stem `is_known` accepts, and that no running
-// process has locked (AtomicFile keeps an flock on its temporary file). Ignores errors: a leftover file is harmless.
+// Removes regular files in `folder` that have such a name with a stem that `is_known` accepts. Keeps files that a
+// running process has locked (AtomicFile holds an flock on its temporary file). Ignores errors: a leftover file is
+// harmless.
 void remove_stale_temporaries(const std::string& folder, const std::function<bool(std::string_view stem)>& is_known);
 
 }  // namespace strobe

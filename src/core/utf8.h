@@ -6,8 +6,8 @@
 
 namespace strobe {
 
-// Returns the size in bytes of the first character of `text`; 0 if the text is empty or the character is invalid:
-// truncated, overlong, a surrogate or beyond U+10FFFF.
+// Returns the size in bytes of the first character of `text`. Returns 0 if the text is empty or the character is
+// invalid: truncated, overlong, a surrogate or beyond U+10FFFF.
 constexpr std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   if (text.empty()) return 0;

@@ -1,4 +1,4 @@
-// Resolves a path that is to be written and checks it before anything is written.
+// Resolves a path that is to be written and checks it before anything is written. AtomicFile and FileSet use it.
 #pragma once
 
 #include <sys/types.h>

@@ -25,7 +25,8 @@ struct AllocationStatistics {
   std::uint64_t allocations = 0;  // number of allocations since the process started
 };
 
-// One mutex guards all members. Allocations are few and large (one workspace per call), so its cost is not measurable.
+// One mutex guards all members. Allocations are few and large (one workspace per call), so the cost of locking is not
+// measurable.
 class AllocationCounter {
  public:
   using Observer = std::function<void(const AllocationEvent&)>;

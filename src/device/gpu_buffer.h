@@ -50,7 +50,7 @@ class GpuBuffer {
 };
 
 // Pinned host memory for asynchronous copies. Allocation is slow (some tenths of a millisecond per MB) and reduces the
-// system's pageable memory, so callers should allocate few, small buffers and reuse them.
+// system's pageable memory. Callers should allocate few, small buffers and reuse them.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;

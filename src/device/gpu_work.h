@@ -8,8 +8,8 @@
 namespace strobe {
 
 // Makes sure that this thread has a CUDA context, even if this is its first GPU call. Throws if an earlier CUDA call of
-// this thread left an unreported error, so that it is not attributed to later work. If the GPU is still usable, the
-// error is thus cleared.
+// this thread left an unreported error, so that it is not attributed to later work. This clears the error if the GPU is
+// still usable.
 void begin_gpu_work();
 
 // A strided tensor in GPU memory.

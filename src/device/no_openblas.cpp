@@ -49,7 +49,7 @@ bool accumulates(T alpha, T beta) {
 
 void sgemm(CBLAS_ORDER, CBLAS_TRANSPOSE order_a, CBLAS_TRANSPOSE order_b, int m, int n, int k, float alpha,
            const float* a, int lda, const float* b, int ldb, float beta, float* c, int ldc) {
-  constexpr std::int64_t kRows = 264;  // per task, a multiple of every tile's
+  constexpr std::int64_t kRows = 264;  // rows per task, a multiple of every tile height (6 and 12)
   const Panels& panels = chosen_panels();
   const bool accumulate = accumulates(alpha, beta);
   const std::int64_t blocks = ceil_div(m, kRows), width = panels.columns;
@@ -91,7 +91,7 @@ void dgemm(CBLAS_ORDER, CBLAS_TRANSPOSE order_a, CBLAS_TRANSPOSE order_b, int m,
 int get_num_threads() { return own_threads; }
 void set_num_threads(int threads) { own_threads = threads; }
 
-// Same form as OpenBLAS's text: environment() prints the second word, BlasSession reads MAX_THREADS.
+// Same form as OpenBLAS's text: blas_version() returns the second word, BlasSession reads MAX_THREADS.
 char* get_config() {
   static char text[] = "panels none MAX_THREADS=4096";
   return text;

@@ -49,8 +49,8 @@ class SharedLibrary {
   void* handle_ = nullptr;
 };
 
-// Returns the files for lib<name>.so.<major> of the CUDA toolkit: first in the system's search path, then in the folder
-// of the toolkit with which Strobe was built.
+// Returns the files to try for lib<name>.so.<major> of the CUDA toolkit. The first is in the system's search path, the
+// second in the folder of the toolkit with which Strobe was built.
 LibraryFiles toolkit_library(const char* name, int major);
 
 // Returns the library, which the first call loads. Thread-safe. Throws like its constructor; a later call tries again.

@@ -197,8 +197,8 @@ void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
   std::copy_n(targets, transformer_.tokens(), transfer_.host().targets());
 }
 
-// Returns the stream for graph replay, or null if kernels must be launched directly: a graph can neither run callbacks
-// nor show a profiler its single launches.
+// Returns the stream for graph replay, or null if kernels must be launched directly. A graph runs no callbacks and
+// hides its single launches from a profiler.
 const GpuStream* Model::replay_stream() const {
   return transformer_.reports_gradients() || launches_ == Launches::direct ? nullptr : stream();
 }

@@ -1,5 +1,5 @@
 // Model, a language model that computes losses, gradients and training steps. models/NAME.cpp defines the network,
-// state/ the memory, step/ the update.
+// state/ the memory, step/ the update. train/, data_parallel/, profile/ and memory/ use it.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ class Model {
  public:
   // `batch` is the number of sequences of shape.context tokens per step. `dtype` is that of activations and matmuls.
   // Parameters and their gradients are fp32, with a copy in dtype for matmuls. On CUDA the model has its own streams
-  // and workspace, and only begin() uses place.threads.
+  // and workspace, and only begin() uses execution.threads.
   Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::ExecutionContext& execution,
         const ModelOptions& options = {});
   Model(const Model&) = delete;  // its members refer to one another
@@ -55,9 +55,9 @@ class Model {
   // may overlap with the backward (step/optimizer.h), so a step that throws may have updated some parameters.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
-  // Sets a callback. Every backward calls it once per parameter, from the last to the first, as soon as the parameter's
-  // gradient is final, with the parameter's table index. An empty function removes the callback. On CUDA, final means
-  // final for later work on the stream. While a callback is set, no call uses a graph.
+  // Sets a callback. Every backward calls it once per parameter, from the last to the first, when the parameter's
+  // gradient is final. The argument is the parameter's table index. An empty function removes the callback. On CUDA,
+  // final means final for later work on the stream. While a callback is set, no call uses a graph.
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready) {
     transformer_.on_gradient_ready(std::move(ready));
   }

@@ -1,4 +1,5 @@
-// Measures processor time, to separate the load of this process from that of other processes.
+// Measures processor time, to separate the load of this process from that of other processes. The bench reports with it
+// how busy other processes were.
 #pragma once
 
 #include <sys/types.h>

@@ -7,7 +7,7 @@
 
 namespace strobe {
 
-// Returns the environment without measured rates, which bench/ceilings.h adds.
+// Returns the environment. It has no measured rates; bench/ceilings.h adds them.
 Json environment_json();
 
 // Git revision of this build, with "+changes" if the tree was modified; "unknown" outside a checkout.

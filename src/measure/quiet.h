@@ -1,4 +1,5 @@
-// Isolates measurements: pins the process to cores and waits until spinning threads sleep.
+// Isolates measurements: pins the process to cores and waits until spinning threads sleep. The bench and its peers use
+// it.
 #pragma once
 
 #include <sched.h>

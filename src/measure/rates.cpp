@@ -14,7 +14,7 @@ namespace strobe {
 namespace {
 
 // Returns the best rate (amount / time) of at least kLeast calls that together take about `seconds`, after a warm-up
-// call. Calls must be short, because other processes on a shared machine rarely leave a long call undisturbed.
+// call. Calls must be short, because on a shared machine other processes interrupt most long calls.
 template <class Call>
 double best_rate(double amount, double seconds, Call&& call) {
   constexpr int kLeast = 4;

@@ -1,4 +1,5 @@
-// Decides when to stop warming up and when to stop sampling. bench/runner.cpp calls this after every round.
+// Decides when to stop warming up and when to stop sampling. bench/runner.cpp and lab/measure.cpp call these functions
+// while they measure.
 #pragma once
 
 #include <span>
@@ -9,7 +10,7 @@ struct StoppingRule {
   int repeats = 0;         // exact number of samples; 0: the fields below decide
   int least_samples = 30;  // minimum number before the interval is checked
   double interval = 0.01;  // half width of the median's 95 % confidence interval, relative to the median
-  double time_limit = 20;  // seconds to sample all series of a configuration, without the waits between them
+  double time_limit = 20;  // seconds to sample all series of a case, without the waits between them
   int least_at_limit = 3;  // minimum number of samples, taken even after time_limit
 };
 
@@ -29,8 +30,9 @@ constexpr const char* name_of(Stop stop) {
 // series.
 Stop decide(const StoppingRule& rule, std::span<const double> samples, double elapsed);
 
-// Returns true if the warm-up is over: after at least 3 calls and 0.2 s, once the last three calls agree within 10 % or
-// 1.2 s have elapsed. Also returns true after `limit` seconds and at least one call.
+// Returns true if the warm-up is over. A warm-up has at least 3 calls and lasts at least 0.2 s. It then ends once the
+// last three calls agree within 10 %, or after 1.2 s. After `limit` seconds, one call suffices. `calls` are the seconds
+// of each call.
 bool warmed_up(std::span<const double> calls, double elapsed, double limit);
 
 }  // namespace strobe

@@ -8,7 +8,7 @@ namespace strobe {
 
 struct MemoryInfo {
   std::int64_t total = 0;      // bytes
-  std::int64_t available = 0;  // without swapping; both are limited by the control group
+  std::int64_t available = 0;  // bytes available without swapping; the cgroup's limit caps both values
 };
 
 MemoryInfo read_memory_info();

@@ -1,4 +1,4 @@
-// Activation functions of the feed-forward layer, element by element: GELU and SwiGLU.
+// Activation functions of the feed-forward layer, element by element: GELU and SwiGLU. Called by lm/models/.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Cross-entropy of each row of logits, and the gradient of the mean, which overwrites the logits.
+// Cross-entropy of each row of logits, and the gradient of the mean, which overwrites the logits. Called by lm/.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ struct CrossEntropy {
   std::int64_t rows = 0, vocabulary = 0;
   DType dtype = DType::fp32;          // type of the logits
   float gradient_scale = 1;           // factor of the gradient in addition to 1 / rows, for partial batches
-  const float* loss_scale = nullptr;  // another factor, in device memory so that it may change between graph launches
+  const float* loss_scale = nullptr;  // further factor of the gradient, in device memory so that it may change between
+                                      // graph launches; null: 1
 };
 
 // Computes losses [rows]: log(sum exp(logit)) - logit[target]. Stable for any finite logits.

@@ -1,4 +1,4 @@
-// Embedding lookup by token and position, and its gradient.
+// Embedding lookup by token and position, and its gradient. Called by lm/models/.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Positions {
 void embedding(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token, const float* table,
                void* y, const Positions& positions = {});
 
-// Computes dtable[token[t]] += dy[t] for all t; Into::set first sets dtable to zero. If the place is deterministic,
+// Computes dtable[token[t]] += dy[t] for all t; Into::set first sets dtable to zero. If execution.deterministic is set,
 // each row is summed in the order of t.
 void embedding_backward(const ExecutionContext& execution, const Embedding& shape, const std::int32_t* token,
                         const void* dy, float* dtable, Into into = Into::sum);

@@ -1,4 +1,5 @@
 // Execution context of operations: device, threads or stream, and workspace. The tensors of a call are on its device.
+// lm/ passes it to every operation.
 #pragma once
 
 #include <cstddef>

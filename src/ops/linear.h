@@ -1,4 +1,4 @@
-// The linear layer y = x W^T + bias on row-major matrices, and its gradients.
+// The linear layer y = x W^T + bias on row-major matrices, and its gradients. Called by lm/.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ struct Added {
 void linear(const ExecutionContext& execution, const Linear& shape, const void* x, const void* weight, void* y,
             const Added& added = {});
 
-// Computes dx = dy W, or dx += dy W with Into::sum.
+// Computes dx = dy W, or dx += dy W with Into::sum. dy: [rows, out]; dx: [rows, in].
 void linear_backward_input(const ExecutionContext& execution, const Linear& shape, const void* dy, const void* weight,
                            void* dx, Into into);
 
-// Computes dW = dy^T x, or dW += dy^T x with Into::sum.
+// Computes dW = dy^T x, or dW += dy^T x with Into::sum. dweight: [out, in].
 void linear_backward_weight(const ExecutionContext& execution, const Linear& shape, const void* dy, const void* x,
                             float* dweight, Into into = Into::sum);
 
 // Return the workspace bytes of linear(), and the larger of those of its two gradients. On the CPU the functions
-// allocate this workspace themselves, for fp32 copies of 16-bit operands and results. On CUDA the place's workspace
-// should have this size; it must have kWorkspaceBytes, but with less than the full size a matmul may be slower.
+// allocate this workspace themselves, for fp32 copies of 16-bit operands and results. On CUDA execution.workspace
+// should have this size. At least kWorkspaceBytes are required; with less than the full size a matmul may be slower.
 std::size_t linear_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
 std::size_t linear_backward_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
 

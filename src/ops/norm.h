@@ -1,4 +1,4 @@
-// RMSNorm and LayerNorm of the rows of a matrix, computed in fp32, and their gradients.
+// RMSNorm and LayerNorm of the rows of a matrix, computed in fp32, and their gradients. Called by lm/models/.
 #pragma once
 
 #include <cstdint>

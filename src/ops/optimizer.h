@@ -1,4 +1,5 @@
-// AdamW with decoupled weight decay over all parameter tensors of a model, and the norm of their gradients.
+// AdamW with decoupled weight decay over all parameter tensors of a model, and the norm of their gradients. Called by
+// lm/.
 #pragma once
 
 #include <cstdint>

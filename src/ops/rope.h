@@ -1,5 +1,5 @@
-// Rotary position embedding (RoPE) of q and k: rotates elements 2i and 2i + 1 of a head at position p by the angle
-// p theta^(-2i/D).
+// Rotary position embedding (RoPE) of q and k, called by lm/. Elements 2i and 2i + 1 of a head of D elements at
+// position p are rotated by the angle p theta^(-2i/D).
 #pragma once
 
 #include <cstdint>

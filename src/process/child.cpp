@@ -57,7 +57,7 @@ LineReader::Heard LineReader::hear(std::string& line, double seconds) {
 Json request(int to, LineReader& from, const std::string& name, const Json& message, double timeout_seconds,
              const std::function<ChildEnd(double patience_seconds)>& end) {
   const auto crash = [&] { throw ChildError(ChildError::Kind::crashed, fmt::format("{} {}", name, end(2).text())); };
-  // Requests are far smaller than the buffer of a pipe or socket, so this write does not block.
+  // A request is far smaller than the buffer of a pipe or socket, so this write does not block.
   if (write_all(to, message.dump() + "\n") != 0) crash();
   std::string answer;
   const LineReader::Heard heard = from.hear(answer, timeout_seconds);

@@ -1,4 +1,5 @@
-// Runs a child process that exchanges lines of text with its parent and ends with it.
+// Runs a child process that exchanges lines of text with its parent and ends with it. The bench's Python peers, `strobe
+// ladder` and `strobe cases judge` use it.
 #pragma once
 
 #include <sys/types.h>
@@ -45,8 +46,8 @@ class LineReader {
   explicit LineReader(Descriptor descriptor, std::size_t longest_line = kLongestLine)
       : descriptor_(std::move(descriptor)), longest_line_(longest_line) {}
 
-  // Waits up to `seconds` for the next line; always returns a line that is already available. `nothing`: the time is
-  // over. `end`: end of file, or a line that is too long.
+  // Waits up to `seconds` for the next line; always returns a line that is already available. Heard::nothing: the time
+  // is over. Heard::end: end of file, or a line that is too long.
   enum class Heard { line, nothing, end };
   Heard hear(std::string& line, double seconds);
   const std::string& unended_line() const { return pending_; }  // after `end`: text after the last newline
@@ -82,8 +83,8 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  // Sends a request as above. Throws ChildError: timeout (the child is killed) or crashed (with the signal or the exit
-  // code and the last line of the child's stderr).
+  // Sends a request to the child, as request() above does. Throws ChildError: timeout (the child is killed) or crashed
+  // (with the signal or the exit code and the last line of the child's stderr).
   Json request(const Json& message, double timeout_seconds);
 
   void close_input() { input_.reset(); }  // the child then reads the end of its input

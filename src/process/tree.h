@@ -30,20 +30,20 @@ class ChildSubreaper {
   ChildSubreaper(const ChildSubreaper&) = delete;
   ChildSubreaper& operator=(const ChildSubreaper&) = delete;
 
-  // True for a child that existed before this object. Such a child was started by a shell that later became this
-  // program by exec.
+  // Returns true for a child that existed before this object. A shell started such a child and then became this program
+  // by exec.
   bool had(pid_t child) const;
 
-  // Kills and reaps all other children until none is left, including descendants that become orphans on the way. Only
-  // this process waits for them, so no pid is reused in between. Returns how many are
-  // left after 10 s.
+  // Kills and reaps all other children until none is left, including descendants that become orphans meanwhile. Only
+  // this process waits for them, so no pid is reused in between. Returns how many are left after 10 s.
   std::size_t end_others() const;
 
  private:
   const std::vector<pid_t> earlier_;
 };
 
-// Identifies a process by its pidfd. On kernels without pidfds, by its pid and start time, checked before each signal.
+// Identifies a process by its pidfd. On kernels without pidfds, identifies it by pid and start time, and checks both
+// before each signal.
 class ProcessHandle {
  public:
   // Returns the process that connected this Unix socket, according to the kernel.

@@ -1,5 +1,5 @@
-// Declares the text files that the program embeds: page/, the published times of the ladder (the course's series of
-// kernels) and the chart library. CMakeLists.txt generates the definitions.
+// Declares the text files that the program embeds: the page templates of page/, the published times of the course's
+// ladder, and the chart library. CMakeLists.txt generates the definitions.
 #pragma once
 
 namespace strobe::report {

@@ -17,7 +17,7 @@ struct Run {
   bool operator==(const Run&) const = default;
 };
 
-enum class Pass { forward, backward, total, step };                              // step: of a language model
+enum class Pass { forward, backward, total, step };  // step: training step of a language model
 inline constexpr Pass kPasses[] = {Pass::forward, Pass::backward, Pass::total};  // the passes of attention
 constexpr const char* name_of(Pass pass) {
   switch (pass) {
@@ -40,7 +40,7 @@ struct Cell {
   Config config;
   std::string implementation, kernel;
   Run run;
-  std::string status, reason;    // status is "ok" if that of any launch is
+  std::string status, reason;    // status is "ok" if any launch is ok, else that of the last launch
   std::string date;              // date of the last launch
   std::vector<Result> launches;  // launches with status ok, in file order
 
@@ -55,7 +55,7 @@ struct Cell {
   std::optional<double> peak_mb() const;       // maximum over launches
   std::optional<double> saved_mb() const;      // saved for backward, maximum over launches
   std::optional<double> predicted_mb() const;  // equal in all launches
-  std::size_t samples() const;                 // total over all launches of the forward samples, else backward or step
+  std::size_t samples() const;                 // of all launches: those of forward; without forward, backward or step
 };
 
 // Returns a lower bound of the bytes that a pass moves: each of Q, K, V, O, LSE once; backward also dO, dQ, dK, dV.

@@ -40,7 +40,7 @@ std::string fixed_text(const Config& config, const SizeAxis& axis) {
   return text;
 }
 
-// The same for a view in which batch times sequence length is fixed, as in the `paper` grid.
+// Describes the fixed sizes of a view in which batch * sequence length is constant, as in the grid `paper`.
 std::string fixed_tokens_text(const Config& config) {
   return fmt::format("{:.0f} tokens in all, heads {}, embedding dimension {}{}",
                      static_cast<double>(config.batch) * static_cast<double>(config.seqlen_q), config.heads, config.emb,
@@ -130,7 +130,7 @@ std::vector<Series> lines_of(const ChartInput& input, const View& view, const Si
     std::sort(line.points.begin(), line.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
     const auto same_x = [](const Point& a, const Point& b) {
       return a.x == b.x;
-    };  // points with equal x, for example from another --pass
+    };  // rows measured with different --pass give points with equal x; only one is drawn
     line.points.erase(std::unique(line.points.begin(), line.points.end(), same_x), line.points.end());
     longest = std::max(longest, line.points.size());
     if (fit == Fit::yes) line.name += exponent_text(line.points);
@@ -143,7 +143,7 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
   std::set<double> ticks;
   for (const Cell* cell : view.cells) ticks.insert(static_cast<double>(cell->config.*axis.size));
   const RateUnit unit = input.unit;
-  const Fit fit = axis.size == &Config::seqlen_q ? Fit::yes : Fit::no;  // other sizes have no scaling law to fit
+  const Fit fit = axis.size == &Config::seqlen_q ? Fit::yes : Fit::no;  // fits time ~ S^x along sequence lengths only
   const auto add = [&](const char* quantity, const std::string& title, Pass pass, const std::string& y_title,
                        Scale scale, std::vector<Series> series) {
     if (series.empty()) return;

@@ -1,4 +1,4 @@
-// Creates heat maps: columns are sequence lengths, rows are the other sizes, and each cell has one field.
+// Creates heat maps. Columns are sequence lengths, rows are combinations of the other sizes, and each cell is a field.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -24,12 +24,12 @@ struct CellComparison {
   std::string implementation;
   std::string status_a, status_b;
   std::vector<PassComparison> passes;  // empty if a status is not ok
-  std::optional<double> memory_ratio;  // B over A
+  std::optional<double> memory_ratio;  // peak memory of B / peak memory of A
 };
 
 // Cells that only one side has.
 struct Unmatched {
-  std::vector<std::string> cells;  // as text
+  std::vector<std::string> cells;  // as describe() and the implementation
   std::string difference;          // nearest_text() of the first cell: "threads 1 instead of 2"
 };
 

@@ -1,4 +1,4 @@
-// Compares the configuration members of rows key by key.
+// Implements difference_text() and nearest_text(), which compare the configuration of rows key by key.
 #include "report/difference.h"
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ std::vector<Difference> nearest_differences(const Result& one, std::span<const R
   return *least;
 }
 
-using Values = std::map<std::string, std::set<std::string>>;  // by key
+using Values = std::map<std::string, std::set<std::string>>;  // values of each configuration key
 
 Values values_of(std::span<const Result* const> results) {
   Values values;

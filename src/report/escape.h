@@ -18,7 +18,7 @@ std::string script_json(std::string_view json);
 // \xNN.
 std::string markdown_text(std::string_view text);
 
-// The same for text at the beginning of a line: also prevents headings, lists and rules.
+// As markdown_text(), for text at the beginning of a line: also prevents headings, lists and horizontal rules.
 std::string markdown_line(std::string_view text);
 
 // Escapes a file name as the target of a Markdown link: percent-encodes every byte except letters, digits and -._~.

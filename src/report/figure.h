@@ -46,7 +46,7 @@ struct Field {
 
 struct Figure {
   std::string id, title, section{};
-  std::string view{};                     // distinguishes figures with the same id and filters: "batch 16, 32 heads"
+  std::string view{};                     // text that distinguishes the views of one id: "batch 16, 32 heads"
   std::string causal{}, dtype{}, pass{};  // filter values: "off" or "on", "bf16", "forward"; "": not filtered
   std::string caption{};                  // machine, date, samples
   Axis x, y;

@@ -1,4 +1,4 @@
-// Implements fill().
+// Implements fill(), which replaces placeholders in page templates.
 #include "report/fill.h"
 
 #include <algorithm>

@@ -15,7 +15,7 @@ namespace {
 struct Value {
   Place at;
   double value = 0;
-  double margin = 0;     // above 1: better than the limit; for `show`, the value itself
+  double margin = 0;     // value / limit, or its inverse for an upper limit: above 1 is better; for `show`, the value
   std::string reason{};  // why there is no value
   bool holds = false;
 };

@@ -16,7 +16,7 @@ namespace strobe::report {
 // Reads a file that `strobe ladder` wrote. Throws Error(invalid_argument), "FILE, line N: what is wrong".
 std::vector<Json> read_ladder_rows(const std::string& path);
 
-// The same for text; `name` is the file's name in errors.
+// As read_ladder_rows(), for text. `name` is the file's name in errors.
 std::vector<Json> parse_ladder_rows(std::string_view text, const std::string& name);
 
 // Returns one table per case and kind of row: rungs, ablation, tiles, counters. With several cases, a further table has

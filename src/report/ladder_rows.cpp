@@ -11,7 +11,7 @@ namespace strobe::report {
 namespace {
 
 constexpr std::size_t kMaxLadderRows = 10'000;
-constexpr std::size_t kMaxNames = 256;  // limit on cases and on rungs, because a table has one cell per pair
+constexpr std::size_t kMaxNames = 256;  // most cases, and most rungs; a table has one cell per case and rung
 constexpr std::int64_t kMaxCaseSize = std::int64_t{1} << 40;
 
 struct RangedKey {
@@ -23,7 +23,7 @@ constexpr RangedKey kRowNumbers[] = {
     {"occupancy", kShareRange}, {"registers", kCountRange}, {"shared_bytes", kCountRange}, {"launches", kCountRange},
     {"br", kCountRange},        {"bc", kCountRange}};
 
-// Further keys that tables and charts read. compact_row() drops all others.
+// Keys without a range that tables and charts read. compact_row() removes all keys that are in neither list.
 constexpr const char* kRowWords[] = {"kind", "rung", "status", "reason", "device", "without", "case", "scaled_from"};
 
 void check_case(const Json& size) {

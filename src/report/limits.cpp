@@ -1,4 +1,4 @@
-// Implements parse_limits().
+// Implements parse_limits(), the parser of limits files.
 #include "report/limits.h"
 
 #include <algorithm>
@@ -28,9 +28,9 @@ const char* const kLimitsFormat =
     "cell\n"
     "without window, lengths, grouped heads and options), peak_mb, memory:IMPL (peak over that of IMPL), change:low "
     "or\n"
-    "change:high (95 % interval of B / A; of one file, launches 2, 4, ... over 1, 3, ...). A value that cannot be had "
-    "misses\n"
-    "its limit, unless IMPL ran out of memory.\n";
+    "change:high (95 % interval of B / A; of one file, launches 2, 4, ... over 1, 3, ...). IMPL may be a list, "
+    "A,B,...: the\n"
+    "best of those that ran. A value that cannot be had misses its limit, unless IMPL ran out of memory.\n";
 
 namespace {
 
@@ -144,7 +144,7 @@ void parse_requirement(Words words, bool is_limit, Requirement& requirement) {
   if (!words.empty()) refuse_limit(words.front(), "the end of the line");
 }
 
-// The requirements so far, and in `now` the cells and implementation of the next ones.
+// State of the parser. limits: the requirements so far. now: cells and implementation that apply to the next ones.
 struct LimitsReader {
   Limits limits;
   Requirement now;

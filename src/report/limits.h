@@ -28,7 +28,7 @@ enum class Measure {
 
 struct Bound {
   Measure measure;
-  std::string reference;  // reference implementation of speedup and memory
+  std::string reference;  // reference implementation of speedup and memory; of a list, the best that ran
   bool is_least = true;   // true: the value must be at least `limit`; false: at most
   bool is_strict = false;
   double limit = 0;

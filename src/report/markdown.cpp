@@ -1,4 +1,4 @@
-// Implements markdown_table().
+// Implements markdown_table(), which formats and escapes a table.
 #include "report/markdown.h"
 
 #include <algorithm>

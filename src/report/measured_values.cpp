@@ -1,4 +1,4 @@
-// Implements MeasuredValues.
+// Implements MeasuredValues: times, speedups, shares and memory of a cell, and the cells that they refer to.
 #include "report/measured_values.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace strobe::report {
 namespace {
 
-// Configuration keys of masks and options. The plain cell of a cell has the same other keys, and these at their
-// defaults.
+// Configuration keys of masks and options. The "plain cell" of a cell has these keys at their defaults and equals it in
+// all other keys.
 constexpr std::string_view kFeatureKeys[] = {"window",        "align", "softcap", "alibi",   "bias",
                                              "bias_gradient", "sinks", "dropout", "lengths", "num_kv_heads"};
 
@@ -36,7 +36,7 @@ bool in_list(std::string_view list, std::string_view value) {
   }
 }
 
-// Returns the members that a cell and its plain cell have in common, as a key.
+// Returns a key of the configuration without masks and options: equal for a cell and its plain cell.
 std::string plain_identity(const Config& config) {
   std::string identity = "plain ";
   for (const auto& [name, value] : config.members) {
@@ -70,6 +70,16 @@ Measured share(std::optional<double> rate, const std::optional<double>& ceiling,
   return ceiling.value_or(0) > 0 ? quotient(rate, ceiling) : Measured{{}, reason};
 }
 
+// Calls `use` with each name of a list.
+template <class Use>
+void for_each_name(std::string_view list, Use&& use) {
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    use(std::string(list.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+}
+
 // Returns a Measured without value, with the reason why the reference cell is missing or has no times.
 Measured without_reference(const Cell* other, const std::string& name) {
   if (!other) return {{}, name + " is not there"};
@@ -101,24 +111,38 @@ Measured MeasuredValues::of(const Bound& bound, const Place& at) const {
   const Cell& cell = *at.cell;
   if (cell.status != "ok") return {{}, cell.reason.empty() ? cell.status : cell.status + ": " + cell.reason};
   const Result& launch = cell.launches.back();
-  const bool needs_reference = bound.measure == Measure::speedup || bound.measure == Measure::memory;
-  const Cell* other = nullptr;
-  if (needs_reference) {
-    other = find_cell(key_of(cell, cell.config.identity, bound.reference));
-    if (!other || other->status != "ok") return without_reference(other, bound.reference);
-  }
   switch (bound.measure) {
     case Measure::milliseconds: return times_factor(seconds(at), 1e3);
-    case Measure::speedup: return quotient(seconds({other, at.pass}), seconds(at));
+    case Measure::speedup:
+    case Measure::memory: return against_best(bound, at);
     case Measure::share_of_matmul_rate: return share(rate(at), launch.matmul_rate, "no matrix-product rate");
     case Measure::share_of_copy: return share(byte_rate(at), launch.copy_rate, "no copy rate");
     case Measure::share_of_plain: return share_of_plain(at);
     case Measure::peak_mb: return times_factor(cell.peak_mb(), 1);
-    case Measure::memory: return quotient(cell.peak_mb(), other->peak_mb());
     case Measure::change_low: return change(at, &Ratio::low);
     case Measure::change_high: return change(at, &Ratio::high);
   }
   return {};
+}
+
+// Compares with the reference of the least time or memory. References without a value count only if no other has one.
+Measured MeasuredValues::against_best(const Bound& bound, const Place& at) const {
+  Measured best;
+  for_each_name(bound.reference, [&](const std::string& name) {
+    const Cell* const other = find_cell(key_of(*at.cell, at.cell->config.identity, name));
+    const bool is_ok = other && other->status == "ok";
+    const Measured found = !is_ok                              ? without_reference(other, name)
+                           : bound.measure == Measure::speedup ? quotient(seconds({other, at.pass}), seconds(at))
+                                                               : quotient(at.cell->peak_mb(), other->peak_mb());
+    if (!found.value) {
+      if (!best.value && best.reason.empty()) best = found;
+      return;
+    }
+    const bool is_better =
+        !best.value || (bound.measure == Measure::speedup ? *found.value < *best.value : *found.value > *best.value);
+    if (is_better) best = found;
+  });
+  return best;
 }
 
 const Cell* MeasuredValues::find_cell(const std::string& key) const {

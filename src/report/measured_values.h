@@ -38,6 +38,7 @@ class MeasuredValues {
 
  private:
   const Cell* find_cell(const std::string& key) const;
+  Measured against_best(const Bound& bound, const Place& at) const;
   Measured share_of_plain(const Place& at) const;
   Measured change(const Place& at, double Ratio::*end) const;
   std::optional<double> byte_rate(const Place& at) const;

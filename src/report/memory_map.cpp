@@ -1,4 +1,4 @@
-// Draws memory maps as SVG and HTML.
+// Draws memory maps (memory_map.h) as SVG and HTML.
 #include "report/memory_map.h"
 
 #include <fmt/format.h>
@@ -16,8 +16,8 @@ namespace {
 
 constexpr double kMapWidth = 760, kMapLeft = 70, kMapRight = 16, kMapTop = 96, kMapBottom = 60, kMapHeight = 470;
 
-// Returns CSS rules for the colours of blocks. The category after the palette has the colour `last`; `before` precedes
-// each selector.
+// Returns CSS rules for the colours of blocks: the colours of the palette, then `last` for one more category. `before`
+// is put before each selector.
 std::string color_rules(std::span<const char* const> palette, const char* last, const char* before) {
   std::string rules;
   for (std::size_t i = 0; i < palette.size(); ++i) rules += fmt::format("{}.k{}{{fill:{}}}", before, i, palette[i]);

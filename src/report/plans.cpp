@@ -1,4 +1,4 @@
-// Creates the tables and charts of plans. Columns are sharding strategies, in the order of the rows.
+// Creates the tables and charts of `strobe plan`. Columns are sharding strategies, in the order of the result rows.
 #include "report/plans.h"
 
 #include <fmt/format.h>

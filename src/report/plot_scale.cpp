@@ -59,7 +59,7 @@ PlotScale::PlotScale(const Axis& axis, const std::vector<double>& values, double
     return;
   }
   const double range = std::log(*most) - std::log(*least);
-  const double two_ticks = std::log(6.25);  // adjacent ticks differ by at most 2.5, so this range has two
+  const double two_ticks = std::log(6.25);  // adjacent ticks differ by a factor of at most 2.5; 2.5^2 contains two
   double room = std::max(0.08 * range, 0.12);
   if (axis.ticks.empty()) room = std::max(room, 0.5 * (two_ticks - range));
   low_ = std::log(*least) - room;

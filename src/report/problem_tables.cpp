@@ -58,7 +58,7 @@ struct ProblemRow {
   std::vector<const Cell*> cells;  // cells[i] is of names[i]; null if the files have no such cell
 };
 
-// The cells of one type and causal setting as a grid.
+// The cells of one dtype and causal setting: one row per problem, one column per implementation.
 struct ProblemGrid {
   std::vector<std::string> names;  // implementations
   std::vector<ProblemRow> rows;

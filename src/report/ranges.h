@@ -14,7 +14,7 @@ struct Range {
 };
 
 inline constexpr Range kSecondsRange{1e-12, 1e9, false, "seconds"};
-inline constexpr Range kSpanRange{1e-12, 1e9, true, "seconds"};  // time of a part, which may be 0
+inline constexpr Range kSpanRange{1e-12, 1e9, true, "seconds"};  // time of a part of a step, which may be 0
 inline constexpr Range kMillisecondsRange{1e-9, 1e12, false, "milliseconds"};
 inline constexpr Range kMegabytesRange{1e-7, 1e12, true, "MB"};
 inline constexpr Range kBytesRange{1, 1e18, false, "bytes"};

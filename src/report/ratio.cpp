@@ -1,6 +1,6 @@
-// Implements the bootstrap over launches. Disturbances can only increase a time, so the location of a launch is the
-// lower quartile of its samples, and the location of several launches is the smallest of their locations. The interval
-// is that of the ratio of these smallest locations.
+// Implements the bootstrap over launches. Other load can only increase a time. Therefore the location (representative
+// time) of a launch is the lower quartile of its samples, and that of several launches the smallest of their locations.
+// The interval is that of the ratio of the two smallest locations.
 #include "report/ratio.h"
 
 #include <algorithm>
@@ -59,10 +59,10 @@ double drawn_least(const std::vector<double>& values, Draws& draws) {
   return least;
 }
 
-// Draws the smallest location of few launches: keeps every launch, and adds a random sampling error and a random
-// deviation between launches. The sampling error follows from order statistics: the f-quantile of n resampled values is
-// the quantile of the original n at a normally distributed fraction with mean f and standard deviation sqrt(f (1 - f) /
-// n).
+// Draws the smallest location of few launches. Keeps every launch, and adds a random sampling error and a random
+// deviation between launches. The sampling error: instead of the f-quantile of the n samples (f = kQuantile), takes the
+// quantile at a random fraction. It is normally distributed with mean f and standard deviation sqrt(f (1 - f) / n), as
+// for the f-quantile of n resampled values.
 double drawn_least_of_few(const std::vector<Launch>& sorted, double deviation, Draws& draws) {
   std::vector<double> values;
   for (const Launch& launch : sorted) {

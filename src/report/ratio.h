@@ -13,19 +13,19 @@ using Launch = std::vector<double>;
 // data.
 inline constexpr std::size_t kEnoughLaunches = 5;
 
-// Lower bound of the relative standard deviation between launches, assumed if there are fewer. compare() adds a note
-// about it.
+// Relative standard deviation between launches that is assumed at least if there are fewer than kEnoughLaunches.
+// compare() adds a note about it.
 inline constexpr double kLaunchDeviation = 0.01;
 
 struct Ratio {
-  double value = 1;          // time of B over time of A
+  double value = 1;          // time of B / time of A
   double low = 1, high = 1;  // 95 % interval
   std::size_t launches = 0;  // launches on the side that has fewer
 };
 
-// Computes the ratio B / A and its interval by resampling whole launches with replacement. Samples of one process share
-// its memory layout and time of measurement, so a thousand of them may agree and still be biased. With fewer than
-// kEnoughLaunches, uses a parametric model instead. Deterministic.
+// Computes the ratio B / A and its interval by resampling whole launches with replacement. All samples of a process
+// share its memory layout and time of measurement, so many samples that agree may still be biased. With fewer than
+// kEnoughLaunches, uses a parametric model instead. Equal input gives equal results.
 Ratio bootstrap_ratio(const std::vector<Launch>& a, const std::vector<Launch>& b);
 
 // Returns the time in seconds that represents several launches: the smallest of their lower quartiles. The ratio uses

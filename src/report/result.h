@@ -51,9 +51,9 @@ inline constexpr const char* kStatuses[] = {"ok", "oom", "unsupported", "wrong",
 // a sweep, or concatenated outputs of several launches. Throws Error(invalid_argument), "FILE, line N: what is wrong",
 // or if the path is neither a regular file nor a pipe.
 std::vector<Result> read_results(const std::string& path);
-void read_results(const std::string& path, std::vector<Result>& results);  // appends
+void read_results(const std::string& path, std::vector<Result>& results);  // appends to `results`
 
-// The same for text; `name` is the file's name in errors.
+// As read_results(), for text. `name` is the file's name in errors.
 std::vector<Result> parse_results(std::string_view text, const std::string& name);
 
 // "batch 16, 32 heads x 64, sequence 1024, fp16, causal"

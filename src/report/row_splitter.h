@@ -1,5 +1,5 @@
-// Splits a JSON stream into rows: each top-level value is a row, except that of a top-level array each element is one.
-// Passes each row on as text and keeps only one in memory.
+// Splits a JSON stream into rows. Each top-level value is a row; for a top-level array, each element is a row. Calls a
+// function with the text of each row and keeps only one in memory.
 #pragma once
 
 #include <cstddef>

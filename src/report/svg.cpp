@@ -12,7 +12,7 @@ namespace strobe::report {
 namespace {
 
 constexpr double kWidth = 760, kLeft = 78, kRight = 20, kTop = 92, kBottom = 74;
-constexpr double kRowHeight = 26;  // of a heat map
+constexpr double kRowHeight = 26;  // row of a heat map
 constexpr const char *kNeutral = "#666666", *kLightNeutral = "#b4bcc6";
 
 // Patterns of lines by their order in a figure. Later lines are above earlier ones, so that both are visible where

@@ -21,14 +21,14 @@ std::filesystem::path list_path(const std::filesystem::path& folder);  // cases.
 
 enum class Made { now, before };
 
-// Creates the problem and answer file of a case, unless they exist and cases.json in the folder lists them with that
-// size and seed. cases.json is written last. Throws Error if a file cannot be written. `progress` receives the fraction
-// done.
+// Creates the problem and answer file of a case. Does nothing if they exist and cases.json in the folder lists them
+// with that size and seed. Writes cases.json last. Throws Error if a file cannot be written. `progress` receives the
+// fraction done.
 Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
                const std::function<void(double done)>& progress = {});
 
-// Throws Error(invalid_argument) if make_case would replace a file that it did not write: a problem file whose header
-// or first values do not match that size and seed, or a cases.json that is not a list of cases.
+// Throws Error(invalid_argument) if make_case would replace a file that it did not write. That is a problem file whose
+// header or first values do not match the size and seed, or a cases.json that is not a list of cases.
 void check_not_another(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed);
 
 // Throws Error(invalid_argument) if the output file is the input, the standard output, or a problem or answer listed in

@@ -1,4 +1,4 @@
-// Compares outputs with answers, element by element. `strobe cases check` and `strobe judge` use it.
+// Compares outputs with answers, element by element. `strobe cases check` and `strobe cases judge` use it.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ struct Mismatch {
 struct Comparison {
   static constexpr std::size_t kShown = 5;
 
-  std::int64_t output_bytes = 0, answer_bytes = 0;  // if they differ, elements are not compared
+  std::int64_t output_bytes = 0, answer_bytes = 0;  // file sizes; if they differ, elements are not compared
   std::int64_t mismatches = 0;                      // elements whose error exceeds the tolerance
   double largest = 0;                               // largest error; infinity if any difference is infinite or NaN
-  std::vector<Mismatch> first{};                    // at most kShown
+  std::vector<Mismatch> first{};                    // the first mismatches, at most kShown
 
   std::int64_t count() const { return answer_bytes / 4; }
   bool same_size() const { return output_bytes == answer_bytes; }
   bool passes() const { return same_size() && mismatches == 0; }
 };
 
-// Compares two files. Throws Error(invalid_argument) if one cannot be opened, is not a regular file, or if the answer's
-// size is not a multiple of 4 bytes; Error(runtime) if reading fails.
+// Compares two files. Throws Error(invalid_argument) if one cannot be opened or is not a regular file, or if the
+// answer's size is not a multiple of 4 bytes. Throws Error(runtime) if reading fails.
 Comparison compare_answers(const std::string& output, const std::string& answer, double tolerance);
 
 // Reads an answer into memory, so that later changes of its file have no effect. Throws the same errors as

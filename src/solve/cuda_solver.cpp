@@ -77,9 +77,8 @@ std::int64_t choose_batches(const Solver& solver) {
   }
 }
 
-// Returns the size of the warm-up launch, which is needed because CUDA loads a kernel's code at its first launch. The
-// size is large enough that the library selects the same kernel as for chunks, and its time is negligible compared with
-// creating a context.
+// Returns the size of the warm-up launch. CUDA loads a kernel's code at its first launch. The size is large enough that
+// the library selects the same kernel as for chunks. The launch takes little time compared with creating a context.
 ProblemSize warm_up_size(const ProblemSize& size, std::int64_t batches) {
   return {batches, std::min<std::int64_t>(size.rows, 2048), size.dim};
 }
@@ -140,7 +139,7 @@ class CudaSolver {
              .workspace_bytes = workspace_.bytes()});
   }
 
-  // Waits for the piece's copy and adds its time to `stage`, unless this was done already.
+  // Waits for the transfer's copy and adds its time to `stage`, unless this was done already.
   void note(Transfer& transfer, BusyTime& stage) {
     if (!transfer.copied) return;
     transfer.end.synchronize();
@@ -155,7 +154,7 @@ class CudaSolver {
     transfer.copied = true;
   }
 
-  // The pipeline calls it once the previous result of the slot has been stored.
+  // Queues the copies of a chunk's inputs. The pipeline calls it after the slot's previous result has been stored.
   void load(std::int64_t chunk) {
     const std::int64_t floats = 3 * count(chunk) * size_.elements();
     for (std::int64_t from = 0; from < floats; from += kTransferFloats) {
@@ -193,7 +192,7 @@ class CudaSolver {
     streams_.out.wait_for(from.computed);
     for (std::int64_t i = 0; i < kTransfers - 1; ++i) fetch(i);
     for (std::int64_t i = 0; i < transfers; ++i) {
-      fetch(i + kTransfers - 1);  // reads ahead into the buffer that was written to the file last
+      fetch(i + kTransfers - 1);  // prefetches into the buffer that the last write freed
       note(transfer_of(i), from_device_);
       const double begin = now_seconds();
       solver_.answer.write(transfer_of(i).memory.as<float>(), length_of(i));

@@ -1,7 +1,7 @@
 // Tiled attention in float64. A task computes up to 256 rows (a stripe) of one batch. It visits the keys in blocks of
 // 256 with online softmax, for 4 rows at a time:
 //   S [4 rows][keys] = Q [4][d] K^T [d][keys];  P = exp(S - max);  O [4][d] += P [4][keys] V [keys][d]
-// Both matmuls use one function on tiles of 4 rows x 8 columns, whose accumulators stay in registers.
+// multiply_add() computes both matmuls in tiles of 4 rows x 8 columns, whose accumulators stay in registers.
 #include "solve/case_files.h"
 
 #include <algorithm>
@@ -99,8 +99,8 @@ void pack(Room& room, const float* k, const float* v, std::int64_t keys, std::in
   }
 }
 
-// Online softmax of one row and block: replaces scores by exp(score * scale - max) with the new maximum, and rescales
-// `sum` and `o` if the maximum has grown.
+// Online softmax of one row and block of keys. Replaces each score by exp(score * scale - max) with the new maximum.
+// Rescales `sum` and `o` if the maximum has grown.
 void weigh(double* scores, std::int64_t keys, double scale, double& max, double& sum, double* o, std::int64_t wide) {
   double largest = max;
   for (std::int64_t j = 0; j < keys; ++j) {

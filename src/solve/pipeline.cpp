@@ -37,8 +37,8 @@ class Pipeline {
   }
 
  private:
-  // Calls `stage` for each chunk in order, as soon as chunk < before + ahead. `done` counts the chunks that have
-  // returned.
+  // Calls `stage` for each chunk in order, once chunk < before + ahead. `before` counts the chunks completed by the
+  // stage that this one waits for, `done` those completed by this stage.
   void work(const std::function<void(std::int64_t)>& stage, std::int64_t& done, const std::int64_t& before,
             std::int64_t ahead) {
     try {

@@ -17,9 +17,9 @@ struct Stages {
   std::function<void(std::int64_t chunk)> load, compute, store;
 };
 
-// compute(c) starts after load(c) has returned, store(c) after compute(c), and load(c + in_flight) after store(c), so
-// buffer chunk % in_flight belongs to one chunk at a time. Returns when all chunks are stored. After an exception no
-// further stage starts, and this function rethrows the first one.
+// compute(c) starts after load(c) has returned, and store(c) after compute(c). load(c + in_flight) starts after
+// store(c), so buffer c % in_flight belongs to one chunk at a time. Returns when all chunks are stored. After an
+// exception no further stage starts, and this function rethrows the first exception.
 void run_pipeline(std::int64_t chunks, std::int64_t in_flight, const Stages& stages);
 
 // Records the time intervals in which a stage was busy.

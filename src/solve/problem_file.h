@@ -29,13 +29,13 @@ inline constexpr std::size_t kHeaderBytes = 12;
 // does the file size in bytes.
 class ProblemFile {
  public:
-  // Throws Error(invalid_argument) if the file cannot be opened, is not a regular file, is shorter or longer than its
-  // header requires, or if B, N or d is below 1. Reads only the header.
+  // Throws Error(invalid_argument) if the file cannot be opened or is not a regular file, or if B, N or d is below 1.
+  // Also throws if the file is shorter or longer than its header requires. Reads only the header.
   explicit ProblemFile(const std::string& path);
 
   const ProblemSize& size() const { return size_; }
 
-  // Q, K and V of a batch: [N, d] each, aligned to 4 bytes. Those of the next batch are 3 * elements() floats later.
+  // Q, K and V of a batch: [N, d] each, aligned to 4 bytes. The next batch starts 3 * elements() floats later.
   const float* q(std::int64_t batch) const { return floats_ + 3 * batch * size_.elements(); }
   const float* k(std::int64_t batch) const { return q(batch) + size_.elements(); }
   const float* v(std::int64_t batch) const { return q(batch) + 2 * size_.elements(); }

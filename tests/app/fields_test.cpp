@@ -1,4 +1,4 @@
-// Tests the fields of a configuration, whose flags, JSON, checks and text come from one table.
+// Tests app/fields.h: one table of fields defines the flags, JSON, checks and text of a configuration.
 #include "app/fields.h"
 
 #include <gtest/gtest.h>

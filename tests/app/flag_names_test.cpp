@@ -1,4 +1,4 @@
-// Synonyms of flags: the table, and their use in a command's flags.
+// Tests the table of flag synonyms, and commands that accept a synonym instead of their own flag.
 #include "app/flag_names.h"
 
 #include <gtest/gtest.h>

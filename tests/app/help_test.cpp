@@ -1,3 +1,4 @@
+// Tests the layout of help texts: columns, line wrapping and width.
 #include "app/help.h"
 
 #include <gtest/gtest.h>

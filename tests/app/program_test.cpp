@@ -11,8 +11,8 @@
 namespace strobe {
 namespace {
 
-// Runs checks in a child process with these descriptors closed. Returns the number of the first check that fails; 0 if
-// none does.
+// Runs numbered checks in a child process that starts with these standard descriptors closed. Returns the number of the
+// first check that fails, or 0.
 int check_with_closed(bool input, bool output, bool errors) {
   const bool closed[] = {input, output, errors};
   const pid_t child = fork();

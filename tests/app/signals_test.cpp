@@ -1,4 +1,4 @@
-// Tests signals that end a program, or that it only records, and that no temporary file is left.
+// Tests signals that end the program, and signals that it only records. No signal may leave a temporary file.
 #include "app/signals.h"
 
 #include <gtest/gtest.h>

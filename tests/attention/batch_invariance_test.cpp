@@ -1,4 +1,5 @@
-// Tests of batch_invariant: a row of O and LSE has the same bits in any batch, chunk of queries and padding.
+// Tests the option batch_invariant. The bits of a row of O and LSE must not depend on the other sequences of the batch,
+// on the chunk of queries that contains the row, or on padding.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -57,7 +58,7 @@ RowBits rows_of(const Attention& attention, int threads, bool invariant = true) 
   return rows;
 }
 
-// Returns the number of rows of a part in which any bit differs from the same row of the whole.
+// Returns the number of rows of `part` whose bits differ from the same rows of the whole case.
 int differences(const Case& c, const RowBits& whole, const Part& part, const RowBits& rows) {
   const std::size_t bytes = static_cast<std::size_t>(c.dv) * size_of(c.dtype);
   const std::int64_t count = part.last_row - part.first_row;

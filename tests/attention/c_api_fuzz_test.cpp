@@ -1,4 +1,5 @@
-// Replays the fuzzer's seeds, and random descriptions from fixed random seeds, without libFuzzer.
+// Replays the fuzzer's corpus of calls of the C ABI (tests/data/c_api_corpus) without libFuzzer, and random inputs from
+// fixed random seeds.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -79,7 +79,7 @@ TEST(CApi, ViewsEqualThoseOfCpp) {
       same(strobe_const_bshd(&data, STROBE_FP32, 2, 3, 5, 7), view_bshd<const void>(&data, DType::fp32, {2, 3, 5, 7})));
 }
 
-// Sets every option. Equal bits from both passes of the C++ API show that no field is lost.
+// Sets every option. Both passes must give the same bits as the C++ API, so no field is lost.
 TEST(CApi, AllOptionsReachTheKernels) {
   SmallProblem cpp;
   for (std::size_t i = 0; i < cpp.memory.size(); ++i) cpp.memory[i] = static_cast<float>((i * 37) % 101) / 64 - 0.75f;
@@ -256,8 +256,8 @@ TEST(CApi, LongMessagesAreTruncated) {
   EXPECT_LT(last_error().size(), 300u);
 }
 
-// Runs `standard`, which stores the scores, on an expanded problem with more scores than any memory can hold. The
-// allocation fails before any output is accessed, so O may claim more memory than it has.
+// Runs `frugal`, which stores the scores of at least one head: here 2^56 floats, more than any memory. Q, K and V have
+// stride 0 along the sequence. The allocation fails before any output is accessed, so O may claim memory that it lacks.
 TEST(CApi, OutOfMemoryIsAStatus) {
   SmallProblem s;
   Twin c(s);

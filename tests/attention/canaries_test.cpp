@@ -1,4 +1,5 @@
-// Tests of the tests' canaries: they detect every write outside a tensor and ignore writes into it, for any layout.
+// Tests the canaries around the tests' tensors: they detect every write outside a tensor and ignore writes into it, for
+// any layout.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Tests kernel selection for GPUs that this machine need not have: the problem contains all GPU properties that the
-// selection uses. Runs in every build with CUDA.
+// Tests kernel selection for simulated GPUs: a problem contains every GPU property that the selection reads, so no GPU
+// is needed. Runs in every build with CUDA.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 // Problems with and without score options use separate kernels and tiles.
 enum class Scores { plain, options };
 
-// Returns a problem of the specification's table of head dimensions, passes and types.
+// Returns a problem with GQA and a causal mask, without data.
 Problem problem_of(std::int64_t d, DType dtype, Pass pass, const GpuFacts& gpu, Scores scores = Scores::plain) {
   Attention attention;
   attention.q = view_bhsd<const void>(nullptr, dtype, {2, 8, 1000, d});
@@ -142,7 +142,7 @@ TEST_F(ChooseOnCuda, HopperSupportsForwardDropoutUpToHeadDimension128) {
   expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions above 128");
   expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
-  // The kernels' threshold rounds to 0, so the tiles must be the same as without dropout.
+  // The 32-bit threshold of the kernels rounds p = 2^-33 to 0, so the plan equals the one without dropout.
   const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-33f);
   EXPECT_EQ(choose(hardly).plan.text(hardly), choose(plain).plan.text(plain));
   const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-32f);
@@ -176,7 +176,7 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
   }
 }
 
-// The fp32 forward supports head dimensions up to 128; for small ones the chooser prefers flash2.
+// Hopper's fp32 forward supports head dimensions up to 128; up to 32 the chooser prefers flash2.
 TEST_F(ChooseOnCuda, HopperSupportsFp32) {
   const Problem plain = problem_of(64, DType::fp32, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
@@ -200,7 +200,7 @@ TEST_F(ChooseOnCuda, HopperSupportsFp32) {
   Problem rounded = plain;
   rounded.tf32 = true;
   expect(rounded, "tf32");
-  Problem expanded = plain;  // threads load instead of TMA: heads may share their keys with stride 0
+  Problem expanded = plain;  // stride 0 along the heads: threads load K instead of TMA, so hopper accepts it
   expanded.k.stride[1] = 0;
   EXPECT_EQ(hopper_refusal(expanded), "");
 }
@@ -234,8 +234,9 @@ TEST_F(ChooseOnCuda, OlderGpusAreRejectedWithTheReason) {
   }
 }
 
-// Both passes of `standard` need 4 P + 9 X, plus cuBLAS memory, where P is the scores and X one tensor. One X is
-// workspace for a copy of dO; the other 8 are Q, K, V, O, dO, dQ, dK and dV.
+// Let P be the bytes of the scores and X those of Q. `standard` needs a workspace of 2 P forward and 4 P + X backward,
+// plus cuBLAS memory; the X is a copy of dO. With the caller's Q, K, V, O, dO, dQ, dK and dV, a backward holds 4 P + 9
+// X.
 TEST_F(ChooseOnCuda, StandardNeedsTheMemoryOfPlainAttention) {
   constexpr std::size_t kCublas = std::size_t{32} << 20;
   const auto bytes = [](Pass pass, const char* kernel) {
@@ -248,7 +249,7 @@ TEST_F(ChooseOnCuda, StandardNeedsTheMemoryOfPlainAttention) {
   constexpr std::size_t kScores = std::size_t{1} << 30, kTensor = std::size_t{64} << 20;
   EXPECT_EQ(bytes(Pass::forward, "standard"), 2 * kScores + kCublas);
   EXPECT_EQ(bytes(Pass::backward, "standard"), 4 * kScores + kTensor + kCublas);
-  constexpr std::size_t kFew = std::size_t{32} << 20;  // 16 of 512 heads
+  constexpr std::size_t kFew = std::size_t{32} << 20;  // bytes of the scores of 16 of the 512 heads
   EXPECT_EQ(bytes(Pass::forward, "frugal"), kFew + kTensor / 32 + kCublas);
   EXPECT_EQ(bytes(Pass::backward, "frugal"), 2 * kFew + 2 * kTensor / 32 + kCublas);
 }

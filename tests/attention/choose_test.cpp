@@ -1,4 +1,5 @@
-// Tests of the chooser: order of the list, forced kernels, refusal texts, and explain() agreeing with the run.
+// Tests the kernel chooser: order of the kernel list, forced kernels, reasons for refusals, and that explain() names
+// the kernel that runs.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -91,7 +92,7 @@ TEST(Choose, UnknownNameListsTheValidOnes) {
   }
 }
 
-// No kernel supports the GPU (too old), or the build has no CUDA: the chooser itself reports it.
+// If no kernel supports the GPU, or the build has no CUDA, the chooser throws an error with the reason.
 TEST(Choose, NoKernelForADevice) {
   SmallProblem s;
   Problem problem = validate_query(s.attention, Pass::forward, {});
@@ -105,7 +106,7 @@ TEST(Choose, NoKernelForADevice) {
   }
 }
 
-// An unavailable instruction set: flash2 refuses with the reason, and no other kernel replaces it unless named.
+// With an unavailable instruction set, flash2 refuses with the reason. Other kernels run only if the caller names them.
 TEST(Choose, UnknownInstructionSetIsRejected) {
   const test::IsaScope scope("bogus");
   SmallProblem s;
@@ -188,8 +189,7 @@ TEST(Workspace, EqualsTheAllocatedBytes) {
   }
 }
 
-// Without rows the forward writes nothing and the backward writes zeros, for every kernel, with zero heads and with
-// zero rows.
+// With zero query heads or zero rows, the forward of every kernel writes nothing and the backward writes zeros.
 TEST(Empty, BackwardOfNoRowsIsZero) {
   for (const int dimension : {1, 2}) {
     for (const char* name : {"flash2", "frugal", "standard", "reference"}) {

@@ -59,7 +59,8 @@ class Guarded {
   std::unique_ptr<unsigned char, void (*)(void*)> memory_;
 };
 
-// An operand in the layout of isa.h: chunks follow each other, and each chunk stores its split parts one after another.
+// An operand in the layout of isa.h: contiguous chunks. A chunk of split floats stores the first part of every element,
+// then the second parts, then the third.
 class Panels {
  public:
   Panels(const Isa& isa, std::ptrdiff_t count, std::ptrdiff_t chunk)
@@ -135,7 +136,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
     if (!isa_) GTEST_SKIP() << "this machine does not have " << GetParam().name;
     ASSERT_STREQ(isa_->name, GetParam().name);
   }
-  // Position in isa.h's layout of step t of row r of an M panel, or of column r of an N panel.
+  // Index of step t of row r in M panels, in isa.h's layout. in_n() is the same for column c in N panels.
   std::ptrdiff_t in_m(int r, int t, int steps) const {
     const int m = isa_->m, k = isa_->k;
     return static_cast<std::ptrdiff_t>(r / m) * steps * m + t / k * m * k + r % m * k + t % k;
@@ -161,7 +162,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
   void expect_packed(const char* what, bool (*pack)(const Pack&), const Matrix& matrix, int rows, int cols,
                      bool non_finite, Index index) {
     Panels out(*isa_, static_cast<std::ptrdiff_t>(rows) * cols, isa_->m * isa_->k);
-    std::vector<const void*> all = matrix.pointers;  // followed by more row pointers
+    std::vector<const void*> all = matrix.pointers;  // then pointers past `count`, which packing must ignore
     for (int i = 0; i < matrix.rows % 3 * 25; ++i) all.push_back(i % 4 == 1 ? nullptr : matrix.blocks[0].get());
     all.shrink_to_fit();
     const Pack request{.rows = all.data(),
@@ -176,7 +177,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
                               std::to_string(matrix.col_stride);
     EXPECT_EQ(pack(request), non_finite) << title;
     EXPECT_TRUE(out.intact()) << title << " wrote outside its output";
-    if (non_finite && isa_->terms > 1) return;  // the caller does not read the panels then
+    if (non_finite && isa_->terms > 1) return;  // callers of split floats discard such panels
     for (int r = 0; r < rows; ++r) {
       for (int c = 0; c < cols; ++c) {
         ASSERT_TRUE(same(out[index(r, c)], matrix.at(r, c)))
@@ -205,8 +206,8 @@ class CpuIsa : public testing::TestWithParam<Table> {
     }
   }
 
-  // Uses whole numbers, so that scores are exact. If every lane sees all keys, the maxima are computed during the
-  // matmuls, otherwise after them.
+  // Uses integers, so scores are exact. If every lane sees all keys, the kernel computes the maxima during the matmuls,
+  // otherwise after them.
   void expect_largest_scores(const RowPanel& panel) {
     Random random(11);
     const int keys = 3 * isa_->step, d = 40, steps = rounded_up(d, isa_->k), n = panel.n;
@@ -255,7 +256,8 @@ class CpuIsa : public testing::TestWithParam<Table> {
       const int lanes = static_cast<int>(random.between(1, panel.n)), cols = static_cast<int>(random.between(1, 70));
       Guarded c(DType::fp32, rounded_up(cols, isa_->m) * panel.n), divisor(DType::fp32, panel.n);
       const auto factor = static_cast<float>(random.normal());
-      // With 3e38, quotients and inverses of finite operands are also non-finite; some rounds have no special values.
+      // Quotients of 3e38 can overflow, so finite operands also give non-finite results. Other rounds draw only normal
+      // values.
       const bool odd = random.chance(0.7);
       for (int i = 0; i < cols * panel.n; ++i) {
         c.set(i, odd && random.chance(0.01) ? random.pick({kNaN, kInf, -kInf, 3e38f, -3e38f}) : random.normal());
@@ -338,7 +340,7 @@ TEST_P(CpuIsa, PackingReportsNonFiniteValues) {
       expect_all_packs(matrix, true);
     }
     if (isa_->terms > 1) continue;
-    // The largest finite value is finite.
+    // Packing must not report the largest finite value as non-finite.
     Matrix matrix(dtype, isa_->n, 37);
     const float largest = dtype == DType::fp32   ? std::numeric_limits<float>::max()
                           : dtype == DType::fp16 ? 65504.0f
@@ -348,7 +350,6 @@ TEST_P(CpuIsa, PackingReportsNonFiniteValues) {
   }
 }
 
-// dv_rows is 0 if only scores are needed.
 TEST_P(CpuIsa, ZeroPanelsComputeNothing) {
   for (const bool lanes : {false, true}) {
     const int width = lanes ? isa_->n : isa_->cols, tile = isa_->m * width;
@@ -432,9 +433,8 @@ TEST_P(CpuIsa, MultipliesRealNumbers) {
   }
 }
 
-// Split floats keep every bit of fp32, and their matmuls lose no more than fp32 arithmetic. The test compares with
-// float64 and draws all bits of the values. It has enough steps to reveal a missing part or an accumulator that started
-// with C.
+// Split floats keep every bit of fp32, and their matmuls lose no more than fp32 arithmetic. The test compares random
+// values of full fp32 precision with float64. 128 steps reveal a missing part, or an accumulator that starts with C.
 TEST_P(CpuIsa, SplitFloatsMultiplyAsFp32) {
   if (isa_->terms == 1) GTEST_SKIP() << "its elements are not split";
   Random random(9);
@@ -456,8 +456,7 @@ TEST_P(CpuIsa, SplitFloatsMultiplyAsFp32) {
         sum += term;
         square += term * term;
       }
-      const double error = std::abs(c[r * n + lane] - sum) / std::sqrt(square);  // relative to the size of a random sum
-                                                                                 // random sum
+      const double error = std::abs(c[r * n + lane] - sum) / std::sqrt(square);  // relative to the root sum of squares
       worst = std::max(worst, error);
       total += error;
     }

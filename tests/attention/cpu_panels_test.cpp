@@ -1,5 +1,5 @@
-// Tests that a row's result over few keys does not depend on its panel, wide or narrow, or on the panel's other rows.
-// (More than one and a half chunks of keys are summed in chunks that depend on the keys that the whole panel sees.)
+// Tests that the bits of a row depend neither on the width of its panel nor on the other rows of the panel. This holds
+// for few keys only: more are summed in chunks whose limits depend on all keys that the panel sees.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -25,8 +25,8 @@ Isa isa_that_fuses(bool fused) {
   return isa;
 }
 
-// Probabilities are 2^(s * factor - m) with m = fl(max * factor). Rounding makes them too small by the factor 2^(m -
-// max * factor), which LSE must include.
+// Probabilities are 2^(s * factor - m), where m is max * factor rounded to fp32. This rounding changes all of them by
+// one factor, 2^(max * factor - m), which LSE must include.
 TEST(LogitOfMax, IncludesTheRoundingOfTheExponent) {
   const CpuScoreOptions options = plain_options(0.125f);
   const Isa isa = isa_that_fuses(true);
@@ -43,7 +43,7 @@ TEST(LogitOfMax, IncludesTheRoundingOfTheExponent) {
   EXPECT_EQ(logit(-kInfinity), -kInfinity);
 }
 
-// If probabilities use (s - max) * factor, the exponent has no such rounding error.
+// If the kernel computes the exponent as (s - max) * factor, max * factor is not rounded.
 TEST(LogitOfMax, EqualsTheMaximumIfDifferencesAreUsed) {
   const CpuScoreOptions options = plain_options(0.125f);
   CpuScoreOptions exact = options;

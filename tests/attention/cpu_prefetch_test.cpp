@@ -1,5 +1,5 @@
-// Tests of plan_prefetch() in attention/cpu/plan.h: the cache lines prefetched during a unit, and the cases without
-// prefetch.
+// Tests plan_prefetch() of attention/cpu/plan.h. While a thread computes a unit of work (one KV head of a sequence), it
+// prefetches the unit's output and the inputs of its next unit.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,7 @@ TEST(SoonWanted, ReachesTheLastLineInTime) {
   EXPECT_EQ(prefetch->step, 64);
   EXPECT_EQ(prefetch->last, SoonCall::kRows * SoonCall::kDim * 4 - 64);
   call.problem.max_seqlen_q = call.problem.max_seqlen_k =
-      SoonCall::kRows / 2;  // half the lines, a quarter of the scores
+      SoonCall::kRows / 2;  // half as many cache lines, a quarter of the scores
   prefetch = call.prefetch(0);
   ASSERT_TRUE(prefetch);
   EXPECT_EQ(prefetch->step, 128);

@@ -1,5 +1,5 @@
-// Tests fp32 as split bf16 floats, on instruction sets with bf16 matmuls: the exactness rule holds for any magnitudes,
-// other kernels handle values that cannot be split, and explain() reports which problems use split floats.
+// Tests fp32 as split bf16 floats, on instruction sets with bf16 matmuls. The exactness rule (support/compare.h) holds
+// for any magnitudes. Other kernels handle values that cannot be split, and explain() reports which problems are split.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ class CpuParts : public testing::Test {
   }
 };
 
-// Cases with rows in one block of keys, and in several.
+// Returns cases whose keys fill one block, and several blocks.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const auto& [rows, keys] : {std::pair{70, 90}, {130, 700}}) {
@@ -47,7 +47,7 @@ Results run_on(const char* isa, const Data& data) {
   return outcome.results;
 }
 
-// Applies the rule. If the first draw breaks it, most of many draws must satisfy it.
+// Applies the exactness rule of support/compare.h. If random inputs break it, most of many other draws must satisfy it.
 template <class Change>
 std::string rule(Case c, Change&& change) {
   const auto broken = [&](const Data& data) {

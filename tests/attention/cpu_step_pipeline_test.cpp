@@ -20,7 +20,7 @@ namespace {
 
 using test::Random;
 
-constexpr int kPanels = 3, kBlocks = 4, kKeys = 160, kDim = 64;  // keys per block
+constexpr int kPanels = 3, kBlocks = 4, kKeys = 160, kDim = 64;  // kKeys: keys per block
 constexpr int kAllKeys = kBlocks * kKeys - 10;                   // the last block is not full
 
 int keys_of(int block) { return std::min(kKeys, kAllKeys - block * kKeys); }
@@ -77,8 +77,8 @@ struct Outcome {
   std::vector<float> o, max, sum;
 };
 
-// A window of 250 keys that slides from the first key to the last, so that panels and blocks of keys are visible whole,
-// cut at either end, or hidden.
+// Returns a window of 250 keys per row, which slides from the first key to the last. A panel of rows sees blocks of
+// keys whole, in part, or not at all.
 std::vector<Lanes> lanes_of(const Isa& isa) {
   std::vector<Lanes> all(kPanels);
   for (int p = 0; p < kPanels; ++p) {
@@ -118,7 +118,7 @@ void for_each_step(const Isa& isa, const CpuScoreOptions& options, Operands& ope
   }
 }
 
-// bias: one value per key for all rows, except that the sixth row of each panel has -inf for every key.
+// bias: one value per key for all rows. The sixth row of each panel has a bias of -inf at every key instead.
 void expect_same_as_steps(const Isa& isa, const CpuScoreOptions& options, const std::vector<float>& bias = {}) {
   Operands operands(isa);
   std::vector<Lanes> lanes = lanes_of(isa);
@@ -137,7 +137,7 @@ void expect_same_as_steps(const Isa& isa, const CpuScoreOptions& options, const 
   Buffer scores(2 * kKeys * isa.n * 4), probabilities(2 * kKeys * isa.n * isa.element), shrink(2 * isa.n * 4),
       largest(2 * isa.n * 4);
 
-  const std::vector<char> memory(1024);  // memory to prefetch
+  const std::vector<char> memory(1024);  // the prefetches go to this memory
   Prefetch prefetch{{memory.data(), memory.data(), memory.data(), memory.data()}, 0, 128, 960};
   Outcome flowing(isa), stepping(isa);
   StepPipeline pipeline(plan, scores.floats(), probabilities.bytes(), shrink.floats(), largest.floats());

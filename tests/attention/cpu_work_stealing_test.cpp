@@ -1,5 +1,6 @@
-// Tests work stealing between units (attention/cpu/work_stealing.h). Every block runs once, in order and between its
-// unit's begin and end, with one thread or several, including blocks that other threads steal.
+// Tests work stealing between units of work, one per KV head of a sequence (attention/cpu/work_stealing.h). Every block
+// of rows or keys of a unit runs once, in order, and between the unit's begin and end. This holds for one thread and
+// for several, and for blocks that other threads steal.
 #include "attention/cpu/work_stealing.h"
 
 #include <gtest/gtest.h>
@@ -22,13 +23,13 @@ struct Seen {
   explicit Seen(std::int64_t blocks) : times(static_cast<std::size_t>(blocks)) {}
   std::atomic<int> begun{0}, ended{0}, owner{-1};
   std::atomic<std::int64_t> done{0};
-  std::vector<std::atomic<int>> times;  // per block
-  std::int64_t last[kMostThreads];      // last block per thread
+  std::vector<std::atomic<int>> times;  // times that each block ran
+  std::int64_t last[kMostThreads];      // last block that each thread ran
 };
 
 class Units : public testing::TestWithParam<int> {
  protected:
-  // Processes the units. begin() returns false for unit `refused`, so that none of its blocks may run.
+  // Processes the units and returns how each ran. begin() returns false for unit `refused`: none of its blocks may run.
   std::deque<Seen> work_off(std::int64_t units, std::int64_t blocks, std::int64_t refused = -1) {
     std::deque<Seen> seen;
     for (std::int64_t unit = 0; unit < units; ++unit) {

@@ -1,5 +1,5 @@
-// Tests that the cuBLAS functions that are resolved at run time exist: the linker does not check their names. Needs the
-// toolkit but no GPU.
+// Tests that every cuBLAS function that is loaded by name exists in the library, because the linker does not check
+// these names. Needs the CUDA toolkit but no GPU.
 #include "attention/standard/cuda/cublas_library.h"
 
 #include <gtest/gtest.h>

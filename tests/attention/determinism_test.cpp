@@ -17,15 +17,15 @@ namespace {
 constexpr int kRepeats = kSanitized ? 10 : 250;
 const std::vector<int> kThreads = kSanitized ? std::vector{3} : std::vector{2, 3, 5, 8};
 
-// Problems whose work is distributed over threads in different ways.
+// Shapes that cover every way in which work is divided among threads.
 std::vector<Case> shapes() {
   return {
       case_from("s700 d64 seed=11"),  // one head, several blocks of keys
       case_from("b2 h8/2 s130x190 d40/24 causal=bottom_right seed=12"),
-      // Threads take whole units, so at most as many threads work as there are units.
+      // A thread takes whole units of work, so at most one thread per unit is busy.
       case_from("h4 s100x900 d32 seed=20"),
       case_from("b4 h4 s110x210 d32 seed=19"),
-      case_from("h2/1 s1x3000 d64 seed=13"),                      // keys are split
+      case_from("h2/1 s1x3000 d64 seed=13"),                      // one row of many keys: keys are split among threads
       case_from("b3 h4/2 s150x270 d32 bias=111k sinks seed=14"),  // one row of dbias sums over every row of every head
       case_from("b3 h4/2 s60x470 d16 bias=1hqk seed=17"),         // dbias sums over the batch, for each head
       case_from("b3 h2 s60x470 d16 bias=b11k seed=18"),           // dbias sums over the heads, for each sequence
@@ -45,7 +45,8 @@ TEST_P(Determinism, AnyNumberOfThreads) {
     SCOPED_TRACE(describe(c));
     const Data data(c);
     for (const char* kernel : {"flash2", "frugal", "standard", "reference"}) {
-      // It computes in float64 for every type and takes half a minute under a sanitizer, so one type is enough.
+      // `reference` computes in float64 for every dtype and takes half a minute under a sanitizer, so it runs one
+      // dtype.
       if (kSanitized && std::string(kernel) == "reference" && c.dtype != DType::fp32) continue;
       for (const std::string& isa :
            std::string(kernel) == "flash2" ? isas_for(c.dtype) : std::vector<std::string>{"generic"}) {

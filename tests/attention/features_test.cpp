@@ -1,6 +1,6 @@
-// Tests each feature against a simpler formulation: the oracle against a plain definition, and against itself with the
-// feature written out. Also tests gradients by finite differences, exact results for integer inputs, and fp32 accuracy
-// over long sequences.
+// Tests the float64 oracle against a direct definition of attention, and packed batches against separate sequences.
+// Also tests gradients by finite differences, exact results of every kernel for integer inputs, and fp32 accuracy over
+// long sequences.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -59,7 +59,7 @@ Results plain_definition(const Data& data) {
       for (std::int64_t j = 0; j < c.seqlen_k(b) && sum > 0; ++j) {
         const bool kept = dropout_keeps(data.dropout_seed, dropout_threshold(c.dropout), b, h, i, j);
         const double weight = exps[static_cast<std::size_t>(j)] / sum;
-        if (weight > 0 && kept) o += weight / (1 - static_cast<double>(c.dropout)) * data.v.at(b, hkv, j, e);
+        if (weight > 0 && kept) o += weight * dropout_scale(dropout_threshold(c.dropout)) * data.v.at(b, hkv, j, e);
       }
       out.o.push_back(o);
     }
@@ -95,8 +95,8 @@ TEST(Oracle, FollowsThePlainDefinition) {
   }
 }
 
-// A packed batch equals its sequences run separately. Dropout is excluded, because its counter contains the sequence
-// number.
+// A packed batch equals its sequences run separately. The test has no dropout, whose random counter contains the index
+// of the sequence.
 TEST(Oracle, PackedEqualsSeparateSequences) {
   const Case packed = case_from(
       "b4 h4/2 s9x12 d6/7 causal=bottom_right window=5:-1 alibi packed lengths_q=9,0,4,1 "
@@ -173,7 +173,7 @@ TEST(Gradients, FollowFiniteDifferences) {
   for (const Case& c : cases) {
     SCOPED_TRACE(describe(c));
     Data data(c);
-    // rounded to multiples of 2^-10, padding included
+    // Rounds the inputs to multiples of 2^-10, padding included.
     for (Tensor* tensor : {&data.q, &data.k, &data.v, &data.d_o, &data.bias}) {
       if (!tensor->buffer) continue;
       for_each(tensor->view.shape, [&](auto b, auto h, auto s, auto e) {
@@ -217,7 +217,7 @@ void for_every_kernel(const Data& data, Check&& check) {
   }
 }
 
-// Scores are so far apart that one key has probability 1. O is then a row of V and dV a row of dO, bit by bit.
+// Scores are so far apart that one key has probability 1. O is then a row of V, and dV a row of dO, bitwise.
 TEST(Integers, OneKeyHasAllProbability) {
   for (const DType dtype : kDTypes) {
     Case c = case_from("h2/1 s40 d40/24 {} scale=1 values=integer seed=41", name_of(dtype));

@@ -1,7 +1,7 @@
-// Random problem descriptions for the validator, which must accept each or reject it with a one-line error, without
-// crashing. STROBE_FUZZ_TRIES sets the number of tries (default: a million; 100,000 under a sanitizer),
-// STROBE_FUZZ_SEED the first seed. About one in a thousand is a valid problem that runs in memory of exactly its size,
-// for the sanitizers.
+// Passes random problem descriptions to the validator, which must accept each or reject it with a one-line error.
+// STROBE_FUZZ_TRIES sets the number of tries (default: a million; 100,000 under a sanitizer), STROBE_FUZZ_SEED the
+// first seed. About one try in a thousand also runs a valid problem. Its tensors have no spare memory, so sanitizers
+// detect accesses outside them.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -43,7 +43,7 @@ class Dice {
     return values[next() % N];
   }
 
-  // Returns a size or stride at which arithmetic tends to overflow.
+  // Returns a size or stride near the limits of integer arithmetic.
   std::int64_t nasty() {
     static constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
     static constexpr std::int64_t kValues[] = {-1,
@@ -88,8 +88,8 @@ DType random_dtype(Dice& dice) {
   return dice.pick(kTypes);
 }
 
-// ---- Descriptions: tensor pointers are never dereferenced; index pointers are, and point to memory of exactly their
-// size.
+// ---- Descriptions for the validator. It never dereferences tensor pointers, which are fake. It reads lengths and
+// offsets, which are in arrays of exactly their size.
 
 struct Description {
   Attention attention;
@@ -199,7 +199,7 @@ void spoil(Dice& dice, BasicView<Void>& view) {
   }
 }
 
-// Changes one thing. The result may be invalid, or valid but different.
+// Changes one field at random. The result may be invalid, or valid but different.
 void spoil(Dice& dice, Description& d) {
   Attention& a = d.attention;
   const auto index = [&](IndexView& view) {
@@ -244,7 +244,7 @@ void spoil(Dice& dice, Description& d) {
   }
 }
 
-// Checks the conditions that kernels rely on.
+// Checks the conditions that kernels assume about a validated problem.
 void check_problem(const Problem& problem) {
   ASSERT_GE(problem.d, 1);
   ASSERT_LT(std::max(problem.d, problem.dv), (1LL << 31) - 64);
@@ -299,7 +299,8 @@ void try_description(Dice& dice, Tally& tally) {
   }
 }
 
-// ---- Runs: a valid problem in memory of exactly its size, with dimensions in any order, some with negative strides.
+// ---- Runs of valid problems. Each tensor has memory of exactly its size, its dimensions in any order, and some
+// negative strides.
 
 class Memory {
  public:
@@ -312,7 +313,7 @@ class Memory {
     std::int64_t step = shape[3] + dice_.below(3), first = 0, last = shape[3] - 1;
     if (last_may_be_0 && dice_.one_in(4)) stride[3] = last = 0;
     for (const std::size_t i : order) {
-      if (input && dice_.one_in(6)) continue;  // expanded
+      if (input && dice_.one_in(6)) continue;  // stride 0: an expanded dimension
       const std::int64_t reach = std::max<std::int64_t>(0, shape[i] - 1) * step;
       const bool backwards = dice_.one_in(5);
       stride[i] = backwards ? -step : step;

@@ -1,5 +1,5 @@
-// Compares with golden values from PyTorch (tests/data/golden, made by tools/golden): the float64 reference must agree
-// to 1e-12, every kernel in fp32 to a few ulp.
+// Compares kernels with golden values from PyTorch (tests/data/golden, made by tools/golden). The float64 reference
+// must agree to 1e-12, and every kernel in fp32 to a few ulp.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Tests the guarantees for callers on a GPU: the same bits in every run, stream, thread and CUDA graph, no allocations,
-// and errors that describe the problem.
+// Tests the guarantees of GPU calls: the same bits in every run, stream, thread and CUDA graph; no allocations; error
+// messages that describe the problem.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@
 namespace strobe::test {
 namespace {
 
-// Problems whose work is distributed over blocks in different ways, as in determinism_test.cpp.
+// Shapes that cover every way in which work is divided among thread blocks, as in determinism_test.cpp.
 std::vector<Case> contract_shapes() {
   return {
       case_from("s700 d64 seed=11"),
@@ -69,7 +69,7 @@ std::string first_difference(const Bytes& a, const Bytes& b, bool deterministic 
   return "";
 }
 
-// Returns the number of bf16 elements that differ by more than another summation order explains.
+// Returns the number of bf16 elements that differ by more than a change of the summation order can cause.
 std::size_t count_apart(const std::vector<char>& a, const std::vector<char>& b) {
   const auto at = [](const std::vector<char>& bytes, std::size_t element) {
     std::uint16_t bits;
@@ -118,8 +118,9 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
   for_all({.kernel = ""}, replays, cases);
 }
 
-// Blocks of a backward wait for each other: for their turn in the ordered accumulation of dQ, and for its complete sum
-// before rounding. The test checks that every call finishes, with several tiles per multiprocessor and other traffic.
+// Blocks of a backward wait for each other: in the ordered accumulation of dQ, and until a sum of dQ is complete,
+// before they round it. The test checks that no call deadlocks, with several tiles per multiprocessor and concurrent
+// work.
 TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuFinish) {
   const auto calls = static_cast<int>(number_from("STROBE_TEST_CALLS", 500));
   std::vector<Case> cases;
@@ -148,7 +149,7 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuFinish) {
           const Bytes outputs = passes.outputs();
           if (i == 0) first = outputs;
           ASSERT_EQ(first_difference(first, outputs, deterministic), "") << kernel << ": " << describe(c) << ", " << i;
-          // If dQ were rounded too early, it would lack whole key tiles.
+          // A dQ that was rounded before its sum was complete would lack whole key tiles.
           ASSERT_EQ(count_apart(first.at("dQ"), outputs.at("dQ")), 0u) << kernel << ": " << describe(c) << ", " << i;
         }
       }
@@ -304,7 +305,8 @@ TEST_F(GpuContract, MissingWorkspaceIsAnErrorWithTheBytes) {
   }
 }
 
-// FlashAttention-2's formula: dQ in fp32 and one number (delta) per row, at head dimensions that need no padding.
+// The workspace holds what FlashAttention-2's does: dQ in fp32 and one float (delta) per row. The head dimensions need
+// no padding.
 TEST_F(GpuContract, Flash2BackwardNeedsMemoryForDqSumAndDelta) {
   const std::int64_t batch = 2, heads = 4, length = 512;
   for (const DType dtype : {DType::fp16, DType::bf16}) {
@@ -403,7 +405,7 @@ TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
         const auto& was = expected.*member;
         const auto& is = results.*member;
         const bool by_keys = member == &Results::dk || member == &Results::dv;
-        const std::size_t heads = by_keys ? 4 : 8;  // heads of both sequences
+        const std::size_t heads = by_keys ? 4 : 8;  // KV heads or query heads of both sequences
         for (std::size_t i = 0; i < is.size(); ++i) {
           const std::size_t head = i / (is.size() / heads);
           const bool reached = by_keys ? head == 1 : head == 2 || head == 3;  // KV head 1 of the first sequence

@@ -1,8 +1,8 @@
-// One small case per family of GPU kernels: each tile kind and head dimension, split keys, every option, dQ in both
-// orders, split fp32 floats and their fallbacks, and the kernels of `standard`. Each case has several tiles and a
-// partial one. tools/gpu-check runs it under compute-sanitizer, which is too slow for larger cases. A kernel that
-// releases a pipeline stage incorrectly may still pass if each stage is filled only once; `hopper` has a separate case
-// for that.
+// Runs one small case per family of GPU kernels against the float64 oracle: each tile kind and head dimension, split
+// keys, every option, dQ with and without ordered accumulation, fp32 split into 16-bit floats, and the kernels of
+// `standard`. Each case has several tiles, the last one partial. tools/gpu-check runs this test under
+// compute-sanitizer, which is too slow for larger cases. The case `rings` of `hopper` fills each pipeline stage several
+// times, because a kernel that releases stages incorrectly may pass if it fills each stage only once.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,8 @@ namespace {
 struct Family {
   std::string name;
   Case c;
-  // expected parts of explain()'s text for each pass on a GPU with 227 KB of shared memory; not checked if empty
+  // Text that explain() must contain for each pass, on a GPU with 227 KB of shared memory per block. Empty: not
+  // checked.
   std::string forward{}, backward{};
   bool deterministic = true;
   const char* shared_kb = nullptr;  // shared memory of the simulated GPU
@@ -119,11 +120,11 @@ std::vector<Family> families() {
     Case rings = case_from("h280/2 s8x400 d{} {} seed=25", d, name_of(bf16));
     rings.causal = d != 128, rings.alignment = Alignment::bottom_right;
     on_hopper("rings", rings, d != 64);
-    Case heads = rings;  // so many heads that a block rounds several tiles of dQ
+    Case heads = rings;  // 560 heads: each block rounds several tiles of dQ
     heads.heads_q = 560, heads.heads_kv = 4, heads.sk = 140;
     on_hopper("heads", heads, d == 128);
     if (d == 256) continue;
-    // So many key tiles that the backward's warpgroups do not alternate row tiles.
+    // With this many key tiles, each warpgroup of the backward owns some of the keys; they do not alternate row tiles.
     Case crowd = case_from("h96 s140 d{} {} seed=27", d, name_of(bf16));
     crowd.causal = d == 64;
     on_hopper("crowd", crowd, d == 128);
@@ -145,7 +146,7 @@ std::vector<Family> families() {
     family.kernel = "hopper";
     all.push_back(family);
   }
-  // So many rows and heads that the forward uses the tiles of a full GPU.
+  // Enough rows and heads for the forward to select the tile shapes of a full GPU.
   struct FullCard {
     std::int64_t d, dv, heads, sq, sk;
     bool causal;
@@ -205,7 +206,7 @@ std::vector<Family> families() {
     with_backward("packed", lengths, true);
     with_backward("rings", rings, false);
   }
-  for (const std::int64_t d : {32, 64}) {  // for these, the kernels with scales pass the problem to those without
+  for (const std::int64_t d : {32, 64}) {  // magnitudes too far apart for 2xFP16: the 3xBF16 kernels compute the result
     Family spread{"spread_fp32_" + std::to_string(d), plain(fp32, d), "plain,", "plain,", d == 32};
     spread.spread = true;
     all.push_back(spread);
@@ -220,7 +221,7 @@ std::vector<Family> families() {
   return all;
 }
 
-// Simulates a GPU with this much shared memory until the end of the scope; does nothing without a value.
+// Limits the shared memory per block that the library assumes, until the end of the scope. Null: no limit.
 class CardScope {
  public:
   explicit CardScope(const char* kilobytes) {

@@ -1,6 +1,6 @@
-// Tests fp32 on tensor cores with inputs that would reveal errors of the split floats: sums of one sign, which drift if
-// accumulators truncate, and rows of very different magnitudes or non-finite rows, which share scales with others. Also
-// tests TF32, which rounds by design.
+// Tests fp32 on tensor cores, where each element is split into scaled 16-bit floats. Sums of one sign drift if
+// accumulators truncate. Very large, small or non-finite rows must not harm rows that share their scale. Also tests
+// TF32, which rounds by design.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -91,7 +91,7 @@ TEST_F(GpuFp32, OneNonFiniteRow) {
   constexpr std::int64_t kRow = 37;
   GpuLane lane;
   for (const std::int64_t dim : {32, 64, 128}) {
-    for (const int spoiled : {0, 3}) {  // Q, dO
+    for (const int spoiled : {0, 3}) {  // indices of change_inputs(): Q, dO
       const Case c = long_case(200, 300, dim);
       SCOPED_TRACE(describe(c));
       Data data(c);
@@ -105,7 +105,7 @@ TEST_F(GpuFp32, OneNonFiniteRow) {
   }
 }
 
-// Keys past the causal boundary, and rows before it, are unused. They contain values of 1e30.
+// The causal mask hides some keys from all rows, or all keys from some rows. These keys and rows contain 1e30.
 TEST_F(GpuFp32, HugeValuesInUnusedRows) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {

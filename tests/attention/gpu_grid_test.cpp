@@ -1,5 +1,5 @@
-// Applies the exactness rule to the generated grid on a GPU. Cases and oracle are those of grid_test.cpp; each CUDA
-// kernel is compared with `standard` on the GPU in the same dtype. `standard` itself must satisfy plausibility().
+// Applies the exactness rule (support/compare.h) to the generated grid (support/grid.h) on a GPU. The errors of each
+// CUDA kernel are compared with those of `standard` on the GPU in the same dtype. `standard` must pass plausibility().
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,10 +19,10 @@ namespace {
 constexpr std::int64_t kGpuShards = 24;
 constexpr std::int64_t kGpuPerShard = kGridSize / kGpuShards;
 
-// In half of the cases the order of the sums of dQ is not fixed.
+// Half of the cases run without the deterministic option, so the order in which dQ is summed varies.
 bool is_deterministic(const Case& c) { return c.seed % 2 == 0; }
 
-// Applies the rule to many draws of a case of which one draw broke it, as in grid_test.cpp.
+// Repeats a case that broke the rule with many other random inputs (draws), as in grid_test.cpp.
 std::string exactness_of_many(Case c, const std::string& kernel, GpuLane& lane) {
   Draws draws;
   const bool deterministic = is_deterministic(c);

@@ -70,7 +70,7 @@ std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
 
 class GpuHopperBackward : public GpuTest {
  protected:
-  // Visits all divisions of work for the named cases, or for all cases if `names` is empty. Skips cases that hopper
+  // Calls visit() for each case and each division of work. Empty `names`: all cases. Skips cases that hopper
   // refuses.
   template <class Visit>
   void for_all(const std::vector<std::string>& names, Visit&& visit) {
@@ -139,14 +139,13 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
   });
 }
 
-// One simulated GPU has more multiprocessors than the real one, so not all blocks are resident at a time, as in a
-// context that owns part of a GPU. The other has a single multiprocessor: one block processes all chunks, of which the
-// last is shorter. The results are bitwise identical.
+// Runs the case on two simulated GPUs and compares bits. One has more multiprocessors than the real GPU, so not all
+// blocks are resident at the same time. The other has a single multiprocessor, so one block processes all chunks.
 TEST_F(GpuHopperBackward, MoreBlocksThanFitRunLater) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
     Case c = case_from("h350/175 s200x170 d{} bf16 seed=43", d);
-    const std::int64_t least_blocks = c.heads_q * 2;  // tiles of up to 128 rows
+    const std::int64_t least_blocks = c.heads_q * 2;  // 200 rows need two or more tiles of at most 128 rows
     ASSERT_GT(least_blocks, current_gpu().facts.multiprocessors);
     ASSERT_LE(2 * least_blocks, cuda::sm90::most_together(100'000));
     const Data data(c);

@@ -1,6 +1,6 @@
-// Tests hopper's fp32 backward on a GPU: the exactness rule on the few cases of the grid that it supports and on each
-// of its features, with dQ in both orders. Also tests rows of all magnitudes, which need two or three split parts, and
-// repeatability.
+// Tests hopper's fp32 backward on a GPU with the exactness rule (support/compare.h): on the grid's cases that it
+// supports, and on each of its features, with and without ordered accumulation of dQ. Hopper splits fp32 elements into
+// two fp16 floats (2xFP16). If magnitudes are too far apart, flash2 runs with three bf16 floats (3xBF16) instead.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -82,7 +82,7 @@ TEST_F(GpuHopperFp32Backward, SumsOfOneSignDoNotDrift) {
   }
 }
 
-// Two parts are exact enough for magnitude ratios up to 2^16; larger ratios need three.
+// 2xFP16 is exact enough for magnitude ratios up to 2^16. Larger ratios need 3xBF16.
 TEST_F(GpuHopperFp32Backward, RowsOfAllMagnitudes) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -105,8 +105,8 @@ TEST_F(GpuHopperFp32Backward, RowsOfAllMagnitudes) {
   }
 }
 
-// Returns dK of the first of two sequences, after a row of the second is multiplied by the factor. Its last bits show
-// which kernels ran.
+// Returns dK of the first of two sequences, after row 37 of `tensor` in the second is multiplied by the factor. The
+// last bits of dK show whether 2xFP16 or 3xBF16 ran.
 std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*tensor, float factor) {
   Case c = backward_case(d, 200, 300);
   c.batch = 2;
@@ -119,7 +119,7 @@ std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*ten
   return dk;
 }
 
-// Zeros and non-finite values do not count as magnitudes. V does not affect LSE.
+// Zeros and non-finite values have no magnitude, so they do not select 3xBF16. V does not affect LSE.
 TEST_F(GpuHopperFp32Backward, OrdinaryRowsUseTwoParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -134,7 +134,7 @@ TEST_F(GpuHopperFp32Backward, OrdinaryRowsUseTwoParts) {
   }
 }
 
-// Rows with a large LSE use three parts, because a probability near 1 shows the rounding of its score.
+// Rows with a large LSE use 3xBF16: a probability near 1 has the absolute rounding error of its score.
 TEST_F(GpuHopperFp32Backward, LargeScoresUseThreeParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -144,7 +144,7 @@ TEST_F(GpuHopperFp32Backward, LargeScoresUseThreeParts) {
   }
 }
 
-// Elements that masks exclude affect neither the scales nor the matmuls.
+// Rows that the mask hides affect neither the scales nor the matmuls.
 TEST_F(GpuHopperFp32Backward, UnusedRowsHaveNoEffect) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {

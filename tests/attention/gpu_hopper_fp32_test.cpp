@@ -1,5 +1,5 @@
-// Tests hopper's fp32 forward on a GPU, forced by name: the exactness rule on the grid and on each of its features.
-// Also tests rows of all magnitudes, integers that must be exact, and repeatability.
+// Tests hopper's fp32 forward on a GPU, forced by name, with the exactness rule (support/compare.h): on the grid and on
+// each of its features. Also tests rows of all magnitudes, integers that must be exact, and repeatability.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -107,7 +107,7 @@ TEST_F(GpuHopperFp32, RowsOfAllMagnitudes) {
   }
 }
 
-// Elements that no row uses do not affect the scales: the bits equal those with ordinary data.
+// Keys and values that the mask hides from all rows do not affect the scales, so the bits of O stay the same.
 TEST_F(GpuHopperFp32, UnusedRowsHaveNoEffect) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -156,9 +156,9 @@ TEST_F(GpuHopperFp32, NonFiniteValuesAffectOnlyRowsThatUseThem) {
   }
 }
 
-// Compares O with the exact result for integers. With a scale of ln 2, probabilities are powers of two and all sums are
-// exact; only one division and one multiplication round, here and in the kernel. Returns the first difference, or an
-// empty string.
+// Compares O with the exact result for integers. With a scale of ln 2, unnormalized probabilities are powers of two and
+// all sums are exact. Only the division by the sum and one multiplication round, as in the kernel. Returns the first
+// difference, or an empty string.
 std::string difference_to_exact(const Data& data, const std::vector<double>& o) {
   const Case& c = data.c;
   const std::vector<double> q = data.q.gather(), k = data.k.gather(), v = data.v.gather();

@@ -112,7 +112,7 @@ Exact make_exact(Case c) {
     exact.o.set(b, h, s, e, digit(e));
     if (e == 0) exact.lse.set(b, h, s, 0, 0);
   });
-  if (!c.packed()) {  // rows past the end: the values that the forward leaves there must not matter
+  if (!c.packed()) {  // the backward must not read LSE of rows past a sequence's end
     for (std::int64_t b = 0; b < c.batch; ++b) {
       for (std::int64_t h = 0; h < c.heads_q; ++h) {
         for (std::int64_t s = c.seqlen_q(b); s < c.sq; ++s) {
@@ -152,8 +152,8 @@ struct Outputs {
   }
 };
 
-// All have more keys than kFewKeys of params.h. For fewer keys the kernels compute more exactly, and the probabilities
-// matter.
+// Each case has more keys than kFewKeys of attention/cuda/params.h. With fewer keys the kernels compute delta from the
+// probabilities instead of O.
 std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
   const Case plain = case_from("h2 s200x330 d{}/{} seed=51", d, dv);
   Case causal = plain, tall = plain, window = plain, packed = plain, padded = plain, many = plain;
@@ -165,7 +165,7 @@ std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
   padded.batch = 3, padded.lengths = Lengths::both, padded.heads_kv = 1;
   padded.lengths_q = {150, 64, 0}, padded.lengths_k = {129, 330, 70};
   std::vector<Case> all{plain, causal, tall, window, packed, padded};
-  // so many heads that hopper uses an additional kernel
+  // With this many heads hopper runs an additional kernel.
   many.heads_q = 560, many.heads_kv = 4, many.sq = 8, many.sk = 140;
   if (d == dv && d % 64 == 0) all.push_back(many);
   return all;
@@ -216,7 +216,9 @@ TEST_P(GpuIntegerGradients, AreExact) {
   }
 }
 
-// With up to 32 rows or 128 keys, fp32 kernels normalize probabilities again, which are then not 1.
+// With up to 32 rows or 128 keys, fp32 kernels do not use the given LSE but normalize each row, so probabilities are
+// not
+// 1. These cases have more of both.
 std::vector<Case> many_keys(std::int64_t d, std::int64_t dv) {
   const Case plain = case_from("h2 s200x330 d{}/{} fp32 seed=52", d, dv);
   Case causal = plain, window = plain, packed = plain, padded = plain;

@@ -1,5 +1,5 @@
-// Tests sizes on the GPU whose index products exceed 32 bits. The inputs are chosen so that few values show whether the
-// result is correct.
+// Tests sizes at which 32-bit index arithmetic on the GPU would overflow. The expected results follow directly from the
+// inputs, or equal those of a small problem.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -28,7 +28,8 @@ std::vector<std::uint16_t> downloaded(const GpuBuffer& buffer, std::size_t count
   return values;
 }
 
-// One key per row has probability 1, so O = V and dV = dO bit by bit, and dQ and dK are 0 except for rounding.
+// The single key of each row has probability 1. Therefore O = V and dV = dO bitwise, and dQ and dK are 0 except for
+// rounding.
 TEST_F(GpuLarge, ManySequencesOfOneRow) {
   constexpr std::int64_t kBatch = 8300, kHeads = 16, kDim = 128;
   constexpr std::size_t kCount = kBatch * kHeads * kDim;
@@ -150,7 +151,8 @@ TEST_F(GpuLarge, StridesBeyond2To31) {
   c.dv = kDim;
   const Data small(c);
   const Results reference = oracle(small);
-  GpuBuffer buffer((kStride + 2 * 70 * kDim * 16) * 2);  // all tensors one after another, in each half
+  // Bytes, 2 per element. Sequence 0 of all tensors is at the start, sequence 1 kStride elements later.
+  GpuBuffer buffer((kStride + 2 * 70 * kDim * 16) * 2);
   GpuLane lane;
   std::int64_t used = 0;
   const auto place = [&](const Shape& shape) {
@@ -162,7 +164,7 @@ TEST_F(GpuLarge, StridesBeyond2To31) {
   const auto upload = [&](const Tensor& tensor) {
     const View view = place(tensor.view.shape);
     const std::size_t half =
-        static_cast<std::size_t>(count_of(tensor.view.shape));  // bytes of one batch; its elements have 2 bytes
+        static_cast<std::size_t>(count_of(tensor.view.shape));  // bytes of one of the two sequences, 2 per element
     for (std::size_t b = 0; b < 2; ++b) {
       lane.stream.copy(static_cast<char*>(view.data) + b * kStride * 2,
                        static_cast<const char*>(tensor.view.data) + b * half, half);

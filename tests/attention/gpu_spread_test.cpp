@@ -1,5 +1,6 @@
-// Tests fp32 on tensor cores with rows of different magnitudes that share a scale. The exactness rule holds for any
-// magnitudes, and ordinary data uses the fast kernels. Every call and every graph replay selects the kernels again.
+// Tests fp32 on tensor cores with rows of different magnitudes that share a scale. Two scaled fp16 floats per element
+// (2xFP16) are fast; three bf16 floats (3xBF16) need no scale. The exactness rule (support/compare.h) must hold for any
+// magnitudes, and ordinary data must use 2xFP16. Every call and every graph replay selects again.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +37,7 @@ std::vector<Case> spread_cases() {
   return all;
 }
 
-// For ratios below 2^16 the kernels with scales compute the result.
+// 2xFP16 computes the result for magnitude ratios below 2^16, 3xBF16 for larger ones.
 TEST_F(GpuSpread, KeepsTheRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
@@ -59,7 +60,7 @@ TEST_F(GpuSpread, KeepsTheRule) {
   }
 }
 
-// Rows with a large LSE use three parts, because a probability near 1 shows the rounding of its score.
+// Rows with a large LSE use 3xBF16: a probability near 1 has the absolute rounding error of its score.
 TEST_F(GpuSpread, LargeScoresKeepTheRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
@@ -74,7 +75,7 @@ TEST_F(GpuSpread, LargeScoresKeepTheRule) {
   }
 }
 
-// TF32 keeps 11 significant bits of every element, however small, so no element of an output is lost completely.
+// TF32 keeps 11 significant bits of every element, however small, so no element of an output becomes 0.
 TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
@@ -94,7 +95,7 @@ TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   }
 }
 
-// Elements that masks exclude do not affect the scales: the bits equal those with ordinary data.
+// Rows that the mask hides do not affect the scales, so the bits of the results stay the same.
 TEST_F(GpuSpread, UnusedRowsHaveNoEffect) {
   constexpr float kValues[] = {0, 1e-30f, 1e30f, std::numeric_limits<float>::infinity()};
   GpuLane lane;
@@ -108,7 +109,7 @@ TEST_F(GpuSpread, UnusedRowsHaveNoEffect) {
       Data data(c);
       const Outcome ordinary = GpuCase(data, lane).run({.kernel = "flash2"});
       for (const float unused_value : kValues) {
-        if (many_keys && std::isinf(unused_value)) continue;  // it may spread inside a partly masked tile
+        if (many_keys && std::isinf(unused_value)) continue;  // an infinite key may affect rows of a partly masked tile
         change_inputs(data, [&](int tensor, std::int64_t row, float value) {
           const bool is_key = tensor == 1 || tensor == 2;
           const bool unused = many_keys ? is_key && row >= 40 : !is_key && row < 56;
@@ -131,9 +132,9 @@ Results of_first_sequence(const Results& results) {
   return first;
 }
 
-// The last bits of the gradients show which kernels ran, because three parts round differently from two. A huge row in
-// another sequence of the call selects the kernels with three parts. Without it, and with magnitudes that occur in
-// practice, the kernels use two. Zeros and non-finite rows do not count as magnitudes.
+// The last bits of the gradients show which kernels ran, because 3xBF16 and 2xFP16 round differently. A very large or
+// small row in another sequence of the call selects 3xBF16. Otherwise 2xFP16 runs. Zeros and non-finite values have no
+// magnitude.
 TEST_F(GpuSpread, OrdinaryRowsUseTwoParts) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
@@ -171,7 +172,7 @@ TEST_F(GpuSpread, GraphsDecideInEveryReplay) {
       spread(uneven, Spread::values, 24);
       GpuCase on_gpu(data, lane);
       GpuPasses passes(on_gpu, lane, {.kernel = "flash2", .deterministic = deterministic});
-      // Writes these values to the same memory, then runs.
+      // Writes `values` to the GPU memory of `data`, then launches.
       const auto outputs_of = [&](const Data& values, const auto& launch) {
         for (Tensor Data::*const tensor : {&Data::q, &Data::k, &Data::v, &Data::d_o}) {
           for_each((data.*tensor).view.shape, [&](auto b, auto h, auto s, auto e) {

@@ -1,5 +1,5 @@
-// Applies the exactness rule to the generated grid, for every kernel and every instruction set of this machine.
-// support/selection.h documents the environment variables that select cases.
+// Applies the exactness rule (support/compare.h) to the generated grid of cases (support/grid.h), for every kernel and
+// every instruction set of this machine. support/selection.h documents the environment variables that select cases.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -20,8 +20,8 @@ constexpr std::int64_t kShards = 24;
 constexpr std::int64_t kPerShard = kGridSize / kShards;
 static_assert(kPerShard * kShards == kGridSize);
 
-// Applies the rule to many draws of a case of which one draw broke it, on these instruction sets. They share the draws,
-// because the reference needs most of the time.
+// Repeats a case that broke the rule with many other random inputs (draws), on these instruction sets. All sets use the
+// same draws, because the reference takes most of the time.
 std::string exactness_of_many(Case c, const std::vector<std::string>& isas) {
   std::map<std::string, Draws> draws;
   for (int draw = 0; draw < Draws::kCount && !isas.empty(); ++draw) {

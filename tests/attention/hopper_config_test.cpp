@@ -92,7 +92,7 @@ const ForwardShape& rule_of(const ForwardFacts& facts) {
   return kForwardRules[0].shape;
 }
 
-// The sizes are those with which the rules were measured.
+// Uses the sizes at which the tile shapes of kForwardRules were measured.
 TEST(HopperConfig, AFullGpuUsesTheRules) {
   for (const int d : {64, 128, 256}) {
     for (std::int64_t length = 512; length <= 16384; length *= 2) {
@@ -207,7 +207,8 @@ TEST(HopperConfig, TheBackwardAbove128UsesPairsOfBlocks) {
   EXPECT_EQ(cluster_blocks(pairs.shape), 2);
   EXPECT_EQ(pairs.shape.keys, 64);
   EXPECT_EQ(cluster_keys(pairs.shape), 128);
-  // K, V and half of the other block's K; two stages of Q and one of dO; P, dS and two copies of the other block's dS.
+  // Bytes: 32768 each for K, V, two stages of Q and one of dO; 16384 for half of the other block's K; 8192 per tile of
+  // P, dS and copies of dS; LSE and delta; barriers.
   EXPECT_EQ(pairs.shared_bytes, 2 * 32768u + 16384 + 3 * 32768 + 6 * 8192 + 2 * 512 + 512);
   for (const Share share : {Share::keys, Share::tiles}) {
     const BackwardShape single = backward_shape(128, share);

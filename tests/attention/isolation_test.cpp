@@ -13,8 +13,8 @@
 namespace strobe::test {
 namespace {
 
-// Puts one non-finite element into an input. For every kernel that isolates rows, the oracle defines which results it
-// may affect.
+// Puts one non-finite element into an input. The oracle shows which results it may affect. Runs every kernel that
+// isolates rows, which are all except `standard` and `frugal`.
 class IsolationOf : public testing::TestWithParam<DType> {};
 
 std::vector<Case> masked_cases(DType dtype) {
@@ -74,8 +74,8 @@ TEST_P(IsolationOf, BadValuesAffectOnlyRowsThatUseThem) {
   }
 }
 
-// Puts NaN at every key that a mask hides from all rows. It must not appear in any result of a kernel that isolates
-// rows.
+// Puts NaN and infinities at every key that a mask hides from all rows. They must not change any result of a kernel
+// that isolates rows.
 TEST_P(IsolationOf, NothingLeaksFromMaskedPositions) {
   Case c = case_from("h2/1 s20x64 d12/20 {} causal=top_left bias=1hqk seed=211", name_of(GetParam()));
   Data data(c);
@@ -112,7 +112,7 @@ TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
   }
 }
 
-// If all keys of the first block have probability 0, a NaN there still affects the result, because 0 * NaN is NaN.
+// A NaN in V affects the result even if its key has probability 0, because 0 * NaN is NaN.
 TEST_P(IsolationOf, NanInKeysOfProbabilityZeroHasAnEffect) {
   const Case c = case_from("h2/1 s20x1300 d8 {} bias=11qk seed=213", name_of(GetParam()));
   Data data = with_bad_element(c, &Data::v, 6, kNan);
@@ -126,8 +126,8 @@ TEST_P(IsolationOf, NanInKeysOfProbabilityZeroHasAnEffect) {
 INSTANTIATE_TEST_SUITE_P(Types, IsolationOf, testing::ValuesIn(kDTypes),
                          [](const auto& info) { return std::string(strobe::name_of(info.param)); });
 
-// `standard` and `frugal` may spread a non-finite value within its head, but not to other heads, and never from past a
-// length.
+// `standard` and `frugal` may spread a non-finite value within its head, but not to other heads. Values past a
+// sequence's length affect nothing.
 class IsolationOfHeads : public testing::TestWithParam<const char*> {};
 
 TEST_P(IsolationOfHeads, KeepsBadValuesInTheirHead) {

@@ -216,7 +216,7 @@ TEST(Reference, UniformProbabilities) {
   c.sinks = true;
   Data data(c);
   test::for_each(data.shape_q(), [&](auto b, auto h, auto s, auto e) { data.q.set(b, h, s, e, 0); });
-  // head 0: the sink has the weight of one more key; head 1: it has none
+  // Head 0: the sink of logit 0 counts as one more key. Head 1: the sink of logit -inf has no effect.
   data.sinks = {0, -std::numeric_limits<float>::infinity()};
   const Exact out = run(data);
   std::size_t at = 0;
@@ -252,8 +252,8 @@ TEST(Reference, DropoutKeepsTheElementsThatPhiloxSelects) {
   }
 }
 
-// Scores are 1024 and 0, so probabilities are exactly 1 and 0. O is then a row of V and dV a sum of rows of dO, in any
-// kernel and type; dQ and dK are 0.
+// Scores are 1024 and 0, so probabilities are exactly 1 and 0. In every kernel and dtype, O is then a row of V, dV a
+// sum of rows of dO, and dQ and dK are 0.
 void check_one_hot(const char* kernel, DType dtype) {
   SCOPED_TRACE(std::string(kernel) + " " + name_of(dtype));
   const Case c = test::case_from("s21x8 d8/5 {} values=integer scale=1", name_of(dtype));
@@ -290,7 +290,7 @@ TEST(Reference, IntegerValuesAreExact) {
 TEST(Reference, RowsWithoutKeys) {
   Case c = small();
   c.causal = true, c.sq = 6, c.sk = 2, c.sinks = true, c.bias = true, c.bias_shape = {.rows = true};
-  const Data data(c);  // rows 0 to 3 see no key
+  const Data data(c);  // bottom-right causal: rows 0 to 3 see no key
   const Exact out = run(data);
   for (std::size_t h = 0; h < 2; ++h) {
     for (std::size_t i = 0; i < 6; ++i) {

@@ -1,4 +1,4 @@
-// Lists the errors that forward and backward share. Queries return them too, except those about memory.
+// Lists the invalid arguments that forward, backward and workspace queries all reject. Queries accept missing memory.
 #include "attention/refusal_list.h"
 
 #include <limits>

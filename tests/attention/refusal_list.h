@@ -1,5 +1,5 @@
-// Errors that validate_test.cpp expects. Each entry is a change to a small valid problem and parts of the error
-// message.
+// Invalid arguments for validate_test.cpp. Each entry changes a small valid problem and lists texts of the expected
+// error message.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Refusal {
   ErrorCode code = ErrorCode::invalid_argument;
 };
 
-// Returns the errors that forward and backward share, in the attention itself or its execution.
+// Returns invalid values of `Attention` and `Execution`, which forward and backward reject with the same errors.
 const std::vector<Refusal>& common_refusals();
 
 // Makes a packed batch of two sequences: 1 and 2 rows, 0 and 5 keys.

@@ -128,9 +128,9 @@ TEST(Reliability, LargeScores) {
   }
 }
 
-// Logits are beyond 2^20, where floats are sparse, up to near the largest float. Each row has one probability of 1, and
-// no intermediate value may overflow. Keys fill one block or several; in fp32, the LSE that the gradients use is
-// rounded coarsely.
+// Logits are larger than 2^20, up to near the largest float. Each row has one probability of 1, and no intermediate
+// value may overflow. Keys fill one block or several. In fp32 an LSE this large is a multiple of 1/8 or more, and the
+// gradients must still be correct.
 TEST(Reliability, HugeScores) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const std::int64_t keys : {40, 700}) {
@@ -188,8 +188,8 @@ TEST(Reliability, SmallestAndLargestSoftcap) {
   }
 }
 
-// LSE of a single key is its logit. The test sweeps the logit through all bf16 numbers from 2^-9 to 16 and non-finite
-// values.
+// With a single key, LSE is its logit, softcap * tanh(q / softcap). q takes all bf16 values of magnitude 2^-9 to 16, 0
+// and non-finite values.
 TEST(Reliability, SoftcapIsTanh) {
   std::vector<std::uint16_t> q;
   for (std::uint16_t bits = float_to_bf16(0x1p-9f); bits <= float_to_bf16(16); ++bits) {
@@ -229,7 +229,7 @@ TEST(Reliability, SeveralBlocksOfKeys) {
     check_all_types(case_from("s70x{} d40/24 seed=176", sk));
     check_all_types(case_from("s70x{} d40/24 align=bottom_right window=600:70 softcap=3 bias=111k seed=177", sk));
   }
-  // Keys are split, and instruction sets with narrow panels end with those.
+  // Keys are split. On instruction sets with narrow panels, the last rows are in a narrow panel.
   for (const std::int64_t sq : {64, 68}) {
     check_all_types(case_from("s{}x1537 d40/24 sinks seed=178", sq));
   }
@@ -359,7 +359,8 @@ TEST(Reliability, MoreThan2To31Elements) {
   }
 }
 
-// 8300 sequences of one row make 17 million elements and 132,800 heads, at which a padded 32-bit workspace overflows.
+// 8300 sequences of one row and 16 heads are 132,800 heads and 17 million elements. A workspace with padded rows would
+// overflow 32-bit offsets.
 TEST(SlowReliability, ManyTinySequences) {
   const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
   if (pages * page < (std::int64_t{4} << 30)) GTEST_SKIP() << "less than 4 GB of memory";

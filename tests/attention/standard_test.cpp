@@ -1,5 +1,6 @@
-// Tests `standard` and `frugal`: vector loops against the scalar conversions and the C library, the same bits from both
-// and for any number of threads, OpenBLAS's thread count restored, memory use, and profiling scopes.
+// Tests `standard` and `frugal`. Vector loops equal the scalar conversions and the C library. Both kernels give the
+// same bits for any number of threads. They restore OpenBLAS's thread count. Also tests memory use and profiling
+// scopes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -169,7 +170,7 @@ class CountingSink : public ProfileSink {
 };
 
 TEST(Standard, ReportsProfilingScopes) {
-  constexpr int kHeads = 2 * 4;  // heads of both sequences
+  constexpr int kHeads = 2 * 4;  // two sequences of four heads
   for (const char* const kernel : {"standard", "frugal"}) {
     for (const int threads : {1, 3}) {
       SCOPED_TRACE(std::string(kernel) + " with " + std::to_string(threads) + " threads");
@@ -194,7 +195,7 @@ TEST(Standard, ReportsProfilingScopes) {
   }
 }
 
-// Tests sizes that do not depend on the machine.
+// Tests workspace sizes, which do not depend on the machine.
 class StandardMemory : public testing::TestWithParam<DType> {
  protected:
   static constexpr std::int64_t kBatch = 3, kHeads = 8, kSeq = 1024, kDim = 64;

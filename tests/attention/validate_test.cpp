@@ -1,4 +1,5 @@
-// Tests every error of the validator (its code and a one-line message with the offending values), and accepted cases.
+// Tests every error of the validator, and calls that it accepts. An error has a code and a one-line message with the
+// invalid values.
 #include "attention/validate.h"
 
 #include <gtest/gtest.h>
@@ -330,7 +331,7 @@ TEST(Validate, RejectsCudaWithTheReason) {
   expect_refusal(refusal, [&] { explain(s.attention, Pass::forward, s.execution); });
 }
 
-// The bound of a packed batch counts as the longest sequence, also for the shape of a bias.
+// For a packed batch, max_seqlen_q and max_seqlen_k replace the longest lengths, also as the shape of a bias.
 TEST(Validate, BoundsOfPackedSequences) {
   SmallProblem s;
   pack(s);
@@ -367,7 +368,7 @@ TEST(Validate, AlignmentIsOptionalIfItHasNoEffect) {
     s.make_square();
     s.attention.causal = true;
     EXPECT_NO_THROW(validate_query(s.attention, Pass::forward, {}));
-    // one array for both: the lengths of each sequence are equal
+    // One array for Q and K: each sequence has as many rows as keys.
     s.attention.lengths_q = s.attention.lengths_k = view_index(kLengths, 2);
     EXPECT_NO_THROW(validate_query(s.attention, Pass::forward, {}));
   }
@@ -456,7 +457,7 @@ TEST(Validate, OutputsMayInterleave) {  // dQ, dK, dV inside one tensor [B, S, 3
   EXPECT_NO_THROW(s.backward());
 }
 
-// Tensors with no sequences, heads or rows: nothing is read, for any strides and pointers.
+// Tensors without sequences, heads or rows are valid with any strides and null pointers, because nothing is read.
 TEST(Validate, EmptyTensorsNeedNoMemory) {
   for (const std::array<std::int64_t, 4> shape :
        {std::array<std::int64_t, 4>{0, 4, 3, 8}, {2, 0, 3, 8}, {2, 4, 0, 8}}) {

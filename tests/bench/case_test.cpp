@@ -1,4 +1,4 @@
-// Tests FLOPs and masks of a case against counts by hand, and the memory model against published values.
+// Tests FLOPs and unmasked scores of a case against counts by hand, and predicted memory against published values.
 #include "bench/case.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ TEST(Flops, FullAndCausal) {
   EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 2 * 4 * 1024 * 1024 * 64);
   EXPECT_DOUBLE_EQ(backward_flops(one), 2.5 * 4.0 * 2 * 4 * 1024 * 1024 * 64);
   one.causal = true;
-  EXPECT_DOUBLE_EQ(forward_flops(one), 2.0 * 2 * 4 * 1024 * 1024 * 64);  // halved by definition, not by 1025/2048
+  EXPECT_DOUBLE_EQ(forward_flops(one), 2.0 * 2 * 4 * 1024 * 1024 * 64);  // half by convention; the count is 1025/2048
 }
 
 TEST(Flops, ExactCountIfQueriesAndKeysDiffer) {

@@ -1,4 +1,4 @@
-// Tests of bench/ceilings: which matmul rate is selected for a type.
+// Tests bench/ceilings.h: the machine's matmul rate that is selected for a dtype, and rates that are absent.
 #include "bench/ceilings.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
   EXPECT_FALSE(ceilings.matmul(DType::fp32));
   EXPECT_FALSE(ceilings.fastest(DType::bf16));
   ceilings.packed[static_cast<int>(DType::fp32)] = 160e9;
-  EXPECT_FALSE(ceilings.matmul(DType::fp32));  // faster, but not of a complete GEMM
+  EXPECT_FALSE(ceilings.matmul(DType::fp32));  // the rate of packed operands is not that of a complete GEMM
   EXPECT_EQ(ceilings.fastest(DType::fp32), 160e9);
   ceilings.sgemm = 140e9;
   ceilings.packed[static_cast<int>(DType::bf16)] = 600e9;
@@ -42,7 +42,7 @@ TEST(Ceilings, EveryTypeAmongTheCasesIsMeasured) {
   EXPECT_FALSE(ceilings.matmul(DType::fp16));
 }
 
-// A GPU without cuBLAS has every rate except the one of matmul.
+// Without cuBLAS, a GPU has no matmul rate; its other rates are measured.
 TEST(Ceilings, UnsupportedRatesAreAbsent) {
   const auto throws = [](ErrorCode code, const char* what) { return [=]() -> double { throw Error(code, what); }; };
   Ceilings ceilings;

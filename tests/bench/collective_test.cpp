@@ -1,5 +1,5 @@
-// Tests the measurement of a collective: bus factors, the slowest rank, and the row. Uses one rank;
-// tests/cli/launch/comm_test.cpp uses several.
+// Tests the benchmark of a collective: bus bandwidth factors, the time of the slowest rank, and the result row. Uses
+// one rank; tests/cli/launch/comm_test.cpp uses several.
 #include "bench/collective.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests bench/cudnn_peer without a GPU: translation of a case, and errors before cuDNN is called. gpu_cudnn_test.cpp
-// runs the cuDNN implementation (a peer).
+// Tests bench/cudnn_peer without a GPU: how a case becomes a cuDNN problem, and errors before cuDNN is called.
+// gpu_cudnn_test.cpp runs cuDNN.
 #include "bench/cudnn_peer.h"
 
 #include <gtest/gtest.h>
@@ -104,7 +104,7 @@ TEST(CudnnPeer, OverflowingSizesAffectAllImplementations) {
   }
 }
 
-// Returns true if the build has cuDNN, which it has if the version of cuDNN's headers is known.
+// Returns true if this program was built with cuDNN: then the version of the cuDNN frontend is known.
 bool in_the_build() {
   try {
     return !cudnn_frontend_version().empty();
@@ -127,7 +127,7 @@ TEST(CudnnPeer, NamesTheMissingLibrary) {
   unsetenv("STROBE_CUDNN");
   EXPECT_NE(missing.find("cudnn: not found; install cuDNN 9"), std::string::npos) << missing;
   EXPECT_NE(missing.find("/nonexistent/libcudnn.so.9"), std::string::npos) << missing;
-  EXPECT_NE(refusal(plain()).find("cudnn: "), std::string::npos);  // no GPU, or no library
+  EXPECT_NE(refusal(plain()).find("cudnn: "), std::string::npos);  // the reason is a missing GPU or library
 }
 
 TEST(CudnnPeer, IsAPeerForComparisons) {

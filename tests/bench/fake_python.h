@@ -11,7 +11,7 @@
 
 namespace strobe::test {
 
-// For its scope, sets STROBE_PYTHON to a script with this text or, without a text, to a missing file.
+// Sets STROBE_PYTHON to a script with this text until the end of the scope. Without a text, names a missing file.
 class PythonScope {
  public:
   explicit PythonScope(const std::optional<std::string>& text) {

@@ -1,4 +1,4 @@
-// Tests the bench on a GPU: rows of the library's kernels are checked, timed with events, and have their memory
+// Tests the bench on a GPU with the library's kernels: results are checked, times come from CUDA events, and memory is
 // measured.
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
   EXPECT_NE(rows_table(rows, {}).find("TFLOP/s"), std::string::npos);
 }
 
-// cudaMalloc allocates pages of 2 MiB, so the driver's value for tensors of 8 MiB each is exact to a page per buffer.
+// Compares the driver's memory with the counting allocator's. cudaMalloc rounds each buffer up to pages of 2 MiB.
 TEST_F(GpuBench, RowsHaveTheMemoryOfTheDriver) {
   AttentionCase one = tiny_on_gpu();
   one.batch = 4;
@@ -81,8 +81,9 @@ TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndHasItsMemoryMeasured) {
   }
 }
 
-// The source reports' configuration needs 20 B S E + 8 B H S bytes, 644 MB. The test above shows that the measured peak
-// equals the predicted one, so this test runs nothing.
+// The source reports' configuration: B 16, H 32, S 1024, E = H D = 2048. Eight fp16 tensors and dQ in fp32 are 20 B S E
+// bytes, LSE and delta 8 B H S: 644 MiB. The previous test shows that the measured peak equals the prediction, so this
+// test runs nothing.
 TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
   AttentionCase one{.batch = 16,
                     .heads = 32,

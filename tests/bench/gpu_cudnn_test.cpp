@@ -1,5 +1,5 @@
-// Tests the cuDNN implementation on a GPU: its outputs pass the gate, its memory is as predicted, and errors come from
-// cuDNN.
+// Tests the bench with cuDNN on a GPU: outputs pass the correctness gate, memory equals the prediction, and errors
+// contain cuDNN's message.
 #include <gtest/gtest.h>
 
 #include "bench/cudnn_peer.h"
@@ -39,7 +39,7 @@ std::vector<Row> run(const AttentionCase& one, const std::vector<std::string>& n
   return run_case(one, implementations, options);
 }
 
-// Compares every output with float64, and the measured memory including the workspace with the prediction.
+// Checks every output against float64, and that the measured peak, including the workspace, equals the prediction.
 void expect_right(const AttentionCase& one) {
   const Row row = run(one, {"cudnn"}).at(0);
   EXPECT_EQ(row.status, Status::ok) << describe(one) << ": " << row.reason;
@@ -117,7 +117,7 @@ TEST_F(GpuCudnn, ErrorsComeFromCudnn) {
   EXPECT_EQ(above.reason.find("cudnn: forward: "), 0u) << above.reason;
 }
 
-// A plan is shared between prediction and run of one problem, and never used for another problem.
+// The memory prediction and the run of a case share one cuDNN plan. Another case gets its own plan.
 TEST_F(GpuCudnn, AnotherCaseGetsAnotherPlan) {
   Implementations implementations;
   implementations.push_back(make_implementation("cudnn", {.device = Device::cuda}));

@@ -1,4 +1,4 @@
-// Tests the nearest cases that fit in memory, by comparison with every smaller case.
+// Tests the smaller cases that the bench suggests if a case exceeds the memory, by comparison with every smaller case.
 #include "bench/nearest.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Tests the oneDNN implementation (a peer): its results pass the gate with every mask and with grouped heads, its
-// memory is as predicted, and its errors have reasons. A build without oneDNN rejects the peer and skips the other
-// tests.
+// Tests the bench with oneDNN: results pass the correctness gate with every mask and with GQA, memory equals the
+// prediction, and errors have reasons. A build without oneDNN must reject the implementation; the other tests are
+// skipped.
 #include "bench/onednn_peer.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,8 @@ TEST(OnednnPeer, PassesTheGateWithEveryMask) {
     EXPECT_EQ(row.gate->comparisons.size(), has_backward(one.passes) ? 4u : 1u);
     EXPECT_EQ(row.peak_bytes.value_or(0), row.predicted_bytes.value_or(-1));
     const TensorBytes bytes = tensor_bytes(one);
-    const std::int64_t mask = one.masked() ? 4 * 2 * one.seqlen_q * one.seqlen_k : 0;  // fp32, both heads of a group
+    const std::int64_t mask =
+        one.masked() ? 4 * 2 * one.seqlen_q * one.seqlen_k : 0;  // bytes: fp32, 2 heads of a group
     if (has_backward(one.passes)) {
       EXPECT_EQ(row.saved_bytes.value_or(0), bytes.inputs() + bytes.o + score_bytes(one) + mask);
     }

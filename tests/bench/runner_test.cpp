@@ -1,4 +1,4 @@
-// Tests of bench/runner: rows, statuses and samples of kernels and of faulty PyTorch implementations (peers).
+// Tests bench/runner.h: rows, statuses and time samples of the library's kernels and of faulty PyTorch processes.
 #include "bench/runner.h"
 
 #include <gtest/gtest.h>
@@ -67,7 +67,8 @@ TEST(Runner, PeakMemoryIsMeasuredSeparately) {
   EXPECT_EQ(*alone[0].peak_bytes, *make_implementation("flash2", {})->predicted_bytes(one));
 }
 
-// Workspaces and gradients are freed by then, and dO is not yet allocated.
+// "Saved for backward" is the memory between the passes: the workspace is freed, dO and gradients are not yet
+// allocated.
 TEST(Runner, SavedForBackwardAreInputsAndOutputs) {
   AttentionCase one = tiny();
   one.seqlen_q = one.seqlen_k = 512;
@@ -152,9 +153,10 @@ TEST(Runner, RejectsAnInvalidProblem) {
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
 
-// A peer's predicted memory is twice its tensors. The limit applies to that prediction before the inputs are made.
+// The predicted memory of a PyTorch implementation is twice its tensors. It is compared with the limit before the
+// inputs are made.
 TEST(Peer, MemoryLimitAppliesToPeersToo) {
-  const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // never reached
+  const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // the test fails if a child prepares
   AttentionCase one = tiny();
   const TensorBytes bytes = tensor_bytes(one);
   const std::int64_t twice = 2 * (bytes.forward() + bytes.backward_extra());
@@ -215,7 +217,7 @@ TEST(Peer, OneChildServesAllPeers) {
   EXPECT_EQ(python.starts(), 1);
 }
 
-// torch-math's second call follows the preparation of all peers.
+// torch-math crashes in its second timed call, when all PyTorch implementations have been prepared in one process.
 TEST(Peer, TheDeathOfOnePeerLeavesOtherRowsValid) {
   const test::FakePython python(
       R"(*\"time\"*torch-math*) [ -e "$0.called" ] && kill -SEGV $$; touch "$0.called"; echo '{"ok":true,"seconds":0.001}' ;;)");

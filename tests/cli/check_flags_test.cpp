@@ -1,4 +1,4 @@
-// Tests STROBE_CHECK_FLAGS=1: flags and values are parsed, but nothing is read, run or written.
+// Tests STROBE_CHECK_FLAGS=1, with which the program parses flags and values but reads, runs and writes nothing.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"

@@ -1,5 +1,5 @@
-// Tests that damaged files, files of other programs, links, FIFOs and closed descriptors never change a file of the
-// user.
+// Tests that no command changes or replaces a file that it did not write, or one that is damaged. The tests use files
+// of other programs, links, FIFOs and closed descriptors as outputs.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -16,7 +16,7 @@ namespace {
 const std::string kTinySweep =
     "sweep --seq_len 16,32 --batch 1 --num_heads 1 --emb_dim 16 --dtype fp32 --repeats 1 --time-limit 0.01 --quick ";
 
-// Appends the redirection at the end, so that it takes effect.
+// Runs the command with this redirection of the shell.
 Program run_redirected(const std::string& command, const std::string& redirection, const Scratch& scratch) {
   return run_command("{ CUDA_VISIBLE_DEVICES= " + command + " " + redirection + "; }", scratch);
 }
@@ -111,7 +111,7 @@ TEST(ForeignFiles, AFifoIsNotReadAsAGridOrAListOfCases) {
   EXPECT_EQ(solved.code, 0) << solved.errors;
 }
 
-// Commands choose the names of the documents that they write next to their rows.
+// Commands also write documents whose names they derive from --output. These must not replace files of the user.
 TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   const std::string plan = "plan --size small --devices 8,64 --machine a100 --output mine.json",
                     ladder = "ladder --case 1,64,32 --repeats 1 --rungs cpu-library --output mine.jsonl";
@@ -130,7 +130,8 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
   EXPECT_EQ(refused(ladder, "mine.svg", "<svg>mine</svg>"), 2u) << "the rows are written";
 
   const Scratch scratch;
-  std::ofstream(scratch.path() / "mine.md") << "# Plan\n\n![Time of a step](mine-time.svg)\n";  // an older version
+  std::ofstream(scratch.path() / "mine.md")
+      << "# Plan\n\n![Time of a step](mine-time.svg)\n";  // as an older version of strobe wrote it
   EXPECT_EQ(run_program(plan, scratch).code, 0);
   EXPECT_EQ(run_program(plan, scratch).code, 0);
   std::filesystem::remove(scratch.path() / "mine.md");
@@ -139,7 +140,7 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
                  "--output: mine.md: exists and was not written by ");
 }
 
-// The same holds for a command's default output names and for files of rows.
+// Default output names and files of rows must not replace files of the user either.
 TEST(ForeignFiles, DefaultOutputsOfTheUserAreNotReplaced) {
   const std::string one = "--size tiny --context 16 --batch 1 --steps 1";
   const std::vector<std::pair<std::string, std::string>> table = {

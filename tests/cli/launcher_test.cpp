@@ -65,8 +65,8 @@ TEST(Launcher, PrintsHelpBeforeTheFirstBuild) {
   EXPECT_EQ(printed("help cases"), scratch.read("docs/commands/cases.txt"));
 }
 
-// .ci/run looks for nvcc in the same places as the launcher. If nothing is built, its stage `install` ends at once and
-// names the preset.
+// .ci/run searches nvcc in the same folders as ./strobe. Its stage `install` needs a build, so here it ends at once
+// with the name of the preset that it selected.
 TEST(CiRun, FindsNvccInCudaHome) {
   const Scratch scratch;
   const std::string setup =

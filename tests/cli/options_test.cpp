@@ -14,7 +14,7 @@ namespace {
 
 struct BadInput {
   const char* arguments;
-  const char* says;  // part of the error line
+  const char* says;  // text that the error line must contain
 };
 
 class RefusesBadInput : public testing::TestWithParam<BadInput> {};

@@ -73,7 +73,7 @@ TEST(Bench, DashMeansTheStandardOutput) {
   const Program program = run_program(small("--output -"), scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_EQ(Json::parse(program.output).at("status").as_string(), "ok");
-  EXPECT_NE(program.errors.find("forward ms"), std::string::npos) << program.errors;  // the table is here
+  EXPECT_NE(program.errors.find("forward ms"), std::string::npos) << program.errors;  // the table, as JSON is on stdout
   EXPECT_EQ(scratch.entries(), 0u);
 }
 
@@ -249,7 +249,7 @@ TEST(Bench, InterruptedItReportsThatNothingWasWritten) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-// A pipe without a reader that is too small for the whole output.
+// The output is a full pipe that no process reads, so the signal arrives while the program writes.
 TEST(Bench, InterruptedWhileWritingItDoesNotClaimThatNothingWasWritten) {
   for (const std::string launches : {"", " --launches 2"}) {
     const Scratch scratch;

@@ -26,8 +26,8 @@ inline Program run_command(const std::string& command, const Scratch& scratch) {
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), streams.read("out"), streams.read("err")};
 }
 
-// `before` precedes the command: environment variables, or a program that runs the command. The program sees no GPU, so
-// defaults are the same on every machine.
+// `before` is text before the command: environment variables, or a program such as timeout that runs it. The command
+// sees no GPU, so defaults are the same on every machine.
 inline Program run_program(const std::string& arguments, const Scratch& scratch, const std::string& before = "") {
   return run_command("CUDA_VISIBLE_DEVICES= " + before + " '" STROBE_PROGRAM "' " + arguments, scratch);
 }

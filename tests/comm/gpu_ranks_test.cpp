@@ -1,4 +1,5 @@
-// Tests ranks with vectors on a GPU: several share the GPU over MPI, through pinned memory; one uses NCCL.
+// Tests collectives of vectors in GPU memory. Several ranks share the GPU and use MPI through pinned memory; NCCL runs
+// with one rank.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"

@@ -1,5 +1,5 @@
-// Tests that unauthenticated connections to rank 0's port, a false rank 0, and ranks that send invalid messages neither
-// disturb nor deceive a rank.
+// Tests the ranks' handshake against attacks: unauthenticated connections to rank 0's port, a process that poses as
+// rank 0, and ranks that send invalid messages.
 #include "comm/handshake.h"
 
 #include <arpa/inet.h>
@@ -80,7 +80,7 @@ TEST(Handshake, UnauthenticatedConnectionsDoNotDisturbRankZero) {
     strangers.push_back(connect_raw(listener.port()));
     static_cast<void>(!send(strangers.back(), text.data(), text.size(), MSG_NOSIGNAL));
   }
-  for (int i = 0; i < 50; ++i) strangers.push_back(connect_raw(listener.port()));  // silent
+  for (int i = 0; i < 50; ++i) strangers.push_back(connect_raw(listener.port()));  // these send nothing
   const pid_t member =
       start_member(handshake_world(1, 2), listener.port(), [](Peers& peers) { return peers.leave() ? 0 : 1; });
   const double begin = now_seconds();
@@ -105,7 +105,8 @@ TEST(Handshake, AMemberWithAnotherTokenNeverJoins) {
   EXPECT_NE(end_of_member(member), 0);
 }
 
-// Answers like rank 0, but without the token. The joining rank must send only its nonce and end with the reason.
+// A thread answers like rank 0 but lacks the token. The joining rank must send only its nonce, and fail with the
+// reason.
 TEST(Handshake, AFalseRankZeroIsRejected) {
   Listener listener(comm::kLoopback);
   std::string sent;
@@ -196,7 +197,8 @@ TEST(Listener, AdoptsOnlyASocketThatListensOnThePort) {
   EXPECT_EQ(Listener::adopt(copy, held.port()).port(), held.port());
 }
 
-// Another user may listen on the loopback address at a port on which a job's socket listens at another address.
+// If rank 0 listens at another address only, ranks must not try loopback: another user may listen there on the same
+// port.
 TEST(Listener, IsReachedOnLoopbackOnlyIfItListensThere) {
   using comm::From;
   for (const From from : {From::this_host, From::other_hosts}) {

@@ -1,4 +1,4 @@
-// Tests the handshake and the status messages without an engine: processes that connect on this host.
+// Tests the ranks' handshake and status messages without a communication engine. The ranks are processes on this host.
 #include "comm/peers.h"
 
 #include <gtest/gtest.h>
@@ -26,12 +26,12 @@ comm::World world_of(int rank, int size) {
   return world;
 }
 
-constexpr comm::Limits kPatient{.silence = 60, .operation = 60};  // for a busy machine
-// for tests that wait until a rank is silent too long
+constexpr comm::Limits kPatient{.silence = 60, .operation = 60};  // seconds; never reached, even on a busy machine
+// For tests that wait until a rank exceeds the limit of silence.
 constexpr comm::Limits kImpatient{.silence = 1, .operation = 60};
 
-// Returns the error of rank 0, or the other rank's exit code if the two did not connect. The other rank is a process
-// that joins with `other` and then calls `act`.
+// Returns the error of rank 0, or the exit code of rank 1 if the two did not connect. Rank 1 is a child process that
+// joins with `other` and then calls `act`.
 std::string error_of_rank_0(const comm::World& own, const comm::World& other, const std::function<void(Peers&)>& act,
                             const comm::Limits& limits = kPatient) {
   Listener listener(comm::kLoopback);
@@ -75,7 +75,7 @@ TEST(Peers, OfDifferentWorldsAreRejectedOnBothSides) {
             "rank 0 (host0) connected twice, or is not one of 1 to 1; the other: 2");
 }
 
-// Rank 2 connects long after the handshake has found that rank 1 differs.
+// Rank 2 connects 1.5 s late, when rank 0 has already found that rank 1 has another fingerprint. Both must fail.
 TEST(Peers, LateOnesAreRejectedToo) {
   Listener listener(comm::kLoopback);
   pid_t children[2];

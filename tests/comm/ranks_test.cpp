@@ -1,5 +1,5 @@
-// Runs processes on 2 to 4 ranks, started by `strobe launch`: values, overlap, and faults. Every surviving rank must
-// report a fault in one line with the rank, its host and the operation.
+// Runs the scenarios of tests/comm/ranks on 1 to 4 ranks that `strobe launch` starts: values, overlap, and faults.
+// Every surviving rank must report a fault in one line with the faulty rank, its host and the operation.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ class Ranks : public testing::Test {
   Scratch scratch_;
   // In seconds; long for a busy machine, shorter only in tests that wait for these limits.
   std::string silence_ = "15", timeout_ = "30", grace_ = "60";
-  std::string variables_;  // "NAME=value ..."
+  std::string variables_;  // environment of the ranks: "NAME=value ..."
 };
 
 TEST_F(Ranks, EveryValue) {
@@ -69,7 +69,7 @@ TEST_F(Ranks, EveryValueInChunks) {
 }
 
 TEST_F(Ranks, WorkContinuesWhileACallIsPending) {
-  grace_ = "5";  // for a rank that waits for an event that never occurs
+  grace_ = "5";  // seconds; limits the time if one rank fails and the other waits for it
   for (const char* scenario : {"overlap", "many"}) {
     const Program program = launch(2, scenario);
     EXPECT_EQ(program.code, 0) << scenario << program.errors;
@@ -138,7 +138,7 @@ TEST_F(Ranks, RanksThatDiffer) {
   expect_lines(build, 2, "start of engine mpi: the ranks differ: ", "the build is \"older\" on rank 1 (");
 }
 
-// Only rank 2 has different facts; all four ranks report it.
+// Rank 2 has a different fact. All four ranks must report it.
 TEST_F(Ranks, TextsAndFactsOfFour) {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);

@@ -1,4 +1,4 @@
-// Tests a communicator of one rank: every operation copies its input; invalid calls throw.
+// Tests a communicator of one rank: each collective returns its input, and invalid calls throw.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -59,7 +59,7 @@ TEST(Single, RejectsBadCallsWithTheValues) {
           "all-reduce of 3 bytes: bytes are not summed; valid: fp32, fp64, int64");
   refused({.kind = Kind::broadcast, .out = a, .root = 1}, "broadcast of 3 fp32: root 1; valid: 0 to 0");
   refused({.kind = Kind::broadcast, .out = {nullptr, 4, comm::Element::fp32}}, "broadcast of 4 fp32: no memory given");
-  communicator.all_reduce(a);  // still works
+  communicator.all_reduce(a);  // the communicator still works
 }
 
 TEST(Single, AfterAbortEveryCallFails) {

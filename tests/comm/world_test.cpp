@@ -1,4 +1,4 @@
-// Tests how rank and size are read from the variables of each launcher.
+// Tests how rank and world size are read from the environment variables of each launcher, such as mpirun and Slurm.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -37,11 +37,11 @@ TEST(World, RanksUseTheGpusOfAHostRoundRobin) {
     EXPECT_EQ(comm::ranks_on_gpu_of(world, 8), 1);
   }
   world = {};
-  world.local_size = 0;  // unknown
+  world.local_size = 0;  // the launcher gives no local size
   EXPECT_EQ(comm::ranks_on_gpu_of(world, 1), 1);
 }
 
-// If the launcher's variables describe one rank but `strobe launch` started several, MPI decides.
+// If mpirun's variables describe one rank but `strobe launch` started several, the engine is MPI, not the single one.
 TEST(World, SeveralStartedRanksAreNeverASingleOne) {
   const std::map<std::string, std::string> one{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}};
   const auto engine = [&](const char* started) {
@@ -107,7 +107,7 @@ TEST(World, HasTheTokenAndTheSocketOfItsLauncher) {
 TEST(World, IsOnOneHostOnlyIfThatIsKnown) {
   World slurm = world_of({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_LOCALID", "0"}});
   EXPECT_FALSE(slurm.is_on_one_host());
-  slurm.one_host = true;  // as MPI reports
+  slurm.one_host = true;  // MPI has reported that all ranks are on one host
   EXPECT_TRUE(slurm.is_on_one_host());
 }
 

@@ -1,5 +1,5 @@
-// Tests core/atomic_file: the old file or the complete new one exists, nothing is left over, and bad paths fail
-// immediately.
+// Tests core/atomic_file: at any time the file has its old or its complete new contents, no temporary file remains, and
+// bad paths fail before anything is written.
 #include "core/atomic_file.h"
 
 #include <fcntl.h>
@@ -162,7 +162,7 @@ TEST_F(AtomicFileTest, LinksRemainAndTheirTargetIsReplaced) {
   std::filesystem::create_directory(folder_ / "far");
   std::filesystem::create_symlink("middle.json", folder_ / "link.json");
   std::filesystem::create_symlink(folder_ / "far" / "a.json", folder_ / "middle.json");
-  for (const char* contents : {"created", "replaced"}) {  // first with dangling links
+  for (const char* contents : {"created", "replaced"}) {  // the links dangle until the first commit
     AtomicFile((folder_ / "link.json").string()).commit(contents);
     EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link.json"));
     EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "middle.json"));

@@ -1,4 +1,4 @@
-// Tests the text of a case: its words as names and values, and as flags.
+// Tests core/case_text: the text of a case, such as "b2 s128 bf16", is split into names and values and becomes flags.
 #include "core/case_text.h"
 
 #include <gtest/gtest.h>

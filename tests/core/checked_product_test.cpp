@@ -1,4 +1,4 @@
-// Tests products of sizes that overflow.
+// Tests core/checked_product: a product of sizes that overflows is an error.
 #include "core/checked_product.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests CRC-32: known values, and joining the checksums of chunks.
+// Tests CRC-32: known values, and combining the checksums of two chunks into that of both.
 #include "core/crc32.h"
 
 #include <gtest/gtest.h>

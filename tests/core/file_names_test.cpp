@@ -1,4 +1,4 @@
-// Tests the listing of folders, including folders that cannot be read.
+// Tests core/file_names, which lists the files of a folder, also with folders that cannot be read.
 #include "core/file_names.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests core/file_set: files are replaced together or not at all.
+// Tests core/file_set: either all files of a set are replaced, or none.
 #include "core/file_set.h"
 
 #include <fcntl.h>
@@ -121,7 +121,7 @@ TEST(FileSet, ManyFilesNeedFewDescriptors) {
   EXPECT_EQ(scratch.entries(), 100u);
 }
 
-// The next set in a folder removes only the staging folders of killed processes.
+// A set removes the staging folders of killed processes in its folder, but not those in use or other folders.
 TEST(FileSet, RemovesStagingThatIsNotInUse) {
   const Scratch scratch;
   const fs::path killed = scratch.path() / ".strobe-tmp-abcDEF", running = scratch.path() / ".strobe-tmp-123456",

@@ -27,7 +27,7 @@ float nearest_bf16(float value) {
   int exponent = 0;
   std::frexp(value, &exponent);
   const double unit = std::ldexp(1.0, std::max(exponent - 8, -133));
-  const double rounded = std::nearbyint(static_cast<double>(value) / unit) * unit;  // exact except for nearbyint
+  const double rounded = std::nearbyint(static_cast<double>(value) / unit) * unit;  // only nearbyint() rounds
   if (std::abs(rounded) >= 0x1p128) return std::copysign(std::numeric_limits<float>::infinity(), value);
   return static_cast<float>(rounded);
 }
@@ -66,8 +66,8 @@ TEST(Half, EveryBf16ToFloat) {
   }
 }
 
-// Rounding is monotone, so it is correct everywhere if it is correct at each representable value, at each midpoint, and
-// at the floats next to them.
+// Rounding is monotone. If it is correct at each representable value, each midpoint and the floats next to these, it is
+// correct everywhere.
 TEST(Half, EveryRoundingBoundary) {
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);

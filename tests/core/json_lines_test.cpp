@@ -1,4 +1,4 @@
-// Tests JSON lines: complete lines, torn lines and foreign files.
+// Tests core/json_lines: complete lines, an incomplete last line, and files in other formats.
 #include "core/json_lines.h"
 
 #include <gtest/gtest.h>

@@ -61,7 +61,7 @@ TEST(Json, BytesThatAreNotUtf8BecomeTheReplacementCharacter) {
   } table[] = {{"a\xff"
                 "b",
                 "a\ufffdb"},
-               {"\xc3", "\ufffd"},                                // cut short
+               {"\xc3", "\ufffd"},                                // truncated sequence
                {"\xc0\xaf", "\ufffd\ufffd"},                      // overlong
                {"\xe0\x9f\xbf", "\ufffd\ufffd\ufffd"},            // overlong
                {"\xed\xa0\x80", "\ufffd\ufffd\ufffd"},            // a surrogate
@@ -165,7 +165,7 @@ TEST(Json, CopiesAndMovesKeepTheirContents) {
   copy.set("b", 3);
   EXPECT_EQ(json.dump(), R"({"a":[1,"two"],"b":"text"})");
   EXPECT_EQ(copy.dump(), R"({"a":[1,"two"],"b":3})");
-  json = json.at("a");  // a member of itself
+  json = json.at("a");  // assigns a member to its container
   EXPECT_EQ(json.dump(), R"([1,"two"])");
   const Json taken = std::move(json);
   EXPECT_EQ(taken.size(), 2u);

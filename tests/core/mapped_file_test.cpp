@@ -1,4 +1,4 @@
-// Tests the mapping of files, and files that cannot be mapped.
+// Tests core/mapped_file: a file mapped into memory, and files that cannot be mapped.
 #include "core/mapped_file.h"
 
 #include <gtest/gtest.h>

@@ -3,7 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <cstdlib>
+#include <map>
+#include <vector>
 
 namespace strobe {
 namespace {
@@ -20,15 +24,40 @@ TEST(Philox, KnownAnswers) {
 
 TEST(Philox, DropoutUsesSeedAndPosition) {
   const std::uint64_t seed = 0x0123456789abcdefu;
-  const std::uint32_t word = philox({1, 2, 3, 4}, seed)[0];
-  EXPECT_TRUE(dropout_keeps(seed, word, 1, 2, 3, 4));
-  EXPECT_FALSE(dropout_keeps(seed, word + 1, 1, 2, 3, 4));
+  // Row 59 is in square 3 and its lower half; key 38 is in square 2, key pair 3, its upper half, and the first of the
+  // pair.
+  const std::uint32_t word = dropout_word(seed, 1, 2, 59, 38);
+  EXPECT_EQ(word, philox({1, 2, 3 * 8 + 3, 2 * 4 + 3}, seed)[1] << 16);
+  EXPECT_TRUE(dropout_keeps(seed, word, 1, 2, 59, 38));
+  EXPECT_FALSE(dropout_keeps(seed, word + 1, 1, 2, 59, 38));
+}
+
+// In a square of 16 x 16 scores, 32 calls give 256 different 16-bit values their places: every half word is used once.
+TEST(Philox, DropoutUsesEveryBitOnce) {
+  std::map<std::array<std::uint32_t, 3>, int> uses;  // row index and key index of the call, and 16 bits of its words
+  for (int i = 32; i < 48; ++i) {
+    for (int j = 16; j < 32; ++j) {
+      const auto row = static_cast<std::uint32_t>(16 + i % 8), key = static_cast<std::uint32_t>(4 + j % 8 / 2);
+      const Words words = philox({0, 0, row, key}, 9);
+      const std::uint32_t bits = dropout_word(9, 0, 0, i, j) >> 16;
+      for (std::uint32_t w = 0; w < 4; ++w) {
+        if ((words[w] & 0xffff) == bits) ++uses[{row, key, 2 * w}];
+        if (words[w] >> 16 == bits) ++uses[{row, key, 2 * w + 1}];
+      }
+    }
+  }
+  EXPECT_EQ(uses.size(), 256u);
+  for (const auto& [half, count] : uses) EXPECT_EQ(count, 1);
 }
 
 TEST(Philox, DropoutThreshold) {
   EXPECT_EQ(dropout_threshold(0.0f), 0u);
+  EXPECT_EQ(dropout_threshold(0x1p-18f), 0u);  // rounds to 0
+  EXPECT_EQ(dropout_threshold(0x1p-17f), 0x10000u);
   EXPECT_EQ(dropout_threshold(0.5f), 0x80000000u);
-  EXPECT_EQ(dropout_threshold(0x1.fffffep-1f), 0xffffff00u);  // the largest p below 1
+  EXPECT_EQ(dropout_threshold(0x1.fffffep-1f), 0xffff0000u);  // the largest p below 1
+  EXPECT_EQ(dropout_scale(0x80000000u), 2);
+  EXPECT_EQ(dropout_scale(0xffff0000u), 65536);
 }
 
 // With 2^20 probabilities, the dropped share must be within 5 standard deviations of p; p = 0 drops none.
@@ -41,6 +70,43 @@ TEST(Philox, DropsItsShare) {
     }
     const double count = double{kSide} * kSide;
     EXPECT_NEAR(dropped / count, p, 5 * std::sqrt(p * (1 - p) / count)) << "p = " << p;
+  }
+}
+
+// Counts over 64 seeds how often each row and each key of a plane is kept, and how often a score and its neighbour at a
+// given distance are both kept. Every share must be within 5.5 standard deviations of its expected value.
+TEST(Philox, MaskHasNoPattern) {
+  constexpr int kSide = 64, kSeeds = 64;
+  constexpr float kDrop = 0.25f;
+  const std::uint32_t threshold = dropout_threshold(kDrop);
+  std::vector<int> rows(kSide), keys(kSide);
+  // distances within a call (1 key, 8 keys, 8 rows), to other calls and to other squares
+  const std::array<std::array<int, 2>, 8> distances{{{0, 1}, {0, 2}, {0, 8}, {1, 0}, {8, 0}, {8, 8}, {16, 0}, {0, 16}}};
+  std::array<int, 8> both{}, tries{};
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const auto kept = [&](int i, int j) { return dropout_keeps(seed, threshold, 1, 3, i, j); };
+    for (int i = 0; i < kSide; ++i) {
+      for (int j = 0; j < kSide; ++j) {
+        if (!kept(i, j)) continue;
+        ++rows[static_cast<std::size_t>(i)], ++keys[static_cast<std::size_t>(j)];
+      }
+    }
+    for (std::size_t d = 0; d < distances.size(); ++d) {
+      for (int i = 0; i + distances[d][0] < kSide; ++i) {
+        for (int j = 0; j + distances[d][1] < kSide; ++j) {
+          ++tries[d];
+          both[d] += kept(i, j) && kept(i + distances[d][0], j + distances[d][1]);
+        }
+      }
+    }
+  }
+  const auto near = [](int found, double count, double share) {
+    return std::abs(found - count * share) <= 5.5 * std::sqrt(count * share * (1 - share));
+  };
+  for (const int found : rows) EXPECT_PRED3(near, found, kSide * kSeeds, 1 - kDrop);
+  for (const int found : keys) EXPECT_PRED3(near, found, kSide * kSeeds, 1 - kDrop);
+  for (std::size_t d = 0; d < distances.size(); ++d) {
+    EXPECT_PRED3(near, both[d], tries[d], (1 - kDrop) * (1 - kDrop)) << distances[d][0] << ", " << distances[d][1];
   }
 }
 

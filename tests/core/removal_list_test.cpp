@@ -1,4 +1,4 @@
-// Tests the removal of listed files.
+// Tests core/removal_list, the files that a signal handler removes.
 #include "core/removal_list.h"
 
 #include <gtest/gtest.h>

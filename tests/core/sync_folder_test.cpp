@@ -1,4 +1,4 @@
-// Tests which folder belongs to a path, and syncing it.
+// Tests core/sync_folder: the folder that contains a path, and fsync of it.
 #include "core/sync_folder.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests names of temporary files, and the removal of stale ones.
+// Tests core/temporary_file: names of temporary files, and the removal of those of processes that no longer run.
 #include "core/temporary_file.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-// Tests random tokens and their comparison.
+// Tests core/token: random tokens that authenticate the processes of a job, and their comparison.
 #include "core/token.h"
 
 #include <gtest/gtest.h>

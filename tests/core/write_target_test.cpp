@@ -1,4 +1,4 @@
-// Tests the validation of output paths.
+// Tests core/write_target: the file that an output path leads to through links, and paths that cannot be written.
 #include "core/write_target.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests OpenBLAS sessions with and without enough address space. A child process sets each limit.
+// Tests OpenBLAS sessions with and without enough address space. Each test runs in a child process, because it limits
+// the address space of its process.
 #include "device/host/blas.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ void limit_to(std::size_t bytes) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
 }
 
-// Computes a 2 x 2 matmul in a session of `callers` threads, and returns the child's exit code.
+// Computes a 2 x 2 matmul in a session of `callers` threads. Returns an exit code; 0 if everything was correct.
 int product_of(int callers) {
   try {
     const BlasSession session(callers);

@@ -1,4 +1,4 @@
-// Tests that the description of this machine is plausible with and without CUDA.
+// Tests device/device_info: the description of this machine is plausible in builds with and without CUDA.
 #include "device/device_info.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests the floating-point modes of callers and of the library's threads.
+// Tests device/float_mode: library code runs in the default floating-point mode on every thread, and the caller's mode
+// is restored, also after an exception.
 #include "device/host/float_mode.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests the CUDA layer on a GPU: device description, copies, a kernel, and failures as errors.
+// Tests the wrappers of the CUDA runtime on a GPU: device description, copies, a kernel, and failures as errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -51,7 +51,7 @@ TEST_F(Gpu, BufferRoundTrip) {
   EXPECT_EQ(sent, received);
 }
 
-// Two streams, ordered by an event: one writes, the other copies back.
+// One stream copies to the GPU, another copies back. An event orders them.
 TEST_F(Gpu, PinnedMemoryRoundTripOnTwoStreams) {
   constexpr std::size_t kBytes = 4 * 1000003;
   const PinnedBuffer sent(kBytes), received(kBytes);
@@ -128,7 +128,7 @@ TEST_F(Gpu, FactsEqualTheInventory) {
   EXPECT_EQ(gpu.facts.shared_bytes_per_block, limited_shared_bytes(info.shared_bytes_per_block, before.c_str()));
   ::setenv("STROBE_CUDA_SHARED_KB", "40", 1);
   EXPECT_EQ(current_gpu().facts.shared_bytes_per_block, 40u << 10);
-  ::setenv("STROBE_CUDA_SHARED_KB", before.c_str(), 1);  // empty: unset
+  ::setenv("STROBE_CUDA_SHARED_KB", before.c_str(), 1);  // an empty value counts as unset
 }
 
 TEST_F(Gpu, StreamsEventsAndGraphs) {

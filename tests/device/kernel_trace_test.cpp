@@ -1,4 +1,4 @@
-// Tests GPU traces; without a GPU, the reason why they are unavailable.
+// Tests traces of GPU kernels and copies. Without a GPU, tests the reason why traces are unavailable.
 #include "device/kernel_trace.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST_F(GpuKernelTrace, RecordsKernelTimeAndLaunch) {
   GpuBuffer buffer(kBytes);
   const PinnedBuffer host(kBytes);
   const GpuStream first, second;
-  buffer.fill(0, first);  // loads the kernel
+  buffer.fill(0, first);  // loads the kernel before the trace starts
   KernelTrace trace;
   trace.enter(7);
   buffer.fill(1, first);

@@ -1,4 +1,4 @@
-// Tests shared libraries that are opened on demand.
+// Tests device/shared_library, which opens libraries on first use: the files it tries, and errors that name the remedy.
 #include "device/shared_library.h"
 
 #include <gtest/gtest.h>

@@ -40,7 +40,7 @@ TEST(ThreadPool, ManyCallsInARowAndAfterSleep) {
     int parts[3] = {};
     parallel(3, [&](int thread) { parts[thread] = call + thread; });
     sum += parts[0] + parts[1] + parts[2];
-    if (call % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // lets the workers sleep
+    if (call % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // until the workers sleep
   }
   EXPECT_EQ(sum, 3 * 2000 * 1999 / 2 + 3 * 2000);
 }
@@ -60,8 +60,8 @@ TEST(ThreadPool, TasksStartInIncreasingOrder) {
   for (const auto& count : runs) ASSERT_EQ(count.load(), 1);
 }
 
-// Workers of a call with few tasks are often dismissed before they wake. They must not run a task of an earlier call,
-// or miss one of a later call.
+// Each call has few tasks, so a worker often wakes when all tasks are done. It must not run a task of that call again,
+// and must take part in later calls.
 TEST(ThreadPool, EveryTaskOnceInManyShortCalls) {
   std::vector<std::atomic<int>> runs(4);
   for (int call = 1; call <= 20000; ++call) {
@@ -178,7 +178,7 @@ TEST(ThreadPool, ConcurrentCallsShareTheWorkers) {
   EXPECT_LE(most, std::max(before, available_cores() + 1) + kCallers);
 }
 
-// Bodies may wait for bodies of a lower index, even if there are fewer workers than bodies.
+// Bodies may wait for bodies with a lower index. Three concurrent callers leave fewer workers than bodies.
 TEST(ThreadPool, ConcurrentCallsWhoseBodiesWaitForEarlierOnesFinish) {
   std::vector<std::thread> callers;
   for (int caller = 0; caller < 3; ++caller) {

@@ -1,4 +1,4 @@
-// Entry point of libFuzzer; built and run by tools/fuzz.
+// libFuzzer entry point for grid files of a sweep (support/fuzz_grid_file.h). tools/fuzz builds and runs it.
 #include "support/fuzz_grid_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

@@ -1,5 +1,5 @@
-// Defines the entry points of a harness whose inputs are JSON. Three of four mutations change a JSON value, the others
-// bytes.
+// Defines libFuzzer's custom mutator for harnesses whose inputs are JSON. Three of four mutations change a JSON value,
+// the others change bytes.
 #pragma once
 
 #include "support/json_mutator.h"

@@ -1,4 +1,4 @@
-// Entry point of libFuzzer; built and run by tools/fuzz.
+// libFuzzer entry point for JSON documents (support/fuzz_json.h). tools/fuzz builds and runs it.
 #include "fuzz/json_entry.h"
 #include "support/fuzz_json.h"
 

@@ -1,4 +1,5 @@
-// Entry point of libFuzzer; built and run by tools/fuzz.
+// libFuzzer entry point for result rows of the course ladder (support/fuzz_ladder_rows.h). tools/fuzz builds and runs
+// it.
 #include "fuzz/json_entry.h"
 #include "support/fuzz_ladder_rows.h"
 

@@ -1,4 +1,4 @@
-// Entry point of libFuzzer for the parsers of messages between ranks; built and run by tools/fuzz.
+// libFuzzer entry point for messages between ranks (support/fuzz_peer_messages.h). tools/fuzz builds and runs it.
 #include "support/fuzz_peer_messages.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

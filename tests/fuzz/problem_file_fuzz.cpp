@@ -1,4 +1,4 @@
-// Entry point of libFuzzer; built and run by tools/fuzz.
+// libFuzzer entry point for problem files of the course (support/fuzz_problem_file.h). tools/fuzz builds and runs it.
 #include "support/fuzz_problem_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

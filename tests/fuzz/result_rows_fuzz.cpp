@@ -1,4 +1,4 @@
-// Entry point of libFuzzer; built and run by tools/fuzz.
+// libFuzzer entry point for result files (support/fuzz_result_rows.h). tools/fuzz builds and runs it.
 #include "fuzz/json_entry.h"
 #include "support/fuzz_result_rows.h"
 

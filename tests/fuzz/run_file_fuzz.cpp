@@ -1,4 +1,4 @@
-// Entry point of libFuzzer; built and run by tools/fuzz.
+// libFuzzer entry point for run.json of a training run (support/fuzz_run_file.h). tools/fuzz builds and runs it.
 #include "fuzz/json_entry.h"
 #include "support/fuzz_run_file.h"
 

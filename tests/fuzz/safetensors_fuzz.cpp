@@ -1,4 +1,4 @@
-// Entry point of libFuzzer; built and run by tools/fuzz.
+// libFuzzer entry point for safetensors files (support/fuzz_safetensors.h). tools/fuzz builds and runs it.
 #include "support/fuzz_safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t bytes) {

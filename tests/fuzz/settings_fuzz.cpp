@@ -1,4 +1,4 @@
-// Entry point of libFuzzer; built and run by tools/fuzz.
+// libFuzzer entry point for checkpoint metadata (support/fuzz_settings.h). tools/fuzz builds and runs it.
 #include "fuzz/json_entry.h"
 #include "support/fuzz_settings.h"
 

@@ -1,11 +1,11 @@
-// LD_PRELOAD library for tools/fail-writes: the Nth call that changes a file fails.
+// LD_PRELOAD library for tools/fail-writes: makes the Nth call that changes a file fail.
 //
 //   STROBE_FAIL_STATE    file with two 8-byte integers, shared by the program and its children: the number of calls
 //                        and the kind of the one that failed (enum Call); unset: the library does nothing
 //   STROBE_FAIL_AT       number of the call that fails, from 1; 0: calls are only counted
-//   STROBE_FAIL_ERRNO    its errno
-//   STROBE_FAIL_ALL      1: every later call fails too, as on a full disk. If the first one is a write, it is short.
-//                        A rename over an existing name still succeeds: it needs no space
+//   STROBE_FAIL_ERRNO    errno of that call
+//   STROBE_FAIL_ALL      1: every later call fails too, as on a full disk. If the first failing call is a write, it
+//                        writes a part. A rename over an existing name still succeeds, because it needs no space
 //   STROBE_FAIL_UNNAMED  1: O_TMPFILE is not supported; such calls are not counted
 //
 // Counted: open for writing, write, pwrite, writev, fsync, fdatasync, ftruncate, rename, renameat, link, linkat, and

@@ -1,4 +1,4 @@
-// Tests how a smaller case is chosen in place of a slow one.
+// Tests fitting_case(), which replaces a case that takes too long by a smaller one.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -9,15 +9,15 @@
 namespace strobe::lab {
 namespace {
 
-using BatchAndRows = std::tuple<int, int>;  // batch, rows
+using BatchAndRows = std::tuple<int, int>;  // {batch, rows}
 
 BatchAndRows sizes_of(const CourseCase& size) { return {size.batch, size.rows}; }
 
-// Time proportional to the number of scores: 1 s per batch of 1024 rows.
+// Returns seconds proportional to the number of scores: 1 s per sequence of 1024 rows.
 double in_turn(const CourseCase& size) { return size.scores() / (1024.0 * 1024); }
 
-// One launch per batch and tile of keys, of rows / 32 blocks each. A launch takes 1 s if the GPU holds all its blocks
-// at once.
+// Returns the seconds of a kernel with one launch per sequence and tile of 32 keys. A launch has rows / 32 blocks and
+// takes 1 s per 264 blocks, rounded up.
 double in_launches(const CourseCase& size) {
   constexpr int kTile = 32, kBlocksAtOnce = 264;
   const int blocks = size.rows / kTile, rounds = (blocks + kBlocksAtOnce - 1) / kBlocksAtOnce;
@@ -45,7 +45,8 @@ TEST(FittingCase, HasFewerRowsIfOneBatchIsTooSlow) {
   EXPECT_EQ(sizes_of(fitting_case({"", 9600, 100, 64}, 1e-9, in_turn)), BatchAndRows(1, 100));
 }
 
-// With fewer rows the blocks of a launch would fill less of the GPU, and the scaled time would be too long.
+// The smaller case has fewer sequences, not fewer rows. With fewer rows a launch would not fill the GPU, so the time
+// scaled to the full case would be too long.
 TEST(FittingCase, ScalesTimesOfLaunchesPerBatchExactly) {
   const CourseCase found = fitting_case(kFull, 300, in_launches);
   EXPECT_EQ(sizes_of(found), BatchAndRows(2, kRows));

@@ -1,4 +1,4 @@
-// Tests lists and ranges of cases on the command line of strobe-lab.
+// Tests lists of cases, and ranges of them, on the command line of strobe-lab.
 #include <gtest/gtest.h>
 
 #include <string>

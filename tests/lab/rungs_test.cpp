@@ -1,5 +1,5 @@
-// Compares every implementation (rung) of the ladder with float64, and tests the list of rungs, the cases, and the
-// check itself.
+// Compares every implementation (rung) of the course's ladder with float64. Also tests the list of rungs, the cases,
+// and that the check of results rejects wrong ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@
 namespace strobe::lab {
 namespace {
 
-// Returns the largest error of a rung on a case. Tests use limits far below the course's, which would hide a missing
-// key.
+// Returns the largest absolute error of a rung on a case. The limits below are far under the course's tolerance, which
+// a result without one key could pass.
 double error_of(const Rung& rung, const CourseCase& size) {
   const Subject subject(size);
   std::vector<float> o(static_cast<std::size_t>(subject.inputs.problem().elements()),
@@ -66,8 +66,8 @@ TEST(Rungs, OfTheCpuAreRightForOddSizes) {
   }
 }
 
-// The tests form two suites by size, because tools/gpu_check/sanitizers.py runs only GpuRungs under compute-sanitizer,
-// which slows every instruction, and the first rungs are slow already.
+// Small sizes are in GpuRungs, larger ones in GpuLargerRungs. tools/gpu_check/sanitizers.py runs only GpuRungs, because
+// the first rungs would take too long under compute-sanitizer.
 class GpuRungs : public testing::TestWithParam<Rung> {
  protected:
   void SetUp() override {
@@ -93,7 +93,7 @@ class GpuLargerRungs : public GpuRungs {};
 
 TEST_P(GpuLargerRungs, IsRightForManyTilesAndBatches) {
   expect_right({"", 3, 128, 64});
-  expect_right({"", 9, 96, 32});  // more batches than chunks of copies
+  expect_right({"", 9, 96, 32});  // more sequences than chunks in which inputs are copied
   expect_right({"", 2, 256, 32});
 }
 
@@ -135,11 +135,11 @@ TEST_F(GpuLaunches, AreOnePerBatchAndTileOfKeysUntilQStationary) {
   }
   EXPECT_EQ(launches_of("five-kernels", size).count, 5 * 3 * 4 * 4);
   EXPECT_EQ(launches_of("q-stationary", size).count, 1);
-  EXPECT_EQ(launches_of("pinned", size).count, 3);  // chunks of one batch
+  EXPECT_EQ(launches_of("pinned", size).count, 3);  // one per sequence, because a chunk has one sequence
   EXPECT_EQ(launches_of("library", size).count, 0);
 }
 
-// The size in the source report: ten squares of 32 x 33 floats.
+// The source report gives 42240 bytes: ten tiles of 32 x 33 floats.
 TEST_F(GpuLaunches, Have42240BytesOfSharedMemoryIfPadded) {
   const CourseCase size{"", 1, 32, 64};
   EXPECT_EQ(launches_of("shared", size).shared_bytes, 40960u);

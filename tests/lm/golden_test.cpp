@@ -1,4 +1,4 @@
-// Compares training with PyTorch: tools/golden computed the losses and gradient norms of 20 steps.
+// Compares 20 training steps with losses and gradient norms that tools/golden computed with PyTorch.
 #include <gtest/gtest.h>
 
 #include <cmath>

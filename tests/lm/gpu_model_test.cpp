@@ -1,5 +1,5 @@
-// Tests the model on a GPU: equal to the CPU within tolerance, the same bits in each run, and graphs equal to the first
-// run.
+// Tests the model on a GPU: equal to the CPU within a tolerance, the same bits in each run, and replayed CUDA graphs
+// with the bits of the first run.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,8 @@ TEST_F(GpuModel, StepsAsOnTheCpuInEveryType) {
   }
 }
 
-// The backward uses the probabilities that the forward saved, also in a graph.
+// With `standard` attention the backward reads the probabilities that the forward saved, also in a CUDA graph. Losses
+// must equal those with flash2 within a tolerance.
 TEST_F(GpuModel, StandardAttentionStepsAsFlash2) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     Model fused(kGpuShape, kGpuBatch, dtype, {.device = Device::cuda}),
@@ -111,8 +112,8 @@ TEST_F(GpuModel, AReplayedGraphEqualsTheFirstStep) {
   }
 }
 
-// Without clipping, a graph overlaps updates with the backward; with direct launches the update follows the backward.
-// The matrices of the second shape are not aligned to four elements.
+// Without clipping, the graph overlaps parameter updates with the backward. With direct launches the update follows the
+// backward. Matrices of the shape `odd` are not aligned to four elements.
 TEST_F(GpuModel, OverlappedUpdatesHaveTheSameBits) {
   ModelShape gpt2 = kGpuShape, odd{.d_model = 30, .d_ff = 10, .layers = 2, .heads = 5, .vocabulary = 7, .context = 3};
   gpt2.architecture = odd.architecture = Architecture::gpt2;
@@ -195,7 +196,7 @@ TEST_F(GpuModel, StepsThatOverflowAreSkippedAndCounted) {
   EXPECT_TRUE(std::isfinite(result.gradient_norm));
 }
 
-// Clips to a norm that no gradient reaches. The phases, run one by one, do the same work as a step.
+// Forward, backward and update, run separately, give the bits of a whole step. The clipping limit 1e6 is never reached.
 TEST_F(GpuModel, PhasesAddUpToAStep) {
   const Text text(kGpuShape, kGpuBatch, 3);
   for (const double clip : {0.0, 1e6}) {

@@ -22,8 +22,8 @@ ModelShape small_shape(Architecture architecture = Architecture::llama) {
           .architecture = architecture};
 }
 
-// Moves each parameter along its gradient: the loss must change by the gradient's squared norm. Differences per element
-// would be lost in fp32 rounding. A bias of k does not change softmax, so its gradient is 0.
+// Moves each parameter along its gradient. The change of the loss must be the step times the gradient's squared norm.
+// Changes of single elements would be lost in fp32 rounding. A bias of k does not change softmax: its gradient is 0.
 void expect_gradients_by_differences(const ModelShape& shape) {
   const Text text(shape, 2, 1);
   Model model(shape, 2, DType::fp32, {.threads = 2});
@@ -105,7 +105,7 @@ TEST(Model, GradientsAddUpAndScale) {
   EXPECT_EQ(model.gradient_norm(), 0);
 }
 
-// Training repeatedly on one batch must reduce its loss in every type.
+// Training repeatedly on one batch must reduce its loss in every dtype.
 void expect_learning(const ModelShape& shape) {
   const Text text(shape, 2, 4);
   for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
@@ -257,8 +257,8 @@ TEST(Model, RejectsTokensOutsideTheVocabularyAndBadBatches) {
   EXPECT_THROW(Model(shape, -1, DType::fp32, {}), Error);
 }
 
-// Checks that gradients are reported from the last parameter to the first, once each, and that the value at the
-// callback equals the one at the end.
+// The backward must report each gradient once, from the last parameter to the first. A gradient must have its final
+// value when it is reported.
 void expect_final_gradients(const ModelShape& shape) {
   const Text text(shape, 2, 1);
   const ModelOptions cases[] = {{.gradients = GradientMemory::own},
@@ -289,7 +289,7 @@ TEST(Model, ReportsFinalGradients) {
   for (const Architecture architecture : kArchitectures) expect_final_gradients(small_shape(architecture));
 }
 
-// A forward-only model runs the same operations with a different memory plan.
+// A forward-only model has another memory plan and must give the same loss.
 TEST(Model, AForwardOnlyModelHasTheSameLoss) {
   for (const Architecture architecture : kArchitectures) {
     for (const DType dtype : {DType::fp32, DType::bf16}) {
@@ -335,7 +335,7 @@ TEST(Model, AForwardOnlyModelRejectsABackward) {
   EXPECT_NO_THROW(model.read_state(State::values, state));
 }
 
-// The backward with saved probabilities must equal that of flash2, which recomputes the scores, up to rounding.
+// `standard` attention saves the probabilities, flash2 recomputes them. The gradients must be equal up to rounding.
 TEST(Model, StandardAttentionHasTheGradientsOfFlash2) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = small_shape(architecture);

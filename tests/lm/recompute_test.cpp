@@ -36,7 +36,8 @@ TEST(Recompute, OneLayerHasTheSameBits) {
   }
 }
 
-// Gradients accumulate over two batches: values that the first batch leaves in shared memory must have no effect.
+// Gradients accumulate over two batches. Recomputed activations reuse memory, in which the first batch leaves values
+// that must have no effect.
 TEST(Recompute, GradientsAddUp) {
   const ModelShape shape = kRecomputedShape;
   const Text first(shape, 2, 1), second(shape, 2, 2);

@@ -1,4 +1,4 @@
-// Runs five steps with every recomputation mode, for tests on either device.
+// Runs five training steps with every recomputation mode, for tests on the CPU and on a GPU.
 #pragma once
 
 #include <gtest/gtest.h>

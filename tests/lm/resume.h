@@ -1,5 +1,5 @@
-// Stops training after any step and resumes it from the file, with another number of threads and any recomputation.
-// Losses and bytes must be the same. For tests on both devices.
+// Stops training after any step and resumes it from its checkpoint, with another number of threads and any
+// recomputation. Losses and the bytes of checkpoints must be the same. For tests on the CPU and on a GPU.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests draws from logits, and sampling with a full context.
+// Tests the sampler: drawing a token from logits, and sampling beyond a full context.
 #include "lm/sampler.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST(Draw, KeepsOnlyTheMostLikely) {
   const std::array<double, 4> two = shares({.top_k = 2});
   EXPECT_NEAR(two[1], 0.5, 0.015);
   EXPECT_NEAR(two[3], 0.5, 0.015);
-  EXPECT_EQ(shares({.temperature = 0})[1], shares({.top_k = 1})[1]);  // the first of equal logits
+  EXPECT_EQ(shares({.temperature = 0})[1], shares({.top_k = 1})[1]);  // both take the first of equal logits
   EXPECT_NEAR(shares({.temperature = 0})[1], 1, 1e-9);
   EXPECT_NEAR(shares({.top_k = 100})[0], shares({})[0], 1e-12);
 }
@@ -55,7 +55,7 @@ TEST(Sample, LongPromptsAreCutToTheirEnd) {
   Model model(shape, 1, DType::fp32, {.threads = 1});
   model.begin(1);
   Decoder decoder(shape, model.values(), 1);
-  // the context is full after 6 tokens; sampling continues from 3 of them
+  // The context of 6 tokens is full during the prompt of 8. Sampling then continues from the prompt's last 4 tokens.
   const std::vector<std::int32_t> prompt{3, 4, 5, 6, 7, 8, 9, 10};
   SampleTimes times;
   const std::vector<std::int32_t> drawn = sample(decoder, prompt, {.tokens = 1, .temperature = 0}, &times);
@@ -77,7 +77,7 @@ TEST(Sample, TheSameSeedGivesTheSameTextBeyondTheContext) {
   EXPECT_NE(sample(decoder, prompt, {.tokens = 40, .seed = 2}), one);
   EXPECT_THROW(sample(decoder, {}, {}), Error);
 
-  // Greedy sampling, computed by hand: once the context is full, the next token follows from its later half.
+  // Greedy sampling, repeated by hand: when the context is full, the next token follows from its last 3 tokens.
   std::vector<std::int32_t> all = prompt;
   const std::vector<std::int32_t> drawn = sample(decoder, prompt, {.tokens = 6, .temperature = 0});
   all.insert(all.end(), drawn.begin(), drawn.end());

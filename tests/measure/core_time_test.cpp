@@ -1,4 +1,4 @@
-// Tests measure/core_time, which separates the core time of this process and its children from that of others.
+// Tests measure/core_time: the processor time of this process and its children, and that of other processes.
 #include "measure/core_time.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ TEST(CoreTime, WorkOfThisProcessAndItsChildrenIsItsOwn) {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   burn(static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec) + 0.2);
   const CoreTime middle = core_time(cores);
-  EXPECT_GE(middle.own - before.own, 0.15);  // ticks are 10 ms
+  EXPECT_GE(middle.own - before.own, 0.15);  // 0.2 s were used; the clock has ticks of 10 ms
   EXPECT_GE(middle.all - before.all, 0.15);
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
@@ -49,7 +49,8 @@ TEST(CoreTime, WorkOfThisProcessAndItsChildrenIsItsOwn) {
 
 TEST(CoreTime, TimeOfOthersExcludesOwnTime) {
   EXPECT_DOUBLE_EQ(cores_used_by_others({.all = 10, .own = 4}, {.all = 14, .own = 5}, 2), 1.5);
-  EXPECT_EQ(cores_used_by_others({.all = 10, .own = 4}, {.all = 11, .own = 6}, 2), 0);  // own work on other cores
+  EXPECT_EQ(cores_used_by_others({.all = 10, .own = 4}, {.all = 11, .own = 6}, 2),
+            0);  // own time exceeds that of these cores
   EXPECT_EQ(cores_used_by_others({}, {.all = 1}, 0), 0);
 }
 

@@ -1,4 +1,4 @@
-// Tests measure/quiet: waiting until threads stop spinning, and the cores of a parent process.
+// Tests measure/quiet: waiting until other threads of this process stop spinning, and the cores that a parent uses.
 #include "measure/quiet.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests measure/rates and the environment: values are plausible, neither zero nor infinite.
+// Tests measure/rates (machine rates in FLOP/s and bytes/s) and the description of the environment: values are
+// plausible.
 #include "measure/rates.h"
 
 #include <gtest/gtest.h>

@@ -26,7 +26,7 @@ TEST(StoppingRule, WideIntervalContinuesToTheLimit) {
   for (int i = 0; i < 60; ++i) samples.push_back(i % 2 ? 1.0 : 1.1);
   EXPECT_EQ(decide(rule, samples, 19), Stop::not_yet);
   EXPECT_EQ(decide(rule, samples, 20), Stop::time_limit);
-  EXPECT_EQ(decide(rule, std::vector<double>{1, 1}, 1000), Stop::not_yet);  // at least three
+  EXPECT_EQ(decide(rule, std::vector<double>{1, 1}, 1000), Stop::not_yet);  // at least three samples are needed
 }
 
 TEST(WarmUp, NeedsThreeCallsAndAFifthOfASecond) {

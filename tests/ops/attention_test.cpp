@@ -1,4 +1,4 @@
-// Compares attention over materialised scores with the library's float64 reference.
+// Tests ops/attention, which stores the scores, against the library's float64 reference.
 #include "ops/attention.h"
 
 #include <gtest/gtest.h>
@@ -159,7 +159,7 @@ TEST(Attention, LargeScoresStayFinite) {
   EXPECT_EQ(scores[2], 0);
 }
 
-// Includes sizes that OpenBLAS computes, sizes that the panels compute, and sizes for neither.
+// Some of these sizes are computed by OpenBLAS, some by the SIMD panels, and some by plain loops.
 TEST(Attention, SameBitsForAnyNumberOfThreads) {
   for (const std::int64_t context : {1, 7, 130}) {
     for (const DType dtype : kTypes) {
@@ -174,7 +174,7 @@ TEST(Attention, SameBitsForAnyNumberOfThreads) {
 
 TEST(Attention, AllocatesTheBytesItReports) {
   for (const DType dtype : kTypes) {
-    for (const std::int64_t context : {4, 21}) {  // fewer or more scores than elements of an output
+    for (const std::int64_t context : {4, 21}) {  // a head has fewer or more scores than outputs
       for (const std::int64_t heads : {1, 3}) {   // the output of one head is contiguous; its gradients are not
         const MaterialisedAttention shape{
             .batch = 2, .heads = heads, .context = context, .head_dim = 10, .dtype = dtype};

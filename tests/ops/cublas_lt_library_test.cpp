@@ -1,5 +1,5 @@
-// Tests that cuBLASLt has the functions that are resolved at run time, because the linker does not check their names.
-// Needs the toolkit but no GPU.
+// Tests that every cuBLASLt function that is loaded by name exists in the library, because the linker does not check
+// these names. Needs the CUDA toolkit but no GPU.
 #include "ops/cuda/cublas_lt_library.h"
 
 #include <gtest/gtest.h>

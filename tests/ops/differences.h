@@ -43,8 +43,8 @@ inline std::vector<float> whole_values(std::size_t count, unsigned seed) {
   return values;
 }
 
-// Does the same for a loss that is linear in x and computed by the operation itself in fp32. With integers, steps of 1
-// are exact.
+// Like expect_gradient(), for a loss that is linear in x and that the operation computes in fp32. With integer values,
+// differences with a step of 1 are exact.
 inline void expect_linear_gradient(const char* what, std::vector<float> x, const std::vector<float>& gradient,
                                    const std::function<double(const std::vector<float>&)>& loss) {
   ASSERT_EQ(x.size(), gradient.size()) << what;

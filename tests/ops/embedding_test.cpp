@@ -12,7 +12,7 @@ namespace {
 
 TEST(Embedding, GathersRowsAndAddsGradientsOfRepeatedTokens) {
   const std::int32_t token[] = {2, 0, 2};
-  const float table[] = {1, 2, 3, 4, 5, 6};  // three rows of two
+  const float table[] = {1, 2, 3, 4, 5, 6};  // three rows of width 2
   const Embedding shape{.tokens = 3, .vocabulary = 3, .width = 2};
   float y[6];
   embedding({}, shape, token, table, y);
@@ -24,7 +24,7 @@ TEST(Embedding, GathersRowsAndAddsGradientsOfRepeatedTokens) {
 }
 
 TEST(Embedding, GradientsByFiniteDifferences) {
-  const std::int32_t token[] = {2, 0, 2, 1, 2, 3};  // two sequences of three
+  const std::int32_t token[] = {2, 0, 2, 1, 2, 3};  // two sequences of three tokens
   const Embedding shape{.tokens = 6, .vocabulary = 5, .width = 4};
   const std::vector<float> table = whole_values(5 * 4, 1), positions = whole_values(3 * 4, 2),
                            dy = whole_values(6 * 4, 3);
@@ -42,7 +42,7 @@ TEST(Embedding, GradientsByFiniteDifferences) {
 
 TEST(Embedding, PositionsRestartInEverySequence) {
   const std::int32_t token[] = {1, 0, 0, 1};
-  const float table[] = {1, 2, 3, 4}, positions[] = {10, 20, 100, 200};  // two rows of two each
+  const float table[] = {1, 2, 3, 4}, positions[] = {10, 20, 100, 200};  // two rows of width 2 each
   float y[8];
   embedding({}, {.tokens = 4, .vocabulary = 2, .width = 2}, token, table, y, {.table = positions, .context = 2});
   EXPECT_EQ(std::vector<float>(y, y + 8), (std::vector<float>{13, 24, 101, 202, 11, 22, 103, 204}));

@@ -1,5 +1,5 @@
-// Compares operations with PyTorch: tools/golden computed results and gradients in float64. Inputs are exact in every
-// type, so only an operation's rounding differs.
+// Compares the operations of tests/ops with results and gradients that tools/golden computed with PyTorch in float64.
+// Every dtype represents the inputs exactly, so only the rounding of an operation differs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ std::vector<std::int32_t> drawn_tokens(std::int32_t count, std::int32_t below) {
   return tokens;
 }
 
-// Host values (Values or a vector), copied to the GPU if there is one.
+// Values on the host (Values or a vector). If `gpu` is not null, also a copy on the GPU, which data() then returns.
 template <class Host>
 class Placed {
  public:
@@ -93,7 +93,7 @@ class BesidePyTorch {
   }
 
  private:
-  static constexpr std::int64_t kRows = 3, kWidth = 37, kCount = kRows * kWidth;  // for operations on rows
+  static constexpr std::int64_t kRows = 3, kWidth = 37, kCount = kRows * kWidth;  // size for operations on rows
 
   Tensor input(std::uint32_t number, std::int64_t count, double scale = 1) const {
     return {gpu_, Values(dtype_, drawn(number, count, scale))};
@@ -108,7 +108,7 @@ class BesidePyTorch {
 
   void expect(const std::string& name, Tensor& found) { expect(name, found.read().widened(), found.read().dtype()); }
 
-  // Compares relative to the largest value, because terms of sums cancel.
+  // The error is relative to the largest expected value, because terms of sums may cancel.
   void expect(const std::string& name, const std::vector<double>& found, DType dtype) {
     const auto field = golden_.find(name);
     if (field == golden_.end()) FAIL() << kGoldenPath << ": no field " << name << "; tools/golden writes it";
@@ -237,7 +237,7 @@ class BesidePyTorch {
     expect("cross_entropy/dlogits", logits);
   }
 
-  // Clips two tensors to one common norm and compares them after each of three consecutive steps.
+  // Runs three AdamW steps on two tensors, clipped by their common norm, and compares the state after each step.
   void run_adamw() {
     const auto zeros = [&](std::size_t count) { return floats(std::vector<double>(count)); };
     Tensor value[] = {floats(drawn(0, 37)), floats(drawn(1, 5))};

@@ -1,4 +1,4 @@
-// Compares the operations that only GPT-2 needs on the GPU with the CPU, as gpu_ops_test.cpp does.
+// Compares the operations that only GPT-2 needs on the GPU with those on the CPU. gpu_ops_test.cpp compares the others.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -116,8 +116,8 @@ TEST_F(GpuGpt2Ops, GeluOfLargeArgumentsStaysFinite) {
   EXPECT_EQ(found, (std::vector<float>{0, found[1], 1, 1}));
 }
 
-// Rows split over many blocks, columns that occupy all blocks, tensors that are aligned to one element only, and a
-// workspace too small for partial sums, so that one block computes each sum.
+// Covers rows that are split over many blocks, columns that occupy all blocks, and tensors that are aligned to one
+// element only. The second workspace is too small for partial sums, so one block computes each sum.
 TEST_F(GpuGpt2Ops, ColumnSums) {
   for (const std::size_t workspace : {kWorkspaceBytes, std::size_t{256}}) {
     const Gpu gpu(true, false, workspace);

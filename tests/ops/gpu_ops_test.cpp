@@ -1,5 +1,5 @@
-// Compares every operation on the GPU with the CPU: all types, sizes that are not multiples of a vector, one row, rows
-// that just fit in shared memory and longer ones, and tensors that are aligned to one element only.
+// Compares every operation on the GPU with the CPU in all dtypes. Covers sizes that are not multiples of a vector, a
+// single row, rows that just fit in shared memory and longer ones. Also tensors that are aligned to one element only.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -128,7 +128,7 @@ void expect_attention(const Gpu& gpu, const MaterialisedAttention& shape) {
   expect_close("d_qkv", d_qkv_gpu, d_qkv, 16);
 }
 
-// Contexts that are not multiples of a vector, heads that are aligned to two elements, and one row.
+// Covers contexts that are not multiples of a vector, heads that are aligned to two elements only, and a single row.
 TEST_F(GpuOps, Attention) {
   for (const bool deterministic : {true, false}) {
     const Gpu gpu(deterministic);
@@ -249,7 +249,7 @@ TEST_F(GpuOps, CrossEntropy) {
         target[r] = static_cast<std::int32_t>((r * 977 + 5) % static_cast<std::size_t>(vocabulary));
       }
       const auto scale =
-          // makes probabilities about 1, because errors of smaller ones would pass in 16 bits
+          // Scales the gradients to about 1, because the tolerance would hide errors of smaller ones in 16 bits.
           static_cast<float>(vocabulary);
       const OnGpu gscale(gpu, std::vector<float>{scale});
       ops::CrossEntropy shape{rows, vocabulary, dtype, static_cast<float>(rows), &scale};

@@ -14,8 +14,8 @@
 
 namespace strobe::ops {
 
-// The bound is `units` roundoffs of the type, relative to the value if its magnitude exceeds 1. In fp32 it is 16 times
-// that, because the GPU sums in another order.
+// Allows an error of `units` ulp of 1 in the dtype, relative to the value if its magnitude exceeds 1. In fp32 allows 16
+// times as much, because the GPU sums in another order.
 inline void expect_close(const char* what, const Values& found, const Values& expected, double units) {
   ASSERT_EQ(found.size(), expected.size());
   int shown = 0;

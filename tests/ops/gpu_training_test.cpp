@@ -1,4 +1,4 @@
-// Compares GEMMs and the optimizer on the GPU with the CPU.
+// Compares the GEMMs of linear layers, and the optimizer, on the GPU with those on the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -96,8 +96,8 @@ TEST_F(GpuTraining, AllThreeMatmulsOfALinearLayer) {
   }
 }
 
-// The matmul is large enough that plans other than the heuristic's are timed. The sums are integers that every type
-// represents exactly.
+// Matmuls of this size time several cuBLASLt plans and use the fastest. All sums are integers that every dtype
+// represents exactly, so every plan must give the same bits.
 TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
   const Gpu timed(false), plain(true);
   for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
@@ -147,7 +147,7 @@ TEST_F(GpuTraining, WeightGradientsInTf32WithAndWithoutTransposition) {
   }
 }
 
-// The cache key of a matmul plan includes its bias.
+// Plans of matmuls are cached. A call with another bias must not use the bias of a cached plan.
 TEST_F(GpuTraining, EveryMatmulUsesItsOwnBias) {
   const Gpu gpu;
   const Linear shape{16, 16, 16};

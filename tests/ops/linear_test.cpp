@@ -1,4 +1,4 @@
-// Tests linear layers: values, gradients, and all instruction sets.
+// Tests linear layers and column sums on the CPU: values and gradients, in every dtype and instruction set.
 #include "ops/linear.h"
 
 #include <gtest/gtest.h>
@@ -53,8 +53,8 @@ TEST(Linear, AllThreeMatmulsInEveryType) {
   }
 }
 
-// A single row has a separate kernel. Tests widths below, at and beyond its vectors, and outputs that do not fill a
-// group of rows.
+// A single row of x has a separate kernel. Tests widths below, at and above multiples of a vector, and numbers of
+// outputs that are not multiples of its group of weight rows.
 TEST(Linear, SingleRowInEveryInstructionSet) {
   for (const std::string& name : test::available_isas()) {
     const test::IsaScope isa(name);
@@ -78,8 +78,8 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
   }
 }
 
-// The panels compute this case because x has few rows, although its work exceeds their usual limit. Sizes end within a
-// vector, a panel, a packed block of steps and a row block.
+// The SIMD panels compute this case instead of OpenBLAS, because x has few rows. No size is a multiple of a vector, a
+// panel, a packed block of steps or a row block.
 TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
   const std::size_t rows = 512, in = 1030, out = 517;
   for (const std::string& name : test::available_isas()) {
@@ -124,7 +124,7 @@ TEST(Linear, GradientsByFiniteDifferences) {
 }
 
 TEST(Linear, AddendOutputAndOverwrittenWeightGradients) {
-  const float x[] = {1, 2}, weight[] = {3, 4}, addend[] = {100};  // one row, two in, one out
+  const float x[] = {1, 2}, weight[] = {3, 4}, addend[] = {100};  // one row; two inputs, one output
   float y[] = {7}, dweight[] = {9, 9};
   const Linear shape{.rows = 1, .in = 2, .out = 1};
   linear({}, shape, x, weight, y, {.addend = addend});
@@ -137,7 +137,7 @@ TEST(Linear, AddendOutputAndOverwrittenWeightGradients) {
   EXPECT_EQ(dweight[1], 4);
 }
 
-// One matmul is computed in panels and one by OpenBLAS.
+// With 3 rows the SIMD panels compute the matmul, with 19 rows OpenBLAS.
 TEST(Linear, BiasIsAddedToEveryRowAndRoundedOnce) {
   for (const std::size_t rows : {3u, 19u}) {
     const std::size_t in = 33, out = 12;
@@ -160,7 +160,7 @@ TEST(Linear, BiasIsAddedToEveryRowAndRoundedOnce) {
 }
 
 TEST(ColumnSums, OverwriteOrAdd) {
-  const float x[] = {1, 2, 10, 20, 100, 200};  // three rows of two
+  const float x[] = {1, 2, 10, 20, 100, 200};  // three rows of two columns
   float sums[] = {0.5f, 0.25f};
   column_sums({}, {.rows = 3, .columns = 2}, x, sums, Into::sum);
   EXPECT_EQ(sums[0], 111.5f);

@@ -63,7 +63,7 @@ TEST(RmsNorm, EveryTypeAgreesWithFloat64AndAnyNumberOfThreads) {
     std::vector<float> inverse(rows), dweight(width), dweight3(width);
     rms_norm({.threads = 1}, norm, x.data(), weight.data(), y.data(), inverse.data());
     rms_norm({.threads = 3}, norm, x.data(), weight.data(), y3.data(), inverse.data());
-    dweight3.assign(width, 7);  // overwritten, while the other is added to zeros
+    dweight3.assign(width, 7);  // the run with 3 threads overwrites dweight, the other adds to zeros
     RmsNormGradients tensors{.x = x.data(),
                              .weight = weight.data(),
                              .inverse = inverse.data(),
@@ -157,7 +157,7 @@ TEST(LayerNorm, EveryTypeAgreesWithFloat64AndAnyNumberOfThreads) {
     const LayerNorm norm{.rows = rows, .width = width, .dtype = dtype};
     Values y(dtype, x.size()), dx(dtype, x.size()), y3 = y, dx3 = dx;
     std::vector<float> statistics(2 * rows), dweight(width), dbias(width);
-    std::vector<float> dweight3(width, 7), dbias3(width, 7);  // overwritten, while the others are added to zeros
+    std::vector<float> dweight3(width, 7), dbias3(width, 7);  // overwritten; the run with 1 thread adds to zeros
     LayerNormTensors tensors{
         .x = x.data(), .weight = weight.data(), .bias = bias.data(), .y = y.data(), .statistics = statistics.data()};
     layer_norm({.threads = 1}, norm, tensors);

@@ -1,4 +1,4 @@
-// Converts values to the type of an operation and back.
+// Values of a tensor in the dtype of an operation, with conversions from and to double.
 #pragma once
 
 #include <cstdint>

@@ -34,7 +34,7 @@ TEST(RunToEnd, DoesNotWaitForABackgroundProcess) {
 
 TEST(RunToEnd, ATimeLimitEndsIt) { EXPECT_THROW(run_shell("sleep 500", 0.1), Error); }
 
-// A line that was written is received even if the reader allows no time.
+// A line that the child has written is received even with a time limit of 0.
 TEST(Child, WrittenLinesAreReceivedWithoutWaiting) {
   Child child({"sh", "-c", "echo one; echo two"}, {});
   while (child.is_running()) {

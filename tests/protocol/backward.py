@@ -5,7 +5,8 @@ from protocol.world import Barrier, Broken, Ring, World
 
 
 class Sums:
-    """State that blocks share if they also round dQ: additions by warps to each row tile, and finished key tiles."""
+    """State that blocks share if they also round dQ. additions: additions of warps to dQ, per row tile. done: number of
+    finished work items. version: a bug of the rounding, or "sound"."""
 
     def __init__(self, row_tiles, version):
         self.additions, self.done, self.version = [0] * row_tiles, 0, version
@@ -13,11 +14,12 @@ class Sums:
 
 def backward(world, tickets, shape, counter=None, turns=None, name="", clears=False, one_ticket=False, sums=None,
              hasty=False):
-    """Work items (tickets) are [(keys written, [row tiles])]; shape: as in shapes.cpp. With a shared counter and turns,
-    several blocks model `deterministic` (ordered accumulation). With shared Sums they also round dQ, by one ticket per
-    row tile after the key tickets. With share "keys", a reducer warp adds dQ from shared memory, and the loader posts
-    the next row tile. Version "hasty" has a bug that must be found: with share "tiles", K's stage is released before dK
-    is read from it; with "keys", the reducer releases dQ's buffer before it has read it."""
+    """One thread block. tickets: the work items, [(keys written, [row tiles])]. shape: as printed by shapes.cpp.
+    counter: [next ticket], shared by several blocks. turns: additions to dQ so far, per row tile, for `deterministic`
+    (ordered accumulation). sums: with it the blocks also round dQ, by one more ticket per row tile. With share "keys",
+    a reducer warp adds dQ from shared memory, and the loader posts the next row tile. hasty: a bug that must be found.
+    With share "tiles", K's stage is released before dK is read from it; with "keys", the reducer releases dQ's buffer
+    before it has read it."""
     share, consumers, stages, readers, bulk = (shape[key] for key in ("share", "consumers", "stages", "readers", "bulk"))
     alternates = share == "tiles"
     bars = {}

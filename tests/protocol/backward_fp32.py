@@ -5,8 +5,9 @@ from protocol.world import Barrier, Broken, Ring, World
 
 
 def backward_fp32(world, shape, tickets, counter, turns, name, version):
-    """Work items (tickets) are [[row tiles]], one per 128 keys, of which each warpgroup has 64. Several blocks take
-    tickets from a work counter. With turns they add to dQ in order. Each warpgroup has its own named barriers."""
+    """One thread block. tickets: the work items, [[row tiles]], one per 128 keys, of which each warpgroup has 64.
+    counter: [next ticket], shared by several blocks. turns: additions to dQ so far, per row tile, for ordered
+    accumulation. Each warpgroup has its own named barriers."""
     stages, consumers = shape["stages"], shape["consumers"]
     bars = {"keys full": Barrier(f"{name}keys_full", 1), "keys free": Barrier(f"{name}keys_free", consumers * 4)}
     for stage in range(stages):

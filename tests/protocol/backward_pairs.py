@@ -25,8 +25,8 @@ class Block:
 
 
 def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
-    """shape: as in shapes.cpp. Work items (tickets) are [(keys written, [row tiles])]; both blocks work on each. The
-    row tiles of `sums` follow as further tickets; one block takes each."""
+    """One cluster of two thread blocks. shape: as printed by shapes.cpp. tickets: the work items, [(keys written, [row
+    tiles])]; both blocks work on each. The row tiles of `sums` follow as further tickets; one block takes each."""
     groups, q_stages, d_o_stages = shape["consumers"], shape["stages"], shape["d_o_stages"]
     blocks = [Block(f"{name}.{rank} ", shape, version) for rank in range(shape["blocks"])]
     last = len(tickets) + len(sums.additions)

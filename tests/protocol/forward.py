@@ -5,8 +5,9 @@ from protocol.world import Barrier, Broken, Ring, World
 
 
 def forward(world, shape, tiles, version):
-    """shape: (consumers, stages, stages of Q, True if the loop is rotated). tiles: [(key tiles, [used by each warpgroup],
-    True if V's rows are cleared)]. version: a key of play-barriers' table."""
+    """One thread block. shape: (consumer warpgroups, stages of K and V, stages of Q, True if the loop is rotated).
+    tiles: per row tile (number of key tiles, [key tiles that each warpgroup uses], True if rows of V are cleared).
+    version: a key of `versions` in play-barriers."""
     consumers, stages, q_stages, rotates = shape
     passes, shares = version.startswith("passing"), version.startswith("shares")
     step, readers = (2, 1) if shares else (1, consumers)

@@ -11,7 +11,7 @@ def forward_fp32(world, shape, tiles, version):
     the next one."""
     stages, q_stages, pieces, q_pieces = (shape[key] for key in ("stages", "q_stages", "pieces", "q_pieces"))
     held, consumers, warps = shape["held"], shape["consumers"], 3
-    late = world.rng.choice([2 * pieces, 1000])  # items left when the next tile is found: counter or static order
+    late = world.rng.choice([2 * pieces, 1000])  # items left when the next tile is known: work counter, static order
     # Items in flight may be row tiles without keys. Each of them needs a slot, and so do the current and the next row
     # tile.
     rows_held, sizes_held = (held + 1 if version == "few-rows" else 4), (1 if version == "one-size" else 2)
@@ -155,6 +155,6 @@ def try_forward_fp32(seed, shape, version, lockstep):
     world = World(rng, lockstep)
     tiles = forward_tiles(rng, shape["consumers"], shape["stages"])
     at = rng.randint(0, len(tiles))
-    tiles[at:at] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])  # with these the item stream is furthest ahead
+    tiles[at:at] = [(0, [0, 0], False)] * rng.choice([0, 0, 2, 4])  # row tiles without keys: splitters run far ahead
     forward_fp32(world, shape, tiles, version)
     world.run(2000000)

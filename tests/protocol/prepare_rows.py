@@ -8,9 +8,10 @@ WARPS = 3  # per block
 
 
 def kernel(world, name, blocks, pieces, room, version):
-    """version: "tickets": a work counter distributes the pieces (row strips). "together": all blocks start at once and
-    share the pieces evenly. "apart": they share them evenly, but each block starts when there is room for it. "hasty":
-    as "tickets", but with a bug that must be found: pieces are counted before they are written."""
+    """pieces: number of row strips. room: [free block slots of the GPU]. version: "tickets": a work counter distributes
+    the strips. "together": all blocks start at once and share the strips evenly. "apart": as "together", but each block
+    starts when there is room for it. "hasty": as "tickets", with a bug that must be found: strips are counted before
+    they are written."""
     ticket, done, rows, inside = [0], [0], [False] * pieces, [False]
     by_tickets = version in ("tickets", "hasty")
 

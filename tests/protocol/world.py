@@ -52,7 +52,7 @@ class Barrier:
 
 
 class Ring:
-    """Pipeline state: a position in a ring of stages that begins at `first`; `round` counts completed rounds."""
+    """Pipeline state: the current stage, of `stages` that begin at `first`. `round` counts completed passes over all."""
 
     def __init__(self, stages, first=0):
         self.stages, self.first, self.stage, self.round = stages, first, first, 0

@@ -1,4 +1,4 @@
-"""Shared helpers of the Python tests: a definition in float64, and skips for libraries that are not installed.
+"""Setup of the Python tests: imports from this folder, and skips for libraries that are not installed.
 
 Run them with tools/python-test, which builds and installs the package first.
 """

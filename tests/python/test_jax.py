@@ -67,7 +67,7 @@ def test_three_dimensions_and_residual():
 
 
 def test_gradient_of_the_residual():
-    """Against a derivative of the definition: XLA's gradient of the residual in jax 0.10 is another one."""
+    """Compares with the gradient of the definition, because jax 0.10 gives another gradient of the residual (LSE)."""
     def by_definition(q, k, v, return_residual):
         k, v = (jnp.repeat(one, 2, axis=2) for one in (k, v))
         scores = jnp.einsum("bthd,bshd->bhts", q, k) / 4

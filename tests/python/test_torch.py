@@ -14,7 +14,7 @@ def given(*shapes, dtype=torch.float32, grad=True):
 
 
 def plain(inputs, options):
-    """Returns attention by PyTorch's operators in the inputs' dtype. The exactness rule allows twice its error."""
+    """Returns attention by PyTorch's operators in the inputs' dtype. Strobe may have twice its error."""
     torch_options = {name: value for name, value in options.items() if name != "bias"}
     q, k, v = inputs["q"], inputs["k"], inputs["v"]
     outputs = []

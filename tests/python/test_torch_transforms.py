@@ -1,4 +1,5 @@
-"""Tests strobe_attention.torch under PyTorch's transforms: the same bits as eager; missing derivatives raise errors."""
+"""Tests strobe_attention.torch under PyTorch's transforms: results have the bits of eager mode, and derivatives that
+are not implemented raise errors."""
 
 import pytest
 import strobe_attention.torch as strobe
@@ -27,7 +28,7 @@ OPTIONS = {
 
 
 def arguments_of(q, k, v, options, seed=None):
-    """Returns the operator's arguments, from a call of attention()."""
+    """Returns the arguments that a call of attention() passes to the registered operator."""
     taken = {}
 
     def take(tensors, options, wants_lse):

@@ -1,4 +1,4 @@
-// Tests the table and charts of rows of `strobe comm`.
+// Tests report/collectives: the table and charts of the result rows of `strobe comm`.
 #include "report/collectives.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests that `strobe compare` matches cells by configuration, and the texts of a comparison.
+// Tests report/compare: cells of two result files are matched by configuration, and the texts of a comparison.
 #include "report/compare.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests report/each_row: it passes on the rows of a stream one at a time, and errors contain the line.
+// Tests report/each_row, which calls a function for each row of a stream. Errors contain the line.
 #include "report/each_row.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(EachRow, EachRowIsLimitedButNotTheFile) {
   std::size_t rows = 0;
   RowSplitter splitter([&](const RowSplitter::Row&) { ++rows; });
   const std::string block = "\"" + std::string(1 << 20, 'x') + "\" ";
-  for (int i = 0; i < 70; ++i) splitter.add(block);  // more than the limit of one document
+  for (int i = 0; i < 70; ++i) splitter.add(block);  // 70 MiB in all; the limit applies to each document
   EXPECT_EQ(rows, 70u);
   splitter.add("\"");
   const std::string part(1 << 20, 'x');

@@ -1,4 +1,4 @@
-// Tests that untrusted text remains plain text in every output format.
+// Tests report/escape: untrusted text remains plain text in HTML, scripts, Markdown and CSV.
 #include "report/escape.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests report/figures, svg, tables and html: every chart of the page exists and has the values of the files.
+// Tests report/figures, svg, tables and html: every chart of the report exists and has the values of the result files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -247,7 +247,7 @@ TEST(Svg, TheLegendNamesEverySeries) {
   EXPECT_NE(svg.find("y=\"86.0\""), std::string::npos) << "the second line: " << svg;
 }
 
-// Returns a row with these values, in which every dimension is `size`.
+// Returns a result row with these values, in which every dimension is `size`, and heads at least 1.
 std::string extreme_row(const std::string& name, std::int64_t size, double seconds, double rate, double megabytes,
                         double ceiling) {
   return fmt::format(
@@ -259,7 +259,7 @@ std::string extreme_row(const std::string& name, std::int64_t size, double secon
       name, seconds, rate, megabytes, ceiling, size, std::max<std::int64_t>(1, size));
 }
 
-// Rows at the ends of every range must give charts with finite coordinates.
+// Smallest and largest valid values must give charts with finite coordinates.
 TEST(Svg, RowsAtTheEndsOfEveryRangeHaveFiniteCoordinates) {
   std::string text;
   for (const std::int64_t size : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1} << 40}) {

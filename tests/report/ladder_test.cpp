@@ -1,4 +1,5 @@
-// Tests the tables and charts of the course ladder, from rows in strobe-lab's format.
+// Tests the tables and charts of the course's ladder. Its implementations are called rungs; strobe-lab writes their
+// rows.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -49,7 +50,7 @@ TEST(NamedTables, ShowSpeedUpsAndFailures) {
   EXPECT_EQ(cell(1, "total ms"), "-");
   EXPECT_EQ(cell(1, "GFLOP/s"), "-");
   EXPECT_EQ(cell(2, "x sequential"), "20.0");
-  EXPECT_EQ(cell(2, "x before"), "20.0");  // relative to the previous rung with a time
+  EXPECT_EQ(cell(2, "x before"), "20.0");  // speedup over the previous rung that has a time
   EXPECT_EQ(cell(3, "x before"), "2.00");
   EXPECT_EQ(cell(3, "GFLOP/s"), "270");  // from the kernel's time
   EXPECT_NE(tables_text(tables).find("max error"), std::string::npos);
@@ -173,7 +174,7 @@ TEST(NamedTables, AblationAndTiles) {
           kCase28))};
   const std::vector<NamedTable> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 2u);
-  EXPECT_EQ(tables[0].cells[1][3], "3.00");  // ratio to the total with all optimisations
+  EXPECT_EQ(tables[0].cells[1][3], "3.00");  // total time / total time with all optimisations
   EXPECT_EQ(tables[1].cells[0][0], "64 x 32");
   EXPECT_EQ(tables[1].cells[0][4], "50 %");
   EXPECT_EQ(tables[1].cells[1][4], "-");
@@ -233,7 +234,7 @@ TEST(LadderFigures, CountersOfSeveralCasesArePlottedAgainstSize) {
   ASSERT_EQ(figures[0].series[0].points.size(), 2u);
   EXPECT_LT(figures[0].series[0].points[0].x, figures[0].series[0].points[1].x);
   rows.pop_back();
-  EXPECT_TRUE(ladder_figures(rows).empty());  // one case gives no chart
+  EXPECT_TRUE(ladder_figures(rows).empty());  // the chart needs two cases
 }
 
 TEST(PublishedTimes, AreTenAndParsedStrictly) {

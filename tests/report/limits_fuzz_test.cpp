@@ -1,4 +1,5 @@
-// Replays the fuzzer's seeds without libFuzzer.
+// Replays the fuzzer's corpus of limits files of `strobe compare --require` (tests/data/limits_corpus) without
+// libFuzzer.
 #include <gtest/gtest.h>
 
 #include "support/corpus.h"

@@ -1,4 +1,4 @@
-// Tests the format of limits files, and the verdicts on constructed rows.
+// Tests the limits files of `strobe compare --require`: their format, and the verdicts on constructed rows.
 #include "report/limits.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Judgement judged(const std::string& limits, const std::vector<test::RowText>& ro
   return judge(parse_limits("mine", limits), cells, nullptr, Estimate::median);
 }
 
-// Returns the verdicts on the limits, in their order.
+// Returns the verdict on each limit, in the order of the limits.
 std::vector<std::string> verdicts(const std::string& limits, const std::vector<test::RowText>& rows) {
   const Judgement judgement = judged(limits, rows);
   std::vector<std::string> all;
@@ -109,10 +109,24 @@ TEST(Limits, ARatioIsRelativeToTheNamedPeerOfTheSameConfiguration) {
   const Judgement judgement = judged(limits, rows);
   EXPECT_EQ(judgement.missed, 2u);
   EXPECT_EQ(judgement.tables[0].columns.back(), "verdict");
-  ASSERT_EQ(judgement.tables[0].cells.size(), 2u);  // limits do not apply to the peer's cells
+  ASSERT_EQ(judgement.tables[0].cells.size(), 2u);  // limits do not apply to the cells of the implementation `peer`
   EXPECT_EQ(judgement.tables[0].cells[0].back(), "MISSED");
   EXPECT_EQ(judgement.tables[0].cells[1].back(), "ok");
   EXPECT_EQ(judgement.tables[1].cells[2][2], "2.12");  // geometric mean of 1.5 and 3
+}
+
+TEST(Limits, ARatioToAListIsRelativeToTheBestThatRan) {
+  std::vector<test::RowText> rows = {timed("a", 0.01),
+                                     timed("slow", 0.03),
+                                     timed("fast", 0.02),
+                                     {.implementation = "absent", .status = "unsupported"}};
+  const auto missed = [&](const std::string& bound) { return judged("impl a\nrequire each " + bound, rows).missed; };
+  EXPECT_EQ(missed("speedup:slow,absent,fast >= 2"), 0u);
+  EXPECT_EQ(missed("speedup:slow,fast,absent > 2"), 1u);
+  EXPECT_EQ(missed("speedup:absent,slow >= 3"), 0u);
+  EXPECT_EQ(missed("speedup:none,absent >= 0.1"), 1u);
+  EXPECT_EQ(verdicts("impl a\nrequire each speedup:none,absent >= 0.1", rows)[0],
+            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: none is not there");
 }
 
 TEST(Limits, OneOfSeveralBoundsIsEnough) {

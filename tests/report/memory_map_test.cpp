@@ -1,4 +1,4 @@
-// Tests memory maps as SVG and HTML.
+// Tests report/memory_map: charts of the memory of a training step over time, as SVG and HTML.
 #include "report/memory_map.h"
 
 #include <gtest/gtest.h>

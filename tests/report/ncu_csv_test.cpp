@@ -1,4 +1,5 @@
-// Tests the counters that are read from ncu's output. The samples in tests/data/ncu are written by hand in its format.
+// Tests report/ncu_csv, which reads counters from the CSV output of ncu. The samples in tests/data/ncu are written by
+// hand in that format.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,13 +28,14 @@ TEST(NcuCsv, WeightsLaunchesByTheirTime) {
   EXPECT_EQ(read.at("launches").as_integer(), 2);
   const Json& counters = read.at("counters");
   const auto value = [&](const char* key) { return counters.at(key).as_number(); };
+  // Percentages and rates are means over two launches of 3 ms and 1 ms, weighted by time; counts are sums.
   EXPECT_DOUBLE_EQ(value("achieved_occupancy"), 60);  // (3 * 50 + 1 * 90) / 4
   EXPECT_DOUBLE_EQ(value("sm_efficiency"), 95);       // (3 * 96 + 1 * 92) / 4
   EXPECT_DOUBLE_EQ(value("global_load"), 3);          // (3 * 2 + 1 * 6) / 4 GB/s
   EXPECT_DOUBLE_EQ(value("global_store"), 0.05);      // (3 * 0.04 + 1 * 0.08) / 4
   EXPECT_DOUBLE_EQ(value("shared_load"), 128);        // 4e6 wavefronts of 128 bytes in 4 ms
-  EXPECT_DOUBLE_EQ(value("shared_store"), 64);        // 2e6 wavefronts
-  EXPECT_DOUBLE_EQ(value("bank_conflicts"), 2000);    // "1,024" and 976
+  EXPECT_DOUBLE_EQ(value("shared_store"), 64);        // 2e6 wavefronts of 128 bytes in 4 ms
+  EXPECT_DOUBLE_EQ(value("bank_conflicts"), 2000);    // "1,024" + 976
   EXPECT_DOUBLE_EQ(value("warp_efficiency"), 93.75);  // (3 * 32 + 1 * 24) / 4 of 32 threads
   EXPECT_DOUBLE_EQ(value("gflops"), 2000.75);         // 2 * 4e9 + 2e6 + 1e6 operations in 4 ms
 }
@@ -106,10 +108,10 @@ TEST(NcuCsv, BadRowsAreReportedWithTheirLine) {
             "ncu: line 5: gpu__time_duration.sum is 1e300; valid: 0, or 1e-15 to 1e+18 in seconds, bytes or counts");
   EXPECT_EQ(ncu_refusal(head + "\"0\",\"-5\"\n"),
             "ncu: line 4: gpu__time_duration.sum is -5; valid: 0, or 1e-15 to 1e+18 in seconds, bytes or counts");
-  EXPECT_EQ(ncu_refusal(head + "\"0\",\"inf\"\n"), "");  // not available
+  EXPECT_EQ(ncu_refusal(head + "\"0\",\"inf\"\n"), "");  // inf means that the counter is not available
 }
 
-// Every prefix of a file is read or rejected with one line.
+// A file that is cut at any byte is read or rejected with one line.
 TEST(NcuCsv, EveryTruncationIsReadOrRejected) {
   const std::string whole = sample("two_launches.csv");
   for (std::size_t size = 0; size <= whole.size(); ++size) {

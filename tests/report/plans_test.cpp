@@ -1,4 +1,4 @@
-// Tests rows of `strobe plan` as tables and charts.
+// Tests report/plans: tables and charts of the result rows of `strobe plan`.
 #include "report/plans.h"
 
 #include <gtest/gtest.h>

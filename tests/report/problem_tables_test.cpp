@@ -1,4 +1,4 @@
-// Tests tables with one row per problem and one column per implementation.
+// Tests report/problem_tables: tables with one row per problem and one column per implementation.
 #include "report/problem_tables.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests of report/ratio: the interval's coverage, and that a difference is reported only with sufficient evidence.
+// Tests report/ratio, which compares the times of two builds: coverage of its confidence interval, and that it reports
+// a difference only with sufficient evidence.
 #include "report/ratio.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ TEST(Ratio, VerdictsOfSteadyLaunches) {
   EXPECT_EQ(verdict(base, steady(0.0102, 5)), Verdict::same);
   EXPECT_EQ(verdict(base, steady(0.011, 5)), Verdict::slower);
   EXPECT_EQ(verdict(base, steady(0.009, 5)), Verdict::faster);
-  EXPECT_EQ(verdict(base, steady(0.0105, 5)), Verdict::ambiguous);  // at the threshold
+  EXPECT_EQ(verdict(base, steady(0.0105, 5)), Verdict::ambiguous);  // the ratio 1.05 is the threshold
   EXPECT_EQ(verdict(base, steady(0.011, 5), 0.15), Verdict::same);
   EXPECT_NEAR(bootstrap_ratio(base, steady(0.011, 5)).value, 1.1, 1e-9);
 }
@@ -50,7 +51,7 @@ TEST(Ratio, FewLaunchesWidenTheInterval) {
   EXPECT_GT(one.high, 1 + kLaunchDeviation);
   EXPECT_EQ(verdict(steady(0.010, 1), steady(0.010, 1)), Verdict::same);
   EXPECT_EQ(verdict(steady(0.010, 2), steady(0.0115, 2)), Verdict::slower);
-  // a result without samples: compare passes its median as the only sample
+  // For a result without samples, compare passes the median as the only sample.
   EXPECT_EQ(verdict({{0.01}}, {{0.01}}), Verdict::same);
 }
 
@@ -75,8 +76,8 @@ TEST(Ratio, SameInputGivesTheSameInterval) {
   EXPECT_EQ(a.high, b.high);
 }
 
-// Simulated times: launches vary with a standard deviation of 1 %, samples exceed their launch's base time by 3 % on
-// average, and one launch in ten is 30 % slower.
+// Simulates pairs of builds with five launches each. The base times of launches have a standard deviation of 1 %, and
+// samples exceed them by 3 % on average. One launch in ten is 30 % slower.
 TEST(Ratio, TwentyPairsGiveNoFalseSlowdownAndDetectTenPercent) {
   std::mt19937 random(1);
   std::normal_distribution<double> normal;

@@ -1,4 +1,5 @@
-// Replays the fuzzer's seeds, and mutations of them from fixed random seeds, without libFuzzer.
+// Replays the fuzzer's corpus of result files (tests/data/result_rows_corpus) without libFuzzer, and mutations of it
+// from fixed random seeds.
 #include <gtest/gtest.h>
 
 #include <string>

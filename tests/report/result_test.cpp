@@ -1,4 +1,4 @@
-// Tests report/result: it reads every form of a result file, and rejects an invalid one with file, line and reason.
+// Tests report/result, which reads result files in every format, and rejects an invalid one with file, line and reason.
 #include "report/result.h"
 
 #include <gtest/gtest.h>
@@ -122,8 +122,8 @@ TEST(Result, ErrorsContainFileAndLine) {
   }
 }
 
-// The complete grid lab5, measured on an H200 (docs/source-report.md). Peak memory must equal the closed forms plus 64
-// MB, the workspaces that PyTorch gives cuBLAS on that GPU.
+// tests/data/results/lab5-h200.jsonl is the grid lab5, measured on an H200 (docs/source-report.md). Peak memory must be
+// within 5 % of the closed forms plus 64 MB, which PyTorch allocates as cuBLAS workspace on that GPU.
 TEST(Result, TheCommittedGridIsComplete) {
   const auto results = read_results(STROBE_TEST_DATA "/results/lab5-h200.jsonl");
   ASSERT_EQ(results.size(), 144u);
@@ -147,7 +147,7 @@ TEST(Result, TheCommittedGridIsComplete) {
   EXPECT_EQ(cells.size(), 144u);
 }
 
-// For any damage, the reader returns rows or an error.
+// A damaged file gives rows or an error, never a crash.
 TEST(Result, DamagedFilesAreRejectedNotMisread) {
   std::ifstream file(STROBE_TEST_DATA "/results/small.jsonl");
   std::string line, text;

@@ -38,7 +38,7 @@ TEST(Cases, TableOfTheContract) {
   EXPECT_EQ(cases[9].group, 0);
   EXPECT_EQ(cases[10].group, 1);
   EXPECT_EQ(cases[20].group, 2);
-  std::int64_t pairs = 0;  // sum of B N d / 32, to detect errors in the table
+  std::int64_t pairs = 0;  // sum of B N d / 32 over all cases: a checksum of their table
   for (const TestCase& one : cases) pairs += one.size.batch * one.size.rows * (one.size.dim / 32);
   EXPECT_EQ(pairs, 16'838'656);
 }
@@ -78,7 +78,7 @@ TEST(CaseFiles, AreMadeOncePerSeedAndSize) {
   const TestCase one{"t01", 0, {5, 30, 8}};
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::before);
-  EXPECT_EQ(scratch.entries(), 3u);  // includes cases.json
+  EXPECT_EQ(scratch.entries(), 3u);  // problem, answer and cases.json
   const std::string first = scratch.read("t01");
   EXPECT_EQ(first.size(), 12u + 12 * 5 * 30 * 8);
 
@@ -100,7 +100,7 @@ TEST(CaseFiles, AreMadeOncePerSeedAndSize) {
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
   std::filesystem::remove(scratch.path() / "t01");
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
-  std::ofstream(scratch.path() / "cases.json") << "";  // truncated
+  std::ofstream(scratch.path() / "cases.json") << "";  // as truncated by a crash
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::now);
   EXPECT_EQ(make_case(scratch.path(), one, 1), Made::before);
 }
@@ -138,7 +138,7 @@ TEST_F(CompareAnswers, NonFiniteValuesFail) {
   EXPECT_EQ(compare({nan}, {1}).largest, std::numeric_limits<double>::infinity());
 }
 
-// Changing the answer's file after it was read has no effect.
+// The comparison uses the answer that was read, even if its file has changed since.
 TEST_F(CompareAnswers, UsesTheAnswerThatWasReadBefore) {
   const std::vector<float> answer = read_answer(write("answer", {1, 2, 3}));
   write("answer", {9, 9, 9});

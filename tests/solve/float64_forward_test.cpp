@@ -1,4 +1,4 @@
-// Compares the reference answers of the course's cases with the kernel `reference`.
+// Tests solve/float64_forward, which computes the answers of the course's cases, against the kernel `reference`.
 #include "solve/case_files.h"
 
 #include <gtest/gtest.h>
@@ -27,12 +27,13 @@ double largest_difference(const ProblemSize& size, float factor) {
   double largest = 0;
   for (std::size_t i = 0; i < ours.size(); ++i) {
     const double off = std::abs(static_cast<double>(ours[i]) - static_cast<double>(reference[i]));
-    if (!(off <= largest)) largest = off;  // keeps a NaN
+    if (!(off <= largest)) largest = off;  // also if `off` is NaN
   }
   return largest;
 }
 
-// Scales are powers of two, so both float64 results round to the same float, except for ties.
+// 1 / sqrt(d) is a power of two, which fp32 represents exactly. Both float64 results then round to the same float,
+// except near ties.
 TEST(Float64Forward, EqualsTheReference) {
   EXPECT_LE(largest_difference({2, 600, 64}, 1), 0x1p-23);
   EXPECT_LE(largest_difference({3, 256, 16}, 1), 0x1p-23);
@@ -40,14 +41,14 @@ TEST(Float64Forward, EqualsTheReference) {
   EXPECT_LE(largest_difference({5, 259, 4}, 1), 0x1p-23);
 }
 
-// Other scales are rounded to a float, as in `reference`.
+// For other d, `reference` rounds 1 / sqrt(d) to fp32, so the results differ slightly.
 TEST(Float64Forward, OddSizes) {
   EXPECT_LE(largest_difference({2, 300, 37}, 1), 2e-6);
   EXPECT_LE(largest_difference({1, 70, 300}, 1), 2e-6);
 }
 
 TEST(Float64Forward, ScoresOfManyMagnitudes) {
-  EXPECT_LE(largest_difference({1, 513, 64}, 30), 0x1p-17);  // probabilities from 1 to below any float
+  EXPECT_LE(largest_difference({1, 513, 64}, 30), 0x1p-17);  // probabilities from 1 to below the smallest float
   EXPECT_LE(largest_difference({1, 513, 64}, 0.001f), 0x1p-30);
 }
 

@@ -1,5 +1,5 @@
-// Tests solving from file to file on a GPU: correct for any sizes, several chunks, and copies whose size divides no
-// batch.
+// Tests `solve` from file to file on a GPU: correct answers for any sizes, for several chunks of the input, and if the
+// size of a batch is no multiple of the copy size.
 #include <gtest/gtest.h>
 
 #include "device/gpu_allocator.h"
@@ -23,8 +23,8 @@ TEST_F(GpuSolve, AnySize) {
   }
 }
 
-// 151 MB of input are processed in eight chunks and copied in units of 4 MB, neither of which divides it. The GPU holds
-// three chunks.
+// 151 MB of input are processed in eight chunks and copied in units of 4 MB; the last of each is smaller. The GPU holds
+// at most three chunks.
 TEST_F(GpuSolve, ManyChunksInBoundedMemory) {
   gpu_allocator().reset_peak();
   EXPECT_LT(error_of_solving({993, 199, 64}, {.device = Device::cuda}), kSmallError);

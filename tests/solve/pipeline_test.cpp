@@ -1,5 +1,5 @@
-// Tests solve/pipeline: every chunk passes every stage in order, at most in_flight chunks are in flight, and one
-// failure ends all stages.
+// Tests solve/pipeline, whose stages run on threads of their own: every chunk passes every stage in order, at most
+// `in_flight` chunks are in flight, and a failure ends all stages.
 #include "solve/pipeline.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,8 @@ TEST(Pipeline, EveryChunkPassesEveryStageInOrder) {
   EXPECT_LE(most, kInFlight);
 }
 
-// Each chunk can only be loaded while the previous one is in a later stage, so sequential stages would hang.
+// Chunk 0 waits in `compute` until chunk 1 was loaded, and in `store` until chunk 1 was computed. Stages that did not
+// overlap would hang.
 TEST(Pipeline, StagesOverlap) {
   std::atomic<int> loaded = 0, computed = 0;
   const auto wait_until = [](const std::atomic<int>& counter, int least) {

@@ -140,7 +140,7 @@ TEST_F(ProblemFileTest, AnswersThatCannotBeWrittenAreRejected) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
   }
   try {
-    const AnswerFile answer(path("out"), {1 << 20, 1 << 20, 1 << 20});  // 4 EB
+    const AnswerFile answer(path("out"), {1 << 20, 1 << 20, 1 << 20});  // 2^60 floats: 4 EiB
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::runtime);

@@ -1,5 +1,5 @@
-// Tests solving from file to file on the CPU: correct for any sizes, with memory independent of the file's size. An
-// existing output remains after a failure.
+// Tests `solve` from file to file on the CPU: correct answers for any sizes, memory that does not grow with the file,
+// and an existing output file that remains after a failure.
 #include "solve/solve.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,8 @@ TEST(Solve, AFailureLeavesTheOldOutput) {
   const test::Scratch scratch;
   std::ofstream(scratch.path() / "out") << "old";
   const std::string input = STROBE_TEST_DATA "/solve/wide.in", output = (scratch.path() / "out").string();
-  EXPECT_THROW(solve_file(input, output, {.device = Device::cpu, .kernel = "flash2"}), Error);  // d 260
+  EXPECT_THROW(solve_file(input, output, {.device = Device::cpu, .kernel = "flash2"}),
+               Error);  // d is 260; flash2 has at most 256
   EXPECT_THROW(solve_file(input + ".missing", output, {}), Error);
   EXPECT_EQ(scratch.read("out"), "old");
   EXPECT_EQ(scratch.entries(), 1u);

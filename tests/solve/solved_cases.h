@@ -1,4 +1,4 @@
-// Solves problems of odd sizes from file to file, for the tests of CPU and GPU.
+// Solves problems of unusual sizes from file to file, for the tests of the CPU and of the GPU.
 #pragma once
 
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace strobe::solve {
 
-// Edge cases: sizes of one, sizes that are not multiples of tiles, and d beyond every tiled kernel.
+// {B, N, d}: sizes of one, sizes that are not multiples of tiles, and d above the limit of 256 of flash2.
 inline const ProblemSize kSmallSizes[] = {{1, 1, 1},    {2, 1, 5},     {1, 3, 1},     {7, 65, 33},
                                           {3, 129, 64}, {2, 200, 256}, {3, 100, 257}, {2, 40, 1000}};
 

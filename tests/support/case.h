@@ -48,7 +48,7 @@ struct Case {
   DType dtype = DType::fp32;
   std::int64_t batch = 1;  // number of sequences, also in a packed batch
   std::int64_t heads_q = 1, heads_kv = 1;
-  std::int64_t sq = 1, sk = 1;  // longest sequence in a packed batch
+  std::int64_t sq = 1, sk = 1;  // rows and keys per sequence; in a packed batch the longest
   std::int64_t d = 8, dv = 8;
 
   std::optional<float> scale{};
@@ -65,11 +65,11 @@ struct Case {
   bool dbias = true;  // with a bias: the backward also computes its gradient
   bool sinks = false;
   float dropout = 0;
-  bool seed_data = false;  // with dropout: the seed by pointer
-  bool mask = false;       // boolean
+  bool seed_data = false;  // with dropout: the seed is passed by pointer
+  bool mask = false;       // a boolean mask
   MaskShape mask_shape{};
-  bool mask_transposed = false;  // in memory [B][H][Sk][Sq]
-  bool d_lse = false;
+  bool mask_transposed = false;  // the mask's memory is [B][H][Sk][Sq]
+  bool d_lse = false;            // the loss also depends on LSE
 
   Lengths lengths = Lengths::none;
   std::vector<std::int64_t> lengths_q{}, lengths_k{};  // [batch]; used if `lengths` requires them
@@ -78,15 +78,15 @@ struct Case {
 
   Layout layout_q = Layout::bhsd, layout_k = Layout::bhsd, layout_v = Layout::bhsd, layout_bias = Layout::bhsd;
   Layout layout_do = Layout::bhsd;
-  Layout layout_lse = Layout::bhsd;  // and d_lse
-  Layout layout_out = Layout::bhsd;  // o, dq, dk, dv, dbias
+  Layout layout_lse = Layout::bhsd;  // also of d_lse
+  Layout layout_out = Layout::bhsd;  // of o, dq, dk, dv, dbias
   bool fused = false;                // q, k, v (and dq, dk, dv) inside one tensor [B, S, Hq + 2 Hkv, D]
   std::int64_t misalign = 0;         // offset of the first element from a multiple of 64 bytes, in elements
 
   Values values = Values::normal;
   int threads = 1;
-  bool own_workspace = false;    // the test hands in exactly workspace_bytes
-  bool batch_invariant = false;  // flash2 only
+  bool own_workspace = false;    // the test provides a workspace of exactly workspace_bytes()
+  bool batch_invariant = false;  // supported by flash2 only
 
   bool packed() const { return lengths == Lengths::packed; }
   // Returns true if the mask, window or lengths may give rows different numbers of keys.
@@ -109,8 +109,8 @@ struct Case {
 };
 
 // Parses a case from a text (core/case_text.h) such as "b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1
-// sinks seed=7". Omitted options have the defaults of Case; KV heads, keys and the dimension of V default to those of
-// Q.
+// sinks seed=7": 2 sequences, 4 query heads, 2 KV heads, 100 query rows, 37 keys, D 24, Dv 16. Omitted options have the
+// defaults of Case; KV heads, keys and Dv default to those of Q.
 // In addition to bench's options there are
 //   align=top_left|bottom_right   window=L:R   scale=F   softcap=F   alibi   sinks   dropout=P   bias=bhqk (1:
 //   broadcast) bias_dtype=T bias_values=some_minus_inf|rows_minus_inf|lowest dbias=off lengths_q=N,... lengths_k=N,...

@@ -10,11 +10,12 @@
 
 namespace strobe::test {
 
-// Expects every output to differ from the oracle's by at most `limit` roundoffs of the largest value (at least 1), and
-// to be finite exactly where the oracle's is.
+// Expects every output to be finite exactly where the oracle's is. Differences may be at most `limit` * unit_roundoff()
+// * the largest value, or 1 if that is larger.
 void expect_near(const Case& c, const Results& reference, const Results& results, double limit, const std::string& who);
 
-// isolating: only kernels in which a value that is not finite affects only the rows that use it
+// all: every CPU kernel. isolating: only kernels in which a NaN or infinity affects only the rows that use it, which
+// are all except `standard` and `frugal`.
 enum class Kernels { all, isolating };
 
 // Returns this machine's instruction sets that have separate kernels for `dtype`. The other sets share the kernels of a

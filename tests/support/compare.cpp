@@ -1,4 +1,4 @@
-// Implements the error measures and the exactness rule.
+// Implements the error measures and the exactness rule of compare.h.
 #include "support/compare.h"
 
 #include <fmt/format.h>
@@ -12,12 +12,12 @@
 namespace strobe::test {
 namespace {
 
-// A bias that is the lowest finite number causes larger magnitudes. If the maximum included them, the floor of the rule
-// would be too large for all other values, so each is checked separately.
+// A bias of the lowest finite number causes an LSE of larger magnitude. Such values do not count for max|reference|,
+// which would make the floor of the rule too large for all others. Each is checked separately.
 constexpr double kHuge = 1e30;
 
 // Below this magnitude every dtype can represent the reference, so the value must be finite.
-constexpr double kOrdinary = 65504;  // largest fp16
+constexpr double kOrdinary = 65504;  // largest finite fp16
 
 // An error is gross if it exceeds the rule's limit by more than this factor. Ratios of 20 occur for an output of one
 // value, whose error in `standard` may be almost 0 by chance.
@@ -46,8 +46,8 @@ DType stored_type(const Case& c, std::vector<double> Results::*output) {
   return wide ? DType::fp32 : c.dtype;
 }
 
-// Describes the errors of one output that exceed times_limit times the rule's limit, whose floor is a multiple of
-// `unit`; empty if none does.
+// Returns a text about the errors of one output that exceed times_limit * the rule's limit, or an empty one. The floor
+// of the rule is a multiple of `unit`. theirs: errors of `standard`.
 std::string beyond(double times_limit, double unit, const char* name, const Deviation& theirs, const Deviation& ours) {
   std::string text;
   if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
@@ -150,7 +150,7 @@ std::string Draws::verdict() const {
 }
 
 std::string plausibility(const Case& c, const Results& reference, const Results& standard) {
-  // The limit below is tight for fp32. With 16-bit scores or probabilities, large scores have no error limit.
+  // Large scores are checked in fp32 only: the error of a score rounded to 16 bits has no useful bound.
   if (c.dtype != DType::fp32 && c.values == Values::large) return {};
   const double units = c.dtype == DType::bf16 ? 128 : c.values == Values::large ? 65536 : 512;
   std::string text;

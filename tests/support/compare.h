@@ -26,8 +26,7 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
 
 // Result of applying the rule to one kernel.
 struct Judgement {
-  std::vector<std::string> broken;  // one per output, in the order of kOutputs: a line per fault, or empty
-                                    // empty
+  std::vector<std::string> broken;  // per output, in the order of kOutputs: one line per fault; empty if none
   // Faults that other random values cannot excuse: errors far above the rule's limit, and values that are finite in
   // only one of the two.
   std::string gross;
@@ -61,7 +60,7 @@ class Draws {
   static constexpr int kCount = 31;
 
   void add(const std::vector<std::string>& by_output);
-  // the last message about each output that broke the rule in most draws; empty if none did
+  // Returns the last message about each output that broke the rule in most draws; empty if none did.
   std::string verdict() const;
 
  private:

@@ -76,7 +76,8 @@ void fill_bias(Data& data, Random& random) {
   }
 }
 
-// Each row of the mask allows most keys, one key or none. Bytes that no pair uses are 2: any nonzero byte allows.
+// Each row of the mask allows most keys, one key or none. Bytes of unused pairs of row and key are 2, which also means
+// allowed.
 void fill_mask(Data& data, Random& random) {
   const Shape dims = data.c.mask_dims();
   data.mask.assign(static_cast<std::size_t>(count_of(dims)), 2);

@@ -26,7 +26,7 @@ struct Data {
 
   std::vector<std::int32_t> first32;
   std::vector<std::int64_t> first64;
-  std::vector<unsigned char> mask;  // set if c.mask
+  std::vector<unsigned char> mask;  // defined if c.mask
   std::uint64_t dropout_seed = 0;
 
   Attention attention() const;

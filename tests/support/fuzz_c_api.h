@@ -1,5 +1,5 @@
-// Interprets any bytes as structs of the C ABI. The library must reject a call in one line, or write only to its
-// outputs. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Interprets any bytes as arguments of the C ABI. The library must reject a call with a one-line error, or write only
+// to the outputs. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 //
 // The input describes a small valid problem and then overwrites fields of its structs. Pointers always point into real
 // buffers; input bytes never become an address. If a tensor exceeds its buffer, only the queries run (workspace size
@@ -69,7 +69,7 @@ class CApiCall {
     kBuffers
   };
   static constexpr std::size_t kBufferBytes = 1 << 12;
-  // more than the largest struct `size` that the library accepts
+  // More than the largest struct `size` that the library accepts.
   static constexpr std::size_t kStructBytes = (1 << 16) + 64;
   static constexpr std::int64_t kMostElements = 1024;  // per tensor, if the call computes
 
@@ -213,7 +213,7 @@ class CApiCall {
         Place{sizeof(strobe_gradients),
               {offsetof(strobe_gradients, dq), offsetof(strobe_gradients, dk), offsetof(strobe_gradients, dv),
                offsetof(strobe_gradients, dbias), offsetof(strobe_gradients, dsinks)}},
-        Place{offsetof(strobe_execution, executor),  // not the functions of executor and allocator
+        Place{offsetof(strobe_execution, executor),  // ends before the function pointers of executor and allocator
               {offsetof(strobe_execution, kernel), offsetof(strobe_execution, stream),
                offsetof(strobe_execution, workspace)}}};
     const std::size_t which = bytes_.take<std::uint8_t>() % kPlaces.size();
@@ -307,8 +307,8 @@ class CApiCall {
     return !is_index(values) && has_room(values, count, sizeof(float));
   }
 
-  // Returns true if the lengths fit in their separate buffer. Outputs that overwrite lengths would be an error of the
-  // caller.
+  // Returns true if the lengths are in the buffer of indices, which is no output: a caller must not let outputs
+  // overwrite lengths.
   bool has_room(const strobe_index_view& view) const {
     return view.data == nullptr || (is_index(view.data) && has_room(view.data, view.count, view.bits == 64 ? 8 : 4));
   }

@@ -1,5 +1,5 @@
-// Reads any bytes as a JSON document. The reader must reject it in one line, or the value must be the same after
-// writing and reading. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any bytes as a JSON document. The parser must reject it with a one-line error, or the value must be the same
+// after writing and reading. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 
 namespace strobe::test {
 
-// Returns the cells of two implementations on one problem, and a cell that failed.
+// Returns the cells that the limits judge: two implementations on one problem, and a cell that failed.
 inline const std::vector<report::Cell>& cells_to_hold() {
   static const std::vector<report::Cell> cells = report::cells_of(
       report::parse_results(row_text({}) + "\n" + row_text({.implementation = "peer", .forward = {0.02}}) + "\n" +

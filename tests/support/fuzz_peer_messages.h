@@ -1,5 +1,6 @@
 // Reads any bytes as lines from another rank. Each message parser must reject a line, or return a message within its
-// limits that is the same after writing and reading. Called by the fuzz harness and by a test that replays the corpus.
+// limits that is the same after writing and reading. Called by libFuzzer (tests/fuzz) and by the test that replays its
+// corpus.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,7 @@
 
 namespace strobe::test {
 
-// Counts the unescaped bars of a line, which is the number of its cells plus one.
+// Returns the number of unescaped bars in a line of a Markdown table: its cells plus one.
 inline std::size_t bars_of(std::string_view line) {
   std::size_t bars = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -31,11 +31,11 @@ inline std::size_t bars_of(std::string_view line) {
   return bars;
 }
 
-// Requires that all rows of a table have as many cells as its first one, that the last table has `columns` columns, and
-// that no line contains an HTML tag.
+// Requires that all rows of a Markdown table have equally many cells, and that the last table has `columns` columns. No
+// line may contain an HTML tag.
 inline void require_markdown(std::string_view markdown, std::size_t columns) {
   require(is_printable(markdown, "\n"), "Markdown is printable text");
-  std::size_t bars = 0, last = 0;  // this line's table; the last table
+  std::size_t bars = 0, last = 0;  // bars per line of the current table, and of the last one
   while (!markdown.empty()) {
     const std::string_view line = markdown.substr(0, markdown.find('\n'));
     markdown.remove_prefix(std::min(markdown.size(), line.size() + 1));
@@ -50,8 +50,8 @@ inline void require_markdown(std::string_view markdown, std::size_t columns) {
   require(last == columns + 1, "the last table lists all cells");
 }
 
-// Requires `columns` fields in every record of a CSV file, whose quoted fields may contain commas and line ends. No
-// field may begin as a spreadsheet formula.
+// Requires `columns` fields in every record of a CSV file. Quoted fields may contain commas and line ends. No field may
+// begin with a character that starts a spreadsheet formula.
 inline void require_csv(std::string_view csv, std::size_t columns) {
   std::size_t fields = 1;
   bool quoted = false, begins = true;
@@ -82,7 +82,7 @@ inline void require_svg(std::string_view svg) {
 }
 
 inline void require_figures(const std::vector<report::Cell>& cells) {
-  constexpr std::size_t kMostBytes = 1 << 22;  // a figure of a few rows
+  constexpr std::size_t kMostBytes = 1 << 22;  // limit for a figure of a few rows
   for (const report::Figure& figure : report::make_figures(cells)) {
     const std::string svg = report::figure_svg(figure);
     require(svg.size() < kMostBytes, "the size of a figure is bounded");

@@ -1,5 +1,5 @@
-// Reads any text as run.json. The reader must reject it in one line, or the value must be the same after writing and
-// reading. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any text as run.json. The reader must reject it with a one-line error, or the value must be the same after
+// writing and reading. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Reads any bytes as a safetensors file. The reader must reject it in one line, or return only tensors inside the file.
-// Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// Reads any bytes as a safetensors file. The reader must reject it with a one-line error, or return only tensors inside
+// the file. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ inline void require_rows_up_to(const std::string& log, std::int64_t last) {
   }
 }
 
-// The first byte is the step after which training resumes. Returns true if the log is accepted.
+// data[0] is the step after which training resumes, the other bytes are the log. Returns true if the log is accepted.
 inline bool fuzz_step_log(const std::uint8_t* data, std::size_t bytes) {
   if (bytes == 0) return false;
   const std::int64_t last = data[0];

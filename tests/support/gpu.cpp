@@ -68,8 +68,8 @@ void GpuArena::clear() {
   separate_.clear();
 }
 
-// A workspace of exactly workspace_bytes(), filled with NaN and followed by a guard. With separate allocations (for
-// compute-sanitizer) it is not filled, so initcheck reports reads of unwritten bytes.
+// A workspace of exactly workspace_bytes(), filled with NaN and followed by guard bytes. It is not filled if buffers
+// are separate allocations (STROBE_TEST_SEPARATE), so compute-sanitizer's initcheck reports reads of unwritten bytes.
 struct GpuCase::Workspace {
   Workspace(const Attention& attention, Pass pass, Execution& execution, const GpuLane& lane)
       : bytes(workspace_bytes(attention, pass, execution)), memory(rounded_up(bytes, 4) + kGuard) {
@@ -256,7 +256,7 @@ Outcome GpuCase::run(const GpuRunOptions& options) {
     out.complain("gradients", gradient->buffer->stray_write());
     out.results.*member = gradient->gather();
   }
-  for (const Tensor* made : {&o, &lse, &dq, &dk, &dv, &dbias, &dsinks}) {  // later tensors may reuse the addresses
+  for (const Tensor* made : {&o, &lse, &dq, &dk, &dv, &dbias, &dsinks}) {  // new buffers may get the same addresses
     if (made->buffer) places_.erase(made->buffer.get());
   }
   return out;

@@ -29,10 +29,10 @@ std::vector<std::string> gpu_kernels();
 // Returns true for kernels that recompute P from Q and K instead of using the LSE and O that they are given.
 inline bool is_plain(std::string_view kernel) { return kernel == "standard" || kernel == "frugal"; }
 
-// Returns why the kernel refuses a pass; empty if it accepts it. Ignores reasons that concern outputs.
+// Returns why the kernel refuses a pass; empty if it accepts both. Does not check the outputs' strides.
 std::string gpu_refusal(const Attention& attention, std::string_view kernel);
 
-// Returns true if hopper refuses because of the GPU or the build instead of the problem.
+// Returns true if this refusal of hopper concerns the GPU or the build, not the problem.
 bool needs_hopper(std::string_view refusal);
 
 // GPU memory for consecutive cases: one large block, because cudaFree synchronizes the whole GPU. If

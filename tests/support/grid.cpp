@@ -146,9 +146,7 @@ void draw_cpu_options(Case& c, Random& random) {
   }
   c.alibi_batch = c.alibi && random.chance(0.5);
   c.seed_data = c.dropout > 0 && random.chance(0.4);
-  // Integers take few values, so in a long sum of dQ the rounding errors have one sign. With a gradient of LSE the
-  // terms do not cancel, and the error exceeds twice that of a BLAS with shorter sums.
-  c.d_lse = random.chance(0.25) && c.values != Values::integer;
+  c.d_lse = random.chance(0.25);
   c.batch_invariant = random.chance(0.25);
   c.layout_lse = random.pick({Layout::bhsd, Layout::bhsd, Layout::bshd, Layout::padded});
   if (!random.chance(0.15)) return;

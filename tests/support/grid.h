@@ -1,5 +1,6 @@
-// The generated grid: case `index` draws a value for every axis of the feature list, by a pseudo-random generator
-// seeded with the index. tests/attention/grid_test.cpp runs the cases and proves that every value of every axis occurs.
+// The grid: kGridSize random attention problems, each drawn by a pseudo-random generator seeded with its index. A value
+// is drawn for every axis: dtype, shape, mask, options, layouts. tests/attention/grid_test.cpp runs the cases and
+// checks that every value of every axis occurs.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Runs hopper in fp32 on the grid and on given cases, and applies the exactness rule.
+// Runs hopper in fp32 on the grid and on given cases, and applies the exactness rule (compare.h).
 #include "support/hopper_fp32.h"
 
 #include <gtest/gtest.h>
@@ -31,8 +31,8 @@ Results HopperFp32::reference(const Data& data) const {
   return pass_ == Pass::forward ? oracle_forward(data, 1) : oracle(data, 1);
 }
 
-// Repeats a case with other random values, since a single draw may favour `standard`. Returns the faults of outputs
-// that break the rule in most draws; empty if none does.
+// Repeats a case with other random inputs (Draws of compare.h). Returns the faults of outputs that break the rule in
+// most draws; empty if none does.
 std::string HopperFp32::exactness_of_many(Case c, const GpuRunOptions& options, GpuLane& lane) const {
   Draws draws;
   bool drawn = false;

@@ -1,5 +1,5 @@
-// Tests one pass of hopper in fp32 by the exactness rule: on those cases of the grid that it supports, and on cases
-// that it must support.
+// Applies the exactness rule (compare.h) to one pass of hopper in fp32: on the cases of the grid (grid.h) that it
+// supports, and on given cases, which it must support.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Changes one value in a text of JSON documents. The result is valid JSON, so it gets past the JSON parser to the code
-// that interprets the values. Fuzz harnesses of JSON formats use it in addition to libFuzzer's own mutations; the
-// replay tests use it without libFuzzer.
+// Changes one value in a text of JSON documents. The result is valid JSON, so it passes the parser and reaches the code
+// that reads the values. Fuzz harnesses of JSON formats use it in addition to libFuzzer's own mutations. The replay
+// tests use it without libFuzzer.
 #pragma once
 
 #include <cstddef>

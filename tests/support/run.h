@@ -34,7 +34,7 @@ struct RunOptions {
 };
 
 // Results of both passes. Outputs are filled with NaN before each pass; the backward reads o and lse of this forward.
-// The complaint reports writes outside the outputs, changed inputs and writes past the workspace.
+// complaint: one line per write outside the outputs or the workspace, and per changed input; empty if there is none.
 struct Outcome {
   Results results;
   std::string complaint;
@@ -45,7 +45,8 @@ struct Outcome {
 
 Outcome run(const Data& data, const RunOptions& options);
 
-// Return the reference's float64 results, not rounded to the dtype. oracle_forward leaves the gradients empty.
+// The oracle: results of the kernel `reference` in float64, not rounded to the dtype. oracle_forward() leaves the
+// gradients empty.
 Results oracle(const Data& data, int threads = 2);
 Results oracle_forward(const Data& data, int threads = 2);
 

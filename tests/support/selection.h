@@ -1,4 +1,4 @@
-// Environment variables select which cases of the grid a test runs:
+// Environment variables that select the cases of the grid (grid.h) that a test runs:
 //   STROBE_TEST_CASES=<n>      about n cases, spread over the grid
 //   STROBE_TEST_CASE=<index>   one case
 #pragma once

@@ -1,5 +1,5 @@
-// Inputs in which adjacent rows differ by many powers of two. GPU kernels whose rows share a scale must keep the small
-// rows exact, because the outputs depend on those.
+// Inputs in which adjacent rows differ by many powers of two. fp32 kernels on GPUs scale groups of rows by one factor.
+// They must keep the small rows of a group exact, because the outputs depend on these.
 #pragma once
 
 #include <array>

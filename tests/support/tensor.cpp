@@ -20,7 +20,7 @@ namespace strobe::test {
 namespace {
 
 constexpr std::int64_t kAlign = 64;
-constexpr std::int64_t kFront = 256;  // bytes
+constexpr std::int64_t kFront = 256;  // bytes of the guard before the data
 #ifdef STROBE_TEST_ADDRESS_SANITIZER
 constexpr std::int64_t kBack = 0;
 #else
@@ -35,8 +35,8 @@ std::uint32_t poison_of(DType dtype) {
   return dtype == DType::fp32 ? 0x7fc0ffeeu : dtype == DType::fp16 ? 0x7e0fu : 0x7fcfu;
 }
 
-// Fills memory with copies of an element of `size` bytes. Each step copies all that is already filled, because this is
-// the longest loop of the tests.
+// Fills memory with copies of an element of `size` bytes. Each step doubles the filled part: fast, because tests fill
+// much memory.
 void fill(char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
   if (bytes == 0) return;
   std::memcpy(at, &bits, static_cast<std::size_t>(size));

@@ -47,7 +47,7 @@ class GuardedBuffer {
 
  private:
   struct Span {
-    std::int64_t begin, end;  // elements
+    std::int64_t begin, end;  // indices of elements
   };
   template <class Visit>
   void for_each_gap(Visit&& visit) const;

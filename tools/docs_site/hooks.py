@@ -23,8 +23,8 @@ def repository_path(page):
 
 
 def site_path(path):
-    """Site path of the page or file that shows a repository file; None outside docs/ if the path is a folder or does
-    not exist."""
+    """Returns the site path of the page or file that shows a repository file. Returns None for a path outside docs/
+    that is a folder or does not exist."""
     if path in FROM_ROOT:
         return FROM_ROOT[path]
     if path.startswith("docs/"):

@@ -1,6 +1,6 @@
 """Runs the four tools of compute-sanitizer on one small case of every kernel family (gpu_families_test.cpp) and on the
-course's ladder of kernels (tests/lab). All run in parallel, because a tool spends most of its time on the host,
-instrumenting kernels."""
+kernels of lab/ (tests/lab). All processes run in parallel, because a tool spends most of its time instrumenting kernels
+on the host. tools/gpu-check calls it."""
 import pathlib
 import re
 import shutil
@@ -8,9 +8,9 @@ import shutil
 from gpu_check.process import Ended, run, say, side_by_side
 
 FAMILIES = "*/GpuFamilies.*"
-CALLS = "GpuContract.NoRows*:GpuContract.Lengths*"  # cases that no family covers
-# # Instrumenting cuBLAS's kernels takes minutes, so racecheck and synccheck check only Strobe's kernels. initcheck must
-# see every write, so it skips `standard` and `frugal`, which call cuBLAS.
+CALLS = "GpuContract.NoRows*:GpuContract.Lengths*"  # cases that FAMILIES does not cover
+# Instrumenting cuBLAS's kernels takes minutes, so racecheck and synccheck check only Strobe's kernels. initcheck must
+# see every write, so it skips the implementations `standard` and `frugal`, which call cuBLAS.
 OURS = ["--kernel-name", "kns=strobe"]
 WITHOUT_CUBLAS = "-*/standard_*:*/frugal_*"
 TOOLS = {
@@ -21,7 +21,7 @@ TOOLS = {
 }
 SHARDS = 3  # processes per tool
 LADDER = "*/GpuRungs.*"  # tests of test_lab with small sizes, because larger ones would take minutes
-LADDER_SHARDS = 2  # processes per tool for these
+LADDER_SHARDS = 2  # processes per tool for the tests of LADDER
 
 
 def checker():

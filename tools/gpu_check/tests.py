@@ -1,6 +1,6 @@
-"""Runs the GPU tests and examples of a build. The tests of the attention grid compute float64 references on the host,
-so their shards run in parallel on a few cores each. Tests that check the GPU's free memory or times run one at a
-time."""
+"""Runs the GPU tests and examples of a build; tools/gpu-check calls it. The tests of the attention grid compute float64
+references on the host, so their shards run in parallel on a few cores each. All other tests run one at a time, because
+some check the GPU's free memory or times."""
 import json
 import pathlib
 import tempfile

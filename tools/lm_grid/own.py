@@ -27,8 +27,8 @@ def cpu_threads():
 
 
 def measure(program, cell, folder):
-    """Returns the row of `strobe lm bench` and its environment. If the cell does not fit in memory, the row has status
-    oom."""
+    """Runs `strobe lm bench` for the cell. Returns its result row and environment. If the cell does not fit in memory,
+    the row has the status "oom"."""
     file = folder / "lm-grid-own.json"
     command = [program, "lm", "bench", "--size", cell["size"], "--precision", cell["precision"], "--batch", cell["batch"],
                "--device", cell["device"], "--pass", cell["pass"], "--steps", cell["steps"], "--warmup", WARM_UP,
@@ -46,7 +46,7 @@ def measure(program, cell, folder):
 
 
 def check_same_model(size, rows):
-    """Exits if rows have different numbers of parameters."""
+    """Exits with an error if the rows have different numbers of parameters."""
     counts = {row["parameters"] for row in rows if "parameters" in row}
     if len(counts) > 1:
         fail(f"{size}: {' and '.join(map(str, sorted(counts)))} parameters: not the same model", 3)

@@ -1,6 +1,6 @@
 """A checkpoint of `strobe lm train` as a PyTorch model with a KV cache, for tools/lm-validation and tools/lm-sample-peer.
 
-Implements docs/training.md with plain torch functions, independently of the program."""
+Implements the architectures of docs/training.md with plain torch functions, independently of the program."""
 import json
 
 import torch

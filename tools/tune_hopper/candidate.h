@@ -1,5 +1,5 @@
-// A Hopper forward kernel with one tile shape. CMake generates a source file per line of candidates.txt, and the list
-// of all candidates.
+// A Hopper forward kernel with one tile shape. For each line of candidates.txt CMake generates a source file from
+// candidate.cu.in; it generates the list of all candidates from list.cpp.in.
 #pragma once
 
 #include <span>

@@ -19,7 +19,7 @@ namespace {
 
 using namespace strobe::cuda::sm90;
 
-constexpr double kClocksPerMicrosecond = 1755, kCallMicroseconds = 5.7;  // fixed cost in addition to the estimate
+constexpr double kClocksPerMicrosecond = 1755, kCallMicroseconds = 5.7;  // time of a call in addition to the estimate
 
 struct Option {
   int rows, splits;  // arguments of forced_config()
@@ -82,8 +82,8 @@ Regret regret(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
   return result;
 }
 
-// Returns the objective of the search: slowdowns from wrong choices (linear and quadratic), plus a small term for
-// errors of predicted times.
+// Returns the objective of the search: the mean over all cells of the log slowdown of the chosen tiles (linear and
+// quadratic), plus a small term for errors of the predicted times.
 double loss(const std::vector<Cell>& cells, const ForwardClocks& fitted) {
   double sum = 0;
   for (const Cell& cell : cells) {

@@ -1,6 +1,6 @@
-// Times every candidate kernel at every length, full and causal, interleaved and with a cold L2 cache. Prints one JSON
-// line per measurement for tools/tune-hopper. Batch * length is 16384 and heads * D about 2048, as in the grid `paper`;
-// the dtype is bf16.
+// Times every candidate kernel at every length, full and causal; candidates alternate, and the L2 cache is cold. Prints
+// one JSON line per measurement for tools/tune-hopper. The dtype is bf16, batch * length is 16384, and heads * D (the
+// head dimension) is about 2048, as in sweeps/paper.grid.
 #include <fmt/format.h>
 
 #include <algorithm>

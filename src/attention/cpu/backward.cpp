@@ -1,7 +1,7 @@
-// flash2's backward pass on the CPU. For each group of units it prepares rows (delta, and packed Q and dO unless they
-// need too much memory), runs one task per key block, and then writes dQ. The task of a key block accumulates its dK
-// and dV and adds to dQ. With Plan::unit_tasks each thread does all of that for whole units, one after the other.
-// plan.h defines units, row blocks and panels.
+// flash2's backward pass on the CPU, called by flash2.cpp. For each group of units it prepares rows, runs one task per
+// key block, and then writes dQ. Preparation computes delta and packs Q and dO, unless these need too much memory. The
+// task of a key block accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a thread does this for one unit
+// at a time, and idle threads steal key blocks. plan.h defines units, row blocks and panels.
 #include <thread>
 
 #include "attention/cpu/plan.h"
@@ -14,9 +14,9 @@ namespace strobe::cpu {
 
 namespace {
 
-// Uses ordered accumulation: tasks add to the dQ of a row block in the order of their key blocks (`turn`), whichever
-// threads run them. Results are therefore bitwise identical for any number of threads, without atomics on data. It
-// takes five matmuls; a separate pass for dQ would make it seven.
+// Accumulates dQ in order: the dQ of a row block receives its key blocks in increasing order (`turn`), whichever
+// threads run their tasks. Results are therefore bitwise identical for any number of threads, without atomics on data.
+// The pass takes five matmuls; a separate pass for dQ would make it seven.
 class Backward : BackwardTiles {
  public:
   using BackwardTiles::BackwardTiles;
@@ -159,7 +159,8 @@ class Backward : BackwardTiles {
     RowInfo& info = workspace_.info[block];
     const CpuScoreOptions options = score_options(problem_, unit);
     const int panels = static_cast<int>(ceil_div(rows.count, isa_.n));
-    // Masked pairs and lanes past the last row must not contribute, but in a matmul 0 * infinity is NaN.
+    // Masked pairs, and lanes past the last row, must not contribute, but 0 * infinity in a matmul is NaN. With
+    // non-finite input and any such pair or lane, add_isolated() therefore replaces the matmuls.
     const bool isolate = (keys.odd || info.odd) &&
                          (problem_.masked() || problem_.has_bias || problem_.has_mask || rows.count % isa_.n != 0);
     Range ranges[kMaxPanels];
@@ -191,13 +192,13 @@ class Backward : BackwardTiles {
       if (first >= last) continue;
       isa_.matmul_n({s.k_t + std::int64_t{first} * isa_.m * plan_.element, std::ptrdiff_t{keys.padded} * isa_.m,
                      ds_n(s, p) + std::int64_t{first} * isa_.n * plan_.element, last - first, plan_.d_rows / isa_.m,
-                     dq_panel(block, p), true});
+                     dq_panel(block, p), true, plan_.sum_chunk});
     }
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
 
-  // Computes dV += P^T dO and dK += dS^T Q. Consecutive key panels whose rows span the same row panels form one matmul.
-  // Parts of P and dS that no step computed within such a span are set to zero first.
+  // Computes dV += P^T dO and dK += dS^T Q. Consecutive key panels that meet the same range of row panels form one
+  // matmul. Parts of P and dS in this range that no step has computed are set to zero first.
   void add_key_gradients(BackwardScratch& s, const Range* ranges, int panels, int padded,
                          const Transposed& rows) const {
     const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };
@@ -240,10 +241,10 @@ class Backward : BackwardTiles {
                   const Range& with) const {
     const std::int64_t rows = plan_.block_rows, skipped = std::int64_t{with.first} * isa_.n;
     for (int col = 0; col < cols; col += isa_.cols) {
-      isa_.matmul_cols({m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
-                        n_operand + (col * rows + skipped * isa_.cols) * plan_.element,
-                        (with.last - with.first) * isa_.n, end - m,
-                        c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true});
+      isa_.matmul_cols(
+          {m_operand + (m * rows + skipped) * isa_.m * plan_.element, rows * isa_.m,
+           n_operand + (col * rows + skipped * isa_.cols) * plan_.element, (with.last - with.first) * isa_.n, end - m,
+           c + std::int64_t{col} * plan_.block_keys + std::int64_t{m} * isa_.m * isa_.cols, true, plan_.sum_chunk});
     }
   }
 
@@ -253,8 +254,8 @@ class Backward : BackwardTiles {
     }
   }
 
-  // Computes the matmuls for dV, dK and dQ element by element over allowed pairs only. It is used for non-finite input,
-  // where a product 0 * NaN of a masked pair would spread.
+  // Computes the matmuls for dV, dK and dQ element by element over allowed pairs only. Used for non-finite input, where
+  // a product 0 * NaN of a masked pair would spread.
   void add_isolated(BackwardScratch& s, const Unit& unit, const KeyBlock& keys, const RowBlock& rows, int panels,
                     const Range* ranges, std::int64_t block) const {
     RowInfo& info = workspace_.info[block];

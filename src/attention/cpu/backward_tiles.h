@@ -1,6 +1,6 @@
 // Workspace and tiles of the backward pass. BackwardTiles packs row panels and key blocks, and runs the step that
-// computes P and dS of one panel against one key block. RowPreparation and Backward derive from it. plan.h defines
-// units, row blocks and panels.
+// computes P and dS of one panel against one key block. RowPreparation (row_preparation.h) and Backward (backward.cpp)
+// derive from it. plan.h defines units, row blocks and panels.
 #pragma once
 
 #include <atomic>
@@ -12,51 +12,51 @@
 
 namespace strobe::cpu {
 
-// Scratch of one thread. Blocks are [block_keys] x [block_rows].
+// Scratch of one thread. isa.h defines M panels, N panels, steps, m, n and cols; Plan has the other sizes.
 struct BackwardScratch {
-  char* k;               // M panels of K, steps d                 [block_keys][d_steps]
-  char* k_t;             // M panels of K^T, steps keys            [d_rows][block_keys]
-  char* v;               // M panels of V, steps dv                [block_keys][dv_steps]
-  float* dk;             // sums of dK                             [d_cols / cols][block_keys][cols]
-  float* dv;             // sums of dV                             [dv_cols / cols][block_keys][cols]
-  float* scores;         // tile                                   [block_keys][n]
-  float* d_scores;       // tile, unless operands are fp32         [block_keys][n]
-  float* slopes;         // tile, with softcap                     [block_keys][n]
-  std::uint32_t* words;  // tile, with dropout                  [block_keys][n]
-  char* ds_n;            // dS as N operand                        [panels][block_keys][n]
-  char* p_m;             // P as M operand                         [block_keys / m][block_rows][m]
-  char* ds_m;            // dS as M operand                        [block_keys / m][block_rows][m]
-  char* q;               // N panels of Q, if not prepacked        [panels][d_steps][n]
-  char* d_o;             // N panels of dO, if not prepacked       [panels][dv_steps][n]
-  char* q_t;             // Q with rows as steps, if not kept      [d_cols][block_rows]
-  char* do_t;            // dO with rows as steps, if not kept     [dv_cols][block_rows]
-  float* p_tile;         // plain tiles instead of M operands, for non-finite input              [panels][block_keys][n]
-  float* ds_tile;        //                                        [panels][block_keys][n]
-  Lanes* lanes;          //                                        [panels]
-  const void** rows;     //                                        [max(block_rows, block_keys)]
+  char* k;               // [block_keys][d_steps]: M panels of K, steps d
+  char* k_t;             // [d_rows][block_keys]: M panels of K^T, steps keys
+  char* v;               // [block_keys][dv_steps]: M panels of V, steps dv
+  float* dk;             // [d_cols / cols][block_keys][cols]: sums of dK
+  float* dv;             // [dv_cols / cols][block_keys][cols]: sums of dV
+  float* scores;         // [block_keys][n]: S, one tile
+  float* d_scores;       // [block_keys][n]: dP, then dS, one tile; fp32: in ds_n
+  float* slopes;         // [block_keys][n]: derivative of softcap's tanh, one tile
+  std::uint32_t* words;  // [block_keys][n]: dropout's random words, one tile
+  char* ds_n;            // [panels][block_keys][n]: dS as N operand
+  char* p_m;             // [block_keys / m][block_rows][m]: P as M operand
+  char* ds_m;            // [block_keys / m][block_rows][m]: dS as M operand
+  char* q;               // [panels][d_steps][n]: N panels of Q, steps d, if not prepacked
+  char* d_o;             // [panels][dv_steps][n]: N panels of dO, steps dv, if not prepacked
+  char* q_t;             // [d_cols][block_rows]: N panels of Q, steps rows, if not kept
+  char* do_t;            // [dv_cols][block_rows]: N panels of dO, steps rows, if not kept
+  float* p_tile;         // [panels][block_keys][n]: P of non-finite input, not packed
+  float* ds_tile;        // [panels][block_keys][n]: dS of non-finite input, not packed
+  Lanes* lanes;          // [panels]: key ranges of the rows
+  const void** rows;     // [max(block_rows, block_keys)]: addresses of rows to pack or store
 };
 
 // State of a row block. All key blocks read it, and each updates `turn`.
 struct RowInfo {
   std::int32_t first_block, last_block;  // key blocks [first, last) that at least one row sees
   bool odd;                              // Q or dO has a value that is not finite
-  bool far;                              // the LSE of at least one row is far (see has_far_lse)
+  bool far;                              // the LSE of at least one row is large (has_far_lse())
   std::atomic<std::int32_t> turn;        // the key block that may add to dQ next (ordered accumulation)
 };
 
 struct BackwardWorkspace {
   BackwardScratch* scratch;  // [threads]
-  UnitInFlight* in_work;     // with unit_tasks     [threads]
+  UnitInFlight* in_work;     // [threads]: with unit_tasks
   RowInfo* info;             // [group_units][row_blocks]
-  char* q;                   // N panels, steps d, if prepacked  [group_units][row_blocks][panels][d_steps][n]
-  char* d_o;                 // N panels, steps dv    [group_units][row_blocks][panels][dv_steps][n]
-  char* q_t;                 // N panels, steps rows, if kept    [group_units][row_blocks][d_cols][block_rows]
-  char* do_t;                //                       [group_units][row_blocks][dv_cols][block_rows]
-  float* dq;                 // dQ^T                  [group_units][row_blocks][panels][d_rows][n]
-  float* lse_high;           // see split_lse         [group_units][row_blocks][block_rows]
-  float* lse_low;            //                       [group_units][row_blocks][block_rows]
-  float* delta;              // delta minus d_lse     [group_units][row_blocks][block_rows]
-  float* sink_weight;        // with dsinks: sink's P [group_units][row_blocks][block_rows]
+  char* q;                   // [group_units][row_blocks][panels][d_steps][n]: N panels of Q, if prepacked
+  char* d_o;                 // [group_units][row_blocks][panels][dv_steps][n]: N panels of dO, if prepacked
+  char* q_t;                 // [group_units][row_blocks][d_cols][block_rows]: N panels of Q, steps rows, if kept
+  char* do_t;                // [group_units][row_blocks][dv_cols][block_rows]: N panels of dO, steps rows, if kept
+  float* dq;                 // [group_units][row_blocks][panels][d_rows][n]: sums of dQ^T
+  float* lse_high;           // [group_units][row_blocks][block_rows]: LSE * log2(e) in two floats (split_lse)
+  float* lse_low;            // [group_units][row_blocks][block_rows]: the second float
+  float* delta;              // [group_units][row_blocks][block_rows]: delta minus the gradient of LSE
+  float* sink_weight;        // [group_units][row_blocks][block_rows]: with dsinks: probability of the sink
 };
 
 BackwardWorkspace carve_backward(const Problem& problem, const Plan& plan, Carver& carver);
@@ -86,6 +86,8 @@ class BackwardTiles {
   int dv() const { return static_cast<int>(problem_.dv); }
   int do_col_stride() const { return problem_.dv == 1 ? 1 : static_cast<int>(problem_.d_o.stride[3]); }
 
+  // A packed block: `count` keys from key `first` on, padded to `padded` keys, a multiple of Isa::step. odd: K has a
+  // value that is not finite.
   struct KeyBlock {
     std::int64_t first;
     int count, padded;
@@ -103,8 +105,8 @@ class BackwardTiles {
   KeyBlock pack_keys(BackwardScratch& s, const Unit& unit, std::int64_t index) const;
   Range tile_rows(const KeyBlock& keys, const Lanes& lanes) const;
 
-  // Returns true if dP of a row is left out. A row with a single key has probability 1 for any score, so its dS is just
-  // the gradient of LSE, and that is exact only without dP.
+  // Returns true if dP of a row is left out. A row that sees a single key has probability 1 for any score, so its dS is
+  // the gradient of LSE. Subtracting delta from dP would add a rounding error to it.
   bool leaves_out_dp(const Lanes& lanes, int lane, float delta) const {
     return !problem_.sinks && lanes.hi[lane] - lanes.lo[lane] == 1 && std::isfinite(delta);
   }

@@ -1,4 +1,4 @@
-// Plans and launches the kernel flash2 on the CPU.
+// Plans and launches the kernel flash2 on the CPU. kernel_list.cpp lists plan_flash2().
 #include "attention/cpu/plan.h"
 
 #include <fmt/format.h>

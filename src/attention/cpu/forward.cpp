@@ -1,7 +1,7 @@
-// flash2's forward pass on the CPU. For each group of units it packs K and V if they are kept (Plan::prepack), computes
-// row blocks, and combines the key ranges of split row blocks (split-KV). With Plan::unit_tasks each thread packs and
-// computes whole units, one after the other. Blocks, and the order of keys within a row, do not depend on the number of
-// threads. plan.h defines units, row blocks and panels.
+// flash2's forward pass on the CPU, called by flash2.cpp. For each group of units it packs K and V (with
+// Plan::prepack), computes row blocks, and combines the key ranges of split row blocks (split-KV). With
+// Plan::unit_tasks a thread packs and computes one unit at a time, and idle threads steal row blocks. Blocks, and the
+// order of keys within a row, do not depend on the number of threads. plan.h defines units, row blocks and panels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,6 +11,7 @@
 #include "attention/cpu/step_pipeline.h"
 #include "attention/cpu/work_stealing.h"
 #include "core/natural_log.h"
+#include "core/philox.h"
 #include "device/host/thread_pool.h"
 
 namespace strobe::cpu {
@@ -19,33 +20,35 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Scratch of one thread. The arrays of a narrow panel are proportionally shorter, without a gap before the next panel.
+// Scratch of one thread; ForwardStep (isa.h) describes the arrays further. `copies` is StepPipeline::copies(). The
+// arrays of a narrow panel are proportionally shorter, without a gap before the next panel.
 struct Scratch {
-  char* q;               // N panels of Q                      [panels][d_steps][n]
-  float* o;              // O^T                             [panels][dv_rows][n]
-  float* max;            //                                 [panels][n]
-  float* sum;            //                                 [panels][n]
-  float* scores;         //                                 [copies][block_keys][n]
-  char* probabilities;   // P as N operand, unless fp32        [copies][block_keys][n]
-  float* shrink;         //                                 [copies][n]
-  float* largest;        //                                 [copies][n]
-  std::uint32_t* words;  // with dropout                    [block_keys][n]
-  char* k;               // one key block, if not prepacked    [block_keys][d_steps]
-  char* v;               //                                 [dv_rows][block_keys]
-  Lanes* lanes;          //                                 [panels]
-  const void** rows;     // rows of Q or O, or of K and V      [max(block_rows, 2 * block_keys)]
+  char* q;               // [panels][d_steps][n]: N panels of Q
+  float* o;              // [panels][dv_rows][n]: O^T
+  float* max;            // [panels][n]: running maxima
+  float* sum;            // [panels][n]: running sums
+  float* scores;         // [copies][block_keys][n]: S
+  char* probabilities;   // [copies][block_keys][n]: P as N operand, unless fp32
+  float* shrink;         // [copies][n]
+  float* largest;        // [copies][n]
+  std::uint32_t* words;  // [block_keys][n]: random words, with dropout
+  char* k;               // [block_keys][d_steps]: M panels of a block of K, if not prepacked
+  char* v;               // [dv_rows][block_keys]: M panels of a block of V^T, if not prepacked
+  Lanes* lanes;          // [panels]: key ranges of the rows
+  const void** rows;     // [max(block_rows, 2 * block_keys)]: addresses of rows of Q or O, or of K and V
 };
 
 struct Workspace {
   Scratch* scratch;       // [threads]
-  UnitInFlight* in_work;  // with unit_tasks                    [threads]
-  char* k;                // [group_units][key_blocks][block_keys][d_steps]
-  char* v;                // [group_units][key_blocks][dv_rows][block_keys]
-  std::uint8_t* v_odd;    // 1 if a block of V holds a value that is not finite  [group_units][key_blocks]
-  // Slots have room for a wide panel; a narrow one uses only the beginning of its slot.
-  float* split_o;    // O^T of a split, not normalised    [group_units][row_blocks][splits][panels][dv_rows][n]
-  float* split_max;  //                                   [group_units][row_blocks][splits][panels][n]
-  float* split_sum;  //                                   [group_units][row_blocks][splits][panels][n]
+  UnitInFlight* in_work;  // [threads]: with unit_tasks
+  char* k;                // [group_units][key_blocks][block_keys][d_steps]: M panels of K, if prepacked
+  char* v;                // [group_units][key_blocks][dv_rows][block_keys]: M panels of V^T, if prepacked
+  std::uint8_t* v_odd;    // [group_units][key_blocks]: 1 if a block of V holds a value that is not finite
+  // Partial results of split-KV. A place is a row block of the group if each split is a task (Plan::split_tasks), else
+  // a thread. Each panel has room for Isa::n lanes; a narrow panel uses only the beginning.
+  float* split_o;    // [places][splits][panels][dv_rows][n]: O^T of a split, not normalised
+  float* split_max;  // [places][splits][panels][n]: maxima
+  float* split_sum;  // [places][splits][panels][n]: sums
 };
 
 Workspace carve(const Problem& problem, const Plan& plan, Carver& carver) {
@@ -177,7 +180,8 @@ class Forward {
     *to.v_odd = pack_(isa_.pack_mt, {s.rows + padded, padded, static_cast<int>(problem_.dv), problem_.dtype, 1, to.v});
   }
 
-  // Computes one row block against one range of keys. If there are several, keeps the result in `place`.
+  // Computes one row block against one range of keys. With several ranges, saves the partial result at index `place`
+  // for combine().
   void attend(Scratch& s, std::int64_t unit_index, std::int64_t u, std::int64_t index, std::int64_t split,
               std::int64_t place) {
     const Unit unit = unit_at(problem_, unit_index);
@@ -266,12 +270,12 @@ class Forward {
   }
 
   // Adds the sink, normalises O, and writes O and LSE of the panel whose first row is `first`. sum [n] is the running
-  // sum after all keys. max [n] is the running maximum in logits; it is read only with sinks or LSE, and it is raised
-  // to the sink.
+  // sum after all keys. max [n] is the running maximum as a logit. It is read only with sinks or LSE, and raised to the
+  // sink.
   void finish_panel(Scratch& s, const Unit& unit, const RowPanel& panel, std::int64_t first, const Lanes& lanes,
                     float* o, double* max, const float* sum) const {
     const int n = panel.n, count = lanes.count;
-    const double kept = 1.0 - problem_.dropout.p;
+    const double kept = 1 / dropout_scale(dropout_threshold(problem_.dropout.p));
     // Both totals include the sink. `total` is relative to the largest logit including the sink. `total_of_o` is
     // relative to the largest logit of keys, like O.
     double total[kMaxLanes], total_of_o[kMaxLanes];
@@ -292,7 +296,7 @@ class Forward {
       for (int c = 0; c < plan_.dv_rows; ++c) o[c * n + lane] = 0;
       divisor[lane] = 1;
     }
-    // -0 becomes 0: the number of blocks and splits before or after a row's keys decides the sign of a zero.
+    // Turns -0 into 0, because the sign of a zero would otherwise depend on the number of blocks and splits of the row.
     for (int at = 0; problem_.batch_invariant && at < plan_.dv_rows * n; ++at) o[at] += 0.0f;
     if (problem_.lse) store_lse(unit, lanes, n, max, total);
     query_rows(problem_, unit, problem_.o, first, count, count, s.rows);

@@ -1,5 +1,5 @@
-// Selects the table of kernels (Isa) for a problem among those in this build and supported by this machine
-// (device/host/instruction_sets.h).
+// Selects the table of kernels (Isa) for a problem. Candidates are the tables in this build that the machine supports
+// (device/host/instruction_sets.h). Called by plan.cpp and matmul_rate.cpp.
 #include "attention/cpu/isa.h"
 
 #include <array>

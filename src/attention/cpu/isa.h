@@ -1,7 +1,7 @@
-// Interface between flash2's driver (forward.cpp, backward.cpp) and its kernels. The driver is plain C++ and decides
-// on blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains
-// only plain data and function pointers. No inline function is compiled on both sides, so the linker cannot pick a copy
-// built for AVX-512 that then runs on a machine without it.
+// Interface between flash2's driver (forward.cpp, backward.cpp) and its kernels. The driver is plain C++ and decides on
+// blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains only
+// plain data and function pointers. No inline function is compiled on both sides. Otherwise the linker could pick a
+// copy built for AVX-512, which fails on a machine without it.
 //
 // Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], computed in micro-tiles of m rows and n columns:
 //   scores      S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]      one lane of a vector is one query row,
@@ -15,10 +15,11 @@
 // of `k` steps of the contraction:
 //   M chunk [m][k]              step t of row r at r * k + t
 //   N chunk [k / p][n][p]       step t of column c at (t / p) * n * p + c * p + t % p
-// Step t0 of a panel (t0 a multiple of k) is therefore t0 * m (or t0 * n) elements after its start. Rows, columns and
-// steps beyond the matrix are zeros. Elements are fp32, or bf16 if the instruction set multiplies bf16, or split
-// floats. A split float represents an fp32 number as the sum of `terms` bf16 numbers. A chunk of split floats consists
-// of `terms` bf16 chunks, the first of which holds the first part of every element.
+// Step t0 of a panel (t0 a multiple of k) is therefore t0 * m (or t0 * n) elements after its start. p is the number of
+// steps that an N chunk stores side by side per column: 1 for fp32, otherwise 2 or 4. Rows, columns and steps beyond
+// the matrix are zeros. Elements are fp32, or bf16 if the instruction set multiplies bf16, or split floats. A split
+// float represents an fp32 number as the sum of `terms` bf16 numbers. A chunk of split floats consists of `terms` bf16
+// chunks, the first of which holds the first term of every element.
 #pragma once
 
 #include <cstddef>
@@ -36,13 +37,13 @@ struct Pack {
   const void* const* rows;
   int count;       // number of rows
   int cols;        // columns per row
-  DType dtype;     // source type
+  DType dtype;     // type of the source elements
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
-  int following = 0;  // further entries of `rows`, which are packed next or null; packing may prefetch those rows
+  int following = 0;  // further entries of `rows` that are packed next, or null; packing may prefetch their rows
 };
 
-// Matmul C_i (+)= M_i N for each of `panels` M panels.
+// Computes C_i (+)= M_i N for `panels` M panels M_i and one N panel N.
 struct Matmul {
   const void* m;
   std::ptrdiff_t m_stride;  // elements from one M panel to the next
@@ -51,11 +52,12 @@ struct Matmul {
   int panels;
   float* c;  // [panels][m][n or cols]
   bool accumulate;
+  int sum_chunk = kLongSumChunk;  // steps per fp32 partial sum
 };
 
 // Visible key range of each lane (query row) of one N panel. Lanes past the last row repeat the last row.
 struct Lanes {
-  int count;                   // rows that exist
+  int count;                   // number of rows
   std::int32_t lo[kMaxLanes];  // keys [lo, hi) of the sequence
   std::int32_t hi[kMaxLanes];
   std::int32_t lo_min, hi_max;   // no lane sees a key outside [lo_min, hi_max); empty if no lane sees any key
@@ -65,7 +67,7 @@ struct Lanes {
   float d_lse[kMaxLanes];        // backward only: gradient of LSE; 0 if no key is visible, and past the last row
   // Set only with a bias, a boolean mask, ALiBi or dropout:
   std::int32_t diagonal[kMaxLanes];     // i + offset
-  float slope[kMaxLanes];               // ALiBi
+  float slope[kMaxLanes];               // ALiBi slope of the row's head
   const void* bias[kMaxLanes];          // bias of the row's first key
   const std::uint8_t* mask[kMaxLanes];  // boolean mask of the row's first key
   float* dbias[kMaxLanes];  // backward: set for every lane, or null for all; several lanes may share one row of dbias
@@ -85,8 +87,8 @@ struct CpuScoreOptions {
   std::ptrdiff_t mask_stride;  // elements from one key to the next
   bool exact_max = false;  // makes the probability of a row's largest score exactly 1; slower, used to recompute LSE
   bool dropout;
-  std::uint32_t dropout_threshold;  // a probability is dropped if its Philox word is below this
-  float dropout_scale;              // 1 / (1 - p)
+  std::uint32_t dropout_threshold;  // as dropout_threshold() in core/philox.h
+  float dropout_scale;              // factor of kept probabilities
   std::uint64_t seed;
   std::int32_t batch;      // index of the sequence, for the Philox counter
   std::int32_t k_skipped;  // keys before the sequence's first one, which the key index of the Philox counter includes
@@ -102,9 +104,9 @@ struct CpuScoreOptions {
   }
 };
 
-// A base-2 exponent is called near if its magnitude is below this; a float of that size still resolves 1/16. For a
-// score s and the row's maximum m, rows with a near m * factor use the exponent s * factor - m * factor if
-// may_be_near(). Other rows use (s - m) * factor.
+// A base-2 exponent is called near if its magnitude is below this; a float of that size still resolves 1/16. Let s be a
+// score and m the row's maximum. If may_be_near() and m * factor is near, the exponent is s * factor - m * factor.
+// Otherwise it is (s - m) * factor.
 inline constexpr float kNearExponent = 0x1p20f;
 
 // Prefetch state of the software-pipelined forward, which prefetches one cache line of each tensor per kScoresOfFetch
@@ -120,22 +122,22 @@ struct Prefetch {
 // Forward of one panel of query rows against one block of keys. n is the panel's width, which is smaller for
 // Isa::narrow.
 struct ForwardStep {
-  const void* k;             // M panels of the block, steps d                    [keys / m][d][m]
-  const void* v;             // M panels of V^T, steps keys                       [dv / m][block_keys][m]
+  const void* k;             // [keys / m][d][m]: M panels of the block, steps d
+  const void* v;             // [dv / m][block_keys][m]: M panels of V^T, steps keys
   int block_keys;            // steps of v's panels: key_count rounded up to `step`
   int key_begin, key_count;  // the block's keys in the sequence
   int d_steps, dv_rows;      // head dimensions, padded to k and to m
-  const void* q;             // N panel                                           [d][n]
+  const void* q;             // [d][n]: N panel
   const Lanes* lanes;
   const CpuScoreOptions* options;
-  float* o;                   // running O^T, not normalised                       [dv_rows][n]
-  float* max;                 // running maximum, in units of the scores           [n]
-  float* sum;                 // running sum of exp(score - max)                   [n]
-  float* scores;              // scratch                                           [block_keys][n]
-  void* probabilities;        // scratch, the probabilities as N operand           [block_keys][n]
-  float* shrink;              // scratch, software pipelining only: factor that rescales o to the new maximum  [n]
-  float* largest;             // scratch, software pipelining only: maximum of max and the block's scores  [n]
-  std::uint32_t* words;       // scratch, with dropout only                        [block_keys][n]
+  float* o;                   // [dv_rows][n]: running O^T, not normalised
+  float* max;                 // [n]: running maximum, in units of the scores
+  float* sum;                 // [n]: running sum of exp(score - max)
+  float* scores;              // [block_keys][n]: scratch
+  void* probabilities;        // [block_keys][n]: scratch, the probabilities as N operand
+  float* shrink;              // [n]: scratch, software pipelining only: factor that rescales o to the new maximum
+  float* largest;             // [n]: scratch, software pipelining only: maximum of max and the block's scores
+  std::uint32_t* words;       // [block_keys][n]: scratch for random words, with dropout only
   const void* const* v_rows;  // rows of V in the caller's memory if some are not finite, else null
   DType dtype;
   int dv;
@@ -157,30 +159,30 @@ struct BackwardStep {
   const Lanes* lanes;
   const CpuScoreOptions* options;
   bool whole;             // no lane sees a key outside the block, so softmax is recomputed without using LSE and delta
-  const float* sinks;     // optional, only if whole                           [n]
-  float* max;             // output if whole: largest logit, sink included  [n]
-  float* sum;             // output if whole: sum of exp(logit - max), sink included  [n]
-  const float* lse_high;  // LSE * log2(e) is lse_high + lse_low (see split_lse); huge if the row has no keys  [n]
+  const float* sinks;     // [n]: optional, only if whole
+  float* max;             // [n]: output if whole: largest logit, sink included
+  float* sum;             // [n]: output if whole: sum of exp(logit - max), sink included
+  const float* lse_high;  // [n]: LSE * log2(e) is lse_high + lse_low (see split_lse); huge if the row has no keys
   const float* lse_low;
   bool far;  // an LSE of the row block is not near; lse_high is then the row's largest score, and lse_low is LSE minus
              // the logit of that score, times log2(e)
-  float* delta;      // sum of dO * O minus the gradient of LSE; recomputed if whole  [n]
-  float* delta_sum;  // if not null: only add the sum of P * dP (recomputed delta) to this; write no other output  [n]
-  float* scores;     // scratch                                           [block_keys][n]
-  float* d_scores;   // scratch                                           [block_keys][n]
-  float* slopes;     // scratch, with softcap only: derivative of tanh    [block_keys][n]
-  std::uint32_t* words;     // scratch, with dropout only                        [block_keys][n]
-  void* ds_n;               // dS as N operand, steps keys                       [block_keys][n]
+  float* delta;      // [n]: sum of dO * O minus the gradient of LSE; recomputed if whole
+  float* delta_sum;  // [n]: if not null: only add the sum of P * dP (recomputed delta) to this; write no other output
+  float* scores;     // [block_keys][n]: scratch for S, then P
+  float* d_scores;   // [block_keys][n]: scratch for dP, then dS
+  float* slopes;     // [block_keys][n]: scratch, with softcap only: derivative of tanh
+  std::uint32_t* words;     // [block_keys][n]: scratch for random words, with dropout only
+  void* ds_n;               // [block_keys][n]: dS as N operand, steps keys
   void* p_m;                // P as M panels, steps rows; the n steps of key panel r go to p_m + r * m_stride
   void* ds_m;               // dS in the same layout
-  std::ptrdiff_t m_stride;  // elements
+  std::ptrdiff_t m_stride;  // elements from one M panel to the next
   int sum_chunk = kLongSumChunk;
   float* p_tile;  // if not null, P (with dropout) and dS are stored as plain tiles instead, for non-finite input
   float* ds_tile;
 };
 
 // Stores the transposed output c [d][n] of one panel to the caller's rows: rows[lane][j] = c[j][lane] * factor /
-// divisor[lane]. It divides, because a rounded reciprocal would scale the whole row by the same error.
+// divisor[lane]. The kernel divides, because a rounded reciprocal would scale the whole row by the same error.
 struct StoreLanes {
   const float* c;
   void* const* rows;  // [lanes]
@@ -231,7 +233,7 @@ struct Isa {
   int small_sum_chunk;   // steps per fp32 partial sum of scores in small matmuls
   float boost;           // P and dS are multiplied by this as operands; the driver divides results by it
   // The pack functions return true if a value is not finite. With split floats they also return true if values are so
-  // large or so small that their parts, or matmuls with them, would lose precision (isa/split_float.h).
+  // large or so small that precision would be lost (isa/split_float.h).
   bool (*pack_m)(const Pack&);   // M panels of the rows, steps = columns
   bool (*pack_mt)(const Pack&);  // M panels of the columns, steps = rows
   bool (*pack_n)(const Pack&);   // one N panel of up to n rows, steps = columns
@@ -247,8 +249,8 @@ struct Isa {
   void (*store_lanes)(const StoreLanes&);
   void (*store_cols)(const StoreCols&);
   void (*dot_rows)(const DotRows&);
-  // Tail panels, which have fewer lanes. A forward uses them for the last rows of a row block if panels of n would have
-  // more empty lanes. narrow.n is 0 if the instruction set has none.
+  // Tail panels, which have fewer lanes. A forward uses them for the last rows of a row block if panels of n lanes
+  // would be emptier. narrow.n is 0 if the instruction set has none.
   RowPanel narrow;
 
   RowPanel wide() const { return {n, pack_n, forward_step, store_lanes}; }

@@ -1,5 +1,5 @@
-// Times Isa::matmul_n on matmuls of an attention block: kRows keys, kSteps steps and kPanels panels of query lanes.
-// As in flash2, the left operand stays in L2 and one panel of the right operand in L1.
+// Implements matmul_rate.h: times Isa::matmul_n on matmuls of an attention block: kRows keys, kSteps steps and kPanels
+// panels of query lanes. As in flash2, the left operand stays in L2 and one panel of the right operand in L1.
 #include "attention/cpu/matmul_rate.h"
 
 #include <algorithm>

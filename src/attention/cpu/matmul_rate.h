@@ -9,9 +9,9 @@
 
 namespace strobe {
 
-// Returns the total FLOP/s of C = A B from packed panels in cache, on `threads` threads at once, with the instruction
-// set that choose_isa returns for the type. It is the sum of each thread's best rate within about `seconds` seconds.
-// Returns nothing if STROBE_CPU_ISA names no available instruction set.
+// Returns the total FLOP/s of matmuls from packed panels in cache, on `threads` threads at once, with the instruction
+// set that choose_isa returns for the type. The total is the sum of each thread's best rate within about `seconds`
+// seconds. Returns nothing if STROBE_CPU_ISA names no available instruction set.
 std::optional<double> matmul_rate(DType dtype, int threads, double seconds);
 
 // Returns the name of that instruction set, or "none" if STROBE_CPU_ISA names no available one.

@@ -21,8 +21,8 @@ constexpr std::int64_t kPipelinedKeysSplit = 384;  // the same with split floats
 constexpr std::int64_t kMostKeys = 512;            // keys per block in backward
 constexpr std::int64_t kEnoughTasks = 16;  // tasks that a call should have; independent of the number of threads
 
-// batch_invariant: the ranges of keys whose sums are combined are fixed. No output matmul of fp32 may be split in
-// pieces, since the place of the cut would depend on the number of keys.
+// With batch_invariant, partial sums cover fixed ranges of keys. A block has so few keys that no fp32 output matmul is
+// split into several sums (panel_matmuls() in isa/scores.h). The split point would depend on the number of keys.
 constexpr std::int64_t kInvariantKeys = 256;        // most keys per block
 constexpr std::int64_t kInvariantSplitKeys = 2048;  // keys per split
 
@@ -44,8 +44,8 @@ Extent longest_sequence(const Problem& problem) {
   return longest;
 }
 
-// Returns true in backward if one block shall hold all keys of a sequence, so that softmax is recomputed. That is the
-// case for short sequences, and for longer ones if there are few rows.
+// Returns true in backward if one block shall hold all keys of a sequence, so that softmax can be recomputed. This pays
+// off for short sequences, and for longer ones with few rows.
 bool whole_rows(const Problem& problem, const Isa& isa, const Extent& longest) {
   const bool few_rows = problem.group * longest.seqlen_q <= 2 * isa.n;
   return problem.pass == Pass::backward && longest.seqlen_k <= (few_rows ? 2304 : 384);
@@ -87,8 +87,8 @@ int panels_per_block(const Problem& problem, const Isa& isa, std::int64_t units)
   const std::int64_t rows = problem.group * std::max<std::int64_t>(problem.max_seqlen_q, 1);
   const std::int64_t of_unit = ceil_div(rows, isa.n), all = std::max<std::int64_t>(1, units) * of_unit;
   const std::int64_t most = std::min(wanted, of_unit);
-  // Forward distributes row blocks among threads, which wait for the last ones. Blocks are therefore smaller if panels
-  // are narrow, as on NEON. (Not measured with wider panels.)
+  // Forward distributes row blocks among threads and ends with the last one. Blocks are therefore smaller if panels are
+  // narrow, as on NEON. (Not measured with wider panels.)
   const std::int64_t blocks = (problem.pass == Pass::forward && isa.n < 16 ? 3 : 2) * kEnoughTasks;
   return static_cast<int>(std::clamp<std::int64_t>(all / blocks, std::min<std::int64_t>(2, most), most));
 }
@@ -113,7 +113,7 @@ void set_panels(const Problem& problem, int panels, Plan& plan) {
 
 // Decides if operands are packed once per unit and kept. If a unit would need too much memory, backward packs Q and dO
 // again for each key block. Forward then packs K and V again for each row block, with longer row blocks, provided that
-// enough of them remain to distribute. It does not keep K and V either if there is a single row block.
+// enough of them remain to distribute. With a single row block, forward has nothing to reuse and does not keep K and V.
 void set_prepack(const Problem& problem, Plan& plan) {
   plan.prepack = true;
   const bool too_much = unit_bytes(problem, plan) > kUnitBytes;
@@ -154,16 +154,17 @@ void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
   lanes.hi_min = lanes.hi_max = keys;
 }
 
-// Returns true if split floats suit the problem. Isa::boost is multiplied into P and dS and combined with the scale at
-// the end, so the scale must be far from the limits of a float. If tiles of 32 x 32 would be half empty, split floats
-// are slower, and they are used only if STROBE_CPU_ISA is set.
+// Returns true if split floats suit the problem. P and dS are multiplied by Isa::boost, which is combined with the
+// scale at the end. The scale must therefore be far from the limits of a float. If tiles of 32 x 32 would be half
+// empty, split floats are slower, and they are used only if STROBE_CPU_ISA is set.
 bool suits_split_floats(const Problem& problem) {
   const float scale = std::abs(problem.scale);
   const bool fast = problem.max_seqlen_k >= 32 && problem.d + problem.dv >= 32;
   return (fast || !problem.cpu_isa.empty()) && (scale == 0 || (scale > 0x1p-60f && scale < 0x1p60f));
 }
 
-// Few rows and many keys (decode): split-KV, several ranges of keys per row block, each a task.
+// Chooses split-KV, which divides the keys of a row block into ranges. With few rows and many keys (decode) each range
+// is a task. With batch_invariant the ranges have a fixed length.
 void set_splits(const Problem& problem, Plan& plan) {
   const std::int64_t tasks = plan.units * plan.row_blocks;
   plan.splits = 1;
@@ -184,7 +185,7 @@ void set_splits(const Problem& problem, Plan& plan) {
 }  // namespace
 
 // With batch_invariant no decision that affects a row's bits may depend on other rows, the batch or the number of keys.
-// Split floats are left out: one value that they cannot represent repeats the whole call without them.
+// Split floats are not used: one value that they cannot represent would change the kernel of the whole call.
 Plan make_plan(const Problem& problem, Terms terms) {
   if (is_invariant(problem)) terms = Terms::refused;
   const Isa& isa =
@@ -230,7 +231,7 @@ CpuScoreOptions score_options(const Problem& problem, const Unit& unit) {
   options.bias_dtype = problem.bias.dtype;
   options.dropout = problem.dropout.p > 0;
   options.dropout_threshold = dropout_threshold(problem.dropout.p);
-  options.dropout_scale = static_cast<float>(1.0 / (1.0 - static_cast<double>(problem.dropout.p)));
+  options.dropout_scale = static_cast<float>(dropout_scale(options.dropout_threshold));
   options.seed = problem.dropout.seed;
   options.batch = static_cast<std::int32_t>(unit.b);
   options.k_skipped = static_cast<std::int32_t>(unit.extent.k_skipped);
@@ -306,7 +307,7 @@ void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, s
 
 namespace {
 
-constexpr std::int64_t kLine = 64;  // bytes
+constexpr std::int64_t kLine = 64;  // bytes per cache line
 
 bool all_alike(const Problem& problem, const Extent& extent) {
   const auto in_a_row = [&](const auto& view) { return view.stride[2] == problem.d; };

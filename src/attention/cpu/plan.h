@@ -1,6 +1,6 @@
 // Plan of a flash2 call on the CPU: block sizes, numbering of units and row blocks, and lane descriptions. Block sizes
-// depend only on the problem and the instruction set, never on the number of threads, so results are bitwise identical
-// for any number of threads. Used by forward.cpp and backward.cpp.
+// depend only on the problem and the instruction set, so results are bitwise identical for any number of threads. Used
+// by forward.cpp and backward.cpp.
 #pragma once
 
 #include <atomic>
@@ -40,8 +40,8 @@ struct RowBlock {
 };
 
 // Divides a row block into panels: wide ones, then up to two narrow tail panels. A narrow panel holds the remaining
-// rows if they fit. If two narrow panels can hold these rows and those of the last wide panel, they replace that one
-// too. The number of panels is the same as with wide panels only.
+// rows if they fit. If two narrow panels can hold these rows and those of the last wide panel, they replace that wide
+// panel too. The number of panels is the same as with wide panels only.
 class PanelsOfBlock {
  public:
   PanelsOfBlock(const Isa& isa, int rows) : isa_(isa), count_(static_cast<int>(ceil_div(rows, isa.n))), wide_(count_) {
@@ -64,31 +64,32 @@ inline constexpr int kMaxPanels = 32;  // largest number of panels per row block
 // Block sizes of a call. A unit is one KV head of one sequence with all query heads of its group.
 struct Plan {
   const Isa* isa;
-  int element;                // bytes of a packed element
-  int d_steps, dv_steps;      // head dimensions as contraction steps, padded to k
-  int d_rows, dv_rows;        // head dimensions as rows of M panels, padded to m
-  int d_cols, dv_cols;        // head dimensions as columns of N panels, padded to cols
-  int block_keys;             // keys per block, a multiple of step
-  int panels;                 // N panels per row block
-  int block_rows;             // panels * n
-  std::int64_t units;         // batch * heads_kv
-  std::int64_t key_blocks;    // key blocks of the longest sequence
-  std::int64_t row_blocks;    // row blocks of the unit with the most rows
-  std::int64_t group_units;   // units computed at the same time, limited to bound the workspace
-  bool unit_tasks;            // each thread packs and computes whole units, whose packed operands stay in its cache
-  std::int64_t splits;        // forward: key ranges per row block (split-KV), whose outputs are combined at the end
-  bool split_tasks;           // each split is a task; else one task computes and combines those of a row block
+  int element;               // bytes of a packed element
+  int d_steps, dv_steps;     // head dimensions as contraction steps, padded to k
+  int d_rows, dv_rows;       // head dimensions as rows of M panels, padded to m
+  int d_cols, dv_cols;       // head dimensions as columns of N panels, padded to cols
+  int block_keys;            // keys per block, a multiple of step
+  int panels;                // N panels per row block
+  int block_rows;            // panels * n
+  std::int64_t units;        // batch * heads_kv
+  std::int64_t key_blocks;   // key blocks of the longest sequence
+  std::int64_t row_blocks;   // row blocks of the unit with the most rows
+  std::int64_t group_units;  // units computed at the same time, limited to bound the workspace
+  bool unit_tasks;           // each thread packs and computes whole units, whose packed operands stay in its cache
+  std::int64_t splits;       // forward: key ranges per row block (split-KV), whose outputs are combined at the end
+  bool split_tasks;          // each split is a task; otherwise one task computes and combines all splits of a row block
   std::int64_t split_blocks;  // forward: key blocks per split
-  int sum_chunk;              // steps per fp32 partial sum of scores or dP
+  int sum_chunk;              // steps per fp32 partial sum of scores, dP and gradients
   bool whole_rows;            // backward: a block holds all keys of a sequence
   int threads;                // threads requested, at most the number of concurrent tasks; each has its own scratch
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 
-// Plans a call with the best instruction set for the problem. Parts::refused excludes those with split floats.
+// Plans a call with the best instruction set for the problem. Terms::refused excludes those with split floats.
 Plan make_plan(const Problem& problem, Terms terms = Terms::allowed);
 
-// Backward: returns true if Q and dO are kept packed in both layouts. fp32 is packed again instead, which is cheap.
+// Backward: returns true if Q and dO are kept packed in a second, transposed layout (steps are rows). fp32 operands are
+// packed again for each key block instead, which is cheap.
 inline bool keeps_transposed(const Plan& plan) { return plan.prepack && plan.element != 4; }
 
 // Packs the operands of a call. After packing a value that split floats cannot represent, fits() returns false, and the
@@ -96,7 +97,8 @@ inline bool keeps_transposed(const Plan& plan) { return plan.prepack && plan.ele
 class Packer {
  public:
   explicit Packer(const Isa& isa) : isa_(isa) {}
-  // Returns true if a value is not finite. With split floats it returns false and sets fits() to false instead.
+  // Returns true if a value is not finite. With split floats it always returns false; for a value that they cannot
+  // represent it sets fits() to false.
   bool operator()(bool (*pack)(const Pack&), const Pack& rows) {
     const bool odd = pack(rows);
     if (!odd || isa_.terms == 1) return odd;
@@ -144,9 +146,9 @@ inline Unit unit_at(const Problem& problem, std::int64_t index) {
 
 CpuScoreOptions score_options(const Problem& problem, const Unit& unit);
 
-// Converts a running maximum of the forward step to a logit, for LSE. The step computes probabilities as
-// 2^(score * factor - m) with m = rounded(maximum * factor). With fused multiply-add the rounding error of m changes
-// all probabilities of the row alike, so this adds it to the logit; LSE would be off by it otherwise.
+// Converts a running maximum of the forward step to a logit, for LSE. The step computes probabilities as 2^(score *
+// factor - m) with m = rounded(maximum * factor). With fused multiply-add the rounding error of m changes all
+// probabilities of the row alike. LSE would have the same error, so this class corrects the logit.
 class LogitOfMax {
  public:
   LogitOfMax(const Isa& isa, const CpuScoreOptions& options)
@@ -179,8 +181,8 @@ void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, s
 
 // Returns the prefetch state for a unit of the forward, or nothing. Prefetches cover the unit's output and the operands
 // that its thread packs next. They are issued during computation, because a core gets only a few bytes per clock from
-// uncached memory. Empty unless steps are software-pipelined, each unit is a single row block without grouped heads, Q
-// and K have the same length, and all tensors have the same head dimension and contiguous rows.
+// uncached memory. Returns nothing unless steps are software-pipelined and each unit is a single row block without
+// grouped heads. Q and K must have the same length, and all tensors the same head dimension and contiguous rows.
 std::optional<Prefetch> plan_prefetch(const Problem& problem, const Plan& plan, std::int64_t unit_index);
 
 // forward() and backward() return true if the plan's panels can represent all values. Otherwise the caller must discard

@@ -134,8 +134,8 @@ void RowPreparation::refine_lse(BackwardScratch& s, const Unit& unit, std::int64
   }
 }
 
-// Recomputes delta of rows in which one probability dominates. There dP - delta cancels, so delta must be computed from
-// the same dP.
+// Recomputes delta of rows in which one probability dominates. In these rows dP - delta cancels, so delta must be
+// computed from the same dP.
 void RowPreparation::refine_delta(BackwardScratch& s, const Unit& unit, const RowBlock& rows, std::int64_t block,
                                   const RowStatistics& statistics) const {
   const auto outweighs = [&](int r) { return statistics.typical[r] > -1; };

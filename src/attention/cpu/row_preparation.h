@@ -1,4 +1,4 @@
-// Prepares query rows for backward before any key block runs: computes delta, converts LSE and packs Q and dO.
+// Prepares query rows for backward.cpp before any key block runs: computes delta, converts LSE and packs Q and dO.
 // Recomputes LSE if the rounding of the forward's fp32 LSE would affect gradients. plan.h defines units, row blocks and
 // panels.
 #pragma once
@@ -28,8 +28,8 @@ bool has_far_lse(const RowStatistics& statistics, int rows);
 void split_lse(double lse, double excess, double typical, float& high, float& low);
 
 // Returns true if the rounding of LSE to fp32 affects gradients. A probability is exp(logit - LSE), so its relative
-// error is the rounding error of LSE. That matters if LSE is large. It also matters if LSE differs much from log(keys)
-// (logits of variance 1 give log(keys) + 0.5), because some probabilities are then near 1 and otherwise almost exact.
+// error is the rounding error of LSE. That matters if LSE is large. It also matters if LSE differs much from log(keys),
+// because some probabilities are then near 1 and otherwise almost exact. (Logits of variance 1 give log(keys) + 0.5.)
 // In fp32 it also matters with few keys. lse and typical are [lanes], as in RowStatistics.
 bool lse_rounding_shows(DType dtype, const Lanes& lanes, const double* lse, const double* typical);
 

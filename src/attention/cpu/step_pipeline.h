@@ -1,5 +1,5 @@
-// Runs the forward steps of a row block, either one after the other or software-pipelined over three consecutive steps
-// (Isa::forward_pipelined) if the instruction set supports it. Used by forward.cpp, with one instance per row block.
+// Runs the forward steps of a row block one after the other. If the instruction set supports it, three consecutive
+// steps are software-pipelined (Isa::forward_pipelined). Used by forward.cpp, with one instance per row block.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ class StepPipeline {
   // Number of copies of the scratch. With software pipelining adjacent steps need separate copies.
   static int copies(const Plan& plan) { return pipelined(plan) ? 2 : 1; }
 
-  // Scratch arrays: scores and weights are [copies][block_keys][n], shrink and largest [copies][n].
+  // Scratch arrays: scores and probabilities are [copies][block_keys][n], shrink and largest [copies][n].
   StepPipeline(const Plan& plan, float* scores, char* probabilities, float* shrink, float* largest)
       : plan_(plan),
         pipelined_(pipelined(plan)),
@@ -31,8 +31,8 @@ class StepPipeline {
   };
 
   // Runs or enqueues the step of one panel, unless no lane sees a key of the block. `block` contains the fields that
-  // panels share, except scratch. Pointers must stay valid until drain(). (The struct is copied before its fields are
-  // written, because a copy right after the writes would stall.)
+  // panels share, except scratch. Pointers must stay valid until drain(). The struct is copied before its fields are
+  // written, because a copy right after the writes would stall.
   void push(const ForwardStep& block, const Panel& panel) {
     if (std::max(panel.lanes->lo_min, block.key_begin) >=
         std::min(panel.lanes->hi_max, block.key_begin + block.key_count)) {

@@ -1,6 +1,6 @@
-// Work stealing over units (see plan.h) on the CPU. A thread begins a unit and computes its blocks, so the unit's
-// packed operands stay in that core's cache. When no units are left, a thread steals blocks from the units of other
-// threads.
+// Work stealing over units (see plan.h), for forward.cpp and backward.cpp. A thread begins a unit and computes its
+// blocks, so the unit's packed operands stay in that core's cache. When no units are left, a thread steals blocks from
+// the units of other threads.
 #pragma once
 
 #include <atomic>
@@ -24,13 +24,13 @@ struct UnitTasks {
   UnitInFlight* slots;  // [threads], raw memory
   int threads;
   std::int64_t units;
-  std::int64_t blocks;  // per unit
+  std::int64_t blocks;  // blocks per unit
 };
 
-// Calls begin(thread, unit) for each unit. If that returns true, it calls block(thread, owner, unit, index) for each
-// block of the unit, and end(thread, owner, unit) once all of them have completed. Blocks of a unit start in increasing
-// order, so a block may wait for an earlier one. `owner` is the thread that began the unit and owns its memory. The
-// callbacks must not throw, because other threads wait for them.
+// Calls begin(thread, unit) for each unit. If begin() returns true, calls block(thread, owner, unit, index) for each
+// block of the unit, then end(thread, owner, unit) once all of them have completed. Blocks of a unit start in
+// increasing order, so a block may wait for an earlier one. `owner` is the thread that began the unit and owns its
+// memory. The callbacks must not throw, because other threads wait for them.
 template <class Begin, class Block, class End>
 void run_stealing(const UnitTasks& tasks, const Begin& begin, const Block& block, const End& end) {
   constexpr std::int64_t kBeginning = std::numeric_limits<std::int64_t>::min();
@@ -59,8 +59,8 @@ void run_stealing(const UnitTasks& tasks, const Begin& begin, const Block& block
     }
     if (has_blocks && tasks.blocks == 0) end(thread, thread, unit);
   };
-  // Steals blocks of other threads. It first waits until all units are published, because no owner then replaces the
-  // unit in its slot.
+  // Steals blocks of other threads. A thread first waits until all units are published, because no owner then replaces
+  // the unit in its slot.
   const auto steal = [&](int thread) {
     while (begun.load(std::memory_order_acquire) < tasks.units) std::this_thread::yield();
     for (bool more = true; more;) {

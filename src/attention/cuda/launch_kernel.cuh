@@ -1,4 +1,5 @@
-// Launches a kernel on the caller's stream. Error messages contain the kernel's readable name and its launch size.
+// Launches a kernel of this folder on the caller's stream. Error messages contain the kernel's readable name and its
+// launch size.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +43,7 @@ void launch_kernel(void (*kernel)(Args), const Launch& launch, const Args& args,
 }
 
 // Cooperative launch: all blocks are resident at once. Returns false and launches nothing if the context has too few
-// multiprocessors for the blocks (it may own only part of the GPU), or does not support cooperative launches.
+// multiprocessors for the blocks, or does not support cooperative launches. (A context may own only part of the GPU.)
 template <class Args>
 bool launch_together(void (*kernel)(Args), const Launch& launch, const Args& args) {
   if (launch.blocks == 0) return true;

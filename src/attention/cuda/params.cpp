@@ -1,4 +1,4 @@
-// Converts a validated Problem to the structs that kernels take by value.
+// Implements params.h: converts a validated Problem to the structs that kernels take by value.
 #include "attention/cuda/params.h"
 
 #include <algorithm>
@@ -84,7 +84,7 @@ void fill(Params& params, const Problem& problem) {
   params.v = tensor_of(problem, problem.v);
   if (problem.dropout.p == 0) return;
   params.dropout_threshold = dropout_threshold(problem.dropout.p);
-  params.dropout_scale = 1 / (1 - problem.dropout.p);
+  params.dropout_scale = static_cast<float>(dropout_scale(params.dropout_threshold));
   auto k0 = static_cast<std::uint32_t>(problem.dropout.seed);
   auto k1 = static_cast<std::uint32_t>(problem.dropout.seed >> 32);
   for (auto& keys : params.philox_keys) {

@@ -1,6 +1,6 @@
 // Kernel parameters: the problem as device pointers and strides in elements, without host state. params.cpp fills these
-// structs from a Problem. A kernel takes by value only the structs that it reads, because each byte of arguments adds
-// about one nanosecond of host time to a launch.
+// structs from a Problem. A kernel takes by value only the structs that it reads: each byte of arguments adds about one
+// nanosecond of host time to a launch.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct SequenceParams {
   std::int64_t total_q = 0, total_k = 0;  // rows of the views of q and k: Sq and Sk, or all packed rows
   Indices lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k;
   std::int32_t batch = 0, heads_q = 0, heads_kv = 0, group = 1;
-  std::int32_t max_seqlen_q = 0, max_seqlen_k = 0;   // longest sequence
+  std::int32_t max_seqlen_q = 0, max_seqlen_k = 0;   // rows and keys of the longest sequence
   std::int32_t d = 0, dv_dim = 0;                    // head dimensions of q, k and of v, o
   std::int32_t window_left = -1, window_right = -1;  // -1: no limit; a causal mask is window_right = 0
   float scale = 1;
@@ -54,8 +54,8 @@ struct ScoreParams {
   const float* alibi_slopes = nullptr;    // [Hq]
   float softcap = 0;                      // 0: no cap
   bool bias_fp32 = false;                 // otherwise the bias has the dtype of q
-  std::uint32_t dropout_threshold = 0;    // an element is kept if its Philox word is at least this; 0: no dropout
-  float dropout_scale = 1;                // 1 / (1 - p)
+  std::uint32_t dropout_threshold = 0;    // as dropout_threshold() in core/philox.h; 0: no dropout
+  float dropout_scale = 1;                // factor of kept probabilities
   std::uint32_t philox_keys[10][2] = {};  // round keys, from the dropout seed
 };
 

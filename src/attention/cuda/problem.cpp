@@ -1,4 +1,4 @@
-// Properties and refusals that the plans of several CUDA kernels share.
+// Implements problem.h: properties and refusals that the plans of several CUDA kernels share.
 #include "attention/cuda/problem.h"
 
 #include <fmt/format.h>

@@ -26,8 +26,8 @@ bool has_few_keys(const Problem& problem);
 // True if the problem has a score option that the plain kernels of flash2 do not support.
 bool has_score_options(const Problem& problem);
 
-// True if there is no bias, or if kernels other than the general ones can load it with 16-byte cp.async: it has 16-bit
-// elements and aligned rows.
+// True if there is no bias, or if the bias has 16-bit elements and aligned rows. Kernels other than the general ones
+// then load it with 16-byte cp.async.
 bool bias_takes_vectors(const Problem& problem);
 
 template <class... Views>
@@ -40,7 +40,7 @@ inline bool outputs_are_known(const Problem& problem) {
   return problem.pass == Pass::forward ? problem.o.data != nullptr : problem.dq.data != nullptr;
 }
 
-// Returns why no CUDA kernel of this build takes the problem, or an empty string: the GPU is too old, only the CPU
+// Returns why no CUDA kernel of this build takes the problem, or an empty string. Reasons: the GPU is too old, only CPU
 // kernels support an option, or rows plus keys exceed 2^30.
 std::string common_refusal(const Problem& problem);
 

@@ -1,4 +1,5 @@
-// Combines the partial results of rows whose keys were split. One warp computes 128 columns of a row.
+// Implements combine_splits() of splits.h: combines the partial results of rows whose keys were split. One warp
+// computes 128 columns of a row.
 #include "attention/cuda/splits.h"
 
 #include "attention/cuda/device/sequence.cuh"
@@ -10,7 +11,7 @@ namespace strobe::cuda {
 namespace {
 
 constexpr int kCombineWarps = 4;
-constexpr int kLaneColumns = 4;  // 16 bytes
+constexpr int kLaneColumns = 4;  // columns per lane: 16 bytes of fp32
 constexpr int kWarpColumns = kWarpLanes * kLaneColumns;
 
 struct CombineArgs {

@@ -1,5 +1,5 @@
 // The kernel `reference`: attention in float64, one row and one key at a time, without storing anything of size Sq x
-// Sk. It uses the value of a key only for rows that the masks allow, so a NaN affects exactly the rows that use it.
+// Sk. The value of a key is used only for rows that may use the key, so a NaN affects exactly these rows.
 #include "attention/reference/reference.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ void widen(const BasicView<Void>& view, const Rows& rows, std::int64_t count, st
   }
 }
 
-// Position of a query row i and a key j of the extent, for the options that depend on it.
+// Query row i and key j, an index within the extent, with the values that score options need.
 struct Pair {
   std::int64_t b, hq, i, j;
   std::int64_t offset;
@@ -92,12 +92,12 @@ Logit logit_of(const Problem& problem, const Pair& pair, double q_dot_k) {
   return {s, slope};
 }
 
-// Returns the dropout factor of a probability: 0 or 1 / (1 - p); 1 without dropout.
+// Returns the dropout factor of a probability, which is 0 if dropped; 1 without dropout.
 double kept(const Problem& problem, const Pair& pair) {
   if (problem.dropout.p == 0) return 1;
   const std::uint32_t threshold = dropout_threshold(problem.dropout.p);
   if (!dropout_keeps(problem.dropout.seed, threshold, pair.b, pair.hq, pair.i, pair.j + pair.k_skipped)) return 0;
-  return 1 / (1 - static_cast<double>(problem.dropout.p));
+  return dropout_scale(threshold);
 }
 
 // Returns true if there is no boolean mask, or if it allows the pair.

@@ -1,5 +1,5 @@
-// The two kernels of this folder. They do the same arithmetic, but differ in the number of heads per pass and in which
-// score matrices share memory.
+// The two kernels of this folder. Both do the same arithmetic. The variants differ in the number of heads per pass and
+// in which score matrices share memory.
 #pragma once
 
 namespace strobe::standard {

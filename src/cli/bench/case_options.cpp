@@ -136,8 +136,8 @@ void add_case_options(OptionTable& table, CaseOptions& options) {
   table.begin_group("implementations and device");
   table.add("impl", "NAME[,NAME]",
             "Flash2, Pytorch (= standard), frugal, reference, torch-sdpa, torch-math, torch-naive, "
-            "torch-compile, onednn; on a GPU also hopper, torch-flash, torch-efficient, torch-cudnn, cudnn; "
-            "default Flash2",
+            "torch-compile, torch-flex, onednn; on a GPU also hopper, torch-flash, torch-efficient, torch-cudnn, fa3, "
+            "cudnn; default Flash2",
             [&](auto, auto value) { parse_implementations(options, value); });
   table.add("device", "cpu|cuda", "default: cuda if there is a GPU", into(options.device, parse_device));
   table.add(make_threads_option("CPU threads", options.threads));

@@ -1,5 +1,5 @@
-// Implements `strobe completion SHELL`, which prints a completion script. The script asks the program for commands,
-// flags and values when a key is pressed, so that it always matches the program.
+// Implements `strobe completion SHELL`, which prints a completion script. When the user asks for completions, the
+// script reads commands, flags and values from the program's --help, so it always matches the program.
 #include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"

@@ -53,7 +53,7 @@ class JudgedProcesses {
   ChildSubreaper subreaper_;
 };
 
-// State that is prepared before the program runs.
+// What judging a case needs, prepared before the first case.
 struct Judge {
   std::string folder, program;  // folder of the cases; program: an absolute path or a name in PATH
   const JudgedProcesses& processes;
@@ -175,7 +175,8 @@ Judged judge_case(const Judge& judge, const solve::TestCase& one, double limit) 
   return judged;
 }
 
-// Returns a path that is valid in another working folder. Throws Error(unsupported) if it cannot be started.
+// Returns the program's path in a form that is valid in any working folder. Throws Error(unsupported) if the program is
+// not executable.
 std::string absolute_program(const std::string& program) {
   if (program.find('/') == std::string::npos) return program;  // found through PATH
   if (access(program.c_str(), X_OK) != 0) {

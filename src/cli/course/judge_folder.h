@@ -35,7 +35,8 @@ class JudgeFolder {
   int descriptor_ = -1;
 };
 
-// Detects if a file is written, replaced, linked or removed, by its inode, size and times.
+// Detects files that are written, replaced, linked or removed, by their inode, size, and times of modification and
+// change.
 class CaseFilesWatch {
  public:
   explicit CaseFilesWatch(const std::vector<std::string>& paths);

@@ -36,8 +36,8 @@ std::vector<std::string> launch_cells(const Json& row, double launches) {
           scaled ? "case that ran: " + report::case_text(*scaled) : ""};
 }
 
-constexpr int kLaunches = 8;          // launches that are profiled per rung; later launches have the same shape
-constexpr double kMostSeconds = 300;  // limit per rung
+constexpr int kLaunches = 8;          // kernel launches that ncu profiles per rung; later ones have the same shape
+constexpr double kMostSeconds = 300;  // time limit of ncu per rung
 
 // Returns the output of ncu. Throws Error(runtime) if ncu fails without printing a reason.
 std::string run_ncu(const std::vector<std::string>& command) {
@@ -48,7 +48,7 @@ std::string run_ncu(const std::vector<std::string>& command) {
   return text;
 }
 
-// Profiles the rung of a row. A row that was scaled from a smaller case is profiled on the smaller case.
+// Profiles the rung of a row. If the row's time was scaled up from a smaller case, profiles that case.
 Json profile_rung(const std::string& lab, const Json& row) {
   const Json* scaled = row.find("scaled_from");
   const Json& size = scaled ? *scaled : row.at("case");

@@ -32,7 +32,7 @@ constexpr const char* kLadderIntroduction =
 
 constexpr const char* kLadderTitle = "The ladder";
 
-// Reports bad input that strobe-lab rejected as an error of this command.
+// Throws an error of this command for a failed strobe-lab. Bad input keeps strobe-lab's message.
 [[noreturn]] void fail_like(const ChildEnd& end) {
   constexpr std::string_view kName = "strobe-lab: ";
   std::string text = end.last_error;
@@ -85,8 +85,8 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
   return rows;
 }
 
-// Returns the charts with their file suffixes. The ladder chart of the first case has none, those of later cases have a
-// number, other charts have their id.
+// Returns the charts with the suffixes of their file names: none for the ladder chart of the first case, a number for
+// those of later cases, the figure's id for other charts.
 std::vector<Chart> charts_of(const std::vector<Json>& rows) {
   std::vector<Chart> charts;
   int ladders = 0;
@@ -103,7 +103,7 @@ bool is_wrong(const Json& row) {
   return status == "wrong" || status == "failed";
 }
 
-// The parsed flags, which ask for a run of strobe-lab or name a file of rows.
+// The parsed flags. Either they are for a run of strobe-lab, or `input` names a file with rows of an earlier run.
 struct Request {
   std::vector<std::string> for_lab;  // flags that strobe-lab checks
   bool ablation = false, tiles = false, profile = false;

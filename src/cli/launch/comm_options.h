@@ -11,8 +11,8 @@
 
 namespace strobe::cli {
 
-// The reader of the result rows of a rank: people, who also get a table, or the parent `strobe comm` (the launcher),
-// which prints the results of all jobs. launcher_after_others: the rows are appended to those of earlier jobs.
+// Reader of the result rows of a job. people: the job also prints a table. launcher: the parent `strobe comm` prints
+// the results of all its jobs. launcher_after_others: as launcher, and the rows are appended to those of earlier jobs.
 enum class RowsFor { people, launcher, launcher_after_others };
 
 struct CommOptions {
@@ -32,15 +32,15 @@ inline constexpr const char* kCommTitle = "Collectives";  // title of the Markdo
 
 OptionTable comm_option_table(CommOptions& options);
 
-// First argument of the ranks that `strobe comm` starts. Its value selects a new file or appended rows; the next word
-// is the engine.
+// Internal flag, the first argument of the ranks that `strobe comm` starts. Its value selects a new file or appended
+// rows; the next word is the engine.
 inline constexpr const char* kRowsFlag = "launcher-rows";
 
 // Throws Error(invalid_argument) for an invalid output name or size, Error(unsupported) for an engine that is not built
 // in.
 void check_comm_options(const CommOptions& options);
 
-// Checks once, before any rank starts, what every rank would check. Throws Error(unsupported) if an engine needs a GPU
+// Makes the checks of every rank once, before any rank starts. Throws Error(unsupported) if an engine needs a GPU
 // and there is none, Error(invalid_argument) if the output cannot be written, Error(out_of_memory) if not even the
 // smallest case fits.
 void check_before_jobs(const CommOptions& options);

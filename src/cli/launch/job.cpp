@@ -35,7 +35,7 @@ constexpr double kKillDelay = 2;     // seconds from SIGTERM to SIGKILL of a ran
 constexpr int kPollPeriod = 100;     // milliseconds between two checks of the limits
 constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
 constexpr double kMpirunLimit = 10;  // seconds for mpirun to end after all ranks
-constexpr double kBlameWindow = 1;   // seconds; rank failures this shortly before mpirun's death are attributed to it
+constexpr double kBlameWindow = 1;   // seconds; rank failures so shortly before mpirun's death are attributed to mpirun
 
 int make_memory_file(const char* name) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);
@@ -193,8 +193,8 @@ class RunningJob {
     }
   }
 
-  // Ends the job in steps after the grace period: SIGTERM to the ranks, SIGKILL to the ranks, SIGKILL to the
-  // supervisors.
+  // After the grace period, sends SIGTERM to the ranks. Then, kKillDelay after each step, SIGKILL to the ranks and
+  // SIGKILL to the supervisors.
   void end_in_steps() {
     const double now = now_seconds();
     if (now < ask_at_) return;
@@ -213,9 +213,9 @@ class RunningJob {
     supervisors_.signal_supervisors(SIGCONT);
   }
 
-  // Kills the process groups of ranks whose supervisor was killed. Such a rank is now a child of this process
-  // (ChildSubreaper); if the rank has ended, its children are. The group id is not reused before this process has
-  // waited for the child. Groups of ranks that still have a supervisor are spared.
+  // Kills the process groups of ranks whose supervisor was killed. Such a rank, or its children if it has ended, are
+  // now children of this process (ChildSubreaper). The group id is not reused before this process has waited for the
+  // child. Ranks that still have a supervisor are not affected.
   void end_orphans() {
     for (const pid_t child : own_children()) {
       if (child == mpirun_ || supervisors_.holds(child) || subreaper_.had(child)) continue;
@@ -283,7 +283,7 @@ class RunningJob {
   std::set<int> passed_on_;
   JobEnd end_;
   double failed_at_ = 0;
-  double ask_at_ = 1e300;  // when the grace period ends
+  double ask_at_ = 1e300;  // time at which the grace period ends and SIGTERM is sent
   double wake_at_ = 0;
   bool asked_ = false;
 };

@@ -68,7 +68,8 @@ void check_program(const std::string& path) {
   if (access(path.c_str(), X_OK) != 0) refuse("cannot be run: no permission");
 }
 
-// Rejects commands that do not split their work: each rank would do all of it and write the same files.
+// Rejects commands of strobe that do not split their work among ranks: each rank would do all of it and write the same
+// files.
 void check_shares_work(const std::vector<std::string>& words, int ranks) {
   const std::vector<std::string> valid = {"comm", "lm bench", "lm train"};
   const std::string name = words[0] == "lm" && words.size() > 1 ? "lm " + words[1] : words[0];
@@ -89,7 +90,8 @@ std::vector<std::string> command_of(const std::vector<std::string>& words, int r
   return own_command(words);
 }
 
-// Returns false after bad input, and after a signal that asked a rank to end: the next run would end the same way.
+// Returns true if the job may succeed after a restart. After bad input, or a signal that asked a rank to end, it would
+// end the same way.
 bool is_worth_a_restart(const JobEnd& end) {
   return !end.returned || (end.code != kBadInput && !is_end_by_signal(end.code));
 }
@@ -153,7 +155,7 @@ int run_with_restarts(LaunchOptions& options) {
 
 int run_launch(Arguments arguments, void (*check_command)(std::string_view name)) {
   LaunchOptions options;
-  options.job.ranks = 0;  // must be given
+  options.job.ranks = 0;  // 0: not given; -n is required
   OptionTable table = make_table(options);
   std::vector<std::string_view> flags;
   std::vector<std::string> words;

@@ -66,7 +66,7 @@ bool single_copy_works() {
 }
 
 constexpr std::string_view kPrefix = "strobe-launch-";
-constexpr std::size_t kRandomDigits = 6;                                     // random suffix of mkdtemp's template
+constexpr std::size_t kRandomDigits = 6;                                     // length of mkdtemp's random suffix
 constexpr std::size_t kSocketName = 1 + kPrefix.size() + kRandomDigits + 7;  // "/strobe-launch-XXXXXX/socket"
 
 // Returns the locked folder's descriptor, or -1 if it is gone, another user's, a link, or locked by another process.
@@ -126,7 +126,7 @@ std::filesystem::path find_mpirun() {
 }
 
 void check_descriptor_limit(int ranks) {
-  constexpr rlim_t kForTheJob = 32, kPerRank = 5;  // mpirun needs most of them, and hangs if they run out
+  constexpr rlim_t kForTheJob = 32, kPerRank = 5;  // descriptors; mpirun needs most of them and hangs if they run out
   const rlim_t needed = kForTheJob + kPerRank * static_cast<rlim_t>(ranks);
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;

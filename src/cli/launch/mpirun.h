@@ -10,13 +10,13 @@
 namespace strobe::cli {
 
 struct MpirunSettings {
-  std::filesystem::path program;        // from find_mpirun()
+  std::filesystem::path program;        // mpirun, from find_mpirun()
   std::filesystem::path socket;         // Unix socket of the launcher
   std::filesystem::path sessions;       // folder for Open MPI's session files
   std::filesystem::path shared_memory;  // folder for Open MPI's shared-memory files
   std::string launch_token;             // authenticates supervisors to the launcher
   std::string rank_token;               // authenticates ranks to each other
-  std::string preload;                  // LD_PRELOAD of mpirun
+  std::string preload;                  // value of LD_PRELOAD for mpirun
   int master_port = 0;                  // MASTER_PORT, on which the launcher listens; 0: the user has set MASTER_ADDR
 };
 
@@ -47,11 +47,12 @@ class LockedFolder {
   int lock_ = -1;
 };
 
-// Removes folders of that form in `base` that belong to this user, hold only files of a job, and are not locked.
+// Removes the folders strobe-launch-XXXXXX in `base` that belong to this user, hold only files of a job, and are not
+// locked.
 void remove_dead_folders(const std::filesystem::path& base);
 
-// Returns the first of $XDG_RUNTIME_DIR (if it is private to this user), $TMPDIR and /tmp that is writable and short
-// enough for a socket path, which has at most 107 bytes. Throws Error(runtime).
+// Returns the first usable folder of $XDG_RUNTIME_DIR (if it is private to this user), $TMPDIR and /tmp. It must be
+// writable, and short enough for a socket path of at most 107 bytes. Throws Error(runtime) if there is none.
 std::filesystem::path job_folder_base();
 
 // Returns /dev/shm, or `otherwise` if /dev/shm is not writable.
@@ -71,7 +72,7 @@ class LoopbackLibrary {
   int descriptor_;
 };
 
-// Removes the library from LD_PRELOAD unless mpirun has done so. Supervisors call it.
+// Removes the library from this process's LD_PRELOAD unless mpirun has done so. Called by supervisors.
 void remove_loopback_library();
 
 }  // namespace strobe::cli

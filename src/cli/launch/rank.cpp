@@ -31,7 +31,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::size_t kLongestLine = 1 << 16;  // longer lines are split
+constexpr std::size_t kLongestLine = 1 << 16;  // bytes; longer lines are split
 constexpr int kCannotExecute = 127;            // exit code of a rank whose program cannot be executed
 
 // Copies one stream of the rank to the launcher's stream and prefixes each line with the rank number.
@@ -104,7 +104,7 @@ class RankProcess {
 void obey_launcher(int launcher, const std::shared_ptr<RankProcess>& rank) {
   std::thread([launcher, rank] {
     while (const std::optional<int> signal = receive_signal(launcher)) rank->send(*signal);
-    rank->send(SIGKILL);  // the launcher is gone
+    rank->send(SIGKILL);  // the connection has ended: the launcher is gone
   }).detach();
 }
 
@@ -164,7 +164,8 @@ Launcher join_launcher(std::string_view socket_path, int rank) {
 
 // Copies the rank's output until the rank has ended and everything is copied.
 void copy_lines(Lines (&streams)[2], pid_t child, RankProcess& rank) {
-  const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));  // -1 on old kernels: polled every 20 ms
+  // Readable once the rank has ended. -1 on old kernels: the loop then checks every 20 ms.
+  const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   for (bool running = true; running;) {
     pollfd entries[] = {{.fd = streams[0].source(), .events = POLLIN, .revents = 0},
                         {.fd = streams[1].source(), .events = POLLIN, .revents = 0},

@@ -21,6 +21,7 @@ class RankErrors {
   int descriptor_;
 };
 
-void pass_launchers_file_on();  // sets that variable again, for the rank that this process becomes by exec
+// Sets the environment variable of the collecting file again, for the rank that this process becomes by exec.
+void pass_launchers_file_on();
 
 }  // namespace strobe::cli

@@ -1,5 +1,5 @@
-// Messages over a SOCK_SEQPACKET socket, which keeps message boundaries. Lengths are checked: a message of any other
-// size is malformed. For descriptors this checks the control data; data after the first byte are ignored.
+// Messages over a SOCK_SEQPACKET socket, which keeps message boundaries. A message of an unexpected size is malformed.
+// The message that passes descriptors is checked by its control data; its bytes after the first are ignored.
 #include "cli/launch/socket.h"
 
 #include <signal.h>

@@ -37,8 +37,8 @@ int connect_to_launcher(std::string_view path);
 bool is_own_user(int socket);  // true if the peer has this process's effective user id
 
 bool send_introduction(int socket, std::string_view token, int rank);
-// `hung_up`: the peer has disconnected or the message is malformed. If no message has arrived yet, neither member is
-// set.
+// Result of receive_introduction(). hung_up: the peer has disconnected, or the message is malformed. If no message has
+// arrived yet, `value` is empty and `hung_up` is false.
 struct ReceivedIntroduction {
   std::optional<Introduction> value;
   bool hung_up = false;

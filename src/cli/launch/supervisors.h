@@ -42,7 +42,7 @@ class Supervisors {
   void signal_supervisors(int signal) const;
 
  private:
-  struct Pending {  // not authenticated yet
+  struct Pending {  // a connection that is not authenticated yet
     int socket;
     double until;
   };

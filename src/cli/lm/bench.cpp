@@ -268,8 +268,9 @@ void check_rank_options(const LmBenchOptions& options) {
   if (options.strategies.empty()) {
     refuse_several_ranks("lm bench");
     if (!options.buckets.empty()) {
-      exchange_from(
-          {.strategy = "", .bucket_bytes = options.buckets[0], .bucket_text = options.bucket_text});  // throws
+      exchange_from({.strategy = "",
+                     .bucket_bytes = options.buckets[0],
+                     .bucket_text = options.bucket_text});  // throws: no --ddp
     }
     if (options.engine != comm::EngineKind::automatic) {
       fail(ErrorCode::invalid_argument, "--engine: nothing is exchanged without --ddp; leave --engine out");

@@ -1,4 +1,4 @@
-// Flags of `strobe lm bench`. Other commands share the flags that describe what is measured.
+// Flags of `strobe lm bench`. Other commands share those that describe the measured model and step.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct LmBenchOptions {
 // Returns the default options, which use a GPU if there is one.
 LmBenchOptions default_lm_bench_options();
 
-// Adds the flags that describe what is measured: size and its overrides, context, batch, precision, attention,
+// Adds the flags of the measured model and step: size and its overrides, context, batch, precision, attention,
 // recompute, deterministic, device, threads.
 void add_lm_cell_options(OptionTable& table, LmBenchOptions& options);
 Option make_warmup_option(LmBenchOptions& options);
@@ -71,6 +71,7 @@ std::vector<LmBenchCell> lm_bench_cells(const LmBenchOptions& options);
 
 // Calls `run` and shows `name` as progress. Returns the error message if `run` is out of memory, else nullopt.
 std::optional<std::string> oom_of(const std::string& name, const std::function<void()>& run);
-int complain_that_none_fits(const char* command, const std::string& files);  // returns the exit code
+// Prints that no cell fits in memory, so `files` are not written. Returns the exit code.
+int complain_that_none_fits(const char* command, const std::string& files);
 
 }  // namespace strobe::cli

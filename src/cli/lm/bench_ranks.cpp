@@ -1,4 +1,5 @@
-// `strobe lm bench --ddp`: measures every gradient exchange on all ranks and writes the rows.
+// Implements `strobe lm bench --ddp`: measures training steps with every gradient exchange on all ranks, and writes the
+// result rows.
 #include "cli/lm/bench_ranks.h"
 
 #include <fmt/format.h>
@@ -87,7 +88,8 @@ double flops_of_all_steps(const LmBenchCell& cell) {
   return (cell.one.warmup + cell.one.steps) * lm::flops_of(cell.one);
 }
 
-// Measures one process, then every exchange on all ranks. Returns the rows on rank 0 only.
+// Measures a cell in one process, then with every exchange on all ranks. Returns the rows on rank 0, none on other
+// ranks.
 std::vector<ParallelRow> measured(comm::Communicator& ranks, const RanksBench& bench, std::size_t index,
                                   WorkForecast& forecast) {
   const LmBenchCell& cell = bench.cells[index];

@@ -39,8 +39,8 @@ const ParallelRow* find(const ParallelRow& row, const std::vector<ParallelRow>& 
 std::optional<double> speedup(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 std::optional<double> speedup_over_naive(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 
-// Return percentages: the share of the step in exposed communication, and how much less exposed communication there is
-// than with `naive`.
+// Return percentages: exposed communication / step time, and the reduction of exposed communication relative to
+// `naive`.
 std::optional<double> communication_share(const ParallelRow& row);
 std::optional<double> reduction(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 

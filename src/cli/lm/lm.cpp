@@ -1,4 +1,4 @@
-// Implements `strobe lm COMMAND`.
+// Implements `strobe lm COMMAND`: finds the command of the language model and runs it.
 #include "cli/verbs.h"
 
 #include <string>

@@ -146,7 +146,7 @@ Json table_json(const std::vector<MemoryCell>& cells) {
 
 int run_lm_memory(Arguments arguments) {
   LmBenchOptions options = default_lm_bench_options();
-  options.warmups = {1};  // warm-up and timed steps: the fewest that distinguish recomputation modes
+  options.warmups = {1};  // one warm-up step and three timed ones are enough to compare recomputation modes
   options.steps = 3;
   std::string output = "lm_memory_result.json", page = "lm_memory.html", svg;
   OptionTable table;

@@ -17,13 +17,13 @@ using lm::Category;
 
 constexpr std::size_t kLargest = 6;  // tensors listed for each pass
 
-// Column titles of the categories.
+// Column titles of the memory categories (lm::Category), in their order.
 constexpr const char* kCategoryTitles[lm::kCategories] = {"parameters", "gradients", "optimizer", "saved", "passing",
                                                           "scores",     "workspace", "data",      "idle"};
 
 std::string mib(std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
 
-// Replaces the number of the layer: "layers.*.attention.qkv".
+// Returns a tensor's name with * instead of the layer's number: "layers.*.attention.qkv".
 std::string of_any_layer(const std::string& name) {
   const std::size_t at = name.find("layers.");
   if (at == std::string::npos) return name;

@@ -36,7 +36,7 @@ class OneProcess {
  private:
   void take(const std::string& line);
 
-  double limit_, heard_;  // limit in seconds; time of the last message
+  double limit_, heard_;  // longest time between messages, in seconds; time of the last message
   std::optional<lm::ParallelTimes> times_;
   std::string error_;
   bool done_ = false;

@@ -104,7 +104,7 @@ std::string scope_table(const lm::Profile& profile) {
   return scopes.empty() ? "" : table_of("part of attention", scopes, profile);
 }
 
-// Returns the shares of the operation's time: "attention: softmax 50.0 %, score product 30.0 %".
+// Returns the shares of parts in the time of an operation: "attention: softmax 50.0 %, QK^T matmul 30.0 %".
 template <class Sum>
 std::string shares_line(const lm::OperationSum& whole, const std::vector<Sum>& sums) {
   std::string shares;

@@ -113,7 +113,7 @@ void check_paths(const TrainFlags& flags) {
 void check_ranks(const TrainFlags& flags) {
   if (flags.exchange.strategy.empty()) {
     refuse_several_ranks("lm train");
-    if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // throws
+    if (flags.exchange.bucket_bytes) exchange_from(flags.exchange);  // throws: no --ddp
     if (flags.exchange.engine != comm::EngineKind::automatic) {
       fail(ErrorCode::invalid_argument, "--engine: nothing is exchanged without --ddp; leave --engine out");
     }
@@ -164,7 +164,7 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
     print(note_lines(begin.notes));
   }
   std::optional<double> ceiling;
-  if (!flags.quick) ceiling = ceiling_of(settings, threads);  // measured on all ranks at the same time
+  if (!flags.quick) ceiling = ceiling_of(settings, threads);  // all ranks measure at the same time, as in training
   if (ceiling && ranks) *ceiling *= ranks->size();
   TrainRun run(trainer, folder, begin.run_options, begin.validation.get(), ceiling);
   if (const int signal = run.go(); signal != 0) return 128 + signal;

@@ -68,8 +68,8 @@ class TrainRun {
   std::optional<lm::StepLog> log_;  // nullopt if there is no folder
   std::int64_t first_;              // first step of this process
   std::int64_t saved_;              // step of the newest checkpoint
-  // The last step with a finite loss and gradient. Checkpoints of earlier steps are known to be good: this step, or a
-  // step before it, was computed from their parameters.
+  // The last step with a finite loss and gradient. A checkpoint of an earlier step is known to be good, because a step
+  // with a finite loss was computed from its parameters.
   std::int64_t finite_step_;
   bool newest_is_unproven_ = false;  // the newest checkpoint is not known to be good yet
   bool warned_ = false;              // the warning about an exploding loss is printed

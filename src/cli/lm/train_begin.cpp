@@ -64,9 +64,9 @@ void check_steps(const lm::Settings& settings, const lm::Progress& progress) {
        settings.steps, progress.step);
 }
 
-// Returns the newest checkpoint that can be read, or null if there is none. A restart cannot ask the user, so damaged
-// checkpoints are skipped with a note. Throws if none can be read: the cause may be temporary, so the run must not
-// start over.
+// Returns the newest checkpoint that can be read; null if the folder has none. A restart cannot ask the user, so
+// damaged checkpoints are skipped with a note. Throws if all are damaged: the cause may be temporary, so the run must
+// not start over.
 std::unique_ptr<lm::Checkpoint> newest_whole(const std::string& folder, std::vector<std::string>& notes) {
   std::vector<std::int64_t> steps = lm::checkpoint_steps(folder);
   std::string newest;  // why the newest cannot be read
@@ -83,7 +83,8 @@ std::unique_ptr<lm::Checkpoint> newest_whole(const std::string& folder, std::vec
        printable_value(folder), newest, "valid: a folder with a readable checkpoint, or a new folder");
 }
 
-// Called in a single process, or on rank 0.
+// Decides whether the run is new or resumed, and opens its folder, checkpoint and validation data. Called in a single
+// process, or on rank 0.
 TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
   TrainBegin begin;
   const bool restart = is_restart_in(flags.out);

@@ -18,7 +18,7 @@ namespace strobe::cli {
 namespace {
 
 constexpr IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
-constexpr double kFall = 10;  // default ratio of the peak learning rate to the rate of the last step
+constexpr double kFall = 10;  // default of peak learning rate / learning rate of the last step
 constexpr std::int64_t kMostWarmup = 100;
 
 void add_settings(OptionTable& table, TrainFlags& flags) {

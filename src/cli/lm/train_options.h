@@ -25,11 +25,11 @@ struct TrainFlags {
   std::optional<Device> device;
 
   std::string data, out;
-  std::string validation;            // empty: the run's earlier value, if it has one; kNoTests: none
+  std::string validation;            // path; empty: as in the run so far, if it is resumed; kNoTests: no validation
   std::string data_format = "auto";  // auto, text, tokens or tokens32
   bool resume = false;
   std::int64_t resume_step;                                                                 // default lm::kNewest
-  std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_tokens;  // lm::RunOptions
+  std::optional<std::int64_t> checkpoint_every, keep, validation_every, validation_tokens;  // as lm::RunOptions
   std::int64_t sample_tokens = 128;
   std::optional<int> threads;
   lm::Recompute recompute = lm::Recompute::none;

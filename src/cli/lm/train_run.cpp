@@ -121,7 +121,7 @@ void TrainRun::remove_old_checkpoints() {
 // Returns the end of the error for a diverged run: "; run/step-00000100.safetensors is the newest checkpoint known to
 // be good: ...". Renames later checkpoints.
 std::string TrainRun::way_back() const {
-  if (!folder_) return "";  // rank 0 prints it
+  if (!folder_) return "";  // only rank 0 has a folder and prints the message
   const std::optional<std::int64_t> good = folder_->newest_good(finite_step_);
   if (!good) {
     return "; no checkpoint is known to be good: train in another folder with a lower --lr or --clip";
@@ -130,7 +130,7 @@ std::string TrainRun::way_back() const {
   try {
     const std::vector<std::int64_t> later = folder_->set_aside_after(*good);
     if (!later.empty()) aside = fmt::format(", {} set aside as .abandoned", counted(later.size(), "later one"));
-  } catch (const Error& error) {  // must not hide the divergence
+  } catch (const Error& error) {  // the message about the divergence is more important
     aside = fmt::format(", later ones stay ({})", error.what());
   }
   return fmt::format("; {} is the newest checkpoint known to be good{}: --resume={} --lr {} continues there",
@@ -184,7 +184,8 @@ void TrainRun::print_step(const lm::TrainStep& step, double seconds) const {
                   duration_text(each * static_cast<double>(settings.steps - step.step)), step.loss));
 }
 
-// A model that has learned nothing has the loss of a uniform guess. A loss far above that means that training diverges.
+// An untrained model has the loss of a uniform guess, log(vocabulary). Warns once if the loss is 1.5 times as large:
+// then training diverges.
 void TrainRun::warn_if_loss_explodes(const lm::TrainStep& step) {
   constexpr double kMostTimes = 1.5;
   const double guess = std::log(static_cast<double>(trainer_.settings().shape.vocabulary));

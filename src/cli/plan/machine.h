@@ -11,8 +11,8 @@ namespace strobe::cli {
 
 struct PlanMachine {
   lm::Machine machine;
-  std::string name;            // "h100"
-  std::string compute, links;  // where the figures come from, for people
+  std::string name;            // name of a known machine, or "here"
+  std::string compute, links;  // rates and their sources, as text
 
   // One line for charts: "h100: 396 TFLOP/s per device; links 450 GB/s in nodes of 8, 50.0 between".
   std::string text() const;

@@ -13,7 +13,7 @@
 
 namespace strobe::cli {
 
-// Mesh dimensions that the flag gives. The number of devices determines the others.
+// Mesh dimensions that --mesh gives. The number of devices determines the others.
 struct MeshFlag {
   std::optional<std::int64_t> data, shard, tensor, pipeline;
 
@@ -21,7 +21,7 @@ struct MeshFlag {
   std::string text;  // as given
 };
 
-// Figures of the machine in the units of the flags. A figure that is given replaces that of the named machine.
+// The machine's rates, in the units of the flags. A rate that a flag gives replaces that of the named machine.
 struct MachineFlags {
   std::string name = "h100";
   std::optional<double> flops, memory_bandwidth, memory;  // TFLOP/s, GB/s, GiB
@@ -37,7 +37,7 @@ struct MachineFlags {
 struct PlanOptions {
   ShapeFlags shape;
   lm::Network network = lm::Network::decoder;
-  std::optional<std::int64_t> batch;       // none: 8
+  std::optional<std::int64_t> batch;       // sequences; none: 8
   std::optional<lm::Precision> precision;  // none: bf16; for checked rows, the row's precision
   std::vector<std::int64_t> devices;       // empty: 8 to 16,384 by doubling, from a number that the mesh divides
   MeshFlag mesh;
@@ -58,7 +58,7 @@ std::vector<std::string> machine_names();  // values of --machine
 
 OptionTable plan_option_table(PlanOptions& options);
 
-// Throws Error(invalid_argument) for a flag that has no effect together with the others.
+// Throws Error(invalid_argument) if another flag makes a given flag ineffective.
 void refuse_idle_flags(const PlanOptions& options);
 
 // Combines every number of devices with every sharding, in this order. Throws Error(invalid_argument) for a mesh that

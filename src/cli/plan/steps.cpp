@@ -16,7 +16,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::string_view kAlone = "one process";  // strategy name in the row of --ddp without an exchange
+constexpr std::string_view kAlone = "one process";  // strategy in the row of --ddp that one process measured
 constexpr report::Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
 
 bool is_parallel_step(const Json& row) { return says(row, "kind", "data parallel step"); }
@@ -96,8 +96,7 @@ void take_exchange(const Json& row, MeasuredStep& step) {
   }
   step.title += ", " + counted(ranks, "rank");
   if (ranks == 1) return;
-  // Choose the bucket size that yields the number of buckets in the row. The small factor keeps rounding from adding a
-  // bucket.
+  // Chooses the bucket size that gives the row's number of buckets. The factor is above 1, so rounding adds no bucket.
   const auto calls = static_cast<double>(whole_number(row, "buckets", 1 << 20));
   step.bucket_bytes = (1 + 1e-9) * sizeof(float) * static_cast<double>(lm::parameter_count(one.shape)) / calls;
   // If the whole exchange was overlapped, there is no exposed time to compare.

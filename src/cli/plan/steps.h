@@ -1,5 +1,5 @@
-// Reads measured training steps from rows of `strobe lm bench`, with and without --ddp, and measured collectives from
-// rows of `strobe comm`, for comparison with a plan.
+// Reads measurements for comparison with a plan: training steps from rows of `strobe lm bench`, with and without --ddp,
+// and collectives from rows of `strobe comm`.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ bool is_step(const Json& row);
 // Converts a row. Throws Error(invalid_argument) for a row that this program did not write.
 MeasuredStep measured_step(const Json& row);
 
-// Rates of the rows in one precision. Among the rows of --ddp only `one process` counts: it has the cores of one rank
-// and the whole memory bandwidth.
+// Rates of the measured rows in one precision. Among rows of --ddp only `one process` is used, because several ranks
+// share the memory bandwidth.
 struct StepRates {
   std::vector<double> flops;   // FLOP/s of forward plus backward in rows without recomputation
   std::vector<double> update;  // bytes/s of the update; bytes by lm::update_bytes()
@@ -49,8 +49,8 @@ struct StepRates {
 // Throws Error(invalid_argument) if no row without recomputation has times of forward and backward.
 StepRates step_rates(const std::string& path, lm::Precision precision);
 
-// Passes each row of a `strobe comm` file (one row per line) or of a `strobe lm bench` file (one object with "rows") to
-// `take`. Converts errors that `take` throws to Error(invalid_argument) with file, line and row.
+// Calls `take` for each row of a file of `strobe comm` (one row per line) or of `strobe lm bench` (an object with
+// "rows"). An error that `take` throws becomes Error(invalid_argument) with file, line and row.
 void each_result(const std::string& path, const report::TakeRow& take);
 
 // Returns row[key]. Throws Error(invalid_argument) if it is not a number in the range.

@@ -13,8 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Backoff between two tests of a request. A test that takes over 5 us has moved data. Yields the core after each test,
-// and sleeps for 50 us once no test has moved data for 2 ms.
+// Backoff between two tests of a request. Yields the core after each test, and sleeps for 50 us once no test has moved
+// data for 2 ms. A test that takes over 5 us is assumed to have moved data.
 class Patience {
  public:
   void after_test() {

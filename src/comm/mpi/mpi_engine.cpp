@@ -41,7 +41,7 @@ const char* way_to_start(const World& world) {
          "engine mpi with strobe launch or mpirun";
 }
 
-// Throws if the launcher's variables give a rank another size than MPI reports: such a rank would end early while the
+// Throws if the launcher's variables and MPI disagree on the number of ranks: such a rank would end early while the
 // others wait for it. Sets world.one_host.
 void compare_ranks(World& world, int size) {
   RankView own;
@@ -181,7 +181,7 @@ class MpiEngine final : public Engine {
   std::int64_t chunk_;
   int rank_ = 0, size_ = 1;
   std::optional<Ring> ring_;
-  std::vector<int> counts_, firsts_;  // of the current call
+  std::vector<int> counts_, firsts_;  // per rank, for the current call
 };
 
 }  // namespace

@@ -20,11 +20,10 @@ constexpr int kTag = 1;
 
 }  // namespace
 
-// One step of the ring: sends `sent` to the next rank and receives as many elements as `arrives` has from the previous
-// rank, both in chunks.
+// One step of the ring: sends `sent` to the next rank, and receives arrives.count elements from the previous rank.
 struct Ring::RingStep {
   Elements sent;
-  Elements own;      // is added to the received data; count 0: data are received directly into `arrives`
+  Elements own;      // added to the received data; count 0: data are received directly into `arrives`
   Elements arrives;  // destination of the sum
 };
 

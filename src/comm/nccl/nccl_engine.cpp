@@ -1,5 +1,5 @@
-// Engine nccl: one rank per GPU, with all NCCL calls on the engine's stream. run() waits on the host for each call to
-// end, so Pending::done() and wait() mean the same as with other engines.
+// Engine nccl: one rank per GPU, with all NCCL calls on the engine's stream. run() waits on the host until a call has
+// ended, so Pending::done() and wait() have the same meaning as with other engines.
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <sched.h>

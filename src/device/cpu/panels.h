@@ -1,5 +1,5 @@
-// Matmuls of panels per instruction set, for builds without OpenBLAS. cpu/isa/*.cpp define the tables, no_openblas.cpp
-// chooses one.
+// The matmul functions of one instruction set, for builds without OpenBLAS. cpu/isa/*.cpp define a table each,
+// no_openblas.cpp chooses one.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace strobe::blas {
 
-// c [m x n] = a b (+ c) in float64, with elements of a and b at any strides.
+// c [m x n] = a [m x k] b [k x n] (+ c) in float64, with any strides in a and b.
 struct DoubleMatmul {
   const double *a, *b;
-  std::int64_t a_row, a_step, b_step, b_col;  // elements between rows, steps and columns
+  std::int64_t a_row, a_step, b_step, b_col;  // elements between neighbours along m, k, k and n
   double* c;
-  std::int64_t c_row;
+  std::int64_t c_row;  // elements between rows of c
   std::int64_t m, n, k;
   bool accumulate;
 };
 
 struct Panels {
   const char* name;  // as in STROBE_CPU_ISA
-  int columns;       // of one panel
+  int columns;       // width of a panel
   void (*multiply)(const MatmulPanel&);
   void (*multiply_double)(const DoubleMatmul&);
 };

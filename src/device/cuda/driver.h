@@ -1,4 +1,5 @@
-// Looks up driver functions by name, so that the program does not have to link libcuda.
+// Looks up driver functions by name, so that the program does not have to link libcuda. start_kernel.cpp and the tensor
+// maps of Hopper's kernels use it.
 #pragma once
 
 #include <cuda.h>
@@ -19,8 +20,8 @@ Function driver_function(const char* name) {
   return reinterpret_cast<Function>(found);
 }
 
-// Makes the current device's primary context current unless this thread has a context. A new thread gets one only with
-// its first runtime call that needs it, but the driver and cuBLAS require one.
+// Makes the current device's primary context current unless this thread has a context. A new thread gets a context only
+// at its first runtime call that needs one, but driver functions and cuBLAS require it.
 inline void enter_context() {
   static const auto ask = driver_function<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
   CUcontext current = nullptr;

@@ -1,6 +1,6 @@
 // Implements KernelTrace with CUPTI's activity records. The record of a kernel contains the correlation id of the CUDA
-// call that launched it. An external-correlation record maps that id to the launcher. CUPTI writes these only if CUDA
-// calls are traced too.
+// call that launched it. An external-correlation record maps that id to the launcher. CUPTI writes external-correlation
+// records only if CUDA calls are traced too.
 #include "device/kernel_trace.h"
 
 #include <cuda_runtime_api.h>
@@ -133,7 +133,7 @@ std::string demangled(const char* name) {
 }
 
 // The same moment on CUPTI's clock (`there`, in nanoseconds from 1970) and on that of now_seconds() (`here`). Times are
-// converted as differences from it, because seconds from 1970 in a double do not resolve a kernel's duration.
+// converted as differences from this moment, because seconds from 1970 in a double do not resolve a kernel's duration.
 struct Moment {
   std::uint64_t there = 0;
   double here = 0;
@@ -143,7 +143,7 @@ struct Moment {
   }
 };
 
-// Reads both clocks several times and returns the reading that took least time.
+// Reads both clocks 16 times and returns the reading that took the least time.
 Moment same_moment() {
   Moment moment;
   double fastest = 1e300;

@@ -1,5 +1,5 @@
-// Counting allocator for host memory. Every workspace that the library allocates and every tensor of a benchmark comes
-// from here, so that the memory beyond inputs and outputs can be measured.
+// Counting allocator for host memory. The library's workspaces and the tensors of benchmarks come from here, so that
+// memory beyond inputs and outputs can be measured.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 namespace strobe::blas {
 namespace {
 
-constexpr std::size_t kStackBytes = std::size_t{16} << 20;  // of a thread that OpenBLAS starts
+constexpr std::size_t kStackBytes = std::size_t{16} << 20;  // stack bytes per thread that OpenBLAS starts
 
 std::mutex& session_mutex() {
   static std::mutex one;

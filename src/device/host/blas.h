@@ -16,8 +16,8 @@ namespace strobe::blas {
 // and restores it afterwards.
 class BlasSession {
  public:
-  // Maps packing buffers for up to `callers` threads in advance, since OpenBLAS itself would retry a failed mapping
-  // forever. own_threads is the number of OpenBLAS's own threads. Throws Error(out_of_memory) if no buffer can be
+  // Maps packing buffers for up to `callers` threads in advance, because OpenBLAS would retry a failed mapping forever.
+  // own_threads is the number of threads that OpenBLAS itself uses. Throws Error(out_of_memory) if no buffer can be
   // mapped.
   explicit BlasSession(int callers, int own_threads = 1);
   ~BlasSession();
@@ -54,8 +54,8 @@ enum class Accumulate { no, yes };
 void gemm(const BlasSession& session, const Matrix& a, const Matrix& b, float* c,
           Accumulate accumulate = Accumulate::no);
 
-// The functions below are the steps of gemm(), for GEMMs whose operands are prepared block by block. Results are the
-// same.
+// The functions below are the steps of gemm(). Callers that prepare operands block by block use them; the results are
+// equal to those of gemm().
 
 // Returns rows [first, first + count) of a matrix.
 inline Matrix row_range(const Matrix& m, std::int64_t first, std::int64_t count) {

@@ -1,5 +1,6 @@
 // Floating-point mode of the calling thread: rounding direction, treatment of subnormals, traps. Public functions and
-// jobs of the thread pool compute in the IEEE default mode, regardless of the caller's mode.
+// jobs of the thread pool compute in the IEEE default mode, regardless of the caller's mode. attention.cpp and
+// thread_pool.h use it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The instruction sets for which inner loops are compiled, and which of them this machine supports.
+// Lists the instruction sets for which inner loops are compiled, and which of them this machine supports.
 // attention/cpu/isa.cpp and ops/cpu/isa.cpp select their function tables by these names.
 #pragma once
 

@@ -12,7 +12,8 @@ namespace strobe {
 
 namespace {
 
-// Returns true if the loader's message is about a lack of memory; the loader reports its reason only as text.
+// Returns true if the loader failed for lack of memory. Reads its message, because the loader reports the reason only
+// as text.
 bool is_out_of_memory(std::string_view reason) {
   for (const std::string_view text : {"annot allocate memory", "out of memory", "failed to map segment"}) {
     if (reason.find(text) != reason.npos) return true;

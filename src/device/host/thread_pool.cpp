@@ -134,8 +134,8 @@ class ThreadPool {
     std::thread thread;
   };
 
-  // The workers of one call. Its memory outlives the call, because the last worker notifies `pending` after the job may
-  // have been destroyed.
+  // The workers of one call. A Team's memory outlives the call, because the last worker notifies `pending` after the
+  // job may have been destroyed.
   struct alignas(64) Team {
     std::atomic<int> pending{0};
     std::vector<Worker*> workers;

@@ -1,4 +1,4 @@
-// Loads OpenBLAS on one core, with kernels that suit the processor.
+// Implements blas_library() with OpenBLAS: loads it on one core, with kernels that suit the processor.
 #include "device/host/blas_library.h"
 
 #include <dlfcn.h>
@@ -85,8 +85,8 @@ BlasLibrary open_library() {
   const BlasLibrary found = load();
   const char* const better = better_core(found.get_corename(), instruction_sets());
   if (!better || std::getenv(kCoreVariable)) return found;
-  // OpenBLAS reads the variable when it is loaded. Another user of the library may keep it open; then it stays as it
-  // is.
+  // OpenBLAS reads the variable when it is loaded. If other code keeps the library open, it is not loaded again and
+  // keeps its kernels.
   dlclose(found.handle);
   setenv(kCoreVariable, better, 0);
   const BlasLibrary again = load();

@@ -1,6 +1,7 @@
 // Reads and writes headers of safetensors files, the format of checkpoints. A file has an 8-byte little-endian header
 // length, a JSON header with metadata strings and the offsets of each tensor, and the data. The reader validates every
-// header. The format allows a header of 100 MB; the reader accepts 64 MiB, the limit of every JSON document.
+// header. train/checkpoint.cpp uses it. The format allows a header of 100 MB; the reader accepts 64 MiB, the limit of
+// every JSON document.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +38,9 @@ void append(SafeTensors& file, std::string name, std::string dtype, std::vector<
 std::string header_of(SafeTensors& file);
 
 // `file` is the content of the whole file; `shown` is its name and prefixes every error. Throws Error(invalid_argument)
-// with one line if the header is truncated or not JSON, a name is duplicated, a type is unknown, or a shape and its
-// byte range disagree or do not fit in 63 bits. Also throws if tensors overlap or do not cover the data exactly.
+// with one line if the header is truncated or not JSON, a name is duplicated, or a type is unknown. Also throws if a
+// shape disagrees with its byte range, a size does not fit in 63 bits, tensors overlap, or tensors do not cover the
+// data exactly.
 SafeTensors parse_safetensors(std::string_view file, std::string_view shown);
 
 }  // namespace strobe::lm

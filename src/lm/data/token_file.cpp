@@ -20,7 +20,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "tokens are read without byte swapping");
 
 constexpr std::int64_t kUint16Tokens = 65536;
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // bytes per scan task; the second pass over a chunk hits L2
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;  // bytes per task; scan_chunk() reads a chunk twice
 
 std::size_t bytes_of_a_token(DataFormat format) {
   switch (format) {
@@ -119,7 +119,7 @@ const TokenFile::Scan& TokenFile::scan() const {
 // of tokens alternate, and the high halves are near 0 because the vocabulary is small.
 void TokenFile::check_width(std::int64_t vocabulary) const {
   constexpr std::int64_t kFewest = 16;         // words needed for a decision
-  constexpr std::uint32_t kTimesLarger = 256;  // limit of largest even / largest odd word; uint16 tokens stay below
+  constexpr std::uint32_t kTimesLarger = 256;  // limit of the ratio largest even / largest odd word for uint16
   if (format_ != DataFormat::tokens) return;
   if (vocabulary > kUint16Tokens) {
     fail(ErrorCode::invalid_argument,
@@ -168,8 +168,8 @@ constexpr std::uint32_t kOrderStream = 0x64617461;  // random stream that only W
 
 // --- WindowOrder -----------------------------------------------------------------------------------------------------
 
-// Computes a permutation without storing it. A Feistel network permutes the numbers of 2 * half_bits_ bits, the
-// smallest even number of bits that holds every window. It is applied again while the result is not a window (cycle
+// Computes a permutation without storing it. A Feistel network permutes the integers of 2 * half_bits_ bits, the
+// smallest even number of bits that holds every window. If its result is not a window, it is applied again (cycle
 // walking): fewer than four applications on average.
 WindowOrder::WindowOrder(std::uint64_t seed, std::int64_t windows)
     : seed_(seed), windows_(static_cast<std::uint64_t>(windows)), half_bits_((std::bit_width(windows_ - 1) + 1) / 2) {}

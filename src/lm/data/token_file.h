@@ -1,5 +1,6 @@
 // Maps files of training or validation data, and defines the order in which training reads them. A file has text, with
-// one token per byte, or tokens as little-endian uint16 or uint32 words without a header.
+// one token per byte, or tokens as little-endian uint16 or uint32 words without a header. Trainer and the validation
+// use it.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ class TokenFile {
   DataFormat format() const { return format_; }
   std::int64_t count() const { return count_; }  // tokens
 
-  // Throws Error(invalid_argument) if a token is not below `vocabulary`, with its position and value, or if the file
-  // seems to have another token width than its format.
+  // Throws Error(invalid_argument) with the token's position and value if a token is not below `vocabulary`. Also
+  // throws if the tokens seem to have another width than the format's.
   void check_vocabulary(std::int64_t vocabulary) const;
 
   // Returns the number of windows. A window is `context` tokens and the token after them, and may begin at any token.
@@ -63,8 +64,8 @@ class TokenFile {
   mutable std::optional<Scan> scan_;
 };
 
-// The order in which training reads the windows of its data. Each epoch is another permutation that depends on the
-// seed. at() computes the window of any position, so a checkpoint needs to store only the position.
+// The order in which training reads the windows of its data. Each epoch is another permutation, which the seed
+// determines. at() computes the window of any position, so a checkpoint stores only the position.
 class WindowOrder {
  public:
   WindowOrder(std::uint64_t seed, std::int64_t windows);  // windows: at least 1

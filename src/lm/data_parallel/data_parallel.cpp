@@ -157,7 +157,7 @@ bool DataParallel::exchanged(std::size_t bucket) const {
 }
 
 ParallelUpdate DataParallel::finish(const ops::AdamW& adamw, double clip, Overflow overflow) {
-  if (replica_.stream) replica_.stream->synchronize();  // until the GPU has finished backward
+  if (replica_.stream) replica_.stream->synchronize();  // waits until the GPU has finished backward
   const double backward_ended = now_seconds();
   for (std::size_t b = 0; b < groups_.size(); ++b) {
     if (groups_[b].left == 0) continue;

@@ -1,6 +1,7 @@
-// DataParallel trains one set of parameters on several ranks, each with its share of the batch. Ranks exchange
-// gradients as the strategy defines, during or after backward; then AdamW updates this rank's share. It works on memory
-// and tensors, independently of the model; parallel_model.h combines it with Model.
+// DataParallel trains one set of parameters on several ranks, each with its share of the batch. The ranks exchange
+// gradients during or after backward, as the strategy defines. Then AdamW updates the parameters that this rank is
+// responsible for. The class knows arrays of parameters and gradients, but no model; parallel_model.h combines it with
+// Model.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct ParallelOptions {
 };
 
 // Start of a bucket's exchange, or end of backward. On CUDA a bucket starts when its gradients are queued on the
-// stream; the call waits until they are computed.
+// stream; the collective waits until they are computed.
 struct ParallelEvent {
   enum class Kind { bucket_started, backward_ended };
   Kind kind;
@@ -39,6 +40,7 @@ struct ParallelEvent {
   double seconds = 0;  // on the clock of core/clock.h
 };
 
+// One collective of a step.
 struct ParallelCall {
   comm::Kind kind = comm::Kind::all_reduce;
   std::int64_t bucket = -1;  // -1: all-reduce of the squared gradient norm
@@ -46,11 +48,11 @@ struct ParallelCall {
   comm::CallTimes times{};
 };
 
-// Communication calls of one step, as measured on this rank.
+// Collectives of one step, as measured on this rank.
 struct StepRecord {
   std::int64_t calls = 0, bytes = 0;                              // totals of all_calls
   double hidden = 0, exposed = 0;                                 // seconds of calls before and after backward ended
-  double optimizer = 0;                                           // seconds of gradient norm and AdamW, without calls
+  double optimizer = 0;                                           // seconds of norm and AdamW, without the all-reduce
   double backward_ended = 0, update_began = 0, update_ended = 0;  // on the clock of core/clock.h
   std::vector<ParallelEvent> events;
   std::vector<ParallelCall> all_calls;  // in call order
@@ -77,9 +79,9 @@ class DataParallel {
   // Broadcasts rank 0's values, including frozen ones, and sets the optimizer state to zero.
   void begin();
 
-  // A step calls ready() once per use of each tensor, as soon as backward has computed that use's gradient (on CUDA:
-  // has queued it on the stream). The order must be the same on all ranks. Then it calls finish(), which clips the mean
-  // gradient to the norm `clip` (0: no clipping) and updates the values.
+  // During backward, the caller calls ready() once per use of each tensor, as soon as the gradient of that use is
+  // computed (on CUDA: queued on the stream). The order must be the same on all ranks. After backward, it calls
+  // finish(), which clips the mean gradient to the norm `clip` (0: no clipping) and updates the values.
   void ready(std::size_t tensor);
   ParallelUpdate finish(const ops::AdamW& adamw, double clip, Overflow overflow = Overflow::applied);
 

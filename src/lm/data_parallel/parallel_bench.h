@@ -14,8 +14,8 @@
 
 namespace strobe::lm {
 
-// One step on one rank, in seconds. `hidden` is communication during backward, `exposed` communication after it. All
-// fields except `hidden` are disjoint parts of `whole`.
+// One step on one rank, in seconds. `hidden` is communication during backward, `exposed` communication after it.
+// forward, backward, exposed and optimizer are disjoint parts of `whole`.
 struct ParallelStep {
   double whole = 0, forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
 };
@@ -70,8 +70,8 @@ struct TracedStep {
   std::vector<std::vector<ParallelSpan>> ranks;
 };
 
-// Returns a Chrome trace with one process per rank, which has one track each for steps, computing and communication.
-// Steps follow one another. On every rank a step starts at the end of its first barrier.
+// Returns a Chrome trace with one process per rank. A process has three tracks: steps, compute and communication. Steps
+// follow one another. The ranks are aligned at the end of the barrier with which a step begins.
 Json parallel_trace_json(std::span<const TracedStep> steps);
 
 }  // namespace strobe::lm

@@ -81,8 +81,8 @@ StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* t
   const std::int64_t first = first_token();
   const bool is_scaled = model_.dtype() == DType::fp16;
   LossScale loss_scale = model_.loss_scale();
-  // A rank averages the loss over 1 / size of the batch, so its gradients are `size` times as large as their part of
-  // the whole batch's gradient. Dividing the loss scale by the number of ranks lets them overflow where one process
+  // With n ranks, each averages the loss over 1 / n of the batch. Its gradients are therefore n times their
+  // contribution to the whole batch's gradient. Dividing the loss scale by n makes fp16 overflow where one process
   // would.
   const double scale = is_scaled ? loss_scale.scale / communicator_.size() : 1;
   ops::AdamW adamw = options.adamw;

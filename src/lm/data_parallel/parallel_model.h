@@ -1,5 +1,5 @@
-// ParallelModel trains a model on several ranks: each rank computes its share of the batch, and all ranks apply the
-// same update. parallel_backend.h and parallel_bench.h use it.
+// ParallelModel trains a model on several ranks. Each rank computes its share of the batch, and all ranks get the same
+// parameters. parallel_backend.h and parallel_bench.h use it.
 #pragma once
 
 #include <cstdint>

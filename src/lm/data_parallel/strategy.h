@@ -1,5 +1,6 @@
 // Defines strategies for exchanging gradients, and the buckets in which they are exchanged. A strategy makes three
 // choices: how gradients are grouped, when the exchange of a group starts, and which parameters a rank updates.
+// DataParallel and `strobe plan` use it.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@ enum class Grouping { each, all, buckets };  // one call per parameter, one for 
 enum class Start { after_backward, when_ready };
 enum class Updates {
   all,             // every rank updates every parameter
-  share,           // ZeRO-1: a rank updates its share of each group; values are all-gathered
-  scattered_share  // the same, but gradients are reduce-scattered: a rank receives only its share
+  share,           // ZeRO-1: a rank updates its share of each bucket; new values are all-gathered
+  scattered_share  // like `share`, but gradients are reduce-scattered: a rank receives only its share
 };
 
 struct Strategy {

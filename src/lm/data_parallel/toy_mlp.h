@@ -1,5 +1,5 @@
-// A small model with biases, which the llama language model lacks: fc1, ReLU, fc2 and mean squared error. verify.cpp
-// trains it on ranks and in one process.
+// A small model whose linear layers have biases, unlike those of llama: fc1, ReLU, fc2 and mean squared error.
+// verify.cpp trains it on several ranks and in one process.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ class ToyMlp {
  public:
   ToyMlp();
 
-  // Returns the mean loss of rows [first, first + count) of an endless sample set and computes its gradients. Calls
-  // `ready` with each tensor as soon as its gradient is final, from the last tensor to the first.
+  // Generates samples [first, first + count) of an unlimited set, returns their mean loss and computes its gradients.
+  // Calls `ready` with each tensor as soon as its gradient is final, from the last tensor to the first.
   double loss_with_gradients(std::int64_t first, std::int64_t count, const std::function<void(std::size_t)>& ready);
 
   std::span<float> values() { return values_; }

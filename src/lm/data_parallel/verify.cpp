@@ -1,4 +1,4 @@
-// Trains a model on ranks and in one process, and compares losses and parameters.
+// Trains a model on several ranks and in one process, and compares losses and parameters.
 #include "lm/data_parallel/verify.h"
 
 #include <algorithm>

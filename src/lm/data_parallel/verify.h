@@ -1,5 +1,5 @@
-// Trains on ranks and in one process on the whole batch, and compares losses and parameters. `strobe lm train --ddp
-// --verify` uses it.
+// Trains on several ranks, then in one process on the whole batch, and compares losses and parameters. `strobe lm train
+// --ddp --verify` uses it.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace strobe::lm {
 
-// Largest accepted relative differences. Where a gradient is near 0, rounding decides the sign of AdamW's step, so
-// parameters have no bound relative to one process unless the precision is fp32.
+// Largest accepted relative differences. Parameters have a bound in fp32 only: in the other precisions, rounding
+// decides the sign of AdamW's step where a gradient is near 0.
 struct VerifyBounds {
   double losses;
-  std::optional<double> weights;  // bound of a parameter's difference, relative to its norm
-  double scattered;               // the same bound between reduce-scatter and all-reduce
+  std::optional<double> weights;  // norm of a parameter's difference / its norm; absent: not bounded
+  double scattered;               // the same ratio between training with reduce-scatter and with all-reduce
 };
 VerifyBounds verify_bounds(Precision precision);
 
@@ -31,18 +31,18 @@ struct ParameterDifference {
   double relative = 0;           // norm of the difference divided by the norm of the reference
 };
 
-// Result of training one model twice.
+// Result of training one model on several ranks and in one process.
 struct Verification {
   std::string model;                     // "language model"
-  std::vector<double> alone{}, ranks{};  // losses in one process and on ranks
+  std::vector<double> alone{}, ranks{};  // loss of each step in one process and on ranks
   std::vector<ParameterDifference> parameters{};
   VerifyBounds bounds;
   double losses = 0, weights = 0;  // largest relative differences between ranks and one process
   std::int64_t skipped = 0;        // fp16: steps that the ranks skipped because the gradient overflowed
   std::int64_t other_ranks = 0;    // ranks whose parameters differ from rank 0's in any bit
-  std::string unsharded{};         // strategy with which a sharded one is compared; empty: not sharded
+  std::string unsharded{};         // strategy to which a sharded one is compared; empty: not sharded
   double from_unsharded = 0;       // largest difference of a parameter from `unsharded`, relative to its norm
-  double most_from_unsharded = 0;  // bound of from_unsharded
+  double most_from_unsharded = 0;  // bound of from_unsharded; 0: bitwise equal
 
   bool holds() const {
     return losses <= bounds.losses && (!bounds.weights || weights <= *bounds.weights) && other_ranks == 0 &&
@@ -50,8 +50,8 @@ struct Verification {
   }
 };
 
-// Train the language model, or the toy model, on ranks and in one process, and compare. Collective; only rank 0 gets a
-// complete result. The toy model always runs in fp32 on the CPU.
+// Train the language model, or the toy model, on all ranks and in one process, and compare. Collective; only rank 0
+// gets a complete result. The toy model always runs in fp32 on the CPU.
 Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
                                    const BackendOptions& options, const ParallelOptions& exchange);
 Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange);

@@ -15,7 +15,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::size_t kManyEvents = 1 << 16;  // reserved, since the observer runs under the allocator's lock
+constexpr std::size_t kManyEvents = 1 << 16;  // reserved in advance: the observer runs under the allocator's lock
 
 std::size_t& of(ByCategory& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
 
@@ -120,7 +120,7 @@ void MemoryRecorder::on(const AllocationEvent& event) {
   if (event.kind == AllocationEvent::Kind::free) {
     std::size_t end = pointers_.size();  // search backwards: the last allocation is usually freed first
     while (end > 0 && pointers_[end - 1] != event.pointer) --end;
-    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two if attention has a share
+    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two entries if attention has a share
       Lifetime& lifetime = timeline_.allocations[end - 1];
       pointers_[end - 1] = nullptr;
       lifetime.to = now;

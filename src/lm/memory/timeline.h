@@ -1,6 +1,7 @@
 // Records the memory of a model over the operations of a step: every allocation, and the lifetime of each tensor in the
-// run. The run is the contiguous allocation that the memory plan (models/activations.h) divides among its tensors. A
-// lifetime goes from the operation that writes a tensor to the last one that reads it.
+// run. The run is the contiguous allocation that the memory plan (models/activations.h) divides among its tensors.
+// `strobe lm memory` and `strobe lm bench` use it. A lifetime goes from the operation that writes a tensor to the last
+// one that reads it.
 #pragma once
 
 #include <array>
@@ -16,9 +17,10 @@
 
 namespace strobe::lm {
 
-// saved: activations that the forward writes and the backward reads. passing: all other activations and their gradients
-// (transient tensors). scores: attention's workspace and materialised scores, probabilities and their gradients. idle:
-// the part of the run without a live tensor.
+// - saved: activations that the forward writes and the backward reads.
+// - transient: all other activations, and the gradients of activations.
+// - scores: attention's workspace; materialised scores, probabilities and their gradients.
+// - idle: bytes of the run that hold no live tensor.
 enum class Category { parameters, gradients, optimizer, saved, transient, scores, workspace, data, idle };
 inline constexpr std::size_t kCategories = 9;
 const char* name_of(Category category);
@@ -44,7 +46,7 @@ struct MemoryTimeline {
   std::vector<Lifetime> allocations;    // in order of allocation; those not freed live to the last operation
   std::vector<Lifetime> tensors;
   std::vector<ByCategory> moments;  // per operation: bytes at the operation's peak
-  std::size_t run_at = 0;           // offset of the run among all live bytes
+  std::size_t run_at = 0;           // byte offset of the run among all live bytes
 
   std::size_t peak_at() const;      // index of the operation with the most bytes; ties go to the fewest idle bytes
   std::size_t most_in_use() const;  // peak bytes without idle

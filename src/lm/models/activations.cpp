@@ -166,7 +166,8 @@ class PlanBuilder {
   const DType dtype_;
   const Definition& definition_;
   const std::int64_t batch_, tokens_;
-  // elements of x; heads, elements of o, elements of one feed-forward tensor and vocabulary size of one device
+  // wide_: elements of x. Per tensor-parallel device: heads_, heads_wide_ (elements of o), hidden_ (elements of one
+  // feed-forward tensor) and words_ (vocabulary size).
   const std::int64_t wide_, heads_, heads_wide_, hidden_, words_;
   const std::vector<Parameter> parameters_ = parameter_table(shape_);
   ActivationPlan plan_;
@@ -204,7 +205,7 @@ std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter
   std::size_t first = plan.bytes;
   if (memory != GradientMemory::own && memory != GradientMemory::none) {
     // Backward writes parameter gradients from the last parameter to the first. When it writes those of a block, it no
-    // longer reads memory after that block's activations, so their gradients may begin there.
+    // longer reads the activations of later blocks. So a block's gradients may begin after that block's activations.
     const auto least = [&](std::size_t end, std::size_t parameter) {
       const auto before = static_cast<std::size_t>(parameters[parameter].first) * sizeof(float);
       first = std::max(first, end > before ? end - before : 0);

@@ -1,6 +1,6 @@
-// The memory plan: a table of the tensors that a step or a forward pass holds in addition to the parameters, with their
-// offsets in one contiguous allocation, which is called the run. Operations refer to a tensor by its index in the
-// table.
+// The memory plan of a step or a forward pass: a table of the tensors that it holds in addition to the parameters. All
+// of them are in one contiguous allocation, the run, and the table has their offsets. Operations refer to a tensor by
+// its index in the table. Transformer uses the plan, and lm/plan predicts memory from it.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,9 @@ struct Activation {
 
 inline constexpr std::size_t kNoTensor = static_cast<std::size_t>(-1);
 
-// Table indices of one block's tensors, for T tokens, width d and feed-forward width d_ff. All blocks share the tensors
-// that are recomputed, with names such as "block.attention.qkv". Each block has its own saved tensors, such as
-// "layers.3.attention.qkv".
+// Table indices of one block's tensors, for T = batch * context tokens, width d and feed-forward width d_ff. All blocks
+// share the tensors that are recomputed, with names such as "block.attention.qkv". Each block has its own saved
+// tensors, such as "layers.3.attention.qkv".
 struct BlockActivations {
   std::size_t x = kNoTensor;                     // [T, d], input of the block
   std::size_t attention_statistics = kNoTensor;  // fp32: RMSNorm's factor [T], LayerNorm's mean and factor [T, 2]
@@ -48,9 +48,9 @@ struct BlockActivations {
   std::size_t end = 0;                          // byte offset in the run, after the tensors of this and earlier blocks
 };
 
-// Table index of the copies, in the matmuls' type, of the parameters of one block or of those after the blocks. They
-// are the parameters from `parameter` up to that of the next entry. The embedding has no copy because no matmul reads
-// it.
+// Copies, in the matmuls' type, of the parameters of one block or of those after the blocks. `tensor` is their table
+// index. The entry has the parameters from `parameter` up to that of the next entry. Parameters before the blocks have
+// no copy because no matmul reads them.
 struct Copies {
   std::size_t parameter, tensor;
 };
@@ -60,9 +60,11 @@ struct ActivationPlan {
   std::vector<BlockActivations> blocks;
   Architecture architecture;                  // defines the parameters
   std::size_t x, statistics, normed, logits;  // after the last block; logits: [T, vocabulary], then their gradient
-  // Gradients of activations, shared by all blocks. d_x: of x. d_narrow: of the output of a norm or of attention, [T,
-  // d]. d_wide: of `activated`, [T, d_ff], or of qkv, [T, 3, d]. d_scores: of materialised scores, with the shape of
-  // the probabilities.
+  // Gradients of activations, shared by all blocks:
+  // - d_x: of x, [T, d].
+  // - d_narrow: of the output of a norm or of attention, [T, d].
+  // - d_wide: of `activated`, [T, d_ff], or of qkv, [T, 3, d].
+  // - d_scores: of materialised scores, with the shape of the probabilities.
   std::size_t d_x = kNoTensor, d_narrow = kNoTensor, d_wide = kNoTensor, d_scores = kNoTensor;
   std::vector<Copies> copies;  // GradientMemory::over_copies with a type other than fp32; otherwise empty
   std::size_t d_end = 0;       // byte offset in the run from which parameter gradients may be placed
@@ -111,8 +113,8 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
 // Returns the entry that contains the parameter's copy; null if the parameter has none.
 const Copies* copies_with(const ActivationPlan& plan, std::size_t parameter);
 
-// Returns the byte offset in the run at which the parameter gradients begin: floats in the order of the parameter
-// table, at the end of the run. With GradientMemory::none, returns the end of the run.
+// Returns the byte offset in the run at which the parameter gradients begin. They are floats in the order of the
+// parameter table, at the end of the run. With GradientMemory::none, returns the end of the run.
 std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory);
 
 }  // namespace strobe::lm

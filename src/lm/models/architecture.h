@@ -1,4 +1,5 @@
-// Defines the interface of an architecture of a model. Each has a file, models/NAME.cpp, and a row in architecture.cpp.
+// Defines the interface of an architecture of a model. Each architecture has a file, models/NAME.cpp, and a row in
+// architecture.cpp. ModelShape refers to it.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +22,12 @@ std::vector<std::string> architecture_names();  // in the order of Architecture
 const char* name_of(Architecture architecture);
 Architecture architecture_of(std::string_view name);  // throws Error(invalid_argument) with the valid names
 
-// The role of a parameter determines its initial values. linear: normal with std sqrt(2 / (in + out)), truncated at 3
-// std. embedding, positions: normal with std 1, truncated at 3. norm: ones. Biases are zeros: `bias` is that of a norm
-// or of a linear layer that adds to the residual stream, inner_bias that of q, v or w1, key_bias that of k.
+// The role of a parameter determines its initial values:
+// - linear: normal with standard deviation s = sqrt(2 / (rows + columns)), truncated at 3 s.
+// - embedding, positions: normal with standard deviation 1, truncated at 3.
+// - norm: ones.
+// - bias, inner_bias, key_bias: zeros. `bias` belongs to a norm or to a linear layer that adds to the residual stream,
+//   inner_bias to q, v or w1, key_bias to k.
 enum class Role { linear, embedding, positions, norm, bias, inner_bias, key_bias };
 
 using Size = std::int64_t ModelShape::*;

@@ -1,4 +1,5 @@
-// Defines options that flags and files give by name: the precision of a model and its recomputation.
+// Defines options that flags and files give by name: the precision of a model and its recomputation. Flags of `strobe
+// lm` and settings of checkpoints use them.
 #pragma once
 
 #include <span>

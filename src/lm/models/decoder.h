@@ -1,5 +1,5 @@
 // Decoder runs the forward pass with a KV cache, for sampling: the prompt in passes of up to 512 tokens, then one token
-// per pass. It runs on the CPU in fp32.
+// per pass. It runs on the CPU in fp32. sampler.h uses it.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace strobe::lm {
 
-// A parameter and its bias; the bias is null if the architecture has none.
+// A weight and its bias; the bias is null if the architecture has none.
 struct DecoderLayer {
   const float *weight = nullptr, *bias = nullptr;
 };

@@ -1,4 +1,5 @@
-// gpt2: learned positions, pre-norm blocks with LayerNorm and GELU; a bias in every linear layer but the unembedding.
+// gpt2: learned positions, pre-norm blocks with LayerNorm and GELU; a bias in every linear layer except the
+// unembedding.
 //   x += o(attention(qkv(norm(x))));  x += w2(gelu(w1(norm(x))))
 #include <iterator>
 

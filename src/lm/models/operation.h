@@ -1,5 +1,5 @@
-// Operation describes one operation of a model to a Recorder. Memory timelines and profiles are made by recorders.
-// Without a recorder, no Operation is constructed.
+// Operation describes one operation of a model to a Recorder. Transformer constructs it. Memory timelines (memory/) and
+// profiles (profile/) are recorders. Without a recorder, no Operation is constructed.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct Operation {
   std::string of{};  // its parameters: "layers.0.attention.q+k+v"
   std::vector<TensorUse> reads{}, writes{};
   std::size_t parameter = 0, gradients = 0;  // it writes the gradients of `gradients` parameters from `parameter` on
-  double flops = 0;                          // of matmuls, including those of attention
+  double flops = 0;                          // FLOPs of matmuls, including those of attention
   std::size_t other_bytes = 0;               // bytes of parameters and gradients that it reads or writes
 };
 

@@ -1,4 +1,5 @@
-// Defines the table of a model's parameters: names, shapes, offsets in one allocation and initial values.
+// Defines the table of a model's parameters: names, shapes, offsets in one allocation and initial values. Transformer,
+// Decoder, checkpoints and lm/plan use it.
 #pragma once
 
 #include <array>

@@ -36,8 +36,8 @@ std::vector<std::string> size_names();
 // Returns the shape of a named size. Throws Error(invalid_argument) for an unknown name.
 ModelShape shape_of(std::string_view size);
 
-// Throws Error(invalid_argument) if a number is below 1 or above its bound, if heads does not divide d_model, or if the
-// head dimension is above 256 or, with RoPE, odd.
+// Throws Error(invalid_argument) if a number is below 1 or above its bound, or if heads does not divide d_model. Also
+// throws if the head dimension is above 256 or, with RoPE, odd.
 void check(const ModelShape& shape);
 
 std::int64_t parameter_count(const ModelShape& shape);

@@ -70,8 +70,8 @@ void Transformer::linear_onto(Weights weights, std::size_t x, std::size_t addend
 }
 
 // Returns the execution context of backward matmuls. The fastest tiles occupy all multiprocessors, which leaves none to
-// an overlapped AdamW. The tiles that cuBLASLt proposes first leave some multiprocessors idle near the end of a matmul:
-// the matmul is slower but the step is faster (docs/training.md, "Ideas tried").
+// an overlapped AdamW. The tiles that cuBLASLt proposes first leave some multiprocessors idle near the end of a matmul.
+// The matmul is then slower, but the step is faster (docs/training.md, "Ideas tried").
 ops::ExecutionContext Transformer::backward_execution() const {
   ops::ExecutionContext execution = execution_;
   execution.searches_tiles = !leaves_room_;

@@ -1,6 +1,6 @@
-// Transformer has the operations of a model's forward and backward, which models/NAME.cpp calls in order. They work on
-// tensors of the memory plan and parameters of the table, and report to a recorder. They neither allocate memory nor
-// update parameters.
+// Transformer has the operations of a model's forward and backward, which models/NAME.cpp calls in order. The
+// operations work on tensors of the memory plan and parameters of the table. They report to a recorder if there is one.
+// They neither allocate memory nor update parameters.
 #pragma once
 
 #include <cstdint>
@@ -64,13 +64,13 @@ class Transformer {
   void forward();
   enum class LossOnly { no, yes };  // no: the gradient replaces the logits
   void cross_entropy(LossOnly what);
-  // `updatable` is called with a range of parameters [first, last) when their gradients are final and the rest of the
-  // step does not read the parameters.
+  // backward() calls `updatable` with parameters [first, last) when their gradients are final and the rest of the step
+  // does not read these parameters.
   using Updatable = std::function<void(std::size_t first, std::size_t last)>;
   void backward(ops::Into into, Updatable updatable = {});
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready) { gradient_ready_ = std::move(ready); }
   bool reports_gradients() const { return static_cast<bool>(gradient_ready_); }
-  void leave_room_in_backward(bool room) { leaves_room_ = room; }
+  void leave_room_in_backward(bool room) { leaves_room_ = room; }  // see backward_execution() in transformer.cpp
 
   const TransformerOptions& options() const { return options_; }
   const ModelShape& shape() const { return options_.shape; }
@@ -145,7 +145,7 @@ class Transformer {
   Recorded recorded_norm_backward(const char* name, Weights parameters, std::size_t x, std::size_t statistics,
                                   ops::Into into) const;
   Recorded recorded_attention(Pass pass, std::size_t layer, Tensors reads, Tensors writes) const;
-  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // use of the first T * width elements of a tensor
+  TensorUse rows(std::size_t tensor, std::int64_t width) const;  // use of the first tokens() * width elements
   std::string name_of(Weights weights) const;
 
   TransformerOptions options_;

@@ -1,4 +1,5 @@
-// BenchCase describes a training step, or a part of one, to measure or predict.
+// BenchCase describes a training step, or a part of one, to measure or predict. `strobe lm bench`, `lm memory`, `lm
+// profile` and `plan` use it.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +17,21 @@ struct BenchCase {
   std::int64_t batch = 4;
   Precision precision = Precision::fp32;
   BenchPass pass = BenchPass::step;
-  int warmup = 5, steps = 10;
-  std::string attention{};  // kernel name; empty: the library chooses
+  int warmup = 5, steps = 10;  // number of warm-up steps and of timed steps
+  std::string attention{};     // kernel name; empty: the library chooses
   Recompute recompute = Recompute::none;
-  double clip = 0;
+  double clip = 0;  // largest gradient norm; 0: no clipping
   ops::ExecutionContext execution{};
   std::optional<GradientMemory> gradients{};  // absent: the default of the pass
 };
 
-ops::ExecutionContext place_of(const BenchCase& one);  // one.place with tf32 set if the precision is tf32
+ops::ExecutionContext place_of(const BenchCase& one);  // one.execution, with tf32 set by the precision
 GradientMemory gradient_memory_of(const BenchCase& one);
 TransformerOptions transformer_options(const BenchCase& one);
 
-// Returns the FLOPs of the matmuls. A forward has, per token, 2 per parameter that matmuls read, and 2 S d per layer
-// for attention (S: context, d: d_model), whose two matmuls cover the causal half of the scores. A backward has twice
-// as many. Recomputation does not count.
+// Returns the FLOPs of the matmuls. Per token, a forward has 2 per parameter that matmuls read, plus 2 S d per layer
+// for attention (S: context, d: d_model). Attention has two matmuls over the causal half of the scores. A backward has
+// twice the FLOPs of a forward. Recomputation does not count.
 double flops_of(const BenchCase& one);
 
 }  // namespace strobe::lm

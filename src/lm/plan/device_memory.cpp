@@ -16,7 +16,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::int64_t kMostParameters = std::int64_t{1} << 58;  // with 18 bytes per parameter no sum overflows
+constexpr std::int64_t kMostParameters = std::int64_t{1} << 58;  // at 18 bytes per parameter, sums stay below 2^63
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Predicts the bytes that one device of a mesh holds in a training step. `strobe lm memory` uses it for one device.
+// Predicts the bytes that one device of a mesh holds in a training step. `strobe plan` uses it, and for one device
+// `strobe lm`.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 namespace strobe::lm {
 
 struct DeviceMemory {
-  std::size_t weights = 0;      // fp32 values, copies in the matmuls' type outside the plan, gathered parameters
+  std::size_t weights = 0;      // fp32 values, copies for matmuls outside the memory plan, gathered parameters
   std::size_t gradients = 0;    // fp32
   std::size_t optimizer = 0;    // AdamW's two moments, fp32
   std::size_t activations = 0;  // activations, without the gradients that share their memory
@@ -38,13 +39,13 @@ std::size_t predicted_bytes(const BenchCase& one);
 // permanently.
 std::size_t predicted_workspace(const BenchCase& one);
 
-// Returns `one`. Throws Error(out_of_memory) with the bytes requested and free if it does not fit in host memory,
-// because a system that overcommits would kill the process later. Does not check GPU memory, whose allocator fails at
-// once.
+// Returns `one`. Throws Error(out_of_memory) with the bytes requested and free if it does not fit in host memory.
+// Otherwise a system that overcommits would kill the process later. Does not check GPU memory, because cudaMalloc fails
+// at once.
 const BenchCase& check_memory(const BenchCase& one);
 
-// Checks the memory for `processes` processes that share the device, before any of them allocates. Also checks GPU
-// memory.
+// Like check_memory(), but for `processes` processes that share the device, and also for GPU memory. Call it before any
+// of them allocates.
 void check_shared_memory(const BenchCase& one, int processes);
 
 }  // namespace strobe::lm

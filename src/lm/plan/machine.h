@@ -1,4 +1,5 @@
-// Machine describes the devices and links that a plan assumes. Collectives and messages have a cost on it.
+// Machine describes the devices and links that `strobe plan` assumes. The functions compute costs of collectives and
+// messages on it.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@ struct Machine {
   Link inside{}, between{};     // within a node; between nodes, per device
 };
 
-// A machine with the peak rates of its vendor, which no program reaches. Vendors publish no latencies, so 5 us within a
-// node and 10 us between nodes are assumed.
+// A machine with the peak rates that its vendor publishes; no program reaches them. Vendors publish no latencies, so 5
+// us within a node and 10 us between nodes are assumed.
 struct KnownMachine {
   const char* name;
   double fp32, tf32, half;  // FLOP/s of dense matmuls; half: bf16 and fp16
@@ -58,8 +59,9 @@ struct Cost {
 double rounds_of(comm::Kind kind, std::int64_t size);
 
 // Returns the cost of a collective on a vector of `bytes`. On one kind of link it is rounds x latency + bus_factor x
-// bytes / bandwidth. If a group spans nodes, the devices of each node first split the vector; then all devices
-// concurrently exchange their parts with the corresponding devices of other nodes. A group of one costs nothing.
+// bytes / bandwidth. If a group spans nodes, the devices of each node first split the vector. Then each device
+// exchanges its part with the corresponding devices of other nodes, all devices concurrently. A group of one costs
+// nothing.
 Cost collective_cost(const Machine& machine, comm::Kind kind, double bytes, const Group& group);
 
 // Returns the cost of sending `bytes` to the next device of the group: latency + bytes / bandwidth. Uses the link
@@ -72,9 +74,9 @@ struct LinkSample {
   double bytes = 0, seconds = 0;
 };
 
-// Returns the latency and bandwidth that fit the samples best under the formula above: least squares of relative
-// errors, so small messages count as much as large ones. A latency below 0 becomes 0. Throws Error(invalid_argument)
-// if all samples have the same size, or if times do not grow with the size.
+// Fits latency and bandwidth to the samples with the formula of collective_cost(). Minimises the squares of relative
+// errors, so small messages count as much as large ones. A latency below 0 becomes 0. Throws Error(invalid_argument) if
+// all samples have the same size, or if times do not grow with the size.
 Link fit_link(std::span<const LinkSample> samples);
 
 }  // namespace strobe::lm

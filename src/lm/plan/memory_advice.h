@@ -1,4 +1,5 @@
-// Suggests other flags if a training step does not fit in memory.
+// Suggests other flags if a training step does not fit in memory. The memory checks of device_memory.cpp and
+// training_backend.cpp use it in their errors.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,9 @@
-// A mesh of devices that train one model together. Its four dimensions, from the nearest neighbours to the farthest,
-// are: `tensor`: tensor parallelism, devices share every layer. `shard`: devices have different batches and shard the
-// state that Sharding selects. `data`: replicas of these groups. `pipeline`: stages of layers, each with data x shard x
-// tensor devices.
+// Mesh arranges the devices that train one model together; `strobe plan` uses it. Its dimensions, from the nearest
+// ranks to the farthest, are:
+// - tensor: tensor parallelism; the devices split every layer.
+// - shard: the devices have different batches, and split the state that Sharding selects.
+// - data: replicas of the shard groups.
+// - pipeline: stages of layers, each with data x shard x tensor devices.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,7 @@
 
 namespace strobe::lm {
 
-// Devices of one collective, at rank distance `stride`.
+// The devices of one collective: `size` ranks, each `stride` ranks after the previous one.
 struct Group {
   std::int64_t size = 1, stride = 1;
 };

@@ -47,9 +47,9 @@ std::size_t sum_of(const SharedStep& step, std::size_t once, std::size_t each, s
   return once + static_cast<std::size_t>(times) * each;
 }
 
-// Returns the bytes of the feed-forward network. Each micro-batch and block saves its input, and input and output of
-// the activation function. The gradients of x and of the activation function's output, and the last block's output,
-// exist once.
+// Returns the activation bytes of a stage of the feed-forward network. For each micro-batch in flight, each block saves
+// its input and the input and output of its activation function. Three tensors exist once: the gradients of x and of
+// the activation function's output, and the last block's output.
 std::size_t feed_forward_activations(const SharedStep& step, const Stage& stage) {
   const ModelShape& shape = step.one.shape;
   const std::int64_t tokens = step.one.batch / step.micro_batches * shape.context;

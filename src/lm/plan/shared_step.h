@@ -22,8 +22,8 @@ std::vector<std::string> network_names();  // decoder, feed-forward
 const char* name_of(Network network);
 Network network_of(std::string_view name);  // throws Error(invalid_argument) for an unknown name
 
-// A training step on a mesh. one.batch is the number of sequences per step of a tensor-parallel group or, with a
-// pipeline, of the groups of all its stages together. It is split into equal micro-batches.
+// A training step on a mesh. one.batch is the number of sequences per step that one tensor-parallel group processes.
+// The groups of a pipeline's stages all process the same sequences. The batch is split into equal micro-batches.
 struct SharedStep {
   BenchCase one;
   Mesh mesh{};
@@ -32,8 +32,9 @@ struct SharedStep {
   std::int64_t micro_batches = 1;
 };
 
-// Throws Error(invalid_argument) if a dimension of the mesh is below 1, tensor does not divide what it splits, the
-// pipeline has more stages than layers, or the number of micro-batches does not divide the batch.
+// Throws Error(invalid_argument) if a dimension of the mesh is below 1 or the pipeline has more stages than layers.
+// Also throws if tensor does not divide d_ff and, for a decoder, heads, or if the number of micro-batches does not
+// divide the batch.
 void check(const SharedStep& step);
 
 std::int64_t parameter_count(const ModelShape& shape, Network network);
@@ -45,14 +46,15 @@ struct Stage {
   bool embeds = true, unembeds = true;  // the first stage embeds, the last one unembeds
 };
 
-// Returns stages such that no other stage holds more memory or takes longer: the first two, the last, and the first
-// with one layer less.
+// Returns the stages among which are the slowest one and the one with the most memory: the first two, the last, and the
+// first with one layer less.
 std::vector<Stage> stages_of(const SharedStep& step);
 
 // Returns a text such as "4 stages of 12 layers" or "2 stages of 13 layers, 2 of 12".
 std::string stages_text(std::int64_t layers, std::int64_t stages);
 
-// Parameters of one device of a stage. embedding, block and end are the units in which sharded parameters are gathered.
+// Number of parameters on one device of a stage. embedding, block and end are the units in which sharded parameters are
+// gathered.
 struct StageParameters {
   std::int64_t embedding = 0, block = 0, end = 0;  // embedding with positions; one block; last norm and unembedding
   std::int64_t layers = 0;
@@ -70,8 +72,8 @@ double forward_flops(const SharedStep& step, const Stage& stage);
 // Returns the number of all-reduces in a tensor-parallel group per micro-batch, in forward and backward together.
 std::int64_t tensor_calls(const SharedStep& step, const Stage& stage);
 
-// Returns the peak bytes of a stage's activations: those that all micro-batches in flight have saved for backward, and
-// the output and activation gradients of one micro-batch. Excludes gradients of parameters.
+// Returns the peak bytes of a stage's activations. All micro-batches in flight have saved activations for backward; one
+// micro-batch has its output and activation gradients. Excludes gradients of parameters.
 std::size_t stage_activations(const SharedStep& step, const Stage& stage);
 
 }  // namespace strobe::lm

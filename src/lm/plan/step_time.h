@@ -1,4 +1,5 @@
 // Predicts the time of a training step on a mesh: computing, communication, and the exposed part of communication.
+// `strobe plan` uses it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace strobe::lm {
 struct StepTime {
   double forward = 0, backward = 0, update = 0;  // computing, for all micro-batches
   double tensor = 0;                             // all-reduces of activations, never overlapped
-  double bubble = 0;    // idle time waiting for other stages: that of stages - 1 micro-batches if all are equal
+  double bubble = 0;                             // idle time; with equal stages, that of (stages - 1) micro-batches
   double pipeline = 0;  // sending activations and their gradients between stages, not overlapped
   // All calls that can overlap with forward (gathering parameters) and with backward (exchanging gradients, and
   // gathering parameters again).
@@ -36,8 +37,8 @@ struct StepTime {
 
 // Returns the bytes of gradients per exchange call in backward. Gradients are split into the smallest number of equal
 // calls of at most `wanted` bytes. By default `wanted` is best_bucket_bytes(), limited to between 1 MB and all
-// gradients. With sharded parameters the calls are units instead: embedding, blocks, unembedding. Returns 0 if nothing
-// is exchanged.
+// gradients. With sharded parameters there is one call per unit (embedding, each block, unembedding); the result is
+// their mean size. Returns 0 if nothing is exchanged.
 double bucket_bytes_of(const SharedStep& step, const Machine& machine, std::optional<double> wanted = {});
 
 // Returns the time of a step. `bucket_bytes` is passed to bucket_bytes_of() as `wanted`.
@@ -55,8 +56,8 @@ double update_bytes(Precision precision);
 double exposed_seconds(double calls, double all, double last, double seconds);
 
 // Returns sqrt(total_bytes * bandwidth * overhead), in bytes. Larger buckets expose more of the last call; smaller
-// buckets need more calls. This is optimal if computing takes as long as transferring the bytes. `bandwidth` is bytes
-// of the vector per second, that is, bus bandwidth divided by the bus factor. `overhead` is the seconds of a call
+// buckets need more calls. This size is optimal if computing takes as long as transferring the bytes. `bandwidth` is
+// bytes of the vector per second, that is, bus bandwidth divided by the bus factor. `overhead` is the seconds of a call
 // without bytes.
 double best_bucket_bytes(double total_bytes, double bandwidth, double overhead);
 

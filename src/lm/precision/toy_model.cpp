@@ -129,8 +129,8 @@ double ToyModel::loss_with_gradients() {
   return ops::mean_of(t[kLosses].memory.as<float>(), kToyRows);
 }
 
-// Computes the gradients of LayerNorm and ReLU: dx = inverse (g - mean(g) - y mean(g y)), where g = dy * weight and y
-// is the output without weight and bias; dx is 0 where ReLU was inactive.
+// Computes the gradients of LayerNorm and ReLU: dx = inverse (g - mean(g) - y mean(g y)), where g = dy * weight.
+// inverse and y are the results of layer_norm(). dx is 0 where ReLU was inactive.
 void ToyModel::norm_backward() {
   const ToyModel& t = *this;
   std::vector<float> row(kHidden), y(kHidden), g(kHidden);

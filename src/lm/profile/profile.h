@@ -51,7 +51,7 @@ struct Profile {
   double plain_seconds = 0;                // mean of equally many unrecorded steps; on CUDA they replay a graph
   // The fields below are set on CUDA only.
   double direct_seconds = 0;       // mean of unrecorded steps launched kernel by kernel, like the recorded ones
-  std::vector<GpuRecord> records;  // sorted by begin, in seconds since the first step; launcher is operation index + 1
+  std::vector<GpuRecord> records;  // sorted by begin, in seconds since the first step; launcher: operation index + 1
 };
 
 // Runs one.warmup warm-up steps, one.steps recorded steps, and equally many unrecorded ones. Throws Error(unsupported)

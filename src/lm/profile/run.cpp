@@ -69,7 +69,7 @@ class Timer : public Recorder, public ProfileSink {
   }
 
   double begin_;
-  std::size_t first_scope_ = 0;  // index of the current operation's first part
+  std::size_t first_scope_ = 0;  // index of the current operation's first scope
   std::vector<double> bytes_;    // per tensor in the plan's table
 };
 

@@ -21,7 +21,7 @@ struct PhaseTimes {
 
 struct BenchTimes {
   PhaseTimes whole;                                     // the pass, on the host's clock, with a synchronization per run
-  std::optional<PhaseTimes> forward, backward, update;  // on CUDA from events; update includes the norm if it clips
+  std::optional<PhaseTimes> forward, backward, update;  // on CUDA from events; update: with norm if clipped or fp16
   double loss = 0;                                      // loss of the last step, to check that it is finite
   // fp16: number of timed steps, and of timed update phases, whose gradient overflowed. They update nothing, so their
   // times are not representative of training.
@@ -52,8 +52,8 @@ class PassRun {
 // free.
 BenchTimes time_step(const BenchCase& one, const std::function<void(double seconds)>& after_run = {});
 
-// Returns the number of calls of after_run: one per warm-up or timed pass, and as many again for the phases unless the
-// pass is forward only.
+// Returns the number of calls of after_run: one per warm-up or timed pass, and twice as many if the phases are timed
+// too, which is so unless the pass is forward only.
 std::int64_t passes_of(const BenchCase& one);
 
 }  // namespace strobe::lm

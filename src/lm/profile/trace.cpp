@@ -8,7 +8,7 @@ namespace strobe::lm {
 
 namespace {
 
-enum Track : int { kSteps = 1, kPhaseTrack, kOperations, kScopes, kFirstStream };  // streams follow
+enum Track : int { kSteps = 1, kPhaseTrack, kOperations, kScopes, kFirstStream };  // one per GPU stream from here on
 
 // Adds one span for each sequence of operations of one phase.
 void add_phases(Json& events, int process, const Profile& profile) {

@@ -21,8 +21,8 @@ struct NamedProfile {
   Profile profile;
 };
 
-// Returns a trace with one process per profile. Its tracks are steps, phases and operations on the host's clock,
-// profiling scopes if there are any, and on CUDA one track of kernels and copies per stream.
+// Returns a trace with one process per profile. Its tracks are steps, phases and operations on the host's clock, and
+// profiling scopes if there are any. On CUDA, each stream adds a track of kernels and copies.
 Json trace_json(std::span<const NamedProfile> profiles);
 
 }  // namespace strobe::lm

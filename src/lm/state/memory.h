@@ -1,4 +1,5 @@
-// Memory owns an allocation on the host or the GPU, which the allocator of that device counts.
+// Memory owns an allocation on the host or the GPU, which the allocator of that device counts. ModelState, Transfer and
+// DataParallel use it.
 #pragma once
 
 #include <cstddef>
@@ -52,7 +53,7 @@ class Memory {
       std::memset(host_.as<char>() + first, 0, bytes);
     }
   }
-  // Both return when the copy is complete.
+  // write() and read() return when the copy is complete.
   void write(std::size_t at, const void* from, std::size_t bytes) const {
     if (!stream_) {
       std::memcpy(host_.as<char>() + at, from, bytes);

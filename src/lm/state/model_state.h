@@ -1,5 +1,5 @@
-// ModelState owns the memory of a model: parameters, AdamW's moments, the copies that matmuls read, and the run, which
-// is the allocation that activations and gradients share (models/activations.h).
+// ModelState owns the memory of a model: parameters, AdamW's moments, the copies that matmuls read, and the run. The
+// run is the allocation of activations and gradients (models/activations.h). Model uses it.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,9 @@ class ModelState {
   GradientMemory gradient_memory() const { return model_.options().gradients; }
   OptimizerMemory optimizer_memory() const { return optimizer_memory_; }
 
-  // Parameters as ranges for the optimizer: parameters [begin, end) of the table; all; and all in parts whose copies
-  // are contiguous, in the order in which they must be updated.
+  // Ranges of parameters as arguments of the optimizer. trained(begin, end) has parameters [begin, end) of the table,
+  // whole() has all of them. trained() has all of them as ranges with contiguous copies, in the order in which they
+  // must be updated.
   ops::Trained trained(std::size_t begin, std::size_t end) const;
   const ops::Trained& whole() const { return whole_; }
   std::span<const ops::Trained> trained() const { return trained_; }

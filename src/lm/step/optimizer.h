@@ -1,5 +1,5 @@
 // Optimizer runs the update of a training step: clipping, AdamW and the loss scale of fp16. On CUDA updates can overlap
-// with the backward.
+// with the backward. Model uses it.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class Optimizer {
   const ops::ExecutionContext execution_;
   const GpuStream* stream_;
   std::optional<SideStream> side_;  // CUDA
-  Kind kind_ = Kind::plain;         // of the last step
+  Kind kind_ = Kind::plain;         // kind of the last step's update
 };
 
 }  // namespace strobe::lm

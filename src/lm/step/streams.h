@@ -1,4 +1,5 @@
 // Replay submits a step's work to a GPU as a CUDA graph. SideStream is a second stream, concurrent with the main one.
+// Model and Optimizer use them.
 #pragma once
 
 #include <functional>
@@ -11,7 +12,7 @@ namespace strobe::lm {
 
 // Runs the same work repeatedly as a CUDA graph. The first run launches kernels directly, so that libraries choose and
 // load them. The second run captures a graph; this and later runs launch it. Values that change between runs must be in
-// memory.
+// memory that the kernels read, because a graph repeats its kernel arguments.
 class Replay {
  public:
   // If `stream` is null, calls `work` every time.

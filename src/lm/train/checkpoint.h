@@ -21,11 +21,11 @@ namespace strobe::lm {
 // Returns the size of a checkpoint without its header, in bytes.
 std::size_t checkpoint_bytes(const ModelShape& shape);
 
-// Callback that reads or writes elements [first, first + piece.size()) of a state.
+// Callback that reads or writes elements [first, first + chunk.size()) of a state.
 using StateChunk = std::function<void(State which, std::int64_t first, std::span<float> chunk)>;
 
-// Calls `use` for the states of a checkpoint in file order, with a buffer of at most 4 MiB, so that no second full copy
-// of the states is needed.
+// Calls `use` for chunks of the states of a checkpoint, in file order. The buffer has at most 4 MiB, so no second full
+// copy of the states is needed.
 void for_each_chunk(const ModelShape& shape, const StateChunk& use);
 
 // Thrown if training diverges: a loss, a gradient or a parameter is not finite.
@@ -46,9 +46,9 @@ enum class CheckpointParts { all, weights };
 // A validated checkpoint, mapped into memory.
 class Checkpoint {
  public:
-  // Throws Error(invalid_argument) with one line and the path if the file cannot be read, is not a checkpoint, or its
-  // checksum or tensors do not match. Also throws if a setting is out of range, a value is not finite, or a variance of
-  // AdamW is negative.
+  // Throws Error(invalid_argument) with one line and the path if the file cannot be read or is not a checkpoint, or if
+  // its checksum or tensors do not match. Also throws if a setting is out of range, a value is not finite, or a
+  // variance of AdamW is negative.
   explicit Checkpoint(const std::string& path, CheckpointParts parts = CheckpointParts::all);
 
   const Settings& settings() const { return settings_; }

@@ -1,4 +1,5 @@
-// Progress, the position of a training run. A checkpoint stores it with the settings and the state of the model.
+// Progress is the position of a training run. A checkpoint stores it with the settings and the state of the model.
+// Trainer updates it.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,8 @@
 
 namespace strobe::lm {
 
-// Random numbers are counter-based (Philox, keyed by the seed), so the seed and these positions are the complete state
-// of the generator.
+// Random numbers are counter-based (Philox, keyed by the seed), so the generator has no state other than the seed and
+// these counters.
 struct Progress {
   std::int64_t step = 0;      // steps taken
   std::int64_t position = 0;  // data windows read so far, over all epochs: step * batch

@@ -13,8 +13,8 @@
 namespace strobe::lm {
 
 // Returns the number of bytes of the rows up to step `last`. Rows of later steps and an incomplete last line may
-// follow, and may be cut off. Checks the whole text. Throws Error(invalid_argument), prefixed with `shown`, if a line
-// is not a row or has a lower step than the line before; the text has its number. Such a log is damaged and must not be
+// follow; the caller may cut them off. Checks the whole text. Throws Error(invalid_argument) with `shown` and the
+// line's number if a line is not a row or has a lower step than the line before. Such a log is damaged and must not be
 // truncated.
 std::size_t kept_log_bytes(std::string_view text, std::int64_t last, const std::string& shown);
 

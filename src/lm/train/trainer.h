@@ -1,4 +1,5 @@
 // Trainer trains a model step by step. It has the training backend, the position in the data and the learning rates.
+// `strobe lm train` uses it.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +26,9 @@ struct TrainStep {
 
 class Trainer {
  public:
-  // `data` must outlive this object and match settings.data. Throws Error(invalid_argument) for an invalid shape,
-  // Error(unsupported) if the device does not support the precision, and Error(out_of_memory) with the bytes needed and
-  // free. `threads` and `recompute` do not change any bit of the results.
+  // `data` must outlive this object and match settings.data. Throws Error(invalid_argument) for an invalid shape, and
+  // Error(unsupported) if the device does not support the precision. Throws Error(out_of_memory) with the bytes needed
+  // and free. `threads` and `recompute` do not change any bit of the results.
   Trainer(const Settings& settings, const TokenFile& data, int threads, Recompute recompute = Recompute::none);
 
   // `backend` must have been created from the same settings.

@@ -10,7 +10,8 @@ namespace strobe::lm {
 
 namespace {
 
-// Throws unless `processes` processes fit in the memory of a device, each with `state_bytes` of optimizer state.
+// Throws Error(out_of_memory) unless `processes` processes fit in the memory of a device, each with `state_bytes` of
+// optimizer state.
 void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_bytes) {
   const bool on_gpu = one.execution.device == Device::cuda;
   const DeviceMemory memory = device_memory({.one = one}, 0);

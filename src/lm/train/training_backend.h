@@ -12,8 +12,9 @@
 
 namespace strobe::lm {
 
-// Seconds of a step on one rank. `hidden` is communication during backward, `exposed` communication after it; all
-// fields except `hidden` are disjoint. `calls` and `bytes` are the number and size of the step's collectives.
+// Seconds of a step on one rank. `hidden` is communication during backward, `exposed` communication after it; forward,
+// backward, exposed and optimizer do not overlap. `calls` and `bytes` are the number and size of the step's
+// collectives.
 struct StepSplit {
   double forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
   std::int64_t calls = 0, bytes = 0;
@@ -34,7 +35,7 @@ class TrainingBackend {
   virtual StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options) = 0;
   // Returns the mean loss of the first `counted` tokens from the forward pass only.
   virtual double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) = 0;
-  virtual std::optional<StepSplit> split() const { return std::nullopt; }  // of the last step, measured by this rank
+  virtual std::optional<StepSplit> split() const { return std::nullopt; }  // times of the last step on this rank
 
   // Read and write elements [first, first + size) of a state, in the order of the parameter table. A read returns them
   // at least on rank 0. A write takes rank 0's values; the other ranks pass a buffer of the same size, which receives

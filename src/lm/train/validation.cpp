@@ -20,7 +20,7 @@ SpreadWindows::SpreadWindows(std::int64_t tokens, std::int64_t context, std::int
       count_(budget == 0 || budget >= predicted_ ? windows_ : std::clamp(budget / context, std::int64_t{1}, windows_)) {
 }
 
-// Returns the middle window of each of count() equal parts of the file.
+// Splits the file into count() equal parts and returns the position of the middle window of part `window`.
 std::int64_t SpreadWindows::first(std::int64_t window) const {
   return (2 * window + 1) * windows_ / (2 * count_) * context_;
 }

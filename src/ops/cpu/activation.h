@@ -1,4 +1,4 @@
-// Inner loops of GELU and SwiGLU, forward and backward, over a range of elements.
+// Inner loops of GELU and SwiGLU, forward and backward, over a range of elements. isa/table.h collects them.
 #pragma once
 
 #include <cmath>
@@ -11,15 +11,15 @@
 namespace strobe::ops {
 namespace {  // separate copy per instruction set
 
-// Cumulative probability and density of a standard normal number at x.
+// Probability that a standard normal variable is below x, and its density at x.
 template <class C>
 struct Normal {
   C below, density;
 };
 
 // Uses plain arithmetic that compilers vectorize. The probability of a value above a = |x| is exp(-a^2 / 2) times a
-// slowly varying function of a. A minimax polynomial in 1 / (1 + 0.3 a) approximates that function with a relative
-// error of 6e-8. The total error is 2e-7.
+// slowly varying function of a. A minimax polynomial in 1 / (1 + 0.3 a) approximates this function with a relative
+// error of 6e-8. The error of the result is 2e-7.
 inline Normal<float> normal_at(float x) {
   const float a = x < 0 ? -x : x;
   const float bell = exponential(-0.5f * a * a);

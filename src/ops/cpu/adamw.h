@@ -1,4 +1,4 @@
-// Inner loop of AdamW over a range of elements.
+// Inner loop of AdamW over a range of elements. isa/table.h collects it.
 #pragma once
 
 #include <cmath>

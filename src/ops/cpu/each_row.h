@@ -1,5 +1,5 @@
-// Distributes rows over threads. A task has several rows if they are short, because scheduling each one separately
-// would cost more than the work.
+// Distributes rows over threads. A task has several rows if rows are short, because scheduling each row separately
+// would cost more than the work. Used by the CPU operations.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Computes e^x with plain arithmetic that compilers vectorize; std::exp would be one call per element.
+// Computes e^x with plain arithmetic that compilers vectorize; std::exp would be one call per element. Used by
+// activation.h and softmax.h.
 #pragma once
 
 #include <bit>

@@ -1,6 +1,7 @@
 // Interface between the operations (ops/*.cpp), which know shapes, types and threads, and their inner loops, which are
-// compiled once per instruction set (isa/*.cpp). It consists of plain data and function pointers. No inline function is
-// compiled on both sides, so the linker cannot pick a copy built for AVX-512 that then runs on a machine without it.
+// compiled once per instruction set (isa/*.cpp). The interface consists of plain data and function pointers. No inline
+// function is compiled on both sides. Otherwise the linker could pick a copy built for AVX-512, which fails on a
+// machine without it.
 #pragma once
 
 #include <cstddef>

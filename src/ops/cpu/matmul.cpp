@@ -1,5 +1,5 @@
-// Selects the implementation of a CPU matmul. Our own kernels compute single rows and medium sizes. OpenBLAS, which
-// packs both operands and is faster for large matrices, computes the rest.
+// Implements matmul.h: selects the implementation of a CPU matmul. Our own kernels compute single rows and medium
+// sizes. OpenBLAS, which packs both operands and is faster for large matrices, computes the rest.
 #include "ops/cpu/matmul.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Inner loops of RMSNorm and LayerNorm: forward and backward of one row, and the parameter gradients.
+// Inner loops of RMSNorm and LayerNorm: forward and backward of one row, and the parameter gradients. isa/table.h
+// collects them.
 #pragma once
 
 #include <cmath>

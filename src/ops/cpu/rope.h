@@ -1,4 +1,4 @@
-// Inner loop of RoPE: rotates one head.
+// Inner loop of RoPE: rotates one head. isa/table.h collects it.
 #pragma once
 
 #include "ops/cpu/element.h"

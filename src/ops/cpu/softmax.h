@@ -1,4 +1,5 @@
 // Inner loops of softmax over a row of scores, of cross-entropy over a row of logits, and of their gradients.
+// isa/table.h collects them.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Sums and maxima in a fixed order that compilers can vectorize, and the number of tasks of a loop.
+// Sums and maxima in a fixed order that compilers can vectorize, and the number of tasks of a loop. Used by the CPU
+// operations.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// GELU and SwiGLU on CUDA, forward and backward. A thread processes one vector of each row that its block visits.
+// Implements GELU and SwiGLU of launch.h, forward and backward. A thread processes one vector of each row that its
+// block visits.
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_grid.h"

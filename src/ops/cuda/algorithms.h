@@ -15,9 +15,9 @@ namespace strobe::ops::cuda {
 void check(cublasStatus_t status, const char* what);
 
 // Shape of a matmul, the key of the plan cache in linear.cpp. cuBLASLt is column-major and our matrices are row-major,
-// so it computes d^T = b^T a^T: its a is our b, its b our a.
+// so it computes d^T = b^T a^T: cuBLASLt's a is our b, and its b is our a.
 struct Shape {
-  std::int64_t m = 0, n = 0, k = 0;  // columns of our d, rows of our d, inner dimension
+  std::int64_t m = 0, n = 0, k = 0;  // m: columns of our d; n: rows of our d; k: inner dimension
   std::int64_t lda = 0, ldb = 0, ldd = 0;
   std::int64_t matrices = 1, a_stride = 0, b_stride = 0, d_stride = 0;  // strides: elements between matrices of a batch
   bool a_transposed = false, b_transposed = false;
@@ -41,12 +41,13 @@ struct Plan {
 
 using Algorithms = std::vector<cublasLtMatmulAlgo_t>;
 
-// Returns the heuristic's proposals, best first: one, or up to 32 if they are to be timed (it usually has about 8).
-// Split-K sums are reduced in fp32, in the workspace, in a fixed order.
+// Returns the heuristic's proposals, best first: one, or up to 32 if shape.timed (usually about 8). Split-K sums are
+// reduced in fp32, in the workspace, in a fixed order.
 Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& shape, const Plan& plan);
 
-// Returns variants of `proposal`: the tile sizes that should fill the GPU best, each with every cluster of up to two
-// blocks and every custom option of its kernels. Returns none if the matmul is too small to be worth a search.
+// Returns variants of `proposal` with the tile sizes that should fill the GPU best. Each tile size is combined with
+// every cluster of up to two blocks and every custom option of its kernels. Returns none if the matmul is too small to
+// be worth a search.
 Algorithms vary_tiles(cublasLtHandle_t handle, const Shape& shape, const Plan& plan,
                       const cublasLtMatmulAlgo_t& proposal);
 

@@ -1,5 +1,6 @@
-// Column sums on CUDA. Each block sums one strip of columns over every gridDim.y-th group of rows. If several blocks
-// share a strip, a second kernel adds their partial sums in a fixed order. Also implements partial_sums.h.
+// Implements column_sums() of launch.h. The columns are divided into strips. Each block sums one strip over every
+// gridDim.y-th group of rows. If several blocks share a strip, a second kernel adds their partial sums in a fixed
+// order. Also implements partial_sums.h.
 #include <algorithm>
 #include <string>
 
@@ -67,8 +68,8 @@ __global__ void __launch_bounds__(kColumns* kLanesOfRows)
   out[column] = into == Into::sum ? out[column] + sum : sum;
 }
 
-// Returns the number of blocks that share a strip of columns: enough to keep the GPU busy, but limited by the number of
-// rows and by the workspace. `stretches` is the number of strips.
+// Returns the number of blocks that share a strip of columns. It is large enough to keep the GPU busy, but limited by
+// the number of rows and by the workspace. `stretches` is the number of strips.
 std::int64_t shares_of(const ExecutionContext& execution, const ColumnSums& shape, std::int64_t stretches) {
   const std::int64_t wanted = std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors / stretches;
   const std::int64_t groups = (shape.rows + kRowsAtOnce - 1) / kRowsAtOnce;

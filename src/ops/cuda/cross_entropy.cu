@@ -1,5 +1,5 @@
-// Cross-entropy on CUDA, one block per row. If a row fits in shared memory, its logits are read from memory only once.
-// Their gradient is written once.
+// Implements cross_entropy() of launch.h, one block per row. The gradient needs each logit twice, but a row that fits
+// in shared memory is read from global memory only once.
 #include <cmath>
 
 #include "ops/cuda/element.cuh"

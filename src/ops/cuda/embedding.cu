@@ -1,5 +1,6 @@
-// Embedding on CUDA, one block per token position. In a deterministic backward pass, the block of a token's first
-// occurrence adds the gradients of all its occurrences in order. Otherwise every block adds its gradient with atomics.
+// Implements embedding() of launch.h and its gradient, one block per token position. In a deterministic backward pass,
+// the block of a token's first occurrence adds the gradients of all its occurrences in order. Otherwise every block
+// adds its gradient with atomics.
 #include "device/cuda/check.h"
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"

@@ -20,7 +20,7 @@ namespace strobe::ops::cuda {
 // A row-major matrix operand. Strides are in elements.
 struct Factor {
   const void* data = nullptr;
-  std::int64_t rows = 0, cols = 0;  // as stored
+  std::int64_t rows = 0, cols = 0;  // shape as stored
   bool transposed = false;          // the matmul uses the transpose
   std::int64_t row_stride = 0;      // 0: cols
   std::int64_t matrix_stride = 0;   // between matrices of a batch
@@ -46,9 +46,9 @@ constexpr std::size_t aligned_bytes(std::int64_t count) {
   return (static_cast<std::size_t>(count) * sizeof(float) + 255) / 256 * 256;
 }
 
-// Returns the bytes for transposed copies of dy and x with which dW [out, in] = dy^T x over `rows` rows is faster in
-// TF32, in addition to kWorkspaceBytes. Returns 0 if copies do not pay off: transposing an element takes about as long
-// as 1,200 operations lose at half the rate.
+// Returns the bytes for transposed copies of dy and x, in addition to kWorkspaceBytes. With these copies dW [out, in] =
+// dy^T x over `rows` rows is faster in TF32, which otherwise runs at half the rate. Returns 0 if they do not pay off.
+// Transposing one element takes as long as the lower rate costs in 1,200 operations.
 constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std::int64_t in) {
   constexpr std::int64_t kOperations = 1200;
   if (2 * out * in < kOperations * (out + in)) return 0;

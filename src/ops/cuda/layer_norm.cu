@@ -1,5 +1,6 @@
-// LayerNorm on CUDA. The forward pass has one block per row. In the backward pass, blocks loop over rows with a grid
-// stride and keep partial sums of the parameter gradients, which a second kernel adds in a fixed order.
+// Implements layer_norm() of launch.h and its gradient. The forward pass has one block per row. In the backward pass,
+// blocks loop over rows with a grid stride and keep partial sums of the parameter gradients. A second kernel adds these
+// in a fixed order.
 #include <algorithm>
 
 #include "ops/cuda/element.cuh"

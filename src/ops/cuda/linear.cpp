@@ -1,6 +1,7 @@
-// Matmuls with cuBLASLt. The heuristic runs once per shape, and its result is cached with the descriptors. With
-// Place::searches_tiles, unless the place is deterministic, its proposals and other tile sizes are timed once and the
-// fastest is kept. The fastest may change from run to run, and the order of sums with it.
+// Implements gemm() of launch.h with cuBLASLt. The heuristic runs once per shape, and its result is cached with the
+// descriptors. With ExecutionContext::searches_tiles, unless `deterministic` is set, the heuristic's proposals and
+// other tile sizes are timed once per shape and the fastest is kept. The fastest may change from run to run, and the
+// order of sums with it.
 //
 // Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
 // kernels transpose both tile by tile and reach half the rate (docs/training.md). This file therefore makes transposed
@@ -141,7 +142,7 @@ bool is_capturing(const ExecutionContext& execution) {
   return capture != cudaStreamCaptureStatusNone;
 }
 
-// Memory that is written before a timed launch to flush the L2 cache, so that operands are read from GPU memory as in a
+// Memory that is written before a timed launch to flush the L2 cache. Operands are then read from GPU memory, as in a
 // training step. A tile size that is fast with weights in the cache may be slow without. Null if the allocation fails.
 struct CacheFlush {
   void* memory = nullptr;
@@ -225,7 +226,7 @@ cublasLtMatmulAlgo_t choose(cublasLtHandle_t handle, const ExecutionContext& exe
 
 struct Known {
   std::mutex mutex;
-  std::map<int, cublasLtHandle_t> handles;  // by GPU
+  std::map<int, cublasLtHandle_t> handles;  // key: GPU
   std::map<Shape, Plan> plans;
 };
 

@@ -1,5 +1,5 @@
-// AdamW and gradient norms on CUDA. AdamW makes one pass over memory: 28 bytes per parameter, plus the copy. A norm is
-// summed in two stages, in a fixed order.
+// Implements AdamW and gradient norms of launch.h. AdamW makes one pass over memory: 28 bytes per parameter, plus the
+// copy. A norm is summed in two stages, in a fixed order.
 #include <algorithm>
 
 #include "device/cuda/check.h"
@@ -18,8 +18,8 @@ struct Columns {
   float value[N], mean[N], variance[N];
 };
 
-// Uses explicit FMAs, so that the bits of an element do not depend on how its tensor is divided into shards, each of
-// which one rank updates.
+// Uses explicit FMAs. The bits of an element then do not depend on how its tensor is divided into shards, each of which
+// one rank updates.
 __device__ __forceinline__ void update_one(const Update& u, float gradient, float& value, float& mean,
                                            float& variance) {
   gradient *= u.gradient_scale;
@@ -142,7 +142,7 @@ void adamw(const ExecutionContext& execution, const Update* update, std::span<co
 
 void limit_gradients(const ExecutionContext& execution, std::span<const Trained> tensors, Update* update) {
   const auto stream = static_cast<cudaStream_t>(execution.stream);
-  auto* const squares = reinterpret_cast<double*>(static_cast<char*>(execution.workspace) + 1024);  // after an Update
+  auto* const squares = reinterpret_cast<double*>(static_cast<char*>(execution.workspace) + 1024);  // behind an Update
   const std::size_t needed = 1024 + tensors.size() * kNormBlocks * sizeof(double);
   if (execution.workspace_bytes < needed) {
     throw Error(ErrorCode::invalid_argument, "ops: the norm of " + std::to_string(tensors.size()) +

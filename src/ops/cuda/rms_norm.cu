@@ -1,6 +1,6 @@
-// RMSNorm on CUDA. If a row has at most one vector per thread of a block, the block keeps kRows rows at a time in
-// registers. Otherwise it processes rows one by one. In the backward pass, blocks compute partial sums of the weight
-// gradient, which a second kernel adds in a fixed order.
+// Implements rms_norm() of launch.h and its gradient. If a row has at most one vector per thread of a block, the block
+// keeps kRows rows at a time in registers. Otherwise it processes rows one by one. In the backward pass, blocks compute
+// partial sums of the weight gradient, and a second kernel adds them in a fixed order.
 #include <algorithm>
 
 #include "device/gpu_facts.h"

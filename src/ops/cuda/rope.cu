@@ -1,4 +1,4 @@
-// RoPE on CUDA. A thread rotates one vector of each token that its block visits.
+// Implements rope() of launch.h. A thread rotates one vector of each token that its block visits.
 #include "ops/cuda/element.cuh"
 #include "ops/cuda/launch.h"
 #include "ops/cuda/row_grid.h"

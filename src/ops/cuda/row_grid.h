@@ -1,5 +1,5 @@
-// Grid of kernels whose threads process one vector of a row. A block processes the same part of every gridDim.y-th row,
-// so blocks that run at the same time access adjacent memory.
+// Grid of kernels in which a thread processes one vector of a row. Each block processes the same columns of every
+// gridDim.y-th row, so blocks that run at the same time access adjacent memory.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ inline constexpr unsigned kMostRowThreads = 256;
 
 struct RowGrid {
   unsigned parts, rows;  // gridDim.x: parts of a row; gridDim.y: blocks per part
-  unsigned threads;      // per block
+  unsigned threads;      // threads per block
 };
 
 // Selects the number of threads per block that leaves the fewest idle at the end of a row of `vectors` vectors.

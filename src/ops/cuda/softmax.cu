@@ -1,4 +1,4 @@
-// Causal softmax over materialised scores and its gradient, both in place, with one block per row.
+// Implements causal_softmax() of launch.h and its gradient over materialised scores, in place, with one block per row.
 #include <cmath>
 
 #include "ops/cuda/element.cuh"

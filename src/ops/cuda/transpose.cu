@@ -1,4 +1,5 @@
-// Transposes a matrix through tiles in shared memory, so that both reads and writes are along rows.
+// Implements transpose() of launch.h through tiles in shared memory, so that both reads and writes are along rows.
+// Called by linear.cpp.
 #include "device/cuda/check.h"
 #include "ops/cuda/launch.h"
 

@@ -1,11 +1,11 @@
-// Draws the figures that `strobe report` embedded in the page. src/report/ creates the figures and their text; this
-// script filters them, draws them with Chart.js and saves them as PNG. Text from result files is never interpreted as
-// HTML.
+// Draws the figures of a `strobe report` page. The C++ code of src/report/ creates the figures with all their text and
+// embeds them as JSON (figures.cpp). This script filters them, draws them with Chart.js and saves them as PNG. Text from
+// result files is never interpreted as HTML.
 "use strict";
 const report = JSON.parse(document.getElementById("data").textContent);
-const charts = new Map();   // id of a card -> Chart
-const chosen = {};          // filter -> value
-const views = {};  // id of a card -> selected view
+const charts = new Map();   // id of a card -> its Chart.js chart; a card shows the figures of one id
+const chosen = {};          // filter (pass, dtype or causal) -> selected value
+const views = {};  // id of a card -> view (fixed sizes) that the user selected
 const dark = () => document.documentElement.dataset.theme === "dark";
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const element = (tag, properties = {}, ...children) => {
@@ -82,8 +82,8 @@ function dataset(series, index) {
   };
 }
 
-// Returns one dataset per series, with one bar per word of the axis. If every series has only one bar, bars are not
-// grouped.
+// Returns one Chart.js dataset per series. A series has one bar per word of the x axis. If every series has a single
+// bar, the bars are not grouped.
 function barDatasets(figure) {
   const alone = figure.series.every((series) => series.points.length === 1) && figure.series.length > 1;
   return figure.series.map((series) => {
@@ -95,8 +95,8 @@ function barDatasets(figure) {
   });
 }
 
-// Chart.js plugin that paints the fields of a heat map over an empty scatter chart, which provides axes, tooltips and
-// saving.
+// Chart.js plugin that paints the fields of a heat map. The chart below is a scatter chart with invisible points, which
+// provides axes, tooltips and saving.
 const paintFields = {
   id: "fields",
   beforeDatasetsDraw(chart) {
@@ -170,7 +170,7 @@ function withWhiskers(options, figure) {
 function configuration(figure) {
   const isMap = figure.fields.length > 0;
   const isBars = !isMap && figure.series[0].mark === "bar";
-  const most = Math.max(44, Math.min(70, innerWidth / 16));  // characters per line
+  const most = Math.max(44, Math.min(70, innerWidth / 16));  // characters per line of titles and captions
   const mapPoints = figure.fields.map(([x, y, text, fill, label]) => ({ x, y, label }));
   const datasets = isMap ? [{ data: mapPoints, pointRadius: 0, pointHitRadius: 16 }]
     : isBars ? barDatasets(figure) : figure.series.map(dataset);

@@ -1,4 +1,4 @@
-// Tests lists of values and their combinations.
+// Tests a sweep's lists of flag values and their combinations.
 #include "bench/sweep/grid_file.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Tests the format of grid files, and where they are searched.
+// Tests the format of a sweep's grid files, and the folders in which they are searched.
 #include "bench/sweep/grid_file.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests how failures and times of a sweep's child processes (here shell scripts) are attributed to implementations.
+// Tests how a sweep attributes failures and times of its child processes to implementations. Shell scripts replace the
+// children.
 #include "bench/sweep/problem_runner.h"
 
 #include <gtest/gtest.h>
@@ -46,10 +47,10 @@ TEST_F(ProblemRunnerTest, RowsGetTheProblemsConfiguration) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(rows["flash2"].at("sweep").as_string(), "here");
   EXPECT_EQ(rows["flash2"].at("config").at("shrink").as_integer(), 1);
-  EXPECT_EQ(rows["standard"].at("environment").at("ceilings").as_integer(), 7);  // measured once
+  EXPECT_EQ(rows["standard"].at("environment").at("ceilings").as_integer(), 7);  // copied from the first row
 }
 
-// Each step is within the limit, but their sum exceeds it.
+// flash2 takes 12 steps of 0.5 s. Each is within its limit of 3 s, but their sum exceeds it.
 TEST_F(ProblemRunnerTest, TimeCountsForTheRunningImplementation) {
   auto rows = run(R"(case "$*" in *flash2*) ;; *) row standard; exit ;; esac
 for i in 1 2 3 4 5 6 7 8 9 10 11 12; do step flash2; sleep 0.5; step standard; done; exit 3

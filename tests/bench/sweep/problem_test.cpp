@@ -1,4 +1,4 @@
-// Tests the problems of a sweep: sizes, keys, shards and predictions.
+// Tests the problems of a sweep (cases with their implementations): sizes, keys of cells, shards, and predicted memory.
 #include "bench/sweep/problem.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ std::vector<AttentionCase> lab5(Device device) {
   return cells;
 }
 
-// Checks the cells that ran out of memory on the source's 8 GB GPU.
+// The prediction exceeds 8 GiB exactly for those cells that ran out of memory on the source report's 8 GB GPU.
 TEST(PredictedMemory, PlainAttentionFitsInEightGigabytesAsInTheSource) {
   constexpr std::int64_t kLimit = std::int64_t{8} << 30;
   for (const AttentionCase& one : lab5(Device::cuda)) {
@@ -118,7 +118,7 @@ TEST(SweepProblem, ARowHasTheKeyOfItsCell) {
   EXPECT_NE(cell_key(row), cell_key(problem, "standard"));
   const std::vector<SweepProblem> launches = launched({problem}, 3);
   ASSERT_EQ(launches.size(), 3u);
-  // a row without a launch number counts as the first launch
+  // A row without a launch number belongs to the first launch.
   EXPECT_EQ(cell_key(row), cell_key(launches[0], "flash2"));
   EXPECT_NE(cell_key(row), cell_key(launches[1], "flash2"));
   row.set("launch", launch_json(launches[1]));

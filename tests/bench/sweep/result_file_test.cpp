@@ -1,4 +1,4 @@
-// Tests the file of rows: torn ends, foreign lines, locks, and a full disk.
+// Tests a sweep's result file: incomplete last lines, lines of other programs, locks, and a full disk.
 #include "bench/sweep/result_file.h"
 
 #include <gtest/gtest.h>

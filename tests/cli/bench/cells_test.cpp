@@ -47,7 +47,7 @@ TEST(Cells, CaseTextMayPrecedeFlags) {
   EXPECT_EQ(first.at("align").as_string(), "bottom_right");
   EXPECT_EQ(first.at("window").dump(), "[3,0]");
   EXPECT_TRUE(first.at("sinks").as_bool());
-  EXPECT_EQ(json.as_array()[2].at("config").at("emb_dim").as_integer(), 32);  // from the command line
+  EXPECT_EQ(json.as_array()[2].at("config").at("emb_dim").as_integer(), 32);  // the value of the command line
 }
 
 TEST(Cells, EachReportsWhetherItWasScaled) {

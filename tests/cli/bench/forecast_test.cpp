@@ -1,4 +1,4 @@
-// Tests the forecasts of the remaining time by bench and lm bench.
+// Tests the forecast of the remaining time that `strobe bench` and `strobe lm bench` print.
 #include <gtest/gtest.h>
 
 #include <regex>

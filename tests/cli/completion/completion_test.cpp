@@ -1,4 +1,4 @@
-// `strobe completion`: shells evaluate the script and ask for the words that may follow a command line.
+// Tests `strobe completion`, which prints a shell script, and the words that the script proposes for a command line.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -6,7 +6,7 @@
 namespace strobe::test {
 namespace {
 
-// Words that bash proposes for the last word of `line`.
+// Returns the completions that bash proposes for the last word of `line`.
 Program proposals(const std::string& line) {
   const Scratch scratch;
   return run_command("CUDA_VISIBLE_DEVICES= bash -c 'eval \"$(\"" STROBE_PROGRAM

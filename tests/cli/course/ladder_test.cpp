@@ -1,4 +1,5 @@
-// Tests `strobe ladder` and strobe-lab as users run them, with the CPU implementations (rungs) of the course.
+// Tests `strobe ladder` and its program strobe-lab as users run them. The course's implementations of attention are
+// called rungs; these tests run those for the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +24,7 @@ TEST(LadderCommand, PrintsAndWritesTableChartAndRows) {
       "ladder --case 2,128,32 --repeats 1 --rungs sequential,cpu-library,shared --output out.jsonl", scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("(2, 128, 32)"), std::string::npos) << program.output;
-  EXPECT_NE(program.output.find("refused: "), std::string::npos) << program.output;  // shared: no GPU here
+  EXPECT_NE(program.output.find("refused: "), std::string::npos) << program.output;  // the rung `shared` needs a GPU
   const std::string rows = scratch.read("out.jsonl");
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 3);
   const Json first = Json::parse(rows.substr(0, rows.find('\n')));
@@ -85,7 +86,8 @@ TEST(LadderCommand, ChartsOfAnEarlierRunAreRemoved) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-// Writes the documents of an earlier run. The next run removes them before it writes its first row.
+// Writes rows, a document and a chart as an earlier run would. The next run removes them before it writes its first
+// row.
 void put_earlier_ladder(const Scratch& scratch) {
   std::ofstream(scratch.path() / "out.jsonl") << "{\"kind\":\"earlier\"}\n";
   std::ofstream(scratch.path() / "out.md") << fmt::format(
@@ -110,7 +112,7 @@ TEST(LadderCommand, InterruptedBeforeARowItLeavesEarlierFiles) {
 TEST(LadderCommand, InterruptedItNamesTheFileOfItsRows) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
-  // One implementation ends soon, the other much later.
+  // cpu-library ends soon, sequential takes much longer.
   Background program(
       "ladder --case 1,2048,64 --limit 1000 --repeats 40 --rungs cpu-library,sequential --output out.jsonl", scratch,
       "errors");
@@ -142,8 +144,8 @@ TEST(LadderCommand, RemovesOnlyChartsThatItWroteItself) {
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out-old.svg"));
 }
 
-// Opening the executable of a running program for writing fails, so it serves as the output file. The test writes the
-// beginning of a row into bytes 8 to 15, which are padding in an ELF file.
+// The output file is the executable of a running program, which cannot be opened for writing. To pass as a file of
+// rows, it contains the beginning of a row in bytes 8 to 15, which are padding in an ELF header.
 TEST(LadderCommand, EarlierDocumentsRemainIfTheFileCannotBeOpened) {
   const Scratch scratch;
   put_earlier_ladder(scratch);

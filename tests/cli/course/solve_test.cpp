@@ -1,5 +1,5 @@
-// Tests `strobe solve`, `strobe cases` and `hw4` as users run them: correct answers, exit codes, one-line errors, and
-// no output file left behind by a failure.
+// Tests `strobe solve`, `strobe cases` and `hw4` (the course's homework interface of solve) as users run them: correct
+// answers, exit codes, one-line errors, and no output file after a failure.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -164,7 +164,7 @@ TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
   const Scratch scratch;
   write_problem(scratch, "in", {20, 512, 64}, 3 * 20 * 512 * 64);
   expect_refused(run_program("solve in /dev/full --device cpu", scratch), 3, "No space left on device");
-  // The shell limits files to 100 KB (or 50 KB); the answer has 2.6 MB.
+  // ulimit -f counts blocks of 512 or 1024 bytes: the limit is 50 or 100 KB. The answer has 2.6 MB.
   const Program limited =
       run_command("(ulimit -f 100; CUDA_VISIBLE_DEVICES= '" STROBE_PROGRAM "' solve in out --device cpu)", scratch);
   expect_refused(limited, 3, "File too large");
@@ -202,7 +202,7 @@ TEST(Solve, SigkillLeavesNothing) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-// Simulates a file system without O_TMPFILE.
+// fail_writes.so simulates a file system without O_TMPFILE, so the temporary file has a name.
 TEST(Solve, TheNextRunRemovesTheNamedFileThatSigkillLeft) {
   if (kSanitized) GTEST_SKIP() << "its runtime must be the first library";
   const Scratch scratch;
@@ -236,7 +236,7 @@ TEST(Solve, OutputNamesOf255CharactersWork) {
   const Scratch scratch;
   for (const std::size_t length : {249u, 255u}) {
     const std::string name(length, 'o');
-    for (int i = 0; i < 2; ++i) {  // create, then replace
+    for (int i = 0; i < 2; ++i) {  // creates the file, then replaces it
       const Program solve =
           run_program("solve '" STROBE_TEST_DATA "/solve/plain.in' " + name + " --device cpu", scratch);
       EXPECT_EQ(solve.code, 0) << solve.errors;
@@ -248,7 +248,7 @@ TEST(Solve, OutputNamesOf255CharactersWork) {
                  "File name too long");
 }
 
-// hw4 and strobe-lab are separate executables.
+// The programs hw4 and strobe-lab also print a message when a signal ends them.
 TEST(Solve, OtherProgramsPrintASignalMessageToo) {
   const Scratch scratch;
   write_problem(scratch, "in", {1, 65536, 64}, 3 * 65536 * 64);
@@ -332,7 +332,8 @@ TEST(Cases, AreNotOverwritten) {
   EXPECT_TRUE(scratch.read("dir/t01") == problem);
   EXPECT_TRUE(scratch.read("dir/t01.out") == answer);
   EXPECT_EQ(run_program("solve dir/t01 dir/mine.out --device cpu", scratch).code, 0);
-  std::ofstream(scratch.path() / "dir/cases.json") << R"({"file": 1, "cases": {"t01": {"B": "16"}}})";  // damaged
+  std::ofstream(scratch.path() / "dir/cases.json")
+      << R"({"file": 1, "cases": {"t01": {"B": "16"}}})";  // cases.json with invalid values
   expect_refused(run_program("cases gen dir --subset t01 --scale 0.1", scratch), 2, "dir/t01: exists with");
   expect_refused(run_program("cases gen dir --subset t01 --scale 0.05 --seed 2", scratch), 2, "dir/t01: exists with");
   EXPECT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);
@@ -376,14 +377,14 @@ std::size_t files_in(const std::filesystem::path& folder) {
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-// Returns the folder of the judged program, whose path that program wrote to a file in the scratch folder.
+// Returns the folder in which the judged program ran. The program wrote this path to the file `name`.
 std::string folder_noted_in(const Scratch& scratch, const std::string& name) {
   std::string folder = scratch.read(name);
   folder.erase(folder.find_last_not_of('\n') + 1);
   return folder;
 }
 
-// The folder of a killed program is removed with all its contents.
+// The judge is interrupted while a program runs. It must remove that program's folder with all its contents.
 TEST(Cases, AnInterruptedJudgeLeavesNothing) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01 --scale 0.05", scratch).code, 0);

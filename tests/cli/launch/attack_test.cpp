@@ -1,5 +1,5 @@
-// Attacks on the launcher's socket by another user, and by this user without the job's token, while a job of two ranks
-// runs. Attackers must receive nothing; no process may be killed and no output lost.
+// Attacks the launcher's socket while a job of two ranks runs, as another user and as this user without the job's
+// token. Attackers must receive nothing, and the job must end as without an attack.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -50,7 +50,7 @@ bool receives_anything(int descriptor) {
   message.msg_controllen = sizeof(room);
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
   if (poll(&entry, 1, 2000) <= 0) return false;
-  const ssize_t got = recvmsg(descriptor, &message, 0);  // -1: reset by the launcher before it read the hostile message
+  const ssize_t got = recvmsg(descriptor, &message, 0);  // -1 if the launcher closed before it read the message
   return got > 0 || (got == 0 && CMSG_FIRSTHDR(&message));
 }
 
@@ -68,7 +68,7 @@ struct Job {
 
   Job() {
     std::ofstream(scratch.path() / "job.log") << "an earlier line\n";
-    // other users may enter, so that only the launcher protects itself
+    // Other users may enter the scratch folder, so only the launcher's own checks keep them out.
     std::filesystem::permissions(scratch.path(), std::filesystem::perms(0755));
   }
   ~Job() {
@@ -129,7 +129,8 @@ struct Job {
   }
 };
 
-// Returns {started, rank, process group}, a message of an earlier protocol, and introductions with wrong tokens.
+// Returns forged messages: "rank 7 started with the victim's process group" of an earlier protocol, and introductions
+// with wrong tokens.
 std::vector<std::string> hostile_messages(pid_t victim) {
   const auto bytes = [](const auto& value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));

@@ -1,4 +1,4 @@
-// Tests `strobe comm` as users run it, on two ranks that it starts itself.
+// Tests `strobe comm`, which measures collectives, as users run it, on two or three ranks that it starts itself.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
@@ -20,7 +20,7 @@ TEST(CommCommand, MeasuresChecksAndWrites) {
   const std::string text = scratch.read("out.jsonl");
   std::vector<Json> rows;
   for (std::size_t position = 0; position < text.size();) rows.push_back(Json::parse_next(text, position));
-  ASSERT_EQ(rows.size(), 16u);  // 2 numbers of ranks, 4 operations, 2 sizes
+  ASSERT_EQ(rows.size(), 16u);  // on 2 and 3 ranks: 4 operations of 2 sizes
   EXPECT_EQ(rows[0].at("ranks").as_integer(), 2);
   EXPECT_EQ(rows[15].at("ranks").as_integer(), 3);
   for (const Json& row : rows) {
@@ -83,7 +83,7 @@ TEST(CommCommand, RejectsBadFlags) {
   refused("--device cuda", "--device cuda: ");
 }
 
-// PATH has no mpirun here, so an attempt to start ranks would give another error.
+// The tests run without mpirun in PATH, so an attempt to start ranks would give another error.
 TEST(CommCommand, RejectsBeforeRanksAreStarted) {
   if (comm::why_no_mpi()) GTEST_SKIP() << "no MPI in this build";
   const auto refused = [](const std::string& flags, const std::string& says, int code = 2) {

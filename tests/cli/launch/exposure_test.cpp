@@ -1,5 +1,5 @@
-// Tests which listening sockets and files a job exposes: its TCP sockets, MASTER_PORT, and files that Open MPI leaves
-// behind.
+// Tests that a job of `strobe launch` is not open to other users: where its TCP sockets listen, who may use
+// MASTER_PORT, and that no files of Open MPI remain.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -156,7 +156,7 @@ TEST_F(LaunchExposure, ListensOnLoopbackOnly) {
   EXPECT_EQ(wait(launcher), 128 + SIGINT);
 }
 
-// Open MPI trusts the user id in a message, so the launcher must keep other users away.
+// mpirun trusts the user id that a message contains, so the launcher must prevent connections of other users.
 TEST_F(LaunchExposure, MpirunAcceptsNoConnectionOfAnotherUser) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   std::ofstream(scratch_.path() / "rank.sh") << "#!/bin/sh\necho > ready\nuntil [ -e done ]; do sleep 0.05; done\n";
@@ -203,7 +203,7 @@ TEST_F(LaunchExposure, RemovesTheFoldersOfAKilledLauncher) {
     EXPECT_TRUE(becomes([&] { return !std::filesystem::exists("/proc/" + std::to_string(process)); }));
   }
   EXPECT_EQ(count_with(scratch_.path(), "strobe-launch-"), 1);
-  const std::filesystem::path own = scratch_.path() / "strobe-launch-backup";  // a folder of the user
+  const std::filesystem::path own = scratch_.path() / "strobe-launch-backup";  // the user made this one
   std::filesystem::create_directory(own);
   std::filesystem::permissions(own, std::filesystem::perms::owner_all);
   std::ofstream(own / "notes") << "mine";

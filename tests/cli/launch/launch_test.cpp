@@ -1,5 +1,4 @@
-// Tests `strobe launch` with programs that know nothing of ranks: output, exit codes, signals, and no files left
-// behind.
+// Tests `strobe launch` with shell scripts as ranks: output, exit codes, signals, restarts, and that no files remain.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
@@ -73,7 +72,7 @@ TEST_F(Launch, EndsStoppedRanksToo) {
   EXPECT_EQ(program.code, 4);
 }
 
-// The rank stops its own supervisor.
+// Each rank stops its parent, the supervisor, which forwards its output.
 TEST_F(Launch, ResumesAStoppedSupervisor) {
   const Program fine = run_program("launch -n 2 -- " + script("kill -STOP $PPID; echo a line"), scratch_, "timeout 60");
   EXPECT_EQ(fine.code, 0) << fine.errors;
@@ -107,7 +106,8 @@ TEST_F(Launch, ForwardsSignals) {
   EXPECT_TRUE(errors.ends_with("strobe: launch: ended by signal 15 (Terminated), forwarded to the ranks\n")) << errors;
 }
 
-// Batch systems send such signals. Ranks that save and exit because of one end the job, and it is not restarted.
+// Batch systems send SIGUSR1, SIGUSR2, SIGXCPU or SIGALRM before they end a job. The launcher forwards the signal. If
+// the ranks then exit, the job ends without a restart.
 TEST_F(Launch, EndsOnTheSignalsOfBatchSystems) {
   std::string traps;
   for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM})
@@ -217,8 +217,8 @@ TEST_F(Launch, ForwardsASignalThatCameBeforeTheRanks) {
   for (const char* file : {"whole0", "whole1"}) EXPECT_FALSE(std::filesystem::exists(scratch_.path() / file)) << file;
 }
 
-// Without --grace, ranks have more time after a signal than after a failure, since they may have much to save. A rank
-// that takes longer than the grace after a failure gets no second signal, even if the other rank ended long before.
+// Without --grace, ranks have more time to end after a signal than after a failure, because they may save a checkpoint.
+// Here rank 0 takes 6 s, longer than after a failure, and must get no second signal although rank 1 ended at once.
 TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
   const std::string command = script(
       "save() { trap 'echo > asked-again' TERM; sleep 6; echo > saved; exit 143; }\n"
@@ -232,7 +232,8 @@ TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked-again"));
 }
 
-// Only one rank gets the signal; it ends at once. The other one needs more time than a failure would leave it.
+// Exit code 143 (SIGTERM) of rank 1 means that only this rank got a signal. Rank 0 needs 6 s to end, longer than after
+// a failure.
 TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
   const Program program =
       run_program("launch -n 2 --max-restarts 2 -- " +
@@ -301,7 +302,8 @@ TEST_F(Launch, RejectsBadInput) {
           "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2");
 }
 
-// Each rank reports the error, and the launcher prints it once. It passes through output and exit code of a script.
+// Each rank reports the same error, and the launcher prints it once. If a script runs the program, the launcher prints
+// the lines of all ranks.
 TEST_F(Launch, PrintsAnErrorOfAllRanksOnce) {
   const auto refused = [&](const std::string& arguments, const std::string& says) {
     const Program program = run_program("launch " + arguments, scratch_);
@@ -311,7 +313,7 @@ TEST_F(Launch, PrintsAnErrorOfAllRanksOnce) {
   const std::string unknown = "\"env\": version takes no arguments\n";
   refused("-n 3 -- comm --sizes 3", "all 3 ranks: --sizes 3: valid: 4 bytes (one fp32) or more\n");
   refused("-n 1 -- version env", "rank 0: " + unknown);
-  for (const char* command : {"lm train --data x --out y", "lm bench"}) {  // neither command takes a number of ranks
+  for (const char* command : {"lm train --data x --out y", "lm bench"}) {  // several ranks need --ddp
     const Program program = run_program(std::string("launch -n 2 -- ") + command, scratch_);
     EXPECT_EQ(program.code, 2) << program.errors;
     EXPECT_TRUE(program.errors.starts_with("strobe: launch: all 2 ranks: lm ")) << program.errors;
@@ -322,8 +324,8 @@ TEST_F(Launch, PrintsAnErrorOfAllRanksOnce) {
     EXPECT_NE(other.errors.find(rank + (" strobe: " + unknown)), std::string::npos) << other.errors;
 }
 
-// strobe-lab, a child of the rank `ladder`, reports bad input. Meanwhile it stops the launcher and sends it SIGTERM.
-// The launcher continues after the rank has ended, so it handles both events at once.
+// A script replaces strobe-lab, the child of the rank `ladder`. It stops the launcher, sends it SIGTERM and reports bad
+// input. The launcher continues when the rank has ended, so it handles both events at once.
 TEST_F(Launch, PrintsAnErrorAndASignalTogether) {
   script(R"(read launcher < launcher
 kill -STOP $launcher
@@ -342,8 +344,8 @@ exit 2)");
             "strobe: launch: rank 0: ladder: no such case\n");
 }
 
-// Uses two cores on any machine. Ranks count the cores that they may use. STROBE_THREADS is set only if they share
-// cores.
+// taskset limits the job to two cores on any machine. Each rank prints the number of cores that it may use, and
+// STROBE_THREADS, which the launcher sets only if ranks share cores.
 TEST_F(Launch, DividesTheCoresAmongRanks) {
   const std::string two = "env -u STROBE_THREADS -u OMP_NUM_THREADS taskset -c 0,1";
   if (run_command(two + " true", scratch_).code != 0) GTEST_SKIP() << "no taskset, or no cores 0 and 1";

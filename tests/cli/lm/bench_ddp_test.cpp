@@ -78,7 +78,8 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
   }
   EXPECT_NE(program.output.find("flat vs naive: "), std::string::npos) << program.output;
 
-  // `strobe plan` accepts the written rows: every row except that of one process has an exchange.
+  // `strobe plan` accepts the written rows. It predicts each row except the one of a single process, which exchanges
+  // nothing.
   const Program plan =
       run_program("plan --machine here --bench out.json --bandwidth 2 --latency 10 --check out.json", scratch_);
   EXPECT_EQ(plan.code, 0) << plan.errors;
@@ -107,7 +108,8 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
   EXPECT_EQ(calls["tiny, context 8, batch 2, fp32, sharded"], 2);
 }
 
-// A cell that runs out of memory is a row on all ranks; no rank hangs, and the other cell is measured.
+// If one cell does not fit in memory, the bench writes a row with that status, no rank hangs, and the other cell is
+// measured.
 TEST_F(LmBenchDdp, ACellThatDoesNotFitIsARow) {
   const Program program = run_program(
       "launch -n 2 --grace 60 -- lm bench --ddp flat --size tiny --context 64 --batch 2,1000000 --threads 1 "

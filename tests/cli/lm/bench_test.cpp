@@ -1,4 +1,5 @@
-// Tests `strobe lm bench` as users run it, on the CPU.
+// Tests `strobe lm bench` as users run it, on the CPU: rows and phases, flags that change the model, skipped fp16
+// steps, cells that do not fit in memory, signals and bad input.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ namespace {
 
 constexpr const char* kLmBench = "lm bench --size tiny --context 8 --batch 1 --threads 1 --quick --warmup 1 --steps 3 ";
 
-// Expects the numbers of the file in a row per phase below the cells, in lines that fit the terminal.
+// Expects one table line per phase below each cell, with the numbers of the result file, no wider than the terminal.
 void expect_phase_rows(const std::string& output, const std::vector<Json>& rows) {
   for (const Json& row : rows) {
     for (const char* const phase : {"forward", "backward", "update", "whole"}) {
@@ -210,7 +211,7 @@ TEST(LmBench, RejectsBadInputBeforeMeasuring) {
   EXPECT_NE(run_program("lm").output.find("bench"), std::string::npos);
 }
 
-// No machine has memory for the larger cell, so it must be rejected before its memory is allocated.
+// A batch of 1048576 exceeds the memory of any machine. The cell must be rejected before any memory is allocated.
 TEST(LmBench, ACellThatDoesNotFitIsARowWithItsBytes) {
   const Scratch scratch;
   const std::string flags =
@@ -243,7 +244,7 @@ TEST(LmBench, InterruptedLmCommandsReportThatNothingWasWritten) {
   for (const std::string command : {"lm bench", "lm profile", "lm memory"}) {
     const Scratch scratch;
     Background program(command + " --size tiny --context 512 --threads 1 --batch 20,21,22,23,24,25,26,27,28,29,30",
-                       scratch, "errors");  // runs over a minute
+                       scratch, "errors");  // the run would take over a minute
     ASSERT_TRUE(becomes([&] { return program.has_temporary_file(); })) << command;
     pause_for(0.1);
     program.send(SIGTERM);

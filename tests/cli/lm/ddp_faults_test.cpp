@@ -1,4 +1,5 @@
-// Tests `strobe lm train --ddp` with ranks that differ, are killed, stopped or signalled, and with torn files.
+// Tests `strobe lm train --ddp` with ranks that have different options, that are killed, stopped or signalled, and with
+// damaged or partly written files.
 #include <unistd.h>
 
 #include <regex>
@@ -23,8 +24,8 @@ class LmDdpDiffering : public LmDdp {
     return fmt::format("{} is {} on {} and {} on {}", key, on_rank_1, named(1), on_rank_0, named(0));
   }
 
-  // Expects one error line with the reason per job, or per rank if the ranks have not connected. The job ends with exit
-  // code 2 without a restart and makes no folder.
+  // Expects `lines` error lines with the reason: one for the job, or one per rank if the ranks have not connected. The
+  // job must end with exit code 2, without a restart and without making its folder.
   void expect_refused(const std::string& flags, const std::string& says, std::size_t lines = 1,
                       const std::string& before = "", const std::string& train = kSmall) const {
     const std::string command = script(before, kSteps8 + "--ddp flat --out run " + flags, train);
@@ -59,8 +60,8 @@ TEST_F(LmDdpDiffering, DifferentSeedsAndDataAreRejectedInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "host0" / "run"));
 }
 
-// The launcher's variables differ between the ranks. Without the check, a rank 0 that sees one rank would train by
-// itself.
+// The ranks get different values of mpirun's variables. Without the check, a rank 0 that finds a size of 1 would train
+// the whole model by itself.
 TEST_F(LmDdpDiffering, DifferentWorldSizesAreRejectedByEveryRank) {
   const auto told = [](int rank, int size) {
     return fmt::format("[ $rank = {} ] && export OMPI_COMM_WORLD_SIZE={}", rank, size);
@@ -72,22 +73,23 @@ TEST_F(LmDdpDiffering, DifferentWorldSizesAreRejectedByEveryRank) {
   }
 }
 
-// Flags with which the learning rate does not depend on the number of steps, so a run may be interrupted at any step
-// and resumed with fewer steps.
+// With these flags the learning rate is constant, so it does not depend on --steps. A run can then be interrupted at
+// any step and resumed with fewer steps.
 const std::string kConstantRate = "--lr-min 0.003 --lr-warmup 0 --sample-tokens 0 --ddp sharded ";
-// More steps than ranks take before the signal, but few enough that orphaned ranks do not train for hours.
+// More steps than the ranks reach before the signal. If a failing test leaves ranks behind, they end within hours.
 const std::string kManySteps = "--steps 20000 ";
 
 struct Disturbance {
-  std::string act;                   // shell commands
-  std::string flags = "--grace 60";  // flags of launch
-  std::string before{};              // shell commands in each rank
+  std::string act;                   // shell commands that disturb the job
+  std::string flags = "--grace 60";  // flags of `strobe launch`
+  std::string before{};              // shell commands that each rank runs first
 };
 
 class LmDdpDisturbed : public LmDdp {
  protected:
   // Starts ranks that would train for minutes; each writes its pid to rankN.pid. After a few steps the shell runs `act`
-  // and waits for the ranks. It ends the ranks if the test itself ends. The scratch folder is in every command line.
+  // and waits for the ranks. It ends them if the test itself ends. Every command line contains the scratch folder, by
+  // which processes_with() finds the job's processes.
   Program disturbed(const Disturbance& disturbance) const {
     const std::string folder = scratch_.path().string();
     script("echo $$ > rank$rank.pid\n" + disturbance.before,
@@ -102,8 +104,8 @@ class LmDdpDisturbed : public LmDdp {
                        scratch_);
   }
 
-  // Stops rank `stopped` permanently. Only the other rank has a short limit, so no other rank is reported as lost. If a
-  // busy machine delayed a rank's heartbeat before the stop, tries again with a longer limit.
+  // Stops rank `stopped` permanently. Only the other rank has a short limit for silence, so it reports the stopped rank
+  // as lost, and never the reverse. If a busy machine delays a heartbeat before the stop, retries with a longer limit.
   void expect_lost(int stopped) const {
     const int left = 1 - stopped;
     const std::string act = fmt::format(
@@ -182,7 +184,7 @@ TEST_F(LmDdpDisturbed, AStoppedRankIsNamedAndEndedAndTrainingCanResume) { expect
 
 TEST_F(LmDdpDisturbed, AStoppedRank0IsNamedAndEndedAndTrainingCanResume) { expect_lost(0); }
 
-// Each start except the last kills rank 1 after one more checkpoint. The last start only trains a few more steps.
+// In the first starts of the job, rank 1 is killed after one more checkpoint. The last start trains to the end.
 TEST_F(LmDdpDisturbed, RestartsFromTheLastCheckpoint) {
   const std::string flags = kConstantRate + "--checkpoint-every 20 --keep 0 --out run ";
   const std::string killed =
@@ -218,14 +220,15 @@ TEST_F(LmDdp, ATornCheckpointIsNamedAndSkippedByARestart) {
   EXPECT_NE(refused.errors.find("that of step 4: --resume=4 continues from there\n"), std::string::npos)
       << refused.errors;
   EXPECT_TRUE(refused.errors.starts_with("strobe: launch: all 2 ranks: checkpoint run/")) << refused.errors;
-  // Environment of a rank that the launcher restarts.
+  // The environment that the launcher gives to a restarted rank.
   const Program again = launch(2, script("export STROBE_JOB=one STROBE_RESTARTS=1", flags));
   EXPECT_EQ(again.code, 0) << again.errors;
   EXPECT_NE(again.output.find("[0] note: skipped: checkpoint run/" + checkpoint(8)), std::string::npos) << again.output;
   EXPECT_TRUE(bytes("run", 8) == whole);
 }
 
-// The checkpoint is larger than rank 0's file size limit of 20 or 10 MB, which exceeds the files that MPI makes.
+// ulimit -f counts blocks of 512 or 1024 bytes, so rank 0 may write files of at most 10 or 20 MB: enough for MPI's
+// files, too little for the checkpoint.
 TEST_F(LmDdp, FullDiskOfRank0EndsAllAndLosesNothing) {
   const std::string flags = "--vocabulary 60000 --steps 2 --checkpoint-every 1 --sample-tokens 0 --ddp sharded --out ";
   const Program full = launch(2, script("[ $rank = 0 ] && ulimit -f 20000", flags + "run"));

@@ -1,5 +1,5 @@
-// Helpers for tests of `strobe lm train --ddp`: jobs of several ranks, a script as their program, and comparison of
-// runs.
+// Helpers for tests of `strobe lm train --ddp`: start a job of several ranks, run a script on each rank, and compare
+// two runs.
 #pragma once
 
 #include <fmt/format.h>
@@ -40,7 +40,7 @@ class LmDdp : public testing::Test {
     return "./rank.sh";
   }
 
-  // Copies the run `from` in its state after 4 of its 8 steps.
+  // Copies the run `from` without its checkpoint of step 8, so that `to` resumes after step 4.
   void copy_half(const std::string& from, const std::string& to) const {
     std::filesystem::copy(scratch_.path() / from, scratch_.path() / to);
     std::filesystem::remove(scratch_.path() / to / checkpoint(8));
@@ -60,7 +60,8 @@ class LmDdp : public testing::Test {
     return scratch_.read(folder + "/" + checkpoint(step));
   }
 
-  // Compares the losses and every tensor of the state after step 8, by the norm of the difference.
+  // Expects losses, and every tensor of the checkpoint of step 8, to differ by at most `most` relative to `wanted`;
+  // tensors differ by the norm of their difference.
   void expect_close(const std::string& found, const std::string& wanted, double most) const {
     for (const char* key : {"loss", "gradient_norm", "validation_loss"}) {
       const std::vector<double> one = column(found, key), other = column(wanted, key);

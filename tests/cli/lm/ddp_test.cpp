@@ -93,7 +93,7 @@ TEST_F(LmDdp, RejectsFlagsThatRanksDoNotSupport) {
           "--bucket-mb 0.0000045: --ddp flat has no buckets; valid with bucketed, ");
   refused("--ddp bucketed --bucket-mb 0",
           "--bucket-mb 0: not a number in the valid range: at least 0.000004, below 1000000");
-  refused("--ddp flat --device cuda", "--device cuda: ");  // no GPU is visible
+  refused("--ddp flat --device cuda", "--device cuda: ");  // run_program() hides all GPUs
   refused("--ddp flat --engine nccl --device cpu", "--engine nccl: ");
   refused("--ddp flat --engine ring", "--engine ring: valid: auto, mpi, nccl");
   refused("--engine mpi", "--engine: nothing is exchanged without --ddp");

@@ -11,7 +11,7 @@
 namespace strobe::test {
 namespace {
 
-// On this model the third step's loss is NaN: the checkpoint of step 1 is good, that of step 2 is not.
+// With this learning rate the loss of step 3 is NaN: the checkpoint of step 1 is good, that of step 2 is not.
 const std::string kRun = "lm train --data " + kText + " --out run --threads 1 --quick --sample-tokens 0 --clip 0 ";
 const std::string kWild = kRun + "--d-model 32 --d-ff 64 --layers 2 --heads 4 --context 32 --batch 4 --lr 999999 ";
 const std::string kDiverging = kWild + "--checkpoint-every 1 --keep 1 ";
@@ -52,7 +52,7 @@ TEST(LmDivergence, LeavesTheLastGoodCheckpoint) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "run/step-00000020.safetensors"));
 }
 
-// The checkpoint was saved on a signal or by an older version. The first step of this process diverges.
+// The newest checkpoint has bad parameters, as one saved on a signal may have. The first step after it diverges.
 TEST(LmDivergence, ResumedFromABadCheckpointNamesAnOlderOne) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kDiverging + "--steps 20", scratch).code, 3);
@@ -71,7 +71,7 @@ TEST(LmDivergence, BadParametersOfTheLastStepAreNotSaved) {
   EXPECT_EQ(checkpoints_in(scratch), Names{"step-00000001.safetensors"});
 }
 
-// The name of the checkpoint with the suffix .abandoned would exceed PATH_MAX.
+// The path of the checkpoint has the greatest valid length, so it cannot be renamed to the longer name with .abandoned.
 TEST(LmDivergence, ACheckpointThatCannotBeRenamedDoesNotHideTheReason) {
   const Scratch scratch;
   constexpr std::size_t kOutBytes = 4065;  // "/step-00000002.safetensors" fits PATH_MAX; with ".abandoned" it does not

@@ -38,7 +38,7 @@ TEST(LmGpt2, IsImpliedByItsSizes) {
   expect_refusal(run_program(kSmall + "--arch bert --out none", scratch), 2, "--arch bert");
 }
 
-// Compares the measured memory with the planned bytes, which must be equal, and checks FLOPs with a plan.
+// Measured memory must equal the bytes of `strobe plan`. Also compares FLOPs with the plan.
 TEST(LmGpt2, IsMeasuredAndPlanned) {
   const Scratch scratch;
   const std::string cell = " --arch gpt2 --size tiny --context 16 --batch 2 --threads 1 ";

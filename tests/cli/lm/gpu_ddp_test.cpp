@@ -29,7 +29,7 @@ class GpuLmDdp : public GpuTest {
   std::string last_checkpoint(const std::string& folder) const {
     return scratch_.read(folder + "/step-00000008.safetensors");
   }
-  // Copies the run in its state after 4 of its 8 steps.
+  // Copies the run `from` without its checkpoint of step 8, so that `to` resumes after step 4.
   void copy_half(const std::string& from, const std::string& to) const {
     std::filesystem::copy(scratch_.path() / from, scratch_.path() / to);
     std::filesystem::remove(scratch_.path() / to / "step-00000008.safetensors");
@@ -111,13 +111,13 @@ TEST_F(GpuLmDdp, EveryStrategyIsARowOfTheBench) {
     EXPECT_GT(row.at("memory").at("after_step(B)").as_integer(), 4 * row.at("parameters").as_integer()) << name;
     const auto part = [&](const char* key) { return row.at(std::string("part ") + key).at("mean(ms)").as_number(); };
     for (const char* key : {"forward", "backward", "optimizer"}) EXPECT_GT(part(key), 0) << name;
-    if (name == "one process") continue;  // its parts belong to other steps
+    if (name == "one process") continue;  // its phases are timed in other steps than `step`
     const double parts = part("forward") + part("backward") + part("exposed") + part("optimizer");
     EXPECT_LE(parts, row.at("step").at("mean(ms)").as_number() * 1.0001) << name;
   }
 }
 
-// A cell that runs out of GPU memory is a row on all ranks; the other cell is measured.
+// If one cell does not fit in GPU memory, the bench writes a row with that status and measures the other cell.
 TEST_F(GpuLmDdp, ACellThatDoesNotFitTheGpuIsARow) {
   const Program program =
       launch(2,

@@ -1,4 +1,4 @@
-// Tests `strobe lm memory` as users run it, on the CPU.
+// Tests `strobe lm memory`, which measures the memory of forward and training step, as users run it on the CPU.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -113,7 +113,7 @@ TEST(LmMemory, StandardAttentionSavesItsProbabilities) {
   ASSERT_EQ(run_program(flags + "--attention standard", scratch).code, 0);
   const Json document = Json::parse(scratch.read("lm_memory_result.json"));
   const Json& step = document.at("rows").as_array().at(1);
-  constexpr std::int64_t kScores = 4 * 64 * 64 * 4;  // heads, context, context, bytes
+  constexpr std::int64_t kScores = 4 * 64 * 64 * 4;  // bytes: heads * context * context * sizeof(float)
   int saved = 0;
   for (const Json& life : step.at("tensors_of_the_run").as_array()) {
     if (!life.at("name").as_string().ends_with("attention.probabilities")) continue;

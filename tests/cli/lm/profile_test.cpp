@@ -1,4 +1,4 @@
-// Tests `strobe lm profile` as users run it.
+// Tests `strobe lm profile` as users run it: times per operation and kernel, the trace file, and bad input.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"

@@ -11,7 +11,7 @@ namespace {
 
 class LmRestart : public testing::Test {
  protected:
-  // Trains in the environment of a rank after `restarts` restarts of the job.
+  // Trains with the variables that `strobe launch` sets in a job that it has restarted `restarts` times.
   Program train(const std::string& job, int restarts, const std::string& flags) const {
     return run_program(kSmall + "--checkpoint-every 4 --keep 0 --sample-tokens 0 --out run " + flags, scratch_,
                        "STROBE_JOB=" + job + " STROBE_RESTARTS=" + std::to_string(restarts));
@@ -40,7 +40,8 @@ TEST_F(LmRestart, DoesNotTakeOverAnotherRun) {
   EXPECT_FALSE(std::filesystem::exists(file(kStep8)));
 }
 
-// Uses the real launcher: the first start ends before it has opened the folder.
+// The first start of the launcher's job ends before it opens the folder. The restart must not resume the run there,
+// which belongs to another job.
 TEST_F(LmRestart, RestartByTheLauncherDoesNotTakeOverAnotherRun) {
   if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "no mpirun in PATH";
   ASSERT_EQ(run_program("launch -n 1 -- " + kSmall + "--sample-tokens 0 --steps 4 --out run", scratch_).code, 0);
@@ -73,7 +74,7 @@ TEST_F(LmRestart, StartsFromScratchIfNothingWasWritten) {
   EXPECT_EQ(scratch_.read("run/" + kStep4), whole);
 }
 
-// --resume=STEP selects the first step of the job; restarts resume from the newest checkpoint.
+// --resume=STEP applies to the first start of a job only. Restarts resume from the newest checkpoint.
 TEST_F(LmRestart, ResumesFromTheNewestCheckpointDespiteResumeFlag) {
   ASSERT_EQ(train("older", 0, "--steps 8").code, 0);
   // The earlier start ended before training began.

@@ -68,7 +68,7 @@ TEST(LmResume, NamesACorruptCheckpointAndUsesThePreviousOne) {
   EXPECT_EQ(scratch.read("run/step-00000006.safetensors"), whole);
 }
 
-// The run options of the first run also apply to resumed runs, unless a flag changes them.
+// Run options, such as --checkpoint-every, also apply to resumed runs unless a flag changes them.
 TEST(LmResume, KeepsTheRunOptions) {
   const Scratch scratch;
   std::filesystem::copy(kText, scratch.path() / "other.txt");
@@ -116,7 +116,7 @@ TEST(LmResume, FromAnEarlierStepSetsLaterCheckpointsAside) {
   EXPECT_EQ(std::count(names.begin(), names.end(), checkpoint(6) + ".abandoned.2"), 1) << "nor overwritten";
 }
 
-// The newest checkpoint is damaged, the user resumes from an older one, and that run ends early too.
+// The newest checkpoint is damaged. The user resumes from an older one; that run ends early and is resumed again.
 TEST(LmResume, AfterDamageResumesTheNewRun) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 8 --checkpoint-every 2 --keep 0", scratch).code, 0);
@@ -157,7 +157,7 @@ TEST(LmResume, WithoutRunJsonUsesDefaultsAndRejectsADamagedOne) {
             (std::vector<std::string>{"run.json", checkpoint(5), checkpoint(6), checkpoint(8), "steps.jsonl"}));
 }
 
-// State after the program was killed between run.json and the first checkpoint. Training starts over with the same
+// The folder is as after a kill between writing run.json and the first checkpoint. Training starts over with the same
 // options.
 TEST(LmResume, BeforeTheFirstCheckpointKeepsTheRunOptions) {
   const Scratch scratch;

@@ -18,7 +18,8 @@ inline const std::string kSmall =
     "lm train --data " + kText +
     " --d-model 32 --d-ff 64 --layers 2 --heads 4 --context 32 --batch 4 --lr 0.003 --threads 1 --quick ";
 
-// Flags of a model in which only the first fp16 step overflows, because the gradient of a logit is scaled by 65536.
+// Flags of a model in which only the first fp16 step overflows: the initial loss scale of 65536 is too large for the
+// gradient of a logit.
 inline const std::string kOverflowing =
     "--precision fp16 --d-model 16 --d-ff 24 --layers 1 --heads 2 --vocabulary 20000 --context 1 --batch 1 --threads "
     "1 ";

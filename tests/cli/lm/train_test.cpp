@@ -1,4 +1,5 @@
-// Tests `strobe lm train` and `strobe lm sample` as users run them.
+// Tests `strobe lm train` and `strobe lm sample` as users run them: the loss, checkpoints, signals, a full disk, token
+// files, sampled text and bad input.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -95,8 +96,8 @@ TEST(LmTrain, KeepsTheNewestAndTheLast) {
                                              "steps.jsonl"}));
 }
 
-// Returns false if the last step was taken before the signal arrived. Otherwise checks the interrupted and the resumed
-// run.
+// Interrupts a run, resumes it, and expects the results of an uninterrupted run. Returns false, without checks, if the
+// run ended before the signal arrived.
 bool goes_on_after(int signal, int code, std::size_t steps) {
   const Scratch scratch;
   const std::string train = fmt::format("{}--steps {} --seed 3 --out ", kSmall, steps);
@@ -180,7 +181,7 @@ TEST(LmTrain, FullDiskLosesNothing) {
   const std::string before = scratch.read("run/step-00000015.safetensors");
   const std::string resume = kSmall + "--out run --steps 20 --checkpoint-every 5 --resume";
   const Program full =
-      run_command("(ulimit -f 100; '" STROBE_PROGRAM "' " + resume + ")", scratch);  // limit of 100 or 50 KB
+      run_command("(ulimit -f 100; '" STROBE_PROGRAM "' " + resume + ")", scratch);  // blocks of 512 or 1024 bytes
   expect_refusal(full, 3, "step-00000020.safetensors: writing failed: File too large");
   EXPECT_EQ(scratch.read("run/step-00000015.safetensors"), before);
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / last));
@@ -189,7 +190,8 @@ TEST(LmTrain, FullDiskLosesNothing) {
   EXPECT_EQ(losses_in(scratch, "run"), losses_in(scratch, "whole"));
 }
 
-// No machine has memory for this batch. Training rejects it after it has checked the folder.
+// A batch of 100000000 exceeds the memory of any machine. It is rejected after the folder was checked, which must leave
+// no new folder.
 TEST(LmTrain, ARejectedRunLeavesNoFolder) {
   const Scratch scratch;
   const std::string large = "lm train --quick --device cpu --data " + kText + " --batch 100000000 --out ";
@@ -239,7 +241,7 @@ TEST(LmTrain, SkippedStepsAreCountedToTheEnd) {
   }
 }
 
-// The superuser may write everywhere, so the test mounts a file system read-only.
+// Permissions do not stop the superuser, so as root the test mounts a read-only file system.
 TEST(LmTrain, ReadOnlyFolderIsRejectedAtOnce) {
   const Scratch scratch;
   const auto folder = scratch.path() / "run";
@@ -280,8 +282,8 @@ TEST(LmTrain, TokenFilesGiveNumbers) {
   expect_refusal(run_program("lm sample --checkpoint run --prompt 0,1000", scratch), 2, "--prompt 1000");
 }
 
-// The folder's name has braces, which must not be taken for format fields, and a control character, which must not
-// reach a terminal.
+// Names of folders may contain braces, which must not become format fields of the message, and control characters,
+// which must be escaped.
 TEST(LmCheckpoint, DamagedOneInAnOddFolderIsNamedAndThePreviousOffered) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out made --steps 4 --checkpoint-every 2 --sample-tokens 0", scratch).code, 0);

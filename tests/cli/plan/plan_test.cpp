@@ -1,5 +1,5 @@
-// Tests `strobe plan` as users run it: the complete text of a plan from given rates, files, checks against rows, bad
-// input.
+// Tests `strobe plan` as users run it: the complete text of a plan with given rates, output files, --check against
+// measured rows, and bad input.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -82,7 +82,7 @@ TEST(PlanCommand, PrintsAndWritesThePlan) {
   EXPECT_EQ(scratch.entries(), 2u);
 }
 
-// 5 layers in 2 stages: the first stage has 3. 4 micro-batches take 5 slots, of which one is the pipeline bubble.
+// Two pipeline stages have 3 and 2 of the 5 layers. Four micro-batches take 5 time slots, one of which is the bubble.
 TEST(PlanCommand, APipelineListsItsStagesAndItsBubble) {
   const Scratch scratch;
   const Program program = run_program(
@@ -113,7 +113,7 @@ TEST(PlanCommand, WithoutDevicesItStartsWithTheSmallestThatTheMeshDivides) {
   EXPECT_EQ(rows.back().at("devices").as_integer(), 10240);
 }
 
-// Links that are not used need no rates and are not printed.
+// If all devices are on one node, the plan neither needs nor prints the rate of links between nodes.
 TEST(PlanCommand, DevicesOfOneNodeNeedNoLinksBetweenNodes) {
   const Scratch scratch;
   const std::string here = "plan --size tiny --machine here --flops 1 --memory-bandwidth 10 --devices-per-node 8 ";
@@ -128,7 +128,7 @@ TEST(PlanCommand, DevicesOfOneNodeNeedNoLinksBetweenNodes) {
   EXPECT_EQ(document.at("rows").as_array()[0].at("machine").as_string(), "here: 400 GFLOP/s per device");
 }
 
-// The bucket size determines both time and memory.
+// Sharded gradients need memory for a bucket of gradients, so the plan's memory grows with --bucket-mb.
 TEST(PlanCommand, ALargerBucketNeedsMoreMemoryForShardedGradients) {
   const Scratch scratch;
   const auto gradients = [&](const char* bucket) {
@@ -182,7 +182,8 @@ std::string comm_row(const char* operation, int ranks, int bytes, double seconds
          "\n";
 }
 
-// Two ranks at 2 GB/s and 10 us per round. The row of four ranks has half of the predicted time.
+// Rows of `strobe comm`: operation, ranks, bytes, seconds. Two ranks have 2 GB/s and 10 us per round of messages. The
+// row of four ranks has half of the predicted time.
 const std::string kComm = comm_row("all-reduce", 2, 1000000, 0.00052) + comm_row("all-gather", 2, 100000000, 0.02501) +
                           comm_row("broadcast", 2, 1000, 1) + comm_row("reduce-scatter", 4, 1000000, 0.0001975);
 // Returns a row of lm bench on a CPU in which the fields of `changed` replace the defaults.
@@ -255,7 +256,7 @@ TEST(PlanCommand, RowsWithRecomputationCheckForwardUpdateAndMemory) {
           .dump());
   const Program program = run_program("plan --machine here --bench bench.json --check bench.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
-  // 3 GFLOP in 1 + 2 ms; the row with recomputation does not count.
+  // 3 GFLOP in 1 ms forward and 2 ms backward are 1 TFLOP/s. The rate excludes the row with recomputation.
   EXPECT_NE(program.output.find("device in fp32: 1.00 TFLOP/s, the median of 1 row of lm bench"), std::string::npos)
       << program.output;
   EXPECT_NE(program.output.find("tiny, context 16, batch 1, fp32, recompute block"), std::string::npos);

@@ -1,5 +1,5 @@
-// Tests `strobe plan --bench` and `--check` with rows of `strobe lm bench --ddp` that are constructed from round
-// numbers.
+// Tests `strobe plan --bench` and `--check` with constructed rows of `strobe lm bench --ddp`. Their times follow from
+// round rates of links and devices.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,8 +71,8 @@ void put_json(const Scratch& scratch, const char* name, const Json& json) {
   std::ofstream(scratch.path() / name) << json.dump();
 }
 
-// On two ranks an all-reduce sends as many bytes as the vector has, in two rounds. The other collectives send half as
-// many in one round.
+// Seconds of collectives on two ranks. An all-reduce sends all bytes of the vector in two rounds, an all-gather or
+// reduce-scatter half of them in one round.
 double all_reduce(double bytes) { return 2 * kRound + bytes / kBytes; }
 double half_of_it(double bytes) { return kRound + 0.5 * bytes / kBytes; }
 
@@ -126,7 +126,7 @@ TEST(PlanSteps, MemoryOfARankIncludesItsShare) {
   EXPECT_NEAR(predicted("flat, 2 ranks") - predicted("sharded, 2 ranks"), kGradients / (1 << 20), 0.1);
 }
 
-// The rate comes from the row `one process`. Times of several ranks do not measure a whole device.
+// The device's rates come from the row `one process`: several ranks share the device, so their times do not measure it.
 TEST(PlanSteps, RatesComeFromOneProcess) {
   const Scratch scratch;
   put_json(scratch, "ddp.json", file_of({{"one process", 0, 1, 0, 7 * kGradients / kMemory}, {"naive", 39, 2, 1, 1}}));

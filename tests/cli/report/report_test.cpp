@@ -1,4 +1,5 @@
-// Tests `strobe compare`, `strobe report` and `strobe bench --launches` as users run them.
+// Tests `strobe compare`, `strobe report` and `strobe bench --launches` as users run them: exit codes, written files,
+// files that must not be replaced, and bad input.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -34,8 +35,8 @@ TEST(CompareCommand, ExitCodeIsOneOnlyForAProvenSlowdown) {
   EXPECT_EQ(slower.code, 1) << slower.errors;
   EXPECT_NE(slower.output.find("1 slower"), std::string::npos) << slower.output;
   EXPECT_NE(scratch.read("m.md").find("**slower**"), std::string::npos);
-  EXPECT_EQ(run_program("compare b.json a.json", scratch).code, 0);  // faster
-  EXPECT_EQ(run_program("compare a.json c.json", scratch).code, 0);  // same
+  EXPECT_EQ(run_program("compare b.json a.json", scratch).code, 0);  // a is faster than b
+  EXPECT_EQ(run_program("compare a.json c.json", scratch).code, 0);  // a and c are equally fast
   EXPECT_EQ(run_program("compare --threshold=20% a.json b.json", scratch).code, 0);
 }
 
@@ -106,7 +107,8 @@ TEST(ReportCommand, OnlyChartsOfAnEarlierReportAreRemoved) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/cells.csv"));
 }
 
-// With an old report without a list of charts, or a list that strobe did not write, no file is removed.
+// A report removes the charts that the previous report listed. Without a list, or with one that strobe did not write,
+// it removes no file.
 TEST(ReportCommand, RemovesOnlyChartsThatItWroteItself) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
@@ -151,7 +153,7 @@ TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
     return all;
   };
   const auto before = snapshot();
-  for (const int blocks : {1, 4, 64}) {  // blocks of 512 or 1024 bytes; the page is larger
+  for (const int blocks : {1, 4, 64}) {  // of 512 or 1024 bytes; the page exceeds 64 KB
     const Program program = run_command(
         fmt::format("ulimit -f {} && '" STROBE_PROGRAM "' report --output out other.json", blocks), scratch);
     EXPECT_EQ(program.code, 3) << program.errors;
@@ -168,7 +170,7 @@ TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
   EXPECT_EQ(snapshot(), with_folder);
 }
 
-// Such values could give an axis endless ticks.
+// A chart's axis could get endlessly many ticks from such values.
 TEST(ReportCommand, HugeAndTinyTimesAreRejectedAtOnce) {
   const Scratch scratch;
   const std::string limit = kSanitized ? "" : "ulimit -v 2000000; ";  // AddressSanitizer needs more address space
@@ -214,11 +216,11 @@ TEST(ReportCommand, FilesOfTheUserAreNotReplaced) {
   EXPECT_EQ(scratch.read("page.html"), "<title>my page</title>");
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "out/report.html"));
   write(scratch, "page.html", "");
-  // also the page that it wrote itself
+  // An empty file, and then the page that the first run wrote, may be replaced.
   for (int i = 0; i < 2; ++i) EXPECT_EQ(run_program(command + "page.html", scratch).code, 0);
 }
 
-// Links under names that the program chooses inside the folder are not followed.
+// The program does not follow links inside its output folder.
 TEST(ReportCommand, LinksInsideTheFolderAreRejected) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;

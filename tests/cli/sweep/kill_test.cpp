@@ -1,5 +1,5 @@
-// Tests a sweep that is killed at random times or asked to end: no row is lost, repeated or torn, and no child process
-// remains.
+// Tests a sweep that is killed at random times, or ended by a signal: no row is lost, repeated or incomplete, and no
+// child process remains.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -70,7 +70,7 @@ TEST(SweepKilled, EndsWithExactlyOneRowPerCell) {
     EXPECT_EQ(whole_rows(before), kCells);
     std::size_t files = 0;
     for (const auto& entry : std::filesystem::directory_iterator(scratch.path() / "cells")) {
-      if (stem_of_temporary(entry.path().filename().string())) continue;  // killed during a rename
+      if (stem_of_temporary(entry.path().filename().string())) continue;  // temporary file of a killed sweep
       Json::parse(scratch.read("cells/" + entry.path().filename().string()));
       ++files;
     }

@@ -85,8 +85,8 @@ TEST(Sweep, NamedGridsHaveTheirCells) {
        {std::pair{"lab5", 96}, std::pair{"lab5-axes", 24}, std::pair{"lab5-small", 28}, std::pair{"paper", 72},
         std::pair{"attention", 40}, std::pair{"flash", 160}, std::pair{"leaderboard", 2}, std::pair{"cpu", 32},
         std::pair{"cpu-speed", 40}, std::pair{"gpu-speed", 184}, std::pair{"gpu-speed-quick", 42},
-        std::pair{"hopper", 219}, std::pair{"hopper-quick", 114}, std::pair{"features-cpu", 80},
-        std::pair{"features-gpu", 80}, std::pair{"noise", 20}}) {
+        std::pair{"hopper", 219}, std::pair{"hopper-quick", 114}, std::pair{"hopper-options", 56},
+        std::pair{"features-cpu", 80}, std::pair{"features-gpu", 80}, std::pair{"noise", 20}}) {
     const Scratch scratch;
     const Program program = run_program(std::string("sweep --dry-run --quick ") + "--grid " + name, scratch);
     ASSERT_EQ(program.code, 0) << program.errors;
@@ -116,7 +116,7 @@ TEST(Sweep, PeersOfAGridNeedPyTorch) {
   EXPECT_NE(rest.find(": 60 cells skipped; STROBE_PYTHON names another interpreter"), std::string::npos) << rest;
 }
 
-// Rows of PyTorch implementations (peers) stay valid in a file that is continued without PyTorch.
+// A sweep without PyTorch can resume a result file that has rows of PyTorch, and keeps them.
 TEST(Sweep, AFileWithRowsOfPeersIsContinuedWithoutPyTorch) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "mine.grid") << "run --repeats 1 --time-limit 0.01 --quick --check=off\n"
@@ -312,8 +312,7 @@ TEST(Sweep, RetryMeasuresOnlyFailedCells) {
   EXPECT_EQ(scratch.read("sweep.jsonl").substr(0, kept.size()), kept);
 }
 
-// --retry drops failed rows to measure their cells again, which it cannot do for PyTorch implementations without
-// PyTorch.
+// --retry removes failed rows and measures their cells again. Without PyTorch it keeps failed rows of PyTorch.
 TEST(Sweep, RetryKeepsRowsOfPeersWithoutPyTorch) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "mine.grid") << "run --repeats 1 --time-limit 0.01 --quick --check=off\n"
@@ -394,7 +393,7 @@ TEST(Sweep, OnePythonProcessServesThePeersOfAllProblems) {
   EXPECT_EQ(python.starts(), 1);
 }
 
-// The first launch measures the rows of a sweep without --launches, and such a sweep can resume from them.
+// Rows of a sweep without --launches count as launch 1, so a sweep with --launches 3 measures only the other two.
 TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
   const Scratch scratch;
   const std::string command = tiny("--seq_len 16,24 --impl Flash2,Pytorch ");
@@ -442,8 +441,8 @@ TEST(Sweep, ALentPythonMustBelongToTheSweep) {
   EXPECT_NE(program.errors.find("--lent-python 1: descriptor 3 is not a socket"), std::string::npos) << program.errors;
 }
 
-// Python crashes in the second problem, and a separate process measures that problem's other peer. For the third
-// problem the sweep starts a new process.
+// The shared Python process crashes in torch-math of the second problem. A new process measures torch-sdpa of that
+// problem. The third problem starts another shared process.
 TEST(Sweep, PythonIsRestartedAfterItHasFailed) {
   const FakePython python(R"(*\"seq_q\":17*torch-math*) echo 'last words' >&2; kill -SEGV $$ ;;)");
   const Scratch scratch;
@@ -487,7 +486,7 @@ TEST(Sweep, CeilingsAreInEveryRow) {
   EXPECT_NE(rows[1].at("command").as_string().find("--quick"), std::string::npos);
 }
 
-// The limit of 7 KB leaves room for one row; the partly written second row is removed.
+// ulimit -f 14 limits the file to 7 or 14 KB, too little for all five rows. The row that was partly written is removed.
 TEST(Sweep, AFullDiskIsExitCode3AndLeavesWholeRows) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer does not start where files may not grow";
@@ -513,7 +512,7 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
   EXPECT_NE(text.find("2 cells: "), std::string::npos) << text;
 }
 
-// The part of the source report's grid that CI runs: batch 1 and one embedding.
+// Runs a part of the source report's grid lab5. --shrink 16 reduces its batch of 16 to 1.
 TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
   const Scratch scratch;
   const Program program = run_program(

@@ -1,4 +1,4 @@
-// Scenarios: texts that all ranks receive, and facts that agree or differ between ranks.
+// Scenario: all ranks receive the text of each rank and the error of rank 0, and all report facts that differ.
 #include "comm/agreement.h"
 
 #include "comm/ranks/scenario.h"
@@ -7,7 +7,7 @@
 namespace strobe::test {
 namespace {
 
-// Returns a text with a different length on each rank that contains a zero byte; empty on rank 1.
+// Returns the text of a rank. Each has another length and ends with a zero byte; that of rank 1 is empty.
 std::string text_of(int rank) {
   if (rank == 1) return "";
   return std::string(static_cast<std::size_t>(1000 * rank + 3), static_cast<char>('a' + rank)) + std::string(1, '\0');

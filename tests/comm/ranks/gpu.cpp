@@ -1,4 +1,5 @@
-// Scenario: GPU memory with any engine. Sums are compared with those of the host, with a shorter last chunk.
+// Scenario: collectives of vectors in GPU memory, with MPI or NCCL, compared with sums computed on the host. The last
+// chunk of a vector is shorter.
 #include <vector>
 
 #include "comm/ranks/scenario.h"

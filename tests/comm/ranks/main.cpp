@@ -1,5 +1,5 @@
-// comm_ranks SCENARIO [CHUNK]: one rank of a test. Exits with 1 if values are wrong. Errors are reported as by the
-// program: one line on standard error, exit code 2 or 3.
+// comm_ranks SCENARIO [CHUNK]: one rank of a test. CHUNK is the number of values per chunk. Exits with 1 if values are
+// wrong. Reports errors as strobe does: one line on standard error, exit code 2 or 3.
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@ void add_for(Communicator& communicator, int times) {
   for (int i = 0; i < times; ++i) communicator.all_reduce(comm::elements(std::span(values)));
 }
 
-// After two calls, rank 1 fails as the scenario requires; the others continue.
+// After two calls, rank 1 fails as the scenario's name says; the other ranks continue.
 int fault(Communicator& communicator, const std::string& scenario) {
   add_for(communicator, 2);
   if (communicator.rank() == 1) {
@@ -52,7 +52,7 @@ int run(const std::string& scenario, std::int64_t chunk) {
   if (scenario == "asleep") return asleep(communicator);
   if (scenario == "agreement") return agreement(communicator);
   if (scenario == "gpu" || scenario == "nccl") return on_the_gpu(communicator);
-  if (scenario == "restart") {  // fails twice
+  if (scenario == "restart") {  // rank 1 fails in the first two starts of the job
     add_for(communicator, 2);
     const char* restarts = getenv("STROBE_RESTARTS");
     if (communicator.rank() == 1 && (!restarts || atoi(restarts) < 2)) _exit(9);

@@ -1,5 +1,5 @@
-// Scenarios of pending calls: while a call is pending, other work continues; calls complete in the order of their
-// start; and ranks that wait for rank 0 sleep.
+// Scenarios of pending collectives. The caller works while a call is pending. Calls complete in the order of their
+// start. Ranks that wait for rank 0 sleep instead of polling.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -14,8 +14,8 @@ namespace strobe::test {
 
 using comm::elements;
 
-// Rank 0 starts a call, works while it is pending, then creates a file. Rank 1 joins the call once the file exists. No
-// sum can be complete before, and a start() that blocks would never return.
+// Rank 0 starts a call, works while it is pending, then creates a file. Rank 1 joins the call once the file exists. The
+// call cannot complete earlier, and a start() that blocks would never return.
 int overlap(comm::Communicator& communicator) {
   int faults = 0;
   std::vector<float> values(100'000, 1.0f);

@@ -12,7 +12,7 @@ int every_value(comm::Communicator& communicator);
 int overlap(comm::Communicator& communicator);
 int order_of_many(comm::Communicator& communicator);
 int asleep(comm::Communicator& communicator);
-int agreement(comm::Communicator& communicator);  // then throws, because rank 2 has different facts
+int agreement(comm::Communicator& communicator);  // throws at the end, because rank 2 has different facts
 int on_the_gpu(comm::Communicator& communicator);
 
 }  // namespace strobe::test

@@ -1,5 +1,5 @@
-// Scenarios that compare the values of every operation and type with known sums of integers, which every type
-// represents exactly.
+// Scenario `values`: compares the results of every collective and element type with known sums of small integers, which
+// every type represents exactly.
 #include <algorithm>
 #include <array>
 #include <numeric>
@@ -105,7 +105,7 @@ int every_value(Communicator& communicator) {
     faults += values_of_type<double>(communicator, total);
     faults += values_of_type<std::int64_t>(communicator, total);
   }
-  faults += values_of_type<float>(communicator, 5'000'003);  // several chunks of a ring
+  faults += values_of_type<float>(communicator, 5'000'003);  // a ring collective sends this in several chunks
   std::array<std::byte, 5> bytes{};
   bytes.fill(static_cast<std::byte>(communicator.rank() + 1));
   communicator.broadcast(comm::elements(std::span<std::byte>(bytes)), communicator.size() - 1);

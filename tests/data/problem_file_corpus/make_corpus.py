@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the seeds of the fuzzer of problem files: one of each kind that the reader tells apart."""
+"""Writes the fuzzer's seeds of problem files to this folder: one file per case that the reader distinguishes."""
 import pathlib
 import struct
 
@@ -21,5 +21,5 @@ write("zero", (0, 3, 4), 0)
 write("negative", (2, -3, 4), 72)
 write("negative_pair", (-2, -3, 4), 72)
 write("largest", (MOST, MOST, MOST), 3)
-write("wraps_to_nothing", (2**30, 2**30, 4), 0)  # 12 B N d = 3 * 2^64
+write("wraps_to_nothing", (2**30, 2**30, 4), 0)  # 12 B N d bytes = 3 * 2^64, which wraps to 0
 write("wraps_to_one", (2**30, 2**30, 16), 3)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the fuzzer's seeds of safetensors files beside itself: two whole ones, and one for each way to be wrong."""
+"""Writes the fuzzer's seeds of safetensors files to this folder: two valid files, and one invalid file per rule."""
 import json
 import pathlib
 import struct

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes the problem files and answers of this folder with nothing but Python's own library: no code of Strobe's.
+"""Writes the problem files and answers of this folder. Uses Python's standard library only and no code of Strobe.
 
-    python3 make_files.py        writes plain.in, plain.out, wide.in and wide.out beside itself
+    python3 make_files.py        writes plain.in, plain.out, wide.in and wide.out to this folder
 
 A problem: int32 B, N, d; then for each batch Q, K, V, each N x d float32, row-major; all little-endian.
 An answer: for each batch softmax(Q K^T / sqrt(d)) V, N x d float32; no header.

@@ -1,4 +1,5 @@
-// Tests token files (formats, checks, windows) and the order of windows.
+// Tests token files: formats, checks, and windows, which are the training sequences. Also tests the random order of
+// windows in an epoch.
 #include "lm/data/token_file.h"
 
 #include <gtest/gtest.h>
@@ -105,7 +106,7 @@ TEST_F(TokenFileTest, Tokens32AreLittleEndianWords) {
 }
 
 TEST_F(TokenFileTest, RejectsAWidthThatContradictsTheVocabulary) {
-  for (const std::uint32_t vocabulary : {300u, 10'000u, 50'257u}) {  // the upper half of every token is 0
+  for (const std::uint32_t vocabulary : {300u, 10'000u, 50'257u}) {  // the upper 16 bits of every token are 0
     const std::string path = file("a.bin", words(spread(1001, vocabulary), 4));
     const TokenFile narrow(path, DataFormat::tokens, "--data");
     expect_refusal([&] { narrow.check_vocabulary(vocabulary); },
@@ -124,7 +125,7 @@ TEST_F(TokenFileTest, RejectsAWidthThatContradictsTheVocabulary) {
   }
 }
 
-// Larger than a scan chunk, with the invalid token in the last chunk.
+// The file is scanned in chunks. It has several, with the invalid token in the last one.
 TEST_F(TokenFileTest, IsScannedCompletely) {
   std::string text(3 * (1 << 20) + 5, 'a');
   text.back() = 'c';
@@ -181,7 +182,7 @@ TEST(WindowOrder, EpochsAndSeedsDiffer) {
   EXPECT_EQ(epoch_of(order, windows, 5), epoch_of(WindowOrder(1, windows), windows, 5));
 }
 
-// Every window is about equally often at every position: 3 windows have 6 orders.
+// All 6 orders of 3 windows occur in 200 epochs.
 TEST(WindowOrder, AllOrdersOccur) {
   const WindowOrder order(3, 3);
   std::set<std::vector<std::int64_t>> orders;

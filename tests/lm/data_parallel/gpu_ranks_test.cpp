@@ -1,4 +1,5 @@
-// Runs the scenarios of ranks_test.cpp with the model on a GPU: two ranks that share the GPU over MPI, one over NCCL.
+// Runs the scenarios of tests/lm/ranks with the model on a GPU: on two or four ranks that share the GPU and communicate
+// by MPI, and on one rank with NCCL.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"

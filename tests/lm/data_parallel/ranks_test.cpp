@@ -1,4 +1,4 @@
-// Runs processes on 2 and 4 ranks, started by `strobe launch`. tests/lm/ranks contains the checks.
+// Runs the scenarios of tests/lm/ranks on 2 and 4 ranks that `strobe launch` starts. Each scenario checks its results.
 #include <gtest/gtest.h>
 
 #include "cli/run_program.h"
@@ -29,11 +29,11 @@ class DataParallelRanks : public testing::Test {
   Scratch scratch_;
 };
 
-// Compares parameters, losses and norms after 5 steps, with clipping and with frozen parameters. A repeated run must
-// have the same bits.
+// Each strategy of gradient exchange must give the parameters, losses and gradient norms of one process after 5 steps,
+// with clipping and with frozen parameters. A repeated run must have the same bits.
 TEST_F(DataParallelRanks, EveryStrategyEqualsOneProcess) { expect_fine("equal"); }
 
-// Uses every strategy with plain, tied, frozen, and tied and frozen tensors. The ranks start with different values.
+// Trains a toy function with plain, tied, frozen, and tied and frozen tensors. The ranks start with different values.
 TEST_F(DataParallelRanks, TiedTensorsAreExchangedAfterTheirLastUseAndFrozenOnesNever) { expect_fine("tied"); }
 
 TEST_F(DataParallelRanks, AShardedOptimizerChangesNoBitAndSavesMemory) { expect_fine("shared-optimizer"); }

@@ -1,4 +1,4 @@
-// Tests strategies by name, and the buckets that they define.
+// Tests the strategies of gradient exchange: their names, and how each groups tensors into buckets.
 #include "lm/data_parallel/strategy.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ Places places_of(const std::vector<Bucket>& buckets) {
 
 TEST(Buckets, FillFromTheLastTensorAndLargeTensorsAreSeparate) {
   const std::vector<Tensor> tensors = tensors_of({3, 2, 20, 4, 6, 5});
-  const std::vector<Bucket> buckets = buckets_of(tensors, Grouping::buckets, 44);  // 11 elements
+  const std::vector<Bucket> buckets = buckets_of(tensors, Grouping::buckets, 44);  // bytes: 11 floats
   EXPECT_EQ(places_of(buckets), (Places{{5, 4}, {3}, {2}, {1, 0}}));
   EXPECT_EQ(buckets[0].first, 29);
   EXPECT_EQ(buckets[0].count, 11);
@@ -59,7 +59,7 @@ TEST(Buckets, EndAtAFrozenTensorAndAtAGap) {
   EXPECT_TRUE(buckets_of(tensors, Grouping::all, 0).empty());
 }
 
-// Every parameter is in one bucket, and only a bucket with a single tensor exceeds the limit.
+// Each parameter of a model is in exactly one bucket. A bucket exceeds the limit only if it has a single tensor.
 TEST(Buckets, OfAModelContainEveryParameterOnce) {
   std::vector<Tensor> tensors;
   for (const Parameter& parameter : parameter_table(shape_of("tiny"))) {

@@ -1,4 +1,5 @@
-// Tests the error bounds of --verify, and the gradients of its toy model.
+// Tests `strobe lm train --verify`, which compares ranks with one process: its error bounds, and the gradients of its
+// toy model.
 #include "lm/data_parallel/verify.h"
 
 #include <gtest/gtest.h>

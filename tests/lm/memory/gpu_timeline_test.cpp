@@ -1,4 +1,4 @@
-// Tests the memory of a step on the GPU: the memory that the driver reports, compared with the timeline.
+// Tests the memory of a training step on the GPU: the timeline of allocations, compared with the driver's memory.
 #include <gtest/gtest.h>
 
 #include "lm/memory/timeline.h"
@@ -51,7 +51,7 @@ TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
   }
 }
 
-// In fp32, part of the workspace is used by attention only.
+// In fp32, one allocation is the workspace of attention only.
 TEST_F(GpuMemoryBench, EveryAllocationLastsUntilAnOperation) {
   const BenchCase one{.shape = shape_of("medium"), .execution = {.device = Device::cuda}};
   const MemoryTimeline timeline = measure_memory(one).timeline;

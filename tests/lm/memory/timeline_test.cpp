@@ -1,4 +1,5 @@
-// Tests the memory of a step on the CPU: the timeline compared with the allocator's count, the prediction and the plan.
+// Tests the memory of a training step on the CPU: the timeline of allocations and tensors, compared with the
+// allocator's count, the prediction and the memory plan.
 #include "lm/memory/timeline.h"
 
 #include <gtest/gtest.h>
@@ -87,7 +88,8 @@ TEST(MemoryBench, EventsListTheLiveTensors) {
   }
 }
 
-// The bf16 copies of a block's parameters remain until the backward has read them; gradients then reuse their memory.
+// GradientMemory::over_copies: the gradients of a block replace the bf16 copies of its parameters once the backward has
+// read these.
 TEST(MemoryBench, GradientsReplaceCopies) {
   BenchCase one = small_case(Precision::bf16, BenchPass::step);
   one.gradients = GradientMemory::over_copies;
@@ -155,8 +157,8 @@ TEST(MemoryBench, ATensorLivesFromItsWriteToItsLastRead) {
             std::tuple("layer_norm backward norm", "adamw all parameters", Category::gradients));
 }
 
-// Saved memory is the whole plan without the gradients. If blocks share a tensor, only the last block's counts as
-// saved.
+// Saved bytes equal the memory plan without the gradients. If recomputed blocks share the memory of a tensor, only the
+// last block's tensor counts as saved.
 TEST(MemoryBench, RecomputationSavesWhatThePlanPredicts) {
   std::size_t most = std::numeric_limits<std::size_t>::max();
   for (const Recompute recompute : kRecomputations) {
@@ -208,7 +210,8 @@ std::size_t most_of(const MemoryTimeline& timeline, Category category) {
   return most;
 }
 
-// The probabilities of every layer are saved; their gradient exists for one layer at a time.
+// The probabilities of all three layers are saved. Their gradient exists for one layer at a time, so the peak has 3
+// + 1.
 TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const std::size_t scores = 2u * 2 * 24 * 24 * size_of(dtype_of(precision));  // batch, heads, context, context
@@ -238,7 +241,7 @@ TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
   }
 }
 
-// Expects only parameters, their copies for matmuls, tokens, RoPE tables and the tensors of one layer.
+// A forward-only run holds parameters, their copies for matmuls, tokens, RoPE tables and the activations of one layer.
 TEST(MemoryBench, AForwardNeedsNoGradientsAndNoOptimizerState) {
   for (const Architecture architecture : kArchitectures) {
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {

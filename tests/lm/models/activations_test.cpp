@@ -1,4 +1,4 @@
-// Tests the memory plan: its closed forms, and which tensors may share memory.
+// Tests the memory plan of a step's activations: closed forms of its bytes, and which tensors may share memory.
 #include "lm/models/activations.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,8 @@ TEST(Activations, BlocksShareOnlyRecomputedTensors) {
   }
 }
 
-// The closed form is in docs/training.md; here d_ff = 4 d, with T tokens, e bytes per element, L layers and H heads.
+// The closed form is in docs/training.md. T: tokens of the batch; d: d_model; d_ff = 4 d; e: bytes per element; L:
+// layers; H: heads.
 TEST(Activations, SavedBytesEqualTheClosedForm) {
   const ModelShape shape = shape_of("small");
   const std::size_t T = 4 * 512, d = 768, L = 12, H = 12, e = 2;
@@ -63,7 +64,8 @@ TEST(Activations, SavedBytesEqualTheClosedForm) {
   EXPECT_EQ(kept(Recompute::block), ends + L * x + attention + rest);
 }
 
-// LayerNorm also saves a mean, and the feed-forward layer has one matmul on its input.
+// GPT-2 differs from Llama: LayerNorm also saves a mean, and the feed-forward layer has one matmul on its input, not
+// two.
 TEST(Activations, SavedBytesOfGpt2EqualTheClosedForm) {
   const std::size_t T = 4 * 512, d = 512, L = 12, H = 8, e = 2;
   const std::size_t attention = T * (5 * d * e + 4 * (H + 2)), rest = T * (10 * d * e + 8), x = T * d * e;
@@ -78,9 +80,9 @@ TEST(Activations, SizesBeyondAnyMachineAreRejected) {
   EXPECT_GT(activation_plan(shape, 1024, DType::bf16).bytes, std::size_t{1} << 50);
 }
 
-// Checks that gradients are placed after all tensors that are still read when the gradients are written.
+// A gradient may reuse memory of activations, but not of one that is read after the gradient is written.
 void expect_only_free_memory_shared(GradientMemory memory) {
-  // With few tokens, gradients are placed after d_x and similar tensors.
+  // In a short context, gradients begin at d_end: d_x and the other tensors before it are read until the last gradient.
   ModelShape short_one = shape_of("small");
   short_one.context = 16;
   for (const ModelShape& shape : {shape_of("tiny"), shape_of("small"), shape_of("xl"), shape_of("ddp-small"), short_one,
@@ -156,7 +158,8 @@ TEST(Activations, OverflowingProductsAreRejected) {
   }
 }
 
-// Reusing the copies saves 2 of 18 bytes per parameter, except for about one block.
+// A bf16 step has 18 bytes per parameter, of which 2 are the copy for matmuls. With over_copies the gradients reuse the
+// copies, except those of about one block.
 TEST(Activations, LargeModelsHaveGradientsInCopies) {
   EXPECT_EQ(step_memory(shape_of("xl"), DType::bf16), GradientMemory::shared);
   const ModelShape shape = shape_of("2.7B");

@@ -27,7 +27,7 @@ std::vector<float> values_of(const ModelShape& shape, std::uint64_t seed) {
   return values;
 }
 
-// Copies parameters to a model of the same shape except for a shorter context, which has fewer positions.
+// Copies parameters to a model of the same shape with a shorter context, whose table of positions has fewer rows.
 void copy_by_name(const std::vector<Parameter>& table, const std::vector<float>& values, Model& model) {
   for (std::size_t i = 0; i < table.size(); ++i) {
     const Parameter& to = model.parameters()[i];
@@ -39,8 +39,8 @@ void copy_by_name(const std::vector<Parameter>& table, const std::vector<float>&
   }
 }
 
-// Compares the loss of the first n tokens with the forward pass for every n, so that each token is checked without the
-// influence of later ones.
+// For every n, compares the loss over the first n tokens with the forward pass of a model with context n. Later tokens
+// cannot affect it.
 void expect_the_whole_forward(Architecture architecture) {
   constexpr std::int64_t kContext = 17;
   const ModelShape shape = as(architecture, shape_with(kContext));
@@ -68,7 +68,8 @@ TEST(Decoder, EqualsTheForward) {
   for (const Architecture architecture : kArchitectures) expect_the_whole_forward(architecture);
 }
 
-// The prompt is longer than one pass. It starts with zero or two tokens in the cache, and one token follows.
+// A prompt longer than one pass of the decoder gives the logits of single tokens. It starts with zero or two tokens in
+// the KV cache, and one token follows.
 TEST(Decoder, APromptEqualsSingleTokens) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_with(530));
@@ -77,7 +78,7 @@ TEST(Decoder, APromptEqualsSingleTokens) {
     std::vector<std::int32_t> text(530);
     for (std::int32_t& token : text) token = static_cast<std::int32_t>(random() % 19);
     Decoder one_by_one(shape, values, 1), batched(shape, values, 2);
-    std::vector<std::vector<float>> wanted;  // after each token
+    std::vector<std::vector<float>> wanted;  // logits after each token
     for (const std::int32_t token : text) {
       const std::span<const float> logits = one_by_one.append(token);
       wanted.emplace_back(logits.begin(), logits.end());

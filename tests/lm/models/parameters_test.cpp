@@ -1,4 +1,4 @@
-// Tests the parameter table: order, shapes and initial values.
+// Tests the parameter table of each architecture: order, shapes and initial values.
 #include "lm/models/parameters.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ const Order kOrders[] = {
      {"norm.weight", "norm.bias", "unembedding.weight"}},
 };
 
-// Checkpoints use this order.
+// Parameters are in the order in which the forward uses them, which is their order in checkpoints.
 TEST(Parameters, AreInTheOrderOfTheForward) {
   for (const auto& [architecture, before, block, after] : kOrders) {
     const std::vector<Parameter> table = parameter_table(as(architecture, shape_of("tiny")));

@@ -1,4 +1,4 @@
-// Tests sizes of models and their parameter counts.
+// Tests the model sizes by name, and their parameter counts.
 #include "lm/models/shape.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(ModelShape, ParametersOfTheFiveSizes) {
   EXPECT_EQ(size_names().size(), 7u);
 }
 
-// Embeddings are not tied and the unembedding has no bias; otherwise the count would differ.
+// The count follows from untied embeddings and an unembedding without bias.
 TEST(ModelShape, ParametersOfGpt2) {
   const ModelShape shape = shape_of("ddp-small");
   EXPECT_EQ(shape.architecture, Architecture::gpt2);

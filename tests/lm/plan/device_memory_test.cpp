@@ -1,4 +1,4 @@
-// Tests the bytes per device: equal to values computed by hand, and never larger with sharding.
+// Tests the predicted bytes per device against values computed by hand, and that sharding never increases them.
 #include "lm/plan/device_memory.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,10 @@ BenchCase one_of(const char* size, Precision precision) {
 }
 
 TEST(DeviceMemory, OfKnownSizesByHand) {
-  // xl: 2 x 10,000 x 1600 + 48 (4 x 1600^2 + 3 x 1600 x 6400 + 2 x 1600) + 1600.
+  // Parameters of xl (vocabulary 10,000, d 1600, d_ff 6400, 48 layers):
+  //   embeddings  2 * 10,000 * 1600
+  //   blocks      48 * (4 * 1600^2 + 3 * 1600 * 6400 + 2 * 1600)
+  //   last norm   1600
   const std::size_t xl = 32'000'000 + 48ull * (10'240'000 + 30'720'000 + 3'200) + 1600;
   const DeviceMemory memory = device_memory({.one = one_of("xl", Precision::bf16)}, 0);
   EXPECT_EQ(memory.weights, 6 * xl);
@@ -21,7 +24,8 @@ TEST(DeviceMemory, OfKnownSizesByHand) {
   EXPECT_EQ(device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.data = 64}}, 0).total(), memory.total());
 }
 
-// With T tokens: x and its norm, plus the largest of three groups (w1, w3 and their gate; q, k and v; the logits).
+// A forward holds x, its norm, and the largest of three groups of tensors: outputs of w1, w3 and their gate; q, k and
+// v; the logits.
 TEST(DeviceMemory, OfAForwardByHand) {
   BenchCase one = one_of("xl", Precision::fp32);
   one.pass = BenchPass::forward;
@@ -76,7 +80,7 @@ TEST(DeviceMemory, EachShardingShardsOneMoreKindOfState) {
   const DeviceMemory none = of(Sharding::replicated), optimizer = of(Sharding::optimizer),
                      gradients = of(Sharding::gradients), weights = of(Sharding::weights);
   const std::size_t count = none.gradients / 4, block = 40'963'200;
-  EXPECT_EQ(optimizer.optimizer, count);  // 8 bytes over 8 devices; the count is a multiple of 8
+  EXPECT_EQ(optimizer.optimizer, count);  // 8 bytes per parameter, shared by 8 devices; `count` is a multiple of 8
   EXPECT_EQ(optimizer.gradients, none.gradients);
   EXPECT_EQ(gradients.gradients, count / 2 + 4 * block);
   EXPECT_EQ(gradients.weights, none.weights);

@@ -1,4 +1,5 @@
-// Tests costs of collectives against values computed by hand, and links fitted to times that follow the formula.
+// Tests the predicted costs of collectives against values computed by hand, and the link (bandwidth and latency) that
+// is fitted to measured times.
 #include "lm/plan/machine.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +16,7 @@ const Machine kNodesOfFour{
     .node = 4, .inside = {.bandwidth = 100, .latency = 0.5}, .between = {.bandwidth = 10, .latency = 2}};
 
 TEST(CollectiveCost, OneLevelIsRoundsAndBytes) {
-  // 8 devices: 3 rounds each way; 2 x 7/8 of 800 bytes are sent.
+  // An all-reduce on 8 devices has 3 rounds of reduce-scatter and 3 of all-gather, and sends 2 * 7/8 of the 800 bytes.
   const Cost all_reduce = collective_cost(kOneNode, Kind::all_reduce, 800, {8, 1});
   EXPECT_DOUBLE_EQ(all_reduce.inside, 1400);
   EXPECT_DOUBLE_EQ(all_reduce.between, 0);
@@ -29,7 +30,8 @@ TEST(CollectiveCost, OneLevelIsRoundsAndBytes) {
 }
 
 TEST(CollectiveCost, BetweenNodesEveryDeviceSendsItsShare) {
-  // Within a node of 4: 2 rounds each way and 1.5 x 800 bytes. Between 4 nodes: the same with 200 bytes.
+  // Inside a node of 4 devices: 2 + 2 rounds and 2 * 3/4 * 800 bytes. Between 4 nodes: the same with 200 bytes per
+  // device.
   const Cost cost = collective_cost(kNodesOfFour, Kind::all_reduce, 800, {16, 1});
   EXPECT_DOUBLE_EQ(cost.inside, 1200);
   EXPECT_DOUBLE_EQ(cost.between, 300);
@@ -37,7 +39,8 @@ TEST(CollectiveCost, BetweenNodesEveryDeviceSendsItsShare) {
 }
 
 TEST(CollectiveCost, AGroupWithStridesHasFewerNeighboursInItsNode) {
-  const Cost two = collective_cost(kNodesOfFour, Kind::all_gather, 800, {8, 2});  // 2 per node, 4 nodes
+  const Cost two = collective_cost(kNodesOfFour, Kind::all_gather, 800,
+                                   {8, 2});  // stride 2 in nodes of four: 2 devices per node, 4 nodes
   EXPECT_DOUBLE_EQ(two.inside, 400);
   EXPECT_DOUBLE_EQ(two.between, 0.75 * 400);
   const Cost none = collective_cost(kNodesOfFour, Kind::all_gather, 800, {8, 4});

@@ -1,4 +1,5 @@
-// Tests the advice for steps that do not fit: each proposed change fits, and the next larger batch does not.
+// Tests the advice for training steps that do not fit in memory: the proposed flags fit, and the next larger batch does
+// not.
 #include "lm/plan/memory_advice.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests the names and checks of meshes.
+// Tests device meshes: how far apart the devices of a group are, splits that a layer does not allow, and the names of
+// shardings.
 #include "lm/plan/mesh.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Tests pipeline stages and the feed-forward model against values computed by hand.
+// Tests the plan of a step on several devices: pipeline stages and the feed-forward model, against values computed by
+// hand.
 #include "lm/plan/shared_step.h"
 
 #include <gtest/gtest.h>
@@ -9,8 +10,8 @@
 namespace strobe::lm {
 namespace {
 
-// 16 tokens per sequence. A block has 4 x 64 + 3 x 96 + 2 x 8 = 560 parameters, the first and last stage 40 and 48
-// more.
+// 16 tokens per sequence. A block has 4 * 64 + 3 * 96 + 2 * 8 = 560 parameters. The first stage has 40 more
+// (embedding), the last 48 (unembedding and norm).
 SharedStep small_step(std::int64_t layers, std::int64_t stages, std::int64_t batch, std::int64_t micro_batches) {
   return {.one = {.shape = {.d_model = 8, .d_ff = 12, .layers = layers, .heads = 2, .vocabulary = 5, .context = 16},
                   .batch = batch},
@@ -48,8 +49,8 @@ TEST(SharedStep, ParametersOfStagesAddUpToTheModel) {
                    forward_flops(small_step(4, 1, 4, 1), stages_of(small_step(4, 1, 4, 1)).at(0)));
 }
 
-// Per block and token: 8 d + 3 d_ff + 2 norm factors + 2 LSE = 104 elements. In addition 2 d + 3 d for gradients, the
-// output, and in the last stage its norm with a factor and 5 logits.
+// fp32 elements per token: 8 d + 3 d_ff + 2 norm factors + 2 LSE = 104 per block; 5 d for gradients; d for the output;
+// in the last stage also a norm of d, its factor and 5 logits. d is 8, d_ff 12.
 TEST(SharedStep, ActivationsOfTheMicroBatchesInFlight) {
   const SharedStep step = small_step(4, 2, 4, 4);
   const std::vector<Stage> stages = stages_of(step);
@@ -73,8 +74,8 @@ SharedStep feed_forward(std::int64_t batch, const Mesh& mesh, Precision precisio
           .micro_batches = micro_batches};
 }
 
-// The source's exercise has 126 x 2 x 16384 x 53248 parameters; fp32 parameters, gradients and moments need 16 bytes
-// each.
+// The exercise of the source document has 126 * 2 * 16384 * 53248 parameters. Parameter, gradient and two moments in
+// fp32 are 16 bytes per parameter.
 TEST(SharedStep, FeedForwardModelOfTheSourceByHand) {
   const std::int64_t count = 219'848'638'464;
   const SharedStep alone = feed_forward(1, {}, Precision::fp32);
@@ -82,8 +83,8 @@ TEST(SharedStep, FeedForwardModelOfTheSourceByHand) {
   const DeviceMemory memory = device_memory(alone, 0);
   EXPECT_EQ(memory.weights + memory.gradients + memory.optimizer, 3'517'578'215'424u) << "44 devices of 80 GB";
   EXPECT_EQ(device_memory(feed_forward(1, {}, Precision::bf16), 0).weights, 6u * static_cast<std::size_t>(count));
-  // With 512 tokens: the input, and the values before and after the activation function; in addition two gradients and
-  // the output.
+  // 512 tokens. Each layer saves its input and the values before and after the activation function. The rest is two
+  // gradients and the output.
   EXPECT_EQ(memory.activations, 4ull * 512 * (126ull * (16384 + 2 * 53248) + 2 * 16384 + 53248));
   EXPECT_EQ(memory.other, 0u);
   const SharedStep staged = feed_forward(8, {.tensor = 4, .pipeline = 6}, Precision::bf16, 4);

@@ -1,4 +1,5 @@
-// Tests times computed by hand for a machine with round rates, and how times depend on the sizes.
+// Tests the predicted time of a training step. Values are computed by hand for a machine with round rates. Also tests
+// how the time depends on the sizes.
 #include "lm/plan/step_time.h"
 
 #include <gtest/gtest.h>
@@ -46,17 +47,18 @@ TEST(StepTime, DataParallelIsOneAllReducePerBucket) {
   EXPECT_EQ(time.gather, 0);
 }
 
-// The calls become ready after 3, 6, 9 and 12 s.
+// The backward takes 12 s. Its four calls can start at 3, 6, 9 and 12 s. The trailing comments give when each call
+// runs.
 TEST(StepTime, ExposedTimeIsTheLastCallAndWhatDoesNotOverlap) {
-  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 2, 12), 2);        // 3..5, 6..8, 9..11, 12..14
-  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 5, 12), 5);        // 3..4, 6..7, 9..10, 12..17
+  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 2, 12), 2);        // 3 to 5, 6 to 8, 9 to 11, 12 to 14 s
+  EXPECT_DOUBLE_EQ(exposed_seconds(4, 8, 5, 12), 5);        // 3 to 4, 6 to 7, 9 to 10, 12 to 17 s
   EXPECT_DOUBLE_EQ(exposed_seconds(4, 16, 4, 12), 16 - 9);  // from 3 s on without a pause
-  EXPECT_DOUBLE_EQ(exposed_seconds(1, 4, 4, 12), 4);        // after all computing
+  EXPECT_DOUBLE_EQ(exposed_seconds(1, 4, 4, 12), 4);        // a single call, after the backward
   EXPECT_DOUBLE_EQ(exposed_seconds(3, 0, 0, 12), 0);
 }
 
-// In a long backward every call overlaps except the last one, which is that of the embedding or of a bucket, whichever
-// is larger.
+// In a long backward every call is overlapped except the last one, whose size is the larger of the embedding and a
+// bucket.
 TEST(StepTime, TheLastCallIsAtLeastTheEmbeddings) {
   SharedStep step = step_of({.data = 8});
   step.one.batch = 64;
@@ -69,7 +71,7 @@ TEST(StepTime, TheLastCallIsAtLeastTheEmbeddings) {
   EXPECT_DOUBLE_EQ(large.exposed, call(large.call_bytes));
 }
 
-// If the backward takes as long as the transfer of the bytes, no other bucket size exposes less time.
+// best_bucket_bytes() is best if the backward takes as long as the transfer: no other bucket size exposes less time.
 TEST(StepTime, TheBestBucketMinimizesExposedTime) {
   EXPECT_DOUBLE_EQ(best_bucket_bytes(4e8, 1e9, 1e-4), std::sqrt(4e8 * 1e9 * 1e-4));
   const SharedStep step = step_of({.data = 64});
@@ -92,7 +94,7 @@ TEST(StepTime, ShardingsExchangeAsTheirStrategy) {
   EXPECT_DOUBLE_EQ(of(Sharding::optimizer).update, 28 * kCount / 8 / 1e11);
   EXPECT_EQ(of(Sharding::weights).gather, 0);
   EXPECT_GT(of(Sharding::weights).forward_exchange, 0);
-  EXPECT_EQ(of(Sharding::weights).calls, 14);  // 12 blocks and two ends
+  EXPECT_EQ(of(Sharding::weights).calls, 14);  // 12 blocks, the embedding and the unembedding
   // Replicas of the sharded groups exchange only their shares between nodes.
   const StepTime two_levels = step_time(step_of({.data = 4, .shard = 8}, Sharding::gradients), kMachine);
   EXPECT_NEAR(two_levels.between, 2 * 3.0 / 4 * all / 8, 1);
@@ -138,7 +140,7 @@ TEST(StepTime, StagesOfAPipelineWaitForTheSlowestOne) {
   EXPECT_EQ(step_time(pipeline_of(4, {}, 1), kMachine).bubble, 0);
 }
 
-// Pipeline stages are the outermost mesh direction, so 2 stages of 8 devices are on two nodes.
+// Pipeline stages are the outermost dimension of the mesh, so the 2 stages of 8 devices each are on two nodes.
 TEST(StepTime, GradientsOfAPipelineOverlapTheLastMicroBatch) {
   const SharedStep step = pipeline_of(4, {.data = 8, .pipeline = 2}, 4);
   const StepTime time = step_time(step, kMachine, 1e9);
@@ -152,7 +154,7 @@ TEST(StepTime, GradientsOfAPipelineOverlapTheLastMicroBatch) {
   EXPECT_FALSE(step_time(pipeline_of(4, {.data = 8, .pipeline = 2}, 16), kMachine, 1e9).hides());
   SharedStep split = pipeline_of(4, {.shard = 8, .pipeline = 2}, 4);
   split.sharding = Sharding::weights;
-  const double gathered = 7.0 / 8 * gradients;  // fp32 parameters
+  const double gathered = 7.0 / 8 * gradients;  // parameters in fp32 have as many bytes
   EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1) << "for every micro-batch again";
 }
 
@@ -173,8 +175,9 @@ TEST(StepTime, ItIsComputeBoundFromTheSmallestBatchOn) {
   Machine no_links = kMachine;
   no_links.inside.bandwidth = 1e-9;
   EXPECT_EQ(least_batch(step_of({.data = 2}), no_links), 9'000'000'000'000'000);
-  // One node without latency has fp32 gradients of P parameters. At T = 2 (n - 1) / n * rate / bandwidth tokens, 4 P T
-  // / rate equals 8 P (n - 1) / n / bandwidth, for any P. Attention and the embedding change it slightly.
+  // One node of n devices without latency, P parameters and T tokens. The backward takes 4 P T / rate, the all-reduce
+  // of fp32 gradients 8 P (n - 1) / n / bandwidth. They are equal at T = 2 (n - 1) / n * rate / bandwidth. Attention
+  // and the embedding change T slightly.
   Machine flat = kMachine;
   flat.node = 0;
   flat.inside = {.bandwidth = 1e8, .latency = 0};

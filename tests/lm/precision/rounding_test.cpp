@@ -1,4 +1,4 @@
-// Tests the experiments of `strobe precision`.
+// Tests the experiments of `strobe precision`: rounding errors of sums, LayerNorm and a toy model in 16 bits.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -55,7 +55,7 @@ TEST(ToyModel, TensorsHaveTheTypesOfMixedPrecision) {
   }
 }
 
-// Along each gradient the loss changes by the gradient's squared norm.
+// A small step along a gradient changes the loss by the step times the gradient's squared norm.
 TEST(ToyModel, GradientsByDifferences) {
   for (const auto& [parameter, gradient] : {std::pair{ToyModel::kFc1Weight, ToyModel::kDFc1Weight},
                                             {ToyModel::kNormWeight, ToyModel::kDNormWeight},

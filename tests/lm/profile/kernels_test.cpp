@@ -1,4 +1,5 @@
-// Tests the attribution of kernels to operations, and sums, with synthetic records.
+// Tests the attribution of GPU kernels to operations of a training step, and the sums over them, with constructed
+// records.
 #include "lm/profile/profile.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +13,7 @@
 namespace strobe::lm {
 namespace {
 
-constexpr double kMicro = 1e-6, kBegin = 1000;  // in seconds; kBegin: start of the first step
+constexpr double kMicro = 1e-6, kBegin = 1000;  // seconds; kBegin: start of the first step
 constexpr const char* kProduct = "void cublas::product<float, (int)3>(float const*, float*)";
 
 TimedOperation operation(const char* name, OperationKind kind, Phase phase) {
@@ -33,8 +34,8 @@ GpuRecord record(const char* name, std::uint64_t launcher, int stream, double be
           .seconds = microseconds * kMicro};
 }
 
-// Returns one step: a matmul of two kernels, attention (a matmul and a softmax that overlaps it on another stream), an
-// update, and a copy outside all operations.
+// Returns the profile of one step. A linear operation has two kernels, attention has a matmul and a softmax that
+// overlap on two streams, and the update has one kernel. A copy belongs to no operation.
 Profile made_up() {
   Profile profile;
   profile.device = Device::cuda;

@@ -1,4 +1,4 @@
-// Tests the profile of a step on the CPU: counts, sums and shares.
+// Tests the profile of a training step on the CPU: calls, FLOPs and bytes per operation, sums, and shares of the time.
 #include "lm/profile/profile.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ const OperationSum& sum_of(const std::vector<OperationSum>& sums, const std::str
   throw std::out_of_range(name);
 }
 
-// Computed by hand: d 16, d_ff 24, vocabulary 11, 2 layers, 10 tokens, 3 steps.
+// The expected counts are computed by hand for d 16, d_ff 24, vocabulary 11, 2 layers, 10 tokens and 3 steps.
 TEST(Profile, CountsCallsFlopsAndBytes) {
   const Profile profile = profile_step(small_case());
   ASSERT_EQ(profile.steps.size(), 3u);
@@ -49,7 +49,7 @@ TEST(Profile, CountsCallsFlopsAndBytes) {
   EXPECT_EQ(sum_of(sums, "attention backward").flops, 2.5 * attention);
 }
 
-// Recomputation counts as backward: it repeats the first block without its last matmul, or only its attention.
+// Recomputation counts as backward. It repeats the first block except for its last matmul, or only its attention.
 TEST(Profile, CountsRecomputation) {
   const double weights = 4 * 16 * 16 + 3 * 16 * 24, attention = 2 * 10 * 5 * 16;
   const struct {
@@ -136,7 +136,7 @@ Profile profile_with(const char* attention) {
 
 TEST(Profile, AttentionHasItsPartsIfTheyAreSeparate) {
   const Profile profile = profile_with("standard");
-  constexpr int kCalls = 3 * 2;  // steps, layers
+  constexpr int kCalls = 3 * 2;  // 3 steps of 2 layers
   const std::map<std::string, std::map<std::string, int>> expected = {
       {"attention", {{"QK^T matmul", kCalls}, {"softmax", kCalls}, {"PV matmul", kCalls}}},
       {"attention backward",
@@ -215,7 +215,8 @@ TimedOperation operation(const char* name, OperationKind kind, Phase phase, doub
   return one;
 }
 
-// 10 s forward, 20 s backward, 10 s update; attention needs 4 s of the forward and 8 s of the backward.
+// Returns a step with 10 s forward, 20 s backward and 10 s update. Attention takes 4 s of the forward and 8 s of the
+// backward.
 Profile step_on_cpu() {
   Profile profile;
   profile.steps = {{0, 40}};

@@ -1,4 +1,4 @@
-// Tests times and FLOPs of a benchmarked step, and steps that do not fit in memory.
+// Tests the benchmark of a training step: times, FLOPs, skipped fp16 steps, and steps that do not fit in memory.
 #include "lm/profile/step_bench.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace strobe::lm {
 namespace {
 
-// Computed by hand: d 4, d_ff 8, 1 layer, vocabulary 10, 3 tokens.
+// The expected counts are computed by hand for d 4, d_ff 8, 1 layer, vocabulary 10 and 3 tokens.
 TEST(StepBench, CountsFlopsOfMatmuls) {
   BenchCase one{.shape = {.d_model = 4, .d_ff = 8, .layers = 1, .heads = 1, .vocabulary = 10, .context = 3},
                 .batch = 1,
@@ -63,7 +63,8 @@ TEST(StepBench, ReportsEveryPass) {
   }
 }
 
-// One token occurs so often that the gradient of its logit times 65536 exceeds fp16, so only the first step overflows.
+// With a single token, the gradient of its logit times the initial loss scale of 65536 exceeds fp16. Only the first
+// step overflows.
 BenchCase overflowing_case(int warmup, Device device) {
   return {.shape = {.d_model = 16, .d_ff = 24, .layers = 1, .heads = 2, .vocabulary = 20'000, .context = 1},
           .batch = 1,
@@ -106,7 +107,7 @@ TEST_F(GpuStepBench, TimesEveryPhase) {
 
 TEST_F(GpuStepBench, CountsSkippedStepsOfFp16) { expect_skipped_steps(Device::cuda); }
 
-// `strobe lm bench` reports this failure as `oom`: no GPU can hold these activations. Partial allocations must be
+// No GPU can hold these activations, so `strobe lm bench` reports `oom`. The allocations before the failure must be
 // freed.
 TEST_F(GpuStepBench, ReportsRequestedAndFreeBytesIfMemoryIsExhausted) {
   const std::size_t held = gpu_allocator().statistics().current;

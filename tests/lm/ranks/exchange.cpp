@@ -44,7 +44,7 @@ int calls_and_bytes(comm::Communicator& communicator, const ops::ExecutionContex
                                                                   : buckets;
     std::int64_t moved = bytes;
     if (strategy.updates != lm::Updates::all) calls *= 2, moved *= 2;
-    if (strategy.updates == lm::Updates::scattered_share) ++calls, moved += 8;  // the call for the norm
+    if (strategy.updates == lm::Updates::scattered_share) ++calls, moved += 8;  // all-reduce of the norm, a double
     if (strategy.grouping == lm::Grouping::buckets) faults.expect(buckets > 2 && buckets < parameters, "no buckets");
     const lm::Text text(small_shape(), communicator.size(), 1);
     for (int step = 1; step <= 2; ++step) {
@@ -59,8 +59,8 @@ int calls_and_bytes(comm::Communicator& communicator, const ops::ExecutionContex
   return faults.count();
 }
 
-// Backward waits for the sums of the first bucket before it reports the last gradient. Only strategies that communicate
-// during the backward can proceed.
+// The backward waits for the sums of the first bucket before it reports the last gradient. A strategy that starts its
+// calls during the backward proceeds; any other would wait forever, so it does not wait.
 int order_of_events(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
@@ -108,17 +108,18 @@ enum : std::size_t { kTied, kFrozen, kPlain, kTiedFrozen, kTensors };
 // Result of training. The norms reveal a gradient that is wrong by a factor, which AdamW would hide.
 struct TiedRun {
   std::vector<float> values;  // [kTensors, kWidth]
-  std::vector<double> norms;  // per step
+  std::vector<double> norms;  // gradient norm of each step
 };
 
-// y = t u f p u t x, element by element. t and u are used twice, so their gradients are final after both uses; each
-// sample has one x. f and u are frozen. The ranks start with different values.
+// Trains y = t u f p u t x, element by element, where x is the sample. t: tied; u: tied and frozen; f: frozen; p:
+// plain. t and u are used twice, so their gradients are final after the second use. The ranks start with different
+// values.
 TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std::span<const int> samples,
                    Faults& faults) {
   const auto expect = [&](bool holds, const char* what) {
     faults.expect(holds, std::string(strategy.name) + ": " + what);
   };
-  const float rank_0[] = {0.9f, 1.1f, 0.8f, 1.2f};  // per tensor
+  const float rank_0[] = {0.9f, 1.1f, 0.8f, 1.2f};  // initial value of each tensor on rank 0
   std::vector<float> values(kTensors * kWidth), gradients(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = rank_0[i / kWidth] + 0.5f * static_cast<float>(ranks.rank());
@@ -144,7 +145,7 @@ TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std:
   TiedRun run;
   for (int step = 1; step <= kSteps; ++step) {
     std::fill(gradients.begin(), gradients.end(), 0.0f);
-    // One use of a tensor contributes the product of all other factors and the upstream gradient.
+    // Adds the gradient of one use of a tensor: (y - 1) / samples, times y / tensor, the product of the other factors.
     const auto use = [&](std::size_t which) {
       for (const int sample : samples) {
         for (std::int64_t i = 0; i < kWidth; ++i) {

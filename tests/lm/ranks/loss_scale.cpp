@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int64_t kElements = 5;  // per tensor; not divisible by any number of ranks
 
-// One rank's gradient has an infinity in a range that sharded strategies may assign to another rank; all ranks must
-// skip.
+// The gradient of one rank has an infinity, in a range that sharded strategies may assign to another rank. All ranks
+// must skip the step.
 void skip_for_one_rank(comm::Communicator& ranks, const lm::Strategy& strategy, Faults& faults) {
   std::vector<float> values(2 * kElements, 0.5f), gradients(values.size());
   const lm::Replica replica{.values = values.data(),
@@ -38,7 +38,7 @@ void skip_for_one_rank(comm::Communicator& ranks, const lm::Strategy& strategy, 
   expect(values != before, "a step changed nothing");
 }
 
-// Starts at a scale at which the first steps overflow, and compares each step with one process.
+// Starts at a loss scale at which the first steps overflow, and compares each step with one process.
 void lower_the_scale(comm::Communicator& ranks, const ops::ExecutionContext& execution, const lm::Strategy& strategy,
                      Faults& faults) {
   constexpr int kMostSteps = 40;

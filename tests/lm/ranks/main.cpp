@@ -1,5 +1,5 @@
-// lm_ranks SCENARIO [cuda|nccl]: one rank of a test. Exits with 1 if a check fails. Errors are reported as by the
-// program: one line on standard error, exit code 2 or 3.
+// lm_ranks SCENARIO [cuda|nccl]: one rank of a test. Exits with 1 if a check fails. Reports errors as strobe does: one
+// line on standard error, exit code 2 or 3.
 #include <stdlib.h>
 
 #include "lm/ranks/scenario.h"
@@ -8,7 +8,7 @@
 namespace strobe::test {
 namespace {
 
-// where: "cpu"; "cuda" (over MPI, or with one rank); "nccl" (cuda over NCCL).
+// where: "cpu"; "cuda": model on the GPU, MPI or a single rank; "nccl": model on the GPU, NCCL.
 int run(const std::string& scenario, const std::string& where) {
   const comm::Variable variable = [](const char* name) -> const char* { return getenv(name); };
   const comm::EngineKind engine = where == "nccl" ? comm::EngineKind::nccl : comm::EngineKind::automatic;

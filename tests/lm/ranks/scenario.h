@@ -10,7 +10,7 @@
 
 namespace strobe::test {
 
-// place: execution context of the model.
+// execution: device and threads of the model.
 using Scenario = int(comm::Communicator& communicator, const ops::ExecutionContext& execution);
 
 Scenario equals_one_process, shared_optimizer, shared_gradients, first_broadcast, order_of_events, calls_and_bytes,

@@ -1,4 +1,4 @@
-// Trains a small model for a few steps, in one process on the whole batch or on ranks that share it.
+// Trains a small model for a few steps, in one process on the whole batch or on ranks that split the batch.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace strobe::test {
 
 inline constexpr std::int64_t kBatch = 4;
 inline constexpr int kSteps = kSanitized ? 2 : 5;
-inline constexpr std::int64_t kBucketBytes = 200'000;  // several buckets; some calls use the ring, others MPI
+inline constexpr std::int64_t kBucketBytes = 200'000;  // gives buckets of which some use the ring and others MPI
 
 // Returns a shape with 0.14 M parameters.
 inline lm::ModelShape small_shape() {
@@ -104,8 +104,8 @@ inline Trained train_together(comm::Communicator& communicator, const ops::Execu
   return result;
 }
 
-// Maxima over the parameters: `norm` is the norm of the difference divided by the norm of the reference; `element` is
-// the largest element difference divided by the reference's root mean square.
+// Largest relative differences over all parameters. norm: norm of the difference / norm of the reference. element:
+// largest difference of an element / root mean square of the reference.
 struct Difference {
   double norm = 0, element = 0;
 };

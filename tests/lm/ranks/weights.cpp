@@ -1,5 +1,5 @@
-// Scenarios that compare parameters after some steps: equal to one process on the whole batch, with the same bits in a
-// repeat and with sharding.
+// Scenarios that compare parameters after some steps: with one process on the whole batch, with a repeated run, and
+// with sharded strategies.
 #include <fmt/format.h>
 
 #include "lm/ranks/scenario.h"
@@ -27,8 +27,8 @@ std::vector<std::string> not_as_told(std::span<const float> values, const std::v
 
 }  // namespace
 
-// AdamW divides by the gradient's magnitude, so an element with a gradient near 0 moves by the rounding of a sum. With
-// the usual eps, whole parameters must agree to 1e-5; with a larger eps, every element.
+// AdamW divides by the gradient's magnitude, so the update of an element with a gradient near 0 depends on the rounding
+// of sums. With the usual eps, whole parameters must agree to 1e-5; with a larger eps, every element.
 int equals_one_process(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   const Training trainings[] = {{},
@@ -55,7 +55,7 @@ int equals_one_process(comm::Communicator& communicator, const ops::ExecutionCon
         expect(std::abs(together.norms[step] - alone.norms[step]) < 1e-5 * alone.norms[step],
                fmt::format("step {}: norm {}, not {}", step + 1, together.norms[step], alone.norms[step]));
       }
-      if (!training.frozen.empty()) {  // one of the trainings, the one with the most variants
+      if (!training.frozen.empty()) {  // repeats one of the trainings, the one with most options
         expect(train_together(communicator, execution, strategy, training) == together, "other bits when run again");
       }
       std::vector<float> first = together.values;  // the values of rank 0
@@ -69,7 +69,8 @@ int equals_one_process(comm::Communicator& communicator, const ops::ExecutionCon
   return faults.count();
 }
 
-// Compares with the unsharded strategy that makes the same calls: equal bits, or within 1e-6 with reduce-scatter.
+// Compares each sharded strategy with the unsharded one that has the same calls: equal bits, or 1e-6 with
+// reduce-scatter.
 int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   const auto train = [&](const char* name) {
@@ -101,7 +102,7 @@ int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionConte
     const lm::ParallelModel together(model, communicator, {.exchange = exchange_by(strategy)});
     const std::size_t added = held() - of_model;
     const auto ranks = static_cast<std::size_t>(communicator.size());
-    // including the shard of the gradients
+    // Tensors per parameter: two moments, and with scattered_share also the rank's share of the gradients.
     const std::size_t parts = strategy.updates == lm::Updates::scattered_share ? 3 : 2;
     const std::size_t most =
         sizeof(ops::Update) + (strategy.updates == lm::Updates::all ? parts * all : parts * (all / ranks) + largest);
@@ -116,8 +117,8 @@ int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionConte
   return faults.count();
 }
 
-// Gradients that reuse memory of activations are final when they are reported: the backward does not read memory into
-// which the exchange writes. The choice of recomputation changes no bit.
+// Gradients that reuse memory of activations are final when they are reported, and the backward does not read memory to
+// which the exchange writes. Recomputation changes no bit.
 int shared_gradients(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {
@@ -132,7 +133,7 @@ int shared_gradients(comm::Communicator& communicator, const ops::ExecutionConte
   return faults.count();
 }
 
-// Scatters rank 0's moments to the ranks that own them and gathers them again, in chunks with arbitrary bounds.
+// Scatters the moments of rank 0 to the ranks that own them, and gathers them again, in chunks of 7777 elements.
 int averages(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   using Average = lm::DataParallel::Average;

@@ -1,4 +1,4 @@
-// Tests the folder of a training run: locks, and which checkpoints it keeps or sets aside.
+// Tests the folder of a training run: its lock, which checkpoints it keeps, and which it renames to .abandoned.
 #include "lm/train/checkpoint_folder.h"
 
 #include <gtest/gtest.h>
@@ -88,7 +88,8 @@ TEST(KeepCheckpoints, TheNewestGoodCheckpointRemains) {
   EXPECT_EQ(folder.newest_good(5), 4);
   EXPECT_EQ(folder.newest_good(CheckpointFolder::kAllGood), 8);
 
-  folder.keep_newest(1, 8, 8);  // step 8 was finite: checkpoint 6 is known to be good, 8 is not
+  // The arguments are count, step and finite_step. Checkpoints before finite_step are known to be good.
+  folder.keep_newest(1, 8, 8);
   EXPECT_EQ(checkpoint_steps(path), (Steps{6, 8}));
   folder.keep_newest(1, 8, 9);
   EXPECT_EQ(checkpoint_steps(path), Steps{8});

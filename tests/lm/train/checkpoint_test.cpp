@@ -64,8 +64,8 @@ class CheckpointTest : public testing::Test {
     }
   }
 
-  // Replaces words of the header by others of the same length. The reader must reject the file before it compares the
-  // checksum.
+  // Writes a checkpoint in which the text `from` of the header is replaced by `to`, of the same length. The checksum of
+  // the file no longer matches.
   void forge(const std::string& from, const std::string& to) const;
   // Writes a checkpoint with a changed header or state, and a checksum that matches.
   void forge_whole(
@@ -77,7 +77,7 @@ class CheckpointTest : public testing::Test {
   Model model_;
 };
 
-// The state is larger than one chunk and not a multiple of it.
+// The state is larger than one chunk, and its size is not a multiple of a chunk's.
 TEST(CheckpointPieces, CoverEveryElementOnceInOrder) {
   const ModelShape shape{.d_model = 256, .d_ff = 300, .layers = 3, .heads = 4, .vocabulary = 999, .context = 8};
   ASSERT_GT(parameter_count(shape), 1 << 20);
@@ -138,7 +138,7 @@ TEST_F(CheckpointTest, DetectsEveryFlippedBitAndTruncation) {
   EXPECT_NO_THROW(Checkpoint{path()});
 }
 
-// A sampler needs no moments, so neither their values nor the checksum of the whole file are checked.
+// A sampler reads the weights only, so it checks neither the moments nor the checksum of the whole file.
 TEST_F(CheckpointTest, WeightsAreReadWithoutTheMoments) {
   write(path());
   const std::string whole = bytes();
@@ -172,7 +172,7 @@ TEST_F(CheckpointTest, OlderVersionsAreRead) {
   EXPECT_EQ(Checkpoint(path()).settings(), settings_);
   EXPECT_EQ(Checkpoint(path(), CheckpointParts::weights).settings(), settings_);
   std::string changed = bytes();
-  changed[changed.size() - 5] ^= 1;  // in a variance
+  changed[changed.size() - 5] ^= 1;  // byte of a second moment
   put(changed);
   EXPECT_THROW(Checkpoint(path(), CheckpointParts::weights), Error);
 }
@@ -204,7 +204,7 @@ void CheckpointTest::forge_whole(
   put(forged.append(reinterpret_cast<const char*>(&checksum), sizeof(checksum)));
 }
 
-// A checksum is not a signature: a forged value must be in range, otherwise the error names the field.
+// A changed file may have a matching checksum. A value out of range is then an error that names the field.
 TEST_F(CheckpointTest, RejectsForgedValuesWithAMatchingChecksum) {
   const auto keep = [](Json&, SafeTensors&, std::vector<float>&) {};
   forge_whole(keep);
@@ -270,7 +270,7 @@ TEST_F(CheckpointTest, StoresItsArchitectureAndIsNotReadAsAnother) {
   forge("\\\"arch\\\":\\\"llama\\\"", "\\\"arch\\\":\\\"gpt2\\\" ");
   expect_refusal("bytes; its shape needs");
   forge("\\\"arch\\\"", "\\\"arcx\\\"");
-  expect_refusal("is corrupt: its bytes have the checksum");  // llama by default: no other check fails
+  expect_refusal("is corrupt: its bytes have the checksum");  // without "arch" it is a valid llama header
 
   Settings settings = settings_;
   settings.shape.architecture = Architecture::gpt2;

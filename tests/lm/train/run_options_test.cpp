@@ -1,4 +1,4 @@
-// Tests run.json: run options that are written, read and rejected.
+// Tests run.json, the file of a training run's options: writing, reading and rejected values.
 #include "lm/train/run_options.h"
 
 #include <gtest/gtest.h>

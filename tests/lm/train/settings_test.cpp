@@ -1,4 +1,4 @@
-// Tests that settings and progress from files must satisfy the ranges of the command line.
+// Tests that settings and progress from files are rejected if they are outside the ranges of the command line.
 #include "lm/train/settings.h"
 
 #include <gtest/gtest.h>

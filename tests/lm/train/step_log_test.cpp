@@ -1,4 +1,4 @@
-// Tests steps.jsonl: rows, torn ends and damaged logs.
+// Tests steps.jsonl, the log of a training run: its rows, an incomplete last line, and damaged logs.
 #include "lm/train/step_log.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST_F(StepLogTest, DamageIsRejectedAndNothingIsCut) {
   expect_refusal("{\"step\":1}\n{\"step\";2}\n{\"step\":3}\n", "steps.jsonl: line 2 is damaged: ");
   expect_refusal("{\"step\":1}\n{\"stop\":2}\n", "; repair it, or move the file away to resume without its rows");
   expect_refusal("{\"step\":1}\n{\"step\":9}\n{\"step\":3}\n", "line 3 is damaged: step 3 follows step 9");
-  expect_refusal("{\"step\":1}\n{\"step\":4}\n\n", "line 3");  // the error is after the rows that would be cut
+  expect_refusal("{\"step\":1}\n{\"step\":4}\n\n", "line 3");  // damage after the last kept row is an error too
   expect_refusal("{\"step\":1}\n{\"step\":\"2\"}\n", "line 2");
   expect_refusal("{\"step\":-1}\n", "line 1 is damaged: step -1 follows step 0");
   expect_refusal("notes without an end of line", "is not a file of rows");

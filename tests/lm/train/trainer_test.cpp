@@ -1,4 +1,5 @@
-// Tests training steps, learning rates, divergence and resumed runs.
+// Tests the trainer: its steps against those of the model, the learning rate schedule, the loss scale of fp16,
+// divergence and resumed runs.
 #include "lm/train/trainer.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ TEST(LearningRate, WarmsUpLinearlyAndDecaysAsACosine) {
   settings.steps = 12;
   EXPECT_DOUBLE_EQ(learning_rate(settings, 1), 0.5);
   EXPECT_DOUBLE_EQ(learning_rate(settings, 4), 2);
-  EXPECT_DOUBLE_EQ(learning_rate(settings, 8), 1.5);  // half of the decay
+  EXPECT_DOUBLE_EQ(learning_rate(settings, 8), 1.5);  // half of the decay from 2 to 1
   EXPECT_DOUBLE_EQ(learning_rate(settings, 12), 1);
   settings.warmup = 0;
   EXPECT_LT(learning_rate(settings, 1), 2);
@@ -58,7 +59,8 @@ TEST(LossScale, HalvesAtOnceAndDoublesAfterPatience) {
   EXPECT_EQ(scale.skipped, 101);
 }
 
-// Computed by hand: windows in order, rates of the schedule, AdamW steps counted from 1, and the clipped norm.
+// Repeats the trainer's steps with the model: windows in order, learning rates of the schedule, AdamW steps counted
+// from 1, and the clipped norm.
 TEST(Trainer, TakesTheModelsSteps) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
@@ -134,7 +136,7 @@ class ScriptedBackend : public SingleBackend {
   StepResult result_;
 };
 
-// The loss scale is not part of the forward pass, so lowering it cannot make a loss finite.
+// The forward pass does not use the loss scale, so a lower scale cannot make a loss finite.
 TEST(Trainer, Fp16StopsIfTheLossIsNotFinite) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
@@ -202,8 +204,7 @@ TEST(Trainer, StopsIfTheLossDiverges) {
   }
 }
 
-// The loss of a step belongs to the parameters before the step, so the parameters after the last step need a separate
-// check.
+// The loss of a step is that of the parameters before the step. The parameters after the last step need another check.
 TEST(Trainer, ChecksTheParametersOfTheLastStep) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);

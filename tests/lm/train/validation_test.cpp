@@ -39,7 +39,7 @@ TEST(SpreadWindows, AreSpreadThroughTheWholeFile) {
     EXPECT_EQ(windows.length(i), kContext);
   }
   EXPECT_EQ(SpreadWindows(kTokens, kContext, 1).count(), 1) << "at least one window";
-  const SpreadWindows most(kTokens - 3, kContext, 9'995);  // all but one of 1000 windows, the last of which is short
+  const SpreadWindows most(kTokens - 3, kContext, 9'995);  // 999 of 1000 windows, the last of which is shorter
   std::set<std::int64_t> firsts;
   for (std::int64_t i = 0; i < most.count(); ++i) {
     EXPECT_GT(most.length(i), 0);
@@ -55,7 +55,7 @@ TEST(Validation, PerplexityAndBits) {
   EXPECT_DOUBLE_EQ(result.bits(), 3);
 }
 
-// 52 predicted tokens make windows of 7 and a short one of 3, in batches of 3; the last batch has two windows.
+// 52 predicted tokens are seven windows of 7 and one of 3. In batches of three windows, the last batch has two.
 void expect_the_decoders_mean(Architecture architecture) {
   const test::Scratch scratch;
   const std::string path = (scratch.path() / "a.txt").string();

@@ -11,8 +11,8 @@
 namespace strobe::ops {
 namespace {
 
-// Computes e^x with the code of an instruction set: with this target, sum and scale the cross-entropy gradient equals
-// e^x.
+// Returns e^x, computed by the chosen instruction set's cross-entropy gradient. With target -1, log-sum 0 and scale 1
+// this gradient is e^x.
 std::vector<float> exponentials(std::vector<float> x) {
   chosen_isa().fp32.cross_entropy_gradient(x.data(), static_cast<std::int64_t>(x.size()), -1, 0, 1);
   return x;

@@ -1,5 +1,5 @@
-// Compares the loops of every instruction set, at lengths around multiples of a vector, with the same formulas in
-// float64.
+// Compares the SIMD loops of every instruction set with the same formulas in float64, at lengths around multiples of a
+// vector.
 #include "ops/cpu/isa.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kCounts[] = {0, 1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 100};
 constexpr std::size_t kGuard = 40;
 
-// Elements between guards that no kernel may overwrite.
+// Elements between guard elements, which no loop may overwrite.
 template <class T>
 class Guarded {
  public:
@@ -222,7 +222,8 @@ TEST(OpsIsa, SixteenBitFormatsBitByBit) {
   }
 }
 
-// The position of an element in its range must not matter, because ZeRO ranks split the ranges at other positions.
+// AdamW of a range split at any position gives the same bits. ZeRO ranks split ranges at other positions than one
+// process does.
 TEST(OpsIsa, AdamwDoesNotDependOnTheSplit) {
   const std::int64_t count = 101;
   const Update update = update_of({.rate = 0.01, .step = 3});

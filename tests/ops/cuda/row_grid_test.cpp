@@ -1,4 +1,4 @@
-// Tests launch grids of kernels that process rows.
+// Tests ops/cuda/row_grid: blocks and threads of kernels that process rows.
 #include "ops/cuda/row_grid.h"
 
 #include <gtest/gtest.h>
@@ -19,9 +19,9 @@ TEST(RowGrid, CoversEveryVectorOfARow) {
 }
 
 TEST(RowGrid, LeavesFewThreadsIdle) {
-  EXPECT_EQ(row_grid(2048, 800).threads, 160u);  // 6400 columns of two bytes each
+  EXPECT_EQ(row_grid(2048, 800).threads, 160u);  // 6400 columns of 2 bytes are 800 vectors of 16 bytes
   EXPECT_EQ(row_grid(2048, 800).parts, 5u);
-  EXPECT_EQ(row_grid(2048, 400).threads, 224u);  // q and k of 25 heads of 64
+  EXPECT_EQ(row_grid(2048, 400).threads, 224u);  // q and k: 2 * 25 heads of 64 columns are 400 vectors
   EXPECT_EQ(row_grid(2048, 384).threads, 192u);
   EXPECT_EQ(row_grid(2048, 1).threads, 32u);
 }

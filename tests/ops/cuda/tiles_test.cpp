@@ -1,4 +1,4 @@
-// Tests predicted rates of matmul tiles.
+// Tests the predicted rates by which the tile of a GPU matmul is selected, relative to the GPU's peak.
 #include "ops/cuda/tiles.h"
 
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@ namespace {
 constexpr int kMultiprocessors = 132;
 
 TEST(Tiles, IdleMultiprocessorsLowerTheRate) {
-  // 8 x 16 tiles on 132 multiprocessors; each reads 328 elements for 25,600 FMAs.
+  // 8 x 16 tiles on 132 multiprocessors. Per step of the sum a tile reads 200 + 128 elements for 200 * 128 FMAs.
   EXPECT_NEAR(expected_rate(1600, 2048, {200, 128}, kMultiprocessors), 128.0 / 132 / (1 + 8 * 328.0 / 25600), 1e-12);
-  // 7 x 16 tiles; the tiles of the last row are a quarter full.
+  // 7 x 16 tiles. The last of the seven has 64 of 256 rows.
   EXPECT_NEAR(expected_rate(1600, 2048, {256, 128}, kMultiprocessors),
               112.0 / 132 * 1600 / 1792 / (1 + 8 * 384.0 / 32768), 1e-12);
   EXPECT_GT(expected_rate(1600, 2048, {200, 128}, kMultiprocessors),

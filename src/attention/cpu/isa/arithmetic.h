@@ -1,4 +1,4 @@
-// Integer arithmetic on tile geometry, for code that is compiled once per instruction set.
+// Integer arithmetic on tile geometry, for the other files of this folder, which are compiled once per instruction set.
 #pragma once
 
 namespace strobe::cpu {

@@ -23,8 +23,7 @@ struct DropLanes {
   }
 };
 
-// For tile rows [first, last): replaces scores by P, and d_scores (dP on entry) by dS without the derivative of
-// softcap.
+// Replaces scores by P and d_scores (dP) by dS in tile rows [first, last). The derivative of softcap is applied later.
 template <class Engine, bool Dropout, class Exponent>
 void softmax_gradient(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN, kV = kN / kLanes, kRows = kGroup<Engine, false>;
@@ -61,7 +60,8 @@ void softmax_gradient(const BackwardStep& a, int first, int last) {
 }
 
 // Like softmax_gradient, for an engine whose operands are not fp32: writes rows [first, last) of P and dS directly to
-// the operands. With Masked, stores 0 where a lane does not see the key. first and last are multiples of kP.
+// the operands. With Masked, stores 0 where a lane does not see the key. With Capped, applies the derivative of
+// softcap. first and last are multiples of kP.
 template <class Engine, bool Masked, bool Capped>
 void gradient_operands(const BackwardStep& a, int first, int last) {
   using Element = typename Engine::Element;
@@ -135,7 +135,7 @@ void gradient_operands(const BackwardStep& a, const TileRange& range) {
 }
 
 // Softmax and its gradient for a tile that holds all keys of its rows. Probabilities and delta are computed from the
-// tile itself, so they do not have the rounding errors of LSE and O, and P dP - P delta cancels exactly where it
+// tile itself, so they do not have the rounding errors of LSE and O. P dP and P delta then cancel exactly where they
 // should. On entry masked scores are -inf and their dP is 0.
 template <class Engine>
 void softmax_gradient_whole(const BackwardStep& a, int first, int last) {

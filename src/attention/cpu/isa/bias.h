@@ -45,8 +45,8 @@ inline bool rows_apart(float* const* rows, int count) {
   return apart;
 }
 
-// Adds dS of keys [first, last) of the tile to each lane's row of dbias (its query's row), for keys that the lane may
-// attend to.
+// Adds dS in tile rows (keys) [first, last) to dbias. Each lane adds to the row of dbias that belongs to its query, for
+// the keys that it sees.
 template <class Engine>
 void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last, const float* tile) {
   constexpr int kN = Engine::kN;
@@ -61,8 +61,8 @@ void add_to_bias_gradient(const Lanes& lanes, int key_begin, int first, int last
       for (int i = 0; i < kLanes; ++i) square[i] = i < keys ? load(tile + (r + i) * kN + lane) : F32{};
       transpose(square);
       if (apart && key >= lanes.lo_max && key + kLanes <= lanes.hi_min) {
-        // All loads precede all stores, because rows are often whole pages apart and a load waits for an earlier store
-        // to the same page offset.
+        // All loads precede all stores. Rows are often whole pages apart, and a load waits for an earlier store to the
+        // same page offset.
         for (int i = 0; i < count; ++i) square[i] += load(rows[i] + key);
         for (int i = 0; i < count; ++i) store(rows[i] + key, square[i]);
         continue;

@@ -1,284 +1,116 @@
-// Draws the random words of a tile for dropout: the first word of Philox4x32-10 on counter (b, hq, i, j), as in
-// core/philox.h. Used by forward_step.h and backward_step.h. The ten rounds of two wide multiplies each are most of
-// dropout's cost, so:
-//  - the first three rounds, which mix few words, are mostly computed once per lane or once per key;
-//  - the last two rounds compute only what the first word needs;
-//  - on NEON, vector instructions compute four of six keys; scalar multiplies, which use other pipes, compute two.
+// Draws the random words of a tile for dropout, as dropout_word() in core/philox.h does. Used by forward_step.h and
+// backward_step.h.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "attention/cpu/isa.h"
-#include "attention/cpu/isa/arithmetic.h"
+#include "core/philox.h"
 #include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {
 
-// Intermediate results of the first rounds that do not depend on the attention key j, for one vector of lanes.
-struct PhiloxLanes {
-  static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
-  std::uint32_t of_batch;        // xored with j, this is the operand of a multiply in round 1
-  std::uint32_t k0[10], k1[10];  // round keys
-  // The Philox words (c0, c1, c2, c3) as far as they do not depend on j, with round keys applied: c0 before round 2,
-  // and c0, c1 and c2 before round 3. Rounds count from 0.
-  alignas(64) std::uint32_t c0_second[kLanes], c0_third[kLanes], c1_third[kLanes], c2_third[kLanes];
+// The Philox calls of kCount lanes, for one key pair at a time. kCount divides every engine's panel width.
+class PhiloxLanes {
+ public:
+  static constexpr int kCount = kLanes == 4 ? 4 : 8;
 
-  PhiloxLanes(const CpuScoreOptions& options, const Lanes& lanes, int v) {
-    k0[0] = static_cast<std::uint32_t>(options.seed);
-    k1[0] = static_cast<std::uint32_t>(options.seed >> 32);
+  PhiloxLanes(const CpuScoreOptions& options, const Lanes& lanes, int first) {
+    k0_[0] = static_cast<std::uint32_t>(options.seed);
+    k1_[0] = static_cast<std::uint32_t>(options.seed >> 32);
     for (int round = 1; round < 10; ++round) {
-      k0[round] = k0[round - 1] + 0x9E3779B9u;
-      k1[round] = k1[round - 1] + 0xBB67AE85u;
+      k0_[round] = k0_[round - 1] + kPhiloxW0;
+      k1_[round] = k1_[round - 1] + kPhiloxW1;
     }
-    const std::uint64_t batch = std::uint64_t{kM0} * static_cast<std::uint32_t>(options.batch);
-    of_batch = static_cast<std::uint32_t>(batch >> 32) ^ k1[0];
-    U32 high, low;
-    multiply_wide(reinterpret_cast<U32>(load(lanes.row + v * kLanes)), kM1, high, low);
-    store_vector<U32>(c0_second, low ^ k0[1]);
-    multiply_wide(high ^ reinterpret_cast<U32>(load(lanes.head + v * kLanes)) ^ k0[0], kM0, high, low);
-    store_vector<U32>(c2_third, low ^ k1[2]);
-    multiply_wide(high ^ static_cast<std::uint32_t>(batch) ^ k1[1], kM1, high, low);
-    store_vector<U32>(c0_third, high ^ k0[2]);
-    store_vector<U32>(c1_third, low ^ k0[3]);
+    batch_ = static_cast<std::uint32_t>(options.batch);
+    for (int lane = 0; lane < kCount; ++lane) {
+      const auto row = static_cast<std::uint32_t>(lanes.row[first + lane]);
+      rows_[lane] = row / 16 * 8 + row % 8;
+      heads_[lane] = static_cast<std::uint32_t>(lanes.head[first + lane]);
+    }
   }
-  // Returns a 64-bit product. Its high word is xored into c0 before round 2, its low word into c0 before round 3.
-  STROBE_INLINE std::uint64_t of_key(int key) const {
-    return std::uint64_t{kM1} * (of_batch ^ static_cast<std::uint32_t>(key));
-  }
-};
 
-// Computes the words of rows [first, last), an even number, in a tile with `stride` lanes. Even and odd lanes are in
-// separate vectors of 64-bit elements, for 32 x 32 bit multiplies. Only low words are used; high words are arbitrary.
-void draw_pairs(const PhiloxLanes& lanes, int key_begin, int first, int last, std::uint32_t* words,
-                std::ptrdiff_t stride) {
-  constexpr std::uint32_t kM0 = PhiloxLanes::kM0, kM1 = PhiloxLanes::kM1;
-  const auto half = [](const std::uint32_t* from, int i) STROBE_INLINE_LAMBDA {
-    const U64 both = load_vector<U64>(from);
-    return i % 2 == 0 ? both : both >> 32;
-  };
-  for (int r = first; r < last; r += 2) {
-    U64 c0[4], c1[4], c2[4], c3[4];  // even and odd lanes of key r, then those of key r + 1
+  // Computes out[w][lane], word w of the call for key pair `pair`. Vectors of 64-bit elements suit 32 x 32 bit
+  // multiplies; the high halves of words are arbitrary until the end.
+  void words(std::uint32_t pair, std::uint32_t (&out)[4][kCount]) const {
+    constexpr int kVector = kLanes / 2, kVectors = kCount / kVector;
+    U64 x[kVectors][4];
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      const std::uint64_t of_key = lanes.of_key(key_begin + r + i / 2);
-      c3[i] = multiply_low_words(half(lanes.c0_second, i) ^ (of_key >> 32), kM0);
-      c0[i] = half(lanes.c0_third, i) ^ of_key;
-      c1[i] = half(lanes.c1_third, i);
-      c2[i] = half(lanes.c2_third, i) ^ (c3[i] >> 32);
+    for (int v = 0; v < kVectors; ++v) {
+      x[v][0] = U64{} + batch_, x[v][1] = load_vector<U64>(heads_ + v * kVector);
+      x[v][2] = load_vector<U64>(rows_ + v * kVector), x[v][3] = U64{} + pair;
     }
-#pragma GCC unroll 5
-    for (int round = 3; round < 8; ++round) {
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) {
 #pragma GCC unroll 4
-      for (int i = 0; i < 4; ++i) {
-        const U64 of_c0 = multiply_low_words(c0[i], kM0), of_c2 = multiply_low_words(c2[i], kM1);
-        c0[i] = (of_c2 >> 32) ^ c1[i];
-        if (round > 3) c0[i] ^= lanes.k0[round];
-        c1[i] = of_c2;
-        c2[i] = (of_c0 >> 32) ^ c3[i] ^ lanes.k1[round];
-        c3[i] = of_c0;
+      for (int v = 0; v < kVectors; ++v) {
+        const U64 of_x0 = multiply_low_words(x[v][0], kPhiloxM0), of_x2 = multiply_low_words(x[v][2], kPhiloxM1);
+        x[v][0] = (of_x2 >> 32) ^ x[v][1] ^ k0_[round];
+        x[v][1] = of_x2;
+        x[v][2] = (of_x0 >> 32) ^ x[v][3] ^ k1_[round];
+        x[v][3] = of_x0;
       }
     }
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      c1[i] = multiply_low_words(c2[i], kM1);
-      c2[i] = (multiply_low_words(c0[i], kM0) >> 32) ^ c3[i] ^ lanes.k1[8];
-      c0[i] = (multiply_low_words(c2[i], kM1) >> 32) ^ c1[i] ^ lanes.k0[9];
-    }
-    for (int i = 0; i < 4; i += 2) {
-      store_vector<U64>(words + (r + i / 2) * stride, (c0[i] & 0xffffffffu) | (c0[i + 1] << 32));
-    }
-  }
-}
-
-#if defined(__ARM_NEON)
-// `volatile` keeps the compiler from reordering these instructions.
-#define STROBE_ORDERED(Type, kind, name, instruction)                \
-  STROBE_INLINE Type name(Type a, Type b) {                          \
-    Type result;                                                     \
-    asm volatile(instruction : "=" kind(result) : kind(a), kind(b)); \
-    return result;                                                   \
-  }
-STROBE_ORDERED(U32, "w", ordered_product_low, "umull %0.2d, %1.2s, %2.2s")    // lanes 0 and 1
-STROBE_ORDERED(U32, "w", ordered_product_high, "umull2 %0.2d, %1.4s, %2.4s")  // lanes 2 and 3
-STROBE_ORDERED(U32, "w", ordered_multiply, "mul %0.4s, %1.4s, %2.4s")
-STROBE_ORDERED(U32, "w", ordered_low_words, "uzp1 %0.4s, %1.4s, %2.4s")
-STROBE_ORDERED(U32, "w", ordered_high_words, "uzp2 %0.4s, %1.4s, %2.4s")
-STROBE_ORDERED(U32, "w", ordered_xor, "eor %0.16b, %1.16b, %2.16b")
-STROBE_ORDERED(std::uint64_t, "r", ordered_product, "umull %0, %w1, %w2")
-STROBE_ORDERED(std::uint64_t, "r", ordered_xor, "eor %0, %1, %2")
-STROBE_ORDERED(std::uint64_t, "r", ordered_xor_high, "eor %0, %1, %2, lsr #32")  // a ^ (b >> 32)
-#undef STROBE_ORDERED
-
-// Computes the words of one key with vectors, in 16 steps of up to six operations: two steps for each of the rounds 2
-// to 9, mostly multiplies first and then the rest.
-struct PhiloxVector {
-  U32 c0, c1, c2, c3;
-  U32 p, q, s, t;  // products of c2 (lanes 0 and 1 in p, lanes 2 and 3 in q) and of c0 (in s and t)
-
-  template <int Step, int Operation>
-  STROBE_INLINE void work(const PhiloxLanes& lanes, int key, std::uint32_t* out) {
-    constexpr int kRound = Step / 2 + 2;
-    const U32 m0 = broadcast(PhiloxLanes::kM0), m1 = broadcast(PhiloxLanes::kM1);
-    if constexpr (Step == 0) {
-      std::uint64_t high = lanes.of_key(key) >> 32;
-      if constexpr (Operation == 0) asm("" : "+r"(high));  // keeps the compiler from shifting in a vector register
-      const U32 low = broadcast(static_cast<std::uint32_t>(lanes.of_key(key)));
-      if constexpr (Operation == 0) c0 = broadcast(static_cast<std::uint32_t>(high));
-      if constexpr (Operation == 1) c0 = ordered_xor(load_vector<U32>(lanes.c0_second), c0);
-      if constexpr (Operation == 2) s = ordered_product_low(c0, m0);
-      if constexpr (Operation == 3) t = ordered_product_high(c0, m0);
-      if constexpr (Operation == 4) c0 = ordered_xor(load_vector<U32>(lanes.c0_third), low);
-    } else if constexpr (Step == 1) {
-      if constexpr (Operation == 0) c2 = ordered_high_words(s, t);
-      if constexpr (Operation == 1) c3 = ordered_low_words(s, t);
-      if constexpr (Operation == 2) c2 = ordered_xor(c2, load_vector<U32>(lanes.c2_third));
-      if constexpr (Operation == 3) c1 = load_vector<U32>(lanes.c1_third);
-    } else if constexpr (Step % 2 == 0 && kRound < 8) {
-      if constexpr (Operation == 0) p = ordered_product_low(c2, m1);
-      if constexpr (Operation == 1) q = ordered_product_high(c2, m1);
-      if constexpr (Operation == 2 && kRound > 3) c1 = ordered_xor(c1, broadcast(lanes.k0[kRound]));
-      if constexpr (Operation == 3) s = ordered_product_low(c0, m0);
-      if constexpr (Operation == 4) t = ordered_product_high(c0, m0);
-      if constexpr (Operation == 5) c3 = ordered_xor(c3, broadcast(lanes.k1[kRound]));
-    } else if constexpr (kRound < 8) {
-      if constexpr (Operation == 0) c0 = ordered_high_words(p, q);
-      if constexpr (Operation == 1) c2 = ordered_high_words(s, t);
-      if constexpr (Operation == 2) c0 = ordered_xor(c0, c1);
-      if constexpr (Operation == 3 && kRound < 7) c1 = ordered_low_words(p, q);
-      if constexpr (Operation == 4) c2 = ordered_xor(c2, c3);
-      if constexpr (Operation == 5) c3 = ordered_low_words(s, t);
-    } else if constexpr (Step == 12) {
-      if constexpr (Operation == 0) c1 = ordered_multiply(c2, m1);
-      if constexpr (Operation == 1) s = ordered_product_low(c0, m0);
-      if constexpr (Operation == 2) t = ordered_product_high(c0, m0);
-      if constexpr (Operation == 3) c3 = ordered_xor(c3, broadcast(lanes.k1[8]));
-    } else if constexpr (Step == 13) {
-      if constexpr (Operation == 0) c2 = ordered_high_words(s, t);
-      if constexpr (Operation == 1) c1 = ordered_xor(c1, broadcast(lanes.k0[9]));
-      if constexpr (Operation == 2) c2 = ordered_xor(c2, c3);
-    } else if constexpr (Step == 14) {
-      if constexpr (Operation == 0) p = ordered_product_low(c2, m1);
-      if constexpr (Operation == 1) q = ordered_product_high(c2, m1);
-    } else {
-      if constexpr (Operation == 0) c0 = ordered_high_words(p, q);
-      if constexpr (Operation == 1) store_vector<U32>(out, ordered_xor(c0, c1));
-    }
-  }
-};
-
-// Computes the word of one lane of one key with scalars, in 8 steps of up to six operations: one step for each of the
-// rounds 2 to 9.
-struct PhiloxScalar {
-  std::uint64_t c0, c1, c2, c3, p;  // only the low words are used
-
-  template <int Step, int Operation>
-  STROBE_INLINE void work(const PhiloxLanes& lanes, int lane, std::uint64_t of_key, std::uint64_t m0, std::uint64_t m1,
-                          std::uint32_t* out) {
-    constexpr int kRound = Step + 2;
-    if constexpr (kRound == 2) {
-      if constexpr (Operation == 0) c3 = ordered_xor_high(lanes.c0_second[lane], of_key);
-      if constexpr (Operation == 1) c0 = ordered_xor(lanes.c0_third[lane], of_key);
-      if constexpr (Operation == 2) c3 = ordered_product(c3, m0);
-      if constexpr (Operation == 3) c1 = lanes.c1_third[lane];
-      if constexpr (Operation == 4) c2 = ordered_xor_high(lanes.c2_third[lane], c3);
-    } else if constexpr (kRound < 8) {
-      if constexpr (Operation == 0) p = ordered_product(c2, m1);
-      if constexpr (Operation == 1) c0 = ordered_product(c0, m0);
-      if constexpr (Operation == 2 && kRound > 3) c1 = ordered_xor(c1, lanes.k0[kRound]);
-      if constexpr (Operation == 3) c3 = ordered_xor(c3, lanes.k1[kRound]);
-      if constexpr (Operation == 4) c1 = ordered_xor_high(c1, p);
-      if constexpr (Operation == 5) {
-        c2 = ordered_xor_high(c3, c0);
-        c3 = c0;
-        c0 = c1;
-        c1 = p;
+    for (int v = 0; v < kVectors; ++v) {
+      for (int w = 0; w < 4; ++w) {
+        for (int lane = 0; lane < kVector; ++lane) {
+          out[w][v * kVector + lane] = static_cast<std::uint32_t>(x[v][w][lane]);
+        }
       }
-    } else if constexpr (kRound == 8) {
-      if constexpr (Operation == 0) c0 = ordered_product(c0, m0);
-      if constexpr (Operation == 1) c1 = ordered_product(c2, m1);
-      if constexpr (Operation == 2) c3 = ordered_xor(c3, lanes.k1[8]);
-      if constexpr (Operation == 3) c1 = ordered_xor(c1, lanes.k0[9]);
-      if constexpr (Operation == 4) c2 = ordered_xor_high(c3, c0);
-    } else {
-      if constexpr (Operation == 0) p = ordered_product(c2, m1);
-      if constexpr (Operation == 1) out[lane] = static_cast<std::uint32_t>(ordered_xor_high(c1, p));
     }
   }
+
+ private:
+  alignas(64) std::uint64_t rows_[kCount], heads_[kCount];
+  std::uint32_t batch_, k0_[10], k1_[10];
 };
 
-// Computes six keys at a time, alternating vector and scalar instructions. The four vectors are at different steps, so
-// multiplies (which use two of the four vector pipes) overlap with other operations. Their long dependency chains do
-// not begin and end together either: three vectors finish during the next six keys. Neoverse's scheduler queues are too
-// short for out-of-order execution to find such an order.
-struct PhiloxSix {
-  static constexpr int kDelay[4] = {0, 1, 8, 9};  // steps by which each vector lags
-  const PhiloxLanes& lanes;
-  std::ptrdiff_t stride;
-  std::uint64_t m0 = PhiloxLanes::kM0, m1 = PhiloxLanes::kM1;
-  int key = 0;
-  std::uint32_t *out = nullptr, *out_before = nullptr;
-  PhiloxVector vectors[4] = {};  // keys 0 .. 3
-  PhiloxScalar scalars[4] = {};  // the lanes of key 4, then of key 5
-  std::uint64_t of_key = 0;
-
-  template <int Step, int I, int Operation>
-  STROBE_INLINE void work() {
-    constexpr bool kBefore = Step < kDelay[I];
-    vectors[I].template work<Step - kDelay[I] + (kBefore ? 16 : 0), Operation>(
-        lanes, key + I, (kBefore ? out_before : out) + I * stride);
-    scalars[I].template work<Step % 8, Operation>(lanes, I, of_key, m0, m1, out + (4 + Step / 8) * stride);
+// True if the lanes [first, first + 8) are the upper 8 rows of a square and the next 8 lanes are its lower 8 rows. Then
+// the same calls serve both.
+template <int kN>
+bool shares_calls(const Lanes& lanes, int first) {
+  if (PhiloxLanes::kCount < 8 || first + 16 > kN) return false;
+  for (int lane = 0; lane < 8; ++lane) {
+    const std::int32_t row = lanes.row[first + lane];
+    if (row % 16 >= 8 || lanes.row[first + lane + 8] != row + 8 ||
+        lanes.head[first + lane + 8] != lanes.head[first + lane]) {
+      return false;
+    }
   }
-  template <int Step, int Operation>
-  STROBE_INLINE void operation() {
-    work<Step, 0, Operation>();
-    work<Step, 1, Operation>();
-    work<Step, 2, Operation>();
-    work<Step, 3, Operation>();
-    if constexpr (Operation < 5) operation<Step, Operation + 1>();
-  }
-  template <int Step>
-  STROBE_INLINE void steps() {
-    if constexpr (Step % 8 == 0) of_key = lanes.of_key(key + 4 + Step / 8);
-    operation<Step, 0>();
-    if constexpr (Step < 15) steps<Step + 1>();
-  }
-};
-
-// Computes the words of rows [first, last), at least six, in a tile with `stride` lanes. Takes 4.6 clocks per word on
-// Neoverse-V1, where draw_pairs() takes 10. The last six rows may overlap earlier ones, and they are computed twice to
-// finish the vectors that lag.
-void draw_sixes(const PhiloxLanes& lanes, int key_begin, int first, int last, std::uint32_t* words,
-                std::ptrdiff_t stride) {
-  PhiloxSix six{lanes, stride};
-  asm("" : "+r"(six.m0), "+r"(six.m1));  // keeps the compiler from recomputing these constants for each use
-  six.out = words + first * stride;
-  for (int r = first; r < last + 6; r += 6) {
-    const int at = r < last - 6 ? r : last - 6;
-    six.out_before = six.out;
-    six.out = words + at * stride;
-    six.key = key_begin + at;
-    six.steps<0>();
-  }
+  return true;
 }
-#endif
 
 // Computes the words of tile rows [first, last). `words` is a tile [key][kN].
 template <class Engine>
 void draw_words(const CpuScoreOptions& options, const Lanes& lanes, int key_begin, int first, int last,
                 std::uint32_t* words) {
-  constexpr int kN = Engine::kN;
-  static_assert(kStep<Engine> % 2 == 0);
-  key_begin += options.k_skipped;
-  for (int v = 0; v < kN / kLanes; ++v) {
-    const PhiloxLanes common(options, lanes, v);
-#if defined(__ARM_NEON)
-    if (last - first >= 6) {
-      draw_sixes(common, key_begin, first, last, words + v * kLanes, kN);
-      continue;
+  constexpr int kN = Engine::kN, kCalls = PhiloxLanes::kCount;
+  static_assert(kN % kCalls == 0);
+  const int base = key_begin + options.k_skipped;  // key of tile row 0
+  for (int lane = 0; lane < kN;) {
+    const PhiloxLanes calls(options, lanes, lane);
+    const int served = shares_calls<kN>(lanes, lane) ? 2 : 1;
+    for (int square = (base + first) / 16; square * 16 < base + last; ++square) {
+      for (int pair = 0; pair < 4; ++pair) {
+        alignas(64) std::uint32_t drawn[4][kCalls];
+        calls.words(static_cast<std::uint32_t>(square * 4 + pair), drawn);
+        for (int half = 0; half < 2; ++half) {
+          const int r = square * 16 + half * 8 + pair * 2 - base;
+          for (int group = 0; group < served; ++group) {
+            const std::int32_t* row = lanes.row + lane + group * kCalls;
+            std::uint32_t* const to = words + static_cast<std::ptrdiff_t>(r) * kN + lane + group * kCalls;
+            for (int i = 0; i < kCalls; ++i) {
+              const std::uint32_t word = row[i] & 8 ? drawn[half * 2 + 1][i] : drawn[half * 2][i];
+              if (r >= first && r < last) to[i] = word << 16;
+              if (r + 1 >= first && r + 1 < last) to[kN + i] = word;
+            }
+          }
+        }
+      }
     }
-#endif
-    draw_pairs(common, key_begin, first, last, words + v * kLanes, kN);
+    lane += served * kCalls;
   }
 }
 

@@ -1,8 +1,8 @@
 // Micro-kernels on AMX: 2 x 2 tiles of 16 x 16 accumulators, tdpbf16ps over 32 steps. Serves bf16, and fp32 as split
-// floats of three bf16 parts, which take six bf16 products. tdpbf16ps sums the 16 products of the even steps from zero,
-// likewise those of the odd steps, rounding to nearest, and adds both sums to the accumulator. Each thread must
-// configure its tile registers: call begin() before and end() after any number of matmuls. Included by amx.cpp. isa.h
-// defines panels, chunks and steps.
+// floats of three bf16 terms, whose product takes six bf16 products. tdpbf16ps sums the 16 products of the even steps
+// from zero, and those of the odd steps, rounding to nearest. It then adds both sums to the accumulator. Each thread
+// must configure its tile registers: call begin() before and end() after any number of matmuls. Included by amx.cpp.
+// isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa/engine_avx512bf16.h"
@@ -40,8 +40,8 @@ struct alignas(64) TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
-// Element of panels: bf16 or a split float. For split floats it is only the unit of offsets, because a chunk is stored
-// part by part.
+// Element of panels: bf16 or a split float. For split floats it is only the unit of offsets, because a chunk stores the
+// first terms of all elements, then the second terms, and so on.
 template <int Terms>
 struct AmxPanels : SplitPack<Terms> {
   struct Element {
@@ -83,7 +83,7 @@ struct EngineAmx : AmxPanels<Terms> {
     panel_matmuls<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
-  // Callback that does nothing. products() calls meanwhile() kMatmulsOfChunk times per chunk, so that vector work
+  // Callback that does nothing. panel_matmuls() calls meanwhile() kMatmulsOfChunk times per chunk, so that vector work
   // overlaps with tile matmuls. It calls stored(i) for each panel i but the last, once that panel's C is in memory and
   // the first chunk of panel i + 1 has been issued.
   struct Nothing {
@@ -107,7 +107,7 @@ struct EngineAmx : AmxPanels<Terms> {
   }
 
   // Computes C_i = C_i * factor + M_i N with one factor per lane, factor [32]. C is added at the end, because sums that
-  // start from C would round each product of parts at the magnitude of C. The sums of a panel are added to C during the
+  // start from C would round each product of terms at the magnitude of C. The sums of a panel are added to C during the
   // next panel's first chunk.
   template <class Meanwhile>
   STROBE_INLINE static void add_matmuls(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps,
@@ -144,7 +144,7 @@ struct EngineAmx : AmxPanels<Terms> {
     boosted_to_n({rows[0] * kBoost, rows[1] * kBoost}, t, v, out);
   }
 
-  // Used by forward_pipelined.h: exponentiate() computes 2^x * kBoost, and boosted_to_n() converts such values to the
+  // Used by forward_pipeline.h: exponentiate() computes 2^x * kBoost, and boosted_to_n() converts such values to the
   // layout of lanes_to_n().
   template <int Count>
   STROBE_INLINE static void exponentiate(F32 (&x)[Count]) {
@@ -230,7 +230,7 @@ struct EngineAmx : AmxPanels<Terms> {
     }
   }
 
-  // Adds small products before large ones, as far as the order allows each step to load only one new operand.
+  // Adds small products before large ones, as far as that is possible if each step loads only one new operand.
   template <class Meanwhile>
   STROBE_INLINE static void mma_chunk(const Element* m_chunk, const Element* n_chunk, Meanwhile& meanwhile) {
     const auto* m = reinterpret_cast<const std::uint16_t*>(m_chunk);

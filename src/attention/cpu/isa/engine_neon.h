@@ -10,7 +10,8 @@
 // The line breaks group instructions, so they are not reformatted.
 // clang-format off
 
-// The tile is in consecutive registers from v8 on, row by row as in memory.
+// Registers that the assembly uses. The tile of accumulators is in v8 and the following registers, row by row as in
+// memory.
 #define STROBE_NEON_CLOBBERS                                                                                     \
   "cc", "memory", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v12", "v13", "v14", \
       "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29",   \
@@ -76,8 +77,8 @@ struct NeonEngine : NeonPack<12> {
       128;  // as for larger matmuls: partial sums of 8 steps would cost 9 % of a forward and increase the error
 
   // Computes C_i (+)= M_i N for `panels` M panels. The first step initialises the sums, a loop then takes four steps at
-  // a time, and a second loop the remaining steps. A tile's sums are stored while the next tile begins, because stores
-  // share pipes with multiplies and a store that waits for its sum stalls all later instructions. Reaches 98 % of
+  // a time, and a second loop the remaining steps. A tile's sums are stored while the next tile begins. Stores share
+  // pipes with multiplies, and a store that waits for its sum stalls all later instructions. Reaches 98 % of
   // Neoverse-N1's FMLA rate at 64 steps.
   template <int Width>
   static void panel_matmuls(const float* m, std::ptrdiff_t m_stride, const float* n, int steps, int panels, float* c,

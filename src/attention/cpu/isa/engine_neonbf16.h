@@ -1,9 +1,9 @@
 // bf16 matmul with NEON's BFMMLA, which multiplies [2 rows x 4 steps] by [4 steps x 2 columns]. Each of the 24
 // accumulators holds a 2 x 2 block of C. Written in assembly because GCC 12 spills them. Used by neonbf16.cpp.
 //
-// An accumulator holds (row 0: columns 0, 1; row 1: columns 0, 1), so a row of C consists of the low, or high, halves
-// of adjacent accumulators. Storing a tile takes as long as multiplying three chunks, so it is overlapped with
-// multiplying the next tile's first chunk. isa.h defines panels, chunks and steps.
+// The low half of an accumulator holds columns 0 and 1 of row 0, the high half those of row 1. A row of C therefore
+// consists of the low, or high, halves of adjacent accumulators. Storing a tile takes as long as multiplying three
+// chunks, so it is overlapped with multiplying the next tile's first chunk. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -37,6 +37,7 @@
 #define STROBE_BF_MMLA6(m, a, b, c, d, e, f)                              \
   STROBE_BF_MMLA(a, m, 0) STROBE_BF_MMLA(b, m, 1) STROBE_BF_MMLA(c, m, 2) \
   STROBE_BF_MMLA(d, m, 3) STROBE_BF_MMLA(e, m, 4) STROBE_BF_MMLA(f, m, 5)
+// Stores six finished accumulators, initialises them for the next tile with `begin`, and adds that tile's first chunk.
 #define STROBE_BF_TURN6(begin, a, b, c, d, e, f, at, m_at)                             \
   STROBE_BF_STORE6(a, b, c, d, e, f, at) begin(a, b, c, d, e, f, at)                   \
   "ldr q6, [%[m], #" #m_at "]\n" STROBE_BF_MMLA6(6, a, b, c, d, e, f)

@@ -50,8 +50,9 @@ struct Exp2Group {
     F32 first = broadcast(kExp2<Degree>[0].lanes[0]);
   };
 
-  // Evaluates y and the power of this group. In between, `other` completes its previous results, which put_previous()
-  // stores, and then starts on the arguments next_x(i), whose integer parts next_rest subtracts (see PlainRest).
+  // Evaluates y and the power of this group. Interleaved with that, `other` completes its previous results,
+  // put_previous() stores them, and `other` starts on the arguments next_x(i). next_rest subtracts their integer parts
+  // (see PlainRest).
   template <class NextX, class NextRest, class PutPrevious>
   STROBE_INLINE void evaluate(const Constants& c, Exp2Group& other, NextX next_x, NextRest next_rest,
                               PutPrevious put_previous) {

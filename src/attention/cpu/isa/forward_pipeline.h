@@ -18,7 +18,8 @@ STROBE_INLINE void prefetch_lines(Prefetch& prefetch) {
 }
 
 // Computes the probabilities of a step's scores, two tile rows at a time, writes them to the N operand and adds them to
-// the sums. All lanes use the near formula if AllNear, else none does (see kNearExponent in isa.h). Without dropout.
+// the sums. All lanes use the near formula if AllNear, else none does (see kNearExponent in isa.h). Does not support
+// dropout.
 template <class Engine, bool AllNear>
 class ProbabilityRows {
  public:
@@ -130,9 +131,9 @@ void make_logits(const ForwardStep& a, int first, int last) {
   find_max<Engine>(a, range, a.largest);
 }
 
-// Returns the number of panels whose logits are computed early: from L1, while the next panel is multiplied. The logits
-// of the last panel are computed just before the step's probabilities. So are those of all panels in fp32 with softcap,
-// because tanh in fp32 needs both vector multipliers and AMX occupies one.
+// Returns the number of panels whose logits are computed early, while the panel is in L1 and the next panel is
+// multiplied. The logits of the other panels are computed just before the step's probabilities. These are the last
+// panel or, in fp32 with softcap, all panels: tanh in fp32 needs both vector multipliers, and AMX occupies one.
 template <class Engine>
 int early_panels(const ForwardStep& a) {
   return Engine::kCompute == DType::fp32 && a.options->softcap != 0 ? 0 : panels_of<Engine>(a) - 1;
@@ -165,7 +166,7 @@ STROBE_INLINE void output_matmuls(const ForwardStep& a, Meanwhile&& meanwhile) {
 }
 
 // Computes the output of `before`, the probabilities of `step` and the scores of `next`; any of them may be null. Each
-// step has keys that some lane sees. Adjacent steps must not share scores, weights, shrink or largest.
+// step has keys that some lane sees. Adjacent steps must not share scores, probabilities, shrink or largest.
 template <class Engine>
 void pipelined_once(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   const auto panel_matmuls = [&](auto&& meanwhile) STROBE_INLINE_LAMBDA {
@@ -202,8 +203,8 @@ void pipelined_once(const ForwardStep* before, const ForwardStep* step, const Fo
   }
 }
 
-// In a sequence of calls, the first passes only `next` and the last only `before`. The first configures the tile
-// registers and the last releases them, because doing so in every call would cost as much as a few tile multiplies.
+// In a sequence of calls, the first passes only `next` and the last only `before`. Only the first configures the tile
+// registers and only the last releases them, because both cost as much as a few tile multiplies.
 template <class Engine>
 void forward_pipelined(const ForwardStep* before, const ForwardStep* step, const ForwardStep* next) {
   if (!before && !step) Engine::begin();

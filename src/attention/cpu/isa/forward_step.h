@@ -188,7 +188,7 @@ KeyRange key_range(const ForwardStep& a) {
   return {first, first < seen ? round_up(seen, kStep<Engine>) : first};
 }
 
-// True if an engine's products() can also return the maximum of each column.
+// True if an engine's panel_matmuls() can also return the maximum of each column.
 template <class Engine>
 inline constexpr bool kFindsMax = requires(float* c) {
   Engine::template panel_matmuls<Engine::kN>(c, 0, c, 0, 0, c, false, c);

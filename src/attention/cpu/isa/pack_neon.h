@@ -21,8 +21,8 @@ struct NeonReader {
     for (int r = first; whole && r < first + count; ++r) whole = pack.rows[r] != nullptr;
     return whole;
   }
-  // Returns columns [col, col + 4) of a row, which must exist. `seen` is a probe of the caller, who passes it to note()
-  // at the end. It stays in a register, unlike `probe`, which stores to a panel may alias.
+  // Returns columns [col, col + 4) of a row, which must exist. `seen` is the caller's own probe, passed to note() at
+  // the end. It stays in a register. The member `probe` would not, because stores to a panel may alias it.
   STROBE_INLINE static F32 whole(const void* row, int col, F32& seen) {
     const F32 x = load_as(row, Source, col);
     seen = fma(x, F32{}, seen);
@@ -103,7 +103,7 @@ struct NeonPack {
     }
   }
 
-  // Packs panels [count][8] of eight columns each. It takes eight rows at a time, so each panel receives whole cache
+  // Packs panels [count][8] of eight columns each. Eight rows at a time are packed, so each panel receives whole cache
   // lines.
   template <class Reader>
   static void copy_columns(Reader& in, const Pack& a) {

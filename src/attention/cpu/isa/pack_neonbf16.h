@@ -1,6 +1,6 @@
-// Packing for the bf16 panels of BFMMLA, in chunks of four steps. It copies 8 bytes at a time if steps are columns of
-// the source, and transposes 4 x 8 blocks if steps are rows. The results equal those of pack.h. NeonBf16Engine inherits
-// it. isa.h defines panels, chunks and steps.
+// Packing for the bf16 panels of BFMMLA, in chunks of four steps. If steps are columns of the source, 8 bytes at a time
+// are copied. If steps are rows, 4 x 8 blocks are transposed. The results equal those of pack.h. NeonBf16Engine
+// inherits it. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"
@@ -93,7 +93,7 @@ struct NeonBf16Pack {
     return vreinterpretq_u16_u64(vzip1q_u64(vreinterpretq_u64_u16(x), vreinterpretq_u64_u16(y)));
   }
 
-  // Packs panels of eight columns, in chunks [8][4] that hold four rows each. It takes eight rows at a time, so each
+  // Packs panels of eight columns, in chunks [8][4] that hold four rows each. Eight rows at a time are packed, so each
   // panel receives two whole cache lines.
   static void interleave_rows(NeonBf16Reader& in, const Pack& a) {
     const int steps = round_up(a.count, 4);

@@ -1,5 +1,5 @@
-// Packs fp32 as split floats of bf16 parts (parts.h), for AVX-512 engines with chunks of 32 x 32 elements. A chunk
-// stores the first parts of all elements, then the second parts, and so on. Squares of 16 x 16 elements are read,
+// Packs fp32 as split floats of bf16 terms (split_float.h), for AVX-512 engines with chunks of 32 x 32 elements. A
+// chunk stores the first terms of all elements, then the second terms, and so on. Squares of 16 x 16 elements are read,
 // transposed if the layout requires it, and then split. Reads use masks only if part of a square, or of a chunk's two
 // adjacent squares, is outside the source. EngineAmx<3> inherits it. isa.h defines panels, chunks and steps.
 #pragma once
@@ -20,7 +20,7 @@ STROBE_INLINE __m512i upper_halves(__m512i even, __m512i odd) {
   return _mm512_mask_shuffle_epi8(odd, 0x3333333333333333, even, down);
 }
 
-// 32 split floats: part[i] holds part i of each as 32 bf16.
+// 32 split floats: term[i] holds term i of each as 32 bf16.
 template <int Terms>
 struct TermWords {
   __m512i term[Terms];
@@ -68,7 +68,7 @@ class SquareReader {
  private:
   // Prefetching is harmless if a later row is null or too short to have these columns.
   STROBE_INLINE void fetch_after(int r, int col) const {
-    constexpr int kAhead = 24;  // rows
+    constexpr int kAhead = 24;  // prefetch distance in rows
     if (r + kAhead + 16 > pack_.count + pack_.following) return;
     const void* const* const rows = pack_.rows + r + kAhead;
     const std::uintptr_t offset = static_cast<std::uintptr_t>(col) * sizeof(float);
@@ -153,7 +153,7 @@ struct SplitPack {
 
  private:
   static constexpr int kChunk = 32;                     // rows (or columns) and steps of a chunk
-  static constexpr int kWordsOfTerm = kChunk * kChunk;  // per chunk
+  static constexpr int kWordsOfTerm = kChunk * kChunk;  // bf16 per chunk and term
 
   // Returns the chunk that holds step `step` of consecutive panels.
   STROBE_INLINE static std::uint16_t* words(const Pack& a, std::ptrdiff_t step) {
@@ -182,7 +182,7 @@ struct SplitPack {
     }
   }
 
-  // Splits both vectors. For each part, `join` combines those of a and b into 32 bf16.
+  // Splits both vectors. For each term, `join` combines the terms of a and b into 32 bf16.
   template <class Join>
   STROBE_INLINE static TermWords<Terms> split_and_join(F32 a, F32 b, Join join) {
     F32 of_a[Terms], of_b[Terms];

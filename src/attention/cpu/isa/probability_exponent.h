@@ -23,8 +23,8 @@ struct ProbabilityExponent {
 
   STROBE_INLINE F32 score(std::ptrdiff_t r) const { return load(scores + r * N); }
   STROBE_INLINE F32 rounded(std::ptrdiff_t r) const { return fma_memory(score(r), factor, minus_high); }
-  // Exponent minus its integer part `floor`, in the four steps of exp2_rows (see PlainRest). The last step clamps it,
-  // which does not matter where exp2 clamped `rounded`, because the power of two is 0 there.
+  // Exponent minus its integer part `floor`, in the four steps of exp2_rows (see PlainRest). The last step clamps the
+  // result to at least -1. This has an effect only where exp2 has clamped `rounded`, and the power of two is 0 there.
   STROBE_INLINE F32 first(std::ptrdiff_t, F32, F32 floor) const { return ordered_subtract(minus_high, floor); }
   STROBE_INLINE F32 second(std::ptrdiff_t r, F32 f) const {
     if constexpr (kFused) return ordered_fma(score(r), factor, f);

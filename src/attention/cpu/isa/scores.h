@@ -43,11 +43,12 @@ STROBE_INLINE void whole_matmuls(const typename Engine::Element* m, std::ptrdiff
   }
 }
 
-// Returns the largest number of steps that products() adds in one sum instead of partial sums of `sum_chunk` steps.
+// Returns the largest number of steps that panel_matmuls() adds in one sum instead of partial sums of `sum_chunk`
+// steps.
 constexpr int most_of_one_sum_chunk(int sum_chunk) { return sum_chunk + sum_chunk / 2; }
 
-// Like whole_matmuls. In fp32, sums over more than 1.5 * piece steps are split into partial sums of `sum_chunk` steps
-// to limit their rounding error. An engine that rounds less often may use longer partial sums (kSumChunkFactor).
+// Like whole_matmuls. In fp32, sums over more than 1.5 * sum_chunk steps are split into partial sums of `sum_chunk`
+// steps to limit their rounding error. An engine that rounds less often may use longer partial sums (kSumChunkFactor).
 template <class Engine, int Width>
 STROBE_INLINE void panel_matmuls(const typename Engine::Element* m, std::ptrdiff_t m_stride,
                                  const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,
@@ -73,8 +74,8 @@ struct CarefulSum {
     lost = (next - value) - y;
     value = next;
   }
-  // The same with the exact rounding error (2Sum), whichever is larger: adding 0 then changes nothing, so a sum does
-  // not depend on how many masked keys follow.
+  // Like add(), but with the exact rounding error (2Sum), even if x is larger than the sum. Adding 0 then changes
+  // nothing, so a sum does not depend on how many masked keys follow.
   STROBE_INLINE void add_exactly(F32 x) {
     const F32 y = x - lost;
     const F32 next = value + y, of_y = next - value;
@@ -91,7 +92,7 @@ inline constexpr bool kConverts = sizeof(typename Engine::Element) != sizeof(flo
 template <class Engine, bool Convert>
 inline constexpr int kGroup = Convert ? Engine::kP : kRowsAtOnce;
 
-// Converts a tile [steps][kN] to an N panel of an engine that converts.
+// Converts a tile [steps][kN] to an N panel. The engine's elements are not fp32 (kConverts).
 template <class Engine>
 void tile_to_n(const float* tile, int steps, typename Engine::Element* out) {
   constexpr int kN = Engine::kN, kP = Engine::kP;
@@ -111,7 +112,7 @@ constexpr bool whole_rows_to_m() {
   return false;
 }
 
-// Converts a tile [kM][kN] to kN steps of an M panel.
+// Converts a tile [kM][kN] to kN steps of an M panel, for any engine.
 template <class Engine>
 void tile_to_m(const float* tile, typename Engine::Element* out) {
   constexpr int kN = Engine::kN, kP = Engine::kP;

@@ -1,6 +1,6 @@
-// Split floats (3xBF16): fp32 as an exact sum of three bf16 numbers, x = h + m + l with 8 bits each, for engines that
-// multiply only bf16. A product of two split floats takes six of the nine bf16 products. The omitted ones are below
-// 2^-24 of the result and have either sign. Included by engine_amx.h.
+// Split floats (3xBF16), for engines that multiply only bf16: an fp32 number x is the exact sum of three bf16 terms of
+// 8 bits each, x = h + m + l. A product of two split floats takes six of the nine bf16 products. The omitted ones are
+// below 2^-24 of the result and have either sign. Included by engine_amx.h.
 #pragma once
 
 #include "core/simd.h"
@@ -8,8 +8,8 @@
 namespace strobe::cpu {
 namespace {
 
-// Splits x into parts, largest first, as floats whose low 16 bits are zeros. The last part is the remainder, which also
-// fits into 8 bits. |x| must be below 2^127. Parts are rounded to nearest, so they have either sign, and so do the
+// Splits x into terms, largest first, as floats whose low 16 bits are zeros. The last term is the remainder, which also
+// fits into 8 bits. |x| must be below 2^127. Terms are rounded to nearest, so they have either sign, and so do the
 // omitted products.
 template <int Terms>
 STROBE_INLINE void split(F32 x, F32 (&term)[Terms]) {
@@ -33,10 +33,10 @@ STROBE_INLINE void split_quickly(F32 x, F32 (&term)[Terms]) {
   term[Terms - 1] = x;
 }
 
-// AMX flushes subnormal numbers to 0, so parts of tiny values, and tiny products, are lost. Unless all values of a
+// AMX flushes subnormal numbers to 0, so terms of tiny values, and tiny products, are lost. Unless all values of a
 // panel of inputs are 0, the largest magnitude must therefore be in [kLeastOfPanel, kMostOfPanel]. The loss is then far
 // below the rounding error of the result. Probabilities and dS may be small compared with an input, so they are
-// multiplied by kSplitBoost when split. The smallest probabilities then keep all their parts, and the largest sums
+// multiplied by kSplitBoost when split. The smallest probabilities then keep all their terms, and the largest sums
 // (|dS| <= 2^49 times 2^20) stay finite.
 inline constexpr float kLeastOfPanel = 0x1p-40f;
 inline constexpr float kMostOfPanel = 0x1p20f;

@@ -9,8 +9,8 @@ namespace strobe::cpu {
 namespace {
 
 // Returns a / b from the rounded inverse of b and one correction, in a quarter of the time of a division. The result
-// equals a / b unless the quotient or the remainder is subnormal; the sign of a zero may differ. It is NaN if a, b,
-// inverse or a * inverse is not finite; the caller must then divide.
+// equals a / b unless the quotient or the remainder is subnormal; the sign of a zero may differ. The result is NaN if
+// one of the inputs or their products is not finite; the caller must then divide.
 STROBE_INLINE F32 corrected_quotient(F32 a, F32 b, F32 inverse) {
   const F32 quotient = a * inverse;
   return fma(fma(-quotient, b, a), inverse, quotient);
@@ -21,9 +21,9 @@ STROBE_INLINE bool has_nan(F32 sum) { return any(sum != sum); }
 inline constexpr bool kStoresSquares = kFused && kLanes == 4;
 
 // Stores kLanes lanes, from lane `first` on, as fp32, in blocks of 2 kLanes columns. Returns the number of columns
-// stored; the caller must store the rest. Returns 0 if a result is not finite, since it may then need a division. It
-// interleaves two squares of kLanes x kLanes, because their chains of dependent operations would fill Neoverse's
-// scheduler queues if computed one after the other.
+// stored; the caller must store the rest. Returns 0 if a result is not finite, since it may then need a division. Two
+// squares of kLanes x kLanes are interleaved. One after the other, their chains of dependent operations would fill
+// Neoverse's scheduler queues.
 template <class Engine>
 int store_squares(const StoreLanes& a, int first) {
   constexpr int kN = Engine::kN, kAtOnce = 2 * kLanes;
@@ -52,8 +52,8 @@ int store_squares(const StoreLanes& a, int first) {
 
 #if defined(__AVX512BF16__)
 // Stores kLanes lanes, from lane `first` on, as bf16, in blocks of 2 kLanes columns. Returns the number of columns
-// stored; the caller must store the rest. It stops at a block with a NaN, which may need a division. Two adjacent
-// columns become one 32-bit element before the transpose, which halves the shuffles.
+// stored; the caller must store the rest. The function stops at a block with a NaN, which may need a division. Two
+// adjacent columns become one 32-bit element before the transpose, which halves the shuffles.
 template <class Engine>
 int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
   constexpr int kAtOnce = 2 * kLanes;

@@ -2,12 +2,12 @@
 //   Element, kCompute           type of packed panels
 //   kM, kN, kCols, kK, kP       geometry, see isa.h; kN is a multiple of kLanes and of kK
 //   product<Width>(m, n, steps, c, accumulate)   computes C[kM][Width] (+)= M N; Width is kN or kCols
-//   products<Width>(m, m_stride, n, steps, panels, c, accumulate)   instead of product: the same for several M panels.
-//                               It may take one more argument, largest [kN], which it raises to the maximum of each
-//                               column. That is used only with Width = kN, steps > 0 and without `accumulate`.
+//   panel_matmuls<Width>(m, m_stride, n, steps, panels, c, accumulate)   instead of product: the same for several M
+//                               panels. It may take one more argument, largest [kN], which it raises to the maximum of
+//                               each column. The caller passes it only if Width = kN, steps > 0 and !accumulate.
 // Engines with fp32 panels also have:
 //   tile_to_m(tile, out)        fp32 tile [kM][kN] -> kN steps of an M panel (an N panel has the layout of a tile)
-//   kSmallSumChunk                 optional: value of Isa::small_sum_chunk; 8 by default
+//   kSmallSumChunk              optional: value of Isa::small_sum_chunk; 8 by default
 // Other engines convert vector v of kP adjacent tile rows (rows[i] of the arguments):
 //   lanes_to_n(rows, t, v, out) to steps t .. t + kP - 1 of the N panel that starts at `out`
 //   lanes_to_m(rows, r, v, out) to rows r .. r + kP - 1 of the kN steps of an M panel that start at `out`
@@ -15,11 +15,11 @@
 // Engines with split floats also have:
 //   kTerms                      number of bf16 per element
 //   kBoost                      factor that lanes_to_n and rows_to_m apply
-//   kSumChunkFactor               factor on the length of partial sums; see products in scores.h
+//   kSumChunkFactor             factor on the length of partial sums; see panel_matmuls in scores.h
 // Optional members: Narrow, an engine with fewer lanes and the same M panels, for Isa::narrow; pack_m, pack_mt, pack_n
 // and pack_nt, either all four or none, which replace those of pack.h; begin() and end(), called around every use of
-// products. Engines with software pipelining (forward_pipelined.h) also have kMatmulsOfChunk, add_matmuls,
-// exponentiate, boosted_to_n, and the arguments `meanwhile` and `stored` of products.
+// the matmuls. Engines with software pipelining (forward_pipeline.h) also have kMatmulsOfChunk, add_matmuls,
+// exponentiate, boosted_to_n, and the arguments `meanwhile` and `stored` of panel_matmuls.
 #pragma once
 
 #include <type_traits>
@@ -39,7 +39,7 @@ void matmul(const Matmul& a) {
   using Element = typename Engine::Element;
   const MatmulScope<Engine> scope;
   panel_matmuls<Engine, Width>(static_cast<const Element*>(a.m), a.m_stride, static_cast<const Element*>(a.n), a.steps,
-                               a.panels, a.c, a.accumulate, kLongSumChunk);
+                               a.panels, a.c, a.accumulate, a.sum_chunk);
 }
 
 template <class Engine>

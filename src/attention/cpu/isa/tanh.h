@@ -1,6 +1,7 @@
-// tanh and its derivative (slope) for several vectors at a time, for softcap in scores.h. The vectors are interleaved
-// step by step, because a single chain of some 30 dependent instructions would mostly wait for latencies. The work is
-// split into begin() and finish(), so the polynomials of the next vectors overlap with the division of these.
+// tanh and its derivative (slope) of several vectors at a time. Used for softcap by scores.h. The vectors are
+// interleaved step by step, because a single chain of some 30 dependent instructions would mostly wait for latencies.
+// The work is split into begin() and finish(), so the polynomials of the next vectors overlap with the division of the
+// current ones.
 #pragma once
 
 #include "core/simd.h"
@@ -27,7 +28,7 @@ STROBE_INLINE void polynomial(const Coefficient (&c)[Count], const F32 (&x)[kTan
 }
 
 // Accurate to fp32: computes tanh |x| = 1 - 2 r with r = 1 / (exp(2 |x|) + 1). The slope 4 r (1 - r) does not cancel
-// near saturation, as 1 - tanh^2 would. Near 0, where 1 - 2 r cancels, it uses the odd polynomial of Cephes' tanhf.
+// near saturation, as 1 - tanh^2 would. Near 0, where 1 - 2 r cancels, the odd polynomial of Cephes' tanhf gives tanh.
 struct AccurateTanh {
   static constexpr float kScale = 1;  // factor of the argument
   F32 x[kTanhAtOnce], divisor[kTanhAtOnce], near_zero[kTanhAtOnce];
@@ -67,9 +68,9 @@ struct AccurateTanh {
                                               -0x1.555532p-2f};
 };
 
-// For probabilities that are rounded to bf16: x P(x^2) / Q(x^2), fitted on [0, 7] with relative error 2e-6, at half the
-// cost of AccurateTanh. The slope has an absolute error of 4e-6; its relative error is not bounded. It is 0 for
-// |x| >= 7, where the true slope is less than that error.
+// For probabilities that are rounded to bf16: x P(x^2) / Q(x^2), fitted on [0, 7] with relative error 2e-6. Costs half
+// as much as AccurateTanh. The slope has an absolute error of 4e-6; its relative error is not bounded. For |x| >= 7,
+// where the true slope is smaller than this error, the result is 0.
 struct ShortTanh {
   static constexpr float kScale = 1;
   F32 x[kTanhAtOnce], numerator[kTanhAtOnce], divisor[kTanhAtOnce];

@@ -8,9 +8,9 @@ namespace strobe::cpu {
 namespace {
 
 // Interval j uses a cubic in 4 |x| - j, fitted for the least relative error, which is at most 2e-5. The absolute error
-// is 7e-6, so a logit has an error of 7e-6 times softcap. It takes 13 operations per vector; ShortTanh takes 18. The
-// slope has an absolute error of 1e-5; its relative error is not bounded. It is 0 for |x| >= 7, where the true slope is
-// less than that error.
+// is 7e-6, so a logit has an error of 7e-6 times softcap. TableTanh takes 13 operations per vector; ShortTanh takes 18.
+// The slope has an absolute error of 1e-5; its relative error is not bounded. For |x| >= 7, where the true slope is
+// smaller than this error, the result is 0.
 struct TableTanh {
   static constexpr float kScale = 4;  // factor of the argument
 

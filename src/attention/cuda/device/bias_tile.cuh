@@ -1,5 +1,5 @@
-// Bias tile of one warp in shared memory, loaded with cp.async while the preceding matmuls run. Only the owning warp
-// writes and reads it.
+// Bias tile of one warp in shared memory, loaded with cp.async while the preceding matmuls run. Used by the sm80
+// kernels with score options. Only the owning warp writes and reads it.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
@@ -19,7 +19,7 @@ struct BiasTile {
   std::uint32_t tile;
 
   // Issues cp.async for the rows from `row` and the keys from `key`; positions past the sequence end become 0. The
-  // caller commits and waits as for any copy_async, and calls warp_sync() between the last add() and this call.
+  // caller commits and waits as for any copy_async_16(), and calls warp_sync() between the last add() and this call.
   __device__ __forceinline__ void load(const BiasRows& bias, int row, int key, const Sequence& sequence) const {
     const int chunk = lane_index() % kLanes;
     const int first = lane_index() / kLanes;

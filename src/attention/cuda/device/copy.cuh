@@ -29,10 +29,11 @@ __device__ __forceinline__ Rows<T> rows_at(const Tensor& tensor, std::int64_t of
 template <int kColumns>
 inline constexpr int kChunkLanes = (kColumns / 8) & -(kColumns / 8);
 
-// Copies eight elements to one 16-byte chunk of a tile. take() copies 16-bit elements: with cp.async if the rows allow
-// 16-byte vectors, otherwise through registers. It only loads fp32 elements into registers, which put() later splits
-// and stores, so that other work can run in between. Elements from index `valid` on become zeros. kAnyRows: rows need
-// not allow 16-byte vectors. The chunk is visible to the block after copy_async_wait() and block_sync().
+// Copies eight elements to one 16-byte chunk of a tile. For 16-bit types take() does the whole copy: with cp.async if
+// the rows allow 16-byte vectors, otherwise through registers. For fp32 types take() only loads the elements into
+// registers; put() later splits and stores them, so other work can run in between. Elements from index `valid` on
+// become zeros. kAnyRows: rows need not allow 16-byte vectors. The chunk is visible to the block after
+// copy_async_wait() and block_sync().
 template <class T, bool kAnyRows, int kTermBytes>
 struct ChunkCopy {
   float held[kIsFp32<T> ? 8 : 1];
@@ -75,7 +76,7 @@ struct ChunkCopy {
     }
   }
 
-  // Splits the fp32 elements and stores them in their planes. up: scale of the row, for scaled types.
+  // Splits the fp32 elements and stores each term in its plane (element.cuh). up: scale of the row, for scaled types.
   __device__ __forceinline__ void put(std::uint32_t to, float up = 1) const {
     if constexpr (kIsFp32<T>) {
       std::uint32_t words[kTerms<T>][4];
@@ -92,9 +93,9 @@ struct ChunkCopy {
   }
 };
 
-// Stores one tile row, whose chunks kLanes neighbouring lanes have in registers. For scaled types it scales the row
-// first, and stores the inverse scale at scales[row] in fp32. kShared: other rows depend on this scale, so an infinity
-// must not affect it.
+// Stores one tile row, whose chunks kLanes neighbouring lanes have in registers. For types with scales (has_scales())
+// it scales the row first, and stores the inverse scale at scales[row] in fp32. kShared: other rows depend on this
+// scale, so an infinity must not affect it.
 template <class T, int kLanes, bool kShared, int kCount, class Chunk, class Address>
 __device__ __forceinline__ void put_row(const Chunk (&chunks)[kCount], int row, std::uint32_t scales,
                                         Address&& address) {
@@ -158,7 +159,7 @@ struct TileWalk {
   static_assert(kRows % kRowStep == 0);
 
   const ElementType<T>* source;
-  std::int64_t row;  // elements
+  std::int64_t row;  // elements from one row to the next
   int column, columns;
   bool vectors;
 

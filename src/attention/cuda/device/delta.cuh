@@ -27,7 +27,7 @@ struct DeltaInputs {
 };
 
 // One warp computes delta for the rows [first, first + 16) of a head as the diagonal of dO O^T. This gives delta the
-// same rounding as dO V^T in the tiles: in a row with a single key O is V, so the score gradient is exactly 0. A lane
+// same rounding as dO V^T in the tiles. In a row with a single key O is V, so the score gradient is exactly 0. A lane
 // that owns the rows r and r + 8 of the 16 returns r; the other lanes return -1. Past the sequence end delta is 0. Each
 // iteration loads 32 * kAtOnce columns.
 template <class T, int kAtOnce = 1>
@@ -43,7 +43,7 @@ __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence
     o[h] = static_cast<const std::uint16_t*>(in.o.data) + head_offset(in.o, b, head, sequence.q_begin + i);
     d_o[h] = static_cast<const std::uint16_t*>(in.d_o.data) + head_offset(in.d_o, b, head, sequence.q_begin + i);
   }
-  float diagonal[2][4] = {};  // upper and lower 8 rows
+  float diagonal[2][4] = {};  // accumulators of the upper and lower 8 rows
   // Each lane loads 8 adjacent columns, so a quad loads the operands of two MMAs; transpose_quad() exchanges them into
   // MMA order.
   const int vector_columns = in.o.vectors && in.d_o.vectors ? in.columns : 0;

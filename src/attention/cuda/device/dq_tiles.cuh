@@ -17,7 +17,8 @@ __device__ __forceinline__ std::int64_t row_tile_index(const Args& args, const S
   return (static_cast<std::int64_t>(b) * p.heads_q + head) * args.row_tiles + tile;
 }
 
-// Number of key tiles that add to the dQ of row_tile before key_tile does. The order is that in which blocks start.
+// Number of key tiles that add to the dQ of row_tile before key_tile does. Key tiles add in the order in which their
+// blocks start.
 template <int kRows, int kKeys>
 __device__ __forceinline__ std::uint32_t dq_add_index(const Sequence& sequence, int row_tile, int key_tile) {
   if (sequence.right >= 0) {

@@ -1,6 +1,6 @@
-// Element types of kernels, and how shared memory represents them (parts.h). 16-bit elements are stored unchanged. An
-// fp32 element is split into up to three 16-bit floats, stored in planes: one plane is the tile of all first floats,
-// the next plane that of all second ones.
+// Element types of the tiled kernels, and how shared memory represents them (split_format.h). 16-bit elements are
+// stored unchanged. An fp32 element is split into up to three 16-bit floats, its terms. Each term has its own plane: a
+// tile of the first terms of all elements, then a tile of the second terms, and so on.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -46,8 +46,8 @@ inline constexpr bool kIsFp32 = kSplitFormat<T> != SplitFormat::whole;
 template <class T>
 inline constexpr bool kIsScaled = has_scales(kSplitFormat<T>);
 
-// Number of MMAs that multiply two split operands, one per pair of planes. split_mma() lists the pairs, smallest
-// terms first. It has no loop, so that planes stay in registers.
+// Number of MMAs that multiply two split operands, one per pair of planes. split_mma() lists the pairs, smallest terms
+// first. The function has no loop, so that planes stay in registers.
 template <class T>
 inline constexpr int kSplitMmas = kTerms<T>*(kTerms<T> + 1) / 2;
 
@@ -86,7 +86,7 @@ __device__ __forceinline__ void split_to_words(std::uint32_t (&words)[kTerms<T>]
   }
 }
 
-// The two elements of a packed word.
+// The two elements of a packed word; 16-bit types only.
 template <class T>
 __device__ __forceinline__ float low_half(std::uint32_t word) {
   if constexpr (!kIsFp32<T>) return unpack<T>(static_cast<std::uint16_t>(word));
@@ -125,7 +125,7 @@ struct RowScale {
   float up, down;
 
   __device__ __forceinline__ explicit RowScale(float largest) {
-    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased; from 15 on both are normal
+    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased; from 15 on up and down are normal
     up = bits_to_float((268 - exponent) << 23);
     down = bits_to_float((exponent - 14) << 23);
   }

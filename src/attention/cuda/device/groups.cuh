@@ -1,6 +1,6 @@
-// Scales of fp32 elements (parts.h) in the backward pass. An MMA that sums over rows consumes 16 rows, so each group of
-// 16 tile rows shares a power of two. Probabilities and score gradients have one power of two per 16 rows and the keys
-// of a warp.
+// Scales of fp32 elements (split_format.h) in the sm80 backward. An MMA that sums over rows consumes 16 rows, so each
+// group of 16 tile rows shares a power of two. Probabilities and score gradients have one power of two per 16 rows and
+// the keys of a warp.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -19,7 +19,7 @@ __device__ __forceinline__ void load_scales(float (&values)[kCount], std::uint32
 }
 
 // Shared-memory addresses of the fp32 powers of two that undo the group scales: q and d_o [row groups], k and v [key
-// groups], weights (probabilities) and gradients [row groups][warps along the keys].
+// groups], probabilities and gradients [row groups][warps along the keys].
 template <int kRows, int kKeys, int kPieces>
 struct GroupScales {
   static constexpr int kRowGroups = kRows / kGroupRows, kKeyGroups = kKeys / kGroupRows;
@@ -33,7 +33,7 @@ struct GroupScales {
         probabilities(v + 4 * kKeyGroups),
         gradients(probabilities + 4 * kRowGroups * kPieces) {}
 
-  // Byte offset of one warp's block of probabilities or gradients.
+  // Byte offset of the scale of a row group and a warp (piece) along the keys.
   __device__ static __forceinline__ std::uint32_t offset(int row_group, int piece) {
     return static_cast<std::uint32_t>((row_group * kPieces + piece) * 4);
   }
@@ -59,10 +59,10 @@ template <class T, int kRows, int kColumns, int kWarps>
 __device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>& from_b, int first, Keys used,
                                             std::uint32_t tile_a, std::uint32_t tile_b, std::uint32_t scales) {
   using Shape = Tile<kColumns>;
-  constexpr int kLanes = kChunkLanes<kColumns>;  // per row
+  constexpr int kLanes = kChunkLanes<kColumns>;  // lanes per row
   constexpr int kStep = kWarpLanes / kLanes;     // rows per warp and step
   constexpr int kSteps = kGroupRows / kStep;
-  constexpr int kGroups = kRows / kGroupRows;  // per tile
+  constexpr int kGroups = kRows / kGroupRows;  // groups per tile
   constexpr int kTurns = kGroups / kWarps;
   static_assert(kTurns * kWarps == kGroups && Shape::kChunks == kLanes);
   const int chunk = lane_index() % kLanes;

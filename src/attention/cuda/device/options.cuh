@@ -1,5 +1,5 @@
-// Score options (scale, softcap, ALiBi, bias) of the sm80 and fp32 kernels, and dropout. They apply between q.k and the
-// mask.
+// Score options of the sm80 and fp32 kernels: scale, softcap, ALiBi and bias apply to q.k before the mask, dropout to
+// the probabilities.
 #pragma once
 
 #include "attention/cuda/device/dropout.cuh"
@@ -25,7 +25,7 @@ __device__ __forceinline__ float tanh_of(float x) {
 // Bias of one (sequence, query head).
 struct BiasRows {
   const char* data;  // row 0, key 0; null: no bias
-  std::int64_t row;  // elements
+  std::int64_t row;  // elements from one row to the next
 
   __device__ __forceinline__ BiasRows(const ScoreParams& p, int batch, int head) : data(nullptr), row(p.bias.row) {
     if (!p.bias.data) return;
@@ -34,9 +34,10 @@ struct BiasRows {
 };
 
 // Options of one (sequence, query head). The enabled options are the same for the whole block, so branches on them are
-// uniform. A lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
+// uniform. Scores are in natural units if they are the logits themselves. Otherwise kernels keep logits divided by
+// `unit`. A lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
 struct HeadScoreOptions {
-  float scale, softcap, slope;  // slope: ALiBi
+  float scale, softcap, slope;  // slope: of ALiBi; 0 without
   float unit;                   // a score in natural units is score * unit; 1 if natural()
   BiasRows bias;
   bool bias_fp32, bias_pairs;  // pairs: one load reads two neighbouring keys
@@ -54,7 +55,7 @@ struct HeadScoreOptions {
         bias_fp32(p.bias_fp32),
         bias_pairs(reinterpret_cast<std::uintptr_t>(bias.data) % (p.bias_fp32 ? 8 : 4) == 0 && bias.row % 2 == 0),
         threshold(p.dropout_threshold),
-        philox(p.philox_keys, static_cast<std::uint32_t>(batch), static_cast<std::uint32_t>(head)) {}
+        philox(p.philox_keys, batch, head) {}
 
   // True if scores are in natural units (unit = 1). A bias needs this because it may be -FLT_MAX, and a scale that is
   // not positive because it would reverse the order of scores. With few keys the probability of a single key must be
@@ -105,30 +106,24 @@ struct HeadScoreOptions {
     }
   }
 
-  // Calls keep(m, n, e, kept) for each probability; kept is true if dropout keeps it.
+  // Calls keep(m, n, e, kept) for each probability; kept is true if dropout keeps it. The tile's first row and key are
+  // multiples of 16.
   template <int kMt, int kNt, class Keep>
   __device__ __forceinline__ void drop(const float (&)[kMt][kNt][4], int row, int column, Keep&& keep) const {
-    Philox::Row rows[2 * kMt];
-    philox.rows(rows, row);
+    static_assert(kNt % 2 == 0);
 #pragma unroll
-    for (int n = 0; n < kNt; ++n) {
+    for (int m = 0; m < kMt; ++m) {
 #pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        const Philox::Key key[1] = {philox.key(column + n * 8 + e)};
-        std::uint32_t words[2 * kMt][1];
-        philox.words(words, rows, key);
+      for (int n = 0; n < kNt; n += 2) {
+        std::uint32_t words[4];
+        philox.words(words, row + m * 16, column + n * 8);
 #pragma unroll
-        for (int r = 0; r < 2 * kMt; ++r) keep(r / 2, n, r % 2 * 2 + e, words[r][0] >= threshold);
+        for (int w = 0; w < 4; ++w) {
+          keep(m, n + w / 2, w % 2 * 2, words[w] << 16 >= threshold);
+          keep(m, n + w / 2, w % 2 * 2 + 1, words[w] >= threshold);
+        }
       }
     }
-  }
-
-  // Like drop(), but runs before the scores exist and stores the bits in `kept`.
-  template <int kMt, int kNt>
-  __device__ __forceinline__ void draw_first(Kept<kMt, kNt>& kept, int row, int column) const {
-    Philox::Row rows[2 * kMt];
-    philox.rows(rows, row);
-    draw(kept, philox, threshold, rows, column);
   }
 
   // Adds the bias directly from global memory. Rows and keys past the sequence end are skipped.
@@ -167,9 +162,9 @@ struct HeadScoreOptions {
   }
 };
 
-// Destination of the softcap derivatives: none in the forward pass, registers in the backward pass. They are between 0
-// and 1 and multiply values that are then rounded to 16 bits. So a register holds two of them as fp16, except in fp32
-// kernels.
+// Destination of the softcap derivatives: none in the forward pass, registers in the backward pass. The derivatives are
+// between 0 and 1 and multiply values that are then rounded to 16 bits. Except in fp32 kernels, a register therefore
+// holds two of them as fp16.
 struct NoSlopes {
   __device__ __forceinline__ void set(int, int, int, float) {}
 };

@@ -1,5 +1,5 @@
 // Wrappers of PTX instructions: shared memory by 32-bit address, cp.async, ldmatrix, mma.sync, conversions, and memory
-// ordering between blocks. Everything here runs from sm_80 on.
+// ordering between blocks. Used by sm80/ and sm90/; all instructions exist from sm_80 on.
 #pragma once
 
 #include <cstdint>
@@ -186,10 +186,10 @@ __device__ __forceinline__ void reduce_add(float* to, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
 }
 
-// Semaphores that order blocks. After a block_sync(), one thread calls release(). A block whose watch() returns this
-// value also sees what the releasing block wrote before its block_sync(). watch() is relaxed because only additions
-// follow it, and no load runs ahead of those. release() takes the maximum, so a value never decreases, even if offsets
-// of packed sequences make blocks share one.
+// Semaphores that order blocks. After a block_sync(), one thread calls release(). A block whose watch() returns the
+// released value also sees what the releasing block wrote before its block_sync(). watch() is relaxed because only
+// additions follow it, and no load runs ahead of those. release() takes the maximum, so a semaphore never decreases,
+// even if invalid offsets of packed sequences make blocks share it.
 __device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");

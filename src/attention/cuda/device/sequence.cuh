@@ -1,4 +1,5 @@
 // Sequence of the batch that a block processes: its first row and key, its lengths and the keys that a row may use.
+// Attention kernels on CUDA construct it from SequenceParams.
 #pragma once
 
 #include "attention/cuda/params.h"

@@ -1,5 +1,6 @@
 // Online softmax of the rows in a warp's accumulators: each lane has 2 rows of every 16 and a quarter of their columns.
-// Maxima are in units of the scores; a factor converts scores to base-2 exponents.
+// Maxima are in units of the scores; a factor converts scores to base-2 exponents. sm80/ uses OnlineSoftmax; the row
+// functions below also serve fp32/, sm90/ and splits.cu.
 #pragma once
 
 #include "attention/cuda/device/options.cuh"
@@ -9,8 +10,8 @@ namespace strobe::cuda {
 
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
-// True if |LSE| is so large that the rounding of scores is visible: with two split floats in probabilities near 1, with
-// three in the sum of a row's probabilities.
+// True if |LSE| is so large that the rounding of scores affects gradients: with two terms per element (split_format.h)
+// through probabilities near 1, with three terms through the sum of a row's probabilities.
 __device__ __forceinline__ bool is_large_lse(float lse) { return fabsf(lse) >= 16 && fabsf(lse) < -kMinusInfinity; }
 
 __device__ __forceinline__ float quad_max(float value) {
@@ -86,7 +87,8 @@ struct RowResult {
   float inverse, lse;
 };
 
-// `maximum` is in natural units, `sum` covers all columns. A row without keys is empty even with a sink.
+// `maximum` is a logit (natural units), `sum` covers all columns. A row without keys gets O = 0 and LSE = -inf even
+// with a sink.
 __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool has_keys, const float* sink) {
   if (!has_keys) return {0, kMinusInfinity};
   if (sink && *sink != kMinusInfinity) {
@@ -100,11 +102,12 @@ __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool h
 }
 
 // RowWeight computes probabilities of a row from its scores and LSE in fp32. If score - LSE were rounded as one number,
-// the error would grow with LSE. RowWeight therefore splits LSE and multiplies by its whole powers of two afterwards,
-// which is exact. The exponent that it rounds has the size of the score, which was already rounded at that size.
+// the error would grow with LSE. RowWeight therefore removes the integer part of LSE * log2(e) from the exponent and
+// multiplies by that power of two afterwards, which is exact. The exponent that it rounds has the size of the score,
+// which was already rounded at that size.
 
-// Returns true if LSE suggests that the row has many keys of similar probability. Its scores are then small compared
-// with LSE.
+// Returns true if LSE suggests that the row has many keys of similar probability. The scores of such a row are small
+// compared with LSE.
 __device__ __forceinline__ bool weights_are_even(float lse, int keys) {
   const float size = fabsf(lse);
   if (keys <= 128 || size >= 16) return false;
@@ -114,7 +117,7 @@ __device__ __forceinline__ bool weights_are_even(float lse, int keys) {
 // exp(score - LSE) / 2^log2_sum for the scores of one row with `keys` keys.
 struct RowWeight {
   float base;   // subtracted from scores first: LSE if the scores that matter are near it, otherwise 0
-  float rest;   // remainder of -LSE after the base and the power, in units of log2
+  float rest;   // remainder of -LSE after the base and the power, as a base-2 exponent
   float power;  // a power of two
 
   static constexpr float kLog2ELow = 0x1.4ae0cp-26f;  // log2(e) - kLog2E

@@ -1,4 +1,4 @@
-// Parts: how 16-bit tensor cores represent a problem's elements. Used by plans and kernels.
+// Split formats: how a problem's elements are represented for 16-bit tensor cores. Used by plans and kernels.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 namespace strobe::cuda {
 
 // Representations of an element:
-// whole: 16-bit elements, unchanged. The others split an fp32 element into 16-bit floats.
+// whole: 16-bit elements, unchanged. The others split an fp32 element into 16-bit floats, its terms.
 // full: three bf16 floats (3xBF16). Six of the nine MMAs give 24 bits; the results of the other three are smaller than
 // the last bit.
 // scaled: two fp16 floats (2xFP16) of the element times a power of two. This power scales the largest magnitude of a
@@ -15,7 +15,7 @@ namespace strobe::cuda {
 // rounded: only the first of these two fp16 floats, which has the 11 significant bits of TF32.
 enum class SplitFormat : std::uint8_t { whole, rounded, scaled, full };
 
-// Number of 16-bit planes in shared memory.
+// Number of terms (16-bit floats) per element. Each term has its own plane in shared memory.
 constexpr int terms_of(SplitFormat split_format) {
   return split_format == SplitFormat::full ? 3 : split_format == SplitFormat::scaled ? 2 : 1;
 }

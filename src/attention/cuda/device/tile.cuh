@@ -1,5 +1,5 @@
-// Tiles of 16-bit elements in shared memory, swizzled so that ldmatrix and stores have no bank conflicts, and matmuls
-// of tiles on the tensor cores.
+// Tiles of 16-bit elements in shared memory, and matmuls of tiles with mma.sync, for the sm80 kernels. Tiles are
+// swizzled so that ldmatrix and stores have no bank conflicts.
 #pragma once
 
 #include "attention/cuda/device/element.cuh"
@@ -41,7 +41,7 @@ struct LaneTile {
   using Shape = Tile<kColumns>;
   std::uint32_t row_address;  // kApart: address of the first square
   std::uint32_t twisted;      // 16 * (half of the square ^ twist)
-  std::uint32_t column;       // bytes
+  std::uint32_t column;       // byte offset of the start column
 
   __device__ __forceinline__ LaneTile(std::uint32_t tile, int first_row, int first_column) {
     const int lane = lane_index();
@@ -246,7 +246,7 @@ struct LeftRegisters {
   }
 };
 
-// Rounds accumulators to T. Their register layout is that of the left operand of the next MMA.
+// Rounds accumulators to T. Accumulators have the register layout of the left operand of the next MMA.
 template <class T, int kMt, int kNt>
 __device__ __forceinline__ void round_to_left(LeftRegisters<T, kMt, kNt / 2>& left, const float (&c)[kMt][kNt][4]) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// Forward on CUDA cores, one warp per row: visits the keys in order with an online softmax.
+// Forward of fp32/launch.h on CUDA cores, one warp per row: visits the keys in order with an online softmax.
 #include "attention/cuda/fp32/launch.h"
 #include "attention/cuda/fp32/pair.cuh"
 #include "attention/cuda/launch_kernel.cuh"

@@ -1,4 +1,4 @@
-// Plan of the fp32 kernels on CUDA cores.
+// Plan of the fp32 kernels on CUDA cores, for the sm80 plans.
 #include "attention/cuda/fp32/launch.h"
 
 #include "attention/cuda/problem.h"

@@ -1,5 +1,5 @@
-// fp32 attention on CUDA cores, one warp per row, with every score option of flash2. It uses neither tensor cores nor
-// shared memory, so it also runs on GPUs on which the tiles of the tensor-core kernels do not fit.
+// fp32 attention on CUDA cores, one warp per row, with every score option of flash2. These kernels need neither tensor
+// cores nor shared memory. The sm80 plans use them on GPUs on which the tiles of the tensor-core kernels do not fit.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,7 @@
 
 namespace strobe::cuda::fp32 {
 
-inline constexpr int kWarps = 4;   // per block
+inline constexpr int kWarps = 4;   // warps per block
 inline constexpr int kSlices = 8;  // 32 columns each: head dimensions up to 256
 
 // This lane's columns of one row.
@@ -117,8 +117,7 @@ __device__ __forceinline__ Score score_of(const Params& p, const HeadScoreOption
 // Dropout factor of a probability.
 __device__ __forceinline__ float kept(const Params& p, const HeadScoreOptions& options, int i, int j) {
   if (p.dropout_threshold == 0) return 1;
-  const Philox& philox = options.philox;
-  return philox.word(philox.row(i), philox.key(j)) >= p.dropout_threshold ? p.dropout_scale : 0;
+  return options.philox.keeps(i, j, p.dropout_threshold) ? p.dropout_scale : 0;
 }
 
 // Row, head and sequence of this warp; the warps of a block process adjacent rows.

@@ -1,5 +1,6 @@
-// Row kernels of the sm80 backward. Before the key tiles they check magnitudes (spread), compute delta and clear dbias.
-// After the key tiles they compute the gradient of the sinks and add the parts of dbias.
+// Row kernels of the sm80 backward; backward/launch.cpp launches them. Before the key tiles they check magnitudes
+// (spread), compute delta and clear dbias. After the key tiles they compute the gradient of the sinks and add the parts
+// of dbias.
 #include <climits>
 
 #include "attention/cuda/device/copy.cuh"
@@ -14,9 +15,9 @@ namespace strobe::cuda::sm80 {
 
 namespace {
 
-// The spread kernel decides if the fp32 kernels with scales (groups.cuh) are exact enough. They are not if elements
-// that share a scale differ too much in magnitude, or if |LSE| is large. The kernels without scales then compute the
-// problem. The check runs before the tiles, so that only one of the two computes.
+// The spread kernel decides if the fp32 kernels with scales (groups.cuh) are exact enough. If elements that share a
+// scale differ too much in magnitude, or if |LSE| is large, the kernels without scales compute the problem instead. The
+// check runs before the tiles, so that only one of the two computes.
 
 constexpr int kSpreadWarps = 8;
 constexpr int kLanes = 8;  // per row, one chunk each: kernels with scales support head dimensions up to 64

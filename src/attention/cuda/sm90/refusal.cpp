@@ -1,4 +1,5 @@
-// Reasons for which the plans of the four Hopper kernels refuse a problem, as texts for explain and errors.
+// Implements refusal.h: reasons for which the plans of the four Hopper kernels refuse a problem, as texts for explain
+// and errors.
 #include "attention/cuda/sm90/refusal.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Creates TMA tensor maps with the driver function cuTensorMapEncodeTiled.
+// Implements tensor_map.h with the driver function cuTensorMapEncodeTiled.
 #include "attention/cuda/sm90/tensor_map.h"
 
 #include <fmt/format.h>

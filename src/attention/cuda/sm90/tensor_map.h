@@ -1,5 +1,5 @@
-// TMA tensor map: 16-bit elements [batch, head, row, column], loaded in boxes of 64 columns and box_rows rows, with
-// zeros outside the tensor.
+// TMA tensor maps of the 16-bit kernels: elements [batch, head, row, column], loaded in boxes of 64 columns and
+// box_rows rows, with zeros outside the tensor.
 #pragma once
 
 #include <cuda.h>

@@ -103,7 +103,8 @@ struct HeadRange {
 // of the range.
 void forward_pass(const Call& call, HeadRange heads);
 
-// A pass with one head adds to dK and dV of its group's earlier heads, which must have been the preceding calls.
+// With one head per pass (`frugal`), dK and dV accumulate over the heads of a group. The calls must then process these
+// heads in order, without others in between.
 void backward_pass(const Call& call, HeadRange heads);
 
 }  // namespace strobe::standard::cpu

@@ -1,4 +1,4 @@
-// Computes the workspace layout of the CPU kernels `standard` and `frugal`.
+// Implements layout.h: the workspace layout of the CPU kernels `standard` and `frugal`.
 #include "attention/standard/cpu/layout.h"
 
 #include <algorithm>
@@ -38,8 +38,8 @@ void take_score_matrices(WorkspaceLayout& layout, Offsets& offsets, const Proble
   layout.d_scores = in_place ? layout.d_probabilities : offsets.take(backward, bytes);
 }
 
-// Returns the floats per strip, which holds a block of rows or columns. A block has room for the two rows that row
-// operations need.
+// Returns the size of a strip in floats: a block of rows or columns of a score matrix. The block also has room for the
+// two rows that row operations need. The size is 0 if the matrices are fp32, which needs no copy.
 std::int64_t strip_floats(const Problem& problem, DType stored) {
   const std::int64_t rows = problem.max_seqlen_q;
   const std::int64_t keys = problem.max_seqlen_k;

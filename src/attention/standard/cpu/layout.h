@@ -16,7 +16,7 @@ struct WorkspaceLayout {
   std::int64_t heads;  // query heads whose score matrices are stored at once: all for `standard`, 1 for `frugal`
   std::int64_t slots;  // heads processed at the same time
   std::int64_t scores, probabilities, tanh, dropped, d_probabilities, d_scores;
-  std::int64_t sinks;  // fp32 [heads][max_seqlen_q]
+  std::int64_t sinks;  // probabilities of the sinks, fp32 [heads][max_seqlen_q]
   // Per slot, fp32: operands of one head, its output, and the sums of dK and dV.
   std::int64_t rows_operand, keys_operand, out, dk, dv, slot_bytes;
   // Per-thread scratch: an fp32 copy of a block of rows or columns of a score matrix, or of two rows. Empty if `stored`

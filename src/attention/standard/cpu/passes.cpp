@@ -1,6 +1,6 @@
-// Forward and backward passes of the CPU kernels `standard` and `frugal`, with GEMMs by OpenBLAS on inputs converted to
-// fp32. The row blocks of a GEMM depend only on the shape, so results depend neither on the variant nor on the number
-// of threads.
+// Implements the passes of head.h for the CPU kernels `standard` and `frugal`, with GEMMs by OpenBLAS on inputs
+// converted to fp32. The row blocks of a GEMM depend only on the shape, so results depend neither on the variant nor on
+// the number of threads.
 #include "attention/standard/cpu/head.h"
 
 #include <climits>
@@ -36,8 +36,8 @@ void for_groups(const Call& call, HeadRange heads, const char* name, Body&& body
   });
 }
 
-// Returns a head's rows of the caller's tensor as an fp32 matrix: in place if BLAS can read them, else as a copy in the
-// head's slot of the workspace.
+// Returns a head's rows of the caller's tensor as an fp32 matrix. It is in place if BLAS can read it, else a copy in
+// the head's slot of the workspace.
 Matrix load(const Head& head, const ConstView& view, std::int64_t h, std::int64_t begin, std::int64_t count,
             std::int64_t offset) {
   const std::int64_t cols = view.shape[3];

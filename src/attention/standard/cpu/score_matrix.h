@@ -1,5 +1,5 @@
 // A matrix [rows][keys] of one head in the workspace, such as scores or probabilities. Values are rounded to the
-// problem's type. They are stored in that type or in fp32, but read and written as fp32.
+// problem's type. The matrix stores them in that type or in fp32; callers read and write fp32.
 #pragma once
 
 #include <algorithm>

@@ -111,7 +111,7 @@ void dropout(const Head& head) {
   const Problem& problem = head.problem();
   const ScoreMatrix probabilities = head.probabilities(), dropped = head.dropped();
   const std::uint32_t threshold = dropout_threshold(problem.dropout.p);
-  const float factor = 1 / (1 - problem.dropout.p);
+  const auto factor = static_cast<float>(dropout_scale(dropout_threshold(problem.dropout.p)));
   for_rows(problem.threads, head.rows(), head.keys(), [&](int thread, std::int64_t i) {
     const Interval keys = head.allowed(i);
     const float* from = probabilities.read(i, head.strip(thread));
@@ -130,7 +130,7 @@ void softmax_gradient(const Head& head) {
   const Problem& problem = head.problem();
   const ScoreMatrix probabilities = head.probabilities(), dropped = head.dropped();
   const ScoreMatrix d_probabilities = head.d_probabilities(), d_scores = head.d_scores();
-  const float factor = 1 / (1 - problem.dropout.p);
+  const auto factor = static_cast<float>(dropout_scale(dropout_threshold(problem.dropout.p)));
   for_rows(problem.threads, head.rows(), head.keys(), [&](int thread, std::int64_t i) {
     const Interval keys = head.allowed(i);
     const std::int64_t n = keys.hi - keys.lo;

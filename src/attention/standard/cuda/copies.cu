@@ -1,4 +1,5 @@
-// Kernels that copy between the caller's tensors, with any strides and lengths, and contiguous padded rows for cuBLAS.
+// Implements gather() and scatter() of rows.h: copies between the caller's tensors, with any strides and lengths, and
+// contiguous padded rows for cuBLAS.
 #include "attention/standard/cuda/rows.h"
 #include "attention/standard/cuda/score_rows.cuh"
 #include "device/cuda/check.h"

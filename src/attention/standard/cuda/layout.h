@@ -28,16 +28,18 @@ struct HeadRange {
   std::int64_t first_head, heads;
 };
 
-// Returns the range of the first pass, the largest of all. It has all heads if dbias, a sum over heads, is wanted.
+// Returns the heads of the first pass; later passes have at most as many. It has all heads if dbias, a sum over heads,
+// is wanted.
 HeadRange heads_of_pass(const Problem& problem, Variant variant);
 
-// Offsets in bytes, each a multiple of 256, for the heads of a pass. Equal offsets share memory.
+// Workspace offsets in bytes, each a multiple of 256, with the sizes for the heads of a pass. Equal offsets share
+// memory.
 struct WorkspaceLayout {
   std::size_t cublas;
   std::size_t scores, probabilities, d_probabilities, d_scores,
       tanh;                       // [batches, heads * group, max_seqlen_q, padded max_seqlen_k]
-  std::size_t sinks;              // fp32 [B, Hq, max_seqlen_q]
-  std::size_t q, k, v, d_o, out;  // contiguous rows of tensors
+  std::size_t sinks;              // probabilities of the sinks, fp32 [B, Hq, max_seqlen_q]
+  std::size_t q, k, v, d_o, out;  // copies of tensors, with contiguous rows
   std::size_t total;
 };
 

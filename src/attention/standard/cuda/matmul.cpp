@@ -1,5 +1,5 @@
-// Batched matmuls by cublasGemmStridedBatchedEx. One call computes the matrices along one stride; a host loop runs over
-// the other strides.
+// Implements matmul.h with cublasGemmStridedBatchedEx. One call computes the matrices along one stride; a host loop
+// runs over the other strides.
 #include "attention/standard/cuda/matmul.h"
 
 #include <algorithm>

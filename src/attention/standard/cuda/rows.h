@@ -19,7 +19,7 @@ struct RowRange {
 struct Scores {
   RowRange rows;
   const void* scores = nullptr;   // in: scale * q.k
-  void* probabilities = nullptr;  // out, 0 where masked (in forward after dropout); may be `scores`
+  void* probabilities = nullptr;  // out, 0 where masked (in forward with dropout applied); may be `scores`
   void* dropped = nullptr;        // backward with dropout, out: probabilities after dropout; may be `scores`
   void* tanh = nullptr;           // backward with softcap, out: tanh(s / softcap)
   float* sink_weight = nullptr;   // backward with sinks, out: the sink's probabilities [B, Hq, max_seqlen_q]
@@ -34,7 +34,7 @@ struct ScoreGradients {
   const void* probabilities = nullptr;
   const void* d_probabilities = nullptr;  // in: gradient of the probabilities after dropout
   void* d_scores = nullptr;               // out: see each function; may be `d_probabilities`
-  const void* tanh = nullptr;             // with softcap
+  const void* tanh = nullptr;             // with softcap, in: tanh(s / softcap)
   float* sink_weight = nullptr;  // with sinks, [B, Hq, max_seqlen_q], in: probabilities; out: contributions to dsinks
 };
 

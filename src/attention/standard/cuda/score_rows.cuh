@@ -72,8 +72,7 @@ __device__ inline std::int32_t first_key(const Row& row) {
 }
 
 __device__ inline bool keeps(const cuda::ScoreParams& params, const Row& row, std::int32_t j) {
-  const cuda::Philox philox(params.philox_keys, static_cast<std::uint32_t>(row.b), static_cast<std::uint32_t>(row.h));
-  return philox.word(philox.row(row.i), philox.key(j)) >= params.dropout_threshold;
+  return cuda::Philox(params.philox_keys, row.b, row.h).keeps(row.i, j, params.dropout_threshold);
 }
 
 // Returns the larger value, or NaN if either is NaN.

@@ -8,8 +8,8 @@ namespace strobe::standard {
 
 namespace {
 
-// Returns the gradient of a probability from that of the probability after dropout. It is 0 if the probability after
-// dropout is 0, even if dropout kept it.
+// Returns the gradient of a probability from that of the probability after dropout. The result is 0 if the probability
+// after dropout is 0, even if dropout kept it.
 template <class T>
 __device__ float through_dropout(const Params& params, const Row& row, std::int32_t j, float weight, float gradient) {
   if (params.dropout_threshold == 0) return gradient;
@@ -66,8 +66,8 @@ __global__ void options_backward_rows(Params params, ScoreGradients scores) {
 constexpr int kColumns = 32;  // dbias columns per block
 constexpr int kLanes = 32;    // rows of scores summed in parallel
 
-// Block (x, y) computes kColumns elements of row y of dbias, each as the sum over all scores that share it. It loops
-// over rows with a stride of gridDim.y.
+// Block (x, y) computes kColumns elements of row y of dbias, each as the sum over all scores that share it. A block
+// loops over rows of dbias with a stride of gridDim.y.
 template <class T>
 __global__ void sum_dbias_columns(BackwardParams params, ScoreGradients scores, BiasShape shape) {
   __shared__ float parts[kLanes][kColumns + 1];

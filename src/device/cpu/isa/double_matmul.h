@@ -1,5 +1,5 @@
-// Matmul in float64, for the oracle that the bench checks outputs against. It packs four rows of sums at a time; the
-// order of each sum is that of the steps.
+// Matmul in float64, for the oracle that the bench checks outputs against. Computes up to 64 columns of a row at a
+// time. Each sum adds its terms in the order of the inner dimension.
 #pragma once
 
 #include "device/cpu/panels.h"

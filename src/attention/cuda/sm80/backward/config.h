@@ -59,8 +59,8 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, S
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
 }
 
-// Shared memory of the scales, which follow if has_scales(parts): one power of two per 16 rows of Q, dO, K and V.
-// Probabilities and score gradients have one per 16 rows and the keys of a warp.
+// Shared memory of the scales, which follow if has_scales(split_format): one power of two per 16 rows of Q, dO, K and
+// V. Probabilities and score gradients have one per 16 rows and the keys of a warp.
 constexpr std::size_t backward_scale_bytes(const BackwardShape& shape) {
   const int pieces = shape.warps / shape.score_warps;
   return sizeof(float) * static_cast<std::size_t>((2 * shape.rows + 2 * shape.keys + 2 * shape.rows * pieces) / 16);
@@ -75,7 +75,7 @@ struct BackwardFacts {
   bool fp32 = false;
   bool tf32 = false;  // may round fp32 elements
   int d = 0, dv = 0;
-  bool options = false;  // score options
+  bool options = false;  // has score options
   bool bias = false;     // the score options include a bias
   bool general = false;  // needs a feature that only the general kernel has
   std::size_t shared_bytes_per_block = 0;
@@ -116,8 +116,8 @@ constexpr BackwardConfig planned(BackwardKind kind, int d, const BackwardFacts& 
   return config;
 }
 
-// Configuration with three split floats per element. Its kernels replace fp32 kernels with scales if those would lose
-// bits (sm80/rows.cu).
+// Configuration with three terms per element. Kernels of this configuration replace fp32 kernels with scales if those
+// would lose bits (sm80/rows.cu).
 constexpr BackwardConfig exact_config(int d) {
   return planned(BackwardKind::general, padded_dim(kBackwardGeneralFp32Dims, d), {.fp32 = true});
 }

@@ -1,6 +1,7 @@
 // flash2's backward with mma.sync and cp.async. A block owns a key tile of one KV head and loops over the row tiles
 // that see it, for every query head of the group. The block keeps dK and dV in registers and accumulates dQ in global
-// memory in fp32. It recomputes scores and probabilities from LSE.
+// memory in fp32. It recomputes scores and probabilities from LSE. launch.cpp calls BackwardKernels, defined at the
+// end.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -15,7 +16,7 @@ namespace strobe::cuda::sm80 {
 // order of their dQ additions, whatever order the hardware starts blocks in. If keys are bounded on the right (causal),
 // the last key tile starts first, because only the last rows see it.
 struct BackwardPlace {
-  int b, head, tile;  // head of K and V
+  int b, head, tile;  // head: KV head
 
   __device__ __forceinline__ BackwardPlace(const BackwardArgs& args, unsigned index) {
     tile = static_cast<int>(index % static_cast<unsigned>(args.key_tiles));
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   const std::uint32_t s_ds = s_p + kTileBytes<T, kRows, kKeys>;                          // [rows][keys]
   const std::uint32_t s_bias = s_ds + kTileBytes<T, kRows, kKeys>;                       // [warps][score tile]
   constexpr int kPieces = kShape.warps / kShape.score_warps;
-  const GroupScales<kRows, kKeys, kPieces> scales(s_bias);  // shares the memory of the bias
+  const GroupScales<kRows, kKeys, kPieces> scales(s_bias);  // kernels with scales have no bias tile
 
   unsigned block = blockIdx.x;
   if (args.deterministic) {
@@ -219,7 +220,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       }
       block_sync();
       if (args.deterministic && added && threadIdx.x == 0)
-        release(added, added_index + 1);  // all warps have issued their additions to it
+        release(added, added_index + 1);  // all warps have issued their additions to that dQ tile
       const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
       std::uint32_t seen = 0;
       if (args.deterministic) {  // loaded early, because it is needed only after three matmuls
@@ -285,7 +286,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   };
   const auto row_of_dk = [&](int row) { return row * p.dk.row; };
   const auto row_of_dv = [&](int row) { return row * p.dv.row; };
-  if constexpr (!kIsFp32<T>) {  // stored through the tiles of K and V, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // goes through the tiles of K and V in shared memory, so that stores are whole vectors
     store_accumulators<T, kKeys, kD>(s_k, grad_key, grad_column, dk);
     store_accumulators<T, kKeys, kD>(s_v, grad_key, grad_column, dv);
     block_sync();
@@ -405,7 +406,7 @@ template <int kD>
 void BackwardKernels<kD>::launch_row_sums(const BackwardLaunch& launch) {
   const BackwardParams& p = launch.args.params;
   with_type(launch.dtype, [&]<class T>() {
-    if constexpr (kHasGeneral<T, kD> || kD == 32) {  // plain fp32 problems of head dimension 32 use it too
+    if constexpr (kHasGeneral<T, kD> || kD == 32) {  // plain fp32 problems of head dimension 32 use this kernel too
       constexpr BackwardShape kShape = backward_shape(kD, BackwardKind::general, kSplitFormat<T>);
       const BackwardArgs args = with_tiles(launch.args, kShape);
       launch_kernel(row_sums_kernel<T, kD>,

@@ -80,7 +80,8 @@ void with_dim(int d, Body&& body) {
   }
 }
 
-// Launches the kernels without scales, which compute the problem if args.spread is set. They use the same dQ sum.
+// Launches the kernels without scales, which compute the problem if args.spread is set. Both kinds of kernels use the
+// same dQ sum.
 void launch_exact(BackwardLaunch launch, const Problem& problem) {
   launch.config = exact_config(launch.config.d);
   cut_into_tiles(launch.config, problem, launch.args);

@@ -24,7 +24,7 @@ struct DbiasShape {
 // summed: a separate kernel sums each element in a fixed order.
 enum class DbiasBy : std::uint8_t { nothing, stored, added, summed };
 
-// RowWeight (device/softmax.cuh) of a row, computed once, and delta; fp32 only.
+// The RowWeight (device/softmax.cuh) of a row and its delta, computed once per row; fp32 only.
 struct RowFacts {
   float base, rest, power, delta;
 };
@@ -34,7 +34,7 @@ struct BackwardTiles {
   std::int32_t row_tiles = 0, key_tiles = 0;  // for the longest sequence
   std::int32_t stages = 1;
   bool deterministic = true;
-  bool has_row_sums = false;  // row_sums_kernel runs, because O and LSE may be too inexact
+  bool has_row_sums = false;  // row_sums_kernel runs, because O and LSE may not be exact enough
   bool exact_delta = false;   // with dropout or few keys: computes delta from the probabilities instead of the rounded
                               // O, in rows where the difference shows (sums.cuh)
   DbiasBy dbias_by = DbiasBy::nothing;
@@ -46,13 +46,13 @@ struct BackwardTiles {
 struct BackwardArgs : BackwardTiles {
   BackwardParams params;
   float* delta = nullptr;                 // [rows as in LSE]: sum of dO * O
-  float* log2_sums = nullptr;             // [rows]: log2 of the sum of the probabilities that LSE gives; null: 0
+  float* log2_sums = nullptr;             // [rows]: log2 of the row's sum of exp(score - LSE), close to 0; null: 0
   RowFacts* row_facts = nullptr;          // [rows], fp32
   float* dq_sum = nullptr;                // [row tiles][rows of a tile * padded D], in accumulator order
   std::uint32_t* dq_semaphore = nullptr;  // `deterministic`: semaphores [row tiles]
   std::uint32_t* work_counter = nullptr;  // `deterministic`: work counter of key tiles
-  // Nonzero if the kernels with scales are not exact enough (sm80/rows.cu): they then return at once, otherwise those
-  // without scales do. Null: there is no such choice.
+  // Nonzero if the kernels with scales are not exact enough (sm80/rows.cu). These kernels then return at once;
+  // otherwise the kernels without scales do. Null: only one of both kinds is launched.
   std::uint32_t* spread = nullptr;
   float* dbias_sums = nullptr;  // [dbias_parts][elements of dbias] if there are several parts
 };

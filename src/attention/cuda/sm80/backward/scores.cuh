@@ -32,9 +32,9 @@ __device__ __forceinline__ bool is_left_to_others(const BackwardArgs& args) {
 template <class T, int kD, BackwardKind kKind>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kSplitFormat<T>);
 
-// Statistics of this lane's rows: delta, LSE, and log2 of the sum of the probabilities that LSE gives (0 if not
+// Statistics of this lane's rows: delta, LSE, and log2_sum, the log2 of the row's sum of exp(score - LSE) (0 if not
 // computed). For 16-bit types LSE is in natural units if the scores are. Otherwise `lse` is the value to subtract from
-// the exponent, log2_sum included.
+// the base-2 exponent, log2_sum included.
 enum class LseUnits { natural, exponent };
 
 struct RowLse {
@@ -86,8 +86,8 @@ struct NoWeights {
   __device__ __forceinline__ void operator()(int, int, int, float) const {}
 };
 
-// Shared-memory addresses: the tiles q [rows][kD], k [keys][kD], d_o [rows][kD] and v [keys][kD]; the bias of this
-// pass, if there is one; the scales of row groups (groups.cuh).
+// Shared-memory addresses of the tiles q [rows][kD], k [keys][kD], d_o [rows][kD] and v [keys][kD], of the bias of this
+// pass, if there is one, and of the scales of row groups (groups.cuh).
 struct ScoreTiles {
   std::uint32_t q, k, d_o, v, bias = 0;
   std::uint32_t q_scales = 0, k_scales = 0, d_o_scales = 0, v_scales = 0;
@@ -102,11 +102,10 @@ struct Scores {
   static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps / kShape.score_parts;
   static constexpr int kMt = kScoreRows / 16, kNt = kScoreKeys / 8;
   static constexpr bool kBiasTile = kKind == BackwardKind::options;
-  static constexpr bool kDrawsFirst = kKind == BackwardKind::options && kD <= 64;  // D 128 has no free registers for it
   using Bias = BiasTile<T, kScoreRows, kBiasTile ? kScoreKeys : 32>;
 
-  int row, key;
-  int first_row, first_key;   // first row and key in the tile
+  int row, key;               // position of this warp's scores in the tile
+  int first_row, first_key;   // first row and key of the tile, in the sequence
   float weight[kMt][kNt][4];  // probability, with dropout if enabled
   float ds[kMt][kNt][4];      // gradient of scale * q.k
 
@@ -140,10 +139,6 @@ struct Scores {
     RowStatistics<T, kMt, kOptions || kIsFp32<T>> rows;
     rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0),
               natural ? LseUnits::natural : LseUnits::exponent);
-    Kept<kMt, kNt> kept;
-    if constexpr (kDrawsFirst) {
-      if (options.threshold != 0) options.draw_first(kept, row_of(0, 0), key_of(0, 0));
-    }
     if constexpr (kOptions && !kBiasTile) {
       options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
     }
@@ -169,11 +164,7 @@ struct Scores {
           ds[m][n][e] = weight[m][n][e] * (gradient - rows.delta[m][e / 2]);
           weight[m][n][e] = keeps ? weight[m][n][e] * p.dropout_scale : 0;
         };
-        if constexpr (kDrawsFirst) {
-          for_each(ds, [&](int m, int n, int e) { drop(m, n, e, kept.at(m, n, e)); });
-        } else {
-          options.drop(weight, row_of(0, 0), key_of(0, 0), drop);
-        }
+        options.drop(weight, row_of(0, 0), key_of(0, 0), drop);
       } else {
         for_each(ds,
                  [&](int m, int n, int e) { ds[m][n][e] = weight[m][n][e] * (ds[m][n][e] - rows.delta[m][e / 2]); });

@@ -1,11 +1,12 @@
-// Computes two sums per row if O and LSE do not give them exactly enough, and dbias that several rows share.
+// Kernels that kernel.cuh launches: two sums per row if O and LSE do not give them exactly enough, and dbias that
+// several rows share.
 //
-// delta: O is rounded. This shows in short sequences, and with dropout, which changes a probability of 1. In 16 bits
-// only rows with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.
+// delta, the sum of dO * O: O is rounded. The error matters in short sequences and with dropout. In 16 bits only rows
+// with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.
 //
-// Sum of probabilities: LSE is rounded. In fp32 it cannot distinguish how many keys share a bias of -FLT_MAX, and
-// gradients show the rounding if LSE is large or the probabilities are uneven. Only such rows recompute their scores.
-// In fp32 this kernel also computes delta of the other rows.
+// Sum of probabilities, exp(score - LSE): LSE is rounded. In fp32, LSE does not show how many keys share a bias of
+// -FLT_MAX. The rounding affects gradients if LSE is large or the probabilities are uneven. Only tiles with such rows
+// recompute their scores. In fp32 this kernel also computes delta of the other rows.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     if constexpr (!kIsFp32<T>) {
       if (thread < rows) args.log2_sums[row_index + thread] = 0;
     } else {
-      constexpr int kLanes = kThreads / kShape.rows;  // per row
+      constexpr int kLanes = kThreads / kShape.rows;  // threads per row
       const int row = thread / kLanes;
       float total = row < rows ? part_of_delta<kLanes>(p, sequence, b, head, first_row + row) : 0;
 #pragma unroll

@@ -1,4 +1,4 @@
-// Chooses kernel kind, tile shape, stages and splits of flash2's forward.
+// Implements forward_config(): chooses kernel kind, tile shape, stages and splits of flash2's forward.
 #include "attention/cuda/sm80/forward/config.h"
 
 #include <algorithm>

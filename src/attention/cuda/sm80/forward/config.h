@@ -19,7 +19,7 @@ namespace strobe::cuda::sm80 {
 enum class ForwardKind { plain, options, general, small };
 
 struct ForwardShape {
-  int rows, keys;       // tile size
+  int rows, keys;       // rows of Q, and rows of K and V, per tile
   int warps;            // each owns rows / warps rows, 16 or 32
   int blocks;           // blocks per multiprocessor that registers must allow
   bool q_in_registers;  // Q stays in registers during the whole loop over the keys
@@ -47,7 +47,8 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, SplitFormat split_
   return {64, 64, 4, 2, false};
 }
 
-// Shared memory: the Q tile, `stages` tiles of K and of V, then one scale per row of these tiles if has_scales(parts).
+// Shared memory: the Q tile, `stages` tiles of K and of V, then one scale per row of these tiles if
+// has_scales(split_format).
 // `options` kernels place the bias of a tile of scores after them.
 constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, SplitFormat split_format, int stages) {
   return static_cast<std::size_t>(2 * terms_of(split_format) * d + (has_scales(split_format) ? 4 : 0)) *
@@ -62,7 +63,7 @@ struct ForwardFacts {
   bool fp32 = false;
   bool tf32 = false;  // may round fp32 elements
   int d = 0, dv = 0;
-  bool options = false;       // score options
+  bool options = false;       // has score options
   bool bias = false;          // the score options include a bias
   bool general = false;       // needs a feature that only the general kernel has
   bool triangle = false;      // keys are bounded on the right, by a causal mask or a window

@@ -1,6 +1,6 @@
 // flash2's forward with mma.sync and cp.async. A block owns a row tile of one head. Each warp owns 16 or 32 of the rows
 // and keeps their scores, probabilities and output in registers. The loop visits key tiles from the last to the first,
-// so that tiles cut by a causal mask come first.
+// so that tiles cut by a causal mask come first. launch.cpp calls ForwardKernels, defined at the end.
 #pragma once
 
 #include "attention/cuda/device/bias_tile.cuh"
@@ -16,7 +16,8 @@ namespace strobe::cuda::sm80 {
 template <class T, int kD, ForwardKind kKind>
 inline constexpr ForwardShape kForwardShape = forward_shape(kD, kKind, kSplitFormat<T>);
 
-// Tile of a block. Splits and tiles of a head have adjacent block indices, so that its keys stay in the L2 cache.
+// Tile of a block. Splits and tiles of a head have adjacent block indices, so that the head's keys stay in the L2
+// cache.
 struct ForwardPlace {
   int b, head;  // head: first query head of the tile
   int tile, split;
@@ -26,7 +27,7 @@ struct ForwardPlace {
     split = static_cast<int>(index % static_cast<unsigned>(args.splits.count));
     index /= static_cast<unsigned>(args.splits.count);
     tile = static_cast<int>(index % static_cast<unsigned>(args.row_tiles));
-    tile = args.row_tiles - 1 - tile;  // the longest first under a causal mask
+    tile = args.row_tiles - 1 - tile;  // tiles with the most keys first under a causal mask
     index /= static_cast<unsigned>(args.row_tiles);
     const auto units = static_cast<unsigned>(args.params.heads_q / args.packed_heads);
     head = static_cast<int>(index % units) * args.packed_heads;
@@ -36,7 +37,7 @@ struct ForwardPlace {
 
 // Maps tile rows to (position, head) pairs; heads that share the tile are adjacent.
 struct RowMap {
-  int heads;  // packed_heads
+  int heads;  // number of heads that share the tile (packed_heads)
   __device__ __forceinline__ int position(int row) const { return heads == 1 ? row : row / heads; }
   __device__ __forceinline__ int head(int row) const { return heads == 1 ? 0 : row % heads; }
   __device__ __forceinline__ std::int64_t offset(const Tensor& tensor, int row) const {
@@ -301,7 +302,8 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Rows<T> to = rows_at<T>(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim);
   const int rows_left = rows_written - first_row - warp_row;
   const auto row_offset = [&](int row) { return map.offset(p.o, first_row + warp_row + row); };
-  if constexpr (!kIsFp32<T>) {  // stored through this warp's rows of the Q tile, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // goes through this warp's rows of the Q tile in shared memory, so that stores are
+                                // whole vectors
     const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
     warp_sync();
     store_accumulators<T, kWarpRows, kD>(s_o, 0, 0, o);

@@ -1,6 +1,7 @@
-// Scales of split-float types (parts.h): the powers of two that undo the scaling of the rows of Q, K and V. The scales
-// of Q are part of the row factor; those of K multiply the scores. Those of V multiply the probabilities, which are
-// then scaled to the top of fp16's range. The inverse of that scale multiplies the tile's contribution to O.
+// Scales of fp32 types with split floats (split_format.h): the powers of two that undo the scaling of the rows of Q, K
+// and V. The scales of Q are part of the row factor; those of K multiply the scores. Those of V multiply the
+// probabilities, which are then scaled to the top of fp16's range. The inverse of that scale multiplies the tile's
+// contribution to O.
 #pragma once
 
 #include "attention/cuda/device/softmax.cuh"
@@ -71,9 +72,10 @@ __device__ __forceinline__ void scale_columns(float (&s)[kMt][kNt][4], std::uint
   }
 }
 
-// Multiplies probabilities by the scales of V, then scales each row to the top of fp16's range. Two split floats keep
-// 2^-39 of the largest value. The reference must be the largest probability * scale of the row, because the largest
-// rows of V may have the smallest probabilities. `units` receives the factors for the matmul of each row with V.
+// Multiplies probabilities by the scales of V, then scales each row to the top of fp16's range. Two terms keep bits
+// down to 2^-39 of the largest value. The reference must be the largest probability * scale of the row, because the
+// largest rows of V may have the smallest probabilities. `units` receives the factors for the matmul of each row with
+// V.
 template <int kMt, int kNt>
 __device__ __forceinline__ void take_scales_of_v(float (&probabilities)[kMt][kNt][4], float (&units)[kMt][2],
                                                  std::uint32_t scales) {

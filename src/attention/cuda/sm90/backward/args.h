@@ -13,13 +13,14 @@ namespace strobe::cuda::sm90 {
 struct RowTilesArgs {
   SequenceParams params;
   std::int32_t row_tiles = 0;  // row tiles of the longest sequence
-  // row tiles per head of a packed batch: one extra per sequence, because a sequence may begin within a tile
+  // Packed batch: row tiles per head. There is one extra per sequence, because a sequence may begin within a tile.
   std::int64_t tiles_per_head = 0;
   float* dq_sum = nullptr;  // [row tiles][rows of a tile * padded D], in accumulator order (dq.cuh)
   // [row tiles][2][rows of a tile]: LSE * log2(e), which is +inf for rows without keys and past the end; then delta
   float* row_facts = nullptr;
-  std::uint32_t* work_counter = nullptr;  // work counter: the next tile
-  std::uint32_t* keys_done = nullptr;     // [batch * heads_kv]: key tiles added to dQ, counted by each block
+  std::uint32_t* work_counter = nullptr;  // index of the next work item
+  std::uint32_t* keys_done =
+      nullptr;  // [batch * heads_kv]: key tiles added to dQ; each block of a cluster counts its own
   std::uint32_t* dq_semaphore = nullptr;  // [row tiles]: semaphore of the tile; null unless `deterministic`
 };
 
@@ -31,20 +32,20 @@ struct RoundDqArgs : RowTilesArgs {
 struct KeyTilesArgs : RoundDqArgs {
   std::int32_t key_tiles = 0;         // key tiles of the longest sequence
   std::int32_t l2_swizzle_heads = 1;  // KV heads per L2 swizzle group, so that dQ stays in the L2 cache
-  std::uint32_t dq_work_items = 0;    // tickets of the row tiles whose dQ is rounded, after the key tiles; fp32: none
+  std::uint32_t dq_work_items = 0;    // work items that round dQ of one row tile, after those of the key tiles; fp32: 0
   Tensor dk, dv;
 };
 
-// Preparation of rows, before any key tile. A strip is 16 rows; a piece is several consecutive strips, processed by one
+// Preparation of rows, before any key tile. A strip is 16 rows; a chunk is several consecutive strips, processed by one
 // warp.
 struct RowFactsArgs {
   Tensor o, d_o;
   const float* lse = nullptr;
-  // Work counter of pieces, followed by the number of completed ones; both start at 0. Null: cooperative launch, no
+  // Work counter of chunks, followed by the number of completed ones; both start at 0. Null: cooperative launch, no
   // counters.
   std::uint32_t* work_counter = nullptr;
   std::uint32_t chunks = 0, strips_of_chunk = 1;
-  std::int64_t strips = 0;  // 16-row strips of all row tiles
+  std::int64_t strips = 0;  // strips of all row tiles
 };
 
 struct BackwardArgs : KeyTilesArgs {

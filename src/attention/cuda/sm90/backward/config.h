@@ -27,10 +27,10 @@ struct BackwardShape {
   friend constexpr bool operator==(const BackwardShape&, const BackwardShape&) = default;
 };
 
-// Blocks per cluster. They loop over the same row tiles; each has its own keys.
+// Blocks per cluster. The blocks of a cluster loop over the same row tiles; each has its own keys.
 constexpr int cluster_blocks(const BackwardShape& shape) { return shape.share == Share::columns ? 2 : 1; }
 
-// Keys of a cluster. They are one key tile of the work counter.
+// Keys of a cluster. The work counter counts them as one key tile.
 constexpr int cluster_keys(const BackwardShape& shape) { return cluster_blocks(shape) * shape.keys; }
 
 // kBackwardStages: pipeline stages of Q, and of dO, per row tile in progress. With Share::tiles two row tiles are in
@@ -57,12 +57,12 @@ constexpr BackwardShape backward_shape(int d, Share share) {
   return {backward_rows(d), share == Share::keys ? 128 : 64, share};
 }
 
-// Consumer warpgroups that work on the same row tile.
+// Number of consumer warpgroups that work on the same row tile.
 constexpr int sharers_of(const BackwardShape& shape) { return shape.share == Share::tiles ? 1 : kBackwardConsumers; }
 
 constexpr int stages_of(const BackwardShape& shape) { return kBackwardStages * kBackwardConsumers / sharers_of(shape); }
 
-// Stages of dO, while stages_of() counts those of Q.
+// Number of stages of dO; stages_of() is that of Q.
 constexpr int d_o_stages_of(const BackwardShape& shape) { return shape.share == Share::columns ? 1 : stages_of(shape); }
 
 // Number of buffers for P and dS. keys: two of dS. tiles: two of dS per warpgroup. columns: two each of P, of dS and of
@@ -71,8 +71,8 @@ constexpr int score_places(const BackwardShape& shape) {
   return shape.share == Share::keys ? 2 : shape.share == Share::tiles ? 4 : 6;
 }
 
-// True if the consumers write dQ of a row tile to shared memory, and one thread of the producer warpgroup adds it to
-// global memory by bulk reduction. Otherwise the consumers add it by vector reductions: shared memory is full, or each
+// True if the consumers write dQ of a row tile to shared memory. One thread of the producer warpgroup then adds it to
+// global memory by bulk reduction. Otherwise the consumers add dQ by vector reductions: shared memory is full, or each
 // warpgroup has its own row tiles.
 constexpr bool reduces_in_bulk(const BackwardShape& shape) { return shape.share == Share::keys; }
 
@@ -96,7 +96,7 @@ struct BackwardConfig {
 };
 
 struct BackwardFacts {
-  int d = 0;               // the larger head dimension, at most 256
+  int d = 0;               // larger of the two head dimensions, at most 256
   std::int64_t heads = 0;  // KV heads of all sequences
   std::int64_t max_seqlen_k = 0;
   int multiprocessors = 1;
@@ -104,9 +104,8 @@ struct BackwardFacts {
   bool deterministic = false;  // dQ is accumulated in a fixed order
 };
 
-// True if there are so few tiles of 64 keys that the longest loop over row tiles determines the time. Alternating
-// warpgroups halve it. The limit was measured on an H200: one tile per multiprocessor, or two if loops differ in
-// length.
+// True if there are so few tiles of 64 keys that the longest loop over row tiles determines the time. Share::tiles
+// halves this loop. The limit was measured on an H200: one tile per multiprocessor, or two if loops differ in length.
 constexpr bool leaves_card_empty(const BackwardFacts& facts) {
   return facts.heads * ceil_div(facts.max_seqlen_k, 64) <= std::int64_t{facts.uneven ? 2 : 1} * facts.multiprocessors;
 }
@@ -125,12 +124,12 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
   return config;
 }
 
-// Largest grid of a cooperative launch, for which no counters must be cleared. It leaves a quarter of the GPU free, so
-// that the blocks fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
+// Largest grid for a cooperative launch, which saves clearing the counters. It leaves a quarter of the GPU free. The
+// blocks then fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
 constexpr std::int64_t most_together(int multiprocessors) { return std::int64_t{multiprocessors} * 3 / 4; }
 
-// Number of blocks: whole clusters, at most as many as run at the same time and as have work. units: work items,
-// counted for single blocks.
+// Number of blocks: whole clusters, at most as many as run at the same time and as have work. units: number of work
+// items; a key tile of a cluster counts once per block.
 constexpr std::int64_t backward_blocks(std::int64_t units, int cluster, int multiprocessors) {
   return std::min<std::int64_t>(ceil_div(units, cluster), std::max(multiprocessors / cluster, 1)) * cluster;
 }

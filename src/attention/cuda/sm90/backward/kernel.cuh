@@ -1,10 +1,10 @@
-// Hopper backward kernel on wgmma and TMA for head dimensions up to 128; pairs.cuh has the kernel for 256. A block
-// takes key tiles from the work counter. For each key tile it loops over the row tiles that see it, for every query
-// head of the group. The consumers keep dK and dV in registers. They write dQ to shared memory, and one thread of the
-// producer warpgroup adds it to global memory in fp32 (reduce.cuh). Other shapes than Share::keys add dQ from
-// registers. Scores are computed transposed, [keys][rows], so that P and dS are the register A operands of the dV and
-// dK matmuls. Only the dQ matmul reads dS from shared memory. Each matmul is issued before the result of the previous
-// one is awaited, so that exponentials overlap with matmuls.
+// Hopper backward kernel on wgmma and TMA for head dimensions up to 128, launched by launch_kernels.cuh; pairs.cuh has
+// the kernel for 256. A block takes key tiles from the work counter. For each key tile it loops over the row tiles that
+// see it, for every query head of the group. The consumers keep dK and dV in registers. With Share::keys they write dQ
+// to shared memory, and one thread of the producer warpgroup adds it to global memory in fp32 (reduce.cuh). With other
+// shapes the consumers add dQ from registers. Scores are computed transposed, [keys][rows], so that P and dS are the
+// register A operands of the dV and dK matmuls. Only the dQ matmul reads dS from shared memory. Each matmul is issued
+// before the result of the previous one is awaited, so that exponentials overlap with matmuls.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
@@ -44,8 +44,8 @@ struct BackwardConsumer {
   std::uint32_t keys_parity = 0;
   int buffer = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
 
-  // Tickets of row tiles follow those of all key tiles. They have a separate loop, which keeps their registers out of
-  // the loop over key tiles.
+  // The work items of row tiles, which round dQ, follow those of all key tiles. A separate loop for them keeps its
+  // registers out of the loop over key tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned work_index = next_work_index();
@@ -93,8 +93,8 @@ struct BackwardConsumer {
     }
   }
 
-  // Rounds dQ of a row tile after all key tiles of its KV head have been added. The consumers wait for that here, when
-  // no key tile is left to process. If the producer warp waits instead, one call in hundreds hangs.
+  // Rounds dQ of a row tile after all key tiles of its KV head have been added. The consumers wait for the key tiles
+  // here, when none is left to process. If the producer warp waits instead, one call in hundreds hangs.
   __device__ __forceinline__ void round(const RowTile& place) const {
     if (consumer_thread() == 0) {
       await_count(keys_done_of(args, place.b, place.head / args.params.group),
@@ -199,7 +199,7 @@ struct BackwardConsumer {
       take_delta<kScoreRows>(d, s, memory.delta(stage));
       round_to_operand<T>(gradients, d);
       if constexpr (kRoundsLate) {
-        settle(gradients);  // dS before P
+        settle(gradients);  // rounds dS before P
         settle(s);
         round_to_operand<T>(probabilities, s);
         add_to_dv(dv, probabilities, stage);
@@ -247,7 +247,7 @@ struct BackwardConsumer {
       wgmma_wait<1>(dv, probabilities, dq);
       if (elected) memory.d_o_free(stage).arrive();
       if constexpr (Memory::kReducesInBulk) {
-        // `buffer` has flipped already, so it is the parity of the phase before this row tile's.
+        // `buffer` has already flipped, so it is the parity of the previous row tile's phase.
         memory.dq_free(consumer).wait(static_cast<std::uint32_t>(buffer));
 #pragma unroll
         for (int i = 0; i < Dq::kCount / 4; ++i) store_four(memory.dq(consumer), i, thread, dq + 4 * i);
@@ -294,7 +294,7 @@ struct BackwardConsumer {
       give(dk, memory.k());
     }
     memory.exchanged().arrive();
-    memory.exchanged().wait(keys_parity ^ 1);  // walk() has flipped it
+    memory.exchanged().wait(keys_parity ^ 1);  // walk() has already flipped keys_parity
     if (consumer == 0) {
       take(dk, memory.k());
     } else {

@@ -24,7 +24,7 @@ namespace {
 constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // fp32 dQ sum, Q, dO
 
 constexpr std::size_t kRowCounters = 2;  // counters of the row preparation; only these must be zero at the start
-// Target for the pieces of rows (see RowFactsArgs) per warp of a full GPU: enough to balance the blocks, few enough
+// Target for the chunks of rows (see RowFactsArgs) per warp of a full GPU: enough to balance the blocks, few enough
 // that the work counter costs nothing.
 constexpr std::int64_t kPiecesOfWarp = 4;
 
@@ -69,7 +69,7 @@ RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const BackwardParams& 
   return args;
 }
 
-// Arguments for a cooperative launch. launch_backward() sets `work_index` for other launches.
+// Arguments for a cooperative launch. launch_backward() sets `work_counter` for other launches.
 RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const BackwardParams& p) {
   const std::int64_t strips = tiles * (launch.config.shape.rows / 16);
   const std::int64_t warps = std::int64_t{launch.multiprocessors} * (kBackwardThreads / 32);

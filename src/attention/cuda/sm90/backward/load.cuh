@@ -1,5 +1,5 @@
-// Producer warp of the Hopper backward: takes tickets from the work counter, and lane 0 loads K, V and the tiles of Q
-// and dO by TMA. LSE and delta go through the registers of all lanes instead, because racecheck does not follow the
+// Producer warp of the Hopper backward: takes work items from the work counter, and lane 0 loads K, V and the tiles of
+// Q and dO by TMA. LSE and delta go through the registers of all lanes instead, because racecheck does not follow the
 // order that a bulk copy's mbarrier establishes.
 #pragma once
 

@@ -14,7 +14,8 @@ struct BackwardMemory {
   static constexpr std::uint32_t kKeyBytes = kSlabsBytes<kKeys, kD>, kRowBytes = kSlabsBytes<kRows, kD>,
                                  kScoreBytes = kSlabsBytes<kKeys, kRows>, kFactBytes = kRows * 8;
   static constexpr bool kReducesInBulk = reduces_in_bulk(kShape);
-  static constexpr std::uint32_t kDqBytes = kReducesInBulk ? kRows * kD * 4 / kBackwardConsumers : 0;  // per consumer
+  static constexpr std::uint32_t kDqBytes =
+      kReducesInBulk ? kRows * kD * 4 / kBackwardConsumers : 0;  // bytes per consumer
   std::uint32_t base = shared_base();
 
   __device__ __forceinline__ std::uint32_t k() const { return base; }              // [keys][kD]
@@ -45,8 +46,8 @@ struct BackwardMemory {
   __device__ __forceinline__ Barrier work_full(int stage) const { return barrier(3 + 4 * kStages + stage); }
   __device__ __forceinline__ Barrier work_free(int stage) const { return barrier(5 + 4 * kStages + stage); }
 
-  // Share::tiles: completes when every thread has stored its sums for the other warpgroup. It is an mbarrier at which
-  // every thread arrives, because racecheck reported some of the reads in packed batches with a named barrier.
+  // Share::tiles: completes when every thread has stored its sums for the other warpgroup. Every thread arrives at this
+  // mbarrier. With a named barrier, racecheck reported some of the reads in packed batches.
   __device__ __forceinline__ Barrier exchanged() const { return barrier(7 + 4 * kStages); }
 
   // kReducesInBulk. dq_full: a consumer has written its half of dQ. dq_free: the bulk reduction has read it.
@@ -65,7 +66,7 @@ struct BackwardMemory {
     keys_free().begin(kBackwardConsumers * (kShape.share == Share::tiles ? 128 : 1));
     for (int stage = 0; stage < kStages; ++stage) {
       q_full(stage).begin(33);              // the TMA arrival, and one per lane of the warp that stores LSE and delta
-      q_free(stage).begin(kReaders * 128);  // every thread: racecheck does not follow an arrival for others
+      q_free(stage).begin(kReaders * 128);  // every thread: racecheck does not follow an arrival on behalf of others
       d_o_full(stage).begin(1);
       d_o_free(stage).begin(kReaders);
     }

@@ -1,9 +1,9 @@
-// Hopper backward kernel for head dimension 256, by clusters of two blocks (a pair). A pair takes 128 keys of a KV
-// head, 64 per block, and both blocks loop over the same row tiles. dK and dV stay in the registers of the block that
-// owns the keys. Each block computes half of the columns of dQ for all 128 keys. It therefore also loads those columns
-// of the other block's K, and the other block sends dS of each row tile through distributed shared memory. dQ of a row
-// tile is added to global memory once per 128 keys. Each block loads half of Q and dO and multicasts it to both. The dQ
-// matmul of a row tile overlaps with the exponentials of the next one.
+// Hopper backward kernel for head dimension 256, by clusters of two blocks (a pair), launched by launch_kernels.cuh. A
+// pair takes 128 keys of a KV head, 64 per block, and both blocks loop over the same row tiles. dK and dV stay in the
+// registers of the block that owns the keys. Each block computes half of the columns of dQ for all 128 keys. Each block
+// therefore also loads those columns of the other block's K. It receives the other block's dS of each row tile through
+// distributed shared memory. dQ of a row tile is added to global memory once per 128 keys. Each block loads half of Q
+// and dO and multicasts it to both. The dQ matmul of a row tile overlaps with the exponentials of the next one.
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
@@ -53,7 +53,7 @@ struct PairMemory {
   __device__ __forceinline__ std::uint32_t mail(int stage) const { return work_index(2 + stage); }
 
   __device__ __forceinline__ Barrier k_full() const { return barrier(0); }
-  __device__ __forceinline__ Barrier v_full() const { return barrier(1); }  // for V and k_other()
+  __device__ __forceinline__ Barrier v_full() const { return barrier(1); }  // both V and k_other() have arrived
   __device__ __forceinline__ Barrier keys_free() const { return barrier(2); }
   __device__ __forceinline__ Barrier q_full(int stage) const { return barrier(3 + stage); }
   __device__ __forceinline__ Barrier q_free(int stage) const { return barrier(5 + stage); }
@@ -61,7 +61,7 @@ struct PairMemory {
   __device__ __forceinline__ Barrier d_o_free() const { return barrier(8); }
   __device__ __forceinline__ Barrier work_full(int stage) const { return barrier(9 + stage); }
   __device__ __forceinline__ Barrier work_free(int stage) const { return barrier(11 + stage); }
-  // Barriers of the tickets that the first block's loader sends to the second's.
+  // Barriers of the work indices that the first block's loader sends to the second's.
   __device__ __forceinline__ Barrier mail_full(int stage) const { return barrier(13 + stage); }
   __device__ __forceinline__ Barrier mail_free(int stage) const { return barrier(15 + stage); }
   // others_full: the other block's dS has arrived. gradients_free: the dQ matmuls of both blocks have read this block's
@@ -74,7 +74,7 @@ struct PairMemory {
     v_full().begin(1);
     keys_free().begin(2);
     d_o_full().begin(1);
-    d_o_free().begin(4);  // one thread per warpgroup of both blocks: multicast fills both
+    d_o_free().begin(4);  // one thread per warpgroup of both blocks, because multicast fills both
     for (int stage = 0; stage < 2; ++stage) {
       q_full(stage).begin(33);   // the TMA arrival, and one per lane of the warp that stores LSE and delta
       q_free(stage).begin(258);  // 256 threads of this block, for racecheck, and one per warpgroup of the other block
@@ -109,8 +109,8 @@ struct PairLoader {
   const int lane = lane_index();
   const unsigned rank = cluster_rank();
 
-  // Both blocks work on the same key tile, so the first block takes its ticket for both. After the key tiles each block
-  // takes its own row tiles.
+  // Both blocks work on the same key tile, so the first block takes the work index for both. After the key tiles each
+  // block takes its own row tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned work_index = take_work_together();
@@ -221,8 +221,8 @@ struct PairLoader {
   }
 };
 
-// One of the two consumer warpgroups of a block. It computes the scores of half of the rows of a tile, half of the
-// columns of dK and dV, and a quarter of the columns of dQ.
+// One of the two consumer warpgroups of a block. A warpgroup computes the scores of half of the rows of a tile, half of
+// the columns of dK and dV, and a quarter of the columns of dQ.
 template <class T>
 struct PairConsumer {
   using Memory = PairMemory;
@@ -236,7 +236,7 @@ struct PairConsumer {
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const unsigned rank = cluster_rank();
   const int score_row = consumer * kScoreRows, column = consumer * kColumns;
-  const bool elected = thread == 0;               // arrives on behalf of its warpgroup
+  const bool elected = thread == 0;               // the elected thread arrives for its warpgroup
   Count work_items{}, tiles_done{}, keys_done{};  // tiles_done: row tiles; selects the buffers of Q, P and dS
 
   __device__ __forceinline__ void run() {

@@ -1,6 +1,6 @@
-// Reducer of the Hopper backward: one thread of the producer warpgroup adds dQ of each row tile to global memory. It
-// adds both consumers' halves from shared memory by bulk reduction (cp.reduce.async.bulk), so the consumers neither
-// issue global reductions nor wait for them. With `deterministic` it also orders the additions.
+// Reducer of the Hopper backward: one thread of the producer warpgroup adds dQ of each row tile to global memory. The
+// thread adds both consumers' halves from shared memory by bulk reduction (cp.reduce.async.bulk). The consumers thus
+// neither issue global reductions nor wait for them. With `deterministic` the reducer also orders the additions.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -12,7 +12,7 @@ namespace strobe::cuda::sm90 {
 // Message from the producer warp to the reducer about one row tile.
 struct RowTileNote {
   static constexpr std::uint32_t kEnd = ~0u;  // no more row tiles
-  std::uint32_t tile = 0;                     // row_tile_index()
+  std::uint32_t tile = 0;                     // index of the tile, from row_tile_index()
   std::uint32_t add_index = 0;                // `deterministic`: number of additions to the tile before this one
   std::int32_t unit = -1;                     // at the last row tile of a key tile: b * heads_kv + head; otherwise -1
 };

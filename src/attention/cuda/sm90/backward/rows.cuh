@@ -14,7 +14,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// One warp prepares 16 rows of a tile: it stores LSE and delta, and clears the dQ sum. It also clears the counters.
+// One warp prepares a strip of 16 rows: it stores LSE and delta, and clears the dQ sum and the counters that belong to
+// the strip.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int64_t strip) {
   constexpr int kRows = DqFragment<kD>::kRows, kStrips = kRows / 16;
@@ -22,7 +23,7 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   const int lane = lane_index();
   if (lane == 0) {
     if (strip == 0) *args.work_counter = 0;
-    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // strips >= counters
+    if (strip < std::int64_t{p.batch} * p.heads_kv) args.keys_done[strip] = 0;  // at least one strip per KV head exists
   }
   const RowTile place(args, static_cast<unsigned>(strip / kStrips));
   const int of_tile = static_cast<int>(strip % kStrips), first = of_tile * 16;
@@ -52,14 +53,14 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   }
 }
 
-// Prepares all rows with all warps of the grid; no block returns before all rows are done. A piece is several strips of
-// 16 rows. In a cooperative launch warps divide the pieces evenly. Otherwise they take pieces from a work counter and
-// count the completed ones. A warp that holds a piece never waits, so this ends however few blocks are resident.
+// Prepares all rows with all warps of the grid; no block returns before all rows are done. A chunk is several strips of
+// 16 rows. In a cooperative launch warps divide the chunks evenly. Otherwise they take chunks from a work counter and
+// count the completed ones. A warp that holds a chunk never waits, so this ends however few blocks are resident.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   const RowFactsArgs& rows = args.rows;
   const bool together = !rows.work_counter;
-  // Lane 0 gets the result. Each warp asks until it gets an index past the last piece.
+  // Lane 0 gets the result. Each warp asks until it gets an index past the last chunk.
   const auto ask = [&] {
     return lane_index() == 0 ? fetch_work_index_async(rows.work_counter, rows.chunks | 1u << 31) : 0u;
   };
@@ -67,7 +68,7 @@ __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   unsigned done = 0;
   for (unsigned chunk = together ? blockIdx.x * (kBackwardThreads / 32) + warp_index() : same_for_warp(ask());
        chunk < rows.chunks;) {
-    const unsigned next = together ? chunk + warps : ask();  // requested while this piece is processed
+    const unsigned next = together ? chunk + warps : ask();  // requested while this chunk is processed
     const std::int64_t first = std::int64_t{chunk} * rows.strips_of_chunk;
     const std::int64_t end = min(first + rows.strips_of_chunk, rows.strips);
     for (std::int64_t strip = first; strip < end; ++strip) prepare_strip<T, kD>(args, strip);
@@ -77,7 +78,7 @@ __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   if (together) return cooperative_groups::this_grid().sync();
   warp_sync();
   if (lane_index() == 0) count_up(rows.work_counter + 1, done);
-  block_sync();  // keeps the polling thread away from warps that still count; without this barrier calls hung
+  block_sync();  // thread 0 must not poll while warps of its block still count: without this barrier calls hung
   if (threadIdx.x == 0) await_count(rows.work_counter + 1, rows.chunks);
   block_sync();
 }

@@ -1,6 +1,6 @@
-// Work items of the Hopper backward. Blocks take tickets, which are indices of work items, from a work counter, so
-// blocks that finish early take more. The first tickets are the key tiles. With `deterministic` a tile waits only for
-// tiles taken before it. In the 16-bit kernels the row tiles whose dQ is rounded follow and wait for the key tiles.
+// Work items of the Hopper backward. Blocks take the indices of work items from a work counter, so blocks that finish
+// early take more. The first work items are the key tiles. With `deterministic` a tile waits only for tiles taken
+// before it. In the 16-bit kernels the row tiles whose dQ is rounded follow and wait for the key tiles.
 #pragma once
 
 #include "attention/cuda/device/dq_tiles.cuh"
@@ -39,9 +39,9 @@ struct BackwardWork {
   int b, head, tile;  // head: of K and V
 
  private:
-  // Order within an L2 swizzle group: tile by tile, and all heads for each tile. It starts at the first keys, which
-  // have the most rows under a causal mask. With `deterministic` and a window bounded on the right it starts at the
-  // last keys, because dQ is accumulated in that order. The first row tiles of a key tile are then those that need not
+  // Order within an L2 swizzle group: tile by tile, and all heads for each tile. The first keys come first, because
+  // they have the most rows under a causal mask. With `deterministic` and a window bounded on the right the last keys
+  // come first, because dQ is accumulated in that order. The first row tiles of a key tile are then those that need not
   // wait.
   __device__ __forceinline__ void place(const KeyTilesArgs& args, unsigned work_index) {
     const auto tiles = static_cast<unsigned>(args.key_tiles), heads = static_cast<unsigned>(args.params.heads_kv),
@@ -63,8 +63,8 @@ struct BackwardWork {
 
  public:
   Sequence sequence;
-  int first_key, keys_written;  // this tile
-  int begin = 0, end = 0;
+  int first_key, keys_written;  // first key of the tile; rows of dK and dV to write from there on
+  int begin = 0, end = 0;       // row tiles [begin, end)
 
   __device__ __forceinline__ BackwardWork(const KeyTilesArgs& args, unsigned work_index)
       : sequence(args.params, placed(args, work_index)),

@@ -34,7 +34,7 @@ constexpr std::size_t fp32_split_bytes(int d) { return static_cast<std::size_t>(
 // head dimension 128.
 inline constexpr std::size_t kFp32GradientBytes = 64 * 128;
 
-// Bytes of LSE, delta and scales of a stage's rows.
+// Bytes of the statistics (sm80::RowFacts) of a stage's rows, followed by the scales of Q, dO, K and V.
 constexpr std::size_t fp32_fact_bytes(const BackwardShape& shape) {
   return static_cast<std::size_t>(16 * shape.rows + 16);
 }

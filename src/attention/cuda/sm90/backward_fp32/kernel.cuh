@@ -1,7 +1,8 @@
-// Hopper backward kernel for fp32 on wgmma. It reads tiles whose elements are split into two fp16 floats, from the
-// workspace (load.cuh). A persistent block takes key tiles of a KV head from the work counter. For each key tile it
-// loops over the row tiles that see it, for every query head of the group. Each of two consumer warpgroups owns 64 of
-// the keys and works independently: it keeps dK and dV in registers and accumulates dQ in global memory.
+// Hopper backward kernel for fp32 on wgmma. launch.cpp launches it. It reads tiles from the workspace whose elements
+// are split into two fp16 floats (load.cuh). A persistent block takes key tiles of a KV head from the work counter. For
+// each key tile it loops over the row tiles that see it, for every query head of the group. Each of two consumer
+// warpgroups owns 64 of the keys and works independently: it keeps dK and dV in registers and accumulates dQ in global
+// memory.
 //
 // Scores are computed transposed, [keys][rows], so that split probabilities and score gradients are register A
 // operands. The score gradients also go through shared memory, for the dQ matmul. One warpgroup computes its softmax
@@ -24,7 +25,7 @@ struct Fp32BackwardConsumer {
   using Memory = Fp32BackwardMemory<kD>;
   using Dq = Fp32DqFragment<kD>;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kStages = Memory::kStages;
-  static constexpr int kScores = kRows / 2;   // per thread
+  static constexpr int kScores = kRows / 2;   // scores per thread
   static constexpr int kGroups = kRows / 32;  // groups of 32 rows; each adds one partial sum to dK and dV
   static constexpr int kSlabs = kD / 64;      // slabs of 64 columns
   using Work = BackwardWork<kRows, kKeys>;
@@ -66,7 +67,7 @@ struct Fp32BackwardConsumer {
   }
 
   // s = K Q^T, d = V dO^T. The softmax of the scores runs while the first MMAs of d are in flight. Each k-step is added
-  // with rounding, as in the kernel that computes the row statistics, so that truncation errors of the scores cancel in
+  // with rounding, as in the kernel that computes the row statistics. Truncation errors of the scores then cancel in
   // the probabilities.
   template <class Weigh>
   __device__ __forceinline__ void mma_scores(float (&s)[kScores], float (&d)[kScores], int stage, Weigh&& weigh) const {
@@ -143,7 +144,7 @@ struct Fp32BackwardConsumer {
       wgmma_wait<0>(dq, more);
 #pragma unroll
       for (int i = 0; i < kScores; ++i) dq[i] = (dq[i] + more[i]) * unit;
-      if (add_index < 0) return;  // ordered accumulation does not count this warpgroup
+      if (add_index < 0) return;  // no row uses this warpgroup's keys
       if (args.dq_semaphore && kSlab == 0) {
         while (static_cast<int>(watch(args.dq_semaphore + index)) < add_index) {
         }
@@ -177,7 +178,7 @@ struct Fp32BackwardConsumer {
            first_row + kRows > static_cast<int>(load_shared(rows + 4));
   }
 
-  // Sets masked probabilities to 0. It computes its inputs again, because registers are reserved for values that every
+  // Sets masked probabilities to 0. Computes the work item again, because registers are reserved for values that every
   // tile needs.
   __device__ __forceinline__ void mask(float (&s)[kScores], unsigned work_index, int first_row) const {
     const Work work(args, work_index);

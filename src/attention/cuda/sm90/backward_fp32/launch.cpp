@@ -45,7 +45,7 @@ std::string by_name_only(const Problem& problem) {
       kFewFp32BackwardDims, kManyFp32BackwardKeys, kFewestFp32BackwardDims);
 }
 
-// flash2's backward with three split floats. It computes the row statistics for this kernel. It also replaces this
+// flash2's backward with three split floats per element. Its kernels compute the row statistics, and replace the Hopper
 // kernel if one scale per tile is not enough.
 struct Exact {
   sm80::BackwardConfig config;

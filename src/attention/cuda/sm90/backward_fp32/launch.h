@@ -12,8 +12,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Tiles of Q, dO, K and V as two split floats per element. They are in the workspace, in the layout of shared memory;
-// unused rows are zeros. Row tiles are indexed like those of dQ, key tiles by key_tile_index() (load.cuh).
+// Tiles of Q, dO, K and V as two split floats per element. The tiles are in the workspace, in the layout of shared
+// memory; unused rows are zeros. Row tiles are indexed like those of dQ, key tiles by key_tile_index() (load.cuh).
 struct Fp32SplitTiles {
   unsigned char *q = nullptr, *d_o = nullptr;  // [row tiles][2 split floats][rows][padded head dimension]
   unsigned char *k = nullptr, *v = nullptr;    // [key tiles][2 split floats][keys][padded head dimension]

@@ -92,13 +92,13 @@ struct Fp32BackwardMemory {
   }
 };
 
-// The split kernel, which runs before the backward kernel. It splits tiles of Q, dO, K and V into two fp16 floats per
-// element, and stores them in the shared-memory layout of MMA operands. A tile has one scale. If magnitudes differ too
-// much for one scale, or |LSE| is large, the kernel sets the flag `spread`. flash2's kernel with three split floats
-// then computes the problem. The check is cheap, because the kernel reads the inputs anyway.
+// The split kernel runs before the backward kernel. It splits tiles of Q, dO, K and V into two fp16 floats per element,
+// and stores these in the shared-memory layout of MMA operands. A tile has one scale. If magnitudes differ too much for
+// one scale, or |LSE| is large, the kernel sets the flag `spread`. flash2's kernel with three split floats then
+// computes the problem. The check is cheap, because the kernel reads the inputs anyway.
 
 inline constexpr int kSplitThreads = 256;
-inline constexpr int kMostPowers = kept_powers(SplitFormat::scaled);  // between magnitudes of a tile
+inline constexpr int kMostPowers = kept_powers(SplitFormat::scaled);  // most powers of two between magnitudes of a tile
 
 // Index of a key tile of a KV head among all key tiles; counterpart of row_tile_index().
 __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& args, const Sequence& sequence, int b,
@@ -149,8 +149,8 @@ class TileSplitter {
 
   // Splits the loaded tile to `to` and stores the factor that undoes its scale. All threads of the block must call it.
   // sizes: shared memory with one word per warp, different for each call. Returns true if the split floats would lose
-  // bits: this thread has a group of 8 neighbours, not all zeros, whose largest magnitude is too small compared with
-  // the tile's.
+  // bits. This thread then has 8 neighbouring elements, not all zeros, whose largest magnitude is too small compared
+  // with the tile's.
   __device__ __forceinline__ bool split(unsigned char* to, float* scale, std::uint32_t sizes) const {
     LargestFinite largest;
     int smallest = INT_MAX;
@@ -255,7 +255,7 @@ struct Fp32BackwardLoader {
 
   const Fp32BackwardArgs& args;
   const Memory& memory;
-  std::uint32_t work_items = 0, keys = 0, rows = 0;  // tiles loaded so far
+  std::uint32_t work_items = 0, keys = 0, rows = 0;  // work items, key tiles and row tiles loaded so far
 
   __device__ __forceinline__ void run() {
     for (bool more = true; more;) {
@@ -278,8 +278,8 @@ struct Fp32BackwardLoader {
   }
 
  private:
-  // Parity of the empty-barrier phase to wait for before a stage is filled for the (round + 1)-th time. Stages are free
-  // initially.
+  // Parity of the empty barrier's phase to wait for before a stage is filled, where `round` counts the earlier fills.
+  // Stages are free initially.
   __device__ static __forceinline__ std::uint32_t parity(std::uint32_t round) { return (round & 1) ^ 1; }
 
   // Loads in the order of use. Rows of the next key tile are prefetched while the block processes the last row tiles.

@@ -71,7 +71,7 @@ __device__ __forceinline__ void await_count(const std::uint32_t* counter, std::u
 }
 
 // Increments a work counter and returns its old value; the caller overlaps the latency of the atomic. never: a value
-// that the counter does not reach, passed at run time. With atomicAdd, or a limit known at compile time, ptxas
+// that the counter does not reach, which must be unknown at compile time. Otherwise, and with atomicAdd, ptxas
 // aggregates the atomics of a warp, and all lanes wait for the result.
 __device__ __forceinline__ std::uint32_t fetch_work_index_async(std::uint32_t* counter, std::uint32_t never) {
   std::uint32_t ticket;
@@ -82,7 +82,7 @@ __device__ __forceinline__ std::uint32_t fetch_work_index_async(std::uint32_t* c
 // Makes earlier ordinary stores to shared memory visible to the async proxy (wgmma, TMA) after the next barrier.
 __device__ __forceinline__ void publish_stores() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// setmaxnreg: sets the registers per thread of the calling warpgroup. give_ lowers the number; take_ raises it and
+// setmaxnreg: sets the registers per thread of the calling warpgroup. _dealloc lowers the number; _alloc raises it and
 // waits until enough registers are free.
 template <int kCount>
 __device__ __forceinline__ void warpgroup_reg_dealloc() {

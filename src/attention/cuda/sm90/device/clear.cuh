@@ -8,9 +8,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// Zeroes the rows [first, kRows) of a tile [kRows][kColumns]. They belong to another sequence or to the caller's
-// padding and may contain NaN, and 0 * NaN is NaN. Called by all threads of kConsumers warpgroups, which synchronize at
-// the named barrier `barrier`.
+// Zeroes the rows [first, kRows) of a tile [kRows][kColumns]. These rows belong to another sequence or to the caller's
+// padding. They may contain NaN, and 0 * NaN is NaN. Called by all threads of kConsumers warpgroups, which synchronize
+// at the named barrier `barrier`.
 template <int kRows, int kColumns, int kConsumers>
 __device__ __forceinline__ void clear_rows_from(std::uint32_t tile, int first, int thread, int barrier = 8) {
   constexpr int kChunks = (kColumns + 63) / 64 * 8;  // 16-byte chunks per row

@@ -1,4 +1,4 @@
-// Distributed shared memory and barriers between the blocks of a cluster.
+// Distributed shared memory and barriers between the blocks of a cluster. Used by backward/pairs.cuh.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"
@@ -23,8 +23,8 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
 
-// Arrives at the same barrier of another block without cluster-scope release, because a release would wait for all
-// reductions that the thread has issued to global memory. It orders wgmma and TMA only, not ordinary accesses.
+// Arrives at the same barrier of another block without cluster-scope release. A release would wait for all reductions
+// that the thread has issued to global memory. This arrival orders wgmma and TMA only, not ordinary accesses.
 __device__ __forceinline__ void arrive_at(Barrier barrier, unsigned rank) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(of_rank(barrier.address, rank)) : "memory");
 }

@@ -1,4 +1,5 @@
-// Loads tiles through a tensor map to shared memory, in slabs of 64 columns, the layout that wgmma.cuh reads.
+// Loads tiles through a tensor map to shared memory, in slabs of 64 columns, the layout that wgmma.cuh reads. Called by
+// the producers of the 16-bit kernels.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"

@@ -1,7 +1,7 @@
-// wgmma wrappers. A warpgroup (four warps, 128 threads) computes C[64][N] (+)= A[64][16] B[16][N] in one instruction,
-// with fp32 accumulators in the threads' registers, B in shared memory, and A in shared memory or registers. wgmma is
-// asynchronous:
-//   wgmma_begin(); multiply(...); ...; wgmma_commit(); ...; wgmma_wait<left>(accumulators...);
+// wgmma wrappers for all Hopper kernels. A warpgroup (four warps, 128 threads) computes C[64][N] (+)= A[64][16]
+// B[16][N] in one instruction. The fp32 accumulators are in the threads' registers, B is in shared memory, and A in
+// shared memory or registers. wgmma is asynchronous:
+//   wgmma_begin(); mma_nt(...); ...; wgmma_commit(); ...; wgmma_wait<left>(accumulators...);
 // Between begin and wait no code may access the accumulators or the registers of an A operand.
 //
 // Thread t of the warpgroup has the rows r = t / 32 * 16 + t % 32 / 4 and r + 8 of C:

@@ -39,7 +39,7 @@ constexpr int forward_barriers(const ForwardShape& shape) { return 2 * shape.q_s
 // columns with zeros.
 inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
 
-// Head dimensions that have a kernel with dropout, with one shape each. Random numbers dominate its time for any tile
+// Head dimensions that have a kernel with dropout. Each has one shape, because random numbers dominate the time for any
 // shape.
 inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}};
 constexpr ForwardShape dropping_shape(HeadDims dims) {

@@ -10,17 +10,19 @@
 namespace strobe::cuda::sm90 {
 
 // Model of the clocks, fitted to measurements on an H200 (docs/kernels-cuda.md, "Few heads") by tools/fit-few-heads. A
-// call takes the clocks of the matmuls plus those of exponentials that no matmul overlaps. With several warpgroups
-// these are proportional to exponentials^2 / matmuls; the factor is larger if two warpgroups share rows. With one
-// warpgroup no exponential is overlapped. Each row tile has a fixed cost, and so has the kernel that combines splits.
-// The fields are for several warpgroups, for two that share rows, for one, for combining splits, and the required gain.
+// call takes the clocks of the matmuls plus those of exposed exponentials, which no matmul overlaps. With several
+// warpgroups these are proportional to exponentials^2 / matmuls; the factor is larger if two warpgroups share rows.
+// With one warpgroup all exponentials are exposed. Each row tile has a fixed cost (*_rows), and so has the kernel that
+// combines splits.
 struct ForwardClocks {
-  double several = 0.86, several_rows = 3.4;  // factor of exposed exponentials; row tile: factor of matmuls
-  double sharing = 1.25, sharing_rows = 2500,
-         sharing_column = 30;             // factor of exposed exponentials; row tile: clocks, clocks per column of O
-  double single = 2.9, single_rows = 12;  // factor of exponentials; row tile: factor of exponentials
-  double adding = 3400, added_a_clock = 330;  // combining splits: fixed clocks, elements per clock
-  double gain = 1.045;                        // small tiles or splits must be faster by this factor
+  // Several warpgroups: factor of the exposed exponentials; cost of a row tile in units of one key tile's matmuls.
+  double several = 0.86, several_rows = 3.4;
+  // Two warpgroups that share rows: factor of the exposed exponentials; clocks per row tile, and per column of its O.
+  double sharing = 1.25, sharing_rows = 2500, sharing_column = 30;
+  // One warpgroup: factor of the exponentials; a row tile costs a key tile's matmuls plus this times its exponentials.
+  double single = 2.9, single_rows = 12;
+  double adding = 3400, added_a_clock = 330;  // combining splits: fixed clocks; elements of O per clock
+  double gain = 1.045;                        // small tiles or splits are chosen if they are faster by this factor
 };
 
 // Number of row tiles of all heads, rounded up per head.

@@ -1,8 +1,8 @@
 // Hopper forward kernel on wgmma and TMA for fp16 and bf16; launch_tiles.cuh launches it. One producer thread loads
 // tiles of Q, K and V. Each of one to four consumer warpgroups computes 64 rows of the block's tile, or two share the
 // same 64 rows and alternate on key tiles. A consumer issues the Q K^T matmul of the next key tile before the P V
-// matmul of the current one, so that the softmax of the next tile overlaps with P V. Key tiles are visited from the
-// last to the first, so tiles that a causal mask cuts come first.
+// matmul of the current one. The softmax of the next tile then overlaps with P V. Key tiles are visited from the last
+// to the first, so tiles that a causal mask cuts come first.
 #pragma once
 
 #include <type_traits>
@@ -116,8 +116,8 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   const int first_lane_row = kShares ? 0 : consumer * 64;
   const int lane_row = first_lane_row + thread / 32 * 16 + lane / 4;  // and lane_row + 8
   // One elected thread per warpgroup arrives on the producer's empty barriers. wgmma needs all four warps: once it has
-  // completed, every warp has waited for the stages that it read. Stages that no wgmma reads need meet() first. After a
-  // warp has read the WorkTile, it arrives separately.
+  // completed, every warp has waited for the stages that it read. Stages that no wgmma reads need sync_warpgroup()
+  // first. After a warp has read the WorkTile, it arrives separately.
   const bool elected = thread == 0;
   const auto sync_warpgroup = [&] { barrier_sync(1 + consumer, 128); };
   PipelineState<Memory::kQStages> q_at;
@@ -201,13 +201,10 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     Kept<1, 8> kept[kParts + 1];
     const auto draw_tile = [&](int tile) {
       if constexpr (kDrops) {
-        const Philox philox(args.philox_keys, static_cast<std::uint32_t>(work_tile.b),
-                            static_cast<std::uint32_t>(work_tile.head));
-        Philox::Row rows[2];
-        philox.rows(rows, row);
+        const Philox philox(args.philox_keys, work_tile.b, work_tile.head);
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
-          draw(kept[part], philox, args.threshold, rows, tile * kKeys + part * 64 + lane % 4 * 2);
+          draw(kept[part], philox, args.threshold, row, tile * kKeys + part * 64 + lane % 4 * 2);
         }
       }
     };

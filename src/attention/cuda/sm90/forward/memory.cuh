@@ -42,7 +42,7 @@ struct ForwardMemory {
   __device__ __forceinline__ void begin_barriers() const {
     for (int stage = 0; stage < kQStages; ++stage) {
       q_full(stage).begin(1);
-      // per consumer: four warps that read the place, one thread after the last MMA with Q
+      // per consumer: the four warps that read the WorkTile, and one thread after the last MMA with Q
       q_free(stage).begin(kShape.consumers * 5);
     }
     for (int stage = 0; stage < kStages; ++stage) {

@@ -43,11 +43,11 @@ struct ForwardFacts {
   std::int64_t window = 0;  // keys that a row sees in a window bounded on both sides; 0: no such window
   int multiprocessors = 1;
   bool uneven = false;  // as in ForwardRule
-  bool drops = false;   // dropout
+  bool drops = false;   // has dropout
 };
 
 struct ForwardConfig {
-  HeadDims dims{};  // padded
+  HeadDims dims{};  // padded head dimensions
   ForwardShape shape{};
   std::size_t shared_bytes = 0;
   int splits = 1;  // split-K: blocks per row tile

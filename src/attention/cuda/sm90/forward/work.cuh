@@ -6,9 +6,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// Sequence and rows of a row tile, and the key tiles [begin, end) that it or its split visits. With kPasses row tiles
-// are aligned to the last row, so the first tile is the partial one; under a causal mask its rows see the fewest keys.
-// It starts at a negative row; rows below 0 do not exist.
+// Sequence and rows of a row tile, and the key tiles [begin, end) that it or its split visits. With kPasses the last
+// row tile ends with the sequence, at a multiple of 16 rows for dropout. So the first tile is the partial one; under a
+// causal mask its rows see the fewest keys. It may start at a negative row; rows below 0 do not exist.
 template <int kRows, int kKeys, bool kPasses, bool kSplits>
 struct ForwardWork {
   Sequence sequence;
@@ -19,7 +19,7 @@ struct ForwardWork {
   __device__ __forceinline__ ForwardWork(const Args& args, const WorkTile& work_tile)
       : sequence(args.params, work_tile.b), rows_written(sequence.rows_written(args.params)) {
     first_row = (kSplits ? work_tile.tile / args.splits.count : work_tile.tile) * kRows;
-    if constexpr (kPasses) first_row -= (kRows - rows_written % kRows) % kRows;
+    if constexpr (kPasses) first_row -= (kRows - (rows_written + 15) / 16 * 16 % kRows) % kRows;
     if (max(0, first_row) >= sequence.seqlen_q) return;
     used = sequence.some(max(0, first_row), min(first_row + kRows, sequence.seqlen_q) - 1);
     if (used.lo >= used.hi) return;

@@ -13,8 +13,8 @@ namespace strobe::cuda::sm90 {
 // Splitter warpgroups split elements into two fp16 floats. Consumer warpgroups run the matmuls, 64 rows each. An item
 // is the group of rows that the splitters load and split together (items.cuh).
 struct Fp32Shape {
-  int splitters, consumers;  // warpgroups
-  int keys;                  // per tile
+  int splitters, consumers;  // numbers of warpgroups
+  int keys;                  // keys per tile
   int stages, q_stages;      // pipeline stages of K and of V, and of Q, in shared memory
   int pieces;  // items in a splitter thread's registers: one is being split, the loads of the others are in flight
 

@@ -1,6 +1,7 @@
-// Shared memory and work order of the Hopper forward for fp32. ItemStream lists the items that the splitter threads
-// load, which are groups of rows of Q, K or V. For each row tile: K of the last key tile, Q, V of the last key tile,
-// then K and V of each earlier key tile. It also prefetches later items to the L2 cache.
+// Shared memory and work order of the Hopper forward for fp32; used by split.cuh and kernel.cuh. ItemStream lists the
+// items that the splitter threads load, which are groups of rows of Q, K or V. For each row tile: K of the last key
+// tile, Q, V of the last key tile, then K and V of each earlier key tile. ItemStream also prefetches later items to the
+// L2 cache.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"
@@ -20,10 +21,10 @@ struct Fp32Memory {
   // A splitter thread copies 8 elements at a time: kLanes adjacent threads copy a row, and all threads together kStep
   // rows.
   static constexpr int kThreads = 128 * kShape.splitters, kLanes = kD / 8, kStep = kThreads / kLanes;
-  static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // per tile of K or V
+  static constexpr int kPieceRows = piece_rows(kD, kShape), kPieces = kKeys / kPieceRows;  // items per tile of K or V
   static constexpr int kQPieces = kRows / kPieceRows;
   static_assert(kKeys % kPieceRows == 0 && kRows % kPieceRows == 0 && kPieces <= 4 && kPieceRows % 32 == 0);
-  // Bytes of a tile's plane of first split floats; the plane of second ones follows.
+  // Bytes of a tile's plane of first fp16 floats; the plane of second ones follows.
   static constexpr std::uint32_t kQPart = kSlabsBytes<kRows, kD>, kKeyPart = kSlabsBytes<kKeys, kD>;
   static constexpr std::uint32_t kScales = fp32_tile_bytes(kD, kShape);
   static constexpr std::uint32_t kPieceScales = kScales + 4 * (kQStages * kRows + 2 * kStages * kKeys);
@@ -86,7 +87,7 @@ struct Fp32Memory {
 // Row tile for the splitter threads. One thread computes it and shares it through shared memory. Row indices are
 // relative to the tile, key indices to the sequence.
 struct Fp32Rows {
-  const float *q = nullptr, *k = nullptr, *v = nullptr;  // row 0, key 0
+  const float *q = nullptr, *k = nullptr, *v = nullptr;  // addresses of row 0 and key 0
   Keys rows{0, 0}, used{0, 0};                           // rows that exist; keys that at least one row uses
   int begin = 0, end = 0;                                // key tiles [begin, end); both -1: no more row tiles
 
@@ -130,10 +131,10 @@ enum class ItemKind { nothing, no_keys, end, q, k, v };
 // One item: some rows of a tile of Q, K or V.
 struct Item {
   ItemKind kind = ItemKind::nothing;
-  int piece = 0;  // index of the item within its tile
-  const float* from = nullptr;
-  std::int64_t stride = 0;
-  Keys there{0, 0};  // valid rows; the others become zeros
+  int piece = 0;                // index of the item within its tile
+  const float* from = nullptr;  // first row
+  std::int64_t stride = 0;      // elements from one row to the next
+  Keys there{0, 0};             // valid rows; the others become zeros
   int columns = 0;
 };
 
@@ -185,9 +186,9 @@ class ItemStream {
   }
 
  private:
-  // The block takes the next row tile from the work counter when this many items, one key tile, are left. If it took it
-  // earlier, a block with a long tile would hold another one that idle blocks could process. With a static order it
-  // computes the next row tile at once.
+  // With a work counter, the block takes the next row tile when this many items, one key tile, are left. With an
+  // earlier request, a block with a long tile would hold another row tile that idle blocks could process. With a static
+  // order the block computes the next row tile at once.
   static constexpr int kLate = 2 * kPieces;
 
   __device__ static __forceinline__ int count_of(const Fp32Rows& rows) {
@@ -259,9 +260,9 @@ class ItemStream {
 
   const Fp32ForwardArgs& args_;
   const Memory& memory_;
-  int turn_ = -1;    // row tile counter
+  int turn_ = -1;    // index of the current row tile among those of this block
   int left_ = 0;     // items left of this row tile
-  int find_at_ = 0;  // items left at which to find the next row tile; 0: there is none
+  int find_at_ = 0;  // value of left_ at which to find the next row tile; 0: there is none
   Fp32Rows rows_;
 };
 

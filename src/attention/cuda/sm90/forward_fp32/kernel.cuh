@@ -1,6 +1,7 @@
-// Hopper forward kernel for fp32 on wgmma. Two splitter warpgroups load rows and split each element into two fp16
-// floats (split.cuh). Two consumer warpgroups run the matmuls, each for 64 rows of the block's tile. One of them
-// computes its softmax while the other runs its matmuls. sm90/device/split_mma.cuh has the matmuls of split floats.
+// Hopper forward kernel for fp32 on wgmma; launch.cpp calls Fp32ForwardKernels, defined at the end. Two splitter
+// warpgroups load rows and split each element into two fp16 floats (split.cuh). Two consumer warpgroups run the
+// matmuls, each for 64 rows of the block's tile. One of them computes its softmax while the other runs its matmuls.
+// sm90/device/split_mma.cuh has the matmuls of split floats.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,8 @@
 namespace strobe::cuda::sm90 {
 
 // Online softmax of a thread's two rows. In every tile the largest probability of a row is scaled to just below 2^15,
-// the top of fp16's range, regardless of earlier tiles. Just below a power of two, two split floats keep far more bits
-// than elsewhere. A row with one key, or with one dominant key, therefore gets that key's V.
+// the top of fp16's range, regardless of earlier tiles. Two fp16 floats represent a number just below a power of two
+// far more exactly than other numbers. A row with one key, or with one dominant key, therefore gets that key's V.
 
 inline constexpr float kTopPower = 15;  // the largest probability of a row in a tile is at most 2^15
 inline constexpr float kFromTop = 0x1p-15f;
@@ -27,7 +28,7 @@ inline constexpr float kFromTop = 0x1p-15f;
 __device__ __forceinline__ float power_of_two(float power) { return exp2_fast(fmaxf(power, -1000.f)); }
 
 struct Fp32TwoRows {
-  float base[2] = {kMinusInfinity, kMinusInfinity};  // in log2 units; sum and output are relative to it
+  float base[2] = {kMinusInfinity, kMinusInfinity};  // base-2 exponent to which sum and output are relative
   float sum[2] = {0, 0};                             // over this thread's columns
 
   // Effect of a tile on a row: `shrink` multiplies the previous sums, `unit` multiplies the tile's contribution.
@@ -35,7 +36,8 @@ struct Fp32TwoRows {
     float shrink[2], unit[2];
   };
 
-  // Turns MMA results into probabilities. `factor` turns them into log2 units; there is one per item of K and per row.
+  // Turns MMA results into probabilities. `factor` converts them to base-2 exponents; there is one factor per item of K
+  // and row.
   template <int kCount, int kPieces>
   __device__ __forceinline__ Step weigh(float (&s)[kCount], const float (&factor)[kPieces][2]) {
     constexpr int kInPiece = kCount / kPieces;
@@ -174,7 +176,7 @@ __device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const W
     const float* sink = p.sinks && whole ? p.sinks + work_tile.head : nullptr;
     const float base = softmax.base[h] + kTopPower;
     RowResult result = finish_row(base * args.natural, sum, has_keys, sink);
-    if (has_keys && !sink && sum != 0) result.lse = fmaf(base, args.natural, logf(sum));  // rounded once
+    if (has_keys && !sink && sum != 0) result.lse = fmaf(base, args.natural, logf(sum));  // a single rounding
     if (i < 0 || i >= work.rows_written) continue;
     const std::int64_t index = lse_index(p, sequence, work_tile.b, work_tile.head, i);
     const std::int64_t partial = work_tile.tile % args.splits.count * args.splits.rows + index;
@@ -198,7 +200,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
                                             int consumer) {
   using Memory = Fp32Memory<kD, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys;
-  constexpr int kPieces = Memory::kPieces, kInPiece = kKeys / 2 / kPieces;  // per thread and item
+  constexpr int kPieces = Memory::kPieces, kInPiece = kKeys / 2 / kPieces;  // scores per thread and item
   using Work = ForwardWork<kRows, kKeys, true, true>;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and lane_row + 8

@@ -1,7 +1,7 @@
-// Splitter threads of the Hopper forward for fp32. They load rows from global memory into registers, scale them by a
-// power of two to the top of fp16's range, and store two fp16 floats per element to shared memory. Each row of Q has
-// its own scale. The rows of an item of K or V share one scale if their magnitudes are similar; otherwise each row has
-// its own. A shared scale saves the consumers the work on individual scales.
+// Splitter threads of the Hopper forward for fp32. They load rows from global memory into registers and scale them by a
+// power of two to the top of fp16's range. Then they store two fp16 floats per element to shared memory. Each row of Q
+// has its own scale. The rows of an item of K or V share one scale if their magnitudes are similar; otherwise each row
+// has its own. A shared scale saves the consumers the work on individual scales.
 #pragma once
 
 #include <utility>
@@ -12,8 +12,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// Magnitudes are similar if each group of 8 neighbours, unless it is all zeros, has an element that is at most this
-// many powers of two below the largest of the item. The split floats then keep 2^-29 of every row's largest element.
+// The rows of an item have similar magnitudes if the largest of each 8 neighbouring elements is at most this many
+// powers of two below the largest of the item. Groups of 8 zeros do not count. The split floats then keep 2^-29 of
+// every row's largest element.
 inline constexpr std::uint32_t kAlikePowers = 10;
 
 __device__ __forceinline__ float4 load_global(const float* from) {
@@ -33,7 +34,7 @@ class Splitter {
 
   __device__ __forceinline__ explicit Splitter(const Memory& memory) : memory_(memory) {}
 
-  // Stores the item held in registers kChunk to shared memory, and starts to load `after` into these registers.
+  // Stores the item held in registers held_[kPiece] to shared memory, and starts to load `after` into these registers.
   template <int kPiece>
   __device__ __forceinline__ void finish(const Item& item, const Item& after) {
     Held& held = held_[kPiece];
