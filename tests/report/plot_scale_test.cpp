@@ -35,9 +35,9 @@ TEST(PlotScale, LargeAutomaticTicksHaveAPrefix) {
   const auto last = [](const Axis& axis, double most) {
     return PlotScale(axis, {1, most}, 0, 100).ticks().back().text;
   };
-  EXPECT_EQ(last({.title = "t"}, 5000), "5000");
-  EXPECT_EQ(last({.title = "t"}, 50000), "50k");
-  EXPECT_EQ(last({.title = "t"}, 2.5e6), "2.5M");
+  EXPECT_EQ(last({.title = "t"}, 5000), "4000");
+  EXPECT_EQ(last({.title = "t"}, 50000), "40k");
+  EXPECT_EQ(last({.title = "t"}, 1.5e6), "1.5M");
   EXPECT_EQ(last({.title = "t", .ticks = {65536}}, 65536), "65536");  // sizes are exact
 }
 
