@@ -56,7 +56,56 @@ std::string probably_meant(std::string_view value, const std::vector<std::string
   return "";
 }
 
+// Returns true if the word after the flag is its value.
+bool takes_word(const Option& option, std::string_view next) {
+  if (option.takes != Takes::optional_value) return option.takes == Takes::value;
+  const std::vector<std::string> items = split(next, ',');
+  return std::all_of(items.begin(), items.end(), [&](const std::string& item) {
+    return std::find(option.words.begin(), option.words.end(), normal(item)) != option.words.end();
+  });
+}
+
+// Flags of every command. They are not listed with a command's own flags.
+const std::vector<Option>& common_options() {
+  static const std::vector<Option> kOptions = {
+      {.name = "quiet", .takes = Takes::nothing, .apply = [](auto, auto) { set_quiet(true); }},
+      {.name = "color",
+       .aliases = {"colour"},
+       .placeholder = "auto|always|never",
+       .apply =
+           [](auto flag, auto value) {
+             const std::string word = parse_word(flag, value, {"auto", "always", "never"});
+             set_color(word == "auto" ? Color::automatic : word == "always" ? Color::always : Color::never);
+           }},
+  };
+  return kOptions;
+}
+
+const Option* find_in(const std::vector<Option>& options, std::string_view wanted) {
+  for (const Option& option : options) {
+    if (normal(option.name) == wanted) return &option;
+    for (const std::string& alias : option.aliases) {
+      if (normal(alias) == wanted) return &option;
+    }
+  }
+  return nullptr;
+}
+
 }  // namespace
+
+std::size_t apply_common_flags(std::span<const std::string_view> arguments) {
+  std::size_t count = 0;
+  while (count < arguments.size() && arguments[count].starts_with("--")) {
+    const std::string_view word = arguments[count], shown = word.substr(0, word.find('='));
+    const Option* const option = find_in(common_options(), normal(shown.substr(2)));
+    if (!option) break;
+    const bool has_equals = shown.size() < word.size(), takes_next = option->takes == Takes::value && !has_equals;
+    if (takes_next && count + 1 == arguments.size()) break;
+    option->apply(shown, takes_next ? arguments[count + 1] : has_equals ? word.substr(shown.size() + 1) : "");
+    count += takes_next ? 2 : 1;
+  }
+  return count;
+}
 
 std::vector<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates) {
   std::vector<std::pair<std::size_t, std::string>> ranked;
@@ -90,24 +139,19 @@ void OptionTable::add_flag(std::string name, std::string help, bool& target) {
        }});
 }
 
-const Option* OptionTable::find_exactly(std::string_view wanted) const {
-  for (const Option& option : options_) {
-    if (normal(option.name) == wanted) return &option;
-    for (const std::string& alias : option.aliases) {
-      if (normal(alias) == wanted) return &option;
-    }
-  }
-  return nullptr;
+void OptionTable::add(Option option) {
+  if (option.group.empty()) option.group = group_;
+  options_.push_back(std::move(option));
 }
 
 const Option* OptionTable::find(std::string_view flag) const {
   const std::string wanted = normal(flag);
-  if (const Option* option = find_exactly(wanted)) return option;
+  if (const Option* option = find_in(options_, wanted)) return option;
   for (const std::string_view synonym : flag_synonyms(wanted)) {
-    const Option* option = find_exactly(synonym);
+    const Option* option = find_in(options_, synonym);
     if (option && option->takes == Takes::value) return option;
   }
-  return nullptr;
+  return subject_.empty() ? find_in(common_options(), wanted) : nullptr;
 }
 
 // Hidden flags are not suggested.
@@ -115,6 +159,9 @@ void OptionTable::refuse_unknown(std::string_view flag) const {
   std::vector<std::string> names;
   for (const Option& option : options_) {
     if (!option.help.empty()) names.push_back("--" + option.name);
+  }
+  if (subject_.empty()) {
+    for (const Option& option : common_options()) names.push_back("--" + option.name);
   }
   if (names.empty()) names.emplace_back("--help");
   const std::string word = "--" + std::string(flag);
@@ -127,6 +174,22 @@ void OptionTable::refuse_unknown(std::string_view flag) const {
   const std::string list = current_command().empty() ? "--help" : current_command() + " --help";
   fail(ErrorCode::invalid_argument, "{}: unknown flag; {}all flags: {}", printable(word),
        is_near ? fmt::format("nearest: {}; ", fmt::join(near, ", ")) : "", list);
+}
+
+std::vector<std::string_view> OptionTable::without(std::span<const std::string_view> arguments,
+                                                   std::string_view flag) const {
+  const Option* const dropped = find(flag);
+  std::vector<std::string_view> kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view word = arguments[i], shown = word.substr(0, word.find('='));
+    const bool is_flag = shown.starts_with("-") && find(shown.substr(shown.starts_with("--") ? 2 : 1)) == dropped;
+    if (!is_flag) {
+      kept.push_back(word);
+    } else if (shown.size() == word.size() && i + 1 < arguments.size() && takes_word(*dropped, arguments[i + 1])) {
+      ++i;
+    }
+  }
+  return kept;
 }
 
 OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> arguments, Again again) const {
@@ -179,13 +242,7 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
       continue;
     }
     const bool has_next = i + 1 < arguments.size();
-    bool takes_next = option->takes == Takes::value;
-    if (option->takes == Takes::optional_value && has_next) {
-      const std::vector<std::string> items = split(arguments[i + 1], ',');
-      takes_next = std::all_of(items.begin(), items.end(), [&](const std::string& item) {
-        return std::find(option->words.begin(), option->words.end(), normal(item)) != option->words.end();
-      });
-    }
+    const bool takes_next = takes_word(*option, has_next ? arguments[i + 1] : std::string_view());
     if (takes_next && !has_next) {
       fail(ErrorCode::invalid_argument, "{}: needs a value ({})", shown, option->placeholder);
     }
@@ -198,7 +255,11 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
 
 std::string OptionTable::help() const {
   constexpr std::size_t kWidestColumn = 28;
-  std::vector<std::pair<std::string, std::string>> entries;
+  struct Entry {
+    std::string group, head, text;
+  };
+  std::vector<Entry> entries;
+  std::vector<std::string> groups;  // in order of their first flags
   std::size_t column = 0;
   for (const Option& option : options_) {
     if (option.help.empty()) continue;
@@ -207,12 +268,19 @@ std::string OptionTable::help() const {
     if (option.takes == Takes::optional_value) head += "[=" + option.placeholder + "]";
     if (!option.aliases.empty()) text += fmt::format(" (also --{})", fmt::join(option.aliases, ", --"));
     column = std::clamp(head.size() + 4, column, kWidestColumn);
-    entries.emplace_back(std::move(head), std::move(text));
+    if (std::find(groups.begin(), groups.end(), option.group) == groups.end()) groups.push_back(option.group);
+    entries.push_back({option.group, std::move(head), std::move(text)});
   }
   std::string text;
-  for (const auto& [head, description] : entries) text += help_entry(head, description, column);
+  for (const std::string& group : groups) {
+    if (!group.empty()) text += (text.empty() ? "" : "\n") + group + ":\n";
+    for (const Entry& entry : entries) {
+      if (entry.group == group) text += help_entry(entry.head, entry.text, column);
+    }
+  }
   if (!entries.empty()) text += "\nIn flag names - and _ are the same. --flag=value is the same as --flag value.\n";
-  return text;
+  return text + (entries.empty() ? "\n" : "") +
+         "All commands have --quiet (no notes, no progress) and --color auto|always|never.\n";
 }
 
 Option make_switch(std::string name, std::string help, bool& target) {

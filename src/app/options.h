@@ -24,21 +24,25 @@ struct Option {
   std::function<void(std::string_view flag, std::string_view value)> apply{};  // value is "" if none was given
   std::vector<std::string> words{};  // optional_value: the next argument is the value only if it is one of
                                      // these, or a comma-separated list of these
+  std::string group{};               // heading in the help, see OptionTable::begin_group
 };
 
 // Flags are also accepted under the synonyms of flag_names.h. Dash and underscore are equal, as are `--flag value` and
-// `--flag=value`. -h and --help are always valid.
+// `--flag=value`. -h and --help are always valid, and without a subject --quiet and --color.
 class OptionTable {
  public:
   explicit OptionTable(std::string subject = {}) : subject_(std::move(subject)) {}
 
   using Apply = std::function<void(std::string_view flag, std::string_view value)>;
-  void add(Option option) { options_.push_back(std::move(option)); }
+  void add(Option option);
   // Adds a flag with a value, or a flag without a value that sets `target` to true.
   void add(std::string name, std::string placeholder, std::string help, Apply apply,
            std::vector<std::string> aliases = {});
   void add_flag(std::string name, std::string help, bool& target);
   const std::vector<Option>& options() const { return options_; }
+
+  // Flags that are added later, and have no group of their own, are listed under this heading.
+  void begin_group(std::string name) { group_ = std::move(name); }
 
   // Passes words that are not flags, such as files, to `apply`. Without this call such words are errors.
   void take_words(std::function<void(std::string_view word)> apply) { take_word_ = std::move(apply); }
@@ -52,18 +56,24 @@ class OptionTable {
   // With STROBE_CHECK_FLAGS=1 it throws FlagsAccepted (app/program.h) instead of returning Outcome::run.
   Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;
 
+  // Returns the arguments without a flag of this table and its value, under any of its names.
+  std::vector<std::string_view> without(std::span<const std::string_view> arguments, std::string_view flag) const;
+
   std::string help() const;  // one entry per flag, in 80 columns
 
  private:
   const Option* find(std::string_view flag) const;  // also by a synonym
-  const Option* find_exactly(std::string_view wanted) const;
   [[noreturn]] void refuse_unknown(std::string_view flag) const;
 
+  std::string group_;
   std::string subject_;  // used in errors instead of a command: "--x: not a flag of SUBJECT"
   std::vector<Option> options_;
   std::function<void(std::string_view word)> take_word_;
   std::function<void()> check_;
 };
+
+// Applies --quiet and --color before a command; returns the number of their words.
+std::size_t apply_common_flags(std::span<const std::string_view> arguments);
 
 // Accepts --name, --name=on and --name=off.
 Option make_switch(std::string name, std::string help, bool& target);

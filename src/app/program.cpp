@@ -18,6 +18,7 @@
 #include "app/terminal.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/table_width.h"
 
 namespace strobe {
 namespace {
@@ -43,9 +44,10 @@ int run_as_program(const char* name, int count, char** words, int (*run)(Argumen
   secure_standard_descriptors();
   set_program_name(name);
   end_cleanly_on_signals(name, write_signal_message);
+  if (const std::size_t columns = terminal_columns(STDOUT_FILENO); columns > 0) limit_table_width(columns);
   try {
     const std::vector<std::string_view> arguments(words + 1, words + count);
-    const int code = run(arguments);
+    const int code = run(Arguments(arguments).subspan(apply_common_flags(arguments)));
     if (code == kFine) check_output();
     return code;
   } catch (const FlagsAccepted&) {

@@ -2,7 +2,6 @@
 #include "app/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -13,11 +12,6 @@ namespace strobe {
 namespace {
 
 constexpr std::size_t kBar = 24;
-
-std::size_t terminal_width() {
-  winsize size{};
-  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
 
 constexpr double kSettled = 2;  // seconds of work before a forecast: the first calls are slower
 
@@ -36,7 +30,7 @@ std::string duration_text(double seconds) {
 }
 
 void show_fitting_progress(std::string text) {
-  const std::size_t width = terminal_width() - 1;
+  const std::size_t columns = terminal_columns(STDERR_FILENO), width = (columns > 0 ? columns : 80) - 1;
   if (text.size() > width) text.resize(width);
   show_progress(text);
 }

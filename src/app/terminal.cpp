@@ -1,4 +1,6 @@
 // Writes to the standard streams without iostreams, so no buffered text can be lost.
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +22,21 @@ int output_error = 0;  // errno of the first failed write to standard output
 std::string progress_shown;
 std::string line_prefix = "strobe";  // program name
 std::string command_words;
+Color color_mode = Color::automatic;
+bool quiet_mode = false;
+
+bool shows_color(int descriptor) {
+  if (color_mode != Color::automatic) return color_mode == Color::always;
+  const char* const refusal = getenv("NO_COLOR");  // https://no-color.org: any value but an empty one
+  const char* const terminal = getenv("TERM");
+  if ((refusal && *refusal) || (terminal && std::string_view(terminal) == "dumb")) return false;
+  return isatty(descriptor) == 1;
+}
+
+std::string colored(Style style, std::string_view text) {
+  const char* const code = style == Style::good ? "1;32" : style == Style::caution ? "33" : "1;31";
+  return "\033[" + std::string(code) + "m" + std::string(text) + "\033[0m";
+}
 
 // Two buffers are used alternately, because the signal handler must not allocate, wait or read a half-written line.
 struct SignalMessage {
@@ -45,14 +62,34 @@ void check_output() {
 }
 
 void print_aside(std::string_view text) {
+  if (quiet_mode) return;
   show_progress("");
   write_all(STDERR_FILENO, text);
 }
 
+void set_color(Color color) { color_mode = color; }
+
+void set_quiet(bool quiet) {
+  if (quiet) show_progress("");
+  quiet_mode = quiet;
+}
+
+bool is_quiet() { return quiet_mode; }
+
+std::string styled(Style style, std::string_view text) {
+  return shows_color(STDOUT_FILENO) && shows_color(STDERR_FILENO) ? colored(style, text) : std::string(text);
+}
+
 std::string note_lines(const std::vector<std::string>& notes) {
   std::string text;
-  for (const std::string& note : notes) text += "note: " + note + "\n";
+  if (quiet_mode) return text;
+  for (const std::string& note : notes) text += styled(Style::caution, "note:") + " " + note + "\n";
   return text;
+}
+
+std::size_t terminal_columns(int descriptor) {
+  winsize size{};
+  return ioctl(descriptor, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 void set_program_name(std::string_view name) { line_prefix = name; }
@@ -65,7 +102,9 @@ const std::string& current_command() { return command_words; }
 void complain(std::string_view text) noexcept {
   try {
     show_progress("");
-    write_all(STDERR_FILENO, line_prefix + ": " + printable(text, std::string_view::npos) + "\n");
+    const std::string prefix = line_prefix + ":";
+    const std::string shown = shows_color(STDERR_FILENO) ? colored(Style::error, prefix) : prefix;
+    write_all(STDERR_FILENO, shown + " " + printable(text, std::string_view::npos) + "\n");
   } catch (const std::exception&) {
     write_all(STDERR_FILENO, "strobe: out of memory\n");
   }
@@ -88,7 +127,7 @@ void write_signal_message() noexcept {
 
 bool shows_progress() {
   static const bool terminal = isatty(STDERR_FILENO) == 1;
-  return terminal;
+  return terminal && !quiet_mode;
 }
 
 void show_progress(std::string_view text) {

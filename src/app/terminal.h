@@ -21,8 +21,22 @@ void check_output();
 // Writes text that accompanies the results, such as notes, to standard error.
 void print_aside(std::string_view text);
 
-// Returns one line per note, prefixed with "note: ".
+// --color: automatic is a terminal, unless NO_COLOR is set or TERM is dumb. --quiet: notes, progress and advice are not
+// printed; results and errors are.
+enum class Color { automatic, always, never };
+void set_color(Color color);
+void set_quiet(bool quiet);
+bool is_quiet();
+
+// Colours text that may go to standard output or standard error, if both show colours.
+enum class Style { good, caution, error };
+std::string styled(Style style, std::string_view text);
+
+// Returns one line per note, prefixed with "note: "; nothing if is_quiet().
 std::string note_lines(const std::vector<std::string>& notes);
+
+// Returns the columns of the terminal behind a descriptor; 0 if it is none.
+std::size_t terminal_columns(int descriptor);
 
 // Sets the program name that begins error lines; the default is "strobe".
 void set_program_name(std::string_view name);
@@ -40,6 +54,6 @@ void write_signal_message() noexcept;  // for the signal handler
 
 // On a terminal, overwrites the last progress line with `text`; an empty text clears it. Otherwise does nothing.
 void show_progress(std::string_view text);
-bool shows_progress();  // true if standard error is a terminal
+bool shows_progress();  // true if standard error is a terminal, unless is_quiet()
 
 }  // namespace strobe

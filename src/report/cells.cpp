@@ -61,6 +61,23 @@ std::optional<double> Cell::seconds(Pass pass, Estimate estimate) const {
   });
 }
 
+std::optional<Interval> Cell::interval(Pass pass) const {
+  if (pass == Pass::total) {
+    const std::optional<Interval> forward = interval(Pass::forward), backward = interval(Pass::backward);
+    if (!forward || !backward) return std::nullopt;
+    return Interval{forward->low + backward->low, forward->high + backward->high};
+  }
+  std::optional<Interval> whole;
+  for (const Result& launch : launches) {
+    const std::optional<Timing>& timing = timing_of(launch, pass);
+    if (!timing) continue;
+    if (!whole) whole = Interval{timing->low, timing->high};
+    whole->low = std::min(whole->low, timing->low);
+    whole->high = std::max(whole->high, timing->high);
+  }
+  return whole;
+}
+
 std::optional<double> Cell::flop_rate(Pass pass, Estimate estimate) const {
   const std::optional<double> time = seconds(pass, estimate);
   if (!time) return std::nullopt;

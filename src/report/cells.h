@@ -32,6 +32,10 @@ constexpr const char* name_of(Pass pass) {
 // Statistic that represents the samples of a launch: the median, or the minimum (`least`) for machines with other load.
 enum class Estimate { median, least };
 
+struct Interval {
+  double low, high;
+};
+
 struct Cell {
   Config config;
   std::string implementation, kernel;
@@ -43,6 +47,9 @@ struct Cell {
   // Returns the median of the launches' estimates; for Pass::total, the sum of forward and backward. Empty if the pass
   // was not timed.
   std::optional<double> seconds(Pass pass, Estimate estimate = Estimate::median) const;
+  // Returns the interval of the median, extended over all launches; for Pass::total, the sums of both ends. Empty if
+  // the pass was not timed.
+  std::optional<Interval> interval(Pass pass) const;
   // Returns nominal FLOPs divided by seconds().
   std::optional<double> flop_rate(Pass pass, Estimate estimate = Estimate::median) const;
   std::optional<double> peak_mb() const;       // maximum over launches

@@ -10,10 +10,22 @@
 
 namespace strobe::report {
 
+// Unit of all rates of a page or table, chosen by the largest rate: {1e-12, "TFLOP/s"} or {1e-9, "GFLOP/s"}.
+struct RateUnit {
+  double factor;
+  const char* name;
+};
+inline RateUnit rate_unit(double largest) {
+  return largest >= 1e12 ? RateUnit{1e-12, "TFLOP/s"} : RateUnit{1e-9, "GFLOP/s"};
+}
+RateUnit page_rate_unit(std::span<const Cell> cells);
+
 // Input of all charts.
 struct ChartInput {
   std::span<const Cell> cells;
   SeriesNames names;
+  RateUnit unit;
+  std::string baseline;  // see make_figures()
 };
 
 // Time, rate and memory against sequence length, batch, heads and embedding; memory saved for backward against
@@ -35,14 +47,5 @@ std::vector<Choice> choices_of(std::span<const Cell> cells);
 
 // "batch 16, sequence 1024, 32 heads x 64, fp16, causal": equal for the same problem on any machine.
 inline std::string problem_of(const Cell& cell) { return describe(cell.config); }
-
-// Unit of all rates of a chart, chosen by the largest rate: {1e-12, "TFLOP/s"} or {1e-9, "GFLOP/s"}.
-struct RateUnit {
-  double factor;
-  const char* name;
-};
-inline RateUnit rate_unit(double largest) {
-  return largest >= 1e12 ? RateUnit{1e-12, "TFLOP/s"} : RateUnit{1e-9, "GFLOP/s"};
-}
 
 }  // namespace strobe::report

@@ -96,8 +96,8 @@ void add_causal(const ChartInput& input, const std::string& dtype, Pass pass, st
                 .caption = caption_of(of_type),
                 .x = {"implementation", Scale::words},
                 .y = {fmt::format("{} ms", name_of(pass)), Scale::linear},
-                .series = {{.name = "causal off", .color = 0, .mark = Mark::bar},
-                           {.name = "causal on", .color = 1, .mark = Mark::bar}}};
+                .series = {{.name = "causal off", .color = -1, .mark = Mark::bar},
+                           {.name = "causal on", .color = -2, .mark = Mark::bar}}};
   std::size_t pairs = 0;
   for (const std::string& name : without.names) {
     if (!with.by_name.contains(name)) continue;

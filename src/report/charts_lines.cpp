@@ -100,7 +100,10 @@ std::string exponent_text(const std::vector<Point>& points) {
   return xx > 0 ? fmt::format(" ~ S^{:.1f}", xy / xx) : "";
 }
 
-using LineValue = std::function<std::optional<double>(const Cell&)>;
+struct Reading {
+  double y, low, high;
+};
+using LineValue = std::function<std::optional<Reading>(const Cell&)>;
 enum class Fit { no, yes };
 
 // Returns one line per implementation; empty if no line has two points.
@@ -109,15 +112,19 @@ std::vector<Series> lines_of(const ChartInput& input, const View& view, const Si
   std::vector<Series> lines;
   std::size_t longest = 0;
   for (const Cell* cell : view.cells) {
-    const std::optional<double> y = value(*cell);
-    if (!y || *y <= 0) continue;
+    const std::optional<Reading> reading = value(*cell);
+    if (!reading || reading->y <= 0) continue;
     const std::string name = input.names.name(*cell);
     auto line = std::find_if(lines.begin(), lines.end(), [&](const Series& one) { return one.name == name; });
     if (line == lines.end()) {
       line = lines.insert(lines.end(), {.name = name, .color = input.names.color(*cell), .mark = Mark::line});
     }
     const auto x = static_cast<double>(cell->config.*axis.size);
-    line->points.push_back({x, *y, fmt::format("{}: {} {}", name, short_number(*y), unit)});
+    std::string label = fmt::format("{}: {} {}", name, short_number(reading->y), unit);
+    if (reading->low < reading->high) {
+      label += fmt::format(" ({} to {})", short_number(reading->low), short_number(reading->high));
+    }
+    line->points.push_back({x, reading->y, std::move(label), reading->low, reading->high});
   }
   for (Series& line : lines) {
     std::sort(line.points.begin(), line.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
@@ -134,12 +141,8 @@ std::vector<Series> lines_of(const ChartInput& input, const View& view, const Si
 void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axis, const View& view,
               std::vector<Figure>& figures) {
   std::set<double> ticks;
-  double largest_rate = 0;
-  for (const Cell* cell : view.cells) {
-    ticks.insert(static_cast<double>(cell->config.*axis.size));
-    for (const Pass pass : kPasses) largest_rate = std::max(largest_rate, cell->flop_rate(pass).value_or(0));
-  }
-  const RateUnit unit = rate_unit(largest_rate);
+  for (const Cell* cell : view.cells) ticks.insert(static_cast<double>(cell->config.*axis.size));
+  const RateUnit unit = input.unit;
   const Fit fit = axis.size == &Config::seqlen_q ? Fit::yes : Fit::no;  // fits time ~ S^x along sequence lengths only
   const auto add = [&](const char* quantity, const std::string& title, Pass pass, const std::string& y_title,
                        Scale scale, std::vector<Series> series) {
@@ -158,26 +161,34 @@ void add_view(const ChartInput& input, const Choice& choice, const SizeAxis& axi
                        .series = std::move(series)});
   };
   for (const Pass pass : kPasses) {
-    const LineValue time = [&](const Cell& cell) -> std::optional<double> {
+    const LineValue time = [&](const Cell& cell) -> std::optional<Reading> {
       const std::optional<double> seconds = cell.seconds(pass);
-      return seconds ? std::optional(1e3 * *seconds) : std::nullopt;
+      const std::optional<Interval> interval = cell.interval(pass);
+      if (!seconds || !interval) return std::nullopt;
+      return Reading{1e3 * *seconds, 1e3 * interval->low, 1e3 * interval->high};
     };
-    const LineValue rate = [&](const Cell& cell) -> std::optional<double> {
-      const std::optional<double> value = cell.flop_rate(pass);
-      return value ? std::optional(unit.factor * *value) : std::nullopt;
+    const LineValue rate = [&](const Cell& cell) -> std::optional<Reading> {
+      const std::optional<double> value = cell.flop_rate(pass), seconds = cell.seconds(pass);
+      const std::optional<Interval> interval = cell.interval(pass);
+      if (!value || !interval || interval->low <= 0) return std::nullopt;
+      const double work = unit.factor * *value * *seconds;
+      return Reading{work / *seconds, work / interval->high, work / interval->low};
     };
     add("time", "Time", pass, fmt::format("{} ms", name_of(pass)), Scale::logarithmic,
         lines_of(input, view, axis, time, "ms", fit));
     add("rate", "Rate", pass, fmt::format("{} {}", name_of(pass), unit.name), Scale::linear,
         lines_of(input, view, axis, rate, unit.name, Fit::no));
   }
-  const LineValue memory = [](const Cell& cell) { return cell.peak_mb(); };
-  add("memory", "Peak memory", Pass::total, "peak MB", Scale::logarithmic,
-      lines_of(input, view, axis, memory, "MB", fit));
+  const auto exact = [](std::optional<double> value) {
+    return value ? std::optional(Reading{*value, *value, *value}) : std::nullopt;
+  };
+  const LineValue memory = [&](const Cell& cell) { return exact(cell.peak_mb()); };
+  add("memory", "Peak memory", Pass::total, "peak MiB", Scale::logarithmic,
+      lines_of(input, view, axis, memory, "MiB", fit));
   if (axis.size != &Config::seqlen_q) return;
-  const LineValue kept = [](const Cell& cell) { return cell.saved_mb(); };
-  add("kept", "Memory saved for backward", Pass::total, "MB saved for backward", Scale::logarithmic,
-      lines_of(input, view, axis, kept, "MB", fit));
+  const LineValue kept = [&](const Cell& cell) { return exact(cell.saved_mb()); };
+  add("kept", "Memory saved for backward", Pass::total, "MiB saved for backward", Scale::logarithmic,
+      lines_of(input, view, axis, kept, "MiB", fit));
 }
 
 }  // namespace

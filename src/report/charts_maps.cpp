@@ -84,10 +84,10 @@ std::vector<MapGroup> groups_of(const ChartInput& input, const Choice& choice) {
   return groups;
 }
 
-// Returns the group that a group's speedups and memory ratios are relative to: on the same machine and build, the
-// implementation that materialises scores, or else the first one. If there is only one, the first of all groups.
-// Returns null if this is the group itself.
-const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup& other) {
+// Returns the baseline of a group's ratios. This is the implementation `wanted`, else one that materialises scores, on
+// the same machine and build, else the first implementation of that run. If the run has only one implementation, it is
+// the first of all groups. Returns null if the baseline is the group itself.
+const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup& other, const std::string& wanted) {
   const Run& run = other.cells.front()->run;
   const MapGroup* first = nullptr;
   std::size_t in_run = 0;
@@ -96,7 +96,8 @@ const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup&
     ++in_run;
     if (!first) first = &group;
   }
-  for (const char* name : {"standard", "torch-naive", "torch-math"}) {
+  for (const std::string& name :
+       {wanted, std::string("standard"), std::string("torch-naive"), std::string("torch-math")}) {
     for (const MapGroup& group : groups) {
       if (group.cells.front()->run == run && group.cells.front()->implementation == name) first = &group;
     }
@@ -142,10 +143,11 @@ Figure map_figure(const char* id, const char* title, const Choice& choice, const
           .series = {}};
 }
 
-void add_ratios(const Choice& choice, const std::vector<MapGroup>& groups, std::vector<Figure>& figures) {
+void add_ratios(const Choice& choice, const std::vector<MapGroup>& groups, const std::string& wanted,
+                std::vector<Figure>& figures) {
   const MapAxes layout(choice.cells);
   for (const MapGroup& other : groups) {
-    const MapGroup* found = baseline_of(groups, other);
+    const MapGroup* found = baseline_of(groups, other, wanted);
     if (!found) continue;
     const MapGroup& base = *found;
     for (const Pass pass : kPasses) {
@@ -166,7 +168,7 @@ void add_ratios(const Choice& choice, const std::vector<MapGroup>& groups, std::
         base, other, layout, [](const Cell& cell) { return cell.peak_mb(); },
         [&](double from, double to) -> Field {
           return {0, 0, fmt::format("{:.0f} %", 100 * to / from), ratio_color(from / to),
-                  fmt::format("{} MB against {} MB", short_number(to), short_number(from))};
+                  fmt::format("{} MiB against {} MiB", short_number(to), short_number(from))};
         });
     if (!figure.fields.empty()) figures.push_back(std::move(figure));
   }
@@ -197,7 +199,7 @@ void add_statuses(const Choice& choice, std::vector<MapGroup> groups, std::vecto
 void add_maps(const ChartInput& input, std::vector<Figure>& figures) {
   for (const Choice& choice : choices_of(input.cells)) {
     const std::vector<MapGroup> groups = groups_of(input, choice);
-    add_ratios(choice, groups, figures);
+    add_ratios(choice, groups, input.baseline, figures);
     add_statuses(choice, groups, figures);
   }
 }

@@ -38,8 +38,8 @@ void add_memory(const ChartInput& input, const Choice& choice, std::vector<Figur
                 .dtype = choice.dtype,
                 .pass = "",
                 .caption = caption_of(choice.cells),
-                .x = {"predicted MB", Scale::logarithmic},
-                .y = {"measured peak MB", Scale::logarithmic},
+                .x = {"predicted MiB", Scale::logarithmic},
+                .y = {"measured peak MiB", Scale::logarithmic},
                 .series = {}};
   Extent range;
   double worst = 0;
@@ -51,7 +51,7 @@ void add_memory(const ChartInput& input, const Choice& choice, std::vector<Figur
     range.include(*predicted);
     add_point(input, *cell,
               {*predicted, *measured,
-               fmt::format("{} MB measured, {} MB predicted ({:+.1f} %)", short_number(*measured),
+               fmt::format("{} MiB measured, {} MiB predicted ({:+.1f} %)", short_number(*measured),
                            short_number(*predicted), 100 * off)},
               figure.series);
   }
@@ -88,10 +88,7 @@ std::vector<Ceiling> ceilings_of(std::span<const Cell* const> cells) {
 
 void add_roofline(const ChartInput& input, const Choice& choice, Pass pass, std::vector<Figure>& figures) {
   const std::vector<Ceiling> ceilings = ceilings_of(choice.cells);
-  double largest = 0;
-  for (const Cell* cell : choice.cells) largest = std::max(largest, cell->flop_rate(pass).value_or(0));
-  for (const Ceiling& ceiling : ceilings) largest = std::max(largest, ceiling.product);
-  const RateUnit unit = rate_unit(largest);
+  const RateUnit unit = input.unit;
   Figure figure{.id = "roofline",
                 .title = "Rate against the machine's ceilings (roofline)",
                 .section = "Against the models",

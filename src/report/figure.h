@@ -25,12 +25,13 @@ enum class Mark { line, point, bar, rule };  // rule: a dashed line without poin
 
 struct Point {
   double x, y;
-  std::string label{};  // tooltip on the page
+  std::string label{};       // tooltip on the page
+  double low = 0, high = 0;  // interval of y, drawn as a whisker if low < high
 };
 
 struct Series {
   std::string name;
-  int color = 0;  // index of the palette; -1: neutral
+  int color = 0;  // index of the palette; -1: neutral; -2: light neutral
   Mark mark = Mark::line;
   std::vector<Point> points{};
 };
@@ -53,7 +54,10 @@ struct Figure {
   std::vector<Field> fields{};  // fields of a heat map; other figures have series instead
 };
 
-// Series colours on a white and on a dark background, in order of the series' first appearance.
+// The title with ", log scale" on a logarithmic axis.
+std::string axis_title(const Axis& axis);
+
+// Series colours on a white and on a dark background; SeriesNames assigns them.
 inline constexpr const char* kPalette[] = {"#0068b5", "#d1520a", "#00876c", "#a8468c", "#b8860b", "#5a5fd6", "#7a7a7a"};
 inline constexpr const char* kDarkPalette[] = {"#58b0f5", "#ff9152", "#3fcfa8", "#e58cc8",
                                                "#f0c24b", "#a3a7ff", "#b5b5b5"};
@@ -61,7 +65,8 @@ inline constexpr int kColors = 7;
 
 Json figure_json(const Figure& figure);
 
-// Returns all figures of a report; views with the most data come first.
-std::vector<Figure> make_figures(std::span<const Cell> cells);
+// Returns all figures of a report; views with the most data come first. `baseline` is the implementation that speedup
+// and memory maps compare with; empty: one that materialises scores, else the first.
+std::vector<Figure> make_figures(std::span<const Cell> cells, const std::string& baseline = "");
 
 }  // namespace strobe::report

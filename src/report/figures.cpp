@@ -11,7 +11,7 @@ Json axis_json(const Axis& axis) {
   for (const std::string& word : axis.words) words.push_back(word);
   for (const double tick : axis.ticks) ticks.push_back(tick);
   const char* scale = axis.scale == Scale::linear ? "linear" : axis.scale == Scale::words ? "words" : "logarithmic";
-  return Json::object({{"title", axis.title}, {"scale", scale}, {"words", words}, {"ticks", ticks}});
+  return Json::object({{"title", axis_title(axis)}, {"scale", scale}, {"words", words}, {"ticks", ticks}});
 }
 
 const char* name_of(Mark mark) {
@@ -30,7 +30,14 @@ Json figure_json(const Figure& figure) {
   Json series = Json::array(), fields = Json::array();
   for (const Series& one : figure.series) {
     Json points = Json::array();
-    for (const Point& point : one.points) points.push_back(Json::array({point.x, point.y, point.label}));
+    for (const Point& point : one.points) {
+      Json json = Json::array({point.x, point.y, point.label});
+      if (point.low < point.high) {
+        json.push_back(point.low);
+        json.push_back(point.high);
+      }
+      points.push_back(std::move(json));
+    }
     series.push_back(
         Json::object({{"name", one.name}, {"color", one.color}, {"mark", name_of(one.mark)}, {"points", points}}));
   }
@@ -63,8 +70,21 @@ std::vector<Choice> choices_of(std::span<const Cell> cells) {
   return choices;
 }
 
-std::vector<Figure> make_figures(std::span<const Cell> cells) {
-  const ChartInput input{cells, SeriesNames(cells)};
+RateUnit page_rate_unit(std::span<const Cell> cells) {
+  double largest = 0;
+  for (const Cell& cell : cells) {
+    for (const Pass pass : kPasses) largest = std::max(largest, cell.flop_rate(pass).value_or(0));
+    for (const Result& launch : cell.launches) largest = std::max(largest, launch.matmul_rate.value_or(0));
+  }
+  return rate_unit(largest);
+}
+
+std::string axis_title(const Axis& axis) {
+  return axis.scale == Scale::logarithmic ? axis.title + ", log scale" : axis.title;
+}
+
+std::vector<Figure> make_figures(std::span<const Cell> cells, const std::string& baseline) {
+  const ChartInput input{cells, SeriesNames(cells), page_rate_unit(cells), baseline};
   std::vector<Figure> figures;
   add_bar_charts(input, figures);
   add_maps(input, figures);

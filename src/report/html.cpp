@@ -8,8 +8,10 @@
 #include "report/assets.h"
 #include "report/escape.h"
 #include "report/fill.h"
+#include "report/noise.h"
 #include "report/series_names.h"
 #include "report/tables.h"
+#include "report/verdict.h"
 
 namespace strobe::report {
 namespace {
@@ -49,12 +51,16 @@ std::string report_html(std::span<const Cell> cells, std::span<const Figure> fig
   data.set("figures", std::move(list));
   std::vector<const Cell*> all;
   for (const Cell& cell : cells) all.push_back(&cell);
+  const FoldedTable folded = fold_constants(cell_table(cells));
   const PagePart parts[] = {{"style", kPageStyle},
                             {"script", kPageScript},
                             {"library", kChartLibrary},
                             {"caption", escaped(caption_of(all))},
                             {"summary", summary_text(cells)},
-                            {"table", table_html(cell_table(cells), cells)},
+                            {"verdict", escaped(verdict_text(standing_of(cells, SeriesNames(cells))))},
+                            {"noise", escaped(noise_text(cells))},
+                            {"constants", escaped(folded.constants)},
+                            {"table", table_html(folded.table, cells)},
                             {"data", script_json(data.dump())}};
   return fill(kPageHtml, parts);
 }

@@ -196,7 +196,7 @@ NamedTable cells_table(const Limits& limits, const std::vector<Finding>& finding
   const Bound product{.measure = Measure::share_of_matmul_rate, .reference = {}};
   NamedTable table{.title = "Cells", .columns = {"cell", "pass", "ms", unit.name, "of product"}, .cells = {}};
   for (const Column& column : columns) table.columns.push_back(column.title);
-  table.columns.insert(table.columns.end(), {"peak MB", "verdict"});
+  table.columns.insert(table.columns.end(), {"peak MiB", "verdict"});
   const std::map<Place, std::string> verdicts = place_verdicts(findings);
   const auto verdict_at = [&](const Place& at) {
     const auto found = verdicts.find(at);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/fail.h"
 #include "core/printable.h"
@@ -29,6 +30,15 @@ std::string tick_text(double value) {
   text.erase(text.find_last_not_of('0') + 1);
   if (text.ends_with('.')) text.pop_back();
   return text;
+}
+
+// The same with an SI prefix from 10,000 on: "20k", "1.5M".
+std::string si_text(double value) {
+  constexpr std::pair<double, const char*> kPrefixes[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
+  for (const auto& [factor, prefix] : kPrefixes) {
+    if (std::fabs(value) >= std::max(factor, 1e4)) return tick_text(value / factor) + prefix;
+  }
+  return tick_text(value);
 }
 
 }  // namespace
@@ -103,7 +113,7 @@ std::vector<PlotScale::Tick> PlotScale::ticks() const {
   const std::vector<double> values = !axis_.ticks.empty()           ? axis_.ticks
                                      : axis_.scale == Scale::linear ? linear_ticks()
                                                                     : logarithmic_ticks();
-  for (const double value : values) out.push_back({at(value), tick_text(value)});
+  for (const double value : values) out.push_back({at(value), axis_.ticks.empty() ? si_text(value) : tick_text(value)});
   return out;
 }
 

@@ -29,8 +29,8 @@ std::vector<Quantity> quantities() {
                      return seconds ? std::optional(1e3 * *seconds) : std::nullopt;
                    }});
   }
-  all.push_back({"memory saved for backward, MB", [](const Cell& cell) { return cell.saved_mb(); }});
-  all.push_back({"peak memory, MB", [](const Cell& cell) { return cell.peak_mb(); }});
+  all.push_back({"memory saved for backward, MiB", [](const Cell& cell) { return cell.saved_mb(); }});
+  all.push_back({"peak memory, MiB", [](const Cell& cell) { return cell.peak_mb(); }});
   return all;
 }
 

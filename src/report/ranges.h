@@ -25,6 +25,7 @@ inline constexpr Range kFlopsRange{1, 1e30, true, "FLOP"};
 inline constexpr Range kCountRange{1, 1e18, true, ""};
 inline constexpr Range kCounterRange{1e-12, 1e18, true, ""};  // profiler counters
 inline constexpr Range kShareRange{1e-12, 1, true, ""};
+inline constexpr Range kLoadRange{1e-12, 1e6, true, ""};  // load average
 inline constexpr Range kErrorRange{1e-300, 1e300, true, ""};
 
 constexpr bool holds(const Range& range, double value) {

@@ -154,7 +154,11 @@ const Json* find_path(const Json& object, std::initializer_list<std::string_view
 void read_environment(const Json& environment, Result& result) {
   result.date = text_of(environment, "date");
   if (const Json* strobe = environment.find("strobe")) result.revision = text_of(*strobe, "revision");
-  if (const Json* cpu = environment.find("cpu")) result.machine = text_of(*cpu, "model");
+  result.load = number_of(environment, "load", kLoadRange);
+  if (const Json* cpu = environment.find("cpu")) {
+    result.machine = text_of(*cpu, "model");
+    result.cores = size_of(*cpu, "cores", 0);
+  }
   const Json* gpus = find_path(environment, {"gpu", "gpus"});
   if (result.config.device == "cuda" && gpus && gpus->is_array() && gpus->size() > 0) {
     result.machine = text_of(gpus->as_array()[0], "name");

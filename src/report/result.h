@@ -41,6 +41,8 @@ struct Result {
   std::string machine, date, revision;                    // "" if missing
   std::optional<double> matmul_rate;                      // measured matmul rate of the dtype, FLOP/s
   std::optional<double> copy_rate;                        // measured copy rate, bytes/s
+  std::optional<double> load;                             // load average when the process began
+  std::int64_t cores = 0;                                 // of the machine; 0: unknown
 };
 
 inline constexpr const char* kStatuses[] = {"ok", "oom", "unsupported", "wrong", "timeout", "crashed"};

@@ -13,6 +13,9 @@
 namespace strobe::report {
 namespace {
 
+// Implementations with the same colour in every report: the index is that of the palette.
+constexpr std::string_view kKnown[] = {"flash2", "standard", "torch-sdpa", "torch-naive", "hopper"};
+
 std::string span_text(std::size_t least, std::size_t most, const char* one, const char* several) {
   if (least == most) return fmt::format("{} {}", least, least == 1 ? one : several);
   return fmt::format("{} to {} {}", least, most, several);
@@ -42,7 +45,13 @@ SeriesNames::SeriesNames(std::span<const Cell> cells) {
     revisions_ |= cell.run.revision != first.revision;
     threads_ |= cell.run.threads != first.threads && cell.run.device == first.device;
   }
-  for (const Cell& cell : cells) colors_.emplace(name(cell), static_cast<int>(colors_.size()) % kColors);
+  for (const Cell& cell : cells) {
+    const std::string series = name(cell);
+    if (colors_.contains(series)) continue;
+    const auto* const known = std::ranges::find(kKnown, cell.implementation);
+    const int preferred = known == std::end(kKnown) ? kColors : static_cast<int>(known - std::begin(kKnown));
+    colors_.emplace(series, free_color(preferred));
+  }
 }
 
 std::string SeriesNames::name(const Cell& cell) const {
@@ -52,6 +61,17 @@ std::string SeriesNames::name(const Cell& cell) const {
   if (threads_) text += ", " + counted(cell.run.threads, "thread");
   if (revisions_) text += ", " + short_revision(cell.run.revision);
   return text;
+}
+
+// Returns the preferred colour unless another series has it, else the first free one.
+int SeriesNames::free_color(int preferred) const {
+  std::set<int> used;
+  for (const auto& [series, color] : colors_) used.insert(color);
+  if (preferred < kColors && !used.contains(preferred)) return preferred;
+  for (int color = kColors - 1; color >= 0; --color) {
+    if (!used.contains(color)) return color;
+  }
+  return static_cast<int>(colors_.size()) % kColors;
 }
 
 int SeriesNames::color(const Cell& cell) const { return colors_.at(name(cell)); }

@@ -18,6 +18,8 @@ class SeriesNames {
   int color(const Cell& cell) const;
 
  private:
+  int free_color(int preferred) const;
+
   bool machines_ = false, revisions_ = false, threads_ = false, devices_ = false;  // true if the report has several
   std::map<std::string, int> colors_;
 };

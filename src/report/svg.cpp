@@ -13,9 +13,17 @@ namespace {
 
 constexpr double kWidth = 760, kLeft = 78, kRight = 20, kTop = 92, kBottom = 74;
 constexpr double kRowHeight = 26;  // row of a heat map
-constexpr const char* kNeutral = "#666666";
+constexpr const char *kNeutral = "#666666", *kLightNeutral = "#b4bcc6";
 
-const char* color_of(const Series& series) { return series.color < 0 ? kNeutral : kPalette[series.color % kColors]; }
+// Patterns of lines by their order in a figure. Later lines are above earlier ones, so that both are visible where
+// they coincide. page/report.js has the same.
+constexpr const char* kDashes[] = {"", "9 5", "3 4", "12 4 3 4"};
+constexpr std::size_t kMostMarkedPoints = 60;  // of a line; a longer one has no circles
+
+const char* color_of(const Series& series) {
+  if (series.color < 0) return series.color == -1 ? kNeutral : kLightNeutral;
+  return kPalette[series.color % kColors];
+}
 
 struct Frame {
   double left, right, top, bottom;
@@ -93,7 +101,8 @@ class Drawing {
       text(tick.at, frame_.bottom + 18, tick.text, "text-anchor=\"middle\"");
     }
     line(frame_.left, frame_.bottom, frame_.right, frame_.bottom, "#999");
-    text((frame_.left + frame_.right) / 2, frame_.bottom + 38, figure_.x.title, "text-anchor=\"middle\" fill=\"#555\"");
+    text((frame_.left + frame_.right) / 2, frame_.bottom + 38, axis_title(figure_.x),
+         "text-anchor=\"middle\" fill=\"#555\"");
   }
 
   void legend() {
@@ -112,38 +121,48 @@ class Drawing {
       for (const Point& point : series.points) {
         xs.push_back(point.x);
         ys.push_back(point.y);
+        if (point.low < point.high) ys.insert(ys.end(), {point.low, point.high});
       }
     }
     const PlotScale x(figure_.x, xs, frame_.left, frame_.right), y(figure_.y, ys, frame_.bottom, frame_.top);
     axes(x, y);
     out_ += fmt::format(
         "<text transform=\"translate(16 {:.1f}) rotate(-90)\" text-anchor=\"middle\" fill=\"#555\">{}</text>\n",
-        (frame_.top + frame_.bottom) / 2, escaped(figure_.y.title));
+        (frame_.top + frame_.bottom) / 2, escaped(axis_title(figure_.y)));
     legend();
     int bars = 0;
     for (std::size_t i = 0; i < figure_.series.size(); ++i) {
       if (figure_.series[i].mark == Mark::bar)
         draw_bars(figure_.series[i], x, y, bars++);
       else
-        draw_points(figure_.series[i], x, y);
+        draw_points(figure_.series[i], i, x, y);
     }
   }
 
-  void draw_points(const Series& series, const PlotScale& x, const PlotScale& y) {
+  void draw_points(const Series& series, std::size_t index, const PlotScale& x, const PlotScale& y) {
     const char* color = color_of(series);
+    const char* dashes = series.mark == Mark::rule ? "6 4" : kDashes[index % std::size(kDashes)];
     if (series.mark != Mark::point) {
       std::string path;
       for (const Point& point : series.points) {
         path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x.at(point.x), y.at(point.y));
       }
       out_ += fmt::format("<path d=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{}/>\n", path, color,
-                          series.mark == Mark::rule ? " stroke-dasharray=\"6 4\"" : "");
+                          *dashes ? fmt::format(" stroke-dasharray=\"{}\"", dashes) : "");
     }
-    if (series.mark == Mark::rule) return;
+    if (series.mark == Mark::rule || series.points.size() > kMostMarkedPoints) return;
     for (const Point& point : series.points) {
+      if (point.low < point.high) whisker(x.at(point.x), y.at(point.low), y.at(point.high), color);
       out_ += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.6\" fill=\"{}\"><title>{}</title></circle>\n",
                           x.at(point.x), y.at(point.y), color, escaped(point.label));
     }
+  }
+
+  void whisker(double x, double low, double high, const char* color) {
+    out_ += fmt::format(
+        "<path d=\"M{0:.1f} {1:.1f}V{2:.1f}M{3:.1f} {1:.1f}H{4:.1f}M{3:.1f} {2:.1f}H{4:.1f}\" "
+        "stroke=\"{5}\" stroke-width=\"1.3\"/>\n",
+        x, low, high, x - 4, x + 4, color);
   }
 
   // Draws bars. Bars of different series at one position are side by side; if each series has only one bar, it is

@@ -3,13 +3,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "report/charts.h"
 #include "report/escape.h"
 #include "report/markdown.h"
+#include "report/noise.h"
 #include "report/problem_tables.h"
 #include "report/series_names.h"
+#include "report/verdict.h"
 
 namespace strobe::report {
 namespace {
@@ -47,9 +51,9 @@ CellTable cell_table(std::span<const Cell> cells) {
                              "backward TFLOP/s",
                              "total ms",
                              "total TFLOP/s",
-                             "memory MB",
-                             "saved MB",
-                             "predicted MB",
+                             "memory MiB",
+                             "saved MiB",
+                             "predicted MiB",
                              "samples",
                              "launches"},
                   .text_columns = 6,
@@ -81,6 +85,25 @@ CellTable cell_table(std::span<const Cell> cells) {
                           fmt::format("{}", cell.launches.size())});
   }
   return table;
+}
+
+FoldedTable fold_constants(const CellTable& table) {
+  FoldedTable folded{.constants = {}, .table = {.titles = {}, .text_columns = 0, .rows = {}}};
+  folded.table.rows.resize(table.rows.size());
+  for (std::size_t column = 0; column < table.titles.size(); ++column) {
+    const auto same = [&](const std::vector<std::string>& row) { return row[column] == table.rows[0][column]; };
+    if (column > 0 && table.rows.size() > 1 && std::ranges::all_of(table.rows, same)) {
+      const std::string& value = table.rows[0][column];
+      if (value.empty()) continue;
+      folded.constants += (folded.constants.empty() ? "" : ", ") + table.titles[column] + " " + value;
+      continue;
+    }
+    folded.table.titles.push_back(table.titles[column]);
+    folded.table.text_columns += column < table.text_columns ? 1 : 0;
+    for (std::size_t i = 0; i < table.rows.size(); ++i) folded.table.rows[i].push_back(table.rows[i][column]);
+  }
+  if (!folded.constants.empty()) folded.constants = "The same in all rows: " + folded.constants + ".";
+  return folded;
 }
 
 std::string table_csv(const CellTable& table) {
@@ -115,15 +138,26 @@ std::string table_html(const CellTable& table, std::span<const Cell> cells) {
   return out + "</tbody></table>\n";
 }
 
+// The verdict and the noise, as paragraphs.
+std::string summary_of(std::span<const Cell> cells) {
+  std::string text;
+  for (const std::string& line : {verdict_text(standing_of(cells, SeriesNames(cells))), noise_text(cells)}) {
+    if (!line.empty()) text += markdown_line(line) + ".\n\n";
+  }
+  return text;
+}
+
 std::string report_markdown(const CellTable& table, std::span<const Cell> cells, std::span<const Figure> figures) {
   std::vector<const Cell*> all;
   for (const Cell& cell : cells) all.push_back(&cell);
+  const FoldedTable folded = fold_constants(table);
   return fmt::format(
              "# Attention: {}\n\n{}.\n\nTimes are medians. Intervals are 95 % intervals of the median, or the range of "
              "fewer than 6 samples. D: head dimension.\n\n",
              counted(cells.size(), "cell"), markdown_line(caption_of(all))) +
-         problem_tables(cells) + map_tables(figures) + "## All cells\n\n" +
-         markdown_table(table.titles, table.rows, table.text_columns);
+         summary_of(cells) + problem_tables(cells) + map_tables(figures) + "## All cells\n\n" +
+         (folded.constants.empty() ? "" : markdown_line(folded.constants) + "\n\n") +
+         markdown_table(folded.table.titles, folded.table.rows, folded.table.text_columns);
 }
 
 }  // namespace strobe::report

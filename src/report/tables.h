@@ -18,6 +18,14 @@ struct CellTable {
 
 CellTable cell_table(std::span<const Cell> cells);
 
+// A table without the columns that have one value in all rows; these are listed in a sentence. The first column and a
+// table of one row stay as they are.
+struct FoldedTable {
+  std::string constants;  // "The same in all rows: dtype fp32, heads 8."
+  CellTable table;
+};
+FoldedTable fold_constants(const CellTable& table);
+
 std::string table_csv(const CellTable& table);
 std::string table_html(const CellTable& table, std::span<const Cell> cells);  // rows carry data-causal, data-dtype
 std::string report_markdown(const CellTable& table, std::span<const Cell> cells, std::span<const Figure> figures);

@@ -8,6 +8,7 @@
 #include "report/figure.h"
 #include "report/html.h"
 #include "report/rows.h"
+#include "report/series_names.h"
 #include "report/svg.h"
 #include "report/tables.h"
 
@@ -52,7 +53,7 @@ TEST(Figures, ALineHasTheTimesOfItsCells) {
     text += row_text({.implementation = "standard", .seqlen_q = seqlen_q, .forward = {4e-6 * seqlen_q * seqlen_q}});
   }
   const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
-  EXPECT_EQ(find(figures, "kept-seq_len").series.at(0).points.at(0).y, 1.5);  // in MB of 2^20 bytes
+  EXPECT_EQ(find(figures, "kept-seq_len").series.at(0).points.at(0).y, 1.5);  // MiB
   const Figure& time = find(figures, "time-seq_len");
   ASSERT_EQ(time.series.size(), 2u);
   EXPECT_EQ(time.series[0].name, "flash2 ~ S^2.0");
@@ -131,6 +132,67 @@ TEST(Figures, RatiosAreComputedWithinARun) {
                                              "flash2, three over flash2, one"}));
 }
 
+TEST(Figures, ABaselineCanBeChosen) {
+  std::string text;
+  for (const char* name : {"flash2", "standard", "torch-sdpa"}) text += row_text({.implementation = name});
+  std::vector<std::string> views;
+  for (const Figure& figure : make_figures(cells_of(parse_results(text, "f")), "torch-sdpa")) {
+    if (figure.id == "speed-up") views.push_back(figure.view);
+  }
+  EXPECT_EQ(views, (std::vector<std::string>{"flash2 over torch-sdpa", "standard over torch-sdpa"}));
+}
+
+TEST(Figures, IntervalsAreWhiskers) {
+  std::string text;
+  for (const int seqlen_q : {128, 256}) text += row_text({.seqlen_q = seqlen_q, .forward = {0.01, 0.02, 0.04}});
+  const std::vector<Figure> figures = make_figures(cells_of(parse_results(text, "f")));
+  const Figure& time = find(figures, "time-seq_len");
+  const Point& point = time.series.at(0).points.at(0);
+  EXPECT_EQ(point.low, 10);
+  EXPECT_EQ(point.high, 40);
+  EXPECT_NE(point.label.find("20.0 ms (10.0 to 40.0)"), std::string::npos) << point.label;
+  const Point& rate = find(figures, "rate-seq_len").series.at(0).points.at(0);
+  EXPECT_NEAR(rate.y / rate.low, 2, 1e-9);
+  EXPECT_NEAR(rate.high / rate.y, 2, 1e-9);
+  EXPECT_NE(figure_svg(time).find("stroke-width=\"1.3\""), std::string::npos);
+  EXPECT_EQ(figure_json(time).at("series").as_array()[0].at("points").as_array()[0].size(), 5u);
+}
+
+TEST(Figures, AnImplementationHasOneColourInEveryReport) {
+  const auto color = [](const std::string& first, const std::string& second) {
+    const std::vector<Cell> cells =
+        cells_of(parse_results(row_text({.implementation = first}) + row_text({.implementation = second}), "f"));
+    return SeriesNames(cells).color(first == "flash2" ? cells[0] : cells[1]);
+  };
+  EXPECT_EQ(color("flash2", "mine"), color("mine", "flash2"));
+}
+
+TEST(Figures, OneUnitOfRatePerPage) {
+  std::string text;
+  for (const int seqlen_q : {128, 256}) {
+    text += row_text({.seqlen_q = seqlen_q});  // 0.1 TFLOP/s
+    std::string fast = row_text({.seqlen_q = seqlen_q, .dtype = "bf16"});
+    fast.replace(fast.find(":0.1}"), 5, ":12.0}");
+    text += fast;
+  }
+  for (const Figure& figure : make_figures(cells_of(parse_results(text, "f")))) {
+    EXPECT_EQ(figure.y.title.find("GFLOP/s"), std::string::npos) << figure.id << " " << figure.y.title;
+  }
+}
+
+TEST(Tables, ConstantColumnsAreFolded) {
+  const CellTable table{.titles = {"implementation", "dtype", "note", "ms"},
+                        .text_columns = 3,
+                        .rows = {{"flash2", "fp32", "", "1"}, {"flash2", "fp32", "", "2"}}};
+  const FoldedTable folded = fold_constants(table);
+  EXPECT_EQ(folded.constants, "The same in all rows: dtype fp32.");
+  EXPECT_EQ(folded.table.titles, (std::vector<std::string>{"implementation", "ms"}));
+  EXPECT_EQ(folded.table.text_columns, 1u);
+  EXPECT_EQ(folded.table.rows[1], (std::vector<std::string>{"flash2", "2"}));
+  const CellTable one{.titles = table.titles, .text_columns = 3, .rows = {table.rows[0]}};
+  EXPECT_EQ(fold_constants(one).table.titles.size(), 4u);
+}
+
 TEST(Figures, TheStatusMapStartsWithTheMostFailures) {
   std::string text;
   for (const char* status : {"ok", "oom"}) {
@@ -163,8 +225,8 @@ TEST(Svg, IsWellFormedAndHasTheMarks) {
     std::size_t titles = 0;
     for (std::size_t at = 0; (at = svg.find("<title>", at)) != std::string::npos; ++at) ++titles;
     EXPECT_EQ(titles, marks + figure.fields.size()) << figure.id;
-    EXPECT_NE(svg.find(">" + figure.y.title + "<"), std::string::npos) << figure.id;
-    EXPECT_NE(svg.find(">" + figure.x.title + "<"), std::string::npos) << figure.id;
+    EXPECT_NE(svg.find(">" + axis_title(figure.y) + "<"), std::string::npos) << figure.id;
+    EXPECT_NE(svg.find(">" + axis_title(figure.x) + "<"), std::string::npos) << figure.id;
     EXPECT_EQ(svg.find("nan"), std::string::npos) << figure.id;
     EXPECT_EQ(svg.find("inf\""), std::string::npos) << figure.id;
   }

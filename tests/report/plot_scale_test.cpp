@@ -31,6 +31,16 @@ TEST(PlotScale, EveryRangeHasFewFiniteTicks) {
   }
 }
 
+TEST(PlotScale, LargeAutomaticTicksHaveAPrefix) {
+  const auto last = [](const Axis& axis, double most) {
+    return PlotScale(axis, {1, most}, 0, 100).ticks().back().text;
+  };
+  EXPECT_EQ(last({.title = "t"}, 5000), "4000");
+  EXPECT_EQ(last({.title = "t"}, 50000), "40k");
+  EXPECT_EQ(last({.title = "t"}, 1.5e6), "1.5M");
+  EXPECT_EQ(last({.title = "t", .ticks = {65536}}, 65536), "65536");  // sizes are exact
+}
+
 TEST(PlotScale, RejectsValuesThatCannotBeDrawn) {
   for (const double value : {kInfinity, -kInfinity, std::nan(""), 1e306}) {
     EXPECT_THROW(PlotScale({.title = "t", .scale = Scale::linear}, {1, value}, 0, 100), Error) << value;

@@ -29,10 +29,10 @@ TEST(ProblemTables, ARowPerProblemAndAColumnPerImplementation) {
                         "| D | sequence | flash2 | standard |\n| ---: | ---: | ---: | ---: |\n"
                         "| 16 | 256 | 256 | 4000 |\n| 16 | 512 | 512 | oom |\n"
                         "| 32 | 256 | 512 | 4000 |\n| 32 | 512 | 1024 | oom |\n\n"
-                        "## Memory saved for backward, MB: fp32, causal off, batch 2, heads 4\n\n"),
+                        "## Memory saved for backward, MiB: fp32, causal off, batch 2, heads 4\n\n"),
             0u)
       << tables;
-  EXPECT_NE(tables.find("## Peak memory, MB: "), std::string::npos) << tables;
+  EXPECT_NE(tables.find("## Peak memory, MiB: "), std::string::npos) << tables;
   EXPECT_EQ(tables.find("## Backward"), std::string::npos) << "nothing was timed: " << tables;
 }
 

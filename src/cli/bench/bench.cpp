@@ -19,6 +19,7 @@
 #include "cli/bench/neighbours.h"
 #include "cli/bench/options.h"
 #include "cli/report/row_file.h"
+#include "cli/report/verdict_lines.h"
 #include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "device/host/thread_pool.h"
@@ -87,6 +88,27 @@ class Output {
   std::optional<AtomicFile> file_;
 };
 
+// Returns the command to try after this one: a comparison, narrower intervals, or other sizes.
+std::string next_command(const OptionTable& table, Arguments arguments, const BenchOptions& options,
+                         const report::Standing& standing) {
+  const std::vector<std::string>& names = options.one.implementations;
+  std::vector<std::string_view> words = table.without(arguments, "output");
+  if (names.size() == 1) {
+    const std::string both = names[0] == "standard" ? "Flash2,Pytorch" : names[0] + ",Pytorch";
+    return quoted_command("bench", table.without(words, "impl")) + " --impl " + both;
+  }
+  if (!standing.is_clear() && options.launches == 1) return quoted_command("bench", words) + " --launches 5";
+  if (!options.cells.empty()) return options.output == "-" ? "" : "strobe report " + strobe::quoted(options.output);
+  for (const char* flag : {"launches", "seq_len"}) words = table.without(words, flag);
+  const std::string sizes = options.one.seqlen_q.value_or(1024) > 4096 ? "1024,4096,16384" : "512,1024,2048,4096";
+  return quoted_command("sweep", words) + " --seq_len " + sizes;
+}
+
+std::string verdict_of(const OptionTable& table, Arguments arguments, const BenchOptions& options, const Json& rows) {
+  const report::Standing standing = standing_of(report::cells_of(report::parse_results(rows.dump(), "rows")));
+  return verdict_lines(standing, next_command(table, arguments, options, standing));
+}
+
 // Returns the predicted time of all cases after case `at`, divided by the predicted time of case `at`.
 double later_over_this(const std::vector<bench::AttentionCase>& cases, std::size_t at, const BenchOptions& options) {
   const auto predicted = [&](const bench::AttentionCase& one) {
@@ -125,14 +147,13 @@ int run_bench(Arguments arguments) {
   BenchOptions options;
   bool events = false;
   OptionTable table = make_table(options);
-  table.add_flag(kEventsFlag,
-                 "for programs: print only steps and rows of every status, as JSON lines on standard output", events);
+  // Internal flags, hidden from --help. --events: prints only steps and rows, as JSON lines, for a sweep. --launch: one
+  // launch of --launches. --lent-python: the sweep's Python process, on descriptors 3 and 4.
+  table.add_flag(kEventsFlag, "", events);
   bool launch = false;
-  table.add_flag(kLaunchFlag, "for programs: one launch of --launches; writes its rows to standard output", launch);
+  table.add_flag(kLaunchFlag, "", launch);
   std::optional<pid_t> lent_python;
-  table.add(bench::kLentPythonFlag, "PID",
-            "for programs, with --events: use the sweep's Python process on descriptors 3 and 4",
-            integer_into(lent_python, 1, INT32_MAX));
+  table.add(bench::kLentPythonFlag, "PID", "", integer_into(lent_python, 1, INT32_MAX));
   if (table.parse(arguments) == OptionTable::Outcome::help) {
     print_help(kBenchIntroduction + table.help());
     return kFine;
@@ -158,8 +179,10 @@ int run_bench(Arguments arguments) {
   };
   if (options.launches > 1) {
     const LaunchedRows launched = run_launches(arguments, options.launches, repeat_command(arguments));
-    if (launched.code == kFine) write(launched.rows);
-    return launched.code;
+    if (launched.code != kFine) return launched.code;
+    write(launched.rows);
+    output.print_text(verdict_of(table, arguments, options, launched.rows));
+    return kFine;
   }
   output.print_text(note_lines(cases.notes));
   const Neighbours neighbours;
@@ -202,8 +225,10 @@ int run_bench(Arguments arguments) {
   for (const bench::Row& row : all) json.push_back(row_json(row, record));
   const bool list = options.one.is_list || cases.cases.size() > 1;
   const int code = exit_code(all);
-  if (code == kFine) write(list ? json : json.as_array().at(0));
-  return code;
+  if (code != kFine) return code;
+  write(list ? json : json.as_array().at(0));
+  if (!launch) output.print_text(verdict_of(table, arguments, options, json));
+  return kFine;
 }
 
 }  // namespace strobe::cli

@@ -131,7 +131,9 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
 }
 
 void add_case_options(OptionTable& table, CaseOptions& options) {
+  table.begin_group("problem");
   add_configuration_options(table, options);
+  table.begin_group("implementations and device");
   table.add("impl", "NAME[,NAME]",
             "Flash2, Pytorch (= standard), frugal, reference, torch-sdpa, torch-math, torch-naive, "
             "torch-compile, torch-flex, onednn; on a GPU also hopper, torch-flash, torch-efficient, torch-cudnn, fa3, "

@@ -73,11 +73,14 @@ OptionTable make_table(BenchOptions& options) {
   OptionTable table;
   add_case_options(table, options.one);
   add_run_options(table, options.how);
+  table.begin_group("measurement");
   table.add("launches", "N",
             "repeat the whole run in N processes, one after the other; 5 for `strobe compare`; default 1",
             integer_into(options.launches, 1, 1000));
+  table.begin_group("output");
   table.add("output", "FILE", "JSON of all rows; default benchmark_result.json; - is the standard output",
             [&](auto, auto value) { options.output = value; });
+  table.begin_group("problem");
   table.add("cells", "FILE", "file of configurations, one line of flags each; flags of the command line apply to all",
             into(options.cells, parse_text));
   return table;
@@ -92,6 +95,7 @@ Cases cases_of(const BenchOptions& options) {
 
 void add_run_options(OptionTable& table, RunFlags& options) {
   bench::RunOptions& run = options.run;
+  table.begin_group("measurement");
   table.add("repeats", "N", "exactly N samples; default: until the median is known within 1 %",
             integer_into(run.rule.repeats, 1, 1000000), {"repeat"});
   table.add(make_switch("check", "compare with float64 before timing; default on", options.check));

@@ -120,15 +120,18 @@ OptionTable option_table(Request& request) {
       request.for_lab.emplace_back(value);
     });
   };
+  table.begin_group("problem");
   pass_on("case", "CASE", "t01 to t30, a list (t01,t28) or range (t01-t10), all, or \"b4 s16384 d64\"; default t28");
   pass_on("scale", "F", "share of a case's work to run, above 0 and at most 1; for small machines");
   pass_on("rungs", "A,B", "only these rungs, or none; default all (strobe-lab --list)");
+  table.begin_group("measurement");
   pass_on("limit", "S", "seconds; a run that would take longer uses a smaller case, scaled up; default 30");
   pass_on("repeats", "N", "exactly N samples");
   pass_on("time-limit", "S", "seconds of sampling per rung; default 5");
   table.add(make_switch("ablation", "also measures the best rung without each of its ideas", request.ablation));
   table.add(make_switch("tiles", "also measures tiles Br x Bc, with shared memory and occupancy", request.tiles));
   table.add(make_switch("profile", "also reads hardware counters of every rung, by ncu", request.profile));
+  table.begin_group("output");
   table.add("output", "FILE", "rows as JSON lines; .md and .svg have the same name; default ladder.jsonl",
             into(request.output, parse_text));
   table.add("input", "FILE", "shows rows of an earlier run and writes its .md and .svg again; takes no other flag",

@@ -42,6 +42,7 @@ void check_is_built(comm::EngineKind engine) {
 
 OptionTable comm_option_table(CommOptions& options) {
   OptionTable table;
+  table.begin_group("problem");
   table.add("operations", "A,B", "all-reduce, broadcast, reduce-scatter, all-gather; default all",
             [&](auto flag, auto value) { options.operations = parse_names(flag, value, kKinds); });
   table.add("sizes", "SIZE,SIZE",
@@ -59,10 +60,12 @@ OptionTable comm_option_table(CommOptions& options) {
             [&](auto flag, auto value) { options.on_gpu = parse_device(flag, value) == Device::cuda; });
   table.add(
       make_switch("plain", "also time MPI_Allreduce, alternating with Strobe's all-reduce; default on", options.plain));
+  table.begin_group("measurement");
   table.add("repeats", "N", "exactly N samples; default: until the median is known within 1 %",
             integer_into(options.rule.repeats, 1, 1000000));
   table.add("time-limit", "SECONDS", "seconds of sampling per operation and size; default 5",
             into(options.rule.time_limit, parse_seconds));
+  table.begin_group("output");
   table.add("output", "FILE", "rows as JSON lines; .md and .svg have the same name; default comm.jsonl",
             into(options.output, parse_text));
   return table;

@@ -58,6 +58,7 @@ void check_attention(const std::string& kernel, Device device) {
 }
 
 void add_rank_options(OptionTable& table, LmBenchOptions& options) {
+  table.begin_group("several ranks");
   table.add("ddp", "all|NAME[,NAME]",
             fmt::format("strategies to compare on the ranks of `strobe launch` or mpirun: {}",
                         fmt::join(lm::strategy_names(), ", ")),
@@ -82,6 +83,7 @@ LmBenchOptions default_lm_bench_options() {
 }
 
 void add_lm_cell_options(OptionTable& table, LmBenchOptions& options) {
+  table.begin_group("model");
   table.add("size", "NAME[,NAME]",
             fmt::format("{}; default small, on the CPU tiny; the seven flags below override the size",
                         fmt::join(lm::size_names(), ", ")),
@@ -138,14 +140,16 @@ Option make_file_option(const char* name, const char* help, std::string& target)
 OptionTable lm_bench_table(LmBenchOptions& options) {
   OptionTable table;
   add_lm_cell_options(table, options);
+  table.begin_group("measurement");
   table.add("pass", "forward|forward_backward|step", "default step", into(options.pass, parse_pass));
   table.add(make_warmup_option(options));
   table.add(make_steps_option(options));
   table.add("clip", "NORM", "largest gradient norm; default 0: no clipping, and no norm except with --ddp",
             number_into(options.clip, 0, 1e30));
-  add_rank_options(table, options);
-  table.add(make_file_option("output", "JSON; default lm_bench_result.json", options.output));
   table.add(make_quick_option(options.quick));
+  add_rank_options(table, options);
+  table.begin_group("output");
+  table.add(make_file_option("output", "JSON; default lm_bench_result.json", options.output));
   return table;
 }
 

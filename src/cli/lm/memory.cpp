@@ -151,6 +151,7 @@ int run_lm_memory(Arguments arguments) {
   std::string output = "lm_memory_result.json", page = "lm_memory.html", svg;
   OptionTable table;
   add_lm_cell_options(table, options);
+  table.begin_group("output");
   table.add(make_file_option("output", "JSON; default lm_memory_result.json", output));
   table.add(make_file_option("page", "page of all cells; default lm_memory.html", page));
   table.add(make_file_option("svg", "picture of the last cell's step only, as SVG; default none", svg));

@@ -74,8 +74,10 @@ int run_lm_profile(Arguments arguments) {
   std::string trace = "lm_profile_trace.json";
   OptionTable table;
   add_lm_cell_options(table, options);
+  table.begin_group("measurement");
   table.add(make_warmup_option(options));
   table.add(make_steps_option(options));
+  table.begin_group("output");
   table.add(make_file_option("output", "JSON; default lm_profile_result.json", options.output));
   table.add(make_file_option("trace", "for Perfetto; default lm_profile_trace.json", trace));
   if (table.parse(arguments) == OptionTable::Outcome::help) {

@@ -101,6 +101,7 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
   const auto count = [&](const char* name, const char* help, const IntegerRange& range, auto& target) {
     table.add(name, "N", help, integer_into(target, range.least, range.most));
   };
+  table.begin_group("data and checkpoints");
   text("data", "FILE", "training data; required", flags.data);
   text("out", "DIR", "folder for checkpoints and steps.jsonl; required; new or empty unless --resume", flags.out);
   table.add("data-format", "auto|text|tokens|tokens32",
@@ -126,16 +127,21 @@ void add_train_options(OptionTable& table, TrainFlags& flags) {
         flags.checkpoint_every);
   count("keep", "checkpoints to keep: the newest N, and the newest known to be good; 0: all; default 3", lm::kKeepRange,
         flags.keep);
+  table.begin_group("model");
   add_shape_options(table, flags.shape);
+  table.begin_group("training");
   add_settings(table, flags);
   table.add(make_threads_option("CPU threads; any number gives the same bits", flags.threads));
   table.add("recompute", "none|attention|block",
             "activations that the backward recomputes to save memory; the same bits; default none",
             word_into(flags.recompute, lm::recompute_names(), lm::recompute_of));
+  table.begin_group("several ranks");
   add_exchange_options(table, flags.exchange);
   table.add(make_switch("verify", "with --ddp: 5 steps on the ranks and on one process, weights compared; no --out",
                         flags.verify));
+  table.begin_group("output");
   count("sample-tokens", "tokens of the sample printed at the end; default 128", kSampleRange, flags.sample_tokens);
+  table.begin_group("training");
   table.add(make_quick_option(flags.quick));
 }
 

@@ -19,12 +19,13 @@
 namespace strobe::cli {
 namespace {
 
-Json row_of(const lm::TrainStep& step, double seconds) {
+Json row_of(const lm::TrainStep& step, double seconds, std::int64_t tokens) {
   Json row = Json::object({{"step", step.step},
                            {"loss", step.loss},
                            {"gradient_norm", step.gradient_norm},
                            {"lr", step.rate},
-                           {"seconds", seconds}});
+                           {"seconds", seconds},
+                           {"tokens", tokens}});
   if (step.skipped) row.set("skipped", true);
   if (step.skipped_in_all) row.set("skipped_in_all", *step.skipped_in_all);
   if (const std::optional<lm::StepSplit>& split = step.split) {
@@ -84,7 +85,8 @@ void TrainRun::take_step() {
   const double seconds = now_seconds() - begin;
   if (!step.skipped) finite_step_ = step.step;
   if (log_) {
-    log_->append(row_of(step, seconds));
+    const lm::Settings& settings = trainer_.settings();
+    log_->append(row_of(step, seconds, settings.batch * settings.shape.context));
     print_step(step, seconds);
     warn_if_loss_explodes(step);
   }

@@ -64,6 +64,7 @@ void add_machine_options(OptionTable& table, MachineFlags& flags) {
   const auto count = [&](const char* name, const char* help, std::optional<std::int64_t>& target) {
     table.add(name, "N", help, integer_into(target, 1, kMostDevices));
   };
+  table.begin_group("machine");
   table.add("machine", "NAME",
             "a100, h100, h200 (data sheets), or here (measured); default h100; the flags below override it",
             word_into(flags.name, machine_names()));
@@ -143,6 +144,7 @@ std::vector<lm::Sharding> shardings_of(const PlanOptions& options) {
 
 OptionTable plan_option_table(PlanOptions& options) {
   OptionTable table;
+  table.begin_group("model");
   add_shape_options(table, options.shape, kPlannedSize);
   table.add("network", "NAME",
             "decoder, or feed-forward: blocks of two matrices and nothing else, by default d_model 16384, d_ff "
@@ -152,6 +154,7 @@ OptionTable plan_option_table(PlanOptions& options) {
             integer_into(options.batch, 1, 1 << 20));
   table.add("precision", "NAME", "fp32, tf32, bf16, fp16; default bf16",
             word_into(options.precision, lm::precision_names(), lm::precision_of));
+  table.begin_group("devices");
   table.add("devices", "N[,N]",
             "default 8,16,32 and so on to 16384, or from the first number above 8 that the mesh divides",
             [&](auto flag, auto value) {
@@ -173,6 +176,7 @@ OptionTable plan_option_table(PlanOptions& options) {
   table.add("bucket-mb", "N", "MB of gradients per call; default: the fastest",
             number_into(options.bucket_mb, 0.001, 1e9));
   add_machine_options(table, options.machine);
+  table.begin_group("output");
   table.add("check", "FILE[,FILE]", "compare predictions with rows of strobe lm bench and comm; no plan",
             [&](auto flag, auto value) {
               options.checks = parse_list(flag, value, [](auto of, auto file) { return parse_text(of, file); });

@@ -1,4 +1,5 @@
 // Implements `strobe report FILES...`, which combines result files into one page with tables and charts.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -9,6 +10,7 @@
 #include "app/options.h"
 #include "app/terminal.h"
 #include "cli/report/row_file.h"
+#include "cli/report/verdict_lines.h"
 #include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/counted.h"
@@ -20,6 +22,7 @@
 #include "report/html.h"
 #include "report/svg.h"
 #include "report/tables.h"
+#include "report/training_log.h"
 
 namespace strobe::cli {
 namespace {
@@ -28,7 +31,8 @@ constexpr const char* kReportIntroduction =
     "usage: strobe report FILE... [--output DIR|FILE.html]\n\n"
     "Combines result files of bench and sweep, such as shards of a sweep, CPU and GPU, or two builds. Folder DIR gets\n"
     "report.html (one file, opens offline), report.md, cells.csv and charts/*.svg. An earlier report is replaced as a\n"
-    "whole; files that no report wrote are neither replaced nor removed. FILE.html gets only the page.\n\n"
+    "whole; files that no report wrote are neither replaced nor removed. FILE.html gets only the page. steps.jsonl of "
+    "lm train is drawn as loss, learning rate and tokens per second; charts/ then also has their CSV.\n\n"
     "  strobe report results.jsonl --output report\n\n";
 
 // Returns one SVG per chart and filter setting. For a chart with several views it draws the first, which shows the
@@ -132,7 +136,7 @@ void write_report(const fs::path& folder, const ReportFiles& files) {
   const std::vector<WrittenFile> earlier = read_list(folder);
   std::vector<WrittenFile> written;
   for (const auto& [name, contents] : files.charts) {
-    check_inside(charts / name, kChartMark);
+    check_inside(charts / name, name.ends_with(".csv") ? report::kTrainingTableMark : kChartMark);
     written.push_back(written_file(name, contents));
   }
   make_folder(charts);
@@ -149,15 +153,37 @@ void write_report(const fs::path& folder, const ReportFiles& files) {
   last.commit();
 }
 
+// Throws if no cell has the implementation; accepts any case, and Pytorch for standard, like bench.
+void check_baseline(std::string& baseline, std::span<const report::Cell> cells) {
+  if (baseline.empty()) return;
+  std::vector<std::string> names;
+  const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  for (const report::Cell& cell : cells) {
+    if (!has(cell.implementation)) names.push_back(cell.implementation);
+  }
+  if (has("standard")) names.emplace_back("Pytorch");
+  baseline = parse_word("--baseline", baseline, names);
+  if (baseline == "Pytorch") baseline = "standard";
+}
+
+std::string next_step(const report::Standing& standing, const std::string& page) {
+  const char* const more = standing.leads.empty() ? "bench or sweep with --impl Flash2,Pytorch compares implementations"
+                           : standing.is_clear()  ? "strobe compare OLD NEW finds what a change made slower"
+                                                  : "the same sweep with --launches 5 narrows the intervals";
+  return fmt::format("open {}; {}", strobe::quoted(page), more);
+}
+
 }  // namespace
 
 int run_report(Arguments arguments) {
-  std::string output = "report";
+  std::string output = "report", baseline;
   std::vector<std::string> files;
   OptionTable table;
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
   table.add("output", "DIR|FILE.html", "output folder or page; default the folder report",
             [&](auto, auto value) { output = value; });
+  table.add("baseline", "NAME", "implementation that speedup and memory maps compare with; default: standard, if there",
+            [&](auto, auto value) { baseline = value; });
   table.check_with([&] {
     if (files.empty()) fail(ErrorCode::invalid_argument, "report: no result file given: strobe report FILE...");
     if (output.empty()) {
@@ -172,22 +198,36 @@ int run_report(Arguments arguments) {
   const bool one_page = output.ends_with(".html");
   one_page ? check_report_page(output) : check_report_folder(output);
   std::vector<report::Result> results;
-  for (const std::string& file : files) report::read_results(file, results);
+  std::vector<report::TrainingLog> logs;
+  for (const std::string& file : files) {
+    if (report::is_training_log(file)) {
+      logs.push_back(report::read_training_log(file));
+    } else {
+      report::read_results(file, results);
+    }
+  }
   const std::size_t rows = results.size();
   const std::vector<report::Cell> cells = report::cells_of(std::move(results));
-  const std::vector<report::Figure> figures = report::make_figures(cells);
+  check_baseline(baseline, cells);
+  std::vector<report::Figure> figures = report::make_figures(cells, baseline);
+  for (report::Figure& figure : report::training_figures(logs)) figures.push_back(std::move(figure));
   const std::string summary = fmt::format("{}, {}", counted(cells.size(), "cell"), counted(rows, "row"));
+  const report::Standing standing = standing_of(cells);
+  const std::string verdict = verdict_lines(standing, next_step(standing, one_page ? output : output + "/report.html"));
   std::string page = report_html(cells, figures);
   if (one_page) {
     AtomicFile(output, "--output").commit(page);
-    print(fmt::format("{}; written: {}\n", summary, output));
+    print(fmt::format("{}; written: {}\n", summary, output) + verdict);
     return kFine;
   }
   const report::CellTable all = report::cell_table(cells);
-  const ReportFiles written{std::move(page), report_markdown(all, cells, figures), table_csv(all), charts_of(figures)};
+  ReportFiles written{std::move(page), report_markdown(all, cells, figures), table_csv(all), charts_of(figures)};
+  const std::size_t pictures = written.charts.size();
+  for (auto& table : report::training_tables(logs)) written.charts.push_back(std::move(table));
   write_report(output, written);
   print(fmt::format("{}; written: {}/report.html, report.md, cells.csv and {} as SVG\n", summary, output,
-                    counted(written.charts.size(), "chart")));
+                    counted(pictures, "chart")) +
+        verdict);
   return kFine;
 }
 

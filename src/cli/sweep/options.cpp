@@ -186,11 +186,14 @@ void gather_grid(const bench::Grid& grid, const SweepOptions& options, Gatherer&
 }  // namespace
 
 void add_sweep_options(OptionTable& table, SweepOptions& options) {
+  table.begin_group("grid");
   table.add("grid", "NAME|FILE", "a named grid (below) or a file with a slash in its path; flags override its values",
             into(options.grid, parse_text));
+  table.begin_group("measurement");
   table.add_flag("dry-run", "list the cells with predicted time and memory; measure and write nothing",
                  options.dry_run);
   table.add_flag("retry", "measure again the cells whose status is crashed, timeout or wrong", options.retry);
+  table.begin_group("output");
   table.add("output", "FILE", "JSON lines, one per row; a file of the same sweep is resumed; default sweep_GRID.jsonl",
             [&](auto flag, auto value) {
               if (value == "-") {
@@ -204,9 +207,11 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
               if (value.empty()) fail(ErrorCode::invalid_argument, "{} \"\": a folder is needed", flag);
               options.json_dir = value;
             });
+  table.begin_group("grid");
   table.add("shrink", "F",
             "divide the batch by F, then the sequence by what is left of F, down to 512; for small machines",
             integer_into(options.shrink, 1, 1 << 20));
+  table.begin_group("measurement");
   table.add("launches", "N",
             "measure the whole grid N times, each cell in N processes; 5 for `strobe compare`; default 1",
             integer_into(options.launches, 1, 1000));

@@ -108,6 +108,7 @@ void SweepProgress::row(const Json& row) {
   if (--rows_left_ == 0) end_problem();
   const bool fine = row.at("status").as_string() == "ok";
   if (shows_progress() && fine) return draw("written");
+  if (is_quiet() && fine) return;
   show_progress("");
   print(fmt::format("[{}/{}] {}; {} left\n", done_, total_, row_text(row, *problem_), duration_text(seconds_left())));
 }

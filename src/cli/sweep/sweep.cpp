@@ -14,6 +14,7 @@
 #include "bench/sweep/problem_runner.h"
 #include "bench/sweep/result_file.h"
 #include "cli/bench/case_options.h"
+#include "cli/report/verdict_lines.h"
 #include "cli/sweep/options.h"
 #include "cli/sweep/progress.h"
 #include "cli/verbs.h"
@@ -205,6 +206,15 @@ std::string checked_program(const std::string& program) {
   return std::filesystem::absolute(program).string();
 }
 
+// Returns the command to try after the sweep: a comparison if there is none yet, else the report.
+std::string next_command(const OptionTable& table, Arguments words, const report::Standing& standing,
+                         const std::string& output) {
+  if (!standing.leads.empty()) return "strobe report " + strobe::quoted(output);
+  const std::string other = standing.leader == "standard" ? "Flash2" : "Pytorch";
+  return fmt::format("{} --impl {},{}", quoted_command("sweep", table.without(words, "impl")),
+                     standing.leader.empty() ? "Flash2" : standing.leader, other);
+}
+
 void run_problems(const std::vector<bench::SweepProblem>& left, bench::RunnerOptions options, SweepProgress& progress) {
   options.step = [&](const std::string& step, const std::string& name) { progress.step(step, name); };
   bench::ProblemRunner runner(std::move(options));
@@ -257,8 +267,10 @@ int run_sweep(Arguments arguments) {
   print(note_lines(plan.notes) + note_lines(notes_on_file(plan.output, file, known)));
   const std::vector<bench::SweepProblem> left = without_rows(plan.problems, known);
   SweepProgress progress(bench::count_cells(plan.problems), left, plan.how.run.rule);
-  print(fmt::format("{} of {} to measure, about {}\n", bench::count_cells(left),
-                    counted(bench::count_cells(plan.problems), plan.unit()), duration_text(progress.seconds_left())));
+  if (!is_quiet()) {
+    print(fmt::format("{} of {} to measure, about {}\n", bench::count_cells(left),
+                      counted(bench::count_cells(plan.problems), plan.unit()), duration_text(progress.seconds_left())));
+  }
   bench::RunnerOptions running{.program = program,
                                .flags = plan.run_words,
                                .quick = plan.how.quick,
@@ -278,7 +290,10 @@ int run_sweep(Arguments arguments) {
                                .step = {}};
   run_problems(left, std::move(running), progress);
   print(summary_text(known, plan));
-  return exit_code(known, plan);
+  const int code = exit_code(known, plan);
+  const report::Standing standing = standing_of(report::cells_of(report::read_results(plan.output)));
+  print(verdict_lines(standing, next_command(table, with_grid_flag(arguments), standing, plan.output)));
+  return code;
 }
 
 }  // namespace strobe::cli

@@ -15,7 +15,7 @@ const element = (tag, properties = {}, ...children) => {
 };
 
 // ---- one figure as a Chart.js configuration ----
-const color = (index) => index < 0 ? css("--soft") : (dark() ? report.dark_palette : report.palette)[index];
+const color = (index) => index < 0 ? css(index === -1 ? "--soft" : "--faint") : (dark() ? report.dark_palette : report.palette)[index];
 const shorten = (text, most) => text.length > most ? text.slice(0, most - 1) + "\u2026" : text;
 
 // Splits text into lines of at most `most` characters, only at the separator.
@@ -29,20 +29,23 @@ function wrap(text, separator, most) {
   return lines;
 }
 
-function scale(axis, isMap) {
+function scale(axis, isMap, isY = false) {
   const words = axis.scale === "words";
   const options = {
     type: words ? "category" : axis.scale,
-    title: { display: true, text: axis.title, color: css("--soft") },
+    title: { display: !isMap || !isY, text: axis.title, color: css("--soft") },
     grid: { color: css("--line"), display: !isMap },
     border: { display: false },
     ticks: { color: css("--soft"), maxRotation: words ? 30 : 0, autoSkip: !isMap },
   };
   if (words) options.labels = axis.words;
   if (words && isMap) options.offset = true;
-  if (axis.scale === "linear") options.beginAtZero = true;
+  if (axis.scale === "linear") {
+    options.beginAtZero = true;
+    options.ticks.callback = si;
+  }
   if (axis.scale === "logarithmic") {
-    options.ticks.callback = (value) => axis.ticks.length || /^[125]/.test(value.toExponential()) ? plain(value) : null;
+    options.ticks.callback = (value) => axis.ticks.length || /^[125]/.test(value.toExponential()) ? (axis.ticks.length ? plain : si)(value) : null;
     options.grace = "5%";
   }
   if (axis.ticks.length) {
@@ -55,13 +58,27 @@ function scale(axis, isMap) {
 }
 const plain = (value) => String(Number(value.toPrecision(4)));
 
-function dataset(series) {
+// The same with an SI prefix from 10,000 on: "20k", "1.5M".
+function si(value) {
+  for (const [factor, prefix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
+    if (Math.abs(value) >= Math.max(factor, 1e4)) return plain(value / factor) + prefix;
+  }
+  return plain(value);
+}
+
+// Patterns of lines by their order in a figure, as in svg.cpp. Later lines are above earlier ones, so that both are
+// visible where they coincide.
+const kDashes = [[], [9, 5], [3, 4], [12, 4, 3, 4]];
+const kMostMarkedPoints = 60;  // of a line; a longer one has no circles
+
+function dataset(series, index) {
   const tint = color(series.color);
-  const points = series.points.map(([x, y, label]) => ({ x, y, label }));
+  const points = series.points.map(([x, y, label, low, high]) => ({ x, y, label, low, high }));
   return {
     label: series.name, data: points, borderColor: tint, backgroundColor: tint, type: "scatter", showLine: series.mark !== "point", borderWidth: 2,
-    borderDash: series.mark === "rule" ? [6, 4] : [], pointRadius: series.mark === "rule" ? 0 : 4,
-    pointHitRadius: 10, order: series.mark === "rule" ? 1 : 0,
+    borderDash: series.mark === "rule" ? [6, 4] : kDashes[index % kDashes.length],
+    pointRadius: series.mark === "rule" || points.length > kMostMarkedPoints ? 0 : 4,
+    pointHitRadius: 10, order: series.mark === "rule" ? 1000 : 100 - index,
   };
 }
 
@@ -102,6 +119,33 @@ const paintFields = {
   },
 };
 
+// Chart.js plugin that draws the interval of each point as a whisker.
+const drawWhiskers = {
+  id: "whiskers",
+  afterDatasetsDraw(chart) {
+    const { ctx, scales: { x, y } } = chart;
+    ctx.save();
+    ctx.lineWidth = 1.3;
+    chart.data.datasets.forEach((set, index) => {
+      if (!chart.isDatasetVisible(index) || set.pointRadius === 0) return;
+      ctx.strokeStyle = set.borderColor;
+      for (const point of set.data) {
+        if (!point || !(point.low < point.high)) continue;
+        const at = x.getPixelForValue(point.x), low = y.getPixelForValue(point.low), high = y.getPixelForValue(point.high);
+        ctx.beginPath();
+        ctx.moveTo(at, low);
+        ctx.lineTo(at, high);
+        for (const end of [low, high]) {
+          ctx.moveTo(at - 4, end);
+          ctx.lineTo(at + 4, end);
+        }
+        ctx.stroke();
+      }
+    });
+    ctx.restore();
+  },
+};
+
 // Chart.js plugin that paints the card's colour behind the chart, so that a saved PNG is not transparent.
 const paintPaper = {
   id: "paper",
@@ -112,6 +156,16 @@ const paintPaper = {
     ctx.restore();
   },
 };
+
+// Extends an axis so that all whiskers fit.
+function withWhiskers(options, figure) {
+  const ends = figure.series.flatMap((series) => series.points.flatMap(([x, y, label, low, high]) => low < high ? [low, high] : []));
+  if (ends.length) {
+    options.suggestedMin = Math.min(...ends);
+    options.suggestedMax = Math.max(...ends);
+  }
+  return options;
+}
 
 function configuration(figure) {
   const isMap = figure.fields.length > 0;
@@ -128,10 +182,10 @@ function configuration(figure) {
       fields: isMap ? figure.fields : null,
       responsive: true, maintainAspectRatio: false, animation: false,
       interaction: { mode: "nearest", intersect: !isBars },
-      scales: { x: scale(isBars ? { ...figure.x, scale: "words" } : figure.x, isMap), y: scale(figure.y, isMap) },
+      scales: { x: scale(isBars ? { ...figure.x, scale: "words" } : figure.x, isMap), y: withWhiskers(scale(figure.y, isMap, true), figure) },
       plugins: {
         title: { display: true, color: css("--ink"), padding: { top: 2, bottom: 4 }, font: { size: 11 },
-                 text: [`${figure.title} (${filters})`, ...wrap(figure.view, ", ", most)] },
+                 text: [`${figure.title} (${filters})`, ...wrap(figure.view, ", ", most), ...(isMap ? [`rows: ${figure.y.title}`] : [])] },
         subtitle: { display: true, position: "bottom", color: css("--soft"), font: { size: 9.5 }, padding: 0,
                     text: wrap(figure.caption, "; ", most) },
         legend: { display: !isMap && (figure.series.length > 1 || !isBars),
@@ -140,7 +194,7 @@ function configuration(figure) {
           label: (item) => item.raw?.label || item.dataset.texts?.[item.dataIndex] || item.formattedValue } },
       },
     },
-    plugins: [paintPaper, paintFields],
+    plugins: [paintPaper, paintFields, drawWhiskers],
   };
 }
 
@@ -161,7 +215,7 @@ function drawCard(card) {
     plot.append(element("p", { className: "empty", textContent: "No cells match these filters." }));
     return;
   }
-  const tall = figure.fields.length ? Math.max(240, 130 + 24 * figure.y.words.length) : 0;
+  const tall = figure.fields.length ? Math.max(250, 170 + 24 * figure.y.words.length) : 0;
   plot.style.height = tall ? tall + "px" : "";
   const canvas = element("canvas", { role: "img" });
   canvas.setAttribute("aria-label", `${figure.title}; ${figure.view}; ${figure.caption}`);
