@@ -239,11 +239,14 @@ nb::object forward(const Call& call, bool return_lse, bool numpy) {
                                      {o.shape[1] * o.shape[2], o.shape[2], 1}, numpy));
 }
 
-std::string explain(const Call& call, int pass) {
+// Explains the choice for a device. Only shapes and options count, so host arrays also describe a problem on CUDA.
+std::string explain(const Call& call, int pass, int device) {
+  strobe_execution execution = call.execution;
+  execution.device = device;
   std::size_t needed = 0;
-  check(strobe_explain(&call.attention, pass, &call.execution, nullptr, 0, &needed));
+  check(strobe_explain(&call.attention, pass, &execution, nullptr, 0, &needed));
   std::string text(needed, '\0');
-  check(strobe_explain(&call.attention, pass, &call.execution, text.data(), needed, nullptr));
+  check(strobe_explain(&call.attention, pass, &execution, text.data(), needed, nullptr));
   text.resize(needed - 1);
   return text;
 }
@@ -289,7 +292,7 @@ NB_MODULE(_core, module) {
            "cu_seqlens_q"_a.none(), "cu_seqlens_k"_a.none(), "scale"_a, "softcap"_a, "dropout_p"_a, "seed"_a,
            "causal"_a, "align"_a, "window_left"_a, "window_right"_a, "max_seqlen_q"_a, "max_seqlen_k"_a, "kernel"_a)
       .def("forward", &forward, "return_lse"_a, "numpy"_a)
-      .def("explain", &explain, "pass_index"_a);
+      .def("explain", &explain, "pass_index"_a, "device"_a);
   module.def("version", &strobe_version);
   module.def("kernel_names", &kernel_names, "device"_a);
 }

@@ -85,9 +85,12 @@ struct Place {
     execution.stream = stream;
     check(strobe_workspace_bytes(&attention, pass, &execution, &execution.workspace_bytes));
     if (execution.workspace_bytes == 0) return execution;
-    const std::optional<void*> memory = scratch->Allocate(execution.workspace_bytes, 256);
+    // XLA refuses alignments above 16 bytes; CUDA kernels need 256.
+    constexpr std::uintptr_t kAlignment = 256;
+    const std::optional<void*> memory = scratch->Allocate(execution.workspace_bytes + kAlignment);
     if (!memory) throw Refusal(STROBE_OUT_OF_MEMORY, "attention: XLA has no memory for the workspace");
-    execution.workspace = *memory;
+    const auto address = reinterpret_cast<std::uintptr_t>(*memory);
+    execution.workspace = reinterpret_cast<void*>((address + kAlignment - 1) / kAlignment * kAlignment);
     return execution;
   }
 };

@@ -102,9 +102,13 @@ def _as_library_of(like, array):
 
 def explain(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1), softcap=0.0, alibi_slopes=None,
             bias=None, mask=None, sinks=None, dropout_p=0.0, lengths_q=None, lengths_k=None, cu_seqlens_q=None,
-            cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd", kernel=None, backward=False):
-    """Returns one line per CPU kernel: chosen, supported, or the reason why it does not support the problem. Arguments
-    as in attention()."""
+            cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd", kernel=None, backward=False,
+            device="cpu"):
+    """Returns one line per kernel: chosen, supported, or the reason why it does not support the problem.
+
+    Arguments as in attention(). With device="cuda" the arrays are still host arrays and only their shapes count; raises
+    NotImplementedError with the reason if no GPU can be used.
+    """
     return _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, mask, sinks, dropout_p, 0,
                  lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, layout,
-                 kernel).explain(int(bool(backward)))
+                 kernel).explain(int(bool(backward)), _choice("device", device, _DEVICES))

@@ -156,7 +156,8 @@ def _gradients(backward, saved, options, wants, d_o, d_lse):
     wants_bias, wants_sinks, wants_lse = wants
     if d_lse is not None:
         d_lse = d_lse.contiguous() if wants_lse else None
-    dq, dk, dv, dbias, dsinks = backward(_readable(d_o), o, lse, d_lse, *tensors, *options, wants_bias, wants_sinks)
+    d_o = torch.zeros_like(o) if d_o is None else _readable(d_o)
+    dq, dk, dv, dbias, dsinks = backward(d_o, o, lse, d_lse, *tensors, *options, wants_bias, wants_sinks)
     gradients = [dq, dk, dv] + [None] * (_TENSORS - 3 + len(options) + 1)
     if wants_bias:
         gradients[_BIAS] = dbias.to(tensors[_BIAS].dtype)
@@ -179,6 +180,7 @@ class CompiledAttention(torch.autograd.Function):
         ctx.save_for_backward(*tensors, o, lse)
         ctx.options = options
         ctx.wants_lse = wants_lse
+        ctx.set_materialize_grads(False)  # an unused LSE has no gradient, instead of zeros, which CUDA kernels refuse
         if not wants_lse:
             ctx.mark_non_differentiable(lse)
         return o, lse
@@ -228,6 +230,7 @@ class FunctionalAttention(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         ctx.save_for_backward(*inputs[:_TENSORS], *output)
         ctx.options, ctx.wants_lse = inputs[_TENSORS:-1], inputs[-1]
+        ctx.set_materialize_grads(False)
         if not ctx.wants_lse:
             ctx.mark_non_differentiable(output[1])
 

@@ -36,7 +36,10 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
                        alibi_slopes=alibi_slopes, sinks=sinks, dropout_p=dropout_p, generator=generator, kernel=kernel,
                        deterministic=deterministic)
     q, k, v, bias = _autocast(q, k, v, bias)
-    _check(q, k, v, layout, align, {"bias": bias, "mask": mask, "sinks": sinks, "alibi_slopes": alibi_slopes})
+    _check(q, k, v, layout, align,
+           {"bias": bias, "mask": mask, "sinks": sinks, "alibi_slopes": alibi_slopes, "lengths_q": lengths_q,
+            "lengths_k": lengths_k, "first_keys": first_keys, "cu_seqlens_q": cu_seqlens_q,
+            "cu_seqlens_k": cu_seqlens_k})
     if fallback not in (None, "sdpa"):
         raise ValueError(f"attention: fallback is {fallback!r}; valid: None, 'sdpa'")
     q4, k4, v4 = (_as_bhsd(one, layout) for one in (q, k, v))
@@ -45,8 +48,7 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
     mask = _mask_of(mask)
     if mask is not None and q.is_cuda:  # CUDA kernels take a bias only
         bias, mask = _bias_with_mask(bias, mask, q4, k4), None
-    tensors = (q4, k4, v4, bias, mask, None if sinks is None else sinks.float(),
-               None if alibi_slopes is None else alibi_slopes.float(), lengths_q, lengths_k, first_keys, cu_seqlens_q,
+    tensors = (q4, k4, v4, bias, mask, _floats(sinks), _floats(alibi_slopes), lengths_q, lengths_k, first_keys, cu_seqlens_q,
                cu_seqlens_k, _seed_of(dropout_p, generator))
     options = (_NAN if scale is None else float(scale), float(softcap), float(dropout_p), int(causal),
                _ALIGNMENTS[align], left, right, max_seqlen_q, max_seqlen_k, kernel or "", bool(deterministic))
@@ -143,6 +145,10 @@ def _mask_of(mask):
     if mask.dtype != torch.bool:
         raise TypeError(f"attention: mask is {mask.dtype}; valid: bool; pass numbers as bias")
     return _four_dimensions("mask", mask)
+
+
+def _floats(tensor):
+    return None if tensor is None else tensor.float().contiguous()
 
 
 def _bias_with_mask(bias, mask, q, k):
