@@ -190,7 +190,7 @@ struct Arguments {
   Tensor q, k, v, bias, mask, sinks, alibi_slopes, lengths_q, lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k, seed;
   Options options;
   std::string kernel;
-  bool deterministic;
+  bool deterministic, batch_invariant;
 
   void read_tensors(Stack& stack) {
     q = stack.tensor();
@@ -212,7 +212,25 @@ struct Arguments {
     }
     kernel = stack.text();
     deterministic = stack.boolean();
-    if (seed) options.seed = static_cast<std::uint64_t>(*static_cast<const std::int64_t*>(seed.data()));
+    batch_invariant = stack.boolean();
+    check_places();
+    if (seed && place_of(seed).type == TorchApi::get().cpu) {
+      options.seed = static_cast<std::uint64_t>(*static_cast<const std::int64_t*>(seed.data()));
+    } else if (seed) {
+      options.seed_data = static_cast<const std::uint64_t*>(seed.data());
+    }
+  }
+
+  // Checks that all tensors are on the device of q. A seed may be in host memory.
+  void check_places() const {
+    const Place place = place_of(q);
+    for (const Tensor* one : {&k, &v, &bias, &mask, &sinks, &alibi_slopes, &lengths_q, &lengths_k, &first_keys,
+                              &cu_seqlens_q, &cu_seqlens_k}) {
+      if (!*one) continue;
+      const Place other = place_of(*one);
+      if (other.type == place.type && other.index == place.index) continue;
+      throw Refusal(STROBE_INVALID_ARGUMENT, "attention: the tensors are on different devices");
+    }
   }
 
   strobe_attention attention() const {
@@ -248,6 +266,7 @@ class Run {
     check(strobe_execution_init(&execution, sizeof execution));
     execution.kernel = arguments.kernel.c_str();
     execution.deterministic = arguments.deterministic;
+    execution.batch_invariant = arguments.batch_invariant;
     if (place.type != api.cuda) {
       std::uint32_t threads = 0;
       check_torch(api.threads(&threads));
@@ -356,7 +375,7 @@ void register_operators() {
       "seed";
   const std::string options =
       "float scale, float softcap, float dropout_p, int causal, int align, int window_left, int window_right, "
-      "int max_seqlen_q, int max_seqlen_k, str kernel, bool deterministic";
+      "int max_seqlen_q, int max_seqlen_k, str kernel, bool deterministic, bool batch_invariant";
   Handle library = nullptr;
   check_torch(fragment("strobe", "strobe", 0, &library));
   check_torch(define(library, ("forward(" + tensors + ", " + options + ") -> (Tensor, Tensor)").c_str()));

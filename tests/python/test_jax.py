@@ -75,22 +75,14 @@ def test_three_dimensions_and_residual():
     assert_close(*both(lambda attention: attention(*(one[0] for one in given()), return_residual=True)))
 
 
-@pytest.mark.refused_on_cuda
-def test_gradient_of_the_residual():
-    """Against a derivative of the definition: XLA's gradient of the residual in jax 0.10 is another one."""
-    def by_definition(q, k, v, return_residual):
-        k, v = (jnp.repeat(one, 2, axis=2) for one in (k, v))
-        scores = jnp.einsum("bthd,bshd->bhts", q, k) / 4
-        o = jnp.einsum("bhts,bshd->bthd", jax.nn.softmax(scores), v)
-        return o, jax.nn.logsumexp(scores, axis=-1).transpose(0, 2, 1)
-
+def test_the_residual_has_no_gradient_as_in_jax():
     def gradients(attention):
         def value(*inputs):
             o, lse = attention(*inputs, return_residual=True)
             return jnp.square(o).sum() + jnp.sin(lse).sum()
         return jax.grad(value, argnums=(0, 1, 2))(*given())
 
-    assert_close(gradients(dot_product_attention), gradients(by_definition))
+    assert_close(*both(gradients))
 
 
 @pytest.mark.parametrize("change, error, text", [

@@ -117,6 +117,16 @@ def test_left_padding(device):
     definition.assert_close(o, expected)
 
 
+@pytest.mark.refused_on_cuda
+def test_batch_invariant_rows_do_not_depend_on_the_batch(device):
+    q, k, v = given((5, 4, 33, 16), (5, 2, 70, 16), (5, 2, 70, 16), grad=False, device=device)
+    whole = strobe.attention(q, k, v, batch_invariant=True)
+    for b in range(5):
+        assert torch.equal(strobe.attention(q[b:b + 1], k[b:b + 1], v[b:b + 1], batch_invariant=True), whole[b:b + 1])
+    rows = [strobe.attention(q[:, :, i:i + 1], k, v, batch_invariant=True) for i in range(33)]
+    assert torch.equal(torch.cat(rows, 2), whole)
+
+
 SHAPES = [((2, 4, 5, 8), (2, 4, 7, 8), False), ((5, 8), (7, 8), False), ((4, 5, 8), (4, 7, 8), False),
           ((2, 3, 4, 5, 8), (2, 3, 4, 7, 8), False), ((2, 4, 5, 8), (4, 7, 8), False), ((2, 4, 5, 8), (1, 1, 7, 8), False),
           ((2, 4, 5, 8), (2, 2, 7, 8), True)]
