@@ -128,7 +128,7 @@ class Call {
        const OptionalArray& lengths_q, const OptionalArray& lengths_k, const OptionalArray& cu_seqlens_q,
        const OptionalArray& cu_seqlens_k, double scale, double softcap, double dropout_p, std::uint64_t seed,
        bool causal, int align, std::int64_t window_left, std::int64_t window_right, std::int64_t max_seqlen_q,
-       std::int64_t max_seqlen_k, std::string kernel_name)
+       std::int64_t max_seqlen_k, std::string kernel_name, bool batch_invariant)
       : layout(static_cast<Layout>(layout_index)), kernel(std::move(kernel_name)) {
     const strobe_const_view q_view = view_of("q", q, layout);
     attention = attention_of({.q = q_view,
@@ -154,6 +154,7 @@ class Call {
                               .max_seqlen_k = max_seqlen_k});
     check(strobe_execution_init(&execution, sizeof execution));
     execution.kernel = kernel.c_str();
+    execution.batch_invariant = batch_invariant;
   }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -239,11 +240,14 @@ nb::object forward(const Call& call, bool return_lse, bool numpy) {
                                      {o.shape[1] * o.shape[2], o.shape[2], 1}, numpy));
 }
 
-std::string explain(const Call& call, int pass) {
+// Explains the choice for a device. Only shapes and options count, so host arrays also describe a problem on CUDA.
+std::string explain(const Call& call, int pass, int device) {
+  strobe_execution execution = call.execution;
+  execution.device = device;
   std::size_t needed = 0;
-  check(strobe_explain(&call.attention, pass, &call.execution, nullptr, 0, &needed));
+  check(strobe_explain(&call.attention, pass, &execution, nullptr, 0, &needed));
   std::string text(needed, '\0');
-  check(strobe_explain(&call.attention, pass, &call.execution, text.data(), needed, nullptr));
+  check(strobe_explain(&call.attention, pass, &execution, text.data(), needed, nullptr));
   text.resize(needed - 1);
   return text;
 }
@@ -283,13 +287,14 @@ NB_MODULE(_core, module) {
   nb::class_<Call>(module, "Call")
       .def(nb::init<const Array&, const Array&, const Array&, int, MaybeArray, MaybeArray, MaybeArray, MaybeArray,
                     MaybeArray, MaybeArray, MaybeArray, MaybeArray, double, double, double, std::uint64_t, bool, int,
-                    std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::string>(),
+                    std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::string, bool>(),
            "q"_a.noconvert(), "k"_a.noconvert(), "v"_a.noconvert(), "layout"_a, "bias"_a.none(), "mask"_a.none(),
            "sinks"_a.none(), "alibi_slopes"_a.none(), "lengths_q"_a.none(), "lengths_k"_a.none(),
            "cu_seqlens_q"_a.none(), "cu_seqlens_k"_a.none(), "scale"_a, "softcap"_a, "dropout_p"_a, "seed"_a,
-           "causal"_a, "align"_a, "window_left"_a, "window_right"_a, "max_seqlen_q"_a, "max_seqlen_k"_a, "kernel"_a)
+           "causal"_a, "align"_a, "window_left"_a, "window_right"_a, "max_seqlen_q"_a, "max_seqlen_k"_a, "kernel"_a,
+           "batch_invariant"_a)
       .def("forward", &forward, "return_lse"_a, "numpy"_a)
-      .def("explain", &explain, "pass_index"_a);
+      .def("explain", &explain, "pass_index"_a, "device"_a);
   module.def("version", &strobe_version);
   module.def("kernel_names", &kernel_names, "device"_a);
 }

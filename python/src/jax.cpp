@@ -85,9 +85,12 @@ struct Place {
     execution.stream = stream;
     check(strobe_workspace_bytes(&attention, pass, &execution, &execution.workspace_bytes));
     if (execution.workspace_bytes == 0) return execution;
-    const std::optional<void*> memory = scratch->Allocate(execution.workspace_bytes, 256);
+    // XLA refuses alignments above 16 bytes; CUDA kernels need 256.
+    constexpr std::uintptr_t kAlignment = 256;
+    const std::optional<void*> memory = scratch->Allocate(execution.workspace_bytes + kAlignment);
     if (!memory) throw Refusal(STROBE_OUT_OF_MEMORY, "attention: XLA has no memory for the workspace");
-    execution.workspace = *memory;
+    const auto address = reinterpret_cast<std::uintptr_t>(*memory);
+    execution.workspace = reinterpret_cast<void*>((address + kAlignment - 1) / kAlignment * kAlignment);
     return execution;
   }
 };
@@ -118,23 +121,21 @@ struct Results {
   ffi::AnyBuffer dq, dk, dv, dbias;
 };
 
-// Inputs of the backward in addition to Given. d_lse has no elements if LSE is not used.
+// Inputs of the backward in addition to Given.
 struct Saved {
-  ffi::AnyBuffer d_o, d_lse, o, lse;
+  ffi::AnyBuffer d_o, o, lse;
 };
 
 ffi::Error backward(const Given& given, const Place& place, const Saved& saved, const Results& to) {
   try {
     const strobe_attention attention = given.attention();
     const strobe_execution execution = place.execution(attention, STROBE_PASS_BACKWARD);
-    const auto* const d_lse =
-        saved.d_lse.element_count() == 0 ? nullptr : static_cast<const float*>(saved.d_lse.untyped_data());
     const strobe_backward_inputs inputs = {.size = sizeof inputs,
                                            .o = input(view_of(saved.o)),
                                            .lse = static_cast<const float*>(saved.lse.untyped_data()),
                                            .d_o = input(view_of(saved.d_o)),
                                            .lse_stride = {},
-                                           .d_lse = d_lse,
+                                           .d_lse = nullptr,
                                            .d_lse_stride = {}};
     const strobe_gradients gradients = {.size = sizeof gradients,
                                         .dq = view_of(to.dq),
@@ -164,18 +165,18 @@ ffi::Error forward_cuda(void* stream, ffi::ScratchAllocator scratch, Any q, Any 
                  *lse);
 }
 
-ffi::Error backward_cpu(Any d_o, Any d_lse, Any o, Any lse, Any q, Any k, Any v, Any bias, Any lengths_q, Any lengths_k,
-                        Out dq, Out dk, Out dv, Out dbias, double scale, std::int64_t causal, std::int64_t align,
+ffi::Error backward_cpu(Any d_o, Any o, Any lse, Any q, Any k, Any v, Any bias, Any lengths_q, Any lengths_k, Out dq,
+                        Out dk, Out dv, Out dbias, double scale, std::int64_t causal, std::int64_t align,
                         std::int64_t left, std::int64_t right) {
-  return backward({q, k, v, bias, lengths_q, lengths_k, scale, causal, align, left, right}, {}, {d_o, d_lse, o, lse},
+  return backward({q, k, v, bias, lengths_q, lengths_k, scale, causal, align, left, right}, {}, {d_o, o, lse},
                   {*dq, *dk, *dv, *dbias});
 }
 
-ffi::Error backward_cuda(void* stream, ffi::ScratchAllocator scratch, Any d_o, Any d_lse, Any o, Any lse, Any q, Any k,
-                         Any v, Any bias, Any lengths_q, Any lengths_k, Out dq, Out dk, Out dv, Out dbias, double scale,
+ffi::Error backward_cuda(void* stream, ffi::ScratchAllocator scratch, Any d_o, Any o, Any lse, Any q, Any k, Any v,
+                         Any bias, Any lengths_q, Any lengths_k, Out dq, Out dk, Out dv, Out dbias, double scale,
                          std::int64_t causal, std::int64_t align, std::int64_t left, std::int64_t right) {
   return backward({q, k, v, bias, lengths_q, lengths_k, scale, causal, align, left, right}, {stream, &scratch},
-                  {d_o, d_lse, o, lse}, {*dq, *dk, *dv, *dbias});
+                  {d_o, o, lse}, {*dq, *dk, *dv, *dbias});
 }
 
 // Adds `arguments` inputs, `results` outputs and the attributes to a binding.
@@ -204,9 +205,9 @@ auto on_cuda() { return ffi::Ffi::Bind().Ctx<ffi::PlatformStream<void*>>().Ctx<f
 XLA_FFI_DEFINE_HANDLER_SYMBOL(strobe_jax_forward_cpu, strobe_python::forward_cpu,
                               (strobe_python::bind<6, 2>(xla::ffi::Ffi::Bind())));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(strobe_jax_backward_cpu, strobe_python::backward_cpu,
-                              (strobe_python::bind<10, 4>(xla::ffi::Ffi::Bind())));
+                              (strobe_python::bind<9, 4>(xla::ffi::Ffi::Bind())));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(strobe_jax_forward_cuda, strobe_python::forward_cuda,
                               (strobe_python::bind<6, 2>(strobe_python::on_cuda())));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(strobe_jax_backward_cuda, strobe_python::backward_cuda,
-                              (strobe_python::bind<10, 4>(strobe_python::on_cuda())));
+                              (strobe_python::bind<9, 4>(strobe_python::on_cuda())));
 #pragma GCC visibility pop

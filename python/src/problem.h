@@ -28,6 +28,7 @@ struct Options {
   double softcap = 0;
   double dropout_p = 0;
   std::uint64_t seed = 0;
+  const std::uint64_t* seed_data = nullptr;  // if not null, points to the seed in the memory of the device
   std::int64_t causal = 0;
   std::int64_t align = STROBE_ALIGNMENT_UNSAID;
   std::int64_t window_left = -1, window_right = -1;
@@ -69,6 +70,7 @@ inline strobe_attention attention_of(const Inputs& inputs, const Options& option
   attention.softcap = static_cast<float>(options.softcap);
   attention.dropout_p = static_cast<float>(options.dropout_p);
   attention.dropout_seed = options.seed;
+  attention.dropout_seed_data = options.seed_data;
   attention.causal = options.causal != 0;
   attention.alignment = static_cast<std::int32_t>(options.align);
   attention.window_left = options.window_left;

@@ -87,14 +87,39 @@ strobe_mask_view mask_of(const Tensor& tensor) {
   return view;
 }
 
-strobe_index_view indices_of(const Tensor& tensor) {
+[[noreturn]] void refuse(const char* name, const std::string& text) {
+  throw Refusal(STROBE_INVALID_ARGUMENT, ("attention: " + std::string(name) + " " + text).c_str());
+}
+
+strobe_index_view indices_of(const char* name, const Tensor& tensor) {
   if (!tensor) return {};
   const TorchApi& api = TorchApi::get();
   const std::int32_t dtype = tensor.ask(api.dtype);
-  if (dtype != api.int32 && dtype != api.int64) {
-    throw Refusal(STROBE_INVALID_ARGUMENT, "attention: lengths and offsets are not int32 or int64");
+  if (dtype != api.int32 && dtype != api.int64) refuse(name, "is not int32 or int64");
+  const std::int64_t count = tensor.ask(api.numel);
+  if (tensor.ask(api.dim) != 1 || (count > 1 && tensor.ask(api.strides)[0] != 1)) {
+    refuse(name, "is not a contiguous 1-D tensor");
   }
-  return {tensor.data(), dtype == api.int64 ? 64 : 32, tensor.ask(api.numel)};
+  return {tensor.data(), dtype == api.int64 ? 64 : 32, count};
+}
+
+// Returns the data of fp32 values [heads], or [batch, heads] if the batch stride is asked for.
+const float* per_head(const char* name, const Tensor& tensor, std::int64_t heads, std::int64_t batch = 0,
+                      std::int64_t* batch_stride = nullptr) {
+  if (!tensor) return nullptr;
+  const TorchApi& api = TorchApi::get();
+  const std::int64_t dim = tensor.ask(api.dim);
+  const std::int64_t* const sizes = tensor.sizes();
+  const std::int64_t* const strides = tensor.ask(api.strides);
+  const bool batched = batch_stride && dim == 2;
+  if ((dim != 1 && !batched) || sizes[dim - 1] != heads || (batched && sizes[0] != batch)) {
+    const std::string row = "[" + std::to_string(heads) + "]";
+    refuse(name, "has a wrong shape; valid: " + row +
+                     (batch_stride ? " or [" + std::to_string(batch) + ", " + std::to_string(heads) + "]" : ""));
+  }
+  if (heads > 1 && strides[dim - 1] != 1) refuse(name, "is not contiguous in its last dimension");
+  if (batched) *batch_stride = batch > 1 ? strides[0] : 0;
+  return static_cast<const float*>(tensor.data());
 }
 
 const float* floats_of(const Tensor& tensor) { return tensor ? static_cast<const float*>(tensor.data()) : nullptr; }
@@ -165,7 +190,7 @@ struct Arguments {
   Tensor q, k, v, bias, mask, sinks, alibi_slopes, lengths_q, lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k, seed;
   Options options;
   std::string kernel;
-  bool deterministic;
+  bool deterministic, batch_invariant;
 
   void read_tensors(Stack& stack) {
     q = stack.tensor();
@@ -187,25 +212,46 @@ struct Arguments {
     }
     kernel = stack.text();
     deterministic = stack.boolean();
-    if (seed) options.seed = static_cast<std::uint64_t>(*static_cast<const std::int64_t*>(seed.data()));
+    batch_invariant = stack.boolean();
+    check_places();
+    if (seed && place_of(seed).type == TorchApi::get().cpu) {
+      options.seed = static_cast<std::uint64_t>(*static_cast<const std::int64_t*>(seed.data()));
+    } else if (seed) {
+      options.seed_data = static_cast<const std::uint64_t*>(seed.data());
+    }
+  }
+
+  // Checks that all tensors are on the device of q. A seed may be in host memory.
+  void check_places() const {
+    const Place place = place_of(q);
+    for (const Tensor* one : {&k, &v, &bias, &mask, &sinks, &alibi_slopes, &lengths_q, &lengths_k, &first_keys,
+                              &cu_seqlens_q, &cu_seqlens_k}) {
+      if (!*one) continue;
+      const Place other = place_of(*one);
+      if (other.type == place.type && other.index == place.index) continue;
+      throw Refusal(STROBE_INVALID_ARGUMENT, "attention: the tensors are on different devices");
+    }
   }
 
   strobe_attention attention() const {
-    return attention_of({.q = view_of<strobe_const_view>(q),
+    const strobe_const_view q_view = view_of<strobe_const_view>(q);
+    const strobe_index_view offsets = indices_of("cu_seqlens_q", cu_seqlens_q);
+    const std::int64_t heads = q_view.shape[1], sequences = offsets.data ? offsets.count - 1 : q_view.shape[0];
+    std::int64_t slopes_stride = 0;
+    const float* const slopes = per_head("alibi_slopes", alibi_slopes, heads, sequences, &slopes_stride);
+    return attention_of({.q = q_view,
                          .k = view_of<strobe_const_view>(k),
                          .v = view_of<strobe_const_view>(v),
                          .bias = view_of<strobe_const_view>(bias),
                          .mask = mask_of(mask),
-                         .sinks = floats_of(sinks),
-                         .alibi_slopes = floats_of(alibi_slopes),
-                         .alibi_batch_stride = alibi_slopes && alibi_slopes.ask(TorchApi::get().dim) == 2
-                                                   ? alibi_slopes.ask(TorchApi::get().strides)[0]
-                                                   : 0,
-                         .first_keys = indices_of(first_keys),
-                         .lengths_q = indices_of(lengths_q),
-                         .lengths_k = indices_of(lengths_k),
-                         .cu_seqlens_q = indices_of(cu_seqlens_q),
-                         .cu_seqlens_k = indices_of(cu_seqlens_k)},
+                         .sinks = per_head("sinks", sinks, heads),
+                         .alibi_slopes = slopes,
+                         .alibi_batch_stride = slopes_stride,
+                         .first_keys = indices_of("first_keys", first_keys),
+                         .lengths_q = indices_of("lengths_q", lengths_q),
+                         .lengths_k = indices_of("lengths_k", lengths_k),
+                         .cu_seqlens_q = offsets,
+                         .cu_seqlens_k = indices_of("cu_seqlens_k", cu_seqlens_k)},
                         options);
   }
 };
@@ -220,6 +266,7 @@ class Run {
     check(strobe_execution_init(&execution, sizeof execution));
     execution.kernel = arguments.kernel.c_str();
     execution.deterministic = arguments.deterministic;
+    execution.batch_invariant = arguments.batch_invariant;
     if (place.type != api.cuda) {
       std::uint32_t threads = 0;
       check_torch(api.threads(&threads));
@@ -328,7 +375,7 @@ void register_operators() {
       "seed";
   const std::string options =
       "float scale, float softcap, float dropout_p, int causal, int align, int window_left, int window_right, "
-      "int max_seqlen_q, int max_seqlen_k, str kernel, bool deterministic";
+      "int max_seqlen_q, int max_seqlen_k, str kernel, bool deterministic, bool batch_invariant";
   Handle library = nullptr;
   check_torch(fragment("strobe", "strobe", 0, &library));
   check_torch(define(library, ("forward(" + tensors + ", " + options + ") -> (Tensor, Tensor)").c_str()));

@@ -44,7 +44,7 @@ def _refuse_gradients(**arrays):
 
 
 def _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, mask, sinks, dropout_p, seed, lengths_q,
-          lengths_k, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, layout, kernel):
+          lengths_k, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, layout, kernel, batch_invariant=False):
     for name, array in (("q", q), ("k", k), ("v", v)):
         if not hasattr(array, "__dlpack__"):
             raise TypeError(f"attention: {name} is a {type(array).__name__}; valid: an array of NumPy or with DLPack")
@@ -52,7 +52,7 @@ def _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, ma
     return _core.Call(q, k, v, _choice("layout", layout, _LAYOUTS), bias, mask, sinks, alibi_slopes, lengths_q,
                       lengths_k, cu_seqlens_q, cu_seqlens_k, _NAN if scale is None else scale, softcap, dropout_p,
                       seed, bool(causal), _choice("align", align, _ALIGNMENTS), _operator.index(left),
-                      _operator.index(right), max_seqlen_q, max_seqlen_k, kernel or "")
+                      _operator.index(right), max_seqlen_q, max_seqlen_k, kernel or "", bool(batch_invariant))
 
 
 def _seed_of(dropout_p, generator):
@@ -68,7 +68,7 @@ def _seed_of(dropout_p, generator):
 def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1), softcap=0.0, alibi_slopes=None,
               bias=None, mask=None, sinks=None, dropout_p=0.0, generator=None, lengths_q=None, lengths_k=None,
               cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd", return_lse=False,
-              kernel=None, deterministic=True):
+              kernel=None, deterministic=True, batch_invariant=False):
     """Returns softmax(scale q k^T + bias) v for arrays in host memory; with return_lse also log(sum(exp(scores))).
 
     q is [B, Hq, Sq, D], k [B, Hkv, Sk, D] and v [B, Hkv, Sk, Dv] in the layout "bhsd"; [B, S, H, D] in "bshd"; packed
@@ -83,7 +83,7 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
         _refuse_gradients(q=q, k=k, v=v, bias=bias, sinks=sinks)
     call = _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, mask, sinks, dropout_p,
                  _seed_of(dropout_p, generator), lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
-                 max_seqlen_k, layout, kernel)
+                 max_seqlen_k, layout, kernel, batch_invariant)
     result = call.forward(return_lse, is_numpy)
     if is_numpy:
         return result
@@ -103,9 +103,13 @@ def _as_library_of(like, array):
 
 def explain(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1), softcap=0.0, alibi_slopes=None,
             bias=None, mask=None, sinks=None, dropout_p=0.0, lengths_q=None, lengths_k=None, cu_seqlens_q=None,
-            cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd", kernel=None, backward=False):
-    """Returns one line per CPU kernel: chosen, supported, or the reason why it does not support the problem. Arguments
-    as in attention()."""
+            cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd", kernel=None, backward=False,
+            device="cpu"):
+    """Returns one line per kernel: chosen, supported, or the reason why it does not support the problem.
+
+    Arguments as in attention(). With device="cuda" the arrays are still host arrays and only their shapes count; raises
+    NotImplementedError with the reason if no GPU can be used.
+    """
     return _call(q, k, v, scale, causal, align, window, softcap, alibi_slopes, bias, mask, sinks, dropout_p, 0,
                  lengths_q, lengths_k, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, layout,
-                 kernel).explain(int(bool(backward)))
+                 kernel).explain(int(bool(backward)), _choice("device", device, _DEVICES))

@@ -1,6 +1,6 @@
 """Loads the operators strobe::forward and strobe::backward, and defines their fake kernels, vmap rules and autograd.
 
-Operators take q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D], ten optional tensors (_OPTIONAL) and eleven options
+Operators take q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D], ten optional tensors (_OPTIONAL) and twelve options
 (_OPTIONS). torch.py brings arguments into this form.
 """
 
@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 _OPTIONAL = ("bias", "mask", "sinks", "alibi_slopes", "lengths_q", "lengths_k", "first_keys", "cu_seqlens_q",
              "cu_seqlens_k", "seed")
 _OPTIONS = ("scale", "softcap", "dropout_p", "causal", "align", "window_left", "window_right", "max_seqlen_q",
-            "max_seqlen_k", "kernel", "deterministic")
+            "max_seqlen_k", "kernel", "deterministic", "batch_invariant")
 _TENSORS = 3 + len(_OPTIONAL)
 _BIAS, _SINKS = 3, 5  # indices in the list of tensors
 _ERRORS = {1: ValueError, 2: NotImplementedError, 3: MemoryError}
@@ -31,6 +31,9 @@ def _load():
 _library = _load()
 _forward = torch.ops.strobe.forward.default
 _backward = torch.ops.strobe.backward.default
+_forward_eager = _forward._op  # without the Python layer of OpOverload, for calls that nothing traces
+_is_compiling = torch.compiler.is_compiling
+_is_functorch_active = torch._C._are_functorch_transforms_active
 
 
 def translated(error):
@@ -156,7 +159,8 @@ def _gradients(backward, saved, options, wants, d_o, d_lse):
     wants_bias, wants_sinks, wants_lse = wants
     if d_lse is not None:
         d_lse = d_lse.contiguous() if wants_lse else None
-    dq, dk, dv, dbias, dsinks = backward(_readable(d_o), o, lse, d_lse, *tensors, *options, wants_bias, wants_sinks)
+    d_o = torch.zeros_like(o) if d_o is None else _readable(d_o)
+    dq, dk, dv, dbias, dsinks = backward(d_o, o, lse, d_lse, *tensors, *options, wants_bias, wants_sinks)
     gradients = [dq, dk, dv] + [None] * (_TENSORS - 3 + len(options) + 1)
     if wants_bias:
         gradients[_BIAS] = dbias.to(tensors[_BIAS].dtype)
@@ -179,6 +183,7 @@ class CompiledAttention(torch.autograd.Function):
         ctx.save_for_backward(*tensors, o, lse)
         ctx.options = options
         ctx.wants_lse = wants_lse
+        ctx.set_materialize_grads(False)  # an unused LSE has no gradient, instead of zeros, which CUDA kernels refuse
         if not wants_lse:
             ctx.mark_non_differentiable(lse)
         return o, lse
@@ -228,6 +233,7 @@ class FunctionalAttention(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         ctx.save_for_backward(*inputs[:_TENSORS], *output)
         ctx.options, ctx.wants_lse = inputs[_TENSORS:-1], inputs[-1]
+        ctx.set_materialize_grads(False)
         if not ctx.wants_lse:
             ctx.mark_non_differentiable(output[1])
 
@@ -237,18 +243,27 @@ class FunctionalAttention(torch.autograd.Function):
         return _gradients(_Backward.apply, ctx.saved_tensors, ctx.options, wants, d_o, d_lse)
 
 
+def _needs_gradient(tensors):
+    """Returns true if autograd records the call: one of q, k, v, bias and sinks requires a gradient."""
+    if not torch.is_grad_enabled():
+        return False
+    q, k, v, bias, _, sinks, *_ = tensors
+    return (q.requires_grad or k.requires_grad or v.requires_grad or (bias is not None and bias.requires_grad)
+            or (sinks is not None and sinks.requires_grad))
+
+
 def run(tensors, options, wants_lse):
     """Computes (o, lse), with autograd if a tensor requires a gradient."""
-    if torch.compiler.is_compiling():
-        if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors):
+    if _is_compiling():
+        if _needs_gradient(tensors):
             return CompiledAttention.apply(*tensors, *options, wants_lse)
         return _forward(*tensors, *options)
     try:
-        if torch._C._are_functorch_transforms_active():
+        if _is_functorch_active():
             return FunctionalAttention.apply(*tensors, *options, wants_lse)
-        if torch.is_grad_enabled() and any(one is not None and one.requires_grad for one in tensors):
+        if _needs_gradient(tensors):
             return Attention.apply(*tensors, *options, wants_lse)
-        return _forward(*tensors, *options)
+        return _forward_eager(*tensors, *options)
     except RuntimeError as error:
         if isinstance(error, NotImplementedError):
             raise

@@ -70,11 +70,11 @@ def _calls(options):
         return tuple(jax.ffi.ffi_call("strobe_forward", results)(q, k, v, bias, lengths_q, lengths_k, **attributes))
 
     @_folding
-    def backward(d_o, d_lse, o, lse, q, k, v, bias, lengths_q, lengths_k):
+    def backward(d_o, o, lse, q, k, v, bias, lengths_q, lengths_k):
         results = tuple(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in (q, k, v))
         results += (jax.ShapeDtypeStruct(bias.shape, jnp.float32),)
-        return tuple(jax.ffi.ffi_call("strobe_backward", results)(d_o, d_lse, o, lse, q, k, v, bias, lengths_q,
-                                                                  lengths_k, **attributes))
+        return tuple(jax.ffi.ffi_call("strobe_backward", results)(d_o, o, lse, q, k, v, bias, lengths_q, lengths_k,
+                                                                  **attributes))
 
     return forward, backward
 
@@ -91,8 +91,7 @@ def _attention_forward(options, q, k, v, bias, lengths_q, lengths_k):
 
 def _attention_backward(options, saved, gradients):
     q, k, v, bias, lengths_q, lengths_k, o, lse = saved
-    d_lse = gradients[1] if options[-1] else _none(jnp.float32)
-    dq, dk, dv, dbias = _calls(options)[1](gradients[0], d_lse, o, lse, q, k, v, bias, lengths_q, lengths_k)
+    dq, dk, dv, dbias = _calls(options)[1](gradients[0], o, lse, q, k, v, bias, lengths_q, lengths_k)
     return dq, dk, dv, dbias.astype(bias.dtype), *(np.zeros(one.shape, jax.dtypes.float0)
                                                    for one in (lengths_q, lengths_k))
 
@@ -106,7 +105,7 @@ def dot_product_attention(query, key, value, bias=None, mask=None, *, scale=None
     """Replaces jax.nn.dot_product_attention. query is [B, T, N, H] or [T, N, H]: batch, length, heads, head dimension.
     Masks are aligned top-left.
 
-    implementation must be None. The residual of return_residual is LSE, [B, T, N].
+    implementation must be None. The residual of return_residual is LSE, [B, T, N]; like JAX's it has no gradient.
     """
     if implementation is not None:
         raise ValueError(f"attention: implementation is {implementation!r}; valid: None")
@@ -116,11 +115,10 @@ def dot_product_attention(query, key, value, bias=None, mask=None, *, scale=None
     if is_single:
         query, key, value = (one[None] for one in (query, key, value))
     left, right = _window_of(local_window_size)
-    options = (float("nan") if scale is None else float(scale), int(bool(is_causal)), left, right,
-               bool(return_residual))
+    options = (float("nan") if scale is None else float(scale), int(bool(is_causal)), left, right)
     o, lse = _attention(options, query, key, value, _bias_of(bias, mask, query, key), _lengths(query_seq_lengths),
                         _lengths(key_value_seq_lengths))
-    residual = lse.transpose(0, 2, 1).astype(query.dtype)
+    residual = jax.lax.stop_gradient(lse).transpose(0, 2, 1).astype(query.dtype)
     if is_single:
         o, residual = o[0], residual[0]
     return (o, residual) if return_residual else o

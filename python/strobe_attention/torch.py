@@ -15,42 +15,58 @@ _ALIGNMENTS = {None: 0, "top_left": 1, "bottom_right": 2}
 _RANKS = {"bhsd": 4, "bshd": 4, "thd": 3}
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _NAN = float("nan")
+_OTHERS = ("bias", "mask", "sinks", "alibi_slopes", "lengths_q", "lengths_k", "first_keys", "cu_seqlens_q",
+           "cu_seqlens_k")
+_NONE = (None,) * 10  # the optional tensors of the operators
+_is_compiling = torch.compiler.is_compiling
+_is_autocast_enabled = torch._C._is_any_autocast_enabled
 
 
 def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1), softcap=0.0, alibi_slopes=None,
               bias=None, mask=None, sinks=None, dropout_p=0.0, generator=None, lengths_q=None, lengths_k=None,
               first_keys=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=0, max_seqlen_k=0, layout="bhsd",
-              return_lse=False, kernel=None, deterministic=True, fallback=None):
+              return_lse=False, kernel=None, deterministic=True, batch_invariant=False, fallback=None):
     """Returns softmax(scale q k^T + bias) v; with return_lse also log(sum(exp(scores))), [B, Hq, Sq].
 
     Layouts: "bhsd" [B, H, S, D], "bshd" [B, S, H, D], "thd" [T, H, D] with cu_seqlens_q and cu_seqlens_k. B is the
     batch, H the heads, S the sequence length, D the head dimension and T the tokens of all sequences. Hq is a multiple
     of Hkv. bias broadcasts to [B, Hq, Sq, Sk] and gets a gradient. mask is boolean, True where a row uses a key. sinks
     and alibi_slopes are [Hq]; slopes may be [B, Hq]. align is "top_left" or "bottom_right"; with causal, a window or
-    ALiBi it is required if Sq != Sk. The output has the memory order of q. With fallback="sdpa", PyTorch computes
-    problems that no kernel supports.
+    ALiBi it is required if Sq != Sk. The output has the memory order of q. With batch_invariant, the bits of a row do
+    not depend on its batch, on chunking or on padding (forward, CPU). With fallback="sdpa", PyTorch computes problems
+    that no kernel supports.
     """
     if q.is_nested:
         _refuse(nested_lengths=lengths_q is not None or lengths_k is not None, bias=bias is not None,
                 mask=mask is not None, layout=layout != "bhsd", return_lse=return_lse, fallback=fallback is not None)
         return _nested(q, k, v, scale=scale, causal=causal, align=align, window=window, softcap=softcap,
                        alibi_slopes=alibi_slopes, sinks=sinks, dropout_p=dropout_p, generator=generator, kernel=kernel,
-                       deterministic=deterministic)
-    q, k, v, bias = _autocast(q, k, v, bias)
-    _check(q, k, v, layout, align, {"bias": bias, "mask": mask, "sinks": sinks, "alibi_slopes": alibi_slopes})
-    if fallback not in (None, "sdpa"):
+                       deterministic=deterministic, batch_invariant=batch_invariant)
+    if fallback is not None and fallback != "sdpa":
         raise ValueError(f"attention: fallback is {fallback!r}; valid: None, 'sdpa'")
-    q4, k4, v4 = (_as_bhsd(one, layout) for one in (q, k, v))
+    compiling = _is_compiling()
+    if compiling or _is_autocast_enabled():
+        q, k, v, bias = _autocast(q, k, v, bias)
+    others = (bias, mask, sinks, alibi_slopes, lengths_q, lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k)
+    extended = (bias is not None or mask is not None or sinks is not None or alibi_slopes is not None or lengths_q is not None
+                or lengths_k is not None or first_keys is not None or cu_seqlens_q is not None or dropout_p != 0
+                or cu_seqlens_k is not None)
+    if compiling or extended or not _is_common(q, k, v, layout, align):
+        _check(q, k, v, layout, align, others)
+    q4, k4, v4 = (q, k, v) if layout == "bhsd" else (_as_bhsd(one, layout) for one in (q, k, v))
     left, right = window
-    bias = _bias_of(bias, k4)
-    mask = _mask_of(mask)
-    if mask is not None and q.is_cuda:  # CUDA kernels take a bias only
-        bias, mask = _bias_with_mask(bias, mask, q4, k4), None
-    tensors = (q4, k4, v4, bias, mask, None if sinks is None else sinks.float(),
-               None if alibi_slopes is None else alibi_slopes.float(), lengths_q, lengths_k, first_keys, cu_seqlens_q,
-               cu_seqlens_k, _seed_of(dropout_p, generator))
+    if extended:
+        bias = _bias_of(bias, k4)
+        mask = _mask_of(mask)
+        if mask is not None and q.is_cuda:  # CUDA kernels take a bias only
+            bias, mask = _bias_with_mask(bias, mask, q4, k4), None
+        tensors = (q4, k4, v4, bias, mask, _floats(sinks), _floats(alibi_slopes), lengths_q, lengths_k, first_keys,
+                   cu_seqlens_q, cu_seqlens_k, _seed_of(dropout_p, generator))
+    else:
+        tensors = (q4, k4, v4, *_NONE)
     options = (_NAN if scale is None else float(scale), float(softcap), float(dropout_p), int(causal),
-               _ALIGNMENTS[align], left, right, max_seqlen_q, max_seqlen_k, kernel or "", bool(deterministic))
+               _ALIGNMENTS[align], left, right, max_seqlen_q, max_seqlen_k, kernel or "", bool(deterministic),
+               bool(batch_invariant))
     if fallback is None:
         o, lse = _torch_ops.run(tensors, options, return_lse)
     else:
@@ -58,7 +74,8 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
             o, lse = _torch_ops.run(tensors, options, return_lse)
         except NotImplementedError:
             o, lse = _by_sdpa(tensors, options, window, return_lse), None
-    o = o.transpose(1, 2) if layout == "bshd" else o[0].transpose(0, 1) if layout == "thd" else o
+    if layout != "bhsd":
+        o = o.transpose(1, 2) if layout == "bshd" else o[0].transpose(0, 1)
     if not return_lse:
         return o
     return o, lse[0] if layout == "thd" else lse
@@ -70,8 +87,21 @@ def _refuse(**given):
             raise NotImplementedError(f"attention: {name} is not supported for nested tensors or this function")
 
 
+def _is_common(q, k, v, layout, align):
+    """Returns true if _check() would find nothing in q, k and v. It is cheap, for calls without other tensors."""
+    dtype, device, rank = q.dtype, q.device, _RANKS.get(layout)
+    return (dtype in _DTYPES and k.dtype is dtype and v.dtype is dtype and k.device == device and v.device == device
+            and q.dim() == rank and k.dim() == rank and v.dim() == rank and q.stride(-1) == 1 and k.stride(-1) == 1
+            and v.stride(-1) == 1 and align in _ALIGNMENTS and forward_ad._current_level < 0
+            and device.type in ("cpu", "cuda"))
+
+
 def _autocast(q, k, v, bias):
-    """Casts the tensors to autocast's dtype, as PyTorch does for its own attention."""
+    """Casts the tensors to autocast's dtype, as PyTorch does for its own attention.
+
+    torch.library.register_autocast() cannot do it: it would also cast sinks, slopes and LSE, which stay float32, and it
+    acts inside the autograd.Function, which would save the tensors before the cast.
+    """
     device = q.device.type
     if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
         return q, k, v, bias
@@ -102,13 +132,13 @@ def _check(q, k, v, layout, align, others):
             raise ValueError(f"attention: {name} is on {one.device} but q is on {q.device}")
         if one.stride(-1) != 1 and one.shape[-1] != 1:
             raise ValueError(f"attention: {name} has stride {one.stride(-1)} in its last dimension; valid: 1")
-    for name, one in others.items():
+    for name, one in zip(_OTHERS, others):
         if one is not None and one.device != q.device:
             raise ValueError(f"attention: {name} is on {one.device} but q is on {q.device}")
     if q.device.type not in ("cpu", "cuda"):
         raise NotImplementedError(f"attention: q is on {q.device}; valid: cpu, cuda")
     if not torch.compiler.is_compiling() and forward_ad._current_level >= 0:
-        for one in (q, k, v, others["bias"], others["sinks"]):
+        for one in (q, k, v, *others):
             if one is not None and forward_ad.unpack_dual(one).tangent is not None:
                 raise NotImplementedError("attention: no forward-mode derivative; valid: backward")
 
@@ -144,6 +174,10 @@ def _mask_of(mask):
     if mask.dtype != torch.bool:
         raise TypeError(f"attention: mask is {mask.dtype}; valid: bool; pass numbers as bias")
     return _four_dimensions("mask", mask)
+
+
+def _floats(tensor):
+    return None if tensor is None else tensor.float().contiguous()
 
 
 def _bias_with_mask(bias, mask, q, k):
@@ -196,6 +230,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if query.is_nested:
         if attn_mask is not None:
             raise NotImplementedError("attention: attn_mask is not supported for nested tensors")
+        return attention(query, key, value, dropout_p=dropout_p, causal=is_causal, align="top_left", scale=scale)
+    if query.dim() == 4 and query.shape[:2] == key.shape[:2] == value.shape[:2] and attn_mask is None:
         return attention(query, key, value, dropout_p=dropout_p, causal=is_causal, align="top_left", scale=scale)
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
     heads_q, heads_k = query.shape[-3:-2], key.shape[-3:-2]

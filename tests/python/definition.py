@@ -51,8 +51,10 @@ def one_sequence(q, k, v, problem, index, begin_k=0):
 
 
 def attention(q, k, v, **problem):
-    """Returns O and LSE of inputs [B, H, S, D], computed in float64. Options are those of strobe_attention."""
-    q, k, v = (one.double() for one in (q, k, v))
+    """Returns O and LSE of inputs [B, H, S, D] of any device, computed in float64 on the CPU. Options are those of
+    strobe_attention."""
+    q, k, v = (one.cpu().double() for one in (q, k, v))
+    problem = {name: one.cpu() if isinstance(one, torch.Tensor) else one for name, one in problem.items()}
     outputs, sums = [], []
     for b in range(q.shape[0]):
         rows = int(problem["lengths_q"][b]) if problem.get("lengths_q") is not None else q.shape[2]
@@ -62,6 +64,21 @@ def attention(q, k, v, **problem):
         outputs.append(torch.nn.functional.pad(o, (0, 0, 0, q.shape[2] - rows)))
         sums.append(torch.nn.functional.pad(lse, (0, q.shape[2] - rows), value=float("-inf")))
     return torch.stack(outputs), torch.stack(sums)
+
+
+def on(device, values):
+    """Moves the tensors of a dict, list or tuple to a device. Leaves stay leaves that require a gradient."""
+    if isinstance(values, dict):
+        return {name: on(device, one) for name, one in values.items()}
+    if isinstance(values, (list, tuple)):
+        return type(values)(on(device, one) for one in values)
+    if isinstance(values, torch.Tensor):
+        return values.detach().to(device).requires_grad_(values.requires_grad)
+    return values
+
+
+def assert_close(actual, expected, tolerance=1e-5):
+    torch.testing.assert_close(actual.cpu().double(), expected.cpu().double(), atol=tolerance, rtol=tolerance)
 
 
 def random_problem(seed):

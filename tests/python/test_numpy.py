@@ -1,5 +1,7 @@
 """Tests strobe_attention.attention on arrays of NumPy and of DLPack libraries; needs neither torch nor jax."""
 
+import os
+import shutil
 import subprocess
 import sys
 
@@ -99,6 +101,53 @@ def test_bad_input_is_one_line(change, error, text):
         strobe.attention(arguments.pop("q"), arguments.pop("k"), arguments.pop("v"), **arguments)
     assert text in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+OLD_DRIVER = """
+int cuInit(unsigned flags) { return flags; }
+int cuDriverGetVersion(int* version) { *version = 11080; return 0; }
+"""
+SMALL_CALLS = """
+import numpy as np, strobe_attention
+array = np.ones((1, 1, 4, 8), np.float32)
+print(strobe_attention.attention(array, array, array).sum())
+try:
+    strobe_attention.explain(array, array, array, device="cuda")
+except NotImplementedError as error:
+    print(error)
+"""
+
+
+def test_an_old_cuda_driver_is_named_and_the_cpu_works(tmp_path):
+    """A stub of libcuda reports CUDA 11.8, which the CUDA runtime of a wheel refuses."""
+    def output(**environment):
+        result = subprocess.run([sys.executable, "-c", SMALL_CALLS], capture_output=True, text=True, check=False,
+                                env={**os.environ, **environment})
+        assert result.returncode == 0, result.stderr
+        return result.stdout.splitlines()
+
+    if "has no CUDA" in output()[-1] or not shutil.which("cc"):
+        pytest.skip("needs a build with CUDA, and a C compiler")
+    (tmp_path / "driver.c").write_text(OLD_DRIVER)
+    subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-o", str(tmp_path / "libcuda.so.1"),
+                    str(tmp_path / "driver.c")], check=True)
+    total, message = output(LD_LIBRARY_PATH=str(tmp_path))
+    assert total == "32.0"
+    assert "device cuda cannot be used" in message and "driver version is insufficient" in message
+
+
+def test_explain_knows_the_devices(rng):
+    q, k, v = given(rng, (1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8))
+    with pytest.raises(ValueError, match="device is 'tpu'; valid: 'cpu', 'cuda'"):
+        strobe.explain(q, k, v, device="tpu")
+
+
+def test_batch_invariant_rows_do_not_depend_on_the_batch(rng):
+    q, k, v = given(rng, (5, 4, 33, 16), (5, 2, 70, 16), (5, 2, 70, 16))
+    whole = strobe.attention(q, k, v, batch_invariant=True)
+    for b in range(5):
+        one = slice(b, b + 1)
+        np.testing.assert_array_equal(strobe.attention(q[one], k[one], v[one], batch_invariant=True), whole[one])
 
 
 def test_import_needs_no_framework():

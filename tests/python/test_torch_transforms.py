@@ -1,6 +1,7 @@
 """Tests strobe_attention.torch under PyTorch's transforms: results have the bits of eager mode, and derivatives that
 are not implemented raise errors."""
 
+import definition
 import pytest
 import strobe_attention.torch as strobe
 import torch
@@ -11,9 +12,9 @@ from torch.utils.checkpoint import checkpoint
 F = torch.nn.functional
 
 
-def given(grad=True, dtype=torch.float32):
+def given(grad=True, device="cpu"):
     torch.manual_seed(11)
-    return [torch.randn(2, heads, 17, 16).to(dtype).requires_grad_(grad) for heads in (4, 2, 2)]
+    return definition.on(device, [torch.randn(2, heads, 17, 16).requires_grad_(grad) for heads in (4, 2, 2)])
 
 
 OPTIONS = {
@@ -43,10 +44,11 @@ def arguments_of(q, k, v, options, seed=None):
     return taken["arguments"]
 
 
+@pytest.mark.refused_on_cuda("alibi")
 @pytest.mark.parametrize("name", OPTIONS)
-def test_opcheck(name):
-    q, k, v = given(grad=False)
-    arguments = arguments_of(q, k, v, OPTIONS[name])
+def test_opcheck(name, device):
+    q, k, v = given(grad=False, device=device)
+    arguments = arguments_of(q, k, v, definition.on(device, OPTIONS[name]))
     torch.library.opcheck(_torch_ops._forward, arguments)
     o, lse = _torch_ops._forward(*arguments)
     wants = (arguments[_torch_ops._BIAS] is not None, arguments[_torch_ops._SINKS] is not None)
@@ -55,11 +57,11 @@ def test_opcheck(name):
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 @pytest.mark.parametrize("name", ["plain", "bias and sinks", "mask"])
-def test_compiled_equals_eager(name, backend):
+def test_compiled_equals_eager(name, backend, device):
     torch._dynamo.reset()
-    q, k, v = given()
-    leaves = [q, k, v] + [one.clone().requires_grad_() for one in OPTIONS[name].values() if one.is_floating_point()]
-    options = dict(zip(OPTIONS[name], leaves[3:])) if len(leaves) > 3 else OPTIONS[name]
+    q, k, v = given(device=device)
+    options = definition.on(device, OPTIONS[name])
+    leaves = [q, k, v] + [one.requires_grad_() for one in options.values() if one.is_floating_point()]
 
     def call(q, k, v, options):
         return strobe.attention(q, k, v, **options)
@@ -73,28 +75,28 @@ def test_compiled_equals_eager(name, backend):
         assert torch.equal(one, other)
 
 
-def test_compiled_with_dynamic_sizes():
+def test_compiled_with_dynamic_sizes(device):
     torch._dynamo.reset()
     compiled = torch.compile(lambda q, k, v: strobe.attention(q, k, v, causal=True), fullgraph=True, dynamic=True,
                              backend="aot_eager")
     for rows in (5, 9, 12):
-        q, k, v = (torch.randn(2, 4, rows, 8, requires_grad=True) for _ in range(3))
+        q, k, v = (torch.randn(2, 4, rows, 8, requires_grad=True, device=device) for _ in range(3))
         assert torch.equal(compiled(q, k, v), strobe.attention(q, k, v, causal=True))
 
 
-def test_export():
+def test_export(device):
     class Module(torch.nn.Module):
         def forward(self, q, k, v):
             return strobe.attention(q, k, v, causal=True)
 
-    inputs = tuple(given(grad=False))
+    inputs = tuple(given(grad=False, device=device))
     exported = torch.export.export(Module(), inputs)
     assert torch.equal(exported.module()(*inputs), Module()(*inputs))
 
 
-def test_checkpoint_with_dropout():
+def test_checkpoint_with_dropout(device):
     def gradients(compute):
-        q, k, v = given()
+        q, k, v = given(device=device)
         torch.manual_seed(5)
         compute(q, k, v).square().sum().backward()
         return [one.grad for one in (q, k, v)]
@@ -107,9 +109,9 @@ def test_checkpoint_with_dropout():
     assert all(torch.equal(one, other) for one, other in zip(plain, again))
 
 
-def test_autocast():
-    q, k, v = given()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+def test_autocast(device):
+    q, k, v = given(device=device)
+    with torch.autocast(device, dtype=torch.bfloat16):
         o = strobe.attention(q, k, v)
     assert o.dtype == torch.bfloat16
     assert torch.equal(o, strobe.attention(*(one.bfloat16() for one in (q, k, v))))
@@ -117,22 +119,24 @@ def test_autocast():
     assert q.grad.dtype == torch.float32
 
 
+@pytest.mark.refused_on_cuda("alibi")
 @pytest.mark.parametrize("name", ["plain", "mask", "bias and sinks", "lengths", "alibi"])
-def test_vmap_equals_a_loop(name):
-    q, k, v = given(grad=False)
+def test_vmap_equals_a_loop(name, device):
+    q, k, v = given(grad=False, device=device)
     many = torch.stack([q, 2 * q, -q])
+    options = definition.on(device, OPTIONS[name])
 
     def call(q):
-        return strobe.attention(q, k, v, **OPTIONS[name])
+        return strobe.attention(q, k, v, **options)
 
     assert torch.equal(torch.vmap(call)(many), torch.stack([call(one) for one in many]))
     gradient = torch.func.grad(lambda q: call(q).square().sum())
     assert torch.equal(torch.vmap(gradient)(many), torch.stack([gradient(one) for one in many]))
 
 
-def test_vmap_over_a_bias():
-    q, k, v = given(grad=False)
-    bias = torch.randn(3, 4, 17, 17)
+def test_vmap_over_a_bias(device):
+    q, k, v = given(grad=False, device=device)
+    bias = torch.randn(3, 4, 17, 17, device=device)
 
     def call(bias):
         return strobe.attention(q, k, v, bias=bias)
@@ -142,8 +146,8 @@ def test_vmap_over_a_bias():
     assert torch.equal(torch.vmap(gradient)(bias), torch.stack([gradient(one) for one in bias]))
 
 
-def test_second_derivatives_and_forward_mode_are_refused():
-    q, k, v = given()
+def test_second_derivatives_and_forward_mode_are_refused(device):
+    q, k, v = given(device=device)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         first, = torch.autograd.grad(strobe.attention(q, k, v).square().sum(), q, create_graph=True)
         first.sum().backward()
@@ -154,9 +158,9 @@ def test_second_derivatives_and_forward_mode_are_refused():
         torch.func.grad(lambda q: first(q).sum())(q.detach())
 
 
-def test_activate_and_restore():
+def test_activate_and_restore(device):
     torch._dynamo.reset()
-    q, k, v = given()
+    q, k, v = given(device=device)
     k, v = (one.repeat_interleave(2, 1) for one in (k, v))
     expected = strobe.attention(q, k, v, causal=True)
     original = F.scaled_dot_product_attention(q, k, v, is_causal=True)

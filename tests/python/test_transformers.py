@@ -25,14 +25,14 @@ MODELS = {
 DROPOUT = ("attention_dropout", "resid_pdrop", "attn_pdrop", "embd_pdrop", "dropout_rate")
 
 
-def model_of(name):
+def model_of(name, device):
     torch.manual_seed(0)
     model_class, config_class, options = MODELS[name]
     config = getattr(transformers, config_class)(**options, pad_token_id=0, eos_token_id=None, bos_token_id=1)
     for one in DROPOUT:
         if hasattr(config, one):
             setattr(config, one, 0.0)
-    return getattr(transformers, model_class)(config)
+    return getattr(transformers, model_class)(config).to(device)
 
 
 def loss_and_gradients(model, implementation, **inputs):
@@ -45,9 +45,9 @@ def loss_and_gradients(model, implementation, **inputs):
 
 @pytest.mark.parametrize("padding", [None, "right"])
 @pytest.mark.parametrize("name", MODELS)
-def test_loss_and_gradients(name, padding):
-    model = model_of(name)
-    ids = torch.randint(1, 64, (2, 12))
+def test_loss_and_gradients(name, padding, device):
+    model = model_of(name, device)
+    ids = torch.randint(1, 64, (2, 12)).to(device)
     inputs = {"input_ids": ids, "labels": ids}
     if padding:
         mask = torch.ones_like(ids)
@@ -63,9 +63,9 @@ def test_loss_and_gradients(name, padding):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_generate_gives_the_same_tokens(name):
-    model = model_of(name).eval()
-    ids = torch.randint(1, 64, (2, 9))
+def test_generate_gives_the_same_tokens(name, device):
+    model = model_of(name, device).eval()
+    ids = torch.randint(1, 64, (2, 9)).to(device)
     tokens = []
     for implementation in ("eager", "strobe"):
         model.set_attn_implementation(implementation)
@@ -73,24 +73,24 @@ def test_generate_gives_the_same_tokens(name):
     assert torch.equal(*tokens)
 
 
-def test_packed_documents_do_not_see_each_other():
-    model = model_of("mistral")
+def test_packed_documents_do_not_see_each_other(device):
+    model = model_of("mistral", device)
     model.set_attn_implementation("strobe")
-    documents = [torch.randint(1, 64, (1, n)) for n in (5, 9)]
+    documents = [torch.randint(1, 64, (1, n)).to(device) for n in (5, 9)]
     packed = torch.cat(documents, 1)
-    positions = torch.cat([torch.arange(n) for n in (5, 9)])[None]
-    cu = torch.tensor([0, 5, 14], dtype=torch.int32)
+    positions = torch.cat([torch.arange(n, device=device) for n in (5, 9)])[None]
+    cu = torch.tensor([0, 5, 14], dtype=torch.int32, device=device)
     arguments = {"cu_seq_lens_q": cu, "cu_seq_lens_k": cu, "max_length_q": 9, "max_length_k": 9}
     logits = model(packed, position_ids=positions, use_cache=False, **arguments).logits
     separate = torch.cat([model(one, use_cache=False).logits for one in documents], 1)
     torch.testing.assert_close(logits, separate, atol=1e-5, rtol=1e-5)
 
 
-def test_compiled_model():
+def test_compiled_model(device):
     torch._dynamo.reset()
-    model = model_of("llama").eval()
+    model = model_of("llama", device).eval()
     model.set_attn_implementation("strobe")
-    ids = torch.randint(1, 64, (2, 9))
+    ids = torch.randint(1, 64, (2, 9)).to(device)
     with torch.no_grad():
         expected = model(ids, use_cache=False).logits
         compiled = torch.compile(model, fullgraph=True, backend="aot_eager")(ids, use_cache=False).logits
