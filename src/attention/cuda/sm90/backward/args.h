@@ -32,7 +32,7 @@ struct RoundDqArgs : RowTilesArgs {
 struct KeyTilesArgs : RoundDqArgs {
   std::int32_t key_tiles = 0;         // key tiles of the longest sequence
   std::int32_t l2_swizzle_heads = 1;  // KV heads per L2 swizzle group, so that dQ stays in the L2 cache
-  std::uint32_t dq_work_items = 0;    // work items that round dQ of one row tile, after those of the key tiles; fp32: 0
+  std::uint32_t dq_work_items = 0;    // work items after the key tiles; each rounds dQ of one row tile; fp32: 0
   Tensor dk, dv;
 };
 

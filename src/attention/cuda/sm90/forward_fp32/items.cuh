@@ -49,7 +49,7 @@ struct Fp32Memory {
   // Per item of K or V: the factor that undoes the scale of all its rows; 0 if each row has its own scale.
   __device__ __forceinline__ std::uint32_t k_piece_scales(int stage) const { return at(kPieceScales + stage * 16); }
   __device__ __forceinline__ std::uint32_t v_piece_scales(int stage) const { return k_piece_scales(kStages + stage); }
-  // Exchange between splitter threads: four buffers of magnitudes per warp, and four row tiles (Fp32Rows).
+  // Exchange between splitter threads: four buffers with two magnitudes per warp, and four row tiles (Fp32Rows).
   __device__ __forceinline__ std::uint32_t sizes(int index) const { return at(kExchange + index * 64); }
   __device__ __forceinline__ std::uint32_t rows(int turn) const { return sizes(4 + turn % 4); }
   // "full": all splitter threads have written all items of the tile. "free" (empty): all consumer threads have read it.
@@ -186,9 +186,9 @@ class ItemStream {
   }
 
  private:
-  // With a work counter, the block takes the next row tile when this many items, one key tile, are left. With an
-  // earlier request, a block with a long tile would hold another row tile that idle blocks could process. With a static
-  // order the block computes the next row tile at once.
+  // With a work counter, the block takes the next row tile when this many items are left: K and V of one key tile. With
+  // an earlier request, a block with a long tile would hold another row tile that idle blocks could process. With a
+  // static order the block computes the next row tile at once.
   static constexpr int kLate = 2 * kPieces;
 
   __device__ static __forceinline__ int count_of(const Fp32Rows& rows) {
