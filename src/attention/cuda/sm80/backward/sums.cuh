@@ -1,5 +1,5 @@
-// Kernels that kernel.cuh launches: two sums per row if O and LSE do not give them exactly enough, and dbias that
-// several batches, heads or rows share.
+// Kernels that kernel.cuh launches. row_sums_kernel computes two sums per row if O and LSE do not give them exactly
+// enough. dbias_kernel computes a dbias that several batches, heads or rows share.
 //
 // delta, the sum of dO * O: O is rounded. The error matters in short sequences and with dropout. In 16 bits only rows
 // with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.

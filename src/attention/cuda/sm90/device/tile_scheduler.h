@@ -60,7 +60,7 @@ struct TileScheduler {
 };
 
 #if defined(__CUDACC__)
-// Stores and loads a WorkTile in shared memory, 16 bytes.
+// Store or load a WorkTile in shared memory, 16 bytes.
 __device__ __forceinline__ void store_work_tile(std::uint32_t to, const WorkTile& place) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %3};" ::"r"(to), "r"(place.b), "r"(place.head), "r"(place.tile)
                : "memory");

@@ -1,7 +1,7 @@
 // Shared memory and work order of the Hopper forward for fp32; used by split.cuh and kernel.cuh. ItemStream lists the
-// items that the splitter threads load, which are groups of rows of Q, K or V. For each row tile: K of the last key
-// tile, Q, V of the last key tile, then K and V of each earlier key tile. ItemStream also prefetches later items to the
-// L2 cache.
+// items that the splitter threads load, which are groups of rows of Q, K or V. Their order for a row tile is K of the
+// last key tile, Q, V of the last key tile, then K and V of each earlier key tile. ItemStream also prefetches later
+// items to the L2 cache.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"
