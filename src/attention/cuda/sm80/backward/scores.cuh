@@ -154,7 +154,7 @@ struct Scores {
       }
     }
     mask(sequence);
-    // There is no branch between the exponentials and the matmul, so that the compiler can overlap them.
+    // No branch separates the exponentials from the matmul, so that the compiler can overlap them.
     const auto finish = [&]<bool kNatural, bool kDrop>() {
       exponentiate<kNatural>(rows, kOptions ? options.unit : p.scale, p.scale);
       multiply_rows(ds, tiles.d_o, tiles.v, tiles.d_o_scales, tiles.v_scales);

@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           }
         }
         if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
-        // There is no branch between the exponentials and the matmul, so that the compiler can overlap them.
+        // No branch separates the exponentials from the matmul, so that the compiler can overlap them.
         const auto finish = [&]<bool kSubtractFirst, bool kDrop>() {
           if constexpr (kIsScaled<T>) {
             softmax.template weigh<true>(s, o, row_scales.factors(factor));

@@ -206,7 +206,7 @@ class ItemStream {
   // One thread computes the row tile and stores it for all.
   __device__ __forceinline__ void find_rows(int turn) const {
     if (threadIdx.x == 0) store_rows(args_.scheduler.index(static_cast<std::uint32_t>(turn)), turn);
-    // There are four slots for row tiles, so no thread still reads the slot that is written next.
+    // Row tiles have four slots (Fp32Memory::rows()), so no thread still reads the slot that is written next.
     barrier_sync(1, Memory::kThreads);
   }
 
