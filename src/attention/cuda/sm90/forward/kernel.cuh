@@ -28,7 +28,7 @@ __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t
   }
 }
 
-// Normalises and stores O and LSE of this thread's two rows, or the partial result of a split.
+// Normalizes and stores O and LSE of this thread's two rows, or the partial result of a split.
 template <class T, int kDv, bool kSplits, class Work>
 __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const WorkTile& work_tile, const Work& work,
                                             int row, const TwoRows& softmax, float unit, float dropout_scale,
@@ -64,8 +64,7 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const WorkT
   store_two_rows<T, kDv>(o, to, p.o.row, p.dv_dim, row, work.rows_written);
 }
 
-// Merge two warpgroups that share rows. The second stores its softmax state and O to shared memory (store_shared_rows).
-// The first rescales both states to the common maximum and adds them (merge_shared_rows).
+// Stores softmax state and O of the second of two warpgroups that share rows, to shared memory.
 template <int kDv, class Memory>
 __device__ __forceinline__ void store_shared_rows(const Memory& memory, int thread, const TwoRows& softmax,
                                                   const float (&o)[kDv / 2]) {
@@ -74,6 +73,8 @@ __device__ __forceinline__ void store_shared_rows(const Memory& memory, int thre
 #pragma unroll
   for (int i = 0; i < kDv / 8; ++i) store_four(memory.shared_rows(), 1 + i, thread, o + 4 * i);
 }
+// Called by the first of two warpgroups that share rows. Rescales its own state and the stored one of the other
+// warpgroup to the common maximum, and adds them.
 template <int kDv, class Memory>
 __device__ __forceinline__ void merge_shared_rows(const Memory& memory, int thread, float factor, TwoRows& softmax,
                                                   float (&o)[kDv / 2]) {
