@@ -1,5 +1,5 @@
-// Model, a language model that computes losses, gradients and training steps. models/NAME.cpp defines the network,
-// state/ the memory, step/ the update. train/, data_parallel/, profile/ and memory/ use it.
+// Model is a language model that computes losses, gradients and training steps. models/NAME.cpp defines the network,
+// state/ the memory, step/ the update. train/, data_parallel/, profile/ and memory/ use Model.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class Model {
 
   // tokens and targets: [batch, context] on the host, each in [0, vocabulary). Returns the mean loss.
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
-  // The same for the first `counted` tokens.
+  // Returns the mean loss of the first `counted` tokens only.
   double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted);
   // Returns the mean loss, and adds gradient_scale times the parameter gradients to the stored ones. Requires
   // GradientMemory::own.

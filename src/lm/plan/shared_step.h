@@ -46,8 +46,8 @@ struct Stage {
   bool embeds = true, unembeds = true;  // the first stage embeds, the last one unembeds
 };
 
-// Returns the stages among which are the slowest one and the one with the most memory: the first two, the last, and the
-// first with one layer less.
+// Returns the stages that can be the slowest or need the most memory: the first two, the last, and the first with one
+// layer less.
 std::vector<Stage> stages_of(const SharedStep& step);
 
 // Returns a text such as "4 stages of 12 layers" or "2 stages of 13 layers, 2 of 12".

@@ -39,7 +39,7 @@ class CheckpointFolder {
   // Removes checkpoints up to `step`, except the newest `count` and the newest one known to be good. A checkpoint is
   // known to be good if its step is below `finite_step`, the last step with a finite loss. By default all are good.
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
-  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; nullopt: none
+  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // returns its step; nullopt: none
 
   // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 if that
   // exists), so that a run that resumes from `step` ignores them. Returns their steps, ascending. Throws

@@ -37,7 +37,7 @@ class Trainer {
   // With several ranks, the functions below are collective: all ranks call them.
   void begin();  // starts at step 0
   void resume(const Checkpoint& from) { resume(from.progress(), &from); }
-  void resume(const Progress& progress, const Checkpoint* from);  // `from`: null except on rank 0
+  void resume(const Progress& progress, const Checkpoint* from);  // `from`: may be null except on rank 0
 
   // Throws DivergedError if the loss or the gradient is not finite, unless fp16 can still lower its loss scale. The
   // state is then invalid.
