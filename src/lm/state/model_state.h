@@ -40,8 +40,7 @@ class ModelState {
   // - check_optimizer(): if the model does not store AdamW's moments.
   // - check_has_backward(): if the model is forward only, without gradients.
   // - check_gradients_apart(): as check_has_backward(), and if gradients are valid only within a step because they
-  // share
-  //   memory with matmul operands (GradientMemory::over_copies).
+  //   share memory with matmul operands (GradientMemory::over_copies).
   void check_optimizer(const char* what) const;
   void check_has_backward(const char* what) const;
   void check_gradients_apart(const char* what) const;
@@ -58,9 +57,9 @@ class ModelState {
   OptimizerMemory optimizer_memory() const { return optimizer_memory_; }
 
   // Arguments of the optimizer: trained(begin, end) for parameters [begin, end) of the table, whole() for all
-  // parameters as one range. trained() also covers all parameters, as one range per entry of the plan's `copies`,
-  // because only the copies of one entry are contiguous. Its ranges must be updated in order: the copies that an update
-  // writes may overwrite gradients of earlier ranges.
+  // parameters as one range. trained() also covers all parameters. With GradientMemory::over_copies it has
+  // several ranges, because copies are contiguous only within a range. They must be updated in order: the copies that
+  // an update writes may overwrite gradients of earlier ranges.
   ops::Trained trained(std::size_t begin, std::size_t end) const;
   const ops::Trained& whole() const { return whole_; }
   std::span<const ops::Trained> trained() const { return trained_; }
