@@ -197,8 +197,9 @@ class Backward : BackwardTiles {
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
 
-  // Computes dV += P^T dO and dK += dS^T Q. Consecutive key panels that meet the same range of row panels form one
-  // matmul. Parts of P and dS in this range that no step has computed are set to zero first.
+  // Computes dV += P^T dO and dK += dS^T Q. A key panel meets a row panel if a step has computed P and dS of both.
+  // Consecutive key panels that meet the same range of row panels form one matmul. Where two panels in this range do
+  // not meet, P and dS are set to zero first.
   void add_key_gradients(BackwardScratch& s, const Range* ranges, int panels, int padded,
                          const Transposed& rows) const {
     const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };
