@@ -69,7 +69,7 @@ struct ParallelUpdate {
 class DataParallel {
  public:
   // The replica's memory and stream and the communicator must outlive this object. Throws Error(invalid_argument) if a
-  // tensor is out of bounds.
+  // tensor is out of bounds or has no use.
   DataParallel(comm::Communicator& communicator, const Replica& replica, const ParallelOptions& options);
   // Waits for pending calls. During stack unwinding it first aborts the communicator, which notifies the other ranks.
   ~DataParallel();

@@ -21,7 +21,7 @@ namespace strobe::lm {
 struct VerifyBounds {
   double losses;
   std::optional<double> weights;  // norm of a parameter's difference / norm of the parameter; absent: no bound
-  double scattered;               // the same ratio between training with reduce-scatter and with all-reduce
+  double scattered;               // as `weights`, between training with reduce-scatter and with all-reduce
 };
 VerifyBounds verify_bounds(Precision precision);
 

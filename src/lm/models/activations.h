@@ -1,6 +1,6 @@
-// The memory plan of a step or a forward pass: a table of the tensors that it holds in addition to the parameters. All
-// of them are in one contiguous allocation, the run, and the table has their offsets. Operations refer to a tensor by
-// its index in the table. Transformer uses the plan, and lm/plan predicts memory from it.
+// The memory plan of a step or a forward pass: a table of the tensors that it needs in addition to the parameters. All
+// these tensors are in one contiguous allocation, called the run; the table has their offsets. Operations refer to a
+// tensor by its index in the table. Transformer uses the plan, and lm/plan predicts memory from it.
 #pragma once
 
 #include <cstddef>
@@ -59,8 +59,8 @@ struct ActivationPlan {
   std::vector<Activation> table;
   std::vector<BlockActivations> blocks;
   Architecture architecture;  // defines the parameters
-  std::size_t x, statistics, normed,
-      logits;  // tensors after the last block; logits: [T, vocabulary], then their gradient
+  // Tensors after the last block. logits: [T, vocabulary], which cross-entropy replaces by their gradient in training.
+  std::size_t x, statistics, normed, logits;
   // Gradients of activations, shared by all blocks:
   // - d_x: of x, [T, d].
   // - d_narrow: of the output of a norm or of attention, [T, d].

@@ -45,7 +45,7 @@ std::size_t predicted_workspace(const BenchCase& one);
 const BenchCase& check_memory(const BenchCase& one);
 
 // Like check_memory(), but for `processes` processes that share the device, and also for GPU memory. Call it before any
-// of them allocates.
+// of the processes allocates.
 void check_shared_memory(const BenchCase& one, int processes);
 
 }  // namespace strobe::lm
