@@ -1,7 +1,8 @@
 // Interface between flash2's driver (forward.cpp, backward.cpp) and its kernels. The driver is plain C++ and decides on
-// blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains only
-// plain data and function pointers. No inline function is compiled on both sides. Otherwise the linker could pick a
-// copy built for AVX-512, which fails on a machine without it.
+// blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains
+// only plain data, function pointers and short member functions. The objects of the kernels must not define an inline
+// function (tools/check-isa): for the whole program, the linker could pick the copy built for AVX-512, which fails on a
+// machine without it.
 //
 // Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], computed in micro-tiles of m rows and n columns:
 //   scores    S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]
@@ -175,7 +176,7 @@ struct BackwardStep {
   std::uint32_t* words;     // [block_keys][n]: scratch for random words, with dropout only
   void* ds_n;               // [block_keys][n]: dS as N operand, steps keys
   void* p_m;                // P as M panels, steps rows; the n steps of key panel r go to p_m + r * m_stride
-  void* ds_m;               // dS in the same layout
+  void* ds_m;               // dS, with the layout of p_m
   std::ptrdiff_t m_stride;  // elements from one M panel to the next
   int sum_chunk = kLongSumChunk;
   float* p_tile;  // if not null, P (with dropout) and dS are stored as plain tiles instead, for non-finite input

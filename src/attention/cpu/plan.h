@@ -175,7 +175,8 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
 void query_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
                 int padded, const void** rows);
 
-// Like query_rows, for consecutive keys of a unit in a tensor with KV heads.
+// Sets rows [0, count) to pointers to consecutive keys of a unit in a tensor with KV heads, and [count, padded) to
+// null.
 void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
               int padded, const void** rows);
 

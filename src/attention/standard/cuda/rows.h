@@ -29,7 +29,7 @@ struct Scores {
 // Applies score options, mask, softmax and dropout. Writes LSE if write_lse is set and the problem has LSE (forward).
 void softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 
-// Gradients of score matrices, with the same rows.
+// Gradients of the matrices in Scores, for the same rows.
 struct ScoreGradients {
   RowRange rows;
   const void* probabilities = nullptr;
