@@ -72,8 +72,8 @@ double forward_flops(const SharedStep& step, const Stage& stage);
 // Returns the number of all-reduces in a tensor-parallel group per micro-batch, in forward and backward together.
 std::int64_t tensor_calls(const SharedStep& step, const Stage& stage);
 
-// Returns the peak bytes of a stage's activations. All micro-batches in flight have saved activations for backward; one
-// micro-batch has its output and activation gradients. Excludes gradients of parameters.
+// Returns the peak bytes of a stage's activations, without gradients of parameters. Every micro-batch in flight has
+// saved activations for backward; one of them also has its output and the gradients of activations.
 std::size_t stage_activations(const SharedStep& step, const Stage& stage);
 
 }  // namespace strobe::lm
