@@ -32,7 +32,7 @@ class TokenFile {
   std::int64_t count() const { return count_; }  // tokens
 
   // Throws Error(invalid_argument) with the token's position and value if a token is not below `vocabulary`. Also
-  // throws if the tokens seem to have another width than the format's.
+  // throws for DataFormat::tokens if uint16 is too narrow for the vocabulary, or if the tokens seem to be uint32.
   void check_vocabulary(std::int64_t vocabulary) const;
 
   // Returns the number of windows. A window is `context` tokens and the token after them, and may begin at any token.

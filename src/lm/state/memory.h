@@ -53,7 +53,7 @@ class Memory {
       std::memset(host_.as<char>() + first, 0, bytes);
     }
   }
-  // write() and read() return when the copy is complete.
+  // clear() is in stream order on the GPU; write() and read() return when the copy is complete.
   void write(std::size_t at, const void* from, std::size_t bytes) const {
     if (!stream_) {
       std::memcpy(host_.as<char>() + at, from, bytes);

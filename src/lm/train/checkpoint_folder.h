@@ -60,7 +60,7 @@ class CheckpointFolder {
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
-// Opens the checkpoint of a step, or the newest one if `step` is kNewest; null if there is none. Throws
+// Opens the checkpoint of a step. If `step` is kNewest, opens the newest one, or returns null if there is none. Throws
 // Error(invalid_argument) if the step has no checkpoint; the error lists the steps that have one. Also throws if the
 // file is damaged. That error names the newest intact checkpoint before it and contains how(step), the text on how to
 // select that step.

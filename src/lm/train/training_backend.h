@@ -54,7 +54,8 @@ struct BackendOptions {
 };
 
 // Creates a model for training. `state_bytes` is the size of the optimizer state with OptimizerMemory::outside. Throws
-// Error(unsupported) if the device does not support the precision, and Error(out_of_memory) before any allocation.
+// Error(unsupported) if the device does not support the precision. Throws Error(out_of_memory); on the CPU, and with
+// several processes per device, before any allocation.
 Model training_model(const Settings& settings, std::int64_t batch, const BackendOptions& options,
                      OptimizerMemory optimizer, std::size_t state_bytes = 0);
 
