@@ -68,8 +68,8 @@ class PhiloxLanes {
   std::uint32_t batch_, k0_[10], k1_[10];
 };
 
-// Returns true if lanes [first, first + 8) are the upper 8 rows of a square of 16 x 16 scores and the next 8 lanes are
-// its lower 8 rows. The same Philox calls then serve both.
+// Returns true if, for each lane i of [first, first + 8), lane i + 8 is the row 8 further in the same head and the same
+// square. The same Philox calls then serve both lanes.
 template <int kN>
 bool shares_calls(const Lanes& lanes, int first) {
   if (PhiloxLanes::kCount < 8 || first + 16 > kN) return false;
