@@ -12,7 +12,8 @@
 namespace strobe::cpu {
 namespace {
 
-// The Philox calls of kCount lanes, for one key pair at a time. kCount divides every engine's panel width.
+// The Philox calls of kCount lanes, for one key pair at a time (core/philox.h defines key pairs and squares). kCount
+// divides every engine's panel width.
 class PhiloxLanes {
  public:
   static constexpr int kCount = kLanes == 4 ? 4 : 8;
@@ -67,8 +68,8 @@ class PhiloxLanes {
   std::uint32_t batch_, k0_[10], k1_[10];
 };
 
-// True if the lanes [first, first + 8) are the upper 8 rows of a square and the next 8 lanes are its lower 8 rows. Then
-// the same calls serve both.
+// Returns true if, for each lane i of [first, first + 8), lane i + 8 is the row 8 further in the same head and the same
+// square. The same Philox calls then serve both lanes.
 template <int kN>
 bool shares_calls(const Lanes& lanes, int first) {
   if (PhiloxLanes::kCount < 8 || first + 16 > kN) return false;
