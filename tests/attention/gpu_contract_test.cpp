@@ -60,7 +60,8 @@ void for_all(const GpuRunOptions& options, Visit&& visit, const std::vector<Case
 
 using Bytes = std::map<std::string, std::vector<char>>;
 
-// Without the deterministic option, dQ and a shared dbias are summed in a different order in each run.
+// Returns the name of the first output whose bytes differ; empty if none does. Without `deterministic`, skips dQ and
+// dbias, which kernels sum in a different order in each run unless the option is set.
 std::string first_difference(const Bytes& a, const Bytes& b, bool deterministic = true) {
   for (const auto& [name, bytes] : a) {
     if (!deterministic && (name == "dQ" || name == "dbias")) continue;

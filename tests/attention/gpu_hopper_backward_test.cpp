@@ -45,8 +45,8 @@ Case shared(Case c, Share share) {
   return c;
 }
 
-// Several row tiles and key tiles, the last ones partial: more tiles than stages, odd numbers of tiles, and a single
-// tile, which leaves one warpgroup without work.
+// Returns cases by name. Most have several row tiles and key tiles, of which the last are partial. They cover more
+// tiles than stages, odd numbers of tiles, and a single tile, which leaves one warpgroup without work.
 std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
   Case full = case_from("h1 s600x300 d{} bf16 seed=41", d);
   full.scale = 0.3f;

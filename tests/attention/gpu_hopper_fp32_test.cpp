@@ -34,7 +34,7 @@ Case forward_case(std::int64_t d, std::int64_t sq, std::int64_t sk) {
   return case_from("h4/2 s{}x{} d{} seed=61", sq, sk, d);
 }
 
-// Several row tiles and key tiles, the last ones partial; more tiles than stages.
+// Returns cases with several row tiles and key tiles, of which the last are partial, and more tiles than stages.
 std::vector<Case> forward_shapes() {
   std::vector<Case> all;
   for (const std::int64_t d : {64, 128}) {

@@ -133,8 +133,8 @@ Results of_first_sequence(const Results& results) {
 }
 
 // The last bits of the gradients show which kernels ran, because 3xBF16 and 2xFP16 round differently. A very large or
-// small row in another sequence of the call selects 3xBF16. Otherwise 2xFP16 runs. Zeros and non-finite values have no
-// magnitude.
+// small row in another sequence of the call selects 3xBF16. Otherwise 2xFP16 runs, also with zeros and non-finite
+// values, which have no magnitude.
 TEST_F(GpuSpread, OrdinaryRowsUseTwoParts) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {

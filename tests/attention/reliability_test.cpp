@@ -1,5 +1,5 @@
-// Cases that failed in other libraries: shapes, memory layouts and values from their bug reports. Every kernel is
-// compared with the float64 oracle within an absolute limit, independently of other kernels. isolation_test.cpp tests
+// Cases that failed in other libraries: shapes, memory layouts and values from their bug reports. check() compares
+// kernels with the float64 oracle within an absolute limit, independently of other kernels. isolation_test.cpp tests
 // non-finite values.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -129,8 +129,8 @@ TEST(Reliability, LargeScores) {
 }
 
 // Logits are larger than 2^20, up to near the largest float. Each row has one probability of 1, and no intermediate
-// value may overflow. Keys fill one block or several. In fp32 an LSE this large is a multiple of 1/8 or more, and the
-// gradients must still be correct.
+// value may overflow. Keys fill one block or several. In fp32 an LSE this large is rounded to a multiple of 1/8 or
+// more, and the gradients must still be correct.
 TEST(Reliability, HugeScores) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const std::int64_t keys : {40, 700}) {
