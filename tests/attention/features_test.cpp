@@ -217,7 +217,8 @@ void for_every_kernel(const Data& data, Check&& check) {
   }
 }
 
-// Scores are so far apart that one key has probability 1. O is then a row of V, and dV a row of dO, bitwise.
+// Scores are so far apart that one key has probability 1. A row of O is then a row of V, and a row of dV the sum of the
+// rows of dO that use its key, bitwise.
 TEST(Integers, OneKeyHasAllProbability) {
   for (const DType dtype : kDTypes) {
     Case c = case_from("h2/1 s40 d40/24 {} scale=1 values=integer seed=41", name_of(dtype));

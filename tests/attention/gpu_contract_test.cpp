@@ -333,7 +333,8 @@ TEST_F(GpuContract, BiasOverPackedSequencesNeedsBounds) {
   EXPECT_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}), Error);
 }
 
-// The host does not read lengths in GPU memory, so the kernels clamp those that exceed the tensor.
+// The host does not read lengths in GPU memory, so the kernels clamp negative ones to 0 and larger ones to the
+// size of the tensor.
 TEST_F(GpuContract, LengthsBeyondTheTensorAreClamped) {
   for (const std::string& kernel : gpu_kernels()) {
     Case c = case_from("b3 h2 s40x70 d32 seed=3");

@@ -140,7 +140,8 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
 }
 
 // Runs the case on two simulated GPUs and compares bits. One has more multiprocessors than the real GPU, so not all
-// blocks are resident at the same time. The other has a single multiprocessor, so one block processes all chunks.
+// blocks are resident at the same time. The other has a single multiprocessor, so one block or cluster processes all
+// work items.
 TEST_F(GpuHopperBackward, MoreBlocksThanFitRunLater) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {

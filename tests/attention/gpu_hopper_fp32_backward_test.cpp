@@ -135,7 +135,7 @@ TEST_F(GpuHopperFp32Backward, OrdinaryRowsUseTwoParts) {
   }
 }
 
-// Rows with a large LSE use 3xBF16: a probability near 1 has the absolute rounding error of its score.
+// The absolute error of a score is the relative error of its probability, so rows with a large LSE use 3xBF16.
 TEST_F(GpuHopperFp32Backward, LargeScoresUseThreeParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -145,7 +145,7 @@ TEST_F(GpuHopperFp32Backward, LargeScoresUseThreeParts) {
   }
 }
 
-// Rows that the mask hides affect neither the scales nor the matmuls.
+// Keys and values that the mask hides from all rows must not change a bit of the results.
 TEST_F(GpuHopperFp32Backward, UnusedRowsHaveNoEffect) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {

@@ -109,7 +109,7 @@ TEST(Reliability, ExpandedInputs) {
   }
 }
 
-// Scores are in the tens of thousands, so exp() must not overflow. The probabilities are exactly one-hot.
+// Scores are in the tens of thousands, where exp(score) would overflow. The probabilities are exactly one-hot.
 TEST(Reliability, LargeScores) {
   for (const DType dtype : kDTypes) {
     for (const float scale : {1.f, -1.f}) {
@@ -153,7 +153,7 @@ TEST(Reliability, HugeScores) {
   }
 }
 
-// Each row has a dominant key of its own with probability 1, so dS must be 0 exactly, without rounding noise.
+// Each row has its own dominant key with probability 1. dS is then 0, so dQ and dK must be exactly 0 in flash2.
 TEST(Reliability, RowsWithOneDominantKeyHaveNoGradient) {
   Data data(case_from("h2 s130x700 d40/24 seed=175"));
   for_each(data.k.view.shape, [&](auto b, auto h, auto j, auto e) {
