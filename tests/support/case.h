@@ -29,7 +29,7 @@ struct BiasShape {
   bool rows = false;
 };
 
-// Which dimensions of the boolean mask [B, Hq, Sq, Sk] are not broadcast.
+// Dimensions of the boolean mask [B, Hq, Sq, Sk] that are not broadcast.
 struct MaskShape {
   bool batch = false;
   bool heads = false;
