@@ -1,4 +1,5 @@
-// Formats text tables for the command line: columns are as wide as their widest cell, numbers are right-aligned.
+// Formats text tables for the command line. Each column is as wide as its title or widest cell, and aligned to the
+// right by default.
 #pragma once
 
 #include <string>
@@ -11,10 +12,12 @@ class TextTable {
   enum class Align { left, right };
 
   void add_column(std::string title, Align align = Align::right);
-  void add_row(std::vector<std::string> cells);  // missing cells are empty; too many throw Error(invalid_argument)
+
+  // Missing cells are empty. Throws Error(invalid_argument) if there are more cells than columns.
+  void add_row(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
 
-  // Returns one line per row, each with a newline; the first line holds the titles.
+  // Returns one line for the titles and one per row, each with a newline and without trailing spaces.
   std::string text() const;
 
  private:
