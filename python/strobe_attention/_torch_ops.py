@@ -1,7 +1,7 @@
 """Loads the operators strobe::forward and strobe::backward, and defines their fake kernels, vmap rules and autograd.
 
 Operators take q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D], ten optional tensors (_OPTIONAL) and eleven options
-(_OPTIONS). torch.py brings arguments into this form.
+(_OPTIONS). torch.py converts its arguments to this form.
 """
 
 import ctypes
