@@ -53,7 +53,7 @@ class JudgedProcesses {
   ChildSubreaper subreaper_;
 };
 
-// What judging a case needs, prepared before the first case.
+// State that all cases share, prepared before the first one.
 struct Judge {
   std::string folder, program;  // folder of the cases; program: an absolute path or a name in PATH
   const JudgedProcesses& processes;

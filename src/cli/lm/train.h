@@ -22,7 +22,7 @@ namespace strobe::cli {
 struct TrainBegin {
   lm::Settings settings;
   lm::RunOptions run_options;
-  std::optional<lm::Progress> progress;       // of the checkpoint to resume from; nullopt: start at step 0
+  std::optional<lm::Progress> progress;       // stored in the checkpoint to resume from; nullopt: start at step 0
   std::unique_ptr<lm::TokenFile> validation;  // null: no validation
   // Only on rank 0.
   std::unique_ptr<lm::CheckpointFolder> folder;
