@@ -1,7 +1,7 @@
 """Loads the operators strobe::forward and strobe::backward, and defines their fake kernels, vmap rules and autograd.
 
 Operators take q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D], ten optional tensors (_OPTIONAL) and twelve options
-(_OPTIONS). torch.py brings arguments into this form.
+(_OPTIONS). torch.py converts its arguments to this form.
 """
 
 import ctypes
@@ -101,8 +101,8 @@ def _fold_shared(tensor, dim, count, batch):
 
 
 def _can_fold(tensors, dims, extra):
-    """Returns true if the mapped dimension can be merged into the batch: nothing is packed, and no per-head or scalar
-    tensor is mapped.
+    """Returns true if the mapped dimension can be merged into the batch: nothing is packed, sinks are not mapped, and
+    there are no ALiBi slopes, no dropout and no `extra` gradients (of bias or sinks).
 
     With dropout, samples are computed one by one, so that each has the same random bits as without vmap.
     """
