@@ -160,7 +160,12 @@ def _gradients(backward, saved, options, wants, d_o, d_lse):
     if d_lse is not None:
         d_lse = d_lse.contiguous() if wants_lse else None
     d_o = torch.zeros_like(o) if d_o is None else _readable(d_o)
-    dq, dk, dv, dbias, dsinks = backward(d_o, o, lse, d_lse, *tensors, *options, wants_bias, wants_sinks)
+    try:
+        dq, dk, dv, dbias, dsinks = backward(d_o, o, lse, d_lse, *tensors, *options, wants_bias, wants_sinks)
+    except RuntimeError as error:
+        if isinstance(error, NotImplementedError):
+            raise
+        raise translated(error) from None
     gradients = [dq, dk, dv] + [None] * (_TENSORS - 3 + len(options) + 1)
     if wants_bias:
         gradients[_BIAS] = dbias.to(tensors[_BIAS].dtype)
