@@ -196,27 +196,21 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       finish_tile<T, kDv, kShape.splits>(args, work_tile, work, row, softmax, unit, dropout_scale, o);
       continue;
     }
-    // Dropout masks are drawn while MMAs run.
-    constexpr int kParts = kDrops ? kKeys / 64 : 0;
-    static_assert(!kDrops || kKeys % 64 == 0);
-    Kept<1, 8> kept[kParts + 1];
+    // Random words for dropout are drawn while MMAs run.
+    std::uint32_t words[kDrops ? kKeys / 4 : 1];  // random words of the probabilities' pairs
     const auto draw_tile = [&](int tile) {
       if constexpr (kDrops) {
         const Philox philox(args.philox_keys, work_tile.b, work_tile.head);
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          draw(kept[part], philox, args.threshold, row, tile * kKeys + part * 64 + lane % 4 * 2);
-        }
+        for (int c = 0; c < kKeys / 16; ++c) philox.words(words + 4 * c, row, tile * kKeys + c * 16 + lane % 4 * 2);
       }
     };
     const auto round_probabilities = [&] {
+      round_to_operand<T>(probabilities, s);
       if constexpr (kDrops) {
 #pragma unroll
-        for (int i = 0; i < kKeys / 2; ++i) {
-          if (!kept[i / 32].at(0, i / 4 % 8, i % 4)) s[i] = 0;
-        }
+        for (int i = 0; i < kKeys / 4; ++i) drop_pair(probabilities[i], words[i], args.threshold);
       }
-      round_to_operand<T>(probabilities, s);
     };
     const Keys unmasked = sequence.all(first, last);  // keys that all rows of this warpgroup see
     float shrink[2];
