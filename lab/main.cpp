@@ -48,7 +48,7 @@ class Rows {
   }
 
   void end() const {
-    if (!json_) print(report::tables_text(report::ladder_tables(all_)));
+    if (!json_) print(tables_text(report::ladder_tables(all_)));
   }
 
  private:

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/statistics.h"
-#include "core/text_table.h"
+#include "results/table.h"
 
 namespace strobe::bench {
 namespace {
@@ -147,25 +147,15 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
   const Row* reference = find_reference(rows);
   const bool on_gpu = !rows.empty() && rows[0].one.device == Device::cuda;
   const char* unit = on_gpu ? "TFLOP/s" : "GFLOP/s";
-  TextTable table;
-  table.add_column("implementation", TextTable::Align::left);
-  table.add_column("forward ms");
-  table.add_column("min");
-  table.add_column(unit);
-  table.add_column("backward ms");
-  table.add_column("min");
-  table.add_column(unit);
-  table.add_column("peak MiB");
-  if (on_gpu) table.add_column("driver MiB");
-  table.add_column("saved MiB");
-  table.add_column(reference ? "vs " + reference->implementation : "ratio");
-  table.add_column("of matmul rate");
-  table.add_column("kernel", TextTable::Align::left);
+  Table table{.columns = {left("implementation"), "forward ms", "min", unit, "backward ms", "min", unit, "peak MiB"}};
+  if (on_gpu) table.columns.emplace_back("driver MiB");
+  table.columns.insert(table.columns.end(), {"saved MiB", reference ? "vs " + reference->implementation : "ratio",
+                                             "of matmul rate", left("kernel")});
   for (const Row& row : rows) {
     std::vector<std::string> cells{row.implementation};
     if (row.status != Status::ok) {
       cells.push_back(name_of(row.status));
-      table.add_row(std::move(cells));
+      table.cells.push_back(std::move(cells));
       continue;
     }
     std::vector<std::string> ratios;
@@ -185,7 +175,7 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
     cells.push_back(fmt::format("{}", fmt::join(ratios, " / ")));
     cells.push_back(fmt::format("{}", fmt::join(shares, " / ")));
     cells.push_back(row.configuration.empty() ? row.kernel : row.configuration);
-    table.add_row(std::move(cells));
+    table.cells.push_back(std::move(cells));
   }
   return table.text();
 }

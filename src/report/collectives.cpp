@@ -47,11 +47,11 @@ Figure collective_figure(const std::string& operation) {
 
 }  // namespace
 
-NamedTable collective_table(std::span<const Json> rows) {
-  NamedTable table{"Collectives of fp32",
-                   {"operation", "engine", "memory", "ranks", "size", "mean ms", "median ms", "spread", "slowest rank",
-                    "algorithm GB/s", "bus GB/s", "time / MPI time", "remark"},
-                   {}};
+Table collective_table(std::span<const Json> rows) {
+  Table table{"Collectives of fp32",
+              {left("operation"), "engine", "memory", "ranks", "size", "mean ms", "median ms", "spread", "slowest rank",
+               "algorithm GB/s", "bus GB/s", "time / MPI time", left("remark")},
+              {}};
   for (const Json& row : rows) {
     std::vector<std::string> cells{row.at("operation").as_string(), row.at("engine").as_string(),
                                    row.at("memory").as_string(), fmt::format("{}", row.at("ranks").as_integer()),

@@ -6,10 +6,10 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "report/assets.h"
-#include "report/escape.h"
 #include "report/fill.h"
 #include "report/series_names.h"
 #include "report/tables.h"
+#include "results/escape.h"
 
 namespace strobe::report {
 namespace {

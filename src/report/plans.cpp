@@ -32,10 +32,10 @@ double seconds(const Json& row, const char* part) { return row.at("time(s)").at(
 double bytes(const Json& row, const char* part) { return row.at("memory(B)").at(part).as_number(); }
 std::string gib(double value) { return short_number(value / kGiB); }
 
-std::vector<std::string> columns_of(const char* first, const PlanRows& rows, const char* last) {
-  std::vector<std::string> columns{first};
-  for (const Json* row : rows) columns.push_back(sharding_of(*row));
-  columns.emplace_back(last);
+std::vector<Heading> columns_of(const char* first, const PlanRows& rows, const char* last) {
+  std::vector<Heading> columns{left(first)};
+  for (const Json* row : rows) columns.emplace_back(sharding_of(*row));
+  columns.push_back(left(last));
   return columns;
 }
 
@@ -54,8 +54,8 @@ struct PartLine {
   const char* remark;
 };
 
-NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const PartLine> lines) {
-  NamedTable table{std::move(title), columns_of("", rows, ""), {}};
+Table parts_table(std::string title, const PlanRows& rows, std::span<const PartLine> lines) {
+  Table table{std::move(title), columns_of("", rows, ""), {}};
   for (const PartLine& line : lines) {
     std::vector<std::string> cells{line.name};
     for (const Json* row : rows) cells.push_back(line.text(*row));
@@ -66,7 +66,7 @@ NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const 
   return table;
 }
 
-NamedTable memory_parts(const PlanRows& rows) {
+Table memory_parts(const PlanRows& rows) {
   const auto of = [](const char* part) { return [part](const Json& row) { return gib(bytes(row, part)); }; };
   std::vector<PartLine> lines{{"weights", of("weights"), "fp32 and a low-precision copy"},
                               {"gradients", of("gradients"), "fp32"},
@@ -82,7 +82,7 @@ NamedTable memory_parts(const PlanRows& rows) {
   return parts_table(fmt::format("Memory of one of {}, GiB", devices_text(*rows[0])), rows, lines);
 }
 
-NamedTable time_parts(const PlanRows& rows) {
+Table time_parts(const PlanRows& rows) {
   const auto ms = [](const char* part) {
     return [part](const Json& row) { return short_number(1e3 * seconds(row, part)); };
   };
@@ -115,9 +115,9 @@ NamedTable time_parts(const PlanRows& rows) {
 }
 
 // One line per number of devices.
-NamedTable scaling_table(std::string title, const std::vector<PlanRows>& groups, const char* last, const Text& cell,
-                         const std::function<std::string(const PlanRows&)>& remark) {
-  NamedTable table{std::move(title), columns_of("devices", groups[0], last), {}};
+Table scaling_table(std::string title, const std::vector<PlanRows>& groups, const char* last, const Text& cell,
+                    const std::function<std::string(const PlanRows&)>& remark) {
+  Table table{std::move(title), columns_of("devices", groups[0], last), {}};
   for (const PlanRows& rows : groups) {
     std::vector<std::string> cells{fmt::format("{}", rows[0]->at("devices").as_integer())};
     for (const Json* row : rows) cells.push_back(cell(*row));
@@ -186,9 +186,9 @@ void add_rule(Figure& figure, const std::vector<PlanRows>& groups, std::string n
 
 }  // namespace
 
-std::vector<NamedTable> plan_tables(std::span<const Json> rows) {
+std::vector<Table> plan_tables(std::span<const Json> rows) {
   const std::vector<PlanRows> groups = by_devices(rows);
-  std::vector<NamedTable> tables{memory_parts(groups[0]), time_parts(groups[0])};
+  std::vector<Table> tables{memory_parts(groups[0]), time_parts(groups[0])};
   if (groups.size() == 1) return tables;
   tables.push_back(scaling_table(
       "Step, ms, and computing share", groups, "shortest",

@@ -8,8 +8,8 @@
 #include "core/fail.h"
 #include "core/printable.h"
 #include "core/statistics.h"
-#include "report/each_row.h"
-#include "report/ranges.h"
+#include "results/each_row.h"
+#include "results/ranges.h"
 
 namespace strobe::report {
 namespace {

@@ -6,10 +6,9 @@
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "report/charts.h"
-#include "report/escape.h"
-#include "report/markdown.h"
 #include "report/problem_tables.h"
 #include "report/series_names.h"
+#include "results/escape.h"
 
 namespace strobe::report {
 namespace {
@@ -28,102 +27,86 @@ std::string interval(const Cell& cell, Pass pass) {
 
 }  // namespace
 
-CellTable cell_table(std::span<const Cell> cells) {
-  CellTable table{.titles = {"implementation",
-                             "machine",
-                             "build",
-                             "dtype",
-                             "causal",
-                             "status",
-                             "batch",
-                             "sequence",
-                             "heads",
-                             "embedding",
-                             "forward ms",
-                             "forward interval",
-                             "forward TFLOP/s",
-                             "backward ms",
-                             "backward interval",
-                             "backward TFLOP/s",
-                             "total ms",
-                             "total TFLOP/s",
-                             "memory MB",
-                             "saved MB",
-                             "predicted MB",
-                             "samples",
-                             "launches"},
-                  .text_columns = 6,
-                  .rows = {}};
+Table cell_table(std::span<const Cell> cells) {
+  Table table{.columns = {left("implementation"),
+                          left("machine"),
+                          left("build"),
+                          left("dtype"),
+                          left("causal"),
+                          left("status"),
+                          "batch",
+                          "sequence",
+                          "heads",
+                          "embedding",
+                          "forward ms",
+                          "forward interval",
+                          "forward TFLOP/s",
+                          "backward ms",
+                          "backward interval",
+                          "backward TFLOP/s",
+                          "total ms",
+                          "total TFLOP/s",
+                          "memory MB",
+                          "saved MB",
+                          "predicted MB",
+                          "samples",
+                          "launches"}};
   for (const Cell& cell : cells) {
     const Config& config = cell.config;
-    table.rows.push_back({cell.implementation,
-                          cell.run.machine,
-                          short_revision(cell.run.revision),
-                          config.dtype,
-                          config.causal ? "on" : "off",
-                          cell.status,
-                          fmt::format("{}", config.batch),
-                          fmt::format("{}", config.seqlen_q),
-                          fmt::format("{}", config.heads),
-                          fmt::format("{}", config.emb),
-                          figure(cell.seconds(Pass::forward), 1e3),
-                          interval(cell, Pass::forward),
-                          figure(cell.flop_rate(Pass::forward), 1e-12),
-                          figure(cell.seconds(Pass::backward), 1e3),
-                          interval(cell, Pass::backward),
-                          figure(cell.flop_rate(Pass::backward), 1e-12),
-                          figure(cell.seconds(Pass::total), 1e3),
-                          figure(cell.flop_rate(Pass::total), 1e-12),
-                          figure(cell.peak_mb()),
-                          figure(cell.saved_mb()),
-                          figure(cell.predicted_mb()),
-                          fmt::format("{}", cell.samples()),
-                          fmt::format("{}", cell.launches.size())});
+    table.cells.push_back({cell.implementation,
+                           cell.run.machine,
+                           short_revision(cell.run.revision),
+                           config.dtype,
+                           config.causal ? "on" : "off",
+                           cell.status,
+                           fmt::format("{}", config.batch),
+                           fmt::format("{}", config.seqlen_q),
+                           fmt::format("{}", config.heads),
+                           fmt::format("{}", config.emb),
+                           figure(cell.seconds(Pass::forward), 1e3),
+                           interval(cell, Pass::forward),
+                           figure(cell.flop_rate(Pass::forward), 1e-12),
+                           figure(cell.seconds(Pass::backward), 1e3),
+                           interval(cell, Pass::backward),
+                           figure(cell.flop_rate(Pass::backward), 1e-12),
+                           figure(cell.seconds(Pass::total), 1e3),
+                           figure(cell.flop_rate(Pass::total), 1e-12),
+                           figure(cell.peak_mb()),
+                           figure(cell.saved_mb()),
+                           figure(cell.predicted_mb()),
+                           fmt::format("{}", cell.samples()),
+                           fmt::format("{}", cell.launches.size())});
   }
   return table;
 }
 
-std::string table_csv(const CellTable& table) {
-  std::string out;
-  const auto add = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      out += (i ? "," : "") + (i < table.text_columns ? csv_text(cells[i]) : cells[i]);
-    }
-    out += "\n";
-  };
-  add(table.titles);
-  for (const std::vector<std::string>& row : table.rows) add(row);
-  return out;
-}
-
-std::string table_html(const CellTable& table, std::span<const Cell> cells) {
+std::string table_html(const Table& table, std::span<const Cell> cells) {
   std::string out = "<table id=\"cells\">\n<thead><tr>";
-  for (const std::string& title : table.titles) {
-    out += fmt::format("<th scope=\"col\"><button type=\"button\">{}</button></th>", escaped(title));
+  for (const Heading& heading : table.columns) {
+    out += fmt::format("<th scope=\"col\"><button type=\"button\">{}</button></th>", escaped(heading.title));
   }
   out += "</tr></thead>\n<tbody>\n";
-  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+  for (std::size_t i = 0; i < table.cells.size(); ++i) {
     const Config& config = cells[i].config;
     out += fmt::format("<tr data-causal=\"{}\" data-dtype=\"{}\" title=\"{}\">", config.causal ? "on" : "off",
                        escaped(config.dtype), escaped(cells[i].reason.empty() ? cells[i].kernel : cells[i].reason));
-    for (std::size_t column = 0; column < table.rows[i].size(); ++column) {
-      out += fmt::format("<td{}>{}</td>", column < table.text_columns ? "" : " class=\"n\"",
-                         escaped(table.rows[i][column]));
+    for (std::size_t column = 0; column < table.cells[i].size(); ++column) {
+      out += fmt::format("<td{}>{}</td>", table.columns[column].is_left ? "" : " class=\"n\"",
+                         escaped(table.cells[i][column]));
     }
     out += "</tr>\n";
   }
   return out + "</tbody></table>\n";
 }
 
-std::string report_markdown(const CellTable& table, std::span<const Cell> cells, std::span<const Figure> figures) {
+std::string report_markdown(const Table& table, std::span<const Cell> cells, std::span<const Figure> figures) {
   std::vector<const Cell*> all;
   for (const Cell& cell : cells) all.push_back(&cell);
   return fmt::format(
              "# Attention: {}\n\n{}.\n\nTimes are medians. Intervals are 95 % intervals of the median, or the range of "
              "fewer than 6 samples. D: head dimension.\n\n",
              counted(cells.size(), "cell"), markdown_line(caption_of(all))) +
-         problem_tables(cells) + map_tables(figures) + "## All cells\n\n" +
-         markdown_table(table.titles, table.rows, table.text_columns);
+         problem_tables(cells) + map_tables(figures) + "## All cells\n\n" + table.markdown();
 }
 
 }  // namespace strobe::report

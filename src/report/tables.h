@@ -7,19 +7,13 @@
 #include <vector>
 
 #include "report/figure.h"
+#include "results/table.h"
 
 namespace strobe::report {
 
-struct CellTable {
-  std::vector<std::string> titles;
-  std::size_t text_columns;                    // number of text columns, which are on the left
-  std::vector<std::vector<std::string>> rows;  // one per cell, in cell order; "" for a missing value
-};
+Table cell_table(std::span<const Cell> cells);  // one row per cell, in cell order; "" for a missing value
 
-CellTable cell_table(std::span<const Cell> cells);
-
-std::string table_csv(const CellTable& table);
-std::string table_html(const CellTable& table, std::span<const Cell> cells);  // rows carry data-causal, data-dtype
-std::string report_markdown(const CellTable& table, std::span<const Cell> cells, std::span<const Figure> figures);
+std::string table_html(const Table& table, std::span<const Cell> cells);  // rows carry data-causal, data-dtype
+std::string report_markdown(const Table& table, std::span<const Cell> cells, std::span<const Figure> figures);
 
 }  // namespace strobe::report

@@ -31,7 +31,7 @@ TEST(CollectiveTable, ShowsTimesRatesAndTheRatio) {
                                      {"status", "refused"},
                                      {"reason", "needs more"}});
   const std::vector<Json> rows{with_plain, refused};
-  const report::NamedTable table = report::collective_table(rows);
+  const Table table = report::collective_table(rows);
   ASSERT_EQ(table.cells.size(), 2u);
   EXPECT_EQ(table.cells[0], (std::vector<std::string>{"all-reduce", "mpi", "host", "2", "10.0 MiB", "2.00", "1.00",
                                                       "25 %", "1", "1.50", "3.00", "0.90 (0.85 to 1.02)", ""}));

@@ -228,8 +228,8 @@ TEST(Svg, RowsAtTheEndsOfEveryRangeHaveFiniteCoordinates) {
 TEST(Tables, MarkdownAndCsvKeepTextOfFilesAsText) {
   const std::vector<Cell> cells = cells_of(
       parse_results(row_text({.implementation = "=HYPERLINK(1)", .machine = "![x](http://evil) @me <img>"}), "f"));
-  const CellTable table = cell_table(cells);
-  EXPECT_NE(table_csv(table).find("\n\"'=HYPERLINK(1)\","), std::string::npos) << table_csv(table);
+  const Table table = cell_table(cells);
+  EXPECT_NE(table.csv().find("\n\"'=HYPERLINK(1)\","), std::string::npos) << table.csv();
   const std::string markdown = report_markdown(table, cells, make_figures(cells));
   for (const char* part : {"![x]", "@me", "<img", "http://"}) {
     EXPECT_EQ(markdown.find(part), std::string::npos) << part << "\n" << markdown;
@@ -254,16 +254,15 @@ TEST(Html, TextOfFilesRemainsText) {
 
 TEST(Tables, CsvHasOneRowPerCell) {
   const std::vector<Cell> cells = small_cells();
-  const std::string csv = table_csv(cell_table(cells));
+  const std::string csv = cell_table(cells).csv();
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), cells.size() + 1);
   const std::vector<Cell> odd = cells_of(parse_results(row_text({.machine = "a, b"}), "f"));
-  EXPECT_NE(table_csv(cell_table(odd)).find("flash2,\"a, b\",0123456789,fp32,off,ok,2,128,4,64,10.0,"),
-            std::string::npos);
+  EXPECT_NE(cell_table(odd).csv().find("flash2,\"a, b\",0123456789,fp32,off,ok,2,128,4,64,10.0,"), std::string::npos);
 }
 
 TEST(Tables, ABuildWithLocalChangesDiffersFromItsCommit) {
   const std::vector<Cell> cells = cells_of(parse_results(row_text({.revision = "0123456789ab+changes"}), "f"));
-  EXPECT_NE(table_csv(cell_table(cells)).find(",0123456789+,"), std::string::npos);
+  EXPECT_NE(cell_table(cells).csv().find(",0123456789+,"), std::string::npos);
 }
 
 }  // namespace

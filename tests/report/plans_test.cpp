@@ -46,7 +46,7 @@ const std::vector<Json> kRows{row(8, "replicated", 20, 0.04), row(8, "weights", 
 using Cells = std::vector<std::string>;
 
 TEST(PlanTables, ShowTheFirstInDetailThenAllNumbersOfDevices) {
-  const std::vector<report::NamedTable> tables = report::plan_tables(kRows);
+  const std::vector<Table> tables = report::plan_tables(kRows);
   ASSERT_EQ(tables.size(), 5u);
   EXPECT_EQ(tables[0].title, "Memory of one of 8 devices, GiB");
   EXPECT_EQ(tables[0].cells[0], (Cells{"weights", "10.0", "5.00", "fp32 and a low-precision copy"}));
@@ -58,7 +58,7 @@ TEST(PlanTables, ShowTheFirstInDetailThenAllNumbersOfDevices) {
   EXPECT_EQ(tables[3].cells[0], (Cells{"8", "8", "8", "all"}));
   EXPECT_EQ(tables[3].cells[1], (Cells{"64", "64", "64", "-"}));
   EXPECT_EQ(tables[4].cells[1], (Cells{"64", "20.0", "2.00", "weights"}));
-  for (const report::NamedTable& table : tables) {
+  for (const Table& table : tables) {
     for (const Cells& cells : table.cells) EXPECT_EQ(cells.size(), table.columns.size()) << table.title;
   }
 }
@@ -66,7 +66,7 @@ TEST(PlanTables, ShowTheFirstInDetailThenAllNumbersOfDevices) {
 TEST(PlanTables, FitIsUnknownIfTheMemoryIsUnknown) {
   std::vector<Json> rows = kRows;
   for (Json& one : rows) one.set("device_memory(B)", Json());
-  const std::vector<report::NamedTable> tables = report::plan_tables(rows);
+  const std::vector<Table> tables = report::plan_tables(rows);
   EXPECT_EQ(tables[0].cells.back()[0], "total");
   EXPECT_EQ(tables[4].cells[0].back(), "unknown");
   EXPECT_EQ(report::plan_figures(rows)[1].series.size(), 2u) << "no rule";

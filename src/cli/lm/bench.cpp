@@ -22,10 +22,10 @@
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"
-#include "core/text_table.h"
 #include "lm/memory/timeline.h"
 #include "lm/plan/device_memory.h"
 #include "measure/environment.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -135,11 +135,11 @@ std::string peak_text(const lm::PhaseTimes& times) {
   return fmt::format("{:.0f}", static_cast<double>(times.peak_bytes) / (1 << 20));
 }
 
-// Adds the columns that identify a cell, for tables with one or more rows per cell.
-void add_cell_columns(TextTable& table) {
-  table.add_column("size", TextTable::Align::left);
-  for (const char* title : {"context", "batch", "warm-up"}) table.add_column(title);
-  for (const char* title : {"precision", "recompute"}) table.add_column(title, TextTable::Align::left);
+// Returns an empty table with the columns that identify a cell, then `more`.
+Table cell_table(std::initializer_list<Heading> more) {
+  Table table{.columns = {left("size"), "context", "batch", "warm-up", left("precision"), left("recompute")}};
+  table.columns.insert(table.columns.end(), more);
+  return table;
 }
 
 std::vector<std::string> cell_columns(const LmBenchCell& cell) {
@@ -151,10 +151,7 @@ std::vector<std::string> cell_columns(const LmBenchCell& cell) {
 
 // Returns a table with one row per phase of each cell and one for the whole pass.
 std::string phase_table(const std::vector<Row>& rows) {
-  TextTable table;
-  add_cell_columns(table);
-  table.add_column("phase", TextTable::Align::left);
-  for (const char* title : {"ms", "median ms", "peak MiB"}) table.add_column(title);
+  Table table = cell_table({left("phase"), "ms", "median ms", "peak MiB"});
   for (const Row& row : rows) {
     if (!row.times) continue;
     const lm::BenchTimes& times = *row.times;
@@ -163,14 +160,14 @@ std::string phase_table(const std::vector<Row>& rows) {
       std::vector<std::string> cells = cell_columns(*row.cell);
       cells.insert(cells.end(),
                    {name, mean_text(*phase), fmt::format("{:.3f}", 1e3 * phase->seconds.median), peak_text(*phase)});
-      table.add_row(std::move(cells));
+      table.cells.push_back(std::move(cells));
     };
     add("forward", times.forward);
     add("backward", times.backward);
     add("update", times.update);
     add("whole", times.whole);
   }
-  return table.empty() ? "" : "\n" + table.text();
+  return table.cells.empty() ? "" : "\n" + table.text();
 }
 
 std::string oom_note(const Row& row) {
@@ -181,11 +178,7 @@ std::string oom_note(const Row& row) {
 }
 
 std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
-  TextTable table;
-  add_cell_columns(table);
-  for (const char* title : {"whole ms", "peak MiB", "tokens/s", "TFLOP/s", "MFU %", "vs fp32", "loss"}) {
-    table.add_column(title);
-  }
+  Table table = cell_table({"whole ms", "peak MiB", "tokens/s", "TFLOP/s", "MFU %", "vs fp32", "loss"});
   std::string notes;
   for (const Row& row : rows) {
     std::vector<std::string> cells = cell_columns(*row.cell);
@@ -205,7 +198,7 @@ std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
       cells.emplace_back("oom");
       notes += oom_note(row);
     }
-    table.add_row(std::move(cells));
+    table.cells.push_back(std::move(cells));
   }
   return table.text() + notes + phase_table(rows);
 }

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "core/counted.h"
-#include "core/text_table.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -61,18 +61,12 @@ std::vector<Group> largest(const lm::MemoryTimeline& timeline) {
 }
 
 std::string largest_text(const MemoryRow& row) {
-  TextTable table;
-  table.add_column("tensor", TextTable::Align::left);
-  table.add_column("MiB");
-  table.add_column("times");
-  table.add_column("type", TextTable::Align::left);
-  table.add_column("category", TextTable::Align::left);
-  table.add_column("comes from", TextTable::Align::left);
+  Table table{.columns = {left("tensor"), "MiB", "times", left("type"), left("category"), left("comes from")}};
   for (const Group& group : largest(row.figures->timeline)) {
     const std::string& type = group.first.type;
-    table.add_row({of_any_layer(group.first.name), mib(group.first.bytes), std::to_string(group.count),
-                   type.empty() ? "-" : type, kCategoryTitles[static_cast<std::size_t>(group.first.category)],
-                   of_any_layer(operation_of(row.figures->timeline, group.first.from))});
+    table.cells.push_back({of_any_layer(group.first.name), mib(group.first.bytes), std::to_string(group.count),
+                           type.empty() ? "-" : type, kCategoryTitles[static_cast<std::size_t>(group.first.category)],
+                           of_any_layer(operation_of(row.figures->timeline, group.first.from))});
   }
   return "\nlargest of " + title_of(row) + "\n" + table.text();
 }
@@ -93,12 +87,14 @@ class CellColumns {
   }
 
   bool has_batch() const { return has_batch_; }
-  void add_to(TextTable& table) const {
-    table.add_column("size", TextTable::Align::left);
-    table.add_column("context");
-    if (has_batch_) table.add_column("batch");
-    table.add_column("precision", TextTable::Align::left);
-    if (has_recompute_) table.add_column("recompute", TextTable::Align::left);
+  // Returns an empty table with these columns, then `more`.
+  Table table(std::initializer_list<Heading> more) const {
+    Table table{.columns = {left("size"), "context"}};
+    if (has_batch_) table.columns.emplace_back("batch");
+    table.columns.push_back(left("precision"));
+    if (has_recompute_) table.columns.push_back(left("recompute"));
+    table.columns.insert(table.columns.end(), more);
+    return table;
   }
   std::vector<std::string> of(const LmBenchCell& cell) const {
     const lm::BenchCase& one = cell.one;
@@ -116,11 +112,9 @@ class CellColumns {
 // Returns the peaks by category, in MiB.
 std::string category_table(const std::vector<MemoryCell>& cells) {
   const CellColumns columns(cells);
-  TextTable table;
-  columns.add_to(table);
-  table.add_column("pass", TextTable::Align::left);
-  for (const char* title : kCategoryTitles) table.add_column(title);
-  for (const char* title : {"in use", "driver"}) table.add_column(title);
+  Table table = columns.table({left("pass")});
+  table.columns.insert(table.columns.end(), std::begin(kCategoryTitles), std::end(kCategoryTitles));
+  table.columns.insert(table.columns.end(), {"in use", "driver"});
   for (const MemoryCell& cell : cells) {
     for (const auto pass : kPasses) {
       const MemoryRow& row = cell.*pass;
@@ -130,10 +124,10 @@ std::string category_table(const std::vector<MemoryCell>& cells) {
       for (const std::size_t bytes : at_peak(row.figures->timeline)) texts.push_back(mib(bytes));
       texts.push_back(mib(row.figures->timeline.most_in_use()));
       texts.push_back(row.figures->driver ? mib(*row.figures->driver) : "-");
-      table.add_row(std::move(texts));
+      table.cells.push_back(std::move(texts));
     }
   }
-  if (table.empty()) return "";
+  if (table.cells.empty()) return "";
   return "\n" + table.text() +
          "MiB at the peak; idle: activation memory without a live tensor; in use: peak without idle\n";
 }
@@ -167,9 +161,7 @@ const lm::ByCategory& at_peak(const lm::MemoryTimeline& timeline) { return timel
 
 std::string peak_table(const std::vector<MemoryCell>& cells) {
   const CellColumns columns(cells);
-  TextTable table;
-  columns.add_to(table);
-  for (const char* title : {"forward", "predicted", "step", "predicted", "residual"}) table.add_column(title);
+  Table table = columns.table({"forward", "predicted", "step", "predicted", "residual"});
   std::string notes;
   for (const MemoryCell& cell : cells) {
     std::vector<std::string> texts = columns.of(cell.step.cell);
@@ -180,7 +172,7 @@ std::string peak_table(const std::vector<MemoryCell>& cells) {
       if (!row.figures) notes += fmt::format("oom: {}: {}\n", title_of(row), row.error);
     }
     texts.push_back(mib(lm::residual_bytes(cell.step.cell.one)));
-    table.add_row(std::move(texts));
+    table.cells.push_back(std::move(texts));
   }
   const lm::BenchCase& one = cells.front().step.cell.one;
   return table.text() + notes +
@@ -201,14 +193,8 @@ std::string memory_details(const std::vector<MemoryCell>& cells) {
 }
 
 std::string recompute_table(const std::vector<MemoryCell>& cells) {
-  TextTable table;
-  table.add_column("size", TextTable::Align::left);
-  table.add_column("context");
-  table.add_column("batch");
-  for (const char* title : {"precision", "recompute"}) table.add_column(title, TextTable::Align::left);
-  for (const char* title : {"peak MiB", "vs none", "saved MiB", "vs none", "step ms", "vs none"}) {
-    table.add_column(title);
-  }
+  Table table{.columns = {left("size"), "context", "batch", left("precision"), left("recompute"), "peak MiB", "vs none",
+                          "saved MiB", "vs none", "step ms", "vs none"}};
   std::string notes;
   for (const MemoryCell& cell : cells) {
     const MemoryRow& row = cell.step;
@@ -234,7 +220,7 @@ std::string recompute_table(const std::vector<MemoryCell>& cells) {
     } else {
       texts.emplace_back("oom");
     }
-    table.add_row(std::move(texts));
+    table.cells.push_back(std::move(texts));
   }
   return table.text() + notes;
 }

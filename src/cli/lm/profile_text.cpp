@@ -7,8 +7,8 @@
 
 #include "core/counted.h"
 #include "core/short_number.h"
-#include "core/text_table.h"
 #include "lm/profile/profile.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -39,28 +39,25 @@ std::string rate(double amount, double seconds, const char* format) {
 }
 
 std::string table_of(const char* title, const std::vector<lm::OperationSum>& sums, const lm::Profile& profile) {
-  TextTable table;
-  table.add_column(title, TextTable::Align::left);
-  for (const char* column : {"calls", "ms per step", "share %", "GFLOP/s", "GB/s"}) table.add_column(column);
+  Table table{.columns = {left(title), "calls", "ms per step", "share %", "GFLOP/s", "GB/s"}};
   const double steps = steps_of(profile);
   for (const lm::OperationSum& sum : sums) {
-    table.add_row({sum.name, count_text(sum.calls / steps), fmt::format("{:.3f}", 1e3 * sum.seconds / steps),
-                   fmt::format("{:.1f}", 100 * sum.seconds / seconds_of(profile)),
-                   rate(sum.flops, sum.seconds, "{:.1f}"), rate(sum.bytes, sum.seconds, "{:.2f}")});
+    table.cells.push_back({sum.name, count_text(sum.calls / steps), fmt::format("{:.3f}", 1e3 * sum.seconds / steps),
+                           fmt::format("{:.1f}", 100 * sum.seconds / seconds_of(profile)),
+                           rate(sum.flops, sum.seconds, "{:.1f}"), rate(sum.bytes, sum.seconds, "{:.2f}")});
   }
   return table.text() + "\n";
 }
 
 // Returns the time of each kind of operation per phase, in ms per step.
 std::string phase_table(const lm::Profile& profile) {
-  TextTable table;
-  table.add_column("ms per step", TextTable::Align::left);
-  for (const Phase phase : kPhasesInOrder) table.add_column(name_of(phase));
+  Table table{.columns = {left("ms per step")}};
+  for (const Phase phase : kPhasesInOrder) table.columns.emplace_back(name_of(phase));
   const auto cell = [&](double seconds) { return fmt::format("{:.3f}", 1e3 * seconds / steps_of(profile)); };
   const auto add = [&](std::string name, auto... kind) {
     std::vector<std::string> cells = {std::move(name)};
     for (const Phase phase : kPhasesInOrder) cells.push_back(cell(seconds_of(profile, phase, kind...)));
-    table.add_row(std::move(cells));
+    table.cells.push_back(std::move(cells));
   };
   for (const lm::OperationSum& sum : sums_by_kind(profile)) add(sum.name, sum.kind);
   add("all");
@@ -69,20 +66,18 @@ std::string phase_table(const lm::Profile& profile) {
 
 // The column "cumulative" is the sum of the shares up to and including the row.
 std::string kernel_table(const lm::Profile& profile) {
-  TextTable table;
-  table.add_column("kernel", TextTable::Align::left);
-  for (const char* column : {"calls", "us per call", "ms per step", "share %", "cumulative %"})
-    table.add_column(column);
-  table.add_column("operations", TextTable::Align::left);
+  Table table{.columns = {left("kernel"), "calls", "us per call", "ms per step", "share %", "cumulative %",
+                          left("operations")}};
   const double all = record_seconds(profile);
   double until_here = 0;
   for (const lm::KernelSum& sum : sums_by_kernel(profile)) {
     until_here += sum.seconds;
-    table.add_row({lm::short_kernel_name(sum.name), count_text(sum.calls / steps_of(profile)),
-                   fmt::format("{:.2f}", 1e6 * sum.seconds / sum.calls),
-                   fmt::format("{:.3f}", 1e3 * sum.seconds / steps_of(profile)),
-                   fmt::format("{:.1f}", 100 * sum.seconds / all), fmt::format("{:.1f}", 100 * until_here / all),
-                   sum.operations.empty() ? "-" : fmt::format("{}", fmt::join(sum.operations, ", "))});
+    table.cells.push_back({lm::short_kernel_name(sum.name), count_text(sum.calls / steps_of(profile)),
+                           fmt::format("{:.2f}", 1e6 * sum.seconds / sum.calls),
+                           fmt::format("{:.3f}", 1e3 * sum.seconds / steps_of(profile)),
+                           fmt::format("{:.1f}", 100 * sum.seconds / all),
+                           fmt::format("{:.1f}", 100 * until_here / all),
+                           sum.operations.empty() ? "-" : fmt::format("{}", fmt::join(sum.operations, ", "))});
   }
   return table.text() + "\n";
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/counted.h"
-#include "core/text_table.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -63,17 +63,13 @@ std::string flat_note(const ParallelRow& of_cell, const std::vector<ParallelRow>
 }
 
 std::string times_table(const std::vector<const ParallelRow*>& of_cell, const std::vector<ParallelRow>& rows) {
-  TextTable table;
-  table.add_column("strategy", TextTable::Align::left);
-  for (const char* title :
-       {"bucket MB", "step ms", "forward ms", "backward ms", "exposed ms", "hidden ms", "optimizer ms", "comm %",
-        "samples/s", "vs one", "vs naive", "less exposed %", "s/M tokens", "loss"}) {
-    table.add_column(title);
-  }
+  Table table{.columns = {left("strategy"), "bucket MB", "step ms", "forward ms", "backward ms", "exposed ms",
+                          "hidden ms", "optimizer ms", "comm %", "samples/s", "vs one", "vs naive", "less exposed %",
+                          "s/M tokens", "loss"}};
   std::string notes;
   for (const ParallelRow* row : of_cell) {
     if (!row->error.empty()) {
-      table.add_row({name_of(*row), bucket_text(*row), "oom"});
+      table.cells.push_back({name_of(*row), bucket_text(*row), "oom"});
       notes += fmt::format("oom: {}: {}\n", row->exchange ? title_of(*row->exchange) : name_of(*row), row->error);
       continue;
     }
@@ -90,7 +86,7 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
     cells.push_back(number("{:.0f}", reduction(*row, rows)));
     cells.push_back(fmt::format("{:.2f}", 1e6 * step.mean / tokens_of(*row)));
     cells.push_back(fmt::format("{:.4f}", row->ranks[0].loss));
-    table.add_row(std::move(cells));
+    table.cells.push_back(std::move(cells));
     notes += skipped_note(*row);
   }
   return table.text() + notes + flat_note(*of_cell[0], rows);
@@ -98,19 +94,15 @@ std::string times_table(const std::vector<const ParallelRow*>& of_cell, const st
 
 // Returns a table of the calls, bytes and memory of the measured rows.
 std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
-  TextTable table;
-  table.add_column("strategy", TextTable::Align::left);
-  for (const char* title : {"bucket MB", "calls", "buckets", "exchanged MB", "optimizer MB", "after init MB",
-                            "before update MB", "after step MB"}) {
-    table.add_column(title);
-  }
+  Table table{.columns = {left("strategy"), "bucket MB", "calls", "buckets", "exchanged MB", "optimizer MB",
+                          "after init MB", "before update MB", "after step MB"}};
   for (const ParallelRow* row : of_cell) {
     const lm::ParallelTimes& times = row->ranks[0];
     const lm::ParallelMemory memory = memory_of(*row);
-    table.add_row({name_of(*row), bucket_text(*row), std::to_string(times.calls), std::to_string(times.buckets),
-                   megabytes_text(static_cast<std::size_t>(times.bytes)), megabytes_text(optimizer_bytes(*row)),
-                   megabytes_text(memory.after_init), megabytes_text(memory.before_update),
-                   megabytes_text(memory.after_step)});
+    table.cells.push_back({name_of(*row), bucket_text(*row), std::to_string(times.calls), std::to_string(times.buckets),
+                           megabytes_text(static_cast<std::size_t>(times.bytes)), megabytes_text(optimizer_bytes(*row)),
+                           megabytes_text(memory.after_init), megabytes_text(memory.before_update),
+                           megabytes_text(memory.after_step)});
   }
   return table.text();
 }

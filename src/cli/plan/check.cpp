@@ -14,9 +14,9 @@
 #include "core/fail.h"
 #include "core/short_number.h"
 #include "core/statistics.h"
-#include "core/text_table.h"
 #include "lm/plan/device_memory.h"
 #include "lm/plan/step_time.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -75,17 +75,12 @@ void check_step(const MeasuredStep& step, const lm::Machine& machine, std::vecto
 }
 
 std::string table_text(const std::vector<Checked>& checked) {
-  TextTable table;
-  table.add_column("what", TextTable::Align::left);
-  table.add_column("figure", TextTable::Align::left);
-  table.add_column("measured");
-  table.add_column("predicted");
-  table.add_column("error");
+  Table table{.columns = {left("what"), left("figure"), "measured", "predicted", "error"}};
   std::map<std::string, std::vector<double>> errors;
   std::string last;
   for (const Checked& one : checked) {
-    table.add_row({one.of == last ? "" : one.of, one.figure, short_number(one.measured), short_number(one.predicted),
-                   fmt::format("{:+.1f} %", 100 * one.error())});
+    table.cells.push_back({one.of == last ? "" : one.of, one.figure, short_number(one.measured),
+                           short_number(one.predicted), fmt::format("{:+.1f} %", 100 * one.error())});
     errors[one.figure].push_back(std::fabs(one.error()));
     last = one.of;
   }

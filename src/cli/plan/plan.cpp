@@ -69,8 +69,8 @@ std::string pipeline_text(const lm::SharedStep& step) {
                      step.micro_batches == 1 ? "" : "es", counted(step.one.batch / step.micro_batches, "sequence"));
 }
 
-report::NamedTable settings_table(const std::string& work, const lm::SharedStep& step, const PlanMachine& machine) {
-  report::NamedTable table{"Work and machine", {"setting", "value"}, {{"work", work}}};
+Table settings_table(const std::string& work, const lm::SharedStep& step, const PlanMachine& machine) {
+  Table table{"Work and machine", {left("setting"), left("value")}, {{"work", work}}};
   if (step.mesh.pipeline > 1) table.cells.push_back({"pipeline", pipeline_text(step)});
   table.cells.push_back({"machine", machine.name});
   table.cells.push_back({"device", machine.compute});
@@ -164,7 +164,7 @@ Json machine_json(const PlanMachine& machine) {
 // Writes the rows to `output` and, in the same commit, documents next to it: plan.md, plan-time.svg, plan-memory.svg.
 void write_plan(const std::string& output, const std::vector<Json>& rows, const lm::SharedStep& first,
                 const PlanMachine& machine) {
-  std::vector<report::NamedTable> tables = report::plan_tables(rows);
+  std::vector<Table> tables = report::plan_tables(rows);
   tables.insert(tables.begin(), settings_table(rows[0].at("work").as_string(), first, machine));
   std::vector<Chart> charts;
   for (report::Figure& figure : report::plan_figures(rows)) {
@@ -180,7 +180,7 @@ void write_plan(const std::string& output, const std::vector<Json>& rows, const 
   const std::vector<std::string> written = add_documents(files, output, kPlanTitle, charts, tables);
   files.commit();
   remove_other_charts(output, earlier, written);
-  print(report::tables_text(tables));
+  print(tables_text(tables));
   print(fmt::format("written: {}, {}\n", output, fmt::join(written, ", ")));
 }
 

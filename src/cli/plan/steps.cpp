@@ -17,7 +17,7 @@ namespace strobe::cli {
 namespace {
 
 constexpr std::string_view kAlone = "one process";  // strategy name in the row of --ddp without an exchange
-constexpr report::Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
+constexpr Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
 
 bool is_parallel_step(const Json& row) { return says(row, "kind", "data parallel step"); }
 
@@ -70,7 +70,7 @@ MeasuredStep lone_step(const Json& row) {
   if (row.at("pass").as_string() != "step") return step;
   step.whole = seconds_of(row, "whole");
   if (!on_cpu(row)) return step;
-  step.bytes = figure_in(row.at("whole"), "peak(B)", report::kBytesRange);
+  step.bytes = figure_in(row.at("whole"), "peak(B)", kBytesRange);
   step.workspace = lm::predicted_workspace(cell.one);
   return step;
 }
@@ -116,7 +116,7 @@ MeasuredStep parallel_step(const Json& row) {
   }
   // sharded-rs keeps complete gradients in addition to its share, which plans do not model.
   if (on_cpu(row) && step.shared.sharding <= lm::Sharding::optimizer) {
-    step.bytes = figure_in(row.at("memory"), "after_step(B)", report::kBytesRange);
+    step.bytes = figure_in(row.at("memory"), "after_step(B)", kBytesRange);
   }
   return step;
 }
@@ -153,18 +153,18 @@ bool says(const Json& row, const char* key, std::string_view value) {
   return found && found->is_string() && found->as_string() == value;
 }
 
-double figure_in(const Json& row, const char* key, const report::Range& range) {
-  return report::checked_number(key, row.at(key), range);
+double figure_in(const Json& row, const char* key, const Range& range) {
+  return checked_number(key, row.at(key), range);
 }
 
 std::optional<double> seconds_of(const Json& row, const char* phase) {
   const Json* times = row.find(phase);
   if (!times || !times->is_object()) return {};
-  return 1e-3 * figure_in(*times, "median(ms)", report::kMillisecondsRange);
+  return 1e-3 * figure_in(*times, "median(ms)", kMillisecondsRange);
 }
 
-void each_result(const std::string& path, const report::TakeRow& take) {
-  report::each_row_of_file(path, [&](const Json& value) {
+void each_result(const std::string& path, const TakeRow& take) {
+  each_row_of_file(path, [&](const Json& value) {
     const Json* inner = value.is_object() ? value.find("rows") : nullptr;
     if (!inner) return take(value);
     const auto& rows = inner->as_array();
@@ -186,8 +186,8 @@ std::optional<lm::LinkSample> link_sample(const Json& row) {
     if (!says(row, "operation", comm::name_of(kind))) continue;
     const std::int64_t ranks = row.at("ranks").as_integer();
     if (ranks < 2 || ranks > 1 << 20) return {};
-    return lm::LinkSample{kind, ranks, figure_in(row, "bytes", report::kBytesRange),
-                          figure_in(row.at("statistics"), "median(s)", report::kSecondsRange)};
+    return lm::LinkSample{kind, ranks, figure_in(row, "bytes", kBytesRange),
+                          figure_in(row.at("statistics"), "median(s)", kSecondsRange)};
   }
   return {};
 }

@@ -183,8 +183,8 @@ int run_report(Arguments arguments) {
     print(fmt::format("{}; written: {}\n", summary, output));
     return kFine;
   }
-  const report::CellTable all = report::cell_table(cells);
-  const ReportFiles written{std::move(page), report_markdown(all, cells, figures), table_csv(all), charts_of(figures)};
+  const Table all = report::cell_table(cells);
+  const ReportFiles written{std::move(page), report_markdown(all, cells, figures), all.csv(), charts_of(figures)};
   write_report(output, written);
   print(fmt::format("{}; written: {}/report.html, report.md, cells.csv and {} as SVG\n", summary, output,
                     counted(written.charts.size(), "chart")));

@@ -5,7 +5,7 @@
 
 #include "core/json.h"
 
-namespace strobe::report {
+namespace strobe {
 
 struct Range {
   double least, most;
@@ -38,4 +38,4 @@ std::string range_text(const Range& range);
 // it is a number in the range.
 double checked_number(std::string_view name, const Json& value, const Range& range);
 
-}  // namespace strobe::report
+}  // namespace strobe

@@ -8,7 +8,7 @@
 
 #include "core/json.h"
 
-namespace strobe::report {
+namespace strobe {
 
 using TakeRow = std::function<void(const Json& row)>;
 
@@ -20,4 +20,4 @@ void each_row(std::string_view text, const std::string& name, const TakeRow& tak
 // Reads a regular file or /dev/stdin, at most 1 GiB. Throws as each_row does, or if the file cannot be read.
 void each_row_of_file(const std::string& path, const TakeRow& take);
 
-}  // namespace strobe::report
+}  // namespace strobe

@@ -1,5 +1,5 @@
 // Implements the row reader. Files are untrusted, so each error names the file and the line.
-#include "report/each_row.h"
+#include "results/each_row.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,9 +9,9 @@
 #include <fstream>
 
 #include "core/fail.h"
-#include "report/row_splitter.h"
+#include "results/row_splitter.h"
 
-namespace strobe::report {
+namespace strobe {
 namespace {
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 30;
@@ -109,4 +109,4 @@ void each_row_of_file(const std::string& path, const TakeRow& take) {
   reader.finish();
 }
 
-}  // namespace strobe::report
+}  // namespace strobe

@@ -1,9 +1,9 @@
 // Tests that untrusted text remains plain text in every output format.
-#include "report/escape.h"
+#include "results/escape.h"
 
 #include <gtest/gtest.h>
 
-namespace strobe::report {
+namespace strobe {
 namespace {
 
 TEST(Escape, MarkdownTextIsNotMarkup) {
@@ -74,4 +74,4 @@ TEST(Escape, HtmlTextHasNoTagsAndScriptsNoEndTag) {
 }
 
 }  // namespace
-}  // namespace strobe::report
+}  // namespace strobe

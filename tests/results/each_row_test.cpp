@@ -1,12 +1,12 @@
-// Tests report/each_row: it passes on the rows of a stream one at a time, and errors contain the line.
-#include "report/each_row.h"
+// Tests results/each_row: it passes on the rows of a stream one at a time, and errors contain the line.
+#include "results/each_row.h"
 
 #include <gtest/gtest.h>
 
-#include "report/row_splitter.h"
+#include "results/row_splitter.h"
 #include "strobe/error.h"
 
-namespace strobe::report {
+namespace strobe {
 namespace {
 
 std::string rows_of(std::string_view text) {
@@ -66,4 +66,4 @@ TEST(EachRow, EachRowIsLimitedButNotTheFile) {
 }
 
 }  // namespace
-}  // namespace strobe::report
+}  // namespace strobe
