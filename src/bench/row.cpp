@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/statistics.h"
-#include "results/table.h"
+#include "results/schema.h"
 
 namespace strobe::bench {
 namespace {
@@ -13,9 +13,7 @@ constexpr double kMegabyte = 1 << 20;
 
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-Json megabytes_json(const std::optional<std::int64_t>& bytes) {
-  return bytes ? Json(static_cast<double>(*bytes) / kMegabyte) : Json();
-}
+Json bytes_json(const std::optional<std::int64_t>& bytes) { return bytes ? Json(*bytes) : Json(); }
 
 double region_flops(const AttentionCase& one, Region region) {
   switch (region) {
@@ -105,14 +103,15 @@ std::optional<double> flop_rate(const Row& row, Region region) {
 Json row_json(const Row& row, const RunRecord& record) {
   Json json = Json::object();
   for (const Region region : kRegions) json.set(name_of(region), region_json(row, region));
-  json.set("peak_memory_usage(MB)", megabytes_json(row.peak_bytes));
-  json.set("memory_before_backward(MB)", megabytes_json(row.saved_bytes));
-  json.set("driver_memory(MB)", megabytes_json(row.driver_bytes));
-  json.set("predicted_memory(MB)", megabytes_json(row.predicted_bytes));
+  json.set("peak_memory_usage(MB)", row.peak_bytes ? Json(static_cast<double>(*row.peak_bytes) / kMegabyte) : Json());
+  json.set(kVersionKey, kRowVersion);
+  json.set("memory_before_backward_bytes", bytes_json(row.saved_bytes));
+  json.set("driver_memory_bytes", bytes_json(row.driver_bytes));
+  json.set("predicted_memory_bytes", bytes_json(row.predicted_bytes));
   json.set("status", name_of(row.status));
   if (!row.reason.empty()) json.set("reason", row.reason);
-  if (row.asked) json.set("asked", *row.asked);
-  if (row.free) json.set("free", *row.free);
+  if (row.asked) json.set("asked_bytes", *row.asked);
+  if (row.free) json.set("free_bytes", *row.free);
   json.set("implementation", row.implementation);
   json.set("kernel", row.kernel);
   json.set("configuration", row.configuration);
@@ -127,20 +126,7 @@ Json row_json(const Row& row, const RunRecord& record) {
 }
 
 Json samples_json(const std::vector<double>& samples) {
-  const Summary summary = summarize(samples);
-  Json values = Json::array();
-  for (const double sample : samples) values.push_back(sample);
-  return Json::object({{"n", summary.n},
-                       {"mean(s)", summary.mean},
-                       {"median(s)", summary.median},
-                       {"min(s)", summary.min},
-                       {"max(s)", summary.max},
-                       {"stddev(s)", summary.stddev},
-                       {"interval(s)", Json::array({summary.low, summary.high})},
-                       {"confidence", summary.confidence},
-                       {"relative_half_width", summary.relative_half_width()},
-                       {"spread", summary.spread},
-                       {"samples(s)", values}});
+  return summary_json(summarize(samples)).set("samples_s", Json::array({samples.begin(), samples.end()}));
 }
 
 std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {

@@ -28,8 +28,8 @@ std::vector<PlanRows> by_devices(std::span<const Json> rows) {
 }
 
 const std::string& sharding_of(const Json& row) { return row.at("sharding").as_string(); }
-double seconds(const Json& row, const char* part) { return row.at("time(s)").at(part).as_number(); }
-double bytes(const Json& row, const char* part) { return row.at("memory(B)").at(part).as_number(); }
+double seconds(const Json& row, const char* part) { return row.at("time_s").at(part).as_number(); }
+double bytes(const Json& row, const char* part) { return row.at("memory_bytes").at(part).as_number(); }
 std::string gib(double value) { return short_number(value / kGiB); }
 
 std::vector<Heading> columns_of(const char* first, const PlanRows& rows, const char* last) {
@@ -41,10 +41,10 @@ std::vector<Heading> columns_of(const char* first, const PlanRows& rows, const c
 
 std::string devices_text(const Json& row) { return counted(row.at("devices").as_integer(), "device"); }
 
-bool memory_is_known(const Json& row) { return !row.at("device_memory(B)").is_null(); }
+bool memory_is_known(const Json& row) { return !row.at("device_memory_bytes").is_null(); }
 
 bool fits(const Json& row) {
-  return memory_is_known(row) && bytes(row, "total") <= row.at("device_memory(B)").as_number();
+  return memory_is_known(row) && bytes(row, "total") <= row.at("device_memory_bytes").as_number();
 }
 
 // A line of a table: a phase or part, with one value per sharding strategy. Omitted if all values are 0.
@@ -77,7 +77,7 @@ Table memory_parts(const PlanRows& rows) {
   const bool known = memory_is_known(*rows[0]);
   const auto fits_text = [](const Json& row) { return std::string(fits(row) ? "yes" : "no"); };
   const std::string of_capacity =
-      known ? fmt::format("of {} GiB", gib(rows[0]->at("device_memory(B)").as_number())) : "";
+      known ? fmt::format("of {} GiB", gib(rows[0]->at("device_memory_bytes").as_number())) : "";
   if (known) lines.push_back({"fits", fits_text, of_capacity.c_str()});
   return parts_table(fmt::format("Memory of one of {}, GiB", devices_text(*rows[0])), rows, lines);
 }
@@ -90,7 +90,7 @@ Table time_parts(const PlanRows& rows) {
     return short_number(1e3 * (seconds(row, "forward_exchange") + seconds(row, "backward_exchange")));
   };
   const auto sent = [](const char* where) {
-    return [where](const Json& row) { return short_number(1e-9 * row.at("sent(B)").at(where).as_number()); };
+    return [where](const Json& row) { return short_number(1e-9 * row.at("sent_bytes").at(where).as_number()); };
   };
   std::vector<PartLine> lines{
       {"forward", ms("forward"), ""},
@@ -103,14 +103,15 @@ Table time_parts(const PlanRows& rows) {
       {"bubble", ms("bubble"), "idle, waiting for other stages"},
       {"pipeline", ms("pipeline"), "activations, not overlapped"},
       {"step", ms("step"), ""},
-      {"tokens/s", [](const Json& row) { return short_number(row.at("tokens/s").as_number()); }, "of all devices"},
+      {"tokens/s", [](const Json& row) { return short_number(row.at("tokens_per_s").as_number()); }, "of all devices"},
       {"computing",
        [](const Json& row) { return fmt::format("{:.1f} %", 100 * row.at("computing_share").as_number()); },
        "of the step"},
       {"sent", sent("inside"), "GB within the node"},
       {"sent out", sent("between"), "GB to other nodes"},
       {"calls", [](const Json& row) { return fmt::format("{:.0f}", row.at("calls").as_number()); }, "in backward"},
-      {"call", [](const Json& row) { return short_number(1e-6 * row.at("call(B)").as_number()); }, "MB of gradients"}};
+      {"call", [](const Json& row) { return short_number(1e-6 * row.at("call_bytes").as_number()); },
+       "MB of gradients"}};
   return parts_table(fmt::format("One step of {}, ms", devices_text(*rows[0])), rows, lines);
 }
 
@@ -223,7 +224,7 @@ std::vector<Figure> plan_figures(std::span<const Json> rows) {
   add_rule(time, groups, "forward and backward", 1e3 * (seconds(first, "forward") + seconds(first, "backward")));
   Figure memory = plan_figure("memory", "Memory of one device", groups, {"GiB", Scale::linear},
                               [](const Json& row) { return bytes(row, "total") / kGiB; });
-  if (const Json& capacity = first.at("device_memory(B)"); !capacity.is_null()) {
+  if (const Json& capacity = first.at("device_memory_bytes"); !capacity.is_null()) {
     add_rule(memory, groups, fmt::format("device memory {} GiB", gib(capacity.as_number())),
              capacity.as_number() / kGiB);
   }

@@ -87,15 +87,15 @@ void add_gpu_rates(Table& table, const Json& ceilings) {
   const std::pair<const char*, const char*> products[] = {
       {"bf16", "8192^3"}, {"fp16", "8192^3"}, {"tf32", "8192^3"}, {"fp32", "4096^3, without tf32"}};
   for (const auto& [type, size] : products) {
-    const Json& rate = ceilings.at("cublas(FLOP/s)").at(type);
+    const Json& rate = ceilings.at("cublas_flop_per_s").at(type);
     table.cells.push_back(
         {fmt::format("cuBLAS {}", type),
          rate_text(rate, 1e12, "TFLOP/s") + (rate.is_null() ? "" : fmt::format(", matmul at {}", size))});
   }
   if (const Json* refusal = ceilings.find("cublas_refusal")) table.cells.push_back({"", refusal->as_string()});
-  table.cells.push_back({"copy on the GPU", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
-  table.cells.push_back({"smallest kernel", timed_text(ceilings.at("timed_least(s)"))});
-  if (const Json* call = ceilings.find("host_call(s)")) {
+  table.cells.push_back({"copy on the GPU", rate_text(ceilings.at("copy_bytes_per_s"), 1e9, "GB/s read and written")});
+  table.cells.push_back({"smallest kernel", timed_text(ceilings.at("timed_least_s"))});
+  if (const Json* call = ceilings.find("host_call_s")) {
     const auto us = [&](const char* which) { return 1e6 * call->at(which).as_number(); };
     table.cells.push_back(
         {"host time per call", fmt::format("{:.3g} us forward, {:.3g} us backward, {:.3g} us large backward",
@@ -158,19 +158,19 @@ std::string environment_text(const Json& environment, const std::string& load) {
   const auto rate = [&](const std::string& title, const Json& value, const std::string& what) {
     table.cells.push_back({title, rate_text(value, 1e9, "GFLOP/s") + (value.is_null() ? "" : what)});
   };
-  rate("fp32 FMA peak, one core", ceilings.at("fma_fp32_core(FLOP/s)"), "");
-  rate("fp32 FMA peak", ceilings.at("fma_fp32(FLOP/s)"), ", " + ceilings.at("fma_instructions").as_string());
-  rate("OpenBLAS sgemm", ceilings.at("openblas_sgemm(FLOP/s)"), ", full matmul at 2048^3");
+  rate("fp32 FMA peak, one core", ceilings.at("fma_fp32_core_flop_per_s"), "");
+  rate("fp32 FMA peak", ceilings.at("fma_fp32_flop_per_s"), ", " + ceilings.at("fma_instructions").as_string());
+  rate("OpenBLAS sgemm", ceilings.at("openblas_sgemm_flop_per_s"), ", full matmul at 2048^3");
   for (const char* type : {"fp32", "fp16", "bf16"}) {
-    rate(fmt::format("packed GEMM {}", type), ceilings.at("packed_product(FLOP/s)").at(type),
+    rate(fmt::format("packed GEMM {}", type), ceilings.at("packed_product_flop_per_s").at(type),
          ", flash2's inner loop, panels in cache");
   }
   for (const char* type : {"fp32", "fp16", "bf16"}) {
-    rate(fmt::format("matmul rate {}", type), ceilings.at("matrix_product(FLOP/s)").at(type),
+    rate(fmt::format("matmul rate {}", type), ceilings.at("matrix_product_flop_per_s").at(type),
          fmt::format(", reference rate of results: {}", ceilings.at("matrix_product_by").at(type).as_string()));
   }
-  table.cells.push_back({"copy", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
-  table.cells.push_back({"a wait of 1 us", timed_text(ceilings.at("timed_least(s)"))});
+  table.cells.push_back({"copy", rate_text(ceilings.at("copy_bytes_per_s"), 1e9, "GB/s read and written")});
+  table.cells.push_back({"a wait of 1 us", timed_text(ceilings.at("timed_least_s"))});
   if (const Json* gpu = environment.find("gpu_ceilings")) add_gpu_rates(table, *gpu);
   return table.text();
 }

@@ -16,6 +16,7 @@
 #include "process/spawn.h"
 #include "report/ladder.h"
 #include "report/ncu_csv.h"
+#include "results/schema.h"
 #include "strobe/error.h"
 
 namespace strobe::cli {
@@ -53,7 +54,8 @@ Json profile_rung(const std::string& lab, const Json& row) {
   const Json* scaled = row.find("scaled_from");
   const Json& size = scaled ? *scaled : row.at("case");
   const std::string& rung = row.at("rung").as_string();
-  Json profile = Json::object({{"kind", "profile"}, {"rung", rung}, {"case", row.at("case")}});
+  Json profile =
+      Json::object({{"kind", "profile"}, {kVersionKey, kRowVersion}, {"rung", rung}, {"case", row.at("case")}});
   if (scaled) profile.set("scaled_from", *scaled);
   if (const Json* environment = row.find("environment")) profile.set("environment", *environment);
   if (row.at("status").as_string() != "ok")

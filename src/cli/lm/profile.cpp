@@ -152,15 +152,15 @@ std::string matmul_summary(std::span<const lm::NamedProfile> profiles) {
 
 Json matmul_shares_json(const lm::Profile& profile) {
   const bool is_fused = is_attention_fused(profile);
-  const double ms = 1e3 / static_cast<double>(profile.steps.size());
+  const double share = 1 / static_cast<double>(profile.steps.size());
   Json shares = Json::object();
   for (const Span& span : spans_of(profile)) {
     shares.set(span.key, Json::object({{"linear", span.time.linear_share()},
                                        {"with_attention", span.time.share_with_attention(is_fused)},
-                                       {"linear(ms)", ms * span.time.linear},
-                                       {"attention_matmuls(ms)", ms * span.time.attention_matmuls},
-                                       {"attention_rest(ms)", ms * span.time.attention_rest},
-                                       {"other(ms)", ms * span.time.other}}));
+                                       {"linear_s", share * span.time.linear},
+                                       {"attention_matmuls_s", share * span.time.attention_matmuls},
+                                       {"attention_rest_s", share * span.time.attention_rest},
+                                       {"other_s", share * span.time.other}}));
   }
   return shares;
 }

@@ -46,7 +46,7 @@ void take_row(const Json& row, Measured& measured) {
     if (const std::optional<lm::LinkSample> sample = link_sample(row)) measured.calls.push_back(*sample);
   } else if (is_step(row)) {
     measured.steps.push_back(measured_step(row));
-  } else if (!row.is_object() || !row.find("error")) {  // a row with "error" belongs to a cell that did not fit
+  } else if (!row.is_object() || !row.find("reason")) {  // a row with "reason" belongs to a cell that did not fit
     fail(ErrorCode::invalid_argument, "not a row of strobe lm bench or strobe comm");
   }
 }
@@ -98,7 +98,7 @@ std::string table_text(const std::vector<Checked>& checked) {
 int check_plan(const PlanOptions& options) {
   Measured measured;
   for (const std::string& file : options.checks) {
-    each_result(file, [&](const Json& row) { take_row(row, measured); });
+    each_row_of_file(file, [&](const Json& row) { take_row(row, measured); });
   }
   std::int64_t devices = measured.calls.empty() ? 1 : 2;
   for (const MeasuredStep& step : measured.steps) devices = std::max(devices, step.shared.mesh.devices());

@@ -21,6 +21,7 @@
 #include "measure/environment.h"
 #include "ops/execution_context.h"
 #include "report/plans.h"
+#include "results/schema.h"
 
 namespace strobe::cli {
 namespace {
@@ -120,7 +121,8 @@ Json row_json(const PlanOptions& options, const lm::SharedStep& step, const Plan
       step, workspace_of(options, one), static_cast<std::size_t>(lm::bucket_bytes_of(step, machine.machine, bucket)));
   const double bytes = machine.machine.memory_bytes;
   const auto tokens = static_cast<double>(one.batch * one.shape.context * mesh.batches());
-  return Json::object({{"kind", "plan"},
+  return Json::object({{kVersionKey, kRowVersion},
+                       {"kind", "plan"},
                        {"work", work_text(options, one)},
                        {"machine", machine.text()},
                        {"network", name_of(step.network)},
@@ -133,14 +135,14 @@ Json row_json(const PlanOptions& options, const lm::SharedStep& step, const Plan
                        {"mesh", mesh_json(mesh)},
                        {"micro_batches", step.micro_batches},
                        {"sharding", name_of(step.sharding)},
-                       {"memory(B)", memory_json(memory)},
-                       {"device_memory(B)", bytes > 0 ? Json(bytes) : Json()},
-                       {"time(s)", time_json(time)},
+                       {"memory_bytes", memory_json(memory)},
+                       {"device_memory_bytes", bytes > 0 ? Json(bytes) : Json()},
+                       {"time_s", time_json(time)},
                        {"computing_share", time.computing() / time.step()},
-                       {"tokens/s", tokens / time.step()},
-                       {"sent(B)", Json::object({{"inside", time.inside}, {"between", time.between}})},
+                       {"tokens_per_s", tokens / time.step()},
+                       {"sent_bytes", Json::object({{"inside", time.inside}, {"between", time.between}})},
                        {"calls", time.calls},
-                       {"call(B)", time.call_bytes},
+                       {"call_bytes", time.call_bytes},
                        {"hides", time.hides()},
                        {"least_batch", lm::least_batch(step, machine.machine, bucket)}});
 }
@@ -148,14 +150,14 @@ Json row_json(const PlanOptions& options, const lm::SharedStep& step, const Plan
 Json machine_json(const PlanMachine& machine) {
   const lm::Machine& figures = machine.machine;
   const auto link = [](const lm::Link& one) {
-    return Json::object({{"bandwidth(B/s)", one.bandwidth}, {"latency(s)", one.latency}});
+    return Json::object({{"bandwidth_bytes_per_s", one.bandwidth}, {"latency_s", one.latency}});
   };
   return Json::object({{"name", machine.name},
                        {"device", machine.compute},
                        {"links", machine.links},
-                       {"FLOP/s", figures.flop_rate},
-                       {"memory_bandwidth(B/s)", figures.memory_bandwidth},
-                       {"memory(B)", figures.memory_bytes},
+                       {"flop_per_s", figures.flop_rate},
+                       {"memory_bandwidth_bytes_per_s", figures.memory_bandwidth},
+                       {"memory_bytes", figures.memory_bytes},
                        {"devices_per_node", figures.node},
                        {"inside", link(figures.inside)},
                        {"between", link(figures.between)}});

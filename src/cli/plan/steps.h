@@ -49,10 +49,6 @@ struct StepRates {
 // Throws Error(invalid_argument) if no row without recomputation has times of forward and backward.
 StepRates step_rates(const std::string& path, lm::Precision precision);
 
-// Passes each row of a `strobe comm` file (one row per line) or of a `strobe lm bench` file (one object with "rows") to
-// `take`. Converts errors that `take` throws to Error(invalid_argument) with file, line and row.
-void each_result(const std::string& path, const TakeRow& take);
-
 // Returns row[key]. Throws Error(invalid_argument) if it is not a number in the range.
 double figure_in(const Json& row, const char* key, const Range& range);
 

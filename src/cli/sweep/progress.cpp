@@ -25,7 +25,7 @@ constexpr double kPriorShare = 0.05;  // weight of the prediction, as a share of
 // Returns the median, as in all tables; time(s) in the row is the mean.
 std::string milliseconds(const Json& row, const char* region) {
   const Json& series = row.at("statistics").at(region);
-  return series.is_null() ? "-" : fmt::format("{:.4g} ms", 1e3 * series.at("median(s)").as_number());
+  return series.is_null() ? "-" : fmt::format("{:.4g} ms", 1e3 * series.at("median_s").as_number());
 }
 
 // Matmul rate per data type: measured at the first use, or an assumed rate with --quick.
