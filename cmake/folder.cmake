@@ -31,15 +31,15 @@ function(strobe_folder name)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
   # The run time of these folders does not matter. -Og compiles in half the time of -O2, -O1 in two thirds.
-  if(name STREQUAL "report")
+  if(name MATCHES "^(results|report)$")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
   elseif(name MATCHES "^(app|process|bench|lm|comm|solve)$")
     target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
   endif()
-  if(name MATCHES "^(measure|app|process|comm|bench|report)$")
+  if(name MATCHES "^(measure|app|process|comm|bench|results|report)$")
     strobe_sanitized_briefly(${target} PRIVATE)
   endif()
-  if(name MATCHES "^(core|measure|app|process|solve|comm|bench|lm|report)$")  # all folders except those with numeric C++
+  if(name MATCHES "^(core|measure|app|process|solve|comm|bench|lm|results|report)$")  # all folders except those with numeric C++
     strobe_in_batches(${target})
   else()
     strobe_precompiled(${target})

@@ -11,6 +11,7 @@
 #include "lab/solve_file.h"
 #include "measure/environment.h"
 #include "report/ladder.h"
+#include "results/schema.h"
 
 namespace strobe::lab {
 namespace {
@@ -36,6 +37,7 @@ class Rows {
 
   void add(Json row) {
     if (!json_) return all_.push_back(std::move(row));
+    row.set(kVersionKey, kRowVersion);
     row.set("command", command_);
     row.set("environment", environment_);
     print(row.dump() + "\n");
@@ -48,7 +50,7 @@ class Rows {
   }
 
   void end() const {
-    if (!json_) print(report::tables_text(report::ladder_tables(all_)));
+    if (!json_) print(tables_text(report::ladder_tables(all_)));
   }
 
  private:

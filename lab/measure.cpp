@@ -9,6 +9,7 @@
 #include "core/statistics.h"
 #include "lab/fitting.h"
 #include "measure/clock.h"
+#include "results/schema.h"
 #include "solve/cases.h"
 #include "strobe/error.h"
 
@@ -95,12 +96,7 @@ void add_times(Json& row, Timing timing, const Growth& growth) {
   }
   const Summary summary = summarize(totals);
   row.set("seconds", summary.median);
-  row.set("statistics", Json::object({{"n", summary.n},
-                                      {"min", summary.min},
-                                      {"low", summary.low},
-                                      {"high", summary.high},
-                                      {"spread", summary.spread},
-                                      {"stop", timing.stop}}));
+  row.set("statistics", summary_json(summary).set("stopped_by", timing.stop));
   Json split = Json::object();
   const std::pair<const char*, double Split::*> parts[] = {
       {"allocate", &Split::allocate},   {"create", &Split::create}, {"pin", &Split::pin},

@@ -172,34 +172,34 @@ Json ceilings_json(const Ceilings& ceilings) {
   }
   return Json::object({{"threads", ceilings.threads},
                        {"fma_instructions", ceilings.fma_instructions},
-                       {"fma_fp32_core(FLOP/s)", rate_json(ceilings.fma_core)},
-                       {"fma_fp32(FLOP/s)", rate_json(ceilings.fma_all)},
-                       {"matrix_product(FLOP/s)", product},
+                       {"fma_fp32_core_flop_per_s", rate_json(ceilings.fma_core)},
+                       {"fma_fp32_flop_per_s", rate_json(ceilings.fma_all)},
+                       {"matrix_product_flop_per_s", product},
                        {"matrix_product_by", product_by},
-                       {"openblas_sgemm(FLOP/s)", rate_json(ceilings.sgemm)},
-                       {"packed_product(FLOP/s)", packed},
-                       {"copy(B/s)", rate_json(ceilings.copy)},
-                       {"timed_least(s)", rate_json(ceilings.timed_least)}});
+                       {"openblas_sgemm_flop_per_s", rate_json(ceilings.sgemm)},
+                       {"packed_product_flop_per_s", packed},
+                       {"copy_bytes_per_s", rate_json(ceilings.copy)},
+                       {"timed_least_s", rate_json(ceilings.timed_least)}});
 }
 
 Json gpu_ceilings_json(const Ceilings& ceilings) {
   Json product = Json::object();
   for (const DType type : kAllTypes) product.set(name_of(type), rate_json(ceilings.matmul(type)));
   product.set("tf32", rate_json(ceilings.tf32));
-  Json json = Json::object({{"cublas(FLOP/s)", product},
-                            {"copy(B/s)", rate_json(ceilings.copy)},
-                            {"timed_least(s)", rate_json(ceilings.timed_least)}});
+  Json json = Json::object({{"cublas_flop_per_s", product},
+                            {"copy_bytes_per_s", rate_json(ceilings.copy)},
+                            {"timed_least_s", rate_json(ceilings.timed_least)}});
   if (!ceilings.cublas_refusal.empty()) json.set("cublas_refusal", ceilings.cublas_refusal);
   if (ceilings.call) {
     const CallCost& call = *ceilings.call;
-    json.set("host_call(s)", Json::object({{"first", call.first},
-                                           {"first_loaded", call.first_loaded},
-                                           {"forward", call.forward.least},
-                                           {"forward_median", call.forward.median},
-                                           {"backward", call.backward.least},
-                                           {"backward_median", call.backward.median},
-                                           {"large_backward", call.large_backward.least},
-                                           {"large_backward_median", call.large_backward.median}}));
+    json.set("host_call_s", Json::object({{"first", call.first},
+                                          {"first_loaded", call.first_loaded},
+                                          {"forward", call.forward.least},
+                                          {"forward_median", call.forward.median},
+                                          {"backward", call.backward.least},
+                                          {"backward_median", call.backward.median},
+                                          {"large_backward", call.large_backward.least},
+                                          {"large_backward_median", call.large_backward.median}}));
   }
   return json;
 }

@@ -13,6 +13,7 @@
 #include "device/gpu_buffer.h"
 #include "device/host/allocator.h"
 #include "measure/system_info.h"
+#include "results/schema.h"
 
 namespace strobe::bench {
 namespace {
@@ -146,12 +147,6 @@ double timed(Communicator& communicator, Call call) {
   return now_seconds() - started;
 }
 
-Json list(const std::vector<double>& values) {
-  Json json = Json::array();
-  for (const double value : values) json.push_back(value);
-  return json;
-}
-
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
@@ -234,6 +229,7 @@ Json collective_json(const CollectiveResult& result, const comm::Communicator& c
   const CollectiveCase& one = result.one;
   Json row =
       Json::object({{"kind", "collective"},
+                    {kVersionKey, kRowVersion},
                     {"operation", comm::name_of(one.kind)},
                     {"engine", comm::name_of(communicator.engine())},
                     {"ranks", communicator.size()},
@@ -251,11 +247,11 @@ Json collective_json(const CollectiveResult& result, const comm::Communicator& c
   std::vector<double> means;
   for (const std::vector<double>& rank : result.seconds) means.push_back(mean(rank));
   const double rate = static_cast<double>(one.bytes) / summarize(times).median;
-  row.set("time(s)", mean(times));
-  row.set("algorithm_bandwidth(GB/s)", rate * 1e-9);
-  row.set("bus_bandwidth(GB/s)", rate * 1e-9 * comm::bus_factor(one.kind, communicator.size()));
+  row.set("time_s", mean(times));
+  row.set("algorithm_bandwidth_bytes_per_s", rate);
+  row.set("bus_bandwidth_bytes_per_s", rate * comm::bus_factor(one.kind, communicator.size()));
   row.set("slowest_rank", static_cast<int>(std::max_element(means.begin(), means.end()) - means.begin()));
-  row.set("rank_means(s)", list(means));
+  row.set("rank_means_s", Json::array({means.begin(), means.end()}));
   row.set("statistics", samples_json(times).set("stopped_by", name_of(result.stop)));
   if (!result.plain.empty()) {
     const std::vector<double> plain = slowest(result.plain);

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "core/statistics.h"
-#include "core/text_table.h"
+#include "results/schema.h"
 
 namespace strobe::bench {
 namespace {
@@ -13,9 +13,7 @@ constexpr double kMegabyte = 1 << 20;
 
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-Json megabytes_json(const std::optional<std::int64_t>& bytes) {
-  return bytes ? Json(static_cast<double>(*bytes) / kMegabyte) : Json();
-}
+Json bytes_json(const std::optional<std::int64_t>& bytes) { return bytes ? Json(*bytes) : Json(); }
 
 double region_flops(const AttentionCase& one, Region region) {
   switch (region) {
@@ -106,14 +104,15 @@ std::optional<double> flop_rate(const Row& row, Region region) {
 Json row_json(const Row& row, const RunRecord& record) {
   Json json = Json::object();
   for (const Region region : kRegions) json.set(name_of(region), region_json(row, region));
-  json.set("peak_memory_usage(MB)", megabytes_json(row.peak_bytes));
-  json.set("memory_before_backward(MB)", megabytes_json(row.saved_bytes));
-  json.set("driver_memory(MB)", megabytes_json(row.driver_bytes));
-  json.set("predicted_memory(MB)", megabytes_json(row.predicted_bytes));
+  json.set("peak_memory_usage(MB)", row.peak_bytes ? Json(static_cast<double>(*row.peak_bytes) / kMegabyte) : Json());
+  json.set(kVersionKey, kRowVersion);
+  json.set("memory_before_backward_bytes", bytes_json(row.saved_bytes));
+  json.set("driver_memory_bytes", bytes_json(row.driver_bytes));
+  json.set("predicted_memory_bytes", bytes_json(row.predicted_bytes));
   json.set("status", name_of(row.status));
   if (!row.reason.empty()) json.set("reason", row.reason);
-  if (row.asked) json.set("asked", *row.asked);
-  if (row.free) json.set("free", *row.free);
+  if (row.asked) json.set("asked_bytes", *row.asked);
+  if (row.free) json.set("free_bytes", *row.free);
   json.set("implementation", row.implementation);
   json.set("kernel", row.kernel);
   json.set("configuration", row.configuration);
@@ -128,45 +127,22 @@ Json row_json(const Row& row, const RunRecord& record) {
 }
 
 Json samples_json(const std::vector<double>& samples) {
-  const Summary summary = summarize(samples);
-  Json values = Json::array();
-  for (const double sample : samples) values.push_back(sample);
-  return Json::object({{"n", summary.n},
-                       {"mean(s)", summary.mean},
-                       {"median(s)", summary.median},
-                       {"min(s)", summary.min},
-                       {"max(s)", summary.max},
-                       {"stddev(s)", summary.stddev},
-                       {"interval(s)", Json::array({summary.low, summary.high})},
-                       {"confidence", summary.confidence},
-                       {"relative_half_width", summary.relative_half_width()},
-                       {"spread", summary.spread},
-                       {"samples(s)", values}});
+  return summary_json(summarize(samples)).set("samples_s", Json::array({samples.begin(), samples.end()}));
 }
 
 std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
   const Row* reference = find_reference(rows);
   const bool on_gpu = !rows.empty() && rows[0].one.device == Device::cuda;
   const char* unit = on_gpu ? "TFLOP/s" : "GFLOP/s";
-  TextTable table;
-  table.add_column("implementation", TextTable::Align::left);
-  table.add_column("forward ms");
-  table.add_column("min");
-  table.add_column(unit);
-  table.add_column("backward ms");
-  table.add_column("min");
-  table.add_column(unit);
-  table.add_column("peak MiB");
-  if (on_gpu) table.add_column("driver MiB");
-  table.add_column("saved MiB");
-  table.add_column(reference ? "vs " + reference->implementation : "ratio");
-  table.add_column("of matmul rate");
-  table.add_column("kernel", TextTable::Align::left);
+  Table table{.columns = {left("implementation"), "forward ms", "min", unit, "backward ms", "min", unit, "peak MiB"}};
+  if (on_gpu) table.columns.emplace_back("driver MiB");
+  table.columns.insert(table.columns.end(), {"saved MiB", reference ? "vs " + reference->implementation : "ratio",
+                                             "of matmul rate", left("kernel")});
   for (const Row& row : rows) {
     std::vector<std::string> cells{row.implementation};
     if (row.status != Status::ok) {
       cells.push_back(name_of(row.status));
-      table.add_row(std::move(cells));
+      table.cells.push_back(std::move(cells));
       continue;
     }
     std::vector<std::string> ratios;
@@ -186,7 +162,7 @@ std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings) {
     cells.push_back(fmt::format("{}", fmt::join(ratios, " / ")));
     cells.push_back(fmt::format("{}", fmt::join(shares, " / ")));
     cells.push_back(row.configuration.empty() ? row.kernel : row.configuration);
-    table.add_row(std::move(cells));
+    table.cells.push_back(std::move(cells));
   }
   return table.text();
 }

@@ -9,17 +9,14 @@
 #include "core/short_number.h"
 #include "core/utf8.h"
 #include "report/memory_map.h"
+#include "results/schema.h"
 
 namespace strobe::report {
 namespace {
 
-std::string milliseconds_of(const Json& seconds) { return short_number(1e3 * seconds.as_number()); }
-
-std::string ratio_text(const Json& row) {
-  const Json* ratio = row.find("time_over_plain_mpi");
-  if (!ratio) return "-";
-  const Json::Array& interval = ratio->at("interval").as_array();
-  return fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio->at("median").as_number(), interval.at(0).as_number(),
+std::string ratio_text(const Json& ratio) {
+  const Json::Array& interval = ratio.at("interval").as_array();
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio.at("median").as_number(), interval.at(0).as_number(),
                      interval.at(1).as_number());
 }
 
@@ -47,30 +44,26 @@ Figure collective_figure(const std::string& operation) {
 
 }  // namespace
 
-NamedTable collective_table(std::span<const Json> rows) {
-  NamedTable table{"Collectives of fp32",
-                   {"operation", "engine", "memory", "ranks", "size", "mean ms", "median ms", "spread", "slowest rank",
-                    "algorithm GB/s", "bus GB/s", "time / MPI time", "remark"},
-                   {}};
-  for (const Json& row : rows) {
-    std::vector<std::string> cells{row.at("operation").as_string(), row.at("engine").as_string(),
-                                   row.at("memory").as_string(), fmt::format("{}", row.at("ranks").as_integer()),
-                                   bytes_text(static_cast<std::size_t>(row.at("bytes").as_integer()))};
-    if (const Json* statistics = row.find("statistics")) {
-      cells.push_back(milliseconds_of(statistics->at("mean(s)")));
-      cells.push_back(milliseconds_of(statistics->at("median(s)")));
-      cells.push_back(fmt::format("{:.0f} %", 100 * statistics->at("spread").as_number()));
-      cells.push_back(fmt::format("{}", row.at("slowest_rank").as_integer()));
-      cells.push_back(short_number(row.at("algorithm_bandwidth(GB/s)").as_number()));
-      cells.push_back(short_number(row.at("bus_bandwidth(GB/s)").as_number()));
-    }
-    cells.resize(table.columns.size() - 2, "-");
-    cells.push_back(ratio_text(row));
-    const std::string& status = row.at("status").as_string();
-    const Json* reason = row.find("reason");
-    cells.push_back(status == "ok" ? "" : status + (reason ? ": " + reason->as_string() : ""));
-    table.cells.push_back(std::move(cells));
-  }
+Table collective_table(std::span<const Json> rows) {
+  const auto short_text = [](double factor) {
+    return [=](const Json& value) { return short_number(factor * value.as_number()); };
+  };
+  const auto size_text = [](const Json& bytes) { return bytes_text(static_cast<std::size_t>(bytes.as_integer())); };
+  const RowColumn identity[] = {{"operation", left("operation")},
+                                {"engine", "engine"},
+                                {"memory", "memory"},
+                                {"ranks", "ranks"},
+                                {"bytes", "size", size_text}};
+  const RowColumn figures[] = {{"statistics.mean_s", "mean ms", short_text(1e3)},
+                               {"statistics.median_s", "median ms", short_text(1e3)},
+                               {"statistics.spread", "spread", number_text("{:.0f} %", 100)},
+                               {"slowest_rank", "slowest rank"},
+                               {"algorithm_bandwidth_bytes_per_s", "algorithm GB/s", short_text(1e-9)},
+                               {"bus_bandwidth_bytes_per_s", "bus GB/s", short_text(1e-9)},
+                               {"time_over_plain_mpi", "time / MPI time", ratio_text},
+                               {"reason", left("remark")}};
+  Table table = table_of_rows(identity, figures, rows);
+  table.title = "Collectives of fp32";
   return table;
 }
 
@@ -88,7 +81,7 @@ std::vector<Figure> collective_figures(std::span<const Json> rows) {
       const auto color = static_cast<int>(figure->series.size()) % kColors;
       series = figure->series.insert(figure->series.end(), {.name = name, .color = color, .mark = Mark::line});
     }
-    const double bandwidth = row.at("bus_bandwidth(GB/s)").as_number();
+    const double bandwidth = 1e-9 * row.at("bus_bandwidth_bytes_per_s").as_number();
     series->points.push_back({row.at("bytes").as_number() / (1 << 20), bandwidth,
                               fmt::format("{}: {} GB/s", name, short_number(bandwidth))});
     figure->caption = caption_of(row);

@@ -11,7 +11,7 @@
 namespace strobe::report {
 
 // One table of all rows. Throws Error(invalid_argument) if a row lacks a required key.
-NamedTable collective_table(std::span<const Json> rows);
+Table collective_table(std::span<const Json> rows);
 
 // One chart per operation: bus bandwidth against size, one line per engine and number of ranks.
 std::vector<Figure> collective_figures(std::span<const Json> rows);

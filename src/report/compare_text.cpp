@@ -6,10 +6,9 @@
 
 #include "core/counted.h"
 #include "core/printable.h"
-#include "core/text_table.h"
 #include "report/compare.h"
-#include "report/escape.h"
-#include "report/markdown.h"
+#include "results/escape.h"
+#include "results/table.h"
 
 namespace strobe::report {
 namespace {
@@ -27,10 +26,7 @@ std::string summary_line(const Comparison& comparison) {
                      comparison.count(Verdict::same), comparison.count(Verdict::ambiguous), 100 * comparison.threshold);
 }
 
-const std::vector<std::string> kTitles = {"cell",          "pass",     "A ms",         "B ms",   "B / A",
-                                          "95 % interval", "launches", "memory B / A", "verdict"};
-constexpr std::size_t kTextColumns = 2;  // number of text columns, which are on the left
-constexpr std::size_t kLaunches = 6, kMemory = 7;
+constexpr std::size_t kLaunches = 6;  // column
 
 // Returns ", 5 launches each", or the range over the cells if it varies; "" if nothing was compared.
 std::string launches_text(const Comparison& comparison) {
@@ -46,22 +42,23 @@ std::string launches_text(const Comparison& comparison) {
                      most == 1 ? "" : "es");
 }
 
-std::vector<std::vector<std::string>> table_rows(const Comparison& comparison) {
-  std::vector<std::vector<std::string>> rows;
+Table table_of(const Comparison& comparison) {
+  Table table{.columns = {left("cell"), left("pass"), "A ms", "B ms", "B / A", "95 % interval", "launches", "of memory",
+                          left("verdict")}};
   for (const CellComparison& cell : comparison.cells) {
     const std::string name = cell.implementation + ": " + describe(cell.config);
     const std::string memory = cell.memory_ratio ? fmt::format("{:.3f}", *cell.memory_ratio) : "-";
     for (const PassComparison& one : cell.passes) {
-      rows.push_back({name, name_of(one.pass), milliseconds(one.seconds_a), milliseconds(one.seconds_b),
-                      fmt::format("{:.3f}", one.ratio.value),
-                      fmt::format("{:.3f} .. {:.3f}", one.ratio.low, one.ratio.high),
-                      fmt::format("{}", one.ratio.launches), memory, name_of(one.verdict)});
+      table.cells.push_back({name, name_of(one.pass), milliseconds(one.seconds_a), milliseconds(one.seconds_b),
+                             fmt::format("{:.3f}", one.ratio.value),
+                             fmt::format("{:.3f} .. {:.3f}", one.ratio.low, one.ratio.high),
+                             fmt::format("{}", one.ratio.launches), memory, name_of(one.verdict)});
     }
     if (cell.passes.empty()) {
-      rows.push_back({name, "-", cell.status_a, cell.status_b, "-", "-", "-", "-", "no times"});
+      table.cells.push_back({name, "-", cell.status_a, cell.status_b, "-", "-", "-", "-", "no times"});
     }
   }
-  return rows;
+  return table;
 }
 
 // Returns remarks on changed statuses and on cells that only one side has, then the notes.
@@ -86,16 +83,9 @@ std::vector<std::string> remarks(const Comparison& comparison) {
 }  // namespace
 
 std::string comparison_table(const Comparison& comparison) {
-  TextTable table;
-  for (std::size_t i = 0; i < kTitles.size(); ++i) {
-    if (i == kLaunches) continue;  // omitted to keep the table narrow; the last line has the launches
-    const bool text = i < kTextColumns || i + 1 == kTitles.size();
-    table.add_column(i == kMemory ? "of memory" : kTitles[i], text ? TextTable::Align::left : TextTable::Align::right);
-  }
-  for (std::vector<std::string>& row : table_rows(comparison)) {
-    row.erase(row.begin() + kLaunches);
-    table.add_row(std::move(row));
-  }
+  Table table = table_of(comparison);
+  table.columns.erase(table.columns.begin() + kLaunches);  // keeps the table narrow; the last line has the launches
+  for (std::vector<std::string>& row : table.cells) row.erase(row.begin() + kLaunches);
   std::string text = fmt::format("A: {}\nB: {}\n{}", printable(comparison.name_a, std::string_view::npos),
                                  printable(comparison.name_b, std::string_view::npos), table.text());
   for (const std::string& remark : remarks(comparison)) text += "note: " + remark + "\n";
@@ -109,13 +99,13 @@ std::string comparison_markdown(const Comparison& comparison) {
   std::string text =
       fmt::format("### {}\n\n{}. A is {}, B is {}; below 1 in B / A is faster.\n\n", title, summary_line(comparison),
                   markdown_text(comparison.name_a), markdown_text(comparison.name_b));
-  const std::vector<std::vector<std::string>> rows = table_rows(comparison);
+  const Table table = table_of(comparison);
   std::vector<std::size_t> proven;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string& verdict = rows[i].back();
+  for (std::size_t i = 0; i < table.cells.size(); ++i) {
+    const std::string& verdict = table.cells[i].back();
     if (verdict == name_of(Verdict::slower) || verdict == name_of(Verdict::faster)) proven.push_back(i);
   }
-  text += markdown_table(kTitles, rows, kTextColumns, proven);
+  text += table.markdown(proven);
   const std::vector<std::string> notes = remarks(comparison);
   if (!notes.empty()) text += "\n";
   for (const std::string& note : notes) text += "- " + markdown_line(note) + "\n";

@@ -6,12 +6,12 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "report/assets.h"
-#include "report/escape.h"
 #include "report/fill.h"
 #include "report/noise.h"
 #include "report/series_names.h"
 #include "report/tables.h"
 #include "report/verdict.h"
+#include "results/escape.h"
 
 namespace strobe::report {
 namespace {

@@ -124,10 +124,10 @@ std::string verdict_text(const Finding& finding) {
   return fmt::format("MISSED by {}, worst: {}", finding.missed, place_text(worst.at));
 }
 
-NamedTable limits_table(const Limits& limits, const std::vector<Finding>& findings) {
-  NamedTable table{.title = limits.about.empty() ? "Limits" : "Limits: " + limits.about,
-                   .columns = {"limit", "values", "geomean", "worst", "verdict"},
-                   .cells = {}};
+Table limits_table(const Limits& limits, const std::vector<Finding>& findings) {
+  Table table{.title = limits.about.empty() ? "Limits" : "Limits: " + limits.about,
+              .columns = {left("limit"), "values", "geomean", "worst", left("verdict")},
+              .cells = {}};
   for (const Finding& finding : findings) {
     const Requirement& requirement = *finding.requirement;
     if (requirement.kind == Requirement::Kind::shown && finding.cells == 0) continue;
@@ -185,8 +185,8 @@ std::string figure_text(const std::optional<double>& value, double factor = 1) {
   return value ? short_number(*value * factor) : "-";
 }
 
-NamedTable cells_table(const Limits& limits, const std::vector<Finding>& findings, std::span<const Cell> cells,
-                       const MeasuredValues& values) {
+Table cells_table(const Limits& limits, const std::vector<Finding>& findings, std::span<const Cell> cells,
+                  const MeasuredValues& values) {
   double largest = 0;
   for (const Cell& cell : cells) {
     for (const Pass pass : {Pass::forward, Pass::step}) largest = std::max(largest, cell.flop_rate(pass).value_or(0));
@@ -194,9 +194,9 @@ NamedTable cells_table(const Limits& limits, const std::vector<Finding>& finding
   const RateUnit unit = rate_unit(largest);
   const std::vector<Column> columns = columns_of(limits);
   const Bound product{.measure = Measure::share_of_matmul_rate, .reference = {}};
-  NamedTable table{.title = "Cells", .columns = {"cell", "pass", "ms", unit.name, "of product"}, .cells = {}};
+  Table table{.title = "Cells", .columns = {left("cell"), "pass", "ms", unit.name, "of product"}, .cells = {}};
   for (const Column& column : columns) table.columns.push_back(column.title);
-  table.columns.insert(table.columns.end(), {"peak MiB", "verdict"});
+  table.columns.insert(table.columns.end(), {"peak MiB", left("verdict")});
   const std::map<Place, std::string> verdicts = place_verdicts(findings);
   const auto verdict_at = [&](const Place& at) {
     const auto found = verdicts.find(at);

@@ -9,7 +9,7 @@
 
 #include "core/json.h"
 #include "report/figure.h"
-#include "report/named_table.h"
+#include "results/table.h"
 
 namespace strobe::report {
 
@@ -22,7 +22,7 @@ std::vector<Json> parse_ladder_rows(std::string_view text, const std::string& na
 // Returns one table per case and kind of row: rungs, ablation, tiles, counters. With several cases, a further table has
 // each rung's speedup over the sequential rung by case. Missing values are "-", missing counters "not available".
 // Throws Error(invalid_argument) if a row lacks a key that its kind requires.
-std::vector<NamedTable> ladder_tables(std::span<const Json> rows);
+std::vector<Table> ladder_tables(std::span<const Json> rows);
 
 struct PublishedTime {
   std::string rung;

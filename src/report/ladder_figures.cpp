@@ -14,7 +14,7 @@
 #include "report/assets.h"
 #include "report/ladder.h"
 #include "report/ncu_csv.h"
-#include "report/ranges.h"
+#include "results/ranges.h"
 
 namespace strobe::report {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "core/fail.h"
 #include "core/printable.h"
-#include "report/each_row.h"
 #include "report/ladder.h"
-#include "report/ranges.h"
+#include "results/each_row.h"
+#include "results/ranges.h"
 
 namespace strobe::report {
 namespace {

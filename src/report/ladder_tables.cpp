@@ -82,11 +82,11 @@ std::optional<double> sequential_seconds(const Rows& rungs) {
   return std::nullopt;
 }
 
-NamedTable rung_table(const std::string& size, const Rows& rows) {
-  NamedTable table{size,
-                   {"rung", "total ms", "to GPU", "kernel", "to host", "allocate", "streams", "pin", "GFLOP/s",
-                    "x sequential", "x before", "max error", "remark"},
-                   {}};
+Table rung_table(const std::string& size, const Rows& rows) {
+  Table table{size,
+              {left("rung"), "total ms", "to GPU", "kernel", "to host", "allocate", "streams", "pin", "GFLOP/s",
+               "x sequential", "x before", "max error", left("remark")},
+              {}};
   const std::optional<double> sequential = sequential_seconds(rows);
   std::optional<double> before;
   for (const Json* row : rows) {
@@ -105,10 +105,10 @@ NamedTable rung_table(const std::string& size, const Rows& rows) {
   return table;
 }
 
-NamedTable ablation_table(const std::string& size, const Rows& rows) {
-  NamedTable table{size + ": `pinned` without one optimisation",
-                   {"without", "total ms", "kernel", "total x all", "kernel x all", "max error", "remark"},
-                   {}};
+Table ablation_table(const std::string& size, const Rows& rows) {
+  Table table{size + ": `pinned` without one optimisation",
+              {left("without"), "total ms", "kernel", "total x all", "kernel x all", "max error", left("remark")},
+              {}};
   std::optional<double> all, all_kernel;
   for (const Json* row : rows) {
     const std::string& without = row->at("without").as_string();
@@ -124,11 +124,11 @@ NamedTable ablation_table(const std::string& size, const Rows& rows) {
   return table;
 }
 
-NamedTable tile_table(const std::string& size, const Rows& rows) {
-  NamedTable table{
-      size + ": tiles of Br rows x Bc keys",
-      {"Br x Bc", "shared bytes", "registers", "blocks/SM", "occupancy", "kernel ms", "GFLOP/s", "max error", "remark"},
-      {}};
+Table tile_table(const std::string& size, const Rows& rows) {
+  Table table{size + ": tiles of Br rows x Bc keys",
+              {left("Br x Bc"), "shared bytes", "registers", "blocks/SM", "occupancy", "kernel ms", "GFLOP/s",
+               "max error", left("remark")},
+              {}};
   for (const Json* row : rows) {
     const std::optional<double> blocks = number(*row, "blocks"), occupancy = number(*row, "occupancy");
     const bool known = blocks.has_value();
@@ -144,12 +144,12 @@ NamedTable tile_table(const std::string& size, const Rows& rows) {
   return table;
 }
 
-NamedTable profile_table(const std::string& size, const Rows& rows) {
-  NamedTable table{size + ": hardware counters", {"rung"}, {}};
+Table profile_table(const std::string& size, const Rows& rows) {
+  Table table{size + ": hardware counters", {left("rung")}, {}};
   for (const Counter& counter : counters()) {
-    table.columns.push_back(*counter.unit ? fmt::format("{}, {}", counter.title, counter.unit) : counter.title);
+    table.columns.emplace_back(*counter.unit ? fmt::format("{}, {}", counter.title, counter.unit) : counter.title);
   }
-  table.columns.emplace_back("remark");
+  table.columns.push_back(left("remark"));
   for (const Json* row : rows) {
     std::vector<std::string> cells{row->at("rung").as_string()};
     const Json* values = row->find("counters");
@@ -165,8 +165,8 @@ NamedTable profile_table(const std::string& size, const Rows& rows) {
 }
 
 // Rows are rungs, columns are cases.
-NamedTable speedup_table(std::span<const Json> rows, const std::vector<std::string>& cases) {
-  NamedTable table{"Speedup over the sequential rung, by case", {"rung"}, {}};
+Table speedup_table(std::span<const Json> rows, const std::vector<std::string>& cases) {
+  Table table{"Speedup over the sequential rung, by case", {left("rung")}, {}};
   std::vector<std::string> rungs;
   for (const Json& row : rows) {
     if (row.at("kind").as_string() != "rung") continue;
@@ -175,7 +175,7 @@ NamedTable speedup_table(std::span<const Json> rows, const std::vector<std::stri
   }
   for (const std::string& rung : rungs) table.cells.push_back({rung});
   for (const std::string& size : cases) {
-    table.columns.push_back(size);
+    table.columns.emplace_back(size);
     const Rows here = rows_of(rows, "rung", size);
     for (std::size_t i = 0; i < rungs.size(); ++i) {
       const auto found = std::find_if(here.begin(), here.end(),
@@ -184,7 +184,7 @@ NamedTable speedup_table(std::span<const Json> rows, const std::vector<std::stri
                                                    : ratio(sequential_seconds(here), number(**found, "seconds")));
     }
   }
-  table.columns.emplace_back("");
+  table.columns.push_back(left(""));
   return table;
 }
 
@@ -196,11 +196,11 @@ std::string case_text(const Json& size) {
                      size.at("rows").as_integer(), size.at("dim").as_integer());
 }
 
-std::vector<NamedTable> ladder_tables(std::span<const Json> rows) {
-  const std::pair<const char*, NamedTable (*)(const std::string&, const Rows&)> kinds[] = {
+std::vector<Table> ladder_tables(std::span<const Json> rows) {
+  const std::pair<const char*, Table (*)(const std::string&, const Rows&)> kinds[] = {
       {"rung", rung_table}, {"ablation", ablation_table}, {"tiles", tile_table}, {"profile", profile_table}};
   const std::vector<std::string> cases = cases_of(rows);
-  std::vector<NamedTable> tables;
+  std::vector<Table> tables;
   for (const std::string& size : cases) {
     for (const auto& [kind, make] : kinds) {
       const Rows chosen = rows_of(rows, kind, size);

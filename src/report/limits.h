@@ -10,7 +10,7 @@
 #include "core/case_text.h"
 #include "report/cells.h"
 #include "report/compare.h"
-#include "report/named_table.h"
+#include "results/table.h"
 
 namespace strobe::report {
 
@@ -58,7 +58,7 @@ Limits parse_limits(const std::string& name, std::string_view text);
 extern const char* const kLimitsFormat;
 
 struct Judgement {
-  std::vector<NamedTable> tables;  // the table of cells, then the table of limits
+  std::vector<Table> tables;  // the table of cells, then the table of limits
   std::size_t limits = 0, missed = 0;
 };
 

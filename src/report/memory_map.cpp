@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "report/assets.h"
-#include "report/escape.h"
 #include "report/figure.h"
 #include "report/fill.h"
 #include "report/plot_scale.h"
+#include "results/escape.h"
 
 namespace strobe::report {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "core/fail.h"
 #include "core/printable.h"
-#include "report/ranges.h"
+#include "results/ranges.h"
 
 namespace strobe::report {
 namespace {

@@ -28,23 +28,23 @@ std::vector<PlanRows> by_devices(std::span<const Json> rows) {
 }
 
 const std::string& sharding_of(const Json& row) { return row.at("sharding").as_string(); }
-double seconds(const Json& row, const char* part) { return row.at("time(s)").at(part).as_number(); }
-double bytes(const Json& row, const char* part) { return row.at("memory(B)").at(part).as_number(); }
+double seconds(const Json& row, const char* part) { return row.at("time_s").at(part).as_number(); }
+double bytes(const Json& row, const char* part) { return row.at("memory_bytes").at(part).as_number(); }
 std::string gib(double value) { return short_number(value / kGiB); }
 
-std::vector<std::string> columns_of(const char* first, const PlanRows& rows, const char* last) {
-  std::vector<std::string> columns{first};
-  for (const Json* row : rows) columns.push_back(sharding_of(*row));
-  columns.emplace_back(last);
+std::vector<Heading> columns_of(const char* first, const PlanRows& rows, const char* last) {
+  std::vector<Heading> columns{left(first)};
+  for (const Json* row : rows) columns.emplace_back(sharding_of(*row));
+  columns.push_back(left(last));
   return columns;
 }
 
 std::string devices_text(const Json& row) { return counted(row.at("devices").as_integer(), "device"); }
 
-bool memory_is_known(const Json& row) { return !row.at("device_memory(B)").is_null(); }
+bool memory_is_known(const Json& row) { return !row.at("device_memory_bytes").is_null(); }
 
 bool fits(const Json& row) {
-  return memory_is_known(row) && bytes(row, "total") <= row.at("device_memory(B)").as_number();
+  return memory_is_known(row) && bytes(row, "total") <= row.at("device_memory_bytes").as_number();
 }
 
 // A line of a table: a phase or part, with one value per sharding strategy. Omitted if all values are 0.
@@ -54,8 +54,8 @@ struct PartLine {
   const char* remark;
 };
 
-NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const PartLine> lines) {
-  NamedTable table{std::move(title), columns_of("", rows, ""), {}};
+Table parts_table(std::string title, const PlanRows& rows, std::span<const PartLine> lines) {
+  Table table{std::move(title), columns_of("", rows, ""), {}};
   for (const PartLine& line : lines) {
     std::vector<std::string> cells{line.name};
     for (const Json* row : rows) cells.push_back(line.text(*row));
@@ -66,7 +66,7 @@ NamedTable parts_table(std::string title, const PlanRows& rows, std::span<const 
   return table;
 }
 
-NamedTable memory_parts(const PlanRows& rows) {
+Table memory_parts(const PlanRows& rows) {
   const auto of = [](const char* part) { return [part](const Json& row) { return gib(bytes(row, part)); }; };
   std::vector<PartLine> lines{{"weights", of("weights"), "fp32 and a low-precision copy"},
                               {"gradients", of("gradients"), "fp32"},
@@ -77,12 +77,12 @@ NamedTable memory_parts(const PlanRows& rows) {
   const bool known = memory_is_known(*rows[0]);
   const auto fits_text = [](const Json& row) { return std::string(fits(row) ? "yes" : "no"); };
   const std::string of_capacity =
-      known ? fmt::format("of {} GiB", gib(rows[0]->at("device_memory(B)").as_number())) : "";
+      known ? fmt::format("of {} GiB", gib(rows[0]->at("device_memory_bytes").as_number())) : "";
   if (known) lines.push_back({"fits", fits_text, of_capacity.c_str()});
   return parts_table(fmt::format("Memory of one of {}, GiB", devices_text(*rows[0])), rows, lines);
 }
 
-NamedTable time_parts(const PlanRows& rows) {
+Table time_parts(const PlanRows& rows) {
   const auto ms = [](const char* part) {
     return [part](const Json& row) { return short_number(1e3 * seconds(row, part)); };
   };
@@ -90,7 +90,7 @@ NamedTable time_parts(const PlanRows& rows) {
     return short_number(1e3 * (seconds(row, "forward_exchange") + seconds(row, "backward_exchange")));
   };
   const auto sent = [](const char* where) {
-    return [where](const Json& row) { return short_number(1e-9 * row.at("sent(B)").at(where).as_number()); };
+    return [where](const Json& row) { return short_number(1e-9 * row.at("sent_bytes").at(where).as_number()); };
   };
   std::vector<PartLine> lines{
       {"forward", ms("forward"), ""},
@@ -103,21 +103,22 @@ NamedTable time_parts(const PlanRows& rows) {
       {"bubble", ms("bubble"), "idle, waiting for other stages"},
       {"pipeline", ms("pipeline"), "activations, not overlapped"},
       {"step", ms("step"), ""},
-      {"tokens/s", [](const Json& row) { return short_number(row.at("tokens/s").as_number()); }, "of all devices"},
+      {"tokens/s", [](const Json& row) { return short_number(row.at("tokens_per_s").as_number()); }, "of all devices"},
       {"computing",
        [](const Json& row) { return fmt::format("{:.1f} %", 100 * row.at("computing_share").as_number()); },
        "of the step"},
       {"sent", sent("inside"), "GB within the node"},
       {"sent out", sent("between"), "GB to other nodes"},
       {"calls", [](const Json& row) { return fmt::format("{:.0f}", row.at("calls").as_number()); }, "in backward"},
-      {"call", [](const Json& row) { return short_number(1e-6 * row.at("call(B)").as_number()); }, "MB of gradients"}};
+      {"call", [](const Json& row) { return short_number(1e-6 * row.at("call_bytes").as_number()); },
+       "MB of gradients"}};
   return parts_table(fmt::format("One step of {}, ms", devices_text(*rows[0])), rows, lines);
 }
 
 // One line per number of devices.
-NamedTable scaling_table(std::string title, const std::vector<PlanRows>& groups, const char* last, const Text& cell,
-                         const std::function<std::string(const PlanRows&)>& remark) {
-  NamedTable table{std::move(title), columns_of("devices", groups[0], last), {}};
+Table scaling_table(std::string title, const std::vector<PlanRows>& groups, const char* last, const Text& cell,
+                    const std::function<std::string(const PlanRows&)>& remark) {
+  Table table{std::move(title), columns_of("devices", groups[0], last), {}};
   for (const PlanRows& rows : groups) {
     std::vector<std::string> cells{fmt::format("{}", rows[0]->at("devices").as_integer())};
     for (const Json* row : rows) cells.push_back(cell(*row));
@@ -186,9 +187,9 @@ void add_rule(Figure& figure, const std::vector<PlanRows>& groups, std::string n
 
 }  // namespace
 
-std::vector<NamedTable> plan_tables(std::span<const Json> rows) {
+std::vector<Table> plan_tables(std::span<const Json> rows) {
   const std::vector<PlanRows> groups = by_devices(rows);
-  std::vector<NamedTable> tables{memory_parts(groups[0]), time_parts(groups[0])};
+  std::vector<Table> tables{memory_parts(groups[0]), time_parts(groups[0])};
   if (groups.size() == 1) return tables;
   tables.push_back(scaling_table(
       "Step, ms, and computing share", groups, "shortest",
@@ -223,7 +224,7 @@ std::vector<Figure> plan_figures(std::span<const Json> rows) {
   add_rule(time, groups, "forward and backward", 1e3 * (seconds(first, "forward") + seconds(first, "backward")));
   Figure memory = plan_figure("memory", "Memory of one device", groups, {"GiB", Scale::linear},
                               [](const Json& row) { return bytes(row, "total") / kGiB; });
-  if (const Json& capacity = first.at("device_memory(B)"); !capacity.is_null()) {
+  if (const Json& capacity = first.at("device_memory_bytes"); !capacity.is_null()) {
     add_rule(memory, groups, fmt::format("device memory {} GiB", gib(capacity.as_number())),
              capacity.as_number() / kGiB);
   }

@@ -6,7 +6,7 @@
 
 #include "core/json.h"
 #include "report/figure.h"
-#include "report/named_table.h"
+#include "results/table.h"
 
 namespace strobe::report {
 
@@ -14,7 +14,7 @@ namespace strobe::report {
 // number of devices. With several numbers of devices, three more have the step time, the smallest batch that overlaps
 // communication, and the memory. `rows` must be grouped by number of devices, with the same strategies in the same
 // order in each group. Throws Error(invalid_argument) if a row lacks a required key.
-std::vector<NamedTable> plan_tables(std::span<const Json> rows);
+std::vector<Table> plan_tables(std::span<const Json> rows);
 
 // Returns charts of step time and memory per device against the number of devices, with one line per sharding strategy.
 // Empty if `rows` has only one number of devices.

@@ -10,8 +10,7 @@
 
 #include "core/short_number.h"
 #include "report/charts.h"
-#include "report/escape.h"
-#include "report/markdown.h"
+#include "results/escape.h"
 
 namespace strobe::report {
 namespace {
@@ -111,16 +110,15 @@ std::string figure_of(const Cell* cell, const Quantity& quantity) {
 }
 
 std::string table_of(const ProblemGrid& grid, std::span<const SizeColumn> sizes, const Quantity& quantity) {
-  std::vector<std::string> titles;
-  for (const SizeColumn& column : sizes) titles.emplace_back(column.title);
-  titles.insert(titles.end(), grid.names.begin(), grid.names.end());
-  std::vector<std::vector<std::string>> rows;
+  Table table;
+  for (const SizeColumn& column : sizes) table.columns.emplace_back(column.title);
+  table.columns.insert(table.columns.end(), grid.names.begin(), grid.names.end());
   for (const ProblemRow& row : grid.rows) {
-    std::vector<std::string>& cells = rows.emplace_back();
+    std::vector<std::string>& cells = table.cells.emplace_back();
     for (const SizeColumn& column : sizes) cells.push_back(column.text(*row.config));
     for (const Cell* cell : row.cells) cells.push_back(figure_of(cell, quantity));
   }
-  return markdown_table(titles, rows, 0);
+  return table.markdown();
 }
 
 bool has_figures(const ProblemGrid& grid, const Quantity& quantity) {
@@ -158,18 +156,15 @@ std::string map_tables(std::span<const Figure> figures) {
   std::string text;
   for (const Figure& figure : figures) {
     if (figure.id != "speed-up" && figure.id != "memory-ratio") continue;
-    std::vector<std::string> titles = {fmt::format("{} \\ {}", figure.y.title, figure.x.title)};
-    titles.insert(titles.end(), figure.x.words.begin(), figure.x.words.end());
-    std::vector<std::vector<std::string>> rows;
-    for (const std::string& row : figure.y.words) {
-      rows.emplace_back(titles.size()).front() = row;
-    }
+    Table table{.columns = {left(fmt::format("{} \\ {}", figure.y.title, figure.x.title))}};
+    table.columns.insert(table.columns.end(), figure.x.words.begin(), figure.x.words.end());
+    for (const std::string& row : figure.y.words) table.cells.emplace_back(table.columns.size()).front() = row;
     for (const Field& field : figure.fields) {
-      rows[static_cast<std::size_t>(field.row)][static_cast<std::size_t>(field.column) + 1] = field.text;
+      table.cells[static_cast<std::size_t>(field.row)][static_cast<std::size_t>(field.column) + 1] = field.text;
     }
     const std::string title = figure.title + (figure.pass.empty() ? "" : ", " + figure.pass);
     text += heading_of(title, figure.causal, figure.dtype) + ", " + markdown_text(figure.view) + "\n\n" +
-            markdown_table(titles, rows, 1) + "\n";
+            table.markdown() + "\n";
   }
   return text;
 }

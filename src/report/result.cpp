@@ -8,8 +8,9 @@
 #include "core/fail.h"
 #include "core/printable.h"
 #include "core/statistics.h"
-#include "report/each_row.h"
-#include "report/ranges.h"
+#include "core/units.h"
+#include "results/each_row.h"
+#include "results/ranges.h"
 
 namespace strobe::report {
 namespace {
@@ -66,6 +67,11 @@ std::optional<double> number_of(const Json& object, std::string_view key, const 
   return checked_number(key, *value, range);
 }
 
+std::optional<double> megabytes_of(const Json& object, std::string_view key) {
+  const std::optional<double> bytes = number_of(object, key, kMemoryRange);
+  return bytes ? std::optional(*bytes / kMiB) : std::nullopt;
+}
+
 // Returns the masks and options that differ from their defaults: "window [128,0], alibi".
 std::string rest_of(const Json& config) {
   std::string rest;
@@ -111,11 +117,11 @@ Config config_of(const Json& json) {
 
 std::vector<double> samples_of(const Json& statistics) {
   std::vector<double> samples;
-  const Json* list = statistics.find("samples(s)");
+  const Json* list = statistics.find("samples_s");
   if (!list || list->is_null()) return samples;
-  if (!list->is_array()) refuse("samples(s)", *list, "a list of seconds");
+  if (!list->is_array()) refuse("samples_s", *list, "a list of seconds");
   for (const Json& one : list->as_array()) {
-    samples.push_back(checked_number("a value of samples(s)", one, kSecondsRange));
+    samples.push_back(checked_number("a value of samples_s", one, kSecondsRange));
   }
   return samples;
 }
@@ -163,11 +169,11 @@ void read_environment(const Json& environment, Result& result) {
   if (result.config.device == "cuda" && gpus && gpus->is_array() && gpus->size() > 0) {
     result.machine = text_of(gpus->as_array()[0], "name");
   }
-  if (const Json* rates = find_path(environment, {"ceilings", "matrix_product(FLOP/s)"})) {
+  if (const Json* rates = find_path(environment, {"ceilings", "matrix_product_flop_per_s"})) {
     result.matmul_rate = number_of(*rates, result.config.dtype, kFlopRateRange);
   }
   if (const Json* ceilings = environment.find("ceilings"))
-    result.copy_rate = number_of(*ceilings, "copy(B/s)", kByteRateRange);
+    result.copy_rate = number_of(*ceilings, "copy_bytes_per_s", kByteRateRange);
 }
 
 Result result_of(const Json& row) {
@@ -191,8 +197,8 @@ Result result_of(const Json& row) {
   result.backward = timing_of(row, "backward");
   result.step = timing_of(row, "step");
   result.peak_mb = number_of(row, "peak_memory_usage(MB)", kMegabytesRange);
-  result.saved_mb = number_of(row, "memory_before_backward(MB)", kMegabytesRange);
-  result.predicted_mb = number_of(row, "predicted_memory(MB)", kMegabytesRange);
+  result.saved_mb = megabytes_of(row, "memory_before_backward_bytes");
+  result.predicted_mb = megabytes_of(row, "predicted_memory_bytes");
   if (!result.forward && !result.backward && !result.step) {
     fail(ErrorCode::invalid_argument, "status is \"ok\", but neither forward nor backward has a time");
   }

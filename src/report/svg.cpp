@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "report/escape.h"
 #include "report/plot_scale.h"
+#include "results/escape.h"
 
 namespace strobe::report {
 namespace {

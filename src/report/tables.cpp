@@ -8,12 +8,11 @@
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "report/charts.h"
-#include "report/escape.h"
-#include "report/markdown.h"
 #include "report/noise.h"
 #include "report/problem_tables.h"
 #include "report/series_names.h"
 #include "report/verdict.h"
+#include "results/escape.h"
 
 namespace strobe::report {
 namespace {
@@ -32,106 +31,90 @@ std::string interval(const Cell& cell, Pass pass) {
 
 }  // namespace
 
-CellTable cell_table(std::span<const Cell> cells) {
-  CellTable table{.titles = {"implementation",
-                             "machine",
-                             "build",
-                             "dtype",
-                             "causal",
-                             "status",
-                             "batch",
-                             "sequence",
-                             "heads",
-                             "embedding",
-                             "forward ms",
-                             "forward interval",
-                             "forward TFLOP/s",
-                             "backward ms",
-                             "backward interval",
-                             "backward TFLOP/s",
-                             "total ms",
-                             "total TFLOP/s",
-                             "memory MiB",
-                             "saved MiB",
-                             "predicted MiB",
-                             "samples",
-                             "launches"},
-                  .text_columns = 6,
-                  .rows = {}};
+Table cell_table(std::span<const Cell> cells) {
+  Table table{.columns = {left("implementation"),
+                          left("machine"),
+                          left("build"),
+                          left("dtype"),
+                          left("causal"),
+                          left("status"),
+                          "batch",
+                          "sequence",
+                          "heads",
+                          "embedding",
+                          "forward ms",
+                          "forward interval",
+                          "forward TFLOP/s",
+                          "backward ms",
+                          "backward interval",
+                          "backward TFLOP/s",
+                          "total ms",
+                          "total TFLOP/s",
+                          "memory MiB",
+                          "saved MiB",
+                          "predicted MiB",
+                          "samples",
+                          "launches"}};
   for (const Cell& cell : cells) {
     const Config& config = cell.config;
-    table.rows.push_back({cell.implementation,
-                          cell.run.machine,
-                          short_revision(cell.run.revision),
-                          config.dtype,
-                          config.causal ? "on" : "off",
-                          cell.status,
-                          fmt::format("{}", config.batch),
-                          fmt::format("{}", config.seqlen_q),
-                          fmt::format("{}", config.heads),
-                          fmt::format("{}", config.emb),
-                          figure(cell.seconds(Pass::forward), 1e3),
-                          interval(cell, Pass::forward),
-                          figure(cell.flop_rate(Pass::forward), 1e-12),
-                          figure(cell.seconds(Pass::backward), 1e3),
-                          interval(cell, Pass::backward),
-                          figure(cell.flop_rate(Pass::backward), 1e-12),
-                          figure(cell.seconds(Pass::total), 1e3),
-                          figure(cell.flop_rate(Pass::total), 1e-12),
-                          figure(cell.peak_mb()),
-                          figure(cell.saved_mb()),
-                          figure(cell.predicted_mb()),
-                          fmt::format("{}", cell.samples()),
-                          fmt::format("{}", cell.launches.size())});
+    table.cells.push_back({cell.implementation,
+                           cell.run.machine,
+                           short_revision(cell.run.revision),
+                           config.dtype,
+                           config.causal ? "on" : "off",
+                           cell.status,
+                           fmt::format("{}", config.batch),
+                           fmt::format("{}", config.seqlen_q),
+                           fmt::format("{}", config.heads),
+                           fmt::format("{}", config.emb),
+                           figure(cell.seconds(Pass::forward), 1e3),
+                           interval(cell, Pass::forward),
+                           figure(cell.flop_rate(Pass::forward), 1e-12),
+                           figure(cell.seconds(Pass::backward), 1e3),
+                           interval(cell, Pass::backward),
+                           figure(cell.flop_rate(Pass::backward), 1e-12),
+                           figure(cell.seconds(Pass::total), 1e3),
+                           figure(cell.flop_rate(Pass::total), 1e-12),
+                           figure(cell.peak_mb()),
+                           figure(cell.saved_mb()),
+                           figure(cell.predicted_mb()),
+                           fmt::format("{}", cell.samples()),
+                           fmt::format("{}", cell.launches.size())});
   }
   return table;
 }
 
-FoldedTable fold_constants(const CellTable& table) {
-  FoldedTable folded{.constants = {}, .table = {.titles = {}, .text_columns = 0, .rows = {}}};
-  folded.table.rows.resize(table.rows.size());
-  for (std::size_t column = 0; column < table.titles.size(); ++column) {
-    const auto same = [&](const std::vector<std::string>& row) { return row[column] == table.rows[0][column]; };
-    if (column > 0 && table.rows.size() > 1 && std::ranges::all_of(table.rows, same)) {
-      const std::string& value = table.rows[0][column];
+FoldedTable fold_constants(const Table& table) {
+  FoldedTable folded;
+  folded.table.cells.resize(table.cells.size());
+  for (std::size_t column = 0; column < table.columns.size(); ++column) {
+    const auto same = [&](const std::vector<std::string>& row) { return row[column] == table.cells[0][column]; };
+    if (column > 0 && table.cells.size() > 1 && std::ranges::all_of(table.cells, same)) {
+      const std::string& value = table.cells[0][column];
       if (value.empty()) continue;
-      folded.constants += (folded.constants.empty() ? "" : ", ") + table.titles[column] + " " + value;
+      folded.constants += (folded.constants.empty() ? "" : ", ") + table.columns[column].title + " " + value;
       continue;
     }
-    folded.table.titles.push_back(table.titles[column]);
-    folded.table.text_columns += column < table.text_columns ? 1 : 0;
-    for (std::size_t i = 0; i < table.rows.size(); ++i) folded.table.rows[i].push_back(table.rows[i][column]);
+    folded.table.columns.push_back(table.columns[column]);
+    for (std::size_t i = 0; i < table.cells.size(); ++i) folded.table.cells[i].push_back(table.cells[i][column]);
   }
   if (!folded.constants.empty()) folded.constants = "The same in all rows: " + folded.constants + ".";
   return folded;
 }
 
-std::string table_csv(const CellTable& table) {
-  std::string out;
-  const auto add = [&](const std::vector<std::string>& cells) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      out += (i ? "," : "") + (i < table.text_columns ? csv_text(cells[i]) : cells[i]);
-    }
-    out += "\n";
-  };
-  add(table.titles);
-  for (const std::vector<std::string>& row : table.rows) add(row);
-  return out;
-}
-
-std::string table_html(const CellTable& table, std::span<const Cell> cells) {
+std::string table_html(const Table& table, std::span<const Cell> cells) {
   std::string out = "<table id=\"cells\">\n<thead><tr>";
-  for (const std::string& title : table.titles) {
-    out += fmt::format("<th scope=\"col\"><button type=\"button\">{}</button></th>", escaped(title));
+  for (const Heading& heading : table.columns) {
+    out += fmt::format("<th scope=\"col\"><button type=\"button\">{}</button></th>", escaped(heading.title));
   }
   out += "</tr></thead>\n<tbody>\n";
-  for (std::size_t i = 0; i < table.rows.size(); ++i) {
+  for (std::size_t i = 0; i < table.cells.size(); ++i) {
     const Config& config = cells[i].config;
     out += fmt::format("<tr data-causal=\"{}\" data-dtype=\"{}\" title=\"{}\">", config.causal ? "on" : "off",
                        escaped(config.dtype), escaped(cells[i].reason.empty() ? cells[i].kernel : cells[i].reason));
-    for (std::size_t column = 0; column < table.rows[i].size(); ++column) {
-      out += fmt::format("<td{}>{}</td>", column < table.text_columns ? "" : " class=\"n\"",
-                         escaped(table.rows[i][column]));
+    for (std::size_t column = 0; column < table.cells[i].size(); ++column) {
+      out += fmt::format("<td{}>{}</td>", table.columns[column].is_left ? "" : " class=\"n\"",
+                         escaped(table.cells[i][column]));
     }
     out += "</tr>\n";
   }
@@ -147,7 +130,7 @@ std::string summary_of(std::span<const Cell> cells) {
   return text;
 }
 
-std::string report_markdown(const CellTable& table, std::span<const Cell> cells, std::span<const Figure> figures) {
+std::string report_markdown(const Table& table, std::span<const Cell> cells, std::span<const Figure> figures) {
   std::vector<const Cell*> all;
   for (const Cell& cell : cells) all.push_back(&cell);
   const FoldedTable folded = fold_constants(table);
@@ -156,8 +139,7 @@ std::string report_markdown(const CellTable& table, std::span<const Cell> cells,
              "fewer than 6 samples. D: head dimension.\n\n",
              counted(cells.size(), "cell"), markdown_line(caption_of(all))) +
          summary_of(cells) + problem_tables(cells) + map_tables(figures) + "## All cells\n\n" +
-         (folded.constants.empty() ? "" : markdown_line(folded.constants) + "\n\n") +
-         markdown_table(folded.table.titles, folded.table.rows, folded.table.text_columns);
+         (folded.constants.empty() ? "" : markdown_line(folded.constants) + "\n\n") + folded.table.markdown();
 }
 
 }  // namespace strobe::report

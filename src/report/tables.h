@@ -7,27 +7,21 @@
 #include <vector>
 
 #include "report/figure.h"
+#include "results/table.h"
 
 namespace strobe::report {
 
-struct CellTable {
-  std::vector<std::string> titles;
-  std::size_t text_columns;                    // number of text columns, which are on the left
-  std::vector<std::vector<std::string>> rows;  // one per cell, in cell order; "" for a missing value
-};
-
-CellTable cell_table(std::span<const Cell> cells);
+Table cell_table(std::span<const Cell> cells);  // one row per cell, in cell order; "" for a missing value
 
 // A table without the columns that have one value in all rows; these are listed in a sentence. The first column and a
 // table of one row stay as they are.
 struct FoldedTable {
   std::string constants;  // "The same in all rows: dtype fp32, heads 8."
-  CellTable table;
+  Table table;
 };
-FoldedTable fold_constants(const CellTable& table);
+FoldedTable fold_constants(const Table& table);
 
-std::string table_csv(const CellTable& table);
-std::string table_html(const CellTable& table, std::span<const Cell> cells);  // rows carry data-causal, data-dtype
-std::string report_markdown(const CellTable& table, std::span<const Cell> cells, std::span<const Figure> figures);
+std::string table_html(const Table& table, std::span<const Cell> cells);  // rows carry data-causal, data-dtype
+std::string report_markdown(const Table& table, std::span<const Cell> cells, std::span<const Figure> figures);
 
 }  // namespace strobe::report

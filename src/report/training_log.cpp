@@ -14,8 +14,8 @@
 #include "core/json_lines.h"
 #include "core/printable.h"
 #include "core/short_number.h"
-#include "report/escape.h"
-#include "report/ranges.h"
+#include "results/escape.h"
+#include "results/ranges.h"
 
 namespace strobe::report {
 namespace {

@@ -28,10 +28,10 @@ TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
   ceilings.sgemm = 140e9;
 
   const Json json = ceilings_json(ceilings);
-  EXPECT_EQ(json.at("matrix_product(FLOP/s)").at("fp32").as_number(), 140e9);
+  EXPECT_EQ(json.at("matrix_product_flop_per_s").at("fp32").as_number(), 140e9);
   EXPECT_EQ(json.at("matrix_product_by").at("fp32").as_string(), "OpenBLAS sgemm");
   EXPECT_EQ(json.at("matrix_product_by").at("bf16").as_string(), "packed inner product");
-  EXPECT_EQ(json.at("packed_product(FLOP/s)").at("fp32").as_number(), 160e9);
+  EXPECT_EQ(json.at("packed_product_flop_per_s").at("fp32").as_number(), 160e9);
 }
 
 TEST(Ceilings, EveryTypeAmongTheCasesIsMeasured) {
@@ -64,7 +64,7 @@ TEST(Ceilings, ReferenceRateOfAGpuIsCublas) {
   EXPECT_EQ(ceilings.fastest(DType::bf16), 700e12);
   EXPECT_FALSE(ceilings.disturbed());
   const Json json = ceilings_json(ceilings);
-  EXPECT_EQ(json.at("matrix_product(FLOP/s)").at("bf16").as_number(), 700e12);
+  EXPECT_EQ(json.at("matrix_product_flop_per_s").at("bf16").as_number(), 700e12);
   EXPECT_EQ(json.at("matrix_product_by").at("fp32").as_string(), "cuBLAS");
 }
 

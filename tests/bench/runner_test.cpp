@@ -76,7 +76,7 @@ TEST(Runner, SavedForBackwardAreInputsAndOutputs) {
   const TensorBytes bytes = tensor_bytes(one);
   for (const Row& row : run(one, {"standard", "flash2"}, few(1))) {
     EXPECT_EQ(row.saved_bytes.value_or(0), bytes.inputs() + bytes.o + bytes.lse + bytes.sinks) << row.implementation;
-    EXPECT_DOUBLE_EQ(row_json(row, {}).at("memory_before_backward(MB)").as_number() * (1 << 20),
+    EXPECT_DOUBLE_EQ(row_json(row, {}).at("memory_before_backward_bytes").as_number(),
                      static_cast<double>(*row.saved_bytes));
   }
   one.passes = Passes::forward;
@@ -115,7 +115,7 @@ TEST(Runner, JsonHasTheFormatOfTheSourceReports) {
   EXPECT_NEAR(json.at("forward").at("FLOPS(TFLOPs/s)").as_number(), forward_flops(one) / forward * 1e-12, 1e-12);
   EXPECT_EQ(json.at("statistics").at("forward_backward").at("n").as_integer(), 3);
   EXPECT_FALSE(json.at("config").at("causal").as_bool());
-  EXPECT_TRUE(json.at("driver_memory(MB)").is_null());  // a CPU has no driver memory
+  EXPECT_TRUE(json.at("driver_memory_bytes").is_null());  // a CPU has no driver memory
   for (const char* key : {"implementation", "kernel", "environment", "command", "status"}) EXPECT_TRUE(json.find(key));
 }
 

@@ -339,7 +339,7 @@ TEST(Env, TextAndJson) {
   const Program json = run_program("env --json --quick");
   ASSERT_EQ(json.code, 0) << json.errors;
   const Json parsed = Json::parse(json.output);
-  EXPECT_TRUE(parsed.at("ceilings").at("matrix_product(FLOP/s)").at("fp32").is_null());
+  EXPECT_TRUE(parsed.at("ceilings").at("matrix_product_flop_per_s").at("fp32").is_null());
   for (const char* key : {"current_mhz", "max_mhz"}) {  // a clock from the system, or null and "unknown"
     const Json& mhz = parsed.at("cpu").at(key);
     EXPECT_TRUE(mhz.is_null() ? text.output.find("unknown") != std::string::npos : mhz.as_number() > 100) << key;

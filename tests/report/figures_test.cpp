@@ -181,16 +181,15 @@ TEST(Figures, OneUnitOfRatePerPage) {
 }
 
 TEST(Tables, ConstantColumnsAreFolded) {
-  const CellTable table{.titles = {"implementation", "dtype", "note", "ms"},
-                        .text_columns = 3,
-                        .rows = {{"flash2", "fp32", "", "1"}, {"flash2", "fp32", "", "2"}}};
+  const Table table{.columns = {left("implementation"), left("dtype"), left("note"), "ms"},
+                    .cells = {{"flash2", "fp32", "", "1"}, {"flash2", "fp32", "", "2"}}};
   const FoldedTable folded = fold_constants(table);
   EXPECT_EQ(folded.constants, "The same in all rows: dtype fp32.");
-  EXPECT_EQ(folded.table.titles, (std::vector<std::string>{"implementation", "ms"}));
-  EXPECT_EQ(folded.table.text_columns, 1u);
-  EXPECT_EQ(folded.table.rows[1], (std::vector<std::string>{"flash2", "2"}));
-  const CellTable one{.titles = table.titles, .text_columns = 3, .rows = {table.rows[0]}};
-  EXPECT_EQ(fold_constants(one).table.titles.size(), 4u);
+  EXPECT_EQ(folded.table.columns, (std::vector<Heading>{left("implementation"), "ms"}));
+  EXPECT_TRUE(folded.table.columns[0].is_left);
+  EXPECT_EQ(folded.table.cells[1], (std::vector<std::string>{"flash2", "2"}));
+  const Table one{.columns = table.columns, .cells = {table.cells[0]}};
+  EXPECT_EQ(fold_constants(one).table.columns.size(), 4u);
 }
 
 TEST(Figures, TheStatusMapStartsWithTheMostFailures) {
@@ -290,8 +289,8 @@ TEST(Svg, RowsAtTheEndsOfEveryRangeHaveFiniteCoordinates) {
 TEST(Tables, MarkdownAndCsvKeepTextOfFilesAsText) {
   const std::vector<Cell> cells = cells_of(
       parse_results(row_text({.implementation = "=HYPERLINK(1)", .machine = "![x](http://evil) @me <img>"}), "f"));
-  const CellTable table = cell_table(cells);
-  EXPECT_NE(table_csv(table).find("\n\"'=HYPERLINK(1)\","), std::string::npos) << table_csv(table);
+  const Table table = cell_table(cells);
+  EXPECT_NE(table.csv().find("\n\"'=HYPERLINK(1)\","), std::string::npos) << table.csv();
   const std::string markdown = report_markdown(table, cells, make_figures(cells));
   for (const char* part : {"![x]", "@me", "<img", "http://"}) {
     EXPECT_EQ(markdown.find(part), std::string::npos) << part << "\n" << markdown;
@@ -316,16 +315,15 @@ TEST(Html, TextOfFilesRemainsText) {
 
 TEST(Tables, CsvHasOneRowPerCell) {
   const std::vector<Cell> cells = small_cells();
-  const std::string csv = table_csv(cell_table(cells));
+  const std::string csv = cell_table(cells).csv();
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), cells.size() + 1);
   const std::vector<Cell> odd = cells_of(parse_results(row_text({.machine = "a, b"}), "f"));
-  EXPECT_NE(table_csv(cell_table(odd)).find("flash2,\"a, b\",0123456789,fp32,off,ok,2,128,4,64,10.0,"),
-            std::string::npos);
+  EXPECT_NE(cell_table(odd).csv().find("flash2,\"a, b\",0123456789,fp32,off,ok,2,128,4,64,10.0,"), std::string::npos);
 }
 
 TEST(Tables, ABuildWithLocalChangesDiffersFromItsCommit) {
   const std::vector<Cell> cells = cells_of(parse_results(row_text({.revision = "0123456789ab+changes"}), "f"));
-  EXPECT_NE(table_csv(cell_table(cells)).find(",0123456789+,"), std::string::npos);
+  EXPECT_NE(cell_table(cells).csv().find(",0123456789+,"), std::string::npos);
 }
 
 }  // namespace

@@ -32,12 +32,12 @@ Json refused(const std::string& name, const char* size) {
       name, size));
 }
 
-TEST(NamedTables, ShowSpeedUpsAndFailures) {
+TEST(LadderTables, ShowSpeedUpsAndFailures) {
   const std::vector<Json> rows = {
       rung("sequential", kCase28, 80,
            R"(, "scaled_from": )" + std::string(R"({"name": "", "batch": 1, "rows": 512, "dim": 64})")),
       refused("five-kernels", kCase28), rung("shared", kCase28, 4), rung("padded", kCase28, 2)};
-  const std::vector<NamedTable> tables = ladder_tables(rows);
+  const std::vector<Table> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_EQ(tables[0].title, "t28 (4, 16384, 64)");
   const auto cell = [&](std::size_t row, const std::string& column) {
@@ -57,7 +57,7 @@ TEST(NamedTables, ShowSpeedUpsAndFailures) {
   EXPECT_NE(tables_markdown(tables).find("| shared |"), std::string::npos);
 }
 
-TEST(NamedTables, PrintNoControlCharacters) {
+TEST(LadderTables, PrintNoControlCharacters) {
   const std::vector<Json> rows = {refused("shared\\u001b[2J", kSmall)};
   const std::string text = tables_text(ladder_tables(rows));
   EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
@@ -126,11 +126,11 @@ TEST(LadderRows, TooManyCasesAreRejected) {
   }
 }
 
-TEST(NamedTables, MarkdownOfARowIsNotMarkup) {
+TEST(LadderTables, MarkdownOfARowIsNotMarkup) {
   const std::vector<Json> rows = {refused("<script>![x](y)@me\\u001b", kSmall)};
   const std::string text = tables_markdown(ladder_tables(rows));
   for (const char* part : {"<script", "![x]", "@me", "\x1b"}) EXPECT_EQ(text.find(part), std::string::npos) << text;
-  const NamedTable titled{"<script>\x1b[2J [a](b)", {"x"}, {}};
+  const Table titled{"<script>\x1b[2J [a](b)", {"x"}, {}};
   EXPECT_EQ(tables_markdown({&titled, 1}).substr(0, 43), "### &lt;script&gt;\\\\x1b\\[2J \\[a\\](b)\n\n| x |");
 }
 
@@ -151,15 +151,15 @@ TEST(LadderRows, InvalidRowsAreRejectedWithTheirLine) {
   }
 }
 
-TEST(NamedTables, SeveralCasesGetATableOfSpeedUps) {
+TEST(LadderTables, SeveralCasesGetATableOfSpeedUps) {
   const std::vector<Json> rows = {rung("sequential", kCase28, 80), rung("shared", kCase28, 4),
                                   rung("sequential", kSmall, 1), refused("shared", kSmall)};
-  const std::vector<NamedTable> tables = ladder_tables(rows);
+  const std::vector<Table> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 3u);
   EXPECT_EQ(tables[2].cells[1], (std::vector<std::string>{"shared", "20.0", "-"}));
 }
 
-TEST(NamedTables, AblationAndTiles) {
+TEST(LadderTables, AblationAndTiles) {
   const std::string split = R"("split": {"kernel": 0.5}, "status": "ok", "max_error": 1e-6)";
   const std::vector<Json> rows = {
       Json::parse(fmt::format(R"({{"kind": "ablation", "without": "", {}, "seconds": 1, {}}})", kCase28, split)),
@@ -172,7 +172,7 @@ TEST(NamedTables, AblationAndTiles) {
           R"({{"kind": "tiles", "br": 128, "bc": 128, "shared_bytes": 900, "registers": 40, "blocks": 0,
                "occupancy": 0, {}, "status": "refused", "reason": "too large"}})",
           kCase28))};
-  const std::vector<NamedTable> tables = ladder_tables(rows);
+  const std::vector<Table> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 2u);
   EXPECT_EQ(tables[0].cells[1][3], "3.00");  // total time / total time with all optimisations
   EXPECT_EQ(tables[1].cells[0][0], "64 x 32");
@@ -181,7 +181,7 @@ TEST(NamedTables, AblationAndTiles) {
   EXPECT_EQ(tables[1].cells[1][8], "refused: too large");
 }
 
-TEST(NamedTables, MissingCountersAreNotZero) {
+TEST(LadderTables, MissingCountersAreNotZero) {
   const std::vector<Json> rows = {
       Json::parse(fmt::format(R"({{"kind": "profile", "rung": "shared", {}, "status": "not available",
                                    "reason": "no ncu"}})",
@@ -189,7 +189,7 @@ TEST(NamedTables, MissingCountersAreNotZero) {
       Json::parse(fmt::format(R"({{"kind": "profile", "rung": "padded", {}, "status": "ok", "launches": 1,
                                    "counters": {{"achieved_occupancy": 50, "bank_conflicts": null}}}})",
                               kCase28))};
-  const std::vector<NamedTable> tables = ladder_tables(rows);
+  const std::vector<Table> tables = ladder_tables(rows);
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_EQ(tables[0].cells[0][1], "not available");
   EXPECT_EQ(tables[0].cells[0].back(), "not available: no ncu");

@@ -13,29 +13,29 @@ Json row(int devices, const char* sharding, double gib, double step) {
                        {"machine", "a machine"},
                        {"devices", devices},
                        {"sharding", sharding},
-                       {"memory(B)", Json::object({{"weights", gib * kGiB / 2},
-                                                   {"gradients", gib * kGiB / 2},
-                                                   {"optimizer", 0},
-                                                   {"activations", 0},
-                                                   {"other", 0},
-                                                   {"total", gib * kGiB}})},
-                       {"device_memory(B)", 16 * kGiB},
-                       {"time(s)", Json::object({{"forward", 0.01},
-                                                 {"backward", 0.02},
-                                                 {"update", 0.001},
-                                                 {"forward_exchange", 0.002},
-                                                 {"backward_exchange", 0.003},
-                                                 {"exposed", step - 0.031},
-                                                 {"gather", 0.0},
-                                                 {"tensor", 0.0},
-                                                 {"bubble", 0.0},
-                                                 {"pipeline", 0.0},
-                                                 {"step", step}})},
+                       {"memory_bytes", Json::object({{"weights", gib * kGiB / 2},
+                                                      {"gradients", gib * kGiB / 2},
+                                                      {"optimizer", 0},
+                                                      {"activations", 0},
+                                                      {"other", 0},
+                                                      {"total", gib * kGiB}})},
+                       {"device_memory_bytes", 16 * kGiB},
+                       {"time_s", Json::object({{"forward", 0.01},
+                                                {"backward", 0.02},
+                                                {"update", 0.001},
+                                                {"forward_exchange", 0.002},
+                                                {"backward_exchange", 0.003},
+                                                {"exposed", step - 0.031},
+                                                {"gather", 0.0},
+                                                {"tensor", 0.0},
+                                                {"bubble", 0.0},
+                                                {"pipeline", 0.0},
+                                                {"step", step}})},
                        {"computing_share", 0.031 / step},
-                       {"tokens/s", 1000.0 * devices},
-                       {"sent(B)", Json::object({{"inside", 2e9}, {"between", 0.0}})},
+                       {"tokens_per_s", 1000.0 * devices},
+                       {"sent_bytes", Json::object({{"inside", 2e9}, {"between", 0.0}})},
                        {"calls", 12.0},
-                       {"call(B)", 25e6},
+                       {"call_bytes", 25e6},
                        {"hides", devices == 8},
                        {"least_batch", devices}});
 }
@@ -46,7 +46,7 @@ const std::vector<Json> kRows{row(8, "replicated", 20, 0.04), row(8, "weights", 
 using Cells = std::vector<std::string>;
 
 TEST(PlanTables, ShowTheFirstInDetailThenAllNumbersOfDevices) {
-  const std::vector<report::NamedTable> tables = report::plan_tables(kRows);
+  const std::vector<Table> tables = report::plan_tables(kRows);
   ASSERT_EQ(tables.size(), 5u);
   EXPECT_EQ(tables[0].title, "Memory of one of 8 devices, GiB");
   EXPECT_EQ(tables[0].cells[0], (Cells{"weights", "10.0", "5.00", "fp32 and a low-precision copy"}));
@@ -58,15 +58,15 @@ TEST(PlanTables, ShowTheFirstInDetailThenAllNumbersOfDevices) {
   EXPECT_EQ(tables[3].cells[0], (Cells{"8", "8", "8", "all"}));
   EXPECT_EQ(tables[3].cells[1], (Cells{"64", "64", "64", "-"}));
   EXPECT_EQ(tables[4].cells[1], (Cells{"64", "20.0", "2.00", "weights"}));
-  for (const report::NamedTable& table : tables) {
+  for (const Table& table : tables) {
     for (const Cells& cells : table.cells) EXPECT_EQ(cells.size(), table.columns.size()) << table.title;
   }
 }
 
 TEST(PlanTables, FitIsUnknownIfTheMemoryIsUnknown) {
   std::vector<Json> rows = kRows;
-  for (Json& one : rows) one.set("device_memory(B)", Json());
-  const std::vector<report::NamedTable> tables = report::plan_tables(rows);
+  for (Json& one : rows) one.set("device_memory_bytes", Json());
+  const std::vector<Table> tables = report::plan_tables(rows);
   EXPECT_EQ(tables[0].cells.back()[0], "total");
   EXPECT_EQ(tables[4].cells[0].back(), "unknown");
   EXPECT_EQ(report::plan_figures(rows)[1].series.size(), 2u) << "no rule";

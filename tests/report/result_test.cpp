@@ -84,7 +84,7 @@ TEST(Result, NumbersOutOfRangeAreRejected) {
   EXPECT_EQ(with("usage(MB)\":4.5", "usage(MB)\":1e-300"),
             "f.json, line 1: peak_memory_usage(MB) is 1e-300; valid: 0, or 1e-07 to 1e+12 MB");
   EXPECT_EQ(with("\"environment\":{", "\"environment\":{\"ceilings\":{\"copy(B/s)\":1e300},"),
-            "f.json, line 1: copy(B/s) is 1e+300; valid: 0, or 1e-12 to 1e+18 bytes/s");
+            "f.json, line 1: copy_bytes_per_s is 1e+300; valid: 0, or 1e-12 to 1e+18 bytes/s");
   EXPECT_NE(with("\"flash2\"", "\"" + std::string(5000, 'x') + "\""), "");
 }
 
@@ -108,8 +108,7 @@ TEST(Result, ErrorsContainFileAndLine) {
             "f.json, line 2: config.causal is \"no\"; valid: true or false");
   EXPECT_EQ(second_line(R"("status":"ok")", R"("status":"fine")"),
             "f.json, line 2: status is \"fine\"; valid: ok, oom, unsupported, wrong, timeout, crashed");
-  EXPECT_EQ(second_line("[0.01,", "[-1,"),
-            "f.json, line 2: a value of samples(s) is -1; valid: 1e-12 to 1e+09 seconds");
+  EXPECT_EQ(second_line("[0.01,", "[-1,"), "f.json, line 2: a value of samples_s is -1; valid: 1e-12 to 1e+09 seconds");
   EXPECT_EQ(second_line("\":0.01,", "\":null,"),
             "f.json, line 2: status is \"ok\", but neither forward nor backward has a time");
   const std::string cut = refusal(row + "\n" + row.substr(0, 50));

@@ -9,8 +9,8 @@
 
 #include "core/json.h"
 #include "report/ladder.h"
-#include "report/named_table.h"
 #include "report/svg.h"
+#include "results/table.h"
 #include "support/fuzz_rules.h"
 
 namespace strobe::test {
@@ -19,9 +19,9 @@ namespace strobe::test {
 inline bool fuzz_ladder_rows(const std::uint8_t* data, std::size_t bytes) {
   std::vector<Json> rows;
   if (!is_accepted([&] { rows = report::parse_ladder_rows(text_of(data, bytes), "file"); })) return false;
-  const std::vector<report::NamedTable> tables = report::ladder_tables(rows);
-  require(is_printable(report::tables_text(tables), "\n"), "tables are printable text");
-  require(is_printable(report::tables_markdown(tables), "\n"), "Markdown is printable text");
+  const std::vector<Table> tables = report::ladder_tables(rows);
+  require(is_printable(tables_text(tables), "\n"), "tables are printable text");
+  require(is_printable(tables_markdown(tables), "\n"), "Markdown is printable text");
   for (const report::Figure& figure : report::ladder_figures(rows)) {
     const std::string svg = report::figure_svg(figure);
     require(svg.size() < 1 << 22, "the size of a figure is bounded");

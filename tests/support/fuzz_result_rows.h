@@ -113,9 +113,9 @@ inline bool fuzz_result_rows(const std::uint8_t* data, std::size_t bytes) {
   for (const report::Result& result : results) require_result(result);
   const std::vector<report::Cell> cells = report::cells_of(results);
   require(!cells.empty() && cells.size() <= results.size(), "every row is in one cell");
-  const report::CellTable table = report::cell_table(cells);
-  require_markdown(report::report_markdown(table, cells, report::make_figures(cells)), table.titles.size());
-  require_csv(report::table_csv(table), table.titles.size());
+  const Table table = report::cell_table(cells);
+  require_markdown(report::report_markdown(table, cells, report::make_figures(cells)), table.columns.size());
+  require_csv(table.csv(), table.columns.size());
   require(is_printable(report::table_html(table, cells), "\n"), "HTML is printable text");
   require_figures(cells);
   report::Comparison comparison;

@@ -37,7 +37,7 @@ def measure(program, cell, folder):
         command += ["--threads", cell["threads"]]
     run = subprocess.run([str(word) for word in command], capture_output=True, text=True)
     if run.returncode == 3 and "no cell fits the memory" in run.stderr:
-        return {"status": "oom", "error": run.stdout.strip().splitlines()[-1]}, None
+        return {"status": "oom", "reason": run.stdout.strip().splitlines()[-1]}, None
     if run.returncode != 0:
         fail(f"{' '.join(map(str, command))}: exit code {run.returncode}: {run.stderr.strip()}", 3)
     result = json.loads(file.read_text())

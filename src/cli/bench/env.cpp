@@ -12,8 +12,8 @@
 #include "app/terminal.h"
 #include "bench/ceilings.h"
 #include "cli/verbs.h"
-#include "core/text_table.h"
 #include "device/host/thread_pool.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -81,27 +81,29 @@ std::string timed_text(const Json& seconds) {
   return seconds.is_null() ? "not measured" : fmt::format("timed as {:.3g} us", 1e6 * seconds.as_number());
 }
 
-void add_gpu_rates(TextTable& table, const Json& ceilings) {
-  table.add_row({"", ""});
-  table.add_row({"measured", "on the GPU"});
+void add_gpu_rates(Table& table, const Json& ceilings) {
+  table.cells.push_back({"", ""});
+  table.cells.push_back({"measured", "on the GPU"});
   const std::pair<const char*, const char*> products[] = {
       {"bf16", "8192^3"}, {"fp16", "8192^3"}, {"tf32", "8192^3"}, {"fp32", "4096^3, without tf32"}};
   for (const auto& [type, size] : products) {
-    const Json& rate = ceilings.at("cublas(FLOP/s)").at(type);
-    table.add_row({fmt::format("cuBLAS {}", type),
-                   rate_text(rate, 1e12, "TFLOP/s") + (rate.is_null() ? "" : fmt::format(", matmul at {}", size))});
+    const Json& rate = ceilings.at("cublas_flop_per_s").at(type);
+    table.cells.push_back(
+        {fmt::format("cuBLAS {}", type),
+         rate_text(rate, 1e12, "TFLOP/s") + (rate.is_null() ? "" : fmt::format(", matmul at {}", size))});
   }
-  if (const Json* refusal = ceilings.find("cublas_refusal")) table.add_row({"", refusal->as_string()});
-  table.add_row({"copy on the GPU", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
-  table.add_row({"smallest kernel", timed_text(ceilings.at("timed_least(s)"))});
-  if (const Json* call = ceilings.find("host_call(s)")) {
+  if (const Json* refusal = ceilings.find("cublas_refusal")) table.cells.push_back({"", refusal->as_string()});
+  table.cells.push_back({"copy on the GPU", rate_text(ceilings.at("copy_bytes_per_s"), 1e9, "GB/s read and written")});
+  table.cells.push_back({"smallest kernel", timed_text(ceilings.at("timed_least_s"))});
+  if (const Json* call = ceilings.find("host_call_s")) {
     const auto us = [&](const char* which) { return 1e6 * call->at(which).as_number(); };
-    table.add_row({"host time per call", fmt::format("{:.3g} us forward, {:.3g} us backward, {:.3g} us large backward",
-                                                     us("forward"), us("backward"), us("large_backward"))});
-    table.add_row({"", fmt::format("medians {:.3g}, {:.3g} and {:.3g} us", us("forward_median"), us("backward_median"),
-                                   us("large_backward_median"))});
-    table.add_row({"", fmt::format("first call {:.3g} us, {:.3g} us including its module load", us("first_loaded"),
-                                   us("first"))});
+    table.cells.push_back(
+        {"host time per call", fmt::format("{:.3g} us forward, {:.3g} us backward, {:.3g} us large backward",
+                                           us("forward"), us("backward"), us("large_backward"))});
+    table.cells.push_back({"", fmt::format("medians {:.3g}, {:.3g} and {:.3g} us", us("forward_median"),
+                                           us("backward_median"), us("large_backward_median"))});
+    table.cells.push_back({"", fmt::format("first call {:.3g} us, {:.3g} us including its module load",
+                                           us("first_loaded"), us("first"))});
   }
 }
 
@@ -129,47 +131,46 @@ std::string load_text() {
 
 // `load` is the text of load_text() from before the measurements, which add load.
 std::string environment_text(const Json& environment, const std::string& load) {
-  TextTable table;
-  table.add_column("machine", TextTable::Align::left);
-  table.add_column("", TextTable::Align::left);
+  Table table{.columns = {left("machine"), left("")}};
   const Json& cpu = environment.at("cpu");
   const Json& ceilings = environment.at("ceilings");
-  table.add_row({"cpu", cpu.at("model").as_string() + ", " + cpu.at("architecture").as_string()});
-  table.add_row({"cores", fmt::format("{} of {}", cpu.at("cores").as_integer(), cpu.at("cores_online").as_integer())});
-  table.add_row(
+  table.cells.push_back({"cpu", cpu.at("model").as_string() + ", " + cpu.at("architecture").as_string()});
+  table.cells.push_back(
+      {"cores", fmt::format("{} of {}", cpu.at("cores").as_integer(), cpu.at("cores_online").as_integer())});
+  table.cells.push_back(
       {"clocks", fmt::format("current {}, maximum {}", mhz_text(cpu.at("current_mhz")), mhz_text(cpu.at("max_mhz")))});
-  table.add_row({"load average", load});
-  table.add_row({"caches", cache_text(cpu.at("caches"))});
-  table.add_row({"features", list_text(cpu.at("isa"))});
-  table.add_row({"instruction sets", sets_text(environment)});
-  table.add_row({"memory", fmt::format("{}, {} available", bytes_text(environment.at("memory").at("total")),
-                                       bytes_text(environment.at("memory").at("available")))});
-  table.add_row({"gpu", gpu_text(environment.at("gpu"))});
-  if (const std::string cuda = cuda_text(environment.at("gpu")); !cuda.empty()) table.add_row({"CUDA", cuda});
-  table.add_row({"system", environment.at("system").as_string()});
-  table.add_row({"compiler", environment.at("compiler").as_string()});
-  table.add_row({"OpenBLAS", environment.at("openblas").as_string()});
-  table.add_row({"strobe", fmt::format("{} ({})", environment.at("strobe").at("version").as_string(),
-                                       environment.at("strobe").at("revision").as_string())});
-  table.add_row({"", ""});
+  table.cells.push_back({"load average", load});
+  table.cells.push_back({"caches", cache_text(cpu.at("caches"))});
+  table.cells.push_back({"features", list_text(cpu.at("isa"))});
+  table.cells.push_back({"instruction sets", sets_text(environment)});
+  table.cells.push_back({"memory", fmt::format("{}, {} available", bytes_text(environment.at("memory").at("total")),
+                                               bytes_text(environment.at("memory").at("available")))});
+  table.cells.push_back({"gpu", gpu_text(environment.at("gpu"))});
+  if (const std::string cuda = cuda_text(environment.at("gpu")); !cuda.empty()) table.cells.push_back({"CUDA", cuda});
+  table.cells.push_back({"system", environment.at("system").as_string()});
+  table.cells.push_back({"compiler", environment.at("compiler").as_string()});
+  table.cells.push_back({"OpenBLAS", environment.at("openblas").as_string()});
+  table.cells.push_back({"strobe", fmt::format("{} ({})", environment.at("strobe").at("version").as_string(),
+                                               environment.at("strobe").at("revision").as_string())});
+  table.cells.push_back({"", ""});
   const std::int64_t threads = ceilings.at("threads").as_integer();
-  table.add_row({"measured", fmt::format("on {} thread{}", threads, threads == 1 ? "" : "s")});
+  table.cells.push_back({"measured", fmt::format("on {} thread{}", threads, threads == 1 ? "" : "s")});
   const auto rate = [&](const std::string& title, const Json& value, const std::string& what) {
-    table.add_row({title, rate_text(value, 1e9, "GFLOP/s") + (value.is_null() ? "" : what)});
+    table.cells.push_back({title, rate_text(value, 1e9, "GFLOP/s") + (value.is_null() ? "" : what)});
   };
-  rate("fp32 FMA peak, one core", ceilings.at("fma_fp32_core(FLOP/s)"), "");
-  rate("fp32 FMA peak", ceilings.at("fma_fp32(FLOP/s)"), ", " + ceilings.at("fma_instructions").as_string());
-  rate("OpenBLAS sgemm", ceilings.at("openblas_sgemm(FLOP/s)"), ", full matmul at 2048^3");
+  rate("fp32 FMA peak, one core", ceilings.at("fma_fp32_core_flop_per_s"), "");
+  rate("fp32 FMA peak", ceilings.at("fma_fp32_flop_per_s"), ", " + ceilings.at("fma_instructions").as_string());
+  rate("OpenBLAS sgemm", ceilings.at("openblas_sgemm_flop_per_s"), ", full matmul at 2048^3");
   for (const char* type : {"fp32", "fp16", "bf16"}) {
-    rate(fmt::format("packed GEMM {}", type), ceilings.at("packed_product(FLOP/s)").at(type),
+    rate(fmt::format("packed GEMM {}", type), ceilings.at("packed_product_flop_per_s").at(type),
          ", flash2's inner loop, panels in cache");
   }
   for (const char* type : {"fp32", "fp16", "bf16"}) {
-    rate(fmt::format("matmul rate {}", type), ceilings.at("matrix_product(FLOP/s)").at(type),
+    rate(fmt::format("matmul rate {}", type), ceilings.at("matrix_product_flop_per_s").at(type),
          fmt::format(", reference rate of results: {}", ceilings.at("matrix_product_by").at(type).as_string()));
   }
-  table.add_row({"copy", rate_text(ceilings.at("copy(B/s)"), 1e9, "GB/s read and written")});
-  table.add_row({"a wait of 1 us", timed_text(ceilings.at("timed_least(s)"))});
+  table.cells.push_back({"copy", rate_text(ceilings.at("copy_bytes_per_s"), 1e9, "GB/s read and written")});
+  table.cells.push_back({"a wait of 1 us", timed_text(ceilings.at("timed_least_s"))});
   if (const Json* gpu = environment.find("gpu_ceilings")) add_gpu_rates(table, *gpu);
   return table.text();
 }

@@ -11,7 +11,7 @@
 #include "cli/verbs.h"
 #include "core/fail.h"
 #include "core/short_number.h"
-#include "core/text_table.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -29,6 +29,7 @@ constexpr const char* kExplainIntroduction =
 std::string help_on_flags(const OptionTable& table) {
   CaseOptions unused;
   OptionTable shown;
+  shown.begin_group("problem");
   add_configuration_options(shown, unused);
   for (const Option& option : table.options()) {
     for (const char* name : {"device", "threads", "cells", "quick"}) {
@@ -49,19 +50,17 @@ std::string flops_text(double flops) {
 }
 
 std::string verdicts_text(const bench::AttentionCase& one, Pass pass) {
-  TextTable table;
-  table.add_column(pass == Pass::forward ? "forward" : "backward", TextTable::Align::left);
-  table.add_column("verdict", TextTable::Align::left);
-  table.add_column("workspace MiB");
-  table.add_column("configuration", TextTable::Align::left);
+  Table table{.columns = {left(pass == Pass::forward ? "forward" : "backward"), left("verdict"), "workspace MiB",
+                          left("configuration")}};
   const Attention attention = bench::attention_of(one);
   for (const Verdict& verdict : explain(attention, pass, bench::execution_of(one))) {
     const bool fine = verdict.refusal.empty();
-    table.add_row({verdict.kernel,
-                   verdict.chosen ? "chosen"
-                   : fine         ? "supported"
-                                  : "refuses: " + verdict.refusal,
-                   fine ? mebibytes(static_cast<std::int64_t>(verdict.workspace_bytes)) : "-", verdict.configuration});
+    table.cells.push_back({verdict.kernel,
+                           verdict.chosen ? "chosen"
+                           : fine         ? "supported"
+                                          : "refuses: " + verdict.refusal,
+                           fine ? mebibytes(static_cast<std::int64_t>(verdict.workspace_bytes)) : "-",
+                           verdict.configuration});
   }
   return table.text();
 }
@@ -73,10 +72,8 @@ std::int64_t least_traffic(const bench::AttentionCase& one, Pass pass) {
 }
 
 std::string work_text(const bench::AttentionCase& one, const bench::Ceilings& ceilings) {
-  TextTable table;
-  for (const char* title : {"pass", "nominal work", "least traffic MiB", "FLOP/byte", "best time ms", "bound by"}) {
-    table.add_column(title, TextTable::Align::left);
-  }
+  Table table{.columns = {left("pass"), left("nominal work"), left("least traffic MiB"), left("FLOP/byte"),
+                          left("best time ms"), left("bound by")}};
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     const bool is_forward = pass == Pass::forward;
     if (is_forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
@@ -91,8 +88,9 @@ std::string work_text(const bench::AttentionCase& one, const bench::Ceilings& ce
       bound = compute >= memory ? fmt::format("fastest {} matmul, {:.0f} GFLOP/s", name_of(one.dtype), *rate * 1e-9)
                                 : fmt::format("copy, {:.1f} GB/s", *ceilings.copy * 1e-9);
     }
-    table.add_row({is_forward ? "forward" : "backward", flops_text(flops), mebibytes(static_cast<std::int64_t>(bytes)),
-                   bytes > 0 ? fmt::format("{:.0f}", flops / bytes) : "-", time, bound});
+    table.cells.push_back({is_forward ? "forward" : "backward", flops_text(flops),
+                           mebibytes(static_cast<std::int64_t>(bytes)),
+                           bytes > 0 ? fmt::format("{:.0f}", flops / bytes) : "-", time, bound});
   }
   return table.text();
 }
@@ -112,17 +110,15 @@ std::string memory_text(const bench::AttentionCase& one) {
   }
   if (!one.options.any()) models.push_back(bench::predict_torch_naive(one));
   models.push_back(bench::predict_plain(one));
-  TextTable table;
-  table.add_column("memory, MiB", TextTable::Align::left);
-  table.add_column("total");
-  table.add_column("items", TextTable::Align::left);
+  Table table{.columns = {left("memory, MiB"), "total", left("items")}};
   std::string notes;
   const std::int64_t free = bench::free_bytes(one.device);
   for (const bench::MemoryModel& model : models) {
-    table.add_row({model.implementation + " forward", mebibytes(model.forward_bytes()), items_text(model.forward)});
+    table.cells.push_back(
+        {model.implementation + " forward", mebibytes(model.forward_bytes()), items_text(model.forward)});
     if (has_backward(one.passes)) {
-      table.add_row({model.implementation + " backward extra", mebibytes(model.backward_bytes()),
-                     items_text(model.backward_extra)});
+      table.cells.push_back({model.implementation + " backward extra", mebibytes(model.backward_bytes()),
+                             items_text(model.backward_extra)});
     }
     if (!model.note.empty()) notes += fmt::format("{}: {}\n", model.implementation, model.note);
     const std::int64_t held = model.forward_bytes() + (has_backward(one.passes) ? model.backward_bytes() : 0);

@@ -20,12 +20,12 @@
 #include "core/fail.h"
 #include "core/mapped_file.h"
 #include "core/printable.h"
-#include "core/text_table.h"
 #include "measure/clock.h"
 #include "measure/environment.h"
 #include "process/child.h"
 #include "process/spawn.h"
 #include "process/tree.h"
+#include "results/table.h"
 #include "solve/case_files.h"
 #include "solve/compare_answers.h"
 
@@ -196,17 +196,12 @@ CaseFilesWatch watch_files(const std::string& folder, const std::vector<solve::T
 }
 
 std::string score_table(const std::vector<Judged>& all) {
-  TextTable scores;
-  scores.add_column("case", TextTable::Align::left);
-  for (const char* title : {"B", "N", "d"}) scores.add_column(title);
-  scores.add_column("verdict", TextTable::Align::left);
-  for (const char* title : {"seconds", "limit", "max error"}) scores.add_column(title);
-  scores.add_column("", TextTable::Align::left);
+  Table scores{.columns = {left("case"), "B", "N", "d", left("verdict"), "seconds", "limit", "max error", left("")}};
   for (const Judged& judged : all) {
-    scores.add_row({judged.one.name, std::to_string(judged.one.size.batch), std::to_string(judged.one.size.rows),
-                    std::to_string(judged.one.size.dim), judged.verdict, fmt::format("{:.3f}", judged.seconds),
-                    fmt::format("{:g}", judged.limit), judged.error ? fmt::format("{:.2g}", *judged.error) : "-",
-                    printable(judged.detail, 200)});
+    scores.cells.push_back({judged.one.name, std::to_string(judged.one.size.batch),
+                            std::to_string(judged.one.size.rows), std::to_string(judged.one.size.dim), judged.verdict,
+                            fmt::format("{:.3f}", judged.seconds), fmt::format("{:g}", judged.limit),
+                            judged.error ? fmt::format("{:.2g}", *judged.error) : "-", printable(judged.detail, 200)});
   }
   return scores.text();
 }

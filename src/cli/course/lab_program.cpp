@@ -16,6 +16,7 @@
 #include "process/spawn.h"
 #include "report/ladder.h"
 #include "report/ncu_csv.h"
+#include "results/schema.h"
 #include "strobe/error.h"
 
 namespace strobe::cli {
@@ -53,7 +54,8 @@ Json profile_rung(const std::string& lab, const Json& row) {
   const Json* scaled = row.find("scaled_from");
   const Json& size = scaled ? *scaled : row.at("case");
   const std::string& rung = row.at("rung").as_string();
-  Json profile = Json::object({{"kind", "profile"}, {"rung", rung}, {"case", row.at("case")}});
+  Json profile =
+      Json::object({{"kind", "profile"}, {kVersionKey, kRowVersion}, {"rung", rung}, {"case", row.at("case")}});
   if (scaled) profile.set("scaled_from", *scaled);
   if (const Json* environment = row.find("environment")) profile.set("environment", *environment);
   if (row.at("status").as_string() != "ok")
@@ -99,17 +101,17 @@ std::string lab_program() {
   return lab.string();
 }
 
-std::vector<report::NamedTable> launch_tables(std::span<const Json> rows) {
-  std::vector<report::NamedTable> tables;
+std::vector<Table> launch_tables(std::span<const Json> rows) {
+  std::vector<Table> tables;
   for (const Json& row : rows) {
     const double launches = number_or_zero(row.find("launches"));
     if (row.at("kind").as_string() != "rung" || launches == 0) continue;
     const std::string title = report::case_text(row.at("case")) + ": kernel launches";
-    auto table =
-        std::find_if(tables.begin(), tables.end(), [&](const report::NamedTable& one) { return one.title == title; });
+    auto table = std::find_if(tables.begin(), tables.end(), [&](const Table& one) { return one.title == title; });
     if (table == tables.end()) {
       table = tables.insert(
-          tables.end(), {title, {"rung", "launches", "kernel us per launch", "shared bytes per block", "remark"}, {}});
+          tables.end(),
+          {title, {left("rung"), "launches", "kernel us per launch", "shared bytes per block", left("remark")}, {}});
     }
     table->cells.push_back(launch_cells(row, launches));
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/json.h"
-#include "report/named_table.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 
@@ -17,7 +17,7 @@ std::string lab_program();
 
 // Returns one table per case: launches per run, kernel time per launch and shared memory per block, for every rung that
 // reports its launches. Cases without such a rung have no table.
-std::vector<report::NamedTable> launch_tables(std::span<const Json> rows);
+std::vector<Table> launch_tables(std::span<const Json> rows);
 
 // Calls `take` with a row of kind "profile" for every GPU rung in `rows`, as soon as ncu has run on its case. If the
 // rung did not run, or ncu is missing, not permitted or prints no counters, the row has status "not available" and a

@@ -182,9 +182,9 @@ int run_ladder(Arguments arguments) {
   if (reads) check_documents(request.input, kLadderTitle);
 
   const std::vector<Json> rows = reads ? report::read_ladder_rows(request.input) : measure(request);
-  std::vector<report::NamedTable> tables = report::ladder_tables(rows);
-  for (report::NamedTable& table : launch_tables(rows)) tables.push_back(std::move(table));
-  print(report::tables_text(tables));
+  std::vector<Table> tables = report::ladder_tables(rows);
+  for (Table& table : launch_tables(rows)) tables.push_back(std::move(table));
+  print(tables_text(tables));
   const std::string& file = reads ? request.input : request.output;
   const std::vector<std::string> documents = write_documents(file, kLadderTitle, charts_of(rows), tables);
   print(fmt::format("written: {}{}\n", reads ? "" : file + ", ", fmt::join(documents, ", ")));

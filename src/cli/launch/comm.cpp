@@ -47,8 +47,8 @@ std::vector<Json> rows_in(const std::string& text) {
 }
 
 int print_results(const CommOptions& options, const std::vector<Json>& rows) {
-  const report::NamedTable table = report::collective_table(rows);
-  print(report::tables_text({&table, 1}));
+  const Table table = report::collective_table(rows);
+  print(tables_text({&table, 1}));
   std::vector<Chart> charts;
   for (report::Figure& figure : report::collective_figures(rows)) {
     charts.push_back({.suffix = "-" + figure.id, .figure = std::move(figure)});

@@ -22,10 +22,11 @@
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"
-#include "core/text_table.h"
+#include "core/units.h"
 #include "lm/memory/timeline.h"
 #include "lm/plan/device_memory.h"
 #include "measure/environment.h"
+#include "results/schema.h"
 
 namespace strobe::cli {
 namespace {
@@ -127,52 +128,6 @@ std::string skipped_note(const Row& row) {
       title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates);
 }
 
-std::string mean_text(const lm::PhaseTimes& times) {
-  return fmt::format("{:.3f} +-{:.3f}", 1e3 * times.seconds.mean, 1e3 * times.seconds.stddev);
-}
-
-std::string peak_text(const lm::PhaseTimes& times) {
-  return fmt::format("{:.0f}", static_cast<double>(times.peak_bytes) / (1 << 20));
-}
-
-// Adds the columns that identify a cell, for tables with one or more rows per cell.
-void add_cell_columns(TextTable& table) {
-  table.add_column("size", TextTable::Align::left);
-  for (const char* title : {"context", "batch", "warm-up"}) table.add_column(title);
-  for (const char* title : {"precision", "recompute"}) table.add_column(title, TextTable::Align::left);
-}
-
-std::vector<std::string> cell_columns(const LmBenchCell& cell) {
-  const lm::BenchCase& one = cell.one;
-  return {model_text(cell),          std::to_string(one.shape.context),
-          std::to_string(one.batch), std::to_string(one.warmup),
-          name_of(one.precision),    name_of(one.recompute)};
-}
-
-// Returns a table with one row per phase of each cell and one for the whole pass.
-std::string phase_table(const std::vector<Row>& rows) {
-  TextTable table;
-  add_cell_columns(table);
-  table.add_column("phase", TextTable::Align::left);
-  for (const char* title : {"ms", "median ms", "peak MiB"}) table.add_column(title);
-  for (const Row& row : rows) {
-    if (!row.times) continue;
-    const lm::BenchTimes& times = *row.times;
-    const auto add = [&](const char* name, const std::optional<lm::PhaseTimes>& phase) {
-      if (!phase) return;
-      std::vector<std::string> cells = cell_columns(*row.cell);
-      cells.insert(cells.end(),
-                   {name, mean_text(*phase), fmt::format("{:.3f}", 1e3 * phase->seconds.median), peak_text(*phase)});
-      table.add_row(std::move(cells));
-    };
-    add("forward", times.forward);
-    add("backward", times.backward);
-    add("update", times.update);
-    add("whole", times.whole);
-  }
-  return table.empty() ? "" : "\n" + table.text();
-}
-
 std::string oom_note(const Row& row) {
   const lm::BenchCase& one = row.cell->one;
   const auto mib = [](std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); };
@@ -180,54 +135,20 @@ std::string oom_note(const Row& row) {
                      mib(lm::predicted_bytes(one)), mib(lm::residual_bytes(one)));
 }
 
-std::string table_text(const std::vector<Row>& rows, const Ceilings& ceilings) {
-  TextTable table;
-  add_cell_columns(table);
-  for (const char* title : {"whole ms", "peak MiB", "tokens/s", "TFLOP/s", "MFU %", "vs fp32", "loss"}) {
-    table.add_column(title);
-  }
-  std::string notes;
-  for (const Row& row : rows) {
-    std::vector<std::string> cells = cell_columns(*row.cell);
-    if (row.times) {
-      const lm::BenchTimes& times = *row.times;
-      const auto mfu = share_of_ceiling(row, ceilings);
-      const auto gain = speedup(row, rows);
-      cells.push_back(mean_text(times.whole));
-      cells.push_back(peak_text(times.whole));
-      cells.push_back(fmt::format("{:.0f}", tokens_per_second(row)));
-      cells.push_back(fmt::format("{:.3g}", 1e-12 * flop_rate(row)));
-      cells.push_back(mfu ? fmt::format("{:.1f}", 100 * *mfu) : "-");
-      cells.push_back(gain ? fmt::format("{:.2f}", *gain) : "-");
-      cells.push_back(fmt::format("{:.4f}", times.loss));
-      notes += skipped_note(row);
-    } else {
-      cells.emplace_back("oom");
-      notes += oom_note(row);
-    }
-    table.add_row(std::move(cells));
-  }
-  return table.text() + notes + phase_table(rows);
+Json phase_json(const std::optional<lm::PhaseTimes>& phase) {
+  return phase ? summary_json(phase->seconds).set("peak_bytes", phase->peak_bytes) : Json();
 }
 
-Json phase_json(const std::optional<lm::PhaseTimes>& phase) {
-  if (!phase) return {};
-  const Summary& s = phase->seconds;
-  return Json::object({{"mean(ms)", 1e3 * s.mean},
-                       {"stddev(ms)", 1e3 * s.stddev},
-                       {"median(ms)", 1e3 * s.median},
-                       {"min(ms)", 1e3 * s.min},
-                       {"max(ms)", 1e3 * s.max},
-                       {"peak(B)", phase->peak_bytes}});
+std::string mean_ms_text(const Json& phase) {
+  return fmt::format("{:.3f} +-{:.3f}", 1e3 * phase.at("mean_s").as_number(), 1e3 * phase.at("stddev_s").as_number());
 }
 
 const char* name_of_pass(lm::BenchPass pass) {
   return pass == lm::BenchPass::forward ? "forward" : pass == lm::BenchPass::step ? "step" : "forward_backward";
 }
 
-Json row_json(const Row& row, const std::vector<Row>& rows, const Ceilings& ceilings) {
+void begin_step_row(Json& json, const Row& row) {
   const lm::BenchCase& one = row.cell->one;
-  Json json = Json::object();
   add_model(json, *row.cell);
   json.set("pass", name_of_pass(one.pass))
       .set("device", one.execution.device == Device::cuda ? "cuda" : "cpu")
@@ -237,31 +158,54 @@ Json row_json(const Row& row, const std::vector<Row>& rows, const Ceilings& ceil
       .set("clip", one.clip)
       .set("warmup", one.warmup)
       .set("steps", one.steps)
-      .set("predicted(B)", lm::predicted_bytes(one))
-      .set("residual_tensor(B)", lm::residual_bytes(one))
+      .set("predicted_bytes", lm::predicted_bytes(one))
+      .set("residual_tensor_bytes", lm::residual_bytes(one))
       .set("status", row.times ? "ok" : "oom");
-  if (!row.times) return json.set("error", row.error);
-  const auto number = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
-  json.set("forward", phase_json(row.times->forward));
-  json.set("backward", phase_json(row.times->backward));
-  json.set("update", phase_json(row.times->update));
-  json.set("whole", phase_json(row.times->whole));
-  json.set("tokens/s", tokens_per_second(row));
-  json.set("FLOP", lm::flops_of(one));
-  json.set("FLOP/s", flop_rate(row));
-  json.set("share_of_ceiling", number(share_of_ceiling(row, ceilings)));
-  json.set("speedup_over_fp32", number(speedup(row, rows)));
-  json.set("skipped", row.times->skipped);
-  json.set("skipped_updates", row.times->skipped_updates);
-  return json.set("loss", row.times->loss);
+  if (!row.times) json.set("reason", row.error);
 }
 
-std::string document(const std::vector<Row>& rows, const Ceilings& ceilings) {
-  Json items = Json::array(), rates = Json::object();
-  for (const Row& row : rows) items.push_back(row_json(row, rows, ceilings));
-  for (const auto& [precision, rate] : ceilings) rates.set(name_of(precision), rate);
-  Json json = Json::object({{"environment", environment_json()}, {"matrix_product(FLOP/s)", rates}, {"rows", items}});
-  return json.dump(1) + "\n";
+const std::function<std::string(const Json&)> kMebibytesText = number_text("{:.0f}", 1 / kMiB);
+
+RowType<Row> step_row_type(const std::vector<Row>& rows, const Ceilings& ceilings) {
+  return {.begin = begin_step_row,
+          .identity = {{"model", left("size")},
+                       {"context", "context"},
+                       {"batch", "batch"},
+                       {"warmup", "warm-up"},
+                       {"precision", left("precision")},
+                       {"recompute", left("recompute")}},
+          .figures = {
+              {"forward", "", [](const Row& row) { return phase_json(row.times->forward); }},
+              {"backward", "", [](const Row& row) { return phase_json(row.times->backward); }},
+              {"update", "", [](const Row& row) { return phase_json(row.times->update); }},
+              {"whole", "whole ms", [](const Row& row) { return phase_json(row.times->whole); }, mean_ms_text},
+              {"whole.peak_bytes", "peak MiB", {}, kMebibytesText},
+              {"tokens_per_s", "tokens/s", tokens_per_second, number_text("{:.0f}")},
+              {"flop", "", [](const Row& row) { return Json(lm::flops_of(row.cell->one)); }},
+              {"flop_per_s", "TFLOP/s", flop_rate, number_text("{:.3g}", 1e-12)},
+              {"share_of_ceiling", "MFU %", [&](const Row& row) { return json_if(share_of_ceiling(row, ceilings)); },
+               number_text("{:.1f}", 100)},
+              {"speedup_over_fp32", "vs fp32", [&](const Row& row) { return json_if(speedup(row, rows)); },
+               number_text("{:.2f}")},
+              {"skipped", "", [](const Row& row) { return Json(row.times->skipped); }},
+              {"skipped_updates", "", [](const Row& row) { return Json(row.times->skipped_updates); }},
+              {"loss", "loss", [](const Row& row) { return Json(row.times->loss); }, number_text("{:.4f}")}}};
+}
+
+// Returns a table with one row per phase of each cell and one for the whole pass.
+std::string phase_table(const RowType<Row>& type, std::span<const Json> rows) {
+  std::vector<Json> phases;
+  for (const Json& row : rows) {
+    for (const char* const name : {"forward", "backward", "update", "whole"}) {
+      const Json* figures = row.find(name);
+      if (figures && !figures->is_null()) phases.push_back(Json(row).set("phase", name).set("figures", *figures));
+    }
+  }
+  const RowColumn columns[] = {{"phase", left("phase")},
+                               {"figures", "ms", mean_ms_text},
+                               {"figures.median_s", "median ms", number_text("{:.3f}", 1e3)},
+                               {"figures.peak_bytes", "peak MiB", kMebibytesText}};
+  return phases.empty() ? "" : "\n" + table_of_rows(type.identity, columns, phases).text();
 }
 
 void check_rank_options(const LmBenchOptions& options) {
@@ -308,13 +252,26 @@ int run_lm_bench(Arguments arguments) {
     rows.push_back(measured(cell, forecast));
     print_aside(line_of(rows.back()));  // printed now, because a later cell may fail
   }
-  print(table_text(rows, ceilings));
+  const RowType<Row> type = step_row_type(rows, ceilings);
+  Json::Array written;
+  std::string notes;
+  for (const Row& row : rows) {
+    written.push_back(type.json(row));
+    notes += row.times ? skipped_note(row) : oom_note(row);
+  }
+  print(type.table(written).text() + notes + phase_table(type, written));
   if (options.device == Device::cpu) print(note_lines(neighbours.notes()));
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
     return complain_that_none_fits("lm bench", options.output);
   }
   set_signal_message("lm bench: ended by a signal");  // the output may already be written
-  file.commit(document(rows, ceilings));
+  Json rates = Json::object();
+  for (const auto& [precision, rate] : ceilings) rates.set(name_of(precision), rate);
+  file.commit(Json::object({{"environment", environment_json()},
+                            {"matrix_product_flop_per_s", rates},
+                            {"rows", Json::array(std::move(written))}})
+                  .dump(1) +
+              "\n");
   print(fmt::format("written: {}\n", options.output));
   return kFine;
 }

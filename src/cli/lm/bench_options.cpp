@@ -157,7 +157,8 @@ std::string model_text(const LmBenchCell& cell) { return model_text(cell.size, c
 
 void add_model(Json& row, const LmBenchCell& cell) {
   const lm::BenchCase& one = cell.one;
-  row.set("size", cell.size)
+  row.set("model", model_text(cell))
+      .set("size", cell.size)
       .set("arch", lm::name_of(one.shape.architecture))
       .set("parameters", lm::parameter_count(one.shape));
   for (const Field<lm::ModelShape>& field : fields<lm::ModelShape>()) row.set(field.key, field.json(one.shape));

@@ -58,8 +58,8 @@ struct LmBenchCell {
 // Returns "small", or "small (gpt2, layers 2)" if the network differs from the size's defaults.
 std::string model_text(const LmBenchCell& cell);
 
-// Adds to a result row the fields that describe its cell: size, arch, parameters, dimensions, context, batch, precision
-// and recompute.
+// Adds to a result row the fields that describe its cell: model, size, arch, parameters, dimensions, context, batch,
+// precision and recompute.
 void add_model(Json& row, const LmBenchCell& cell);
 
 // Returns "small, context 512, batch 4, bf16, recompute block"; recompute is omitted if nothing is recomputed.

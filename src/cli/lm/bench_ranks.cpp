@@ -138,12 +138,6 @@ std::vector<ParallelRow> measured_cells(comm::Communicator& ranks, const RanksBe
   return rows;
 }
 
-std::string document(const std::vector<ParallelRow>& rows, int ranks) {
-  Json items = Json::array();
-  for (const ParallelRow& row : rows) items.push_back(parallel_row_json(row, rows, ranks));
-  return Json::object({{"environment", environment_json()}, {"rows", std::move(items)}}).dump(1) + "\n";
-}
-
 int measure_and_write(comm::Communicator& ranks, const RanksBench& bench) {
   const LmBenchOptions& options = bench.options;
   comm::check_same_facts(ranks, facts_of(bench.cells, bench.exchanges));
@@ -157,12 +151,14 @@ int measure_and_write(comm::Communicator& ranks, const RanksBench& bench) {
   if (first) set_signal_message("lm bench: ended by a signal; nothing was written");
   const std::vector<ParallelRow> rows = measured_cells(ranks, bench);
   if (!first) return kFine;
-  print(parallel_tables(rows, ranks.size()));
+  Json::Array written = parallel_rows_json(rows, ranks.size());
+  print(parallel_tables(rows, written, ranks.size()));
   if (std::none_of(rows.begin(), rows.end(), [](const ParallelRow& row) { return row.error.empty(); })) {
     return complain_that_none_fits("lm bench", options.output);
   }
   set_signal_message("lm bench: ended by a signal");  // the output may already be written
-  file->commit(document(rows, ranks.size()));
+  file->commit(Json::object({{"environment", environment_json()}, {"rows", Json::array(std::move(written))}}).dump(1) +
+               "\n");
   if (trace) trace->commit(trace_of(rows));
   print(fmt::format("written: {}{}\n", options.output, trace ? ", " + options.trace : ""));
   return kFine;
@@ -234,7 +230,7 @@ std::optional<double> speedup(const ParallelRow& row, const std::vector<Parallel
 
 std::optional<double> communication_share(const ParallelRow& row) {
   if (!row.exchange) return {};
-  return 100 * part_of(row, &lm::ParallelStep::exposed).mean / part_of(row, &lm::ParallelStep::whole).mean;
+  return part_of(row, &lm::ParallelStep::exposed).mean / part_of(row, &lm::ParallelStep::whole).mean;
 }
 
 std::optional<double> speedup_over_naive(const ParallelRow& row, const std::vector<ParallelRow>& rows) {
@@ -248,7 +244,7 @@ std::optional<double> reduction(const ParallelRow& row, const std::vector<Parall
   if (!row.exchange || !naive) return {};
   const double before = part_of(*naive, &lm::ParallelStep::exposed).mean;
   if (!(before > 0)) return {};
-  return 100 * (1 - part_of(row, &lm::ParallelStep::exposed).mean / before);
+  return 1 - part_of(row, &lm::ParallelStep::exposed).mean / before;
 }
 
 }  // namespace strobe::cli

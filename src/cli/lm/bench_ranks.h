@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +40,7 @@ const ParallelRow* find(const ParallelRow& row, const std::vector<ParallelRow>& 
 std::optional<double> speedup(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 std::optional<double> speedup_over_naive(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 
-// Return percentages: exposed communication / step time, and the reduction of exposed communication relative to
-// `naive`.
+// Return ratios: exposed communication / step time, and the reduction of exposed communication relative to `naive`.
 std::optional<double> communication_share(const ParallelRow& row);
 std::optional<double> reduction(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 
@@ -51,10 +51,10 @@ int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments);
 std::string title_of(const lm::ParallelOptions& exchange);  // "bucketed, 25 MB"
 std::string line_of(const ParallelRow& row);
 
-// Returns two tables per cell: times, then exchanged bytes and memory.
-std::string parallel_tables(const std::vector<ParallelRow>& rows, int ranks);
+// Compares each row with those of one process and of `naive` in the same cell.
+Json::Array parallel_rows_json(const std::vector<ParallelRow>& rows, int ranks);
 
-// `rows` are all rows: `row` is compared with those of one process and of `naive` in the same cell.
-Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& rows, int ranks);
+// Returns two tables per cell: times, then exchanged bytes and memory. `written` are the rows as JSON.
+std::string parallel_tables(const std::vector<ParallelRow>& rows, std::span<const Json> written, int ranks);
 
 }  // namespace strobe::cli

@@ -17,6 +17,7 @@
 #include "core/json.h"
 #include "lm/plan/device_memory.h"
 #include "measure/environment.h"
+#include "results/schema.h"
 
 namespace strobe::cli {
 namespace {
@@ -90,24 +91,24 @@ Json lives_json(const std::vector<lm::Lifetime>& lives) {
 
 Json row_json(const MemoryRow& row) {
   const lm::BenchCase& one = row.cell.one;
-  Json json = Json::object();
+  Json json = Json::object({{kVersionKey, kRowVersion}});
   add_model(json, row.cell);
   json.set("pass", name_of_pass(row))
       .set("device", one.execution.device == Device::cuda ? "cuda" : "cpu")
       .set("attention", one.attention.empty() ? "auto" : one.attention)
-      .set("residual_tensor(B)", lm::residual_bytes(one))
-      .set("predicted(B)", row.predicted)
+      .set("residual_tensor_bytes", lm::residual_bytes(one))
+      .set("predicted_bytes", row.predicted)
       .set("status", row.figures ? "ok" : "oom");
-  if (!row.figures) return json.set("error", row.error);
+  if (!row.figures) return json.set("reason", row.error);
   const lm::MemoryTimeline& timeline = row.figures->timeline;
-  json.set("peak(B)", timeline.peak());
+  json.set("peak_bytes", timeline.peak());
   json.set("peak_operation", timeline.peak_at());
-  json.set("peak_by_category(B)", by_category_json(at_peak(timeline)));
-  json.set("most_in_use(B)", timeline.most_in_use());
-  json.set("most_saved(B)", timeline.most_saved());
-  if (row.seconds) json.set("step_min(ms)", 1e3 * *row.seconds).set("skipped", row.skipped);
-  json.set("counted(B)", row.figures->counted);
-  json.set("driver(B)", row.figures->driver ? Json(*row.figures->driver) : Json());
+  json.set("peak_by_category_bytes", by_category_json(at_peak(timeline)));
+  json.set("most_in_use_bytes", timeline.most_in_use());
+  json.set("most_saved_bytes", timeline.most_saved());
+  if (row.seconds) json.set("step_min_s", *row.seconds).set("skipped", row.skipped);
+  json.set("counted_bytes", row.figures->counted);
+  json.set("driver_bytes", row.figures->driver ? Json(*row.figures->driver) : Json());
   Json operations = Json::array(), moments = Json::array();
   for (const std::string& operation : timeline.operations) operations.push_back(operation);
   for (const lm::ByCategory& moment : timeline.moments) {
@@ -118,7 +119,7 @@ Json row_json(const MemoryRow& row) {
   json.set("operations", operations);
   json.set("allocations", lives_json(timeline.allocations));
   json.set("tensors_of_the_run", lives_json(timeline.tensors));
-  return json.set("held_by_operation_and_category(B)", moments);
+  return json.set("held_by_operation_and_category_bytes", moments);
 }
 
 // Returns null if the pass did not fit.
@@ -128,16 +129,17 @@ Json table_json(const std::vector<MemoryCell>& cells) {
   Json table = Json::array();
   for (const MemoryCell& cell : cells) {
     const lm::BenchCase& one = cell.step.cell.one;
-    table.push_back(Json::object({{"size", cell.step.cell.size},
+    table.push_back(Json::object({{"model", model_text(cell.step.cell)},
+                                  {"size", cell.step.cell.size},
                                   {"context", one.shape.context},
                                   {"batch", one.batch},
                                   {"precision", name_of(one.precision)},
                                   {"recompute", name_of(one.recompute)},
-                                  {"forward_peak(B)", peak_json(cell.forward)},
-                                  {"forward_predicted(B)", cell.forward.predicted},
-                                  {"step_peak(B)", peak_json(cell.step)},
-                                  {"step_predicted(B)", cell.step.predicted},
-                                  {"residual_tensor(B)", lm::residual_bytes(one)}}));
+                                  {"forward_peak_bytes", peak_json(cell.forward)},
+                                  {"forward_predicted_bytes", cell.forward.predicted},
+                                  {"step_peak_bytes", peak_json(cell.step)},
+                                  {"step_predicted_bytes", cell.step.predicted},
+                                  {"residual_tensor_bytes", lm::residual_bytes(one)}}));
   }
   return table;
 }
@@ -176,14 +178,16 @@ int run_lm_memory(Arguments arguments) {
     measured_cells.push_back({.forward = measured(cell, lm::BenchPass::forward, timing),
                               .step = measured(cell, lm::BenchPass::step, timing)});
   }
-  print(peak_table(measured_cells) + memory_details(measured_cells));
+  const Json document = memory_document(measured_cells);
+  print(peak_table(measured_cells, document.at("table").as_array()) +
+        memory_details(measured_cells, document.at("rows").as_array()));
   if (std::none_of(measured_cells.begin(), measured_cells.end(), fits)) {
     return complain_that_none_fits("lm memory", output + " and " + page);
   }
   if (compares) print("\n" + recompute_table(measured_cells));
   set_signal_message("lm memory: ended by a signal");  // the output may already be written
   FileSet files("lm memory:");
-  files.add(output, memory_document(measured_cells));
+  files.add(output, document.dump(1) + "\n");
   files.add(page, page_of(measured_cells));
   const MemoryRow& last = measured_cells.back().step;
   const bool draws = !svg.empty() && last.figures;
@@ -193,15 +197,14 @@ int run_lm_memory(Arguments arguments) {
   return kFine;
 }
 
-std::string memory_document(const std::vector<MemoryCell>& cells) {
+Json memory_document(const std::vector<MemoryCell>& cells) {
   Json items = Json::array(), categories = Json::array();
   for (const MemoryCell& cell : cells) {
     for (const MemoryRow* const row : {&cell.forward, &cell.step}) items.push_back(row_json(*row));
   }
   for (std::size_t i = 0; i < lm::kCategories; ++i) categories.push_back(name_of(static_cast<Category>(i)));
-  const Json document = Json::object(
+  return Json::object(
       {{"environment", environment_json()}, {"table", table_json(cells)}, {"categories", categories}, {"rows", items}});
-  return document.dump(1) + "\n";
 }
 
 report::MemoryMap memory_map(const MemoryRow& row) {

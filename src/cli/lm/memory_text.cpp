@@ -8,7 +8,8 @@
 #include <tuple>
 
 #include "core/counted.h"
-#include "core/text_table.h"
+#include "core/units.h"
+#include "results/schema.h"
 
 namespace strobe::cli {
 namespace {
@@ -22,6 +23,8 @@ constexpr const char* kCategoryTitles[lm::kCategories] = {"parameters", "gradien
                                                           "scores",     "workspace", "data",      "idle"};
 
 std::string mib(std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }
+
+const std::function<std::string(const Json&)> kMibText = number_text("{:.2f}", 1 / kMiB);
 
 // Returns a tensor's name with * instead of the layer's number: "layers.*.attention.qkv".
 std::string of_any_layer(const std::string& name) {
@@ -61,80 +64,46 @@ std::vector<Group> largest(const lm::MemoryTimeline& timeline) {
 }
 
 std::string largest_text(const MemoryRow& row) {
-  TextTable table;
-  table.add_column("tensor", TextTable::Align::left);
-  table.add_column("MiB");
-  table.add_column("times");
-  table.add_column("type", TextTable::Align::left);
-  table.add_column("category", TextTable::Align::left);
-  table.add_column("comes from", TextTable::Align::left);
+  Table table{.columns = {left("tensor"), "MiB", "times", left("type"), left("category"), left("comes from")}};
   for (const Group& group : largest(row.figures->timeline)) {
     const std::string& type = group.first.type;
-    table.add_row({of_any_layer(group.first.name), mib(group.first.bytes), std::to_string(group.count),
-                   type.empty() ? "-" : type, kCategoryTitles[static_cast<std::size_t>(group.first.category)],
-                   of_any_layer(operation_of(row.figures->timeline, group.first.from))});
+    table.cells.push_back({of_any_layer(group.first.name), mib(group.first.bytes), std::to_string(group.count),
+                           type.empty() ? "-" : type, kCategoryTitles[static_cast<std::size_t>(group.first.category)],
+                           of_any_layer(operation_of(row.figures->timeline, group.first.from))});
   }
   return "\nlargest of " + title_of(row) + "\n" + table.text();
 }
 
 const auto kPasses = {&MemoryCell::forward, &MemoryCell::step};
 
+bool differs(std::span<const Json> rows, const char* key) {
+  return std::ranges::any_of(rows, [&](const Json& row) { return row.at(key).dump() != rows[0].at(key).dump(); });
+}
+
 // The columns that identify a cell. Batch and recompute occur only if they differ between cells.
-class CellColumns {
- public:
-  explicit CellColumns(const std::vector<MemoryCell>& cells) {
-    const auto differ = [&](auto value) {
-      return std::any_of(cells.begin(), cells.end(), [&](const MemoryCell& cell) {
-        return value(cell.step.cell.one) != value(cells.front().step.cell.one);
-      });
-    };
-    has_batch_ = differ([](const lm::BenchCase& one) { return one.batch; });
-    has_recompute_ = differ([](const lm::BenchCase& one) { return one.recompute; });
-  }
-
-  bool has_batch() const { return has_batch_; }
-  void add_to(TextTable& table) const {
-    table.add_column("size", TextTable::Align::left);
-    table.add_column("context");
-    if (has_batch_) table.add_column("batch");
-    table.add_column("precision", TextTable::Align::left);
-    if (has_recompute_) table.add_column("recompute", TextTable::Align::left);
-  }
-  std::vector<std::string> of(const LmBenchCell& cell) const {
-    const lm::BenchCase& one = cell.one;
-    std::vector<std::string> texts = {model_text(cell), std::to_string(one.shape.context)};
-    if (has_batch_) texts.push_back(std::to_string(one.batch));
-    texts.emplace_back(name_of(one.precision));
-    if (has_recompute_) texts.emplace_back(name_of(one.recompute));
-    return texts;
-  }
-
- private:
-  bool has_batch_ = false, has_recompute_ = false;
-};
+std::vector<RowColumn> cell_columns(std::span<const Json> rows) {
+  std::vector<RowColumn> columns{{"model", left("size")}, {"context", "context"}};
+  if (differs(rows, "batch")) columns.push_back({"batch", "batch"});
+  columns.push_back({"precision", left("precision")});
+  if (differs(rows, "recompute")) columns.push_back({"recompute", left("recompute")});
+  return columns;
+}
 
 // Returns the peaks by category, in MiB.
-std::string category_table(const std::vector<MemoryCell>& cells) {
-  const CellColumns columns(cells);
-  TextTable table;
-  columns.add_to(table);
-  table.add_column("pass", TextTable::Align::left);
-  for (const char* title : kCategoryTitles) table.add_column(title);
-  for (const char* title : {"in use", "driver"}) table.add_column(title);
-  for (const MemoryCell& cell : cells) {
-    for (const auto pass : kPasses) {
-      const MemoryRow& row = cell.*pass;
-      if (!row.figures) continue;
-      std::vector<std::string> texts = columns.of(row.cell);
-      texts.emplace_back(name_of_pass(row));
-      for (const std::size_t bytes : at_peak(row.figures->timeline)) texts.push_back(mib(bytes));
-      texts.push_back(mib(row.figures->timeline.most_in_use()));
-      texts.push_back(row.figures->driver ? mib(*row.figures->driver) : "-");
-      table.add_row(std::move(texts));
-    }
+std::string category_table(std::span<const Json> rows) {
+  std::vector<Json> measured;
+  for (const Json& row : rows) {
+    if (row.at("status").as_string() == "ok") measured.push_back(row);
   }
-  if (table.empty()) return "";
-  return "\n" + table.text() +
+  if (measured.empty()) return "";
+  std::vector<RowColumn> figures{{"pass", left("pass")}};
+  for (std::size_t i = 0; i < lm::kCategories; ++i) {
+    const std::string name = name_of(static_cast<Category>(i));
+    figures.push_back({"peak_by_category_bytes." + name, kCategoryTitles[i], kMibText});
+  }
+  figures.push_back({"most_in_use_bytes", "in use", kMibText});
+  figures.push_back({"driver_bytes", "driver", kMibText});
+  return "\n" + table_of_rows(cell_columns(rows), figures, measured).text() +
          "MiB at the peak; idle: activation memory without a live tensor; in use: peak without idle\n";
 }
 
@@ -165,33 +134,29 @@ std::string title_of(const MemoryRow& row) { return fmt::format("{}, {}", title_
 
 const lm::ByCategory& at_peak(const lm::MemoryTimeline& timeline) { return timeline.moments.at(timeline.peak_at()); }
 
-std::string peak_table(const std::vector<MemoryCell>& cells) {
-  const CellColumns columns(cells);
-  TextTable table;
-  columns.add_to(table);
-  for (const char* title : {"forward", "predicted", "step", "predicted", "residual"}) table.add_column(title);
+std::string peak_table(const std::vector<MemoryCell>& cells, std::span<const Json> table) {
+  const RowColumn figures[] = {{"forward_peak_bytes", "forward", kMibText, "oom"},
+                               {"forward_predicted_bytes", "predicted", kMibText},
+                               {"step_peak_bytes", "step", kMibText, "oom"},
+                               {"step_predicted_bytes", "predicted", kMibText},
+                               {"residual_tensor_bytes", "residual", kMibText}};
   std::string notes;
   for (const MemoryCell& cell : cells) {
-    std::vector<std::string> texts = columns.of(cell.step.cell);
     for (const auto pass : kPasses) {
       const MemoryRow& row = cell.*pass;
-      texts.push_back(row.figures ? mib(row.figures->timeline.peak()) : "oom");
-      texts.push_back(mib(row.predicted));
       if (!row.figures) notes += fmt::format("oom: {}: {}\n", title_of(row), row.error);
     }
-    texts.push_back(mib(lm::residual_bytes(cell.step.cell.one)));
-    table.add_row(std::move(texts));
   }
   const lm::BenchCase& one = cells.front().step.cell.one;
-  return table.text() + notes +
+  return table_of_rows(cell_columns(table), figures, table).text() + notes +
          fmt::format("peak MiB on {}{}, attention {}; residual: one tensor of the residual stream\n",
                      one.execution.device == Device::cuda ? "cuda" : "cpu",
-                     columns.has_batch() ? "" : fmt::format(", batch {}", one.batch),
+                     differs(table, "batch") ? "" : fmt::format(", batch {}", one.batch),
                      one.attention.empty() ? "auto" : one.attention);
 }
 
-std::string memory_details(const std::vector<MemoryCell>& cells) {
-  std::string text = category_table(cells);
+std::string memory_details(const std::vector<MemoryCell>& cells, std::span<const Json> rows) {
+  std::string text = category_table(rows);
   for (const MemoryCell& cell : cells) {
     for (const auto pass : kPasses) {
       if ((cell.*pass).figures) text += largest_text(cell.*pass);
@@ -201,14 +166,8 @@ std::string memory_details(const std::vector<MemoryCell>& cells) {
 }
 
 std::string recompute_table(const std::vector<MemoryCell>& cells) {
-  TextTable table;
-  table.add_column("size", TextTable::Align::left);
-  table.add_column("context");
-  table.add_column("batch");
-  for (const char* title : {"precision", "recompute"}) table.add_column(title, TextTable::Align::left);
-  for (const char* title : {"peak MiB", "vs none", "saved MiB", "vs none", "step ms", "vs none"}) {
-    table.add_column(title);
-  }
+  Table table{.columns = {left("size"), "context", "batch", left("precision"), left("recompute"), "peak MiB", "vs none",
+                          "saved MiB", "vs none", "step ms", "vs none"}};
   std::string notes;
   for (const MemoryCell& cell : cells) {
     const MemoryRow& row = cell.step;
@@ -234,7 +193,7 @@ std::string recompute_table(const std::vector<MemoryCell>& cells) {
     } else {
       texts.emplace_back("oom");
     }
-    table.add_row(std::move(texts));
+    table.cells.push_back(std::move(texts));
   }
   return table.text() + notes;
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,10 +29,10 @@ struct MemoryCell {
 
 // Returns the counted and predicted peaks of the forward pass and of the step, one row per cell. The table has at most
 // 80 columns if all cells have the same batch and recomputation.
-std::string peak_table(const std::vector<MemoryCell>& cells);
+std::string peak_table(const std::vector<MemoryCell>& cells, std::span<const Json> table);
 
 // Returns each peak by category, and the largest tensors of each pass.
-std::string memory_details(const std::vector<MemoryCell>& cells);
+std::string memory_details(const std::vector<MemoryCell>& cells, std::span<const Json> rows);
 
 // Returns the savings and cost of recomputation: peak, activations saved for backward and time, each relative to
 // `none`.
@@ -45,7 +46,7 @@ const lm::ByCategory& at_peak(const lm::MemoryTimeline& timeline);
 
 // Returns the JSON document: a table of peaks with one row per cell, then one row per pass with every allocation and
 // tensor.
-std::string memory_document(const std::vector<MemoryCell>& cells);
+Json memory_document(const std::vector<MemoryCell>& cells);
 
 report::MemoryMap memory_map(const MemoryRow& row);  // the row must have figures
 

@@ -12,10 +12,10 @@
 #include "cli/verbs.h"
 #include "core/atomic_file.h"
 #include "core/file_set.h"
-#include "core/text_table.h"
 #include "lm/profile/profile.h"
 #include "lm/profile/trace.h"
 #include "measure/environment.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -117,13 +117,12 @@ int run_lm_profile(Arguments arguments) {
 std::string matmul_table(const lm::Profile& profile) {
   const bool is_fused = is_attention_fused(profile);
   const std::vector<Span> spans = spans_of(profile);
-  TextTable table;
-  table.add_column("share of time, %", TextTable::Align::left);
-  for (const Span& span : spans) table.add_column(span.title);
+  Table table{.columns = {left("share of time, %")}};
+  for (const Span& span : spans) table.columns.emplace_back(span.title);
   const auto add = [&](std::string name, auto share_of) {
     std::vector<std::string> cells = {std::move(name)};
     for (const Span& span : spans) cells.push_back(percent(share_of(span.time)));
-    table.add_row(std::move(cells));
+    table.cells.push_back(std::move(cells));
   };
   const auto add_part = [&](const char* name, double MatmulTime::*part) {
     add(name, [&](const MatmulTime& time) { return time.all() > 0 ? time.*part / time.all() : 0; });
@@ -137,10 +136,8 @@ std::string matmul_table(const lm::Profile& profile) {
 }
 
 std::string matmul_summary(std::span<const lm::NamedProfile> profiles) {
-  TextTable table;
-  table.add_column("share of matmuls, %", TextTable::Align::left);
-  for (const char* column : {"forward", "backward", "step"}) table.add_column(column);
-  for (const char* column : {"with attention: forward", "backward", "step"}) table.add_column(column);
+  Table table{.columns = {left("share of matmuls, %"), "forward", "backward", "step", "with attention: forward",
+                          "backward", "step"}};
   bool any_fused = false;
   for (const lm::NamedProfile& one : profiles) {
     const bool is_fused = is_attention_fused(one.profile);
@@ -150,22 +147,22 @@ std::string matmul_summary(std::span<const lm::NamedProfile> profiles) {
     std::vector<std::string> cells = {one.name};
     for (const MatmulTime& time : times) cells.push_back(percent(time.linear_share()));
     for (const MatmulTime& time : times) cells.push_back(percent(time.share_with_attention(is_fused)));
-    table.add_row(std::move(cells));
+    table.cells.push_back(std::move(cells));
   }
   return table.text() + (any_fused ? kFusedNote : "");
 }
 
 Json matmul_shares_json(const lm::Profile& profile) {
   const bool is_fused = is_attention_fused(profile);
-  const double ms = 1e3 / static_cast<double>(profile.steps.size());
+  const double share = 1 / static_cast<double>(profile.steps.size());
   Json shares = Json::object();
   for (const Span& span : spans_of(profile)) {
     shares.set(span.key, Json::object({{"linear", span.time.linear_share()},
                                        {"with_attention", span.time.share_with_attention(is_fused)},
-                                       {"linear(ms)", ms * span.time.linear},
-                                       {"attention_matmuls(ms)", ms * span.time.attention_matmuls},
-                                       {"attention_rest(ms)", ms * span.time.attention_rest},
-                                       {"other(ms)", ms * span.time.other}}));
+                                       {"linear_s", share * span.time.linear},
+                                       {"attention_matmuls_s", share * span.time.attention_matmuls},
+                                       {"attention_rest_s", share * span.time.attention_rest},
+                                       {"other_s", share * span.time.other}}));
   }
   return shares;
 }

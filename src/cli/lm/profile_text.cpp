@@ -7,8 +7,8 @@
 
 #include "core/counted.h"
 #include "core/short_number.h"
-#include "core/text_table.h"
 #include "lm/profile/profile.h"
+#include "results/schema.h"
 
 namespace strobe::cli {
 namespace {
@@ -39,28 +39,25 @@ std::string rate(double amount, double seconds, const char* format) {
 }
 
 std::string table_of(const char* title, const std::vector<lm::OperationSum>& sums, const lm::Profile& profile) {
-  TextTable table;
-  table.add_column(title, TextTable::Align::left);
-  for (const char* column : {"calls", "ms per step", "share %", "GFLOP/s", "GB/s"}) table.add_column(column);
+  Table table{.columns = {left(title), "calls", "ms per step", "share %", "GFLOP/s", "GB/s"}};
   const double steps = steps_of(profile);
   for (const lm::OperationSum& sum : sums) {
-    table.add_row({sum.name, count_text(sum.calls / steps), fmt::format("{:.3f}", 1e3 * sum.seconds / steps),
-                   fmt::format("{:.1f}", 100 * sum.seconds / seconds_of(profile)),
-                   rate(sum.flops, sum.seconds, "{:.1f}"), rate(sum.bytes, sum.seconds, "{:.2f}")});
+    table.cells.push_back({sum.name, count_text(sum.calls / steps), fmt::format("{:.3f}", 1e3 * sum.seconds / steps),
+                           fmt::format("{:.1f}", 100 * sum.seconds / seconds_of(profile)),
+                           rate(sum.flops, sum.seconds, "{:.1f}"), rate(sum.bytes, sum.seconds, "{:.2f}")});
   }
   return table.text() + "\n";
 }
 
-// Returns the time of each kind of operation per phase, in ms per step.
+// Returns the time of each kind of operation per phase, in seconds per step.
 std::string phase_table(const lm::Profile& profile) {
-  TextTable table;
-  table.add_column("ms per step", TextTable::Align::left);
-  for (const Phase phase : kPhasesInOrder) table.add_column(name_of(phase));
+  Table table{.columns = {left("ms per step")}};
+  for (const Phase phase : kPhasesInOrder) table.columns.emplace_back(name_of(phase));
   const auto cell = [&](double seconds) { return fmt::format("{:.3f}", 1e3 * seconds / steps_of(profile)); };
   const auto add = [&](std::string name, auto... kind) {
     std::vector<std::string> cells = {std::move(name)};
     for (const Phase phase : kPhasesInOrder) cells.push_back(cell(seconds_of(profile, phase, kind...)));
-    table.add_row(std::move(cells));
+    table.cells.push_back(std::move(cells));
   };
   for (const lm::OperationSum& sum : sums_by_kind(profile)) add(sum.name, sum.kind);
   add("all");
@@ -69,20 +66,18 @@ std::string phase_table(const lm::Profile& profile) {
 
 // The column "cumulative" is the sum of the shares up to and including the row.
 std::string kernel_table(const lm::Profile& profile) {
-  TextTable table;
-  table.add_column("kernel", TextTable::Align::left);
-  for (const char* column : {"calls", "us per call", "ms per step", "share %", "cumulative %"})
-    table.add_column(column);
-  table.add_column("operations", TextTable::Align::left);
+  Table table{.columns = {left("kernel"), "calls", "us per call", "ms per step", "share %", "cumulative %",
+                          left("operations")}};
   const double all = record_seconds(profile);
   double until_here = 0;
   for (const lm::KernelSum& sum : sums_by_kernel(profile)) {
     until_here += sum.seconds;
-    table.add_row({lm::short_kernel_name(sum.name), count_text(sum.calls / steps_of(profile)),
-                   fmt::format("{:.2f}", 1e6 * sum.seconds / sum.calls),
-                   fmt::format("{:.3f}", 1e3 * sum.seconds / steps_of(profile)),
-                   fmt::format("{:.1f}", 100 * sum.seconds / all), fmt::format("{:.1f}", 100 * until_here / all),
-                   sum.operations.empty() ? "-" : fmt::format("{}", fmt::join(sum.operations, ", "))});
+    table.cells.push_back({lm::short_kernel_name(sum.name), count_text(sum.calls / steps_of(profile)),
+                           fmt::format("{:.2f}", 1e6 * sum.seconds / sum.calls),
+                           fmt::format("{:.3f}", 1e3 * sum.seconds / steps_of(profile)),
+                           fmt::format("{:.1f}", 100 * sum.seconds / all),
+                           fmt::format("{:.1f}", 100 * until_here / all),
+                           sum.operations.empty() ? "-" : fmt::format("{}", fmt::join(sum.operations, ", "))});
   }
   return table.text() + "\n";
 }
@@ -149,8 +144,8 @@ Json kernels_json(const std::vector<lm::KernelSum>& sums, double steps) {
     Json operations = Json::array();
     for (const std::string& name : sum.operations) operations.push_back(name);
     list.push_back(Json::object({{"name", sum.name},
-                                 {"calls_a_step", sum.calls / steps},
-                                 {"ms_a_step", 1e3 * sum.seconds / steps},
+                                 {"calls_per_step", sum.calls / steps},
+                                 {"s_per_step", sum.seconds / steps},
                                  {"operations", operations}}));
   }
   return list;
@@ -161,11 +156,11 @@ Json sums_json(const std::vector<lm::OperationSum>& sums, double steps) {
   for (const lm::OperationSum& sum : sums) {
     list.push_back(Json::object({{"name", sum.name},
                                  {"kind", name_of(sum.kind)},
-                                 {"calls_a_step", sum.calls / steps},
-                                 {"ms_a_step", 1e3 * sum.seconds / steps},
-                                 {"FLOP_a_step", sum.flops / steps},
-                                 {"FLOP/s", sum.flops / sum.seconds},
-                                 {"bytes/s", sum.bytes / sum.seconds}}));
+                                 {"calls_per_step", sum.calls / steps},
+                                 {"s_per_step", sum.seconds / steps},
+                                 {"flop_per_step", sum.flops / steps},
+                                 {"flop_per_s", sum.flops / sum.seconds},
+                                 {"bytes_per_s", sum.bytes / sum.seconds}}));
   }
   return list;
 }
@@ -174,20 +169,20 @@ Json scopes_json(const std::vector<lm::OperationSum>& sums, double steps) {
   Json list = Json::array();
   for (const lm::OperationSum& sum : sums) {
     list.push_back(Json::object({{"name", sum.name},
-                                 {"calls_a_step", sum.calls / steps},
-                                 {"ms_a_step", 1e3 * sum.seconds / steps},
-                                 {"FLOP_a_step", sum.flops / steps}}));
+                                 {"calls_per_step", sum.calls / steps},
+                                 {"s_per_step", sum.seconds / steps},
+                                 {"flop_per_step", sum.flops / steps}}));
   }
   return list;
 }
 
-// Returns the time of each kind of operation per phase, in ms per step.
+// Returns the time of each kind of operation per phase, in seconds per step.
 Json phases_json(const lm::Profile& profile) {
   Json phases = Json::object();
   for (const Phase phase : kPhasesInOrder) {
     Json kinds = Json::object();
     for (const lm::OperationSum& sum : sums_by_kind(profile)) {
-      kinds.set(sum.name, 1e3 * seconds_of(profile, phase, sum.kind) / steps_of(profile));
+      kinds.set(sum.name, seconds_of(profile, phase, sum.kind) / steps_of(profile));
     }
     phases.set(name_of(phase), std::move(kinds));
   }
@@ -211,14 +206,14 @@ Json operations_json(const lm::Profile& profile) {
 }
 
 void add_gpu_figures(Json& row, const lm::Profile& profile) {
-  const double ms = 1e3 / steps_of(profile);
+  const double share = 1 / steps_of(profile);
   row.set("kernels", kernels_json(sums_by_kernel(profile), steps_of(profile)))
-      .set("records_a_step", static_cast<double>(profile.records.size()) / steps_of(profile))
-      .set("gpu(ms)", ms * record_seconds(profile))
-      .set("gpu_outside_operations(ms)", ms * outside_seconds(profile))
-      .set("gpu_busy(ms)", ms * busy_seconds(profile))
+      .set("records_per_step", static_cast<double>(profile.records.size()) / steps_of(profile))
+      .set("gpu_s", share * record_seconds(profile))
+      .set("gpu_outside_operations_s", share * outside_seconds(profile))
+      .set("gpu_busy_s", share * busy_seconds(profile))
       .set("gpu_idle_share", idle_share(profile))
-      .set("wall_direct_without_profiler(ms)", 1e3 * profile.direct_seconds);
+      .set("wall_direct_without_profiler_s", profile.direct_seconds);
 }
 
 }  // namespace
@@ -245,16 +240,16 @@ std::string lm_profile_text(const lm::NamedProfile& named) {
 }
 
 Json lm_profile_oom_json(const LmBenchCell& cell, const std::string& error) {
-  Json row = Json::object();
+  Json row = Json::object({{kVersionKey, kRowVersion}});
   add_model(row, cell);
-  return row.set("status", "oom").set("error", error);
+  return row.set("status", "oom").set("reason", error);
 }
 
 Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
   const double steps = steps_of(profile);
   Json phases = Json::object();
-  for (const Phase phase : kPhasesInOrder) phases.set(name_of(phase), 1e3 * seconds_of(profile, phase) / steps);
-  Json row = Json::object();
+  for (const Phase phase : kPhasesInOrder) phases.set(name_of(phase), seconds_of(profile, phase) / steps);
+  Json row = Json::object({{kVersionKey, kRowVersion}});
   add_model(row, cell);
   row.set("device", is_traced(profile) ? "cuda" : "cpu")
       .set("threads", cell.one.execution.threads)
@@ -267,12 +262,12 @@ Json lm_profile_json(const LmBenchCell& cell, const lm::Profile& profile) {
       .set("operations", operations_json(profile))
       .set("attention_is_fused", is_attention_fused(profile))
       .set("matrix_products", sums_json(sums_by_matrix(profile), steps))
-      .set("phases(ms)", phases)
-      .set("kinds_of_phases(ms)", phases_json(profile))
+      .set("phases_s", phases)
+      .set("kinds_of_phases_s", phases_json(profile))
       .set("matmul_shares", matmul_shares_json(profile))
-      .set("operations(ms)", 1e3 * seconds_of(profile) / steps)
-      .set("wall(ms)", 1e3 * wall_of(profile) / steps)
-      .set("wall_without_profiler(ms)", 1e3 * profile.plain_seconds);
+      .set("operations_s", seconds_of(profile) / steps)
+      .set("wall_s", wall_of(profile) / steps)
+      .set("wall_without_profiler_s", profile.plain_seconds);
   if (is_traced(profile)) add_gpu_figures(row, profile);
   return row;
 }

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/counted.h"
-#include "core/text_table.h"
+#include "results/schema.h"
 
 namespace strobe::cli {
 namespace {
@@ -21,21 +21,9 @@ const char* device_of(const ParallelRow& row) {
   return row.cell->one.execution.device == Device::cuda ? "cuda" : "cpu";
 }
 
-std::optional<double> bucket_megabytes(const ParallelRow& row) {
-  if (!row.exchange || row.exchange->strategy.grouping != lm::Grouping::buckets) return {};
-  return 1e-6 * static_cast<double>(row.exchange->bucket_bytes);
+bool has_buckets(const ParallelRow& row) {
+  return row.exchange && row.exchange->strategy.grouping == lm::Grouping::buckets;
 }
-
-std::string milliseconds(const Summary& seconds) {
-  return fmt::format("{:.2f} +-{:.2f}", 1e3 * seconds.mean, 1e3 * seconds.stddev);
-}
-
-std::string bucket_text(const ParallelRow& row) {
-  const std::optional<double> bucket = bucket_megabytes(row);
-  return bucket ? fmt::format("{}", *bucket) : "-";
-}
-
-std::string megabytes_text(std::size_t bytes) { return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e6); }
 
 constexpr double lm::ParallelStep::*const kParts[] = {&lm::ParallelStep::forward, &lm::ParallelStep::backward,
                                                       &lm::ParallelStep::exposed, &lm::ParallelStep::hidden,
@@ -59,76 +47,13 @@ std::string flat_note(const ParallelRow& of_cell, const std::vector<ParallelRow>
       "flat vs naive: speedup {:.2f}, {:.2f} ms per step instead of {:.2f}, communication {:.1f} % of the step "
       "instead of {:.1f}\n",
       *speedup_over_naive(*flat, rows), 1e3 * slowest_steps(*flat).mean, 1e3 * slowest_steps(*naive).mean,
-      *communication_share(*flat), *communication_share(*naive));
+      100 * *communication_share(*flat), 100 * *communication_share(*naive));
 }
 
-std::string times_table(const std::vector<const ParallelRow*>& of_cell, const std::vector<ParallelRow>& rows) {
-  TextTable table;
-  table.add_column("strategy", TextTable::Align::left);
-  for (const char* title :
-       {"bucket MB", "step ms", "forward ms", "backward ms", "exposed ms", "hidden ms", "optimizer ms", "comm %",
-        "samples/s", "vs one", "vs naive", "less exposed %", "s/M tokens", "loss"}) {
-    table.add_column(title);
-  }
-  std::string notes;
-  for (const ParallelRow* row : of_cell) {
-    if (!row->error.empty()) {
-      table.add_row({name_of(*row), bucket_text(*row), "oom"});
-      notes += fmt::format("oom: {}: {}\n", row->exchange ? title_of(*row->exchange) : name_of(*row), row->error);
-      continue;
-    }
-    const Summary step = slowest_steps(*row);
-    std::vector<std::string> cells{name_of(*row), bucket_text(*row), milliseconds(step)};
-    for (const auto part : kParts) cells.push_back(milliseconds(part_of(*row, part)));
-    const auto number = [](const char* format, std::optional<double> value) {
-      return value ? fmt::format(fmt::runtime(format), *value) : "-";
-    };
-    cells.push_back(number("{:.1f}", communication_share(*row)));
-    cells.push_back(fmt::format("{:.1f}", static_cast<double>(row->cell->one.batch) / step.mean));
-    cells.push_back(number("{:.2f}", speedup(*row, rows)));
-    cells.push_back(number("{:.2f}", speedup_over_naive(*row, rows)));
-    cells.push_back(number("{:.0f}", reduction(*row, rows)));
-    cells.push_back(fmt::format("{:.2f}", 1e6 * step.mean / tokens_of(*row)));
-    cells.push_back(fmt::format("{:.4f}", row->ranks[0].loss));
-    table.add_row(std::move(cells));
-    notes += skipped_note(*row);
-  }
-  return table.text() + notes + flat_note(*of_cell[0], rows);
-}
-
-// Returns a table of the calls, bytes and memory of the measured rows.
-std::string exchange_table(const std::vector<const ParallelRow*>& of_cell) {
-  TextTable table;
-  table.add_column("strategy", TextTable::Align::left);
-  for (const char* title : {"bucket MB", "calls", "buckets", "exchanged MB", "optimizer MB", "after init MB",
-                            "before update MB", "after step MB"}) {
-    table.add_column(title);
-  }
-  for (const ParallelRow* row : of_cell) {
-    const lm::ParallelTimes& times = row->ranks[0];
-    const lm::ParallelMemory memory = memory_of(*row);
-    table.add_row({name_of(*row), bucket_text(*row), std::to_string(times.calls), std::to_string(times.buckets),
-                   megabytes_text(static_cast<std::size_t>(times.bytes)), megabytes_text(optimizer_bytes(*row)),
-                   megabytes_text(memory.after_init), megabytes_text(memory.before_update),
-                   megabytes_text(memory.after_step)});
-  }
-  return table.text();
-}
-
-Json summary_json(const Summary& s) {
-  return Json::object({{"n", s.n},
-                       {"mean(ms)", 1e3 * s.mean},
-                       {"stddev(ms)", 1e3 * s.stddev},
-                       {"median(ms)", 1e3 * s.median},
-                       {"low(ms)", 1e3 * s.low},
-                       {"high(ms)", 1e3 * s.high},
-                       {"confidence", s.confidence}});
-}
-
-// Returns the time of a part in every step, in ms.
+// Returns the time of a part in every step, in seconds.
 Json steps_json(const lm::ParallelTimes& rank, double lm::ParallelStep::*part) {
   Json samples = Json::array();
-  for (const lm::ParallelStep& step : rank.steps) samples.push_back(1e3 * step.*part);
+  for (const lm::ParallelStep& step : rank.steps) samples.push_back(step.*part);
   return samples;
 }
 
@@ -136,17 +61,98 @@ Json steps_json(const lm::ParallelTimes& rank, double lm::ParallelStep::*part) {
 Json ranks_json(const ParallelRow& row) {
   Json ranks = Json::array();
   for (const lm::ParallelTimes& times : row.ranks) {
-    Json rank = Json::object({{"step(ms)", 1e3 * mean_of(times, &lm::ParallelStep::whole)}});
-    Json samples = Json::object({{"step(ms)", steps_json(times, &lm::ParallelStep::whole)}});
+    Json rank = Json::object({{"step_s", mean_of(times, &lm::ParallelStep::whole)}});
+    Json samples = Json::object({{"step_s", steps_json(times, &lm::ParallelStep::whole)}});
     for (std::size_t i = 0; i < std::size(kParts); ++i) {
-      const std::string name = std::string(kPartNames[i]) + "(ms)";
-      rank.set(name, 1e3 * mean_of(times, kParts[i]));
+      const std::string name = std::string(kPartNames[i]) + "_s";
+      rank.set(name, mean_of(times, kParts[i]));
       samples.set(name, steps_json(times, kParts[i]));
     }
-    rank.set("optimizer(B)", times.optimizer_bytes).set("samples", std::move(samples));
+    rank.set("optimizer_bytes", times.optimizer_bytes).set("samples", std::move(samples));
     ranks.push_back(std::move(rank));
   }
   return ranks;
+}
+
+std::string mean_milliseconds(const Json& summary) {
+  return fmt::format("{:.2f} +-{:.2f}", 1e3 * summary.at("mean_s").as_number(),
+                     1e3 * summary.at("stddev_s").as_number());
+}
+
+void begin_parallel_row(Json& json, const ParallelRow& row, int ranks) {
+  const lm::BenchCase& one = row.cell->one;
+  json.set("kind", "data parallel step")
+      .set("strategy", name_of(row))
+      .set("bucket_bytes", has_buckets(row) ? Json(row.exchange->bucket_bytes) : Json())
+      .set("ranks", row.exchange ? ranks : 1);
+  add_model(json, *row.cell);
+  json.set("device", device_of(row))
+      .set("threads_per_rank", one.execution.threads)
+      .set("warmup", one.warmup)
+      .set("clip", one.clip)
+      .set("status", row.error.empty() ? "ok" : "oom");
+  if (!row.error.empty()) json.set("reason", row.error);
+}
+
+Json rank_memory_json(const ParallelRow& row) {
+  const lm::ParallelMemory memory = memory_of(row);
+  return Json::object({{"after_init_bytes", memory.after_init},
+                       {"before_update_bytes", memory.before_update},
+                       {"after_step_bytes", memory.after_step}});
+}
+
+// The columns of times.
+RowType<ParallelRow> parallel_row_type(const std::vector<ParallelRow>& rows, int ranks) {
+  using Row = ParallelRow;
+  RowType<Row> type{
+      .begin = [=](Json& json, const Row& row) { begin_parallel_row(json, row, ranks); },
+      .identity = {{"strategy", left("strategy")}, {"bucket_bytes", "bucket MB", number_text("{}", 1e-6)}},
+      .figures = {
+          {"step", "step ms", [](const Row& row) { return summary_json(slowest_steps(row)); }, mean_milliseconds}}};
+  for (std::size_t i = 0; i < std::size(kParts); ++i) {
+    type.figures.push_back({std::string("part_") + kPartNames[i], std::string(kPartNames[i]) + " ms",
+                            [i](const Row& row) { return summary_json(part_of(row, kParts[i])); }, mean_milliseconds});
+  }
+  const auto per_second = [](double work, const Row& row) { return Json(work / slowest_steps(row).mean); };
+  const Column<Row> rest[] = {
+      {"communication_share", "comm %", [](const Row& row) { return json_if(communication_share(row)); },
+       number_text("{:.1f}", 100)},
+      {"samples_per_s", "samples/s",
+       [=](const Row& row) { return per_second(static_cast<double>(row.cell->one.batch), row); },
+       number_text("{:.1f}")},
+      {"tokens_per_s", "", [=](const Row& row) { return per_second(tokens_of(row), row); }},
+      {"speedup_over_one_process", "vs one", [&rows](const Row& row) { return json_if(speedup(row, rows)); },
+       number_text("{:.2f}")},
+      {"speedup_over_naive", "vs naive", [&rows](const Row& row) { return json_if(speedup_over_naive(row, rows)); },
+       number_text("{:.2f}")},
+      {"exposed_less_than_naive", "less exposed %", [&rows](const Row& row) { return json_if(reduction(row, rows)); },
+       number_text("{:.0f}", 100)},
+      {"seconds_per_million_tokens", "s/M tokens",
+       [](const Row& row) { return Json(1e6 * slowest_steps(row).mean / tokens_of(row)); }, number_text("{:.2f}")},
+      {"loss", "loss", [](const Row& row) { return Json(row.ranks[0].loss); }, number_text("{:.4f}")},
+      {"skipped", "", [](const Row& row) { return Json(row.ranks[0].skipped); }},
+      {"calls", "", [](const Row& row) { return Json(row.ranks[0].calls); }},
+      {"buckets", "", [](const Row& row) { return Json(row.ranks[0].buckets); }},
+      {"exchanged_bytes", "", [](const Row& row) { return Json(row.ranks[0].bytes); }},
+      {"optimizer_bytes", "", [](const Row& row) { return Json(optimizer_bytes(row)); }},
+      {"memory", "", rank_memory_json},
+      {"by_rank", "", ranks_json}};
+  type.figures.insert(type.figures.end(), std::begin(rest), std::end(rest));
+  return type;
+}
+
+// The columns of calls, bytes and memory.
+const RowColumn kExchangeColumns[] = {{"calls", "calls"},
+                                      {"buckets", "buckets"},
+                                      {"exchanged_bytes", "exchanged MB", number_text("{:.1f}", 1e-6)},
+                                      {"optimizer_bytes", "optimizer MB", number_text("{:.1f}", 1e-6)},
+                                      {"memory.after_init_bytes", "after init MB", number_text("{:.1f}", 1e-6)},
+                                      {"memory.before_update_bytes", "before update MB", number_text("{:.1f}", 1e-6)},
+                                      {"memory.after_step_bytes", "after step MB", number_text("{:.1f}", 1e-6)}};
+
+std::string notes_of(const ParallelRow& row) {
+  if (row.error.empty()) return skipped_note(row);
+  return fmt::format("oom: {}: {}\n", row.exchange ? title_of(*row.exchange) : name_of(row), row.error);
 }
 
 }  // namespace
@@ -161,56 +167,27 @@ std::string line_of(const ParallelRow& row) {
                      row.error.empty() ? fmt::format("{:.2f} ms", 1e3 * slowest_steps(row).mean) : "oom");
 }
 
-std::string parallel_tables(const std::vector<ParallelRow>& rows, int ranks) {
-  std::string text;
-  for (std::size_t i = 0; i < rows.size();) {
-    std::vector<const ParallelRow*> of_cell;
-    for (const LmBenchCell* cell = rows[i].cell; i < rows.size() && rows[i].cell == cell; ++i) {
-      of_cell.push_back(&rows[i]);
-    }
-    text += fmt::format("{}, {}, {}\n", title_of(*of_cell[0]->cell), counted(ranks, "rank"), device_of(*of_cell[0]));
-    text += times_table(of_cell, rows) + "\n";
-    std::erase_if(of_cell, [](const ParallelRow* row) { return !row->error.empty(); });
-    if (!of_cell.empty()) text += exchange_table(of_cell) + "\n";
-  }
-  return text;
+Json::Array parallel_rows_json(const std::vector<ParallelRow>& rows, int ranks) {
+  const RowType<ParallelRow> type = parallel_row_type(rows, ranks);
+  Json::Array written;
+  for (const ParallelRow& row : rows) written.push_back(type.json(row));
+  return written;
 }
 
-Json parallel_row_json(const ParallelRow& row, const std::vector<ParallelRow>& rows, int ranks) {
-  const lm::BenchCase& one = row.cell->one;
-  const auto number = [](std::optional<double> value) { return value ? Json(*value) : Json(); };
-  Json json = Json::object({{"kind", "data parallel step"},
-                            {"strategy", name_of(row)},
-                            {"bucket(MB)", number(bucket_megabytes(row))},
-                            {"ranks", row.exchange ? ranks : 1}});
-  add_model(json, *row.cell);
-  json.set("device", device_of(row))
-      .set("threads of a rank", one.execution.threads)
-      .set("warmup", one.warmup)
-      .set("clip", one.clip)
-      .set("status", row.error.empty() ? "ok" : "oom");
-  if (!row.error.empty()) return json.set("error", row.error);
-  const Summary step = slowest_steps(row);
-  const lm::ParallelTimes& times = row.ranks[0];
-  const lm::ParallelMemory memory = memory_of(row);
-  json.set("step", summary_json(step));
-  for (std::size_t i = 0; i < std::size(kParts); ++i) {
-    json.set(std::string("part ") + kPartNames[i], summary_json(part_of(row, kParts[i])));
+std::string parallel_tables(const std::vector<ParallelRow>& rows, std::span<const Json> written, int ranks) {
+  const RowType<ParallelRow> type = parallel_row_type(rows, ranks);
+  std::string text;
+  for (std::size_t i = 0, end = 0; i < rows.size(); i = end) {
+    std::string notes;
+    for (; end < rows.size() && rows[end].cell == rows[i].cell; ++end) notes += notes_of(rows[end]);
+    text += fmt::format("{}, {}, {}\n", title_of(*rows[i].cell), counted(ranks, "rank"), device_of(rows[i]));
+    std::vector<Json> of_cell(written.begin() + static_cast<std::ptrdiff_t>(i),
+                              written.begin() + static_cast<std::ptrdiff_t>(end));
+    text += type.table(of_cell).text() + notes + flat_note(rows[i], rows) + "\n";
+    std::erase_if(of_cell, [](const Json& row) { return row.at("status").as_string() != "ok"; });
+    if (!of_cell.empty()) text += table_of_rows(type.identity, kExchangeColumns, of_cell).text() + "\n";
   }
-  json.set("samples/s", static_cast<double>(one.batch) / step.mean);
-  json.set("tokens/s", tokens_of(row) / step.mean);
-  json.set("seconds_per_million_tokens", 1e6 * step.mean / tokens_of(row));
-  json.set("speedup_over_one_process", number(speedup(row, rows)));
-  json.set("speedup_over_naive", number(speedup_over_naive(row, rows)));
-  json.set("communication_share(%)", number(communication_share(row)));
-  json.set("exposed_less_than_naive(%)", number(reduction(row, rows)));
-  json.set("calls", times.calls).set("buckets", times.buckets).set("exchanged(B)", times.bytes);
-  json.set("optimizer(B)", optimizer_bytes(row));
-  json.set("memory", Json::object({{"after_init(B)", memory.after_init},
-                                   {"before_update(B)", memory.before_update},
-                                   {"after_step(B)", memory.after_step}}));
-  json.set("loss", times.loss).set("skipped", times.skipped);
-  return json.set("by_rank", ranks_json(row));
+  return text;
 }
 
 }  // namespace strobe::cli

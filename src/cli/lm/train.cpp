@@ -16,11 +16,11 @@
 #include "cli/verbs.h"
 #include "core/counted.h"
 #include "core/fail.h"
-#include "core/text_table.h"
 #include "lm/data_parallel/parallel_backend.h"
 #include "lm/sampler.h"
 #include "lm/train/checkpoint_folder.h"
 #include "lm/train/trainer.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -48,10 +48,8 @@ std::string settings_table(const TrainBegin& begin, const TrainFlags& flags, int
                            const comm::Communicator* ranks) {
   const lm::Settings& settings = begin.settings;
   const lm::ModelShape& shape = settings.shape;
-  TextTable table;
-  table.add_column("setting", TextTable::Align::left);
-  table.add_column("value", TextTable::Align::left);
-  const auto row = [&](const char* name, std::string value) { table.add_row({name, std::move(value)}); };
+  Table table{.columns = {left("setting"), left("value")}};
+  const auto row = [&](const char* name, std::string value) { table.cells.push_back({name, std::move(value)}); };
   row("model", fmt::format("{}: d_model {}, d_ff {}, layers {}, heads {}, context {}, vocabulary {}",
                            lm::name_of(shape.architecture), shape.d_model, shape.d_ff, shape.layers, shape.heads,
                            shape.context, shape.vocabulary));

@@ -10,8 +10,8 @@
 #include "comm/agreement.h"
 #include "core/counted.h"
 #include "core/fail.h"
-#include "core/text_table.h"
 #include "lm/data_parallel/verify.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -19,26 +19,20 @@ namespace {
 constexpr std::int64_t kVerifySteps = 5;
 
 std::string losses_table(const lm::Verification& verification, int ranks) {
-  TextTable table;
-  table.add_column("step");
-  table.add_column("one process");
-  table.add_column(counted(ranks, "rank"));
-  table.add_column("difference");
+  Table table{.columns = {"step", "one process", counted(ranks, "rank"), "difference"}};
   for (std::size_t i = 0; i < verification.alone.size(); ++i) {
-    table.add_row({std::to_string(i + 1), fmt::format("{:.9f}", verification.alone[i]),
-                   fmt::format("{:.9f}", verification.ranks[i]),
-                   fmt::format("{:.1e}", verification.ranks[i] - verification.alone[i])});
+    table.cells.push_back({std::to_string(i + 1), fmt::format("{:.9f}", verification.alone[i]),
+                           fmt::format("{:.9f}", verification.ranks[i]),
+                           fmt::format("{:.1e}", verification.ranks[i] - verification.alone[i])});
   }
   return table.text();
 }
 
 std::string parameters_table(const lm::Verification& verification) {
-  TextTable table;
-  table.add_column("parameter", TextTable::Align::left);
-  for (const char* title : {"largest difference", "mean difference", "relative to norm"}) table.add_column(title);
+  Table table{.columns = {left("parameter"), "largest difference", "mean difference", "relative to norm"}};
   for (const lm::ParameterDifference& one : verification.parameters) {
-    table.add_row({one.name, fmt::format("{:.2e}", one.largest), fmt::format("{:.2e}", one.mean),
-                   fmt::format("{:.2e}", one.relative)});
+    table.cells.push_back({one.name, fmt::format("{:.2e}", one.largest), fmt::format("{:.2e}", one.mean),
+                           fmt::format("{:.2e}", one.relative)});
   }
   return table.text();
 }

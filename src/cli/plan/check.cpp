@@ -14,9 +14,9 @@
 #include "core/fail.h"
 #include "core/short_number.h"
 #include "core/statistics.h"
-#include "core/text_table.h"
 #include "lm/plan/device_memory.h"
 #include "lm/plan/step_time.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -46,7 +46,7 @@ void take_row(const Json& row, Measured& measured) {
     if (const std::optional<lm::LinkSample> sample = link_sample(row)) measured.calls.push_back(*sample);
   } else if (is_step(row)) {
     measured.steps.push_back(measured_step(row));
-  } else if (!row.is_object() || !row.find("error")) {  // a row with "error" belongs to a cell that did not fit
+  } else if (!row.is_object() || !row.find("reason")) {  // a row with "reason" belongs to a cell that did not fit
     fail(ErrorCode::invalid_argument, "not a row of strobe lm bench or strobe comm");
   }
 }
@@ -75,17 +75,12 @@ void check_step(const MeasuredStep& step, const lm::Machine& machine, std::vecto
 }
 
 std::string table_text(const std::vector<Checked>& checked) {
-  TextTable table;
-  table.add_column("what", TextTable::Align::left);
-  table.add_column("figure", TextTable::Align::left);
-  table.add_column("measured");
-  table.add_column("predicted");
-  table.add_column("error");
+  Table table{.columns = {left("what"), left("figure"), "measured", "predicted", "error"}};
   std::map<std::string, std::vector<double>> errors;
   std::string last;
   for (const Checked& one : checked) {
-    table.add_row({one.of == last ? "" : one.of, one.figure, short_number(one.measured), short_number(one.predicted),
-                   fmt::format("{:+.1f} %", 100 * one.error())});
+    table.cells.push_back({one.of == last ? "" : one.of, one.figure, short_number(one.measured),
+                           short_number(one.predicted), fmt::format("{:+.1f} %", 100 * one.error())});
     errors[one.figure].push_back(std::fabs(one.error()));
     last = one.of;
   }
@@ -103,7 +98,7 @@ std::string table_text(const std::vector<Checked>& checked) {
 int check_plan(const PlanOptions& options) {
   Measured measured;
   for (const std::string& file : options.checks) {
-    each_result(file, [&](const Json& row) { take_row(row, measured); });
+    each_row_of_file(file, [&](const Json& row) { take_row(row, measured); });
   }
   std::int64_t devices = measured.calls.empty() ? 1 : 2;
   for (const MeasuredStep& step : measured.steps) devices = std::max(devices, step.shared.mesh.devices());

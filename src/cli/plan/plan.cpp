@@ -21,6 +21,7 @@
 #include "measure/environment.h"
 #include "ops/execution_context.h"
 #include "report/plans.h"
+#include "results/schema.h"
 
 namespace strobe::cli {
 namespace {
@@ -69,8 +70,8 @@ std::string pipeline_text(const lm::SharedStep& step) {
                      step.micro_batches == 1 ? "" : "es", counted(step.one.batch / step.micro_batches, "sequence"));
 }
 
-report::NamedTable settings_table(const std::string& work, const lm::SharedStep& step, const PlanMachine& machine) {
-  report::NamedTable table{"Work and machine", {"setting", "value"}, {{"work", work}}};
+Table settings_table(const std::string& work, const lm::SharedStep& step, const PlanMachine& machine) {
+  Table table{"Work and machine", {left("setting"), left("value")}, {{"work", work}}};
   if (step.mesh.pipeline > 1) table.cells.push_back({"pipeline", pipeline_text(step)});
   table.cells.push_back({"machine", machine.name});
   table.cells.push_back({"device", machine.compute});
@@ -120,7 +121,8 @@ Json row_json(const PlanOptions& options, const lm::SharedStep& step, const Plan
       step, workspace_of(options, one), static_cast<std::size_t>(lm::bucket_bytes_of(step, machine.machine, bucket)));
   const double bytes = machine.machine.memory_bytes;
   const auto tokens = static_cast<double>(one.batch * one.shape.context * mesh.batches());
-  return Json::object({{"kind", "plan"},
+  return Json::object({{kVersionKey, kRowVersion},
+                       {"kind", "plan"},
                        {"work", work_text(options, one)},
                        {"machine", machine.text()},
                        {"network", name_of(step.network)},
@@ -133,14 +135,14 @@ Json row_json(const PlanOptions& options, const lm::SharedStep& step, const Plan
                        {"mesh", mesh_json(mesh)},
                        {"micro_batches", step.micro_batches},
                        {"sharding", name_of(step.sharding)},
-                       {"memory(B)", memory_json(memory)},
-                       {"device_memory(B)", bytes > 0 ? Json(bytes) : Json()},
-                       {"time(s)", time_json(time)},
+                       {"memory_bytes", memory_json(memory)},
+                       {"device_memory_bytes", bytes > 0 ? Json(bytes) : Json()},
+                       {"time_s", time_json(time)},
                        {"computing_share", time.computing() / time.step()},
-                       {"tokens/s", tokens / time.step()},
-                       {"sent(B)", Json::object({{"inside", time.inside}, {"between", time.between}})},
+                       {"tokens_per_s", tokens / time.step()},
+                       {"sent_bytes", Json::object({{"inside", time.inside}, {"between", time.between}})},
                        {"calls", time.calls},
-                       {"call(B)", time.call_bytes},
+                       {"call_bytes", time.call_bytes},
                        {"hides", time.hides()},
                        {"least_batch", lm::least_batch(step, machine.machine, bucket)}});
 }
@@ -148,14 +150,14 @@ Json row_json(const PlanOptions& options, const lm::SharedStep& step, const Plan
 Json machine_json(const PlanMachine& machine) {
   const lm::Machine& figures = machine.machine;
   const auto link = [](const lm::Link& one) {
-    return Json::object({{"bandwidth(B/s)", one.bandwidth}, {"latency(s)", one.latency}});
+    return Json::object({{"bandwidth_bytes_per_s", one.bandwidth}, {"latency_s", one.latency}});
   };
   return Json::object({{"name", machine.name},
                        {"device", machine.compute},
                        {"links", machine.links},
-                       {"FLOP/s", figures.flop_rate},
-                       {"memory_bandwidth(B/s)", figures.memory_bandwidth},
-                       {"memory(B)", figures.memory_bytes},
+                       {"flop_per_s", figures.flop_rate},
+                       {"memory_bandwidth_bytes_per_s", figures.memory_bandwidth},
+                       {"memory_bytes", figures.memory_bytes},
                        {"devices_per_node", figures.node},
                        {"inside", link(figures.inside)},
                        {"between", link(figures.between)}});
@@ -164,7 +166,7 @@ Json machine_json(const PlanMachine& machine) {
 // Writes the rows to `output` and, in the same commit, documents next to it: plan.md, plan-time.svg, plan-memory.svg.
 void write_plan(const std::string& output, const std::vector<Json>& rows, const lm::SharedStep& first,
                 const PlanMachine& machine) {
-  std::vector<report::NamedTable> tables = report::plan_tables(rows);
+  std::vector<Table> tables = report::plan_tables(rows);
   tables.insert(tables.begin(), settings_table(rows[0].at("work").as_string(), first, machine));
   std::vector<Chart> charts;
   for (report::Figure& figure : report::plan_figures(rows)) {
@@ -180,7 +182,7 @@ void write_plan(const std::string& output, const std::vector<Json>& rows, const 
   const std::vector<std::string> written = add_documents(files, output, kPlanTitle, charts, tables);
   files.commit();
   remove_other_charts(output, earlier, written);
-  print(report::tables_text(tables));
+  print(tables_text(tables));
   print(fmt::format("written: {}, {}\n", output, fmt::join(written, ", ")));
 }
 

@@ -17,7 +17,7 @@ namespace strobe::cli {
 namespace {
 
 constexpr std::string_view kAlone = "one process";  // value of "strategy" in the row that one process measured
-constexpr report::Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
+constexpr Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
 
 bool is_parallel_step(const Json& row) { return says(row, "kind", "data parallel step"); }
 
@@ -50,15 +50,15 @@ bool on_cpu(const Json& row) { return says(row, "device", "cpu"); }  // a GPU's 
 
 PhaseSeconds phases_of(const Json& row) {
   if (is_parallel_step(row)) {
-    return {seconds_of(row, "part forward"), seconds_of(row, "part backward"), seconds_of(row, "part optimizer")};
+    return {seconds_of(row, "part_forward"), seconds_of(row, "part_backward"), seconds_of(row, "part_optimizer")};
   }
   return {seconds_of(row, "forward"), seconds_of(row, "backward"), seconds_of(row, "update")};
 }
 
 // Returns the FLOPs of forward and backward.
 double flops_in(const Json& row) {
-  return is_parallel_step(row) ? lm::flops_of(cell_of(row, "threads of a rank").one)
-                               : figure_in(row, "FLOP", kStepFlops);
+  return is_parallel_step(row) ? lm::flops_of(cell_of(row, "threads_per_rank").one)
+                               : figure_in(row, "flop", kStepFlops);
 }
 
 MeasuredStep lone_step(const Json& row) {
@@ -70,7 +70,7 @@ MeasuredStep lone_step(const Json& row) {
   if (row.at("pass").as_string() != "step") return step;
   step.whole = seconds_of(row, "whole");
   if (!on_cpu(row)) return step;
-  step.bytes = figure_in(row.at("whole"), "peak(B)", report::kBytesRange);
+  step.bytes = figure_in(row.at("whole"), "peak_bytes", kBytesRange);
   step.workspace = lm::predicted_workspace(cell.one);
   return step;
 }
@@ -91,8 +91,8 @@ void take_exchange(const Json& row, MeasuredStep& step) {
                                                                   : lm::Sharding::gradients;
   step.start = strategy.start;
   step.title += fmt::format(", {}", strategy.name);
-  if (const Json* bucket = row.find("bucket(MB)"); bucket && bucket->is_number()) {
-    step.title += fmt::format(" of {} MB", bucket->as_number());
+  if (const Json* bucket = row.find("bucket_bytes"); bucket && bucket->is_number()) {
+    step.title += fmt::format(" of {} MB", 1e-6 * bucket->as_number());
   }
   step.title += ", " + counted(ranks, "rank");
   if (ranks == 1) return;
@@ -100,11 +100,11 @@ void take_exchange(const Json& row, MeasuredStep& step) {
   const auto calls = static_cast<double>(whole_number(row, "buckets", 1 << 20));
   step.bucket_bytes = (1 + 1e-9) * sizeof(float) * static_cast<double>(lm::parameter_count(one.shape)) / calls;
   // If the whole exchange was overlapped, there is no exposed time to compare.
-  if (row.at("part exposed").at("median(ms)").as_number() != 0) step.exposed = seconds_of(row, "part exposed");
+  if (row.at("part_exposed").at("median_s").as_number() != 0) step.exposed = seconds_of(row, "part_exposed");
 }
 
 MeasuredStep parallel_step(const Json& row) {
-  const LmBenchCell cell = cell_of(row, "threads of a rank");
+  const LmBenchCell cell = cell_of(row, "threads_per_rank");
   MeasuredStep step{
       .title = title_of(cell), .shared = {.one = cell.one}, .phases = phases_of(row), .whole = seconds_of(row, "step")};
   step.shared.one.gradients = lm::GradientMemory::shared;
@@ -115,7 +115,7 @@ MeasuredStep parallel_step(const Json& row) {
   }
   // sharded-rs keeps complete gradients in addition to its share, which plans do not model.
   if (on_cpu(row) && step.shared.sharding <= lm::Sharding::optimizer) {
-    step.bytes = figure_in(row.at("memory"), "after_step(B)", report::kBytesRange);
+    step.bytes = figure_in(row.at("memory"), "after_step_bytes", kBytesRange);
   }
   return step;
 }
@@ -130,7 +130,7 @@ MeasuredStep measured_step(const Json& row) { return is_parallel_step(row) ? par
 
 StepRates step_rates(const std::string& path, lm::Precision precision) {
   StepRates rates;
-  each_result(path, [&](const Json& row) {
+  each_row_of_file(path, [&](const Json& row) {
     if (!says(row, "precision", name_of(precision)) || !says(row, "status", "ok")) return;
     if (is_parallel_step(row) && !says(row, "strategy", kAlone)) return;
     const PhaseSeconds phases = phases_of(row);
@@ -152,29 +152,14 @@ bool says(const Json& row, const char* key, std::string_view value) {
   return found && found->is_string() && found->as_string() == value;
 }
 
-double figure_in(const Json& row, const char* key, const report::Range& range) {
-  return report::checked_number(key, row.at(key), range);
+double figure_in(const Json& row, const char* key, const Range& range) {
+  return checked_number(key, row.at(key), range);
 }
 
 std::optional<double> seconds_of(const Json& row, const char* phase) {
   const Json* times = row.find(phase);
   if (!times || !times->is_object()) return {};
-  return 1e-3 * figure_in(*times, "median(ms)", report::kMillisecondsRange);
-}
-
-void each_result(const std::string& path, const report::TakeRow& take) {
-  report::each_row_of_file(path, [&](const Json& value) {
-    const Json* inner = value.is_object() ? value.find("rows") : nullptr;
-    if (!inner) return take(value);
-    const auto& rows = inner->as_array();
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      try {
-        take(rows[i]);
-      } catch (const Error& error) {
-        fail(ErrorCode::invalid_argument, "row {}: {}", i + 1, error.what());
-      }
-    }
-  });
+  return figure_in(*times, "median_s", kSecondsRange);
 }
 
 bool is_collective(const Json& row) { return says(row, "kind", "collective"); }
@@ -185,8 +170,8 @@ std::optional<lm::LinkSample> link_sample(const Json& row) {
     if (!says(row, "operation", comm::name_of(kind))) continue;
     const std::int64_t ranks = row.at("ranks").as_integer();
     if (ranks < 2 || ranks > 1 << 20) return {};
-    return lm::LinkSample{kind, ranks, figure_in(row, "bytes", report::kBytesRange),
-                          figure_in(row.at("statistics"), "median(s)", report::kSecondsRange)};
+    return lm::LinkSample{kind, ranks, figure_in(row, "bytes", kBytesRange),
+                          figure_in(row.at("statistics"), "median_s", kSecondsRange)};
   }
   return {};
 }
@@ -196,7 +181,7 @@ std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<
   std::set<std::string> kinds;
   std::set<std::int64_t> all;
   std::int64_t wanted = ranks.value_or(0);
-  each_result(path, [&](const Json& row) {
+  each_row_of_file(path, [&](const Json& row) {
     const std::optional<lm::LinkSample> sample = link_sample(row);
     if (!sample) return;
     all.insert(sample->ranks);

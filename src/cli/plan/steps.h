@@ -12,8 +12,8 @@
 #include "lm/data_parallel/strategy.h"
 #include "lm/plan/device_memory.h"
 #include "lm/plan/machine.h"
-#include "report/each_row.h"
-#include "report/ranges.h"
+#include "results/each_row.h"
+#include "results/ranges.h"
 
 namespace strobe::cli {
 
@@ -49,12 +49,8 @@ struct StepRates {
 // Throws Error(invalid_argument) if no row without recomputation has times of forward and backward.
 StepRates step_rates(const std::string& path, lm::Precision precision);
 
-// Calls `take` for each row of a file of `strobe comm` (one row per line) or of `strobe lm bench` (an object with
-// "rows"). An error that `take` throws becomes Error(invalid_argument) with file, line and row.
-void each_result(const std::string& path, const report::TakeRow& take);
-
 // Returns row[key]. Throws Error(invalid_argument) if it is not a number in the range.
-double figure_in(const Json& row, const char* key, const report::Range& range);
+double figure_in(const Json& row, const char* key, const Range& range);
 
 bool says(const Json& row, const char* key,
           std::string_view value);  // true if row[key] is `value`

@@ -220,8 +220,8 @@ int run_report(Arguments arguments) {
     print(fmt::format("{}; written: {}\n", summary, output) + verdict);
     return kFine;
   }
-  const report::CellTable all = report::cell_table(cells);
-  ReportFiles written{std::move(page), report_markdown(all, cells, figures), table_csv(all), charts_of(figures)};
+  const Table all = report::cell_table(cells);
+  ReportFiles written{std::move(page), report_markdown(all, cells, figures), all.csv(), charts_of(figures)};
   const std::size_t pictures = written.charts.size();
   for (auto& table : report::training_tables(logs)) written.charts.push_back(std::move(table));
   write_report(output, written);

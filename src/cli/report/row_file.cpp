@@ -22,8 +22,8 @@
 #include "core/printable.h"
 #include "core/regular_file.h"
 #include "core/write_all.h"
-#include "report/escape.h"
 #include "report/svg.h"
+#include "results/escape.h"
 
 namespace strobe::cli {
 namespace {
@@ -89,7 +89,7 @@ std::vector<WrittenFile> charts_in(const std::string& stem, std::string_view tex
 
 // Returns true if this program wrote the document. Those of older versions have no list, but link to a chart.
 bool is_written_here(const std::string& stem, const std::string& text) {
-  return has_list(text) || text.find("](" + report::markdown_target(stem)) != std::string::npos ||
+  return has_list(text) || text.find("](" + markdown_target(stem)) != std::string::npos ||
          text.find("](" + stem) != std::string::npos;
 }
 
@@ -184,7 +184,7 @@ void remove_documents(const std::string& rows_file, const std::string& title) {
 }
 
 std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
-                                       std::span<const Chart> charts, std::span<const report::NamedTable> tables) {
+                                       std::span<const Chart> charts, std::span<const Table> tables) {
   check_documents(rows_file, title);
   const std::string stem = stem_in_folder(rows_file), document = document_next_to(rows_file);
   std::vector<std::string> paths;
@@ -196,10 +196,10 @@ std::vector<std::string> add_documents(FileSet& files, const std::string& rows_f
     check_chosen(paths.back(), kChartMark, kRowWriter);
     written.push_back(written_file(name, svg));
     files.add(paths.back(), svg);
-    markdown += fmt::format("![{}, {}]({})\n\n", report::markdown_text(chart.figure.title),
-                            report::markdown_text(chart.figure.view), report::markdown_target(name));
+    markdown += fmt::format("![{}, {}]({})\n\n", markdown_text(chart.figure.title), markdown_text(chart.figure.view),
+                            markdown_target(name));
   }
-  files.add(document, markdown + report::tables_markdown(tables) + "\n" + list_line(stem, written));
+  files.add(document, markdown + tables_markdown(tables) + "\n" + list_line(stem, written));
   paths.push_back(document);
   return paths;
 }
@@ -216,7 +216,7 @@ std::vector<WrittenFile> charts_of_document(const std::string& rows_file, const 
 }
 
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
-                                         std::span<const Chart> charts, std::span<const report::NamedTable> tables) {
+                                         std::span<const Chart> charts, std::span<const Table> tables) {
   const std::vector<WrittenFile> earlier = charts_of_document(rows_file, title);
   FileSet files("--output");
   std::vector<std::string> written = add_documents(files, rows_file, title, charts, tables);

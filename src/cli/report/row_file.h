@@ -11,7 +11,7 @@
 #include "core/descriptor.h"
 #include "core/file_set.h"
 #include "report/figure.h"
-#include "report/named_table.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 
@@ -95,13 +95,13 @@ void remove_documents(const std::string& rows_file, const std::string& title);
 // document of this title lists and this one does not. Throws Error(invalid_argument) if one of the files exists and
 // this program did not write it, Error(runtime) if a write fails; the old files then stay.
 std::vector<std::string> write_documents(const std::string& rows_file, const std::string& title,
-                                         std::span<const Chart> charts, std::span<const report::NamedTable> tables);
+                                         std::span<const Chart> charts, std::span<const Table> tables);
 
 // The steps of write_documents(), for callers that write further files in the same set. Call the first two before
 // FileSet::commit() and the third after it.
 std::vector<WrittenFile> charts_of_document(const std::string& rows_file, const std::string& title);
 std::vector<std::string> add_documents(FileSet& files, const std::string& rows_file, const std::string& title,
-                                       std::span<const Chart> charts, std::span<const report::NamedTable> tables);
+                                       std::span<const Chart> charts, std::span<const Table> tables);
 void remove_other_charts(const std::string& rows_file, std::span<const WrittenFile> earlier,
                          std::span<const std::string> written);
 

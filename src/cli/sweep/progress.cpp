@@ -12,9 +12,9 @@
 #include "bench/sweep/problem.h"
 #include "core/counted.h"
 #include "core/short_number.h"
-#include "core/text_table.h"
 #include "measure/clock.h"
 #include "measure/system_info.h"
+#include "results/table.h"
 
 namespace strobe::cli {
 namespace {
@@ -25,7 +25,7 @@ constexpr double kPriorShare = 0.05;  // weight of the prediction, as a share of
 // Returns the median, as in all tables; time(s) in the row is the mean.
 std::string milliseconds(const Json& row, const char* region) {
   const Json& series = row.at("statistics").at(region);
-  return series.is_null() ? "-" : fmt::format("{:.4g} ms", 1e3 * series.at("median(s)").as_number());
+  return series.is_null() ? "-" : fmt::format("{:.4g} ms", 1e3 * series.at("median_s").as_number());
 }
 
 // Matmul rate per data type: measured at the first use, or an assumed rate with --quick.
@@ -121,14 +121,8 @@ void SweepProgress::draw(const std::string& doing) {
 
 std::string dry_run_text(const SweepPlan& plan,
                          const std::function<bool(const bench::SweepProblem&, const std::string& name)>& is_known) {
-  TextTable table;
-  table.add_column("cell");
-  table.add_column("problem", TextTable::Align::left);
-  table.add_column("implementation", TextTable::Align::left);
-  table.add_column("call ms");
-  table.add_column("cell s");
-  table.add_column("peak MiB");
-  table.add_column("note", TextTable::Align::left);
+  Table table{
+      .columns = {"cell", left("problem"), left("implementation"), "call ms", "cell s", "peak MiB", left("note")}};
   MatmulRates rates(plan.how.quick);
   const StoppingRule& rule = plan.how.run.rule;
   std::size_t cells = 0, left = 0;
@@ -142,9 +136,10 @@ std::string dry_run_text(const SweepPlan& plan,
       const std::string note = note_on(problem.one, memory, plan.how, known);
       if (!known) ++left;
       if (note.empty()) seconds += cell;
-      table.add_row({std::to_string(++cells), bench::describe(problem), name,
-                     short_number(1e3 * bench::predicted_call(problem.one, name, rate)), fmt::format("{:.1f}", cell),
-                     memory.bytes ? fmt::format("{:.1f}", static_cast<double>(*memory.bytes) / (1 << 20)) : "-", note});
+      table.cells.push_back(
+          {std::to_string(++cells), bench::describe(problem), name,
+           short_number(1e3 * bench::predicted_call(problem.one, name, rate)), fmt::format("{:.1f}", cell),
+           memory.bytes ? fmt::format("{:.1f}", static_cast<double>(*memory.bytes) / (1 << 20)) : "-", note});
     }
   }
   const std::string of_all = plan.cells_of_all == cells ? "" : fmt::format(" of the grid's {}", plan.cells_of_all);

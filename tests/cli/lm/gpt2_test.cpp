@@ -50,8 +50,8 @@ TEST(LmGpt2, IsMeasuredAndPlanned) {
       "plan" + cell + "--precision fp32 --devices 1 --machine here --flops 1 --memory-bandwidth 10", scratch);
   ASSERT_EQ(plan.code, 0) << plan.errors;
   EXPECT_NE(plan.output.find("tiny (gpt2), "), std::string::npos) << plan.output;
-  EXPECT_EQ(Json::parse(scratch.read("plan.json")).at("rows").as_array()[0].at("memory(B)").at("total").as_integer(),
-            memory.at("rows").as_array()[1].at("counted(B)").as_integer());
+  EXPECT_EQ(Json::parse(scratch.read("plan.json")).at("rows").as_array()[0].at("memory_bytes").at("total").as_integer(),
+            memory.at("rows").as_array()[1].at("counted_bytes").as_integer());
 
   const Program bench = run_program("lm bench" + cell + "--quick --warmup 0 --steps 2 --output bench.json", scratch);
   ASSERT_EQ(bench.code, 0) << bench.errors;

@@ -108,12 +108,12 @@ TEST_F(GpuLmDdp, EveryStrategyIsARowOfTheBench) {
     EXPECT_EQ(row.at("device").as_string(), "cuda");
     EXPECT_EQ(row.at("status").as_string(), "ok") << name;
     EXPECT_NEAR(row.at("loss").as_number(), rows[0].at("loss").as_number(), 1e-4) << name;
-    EXPECT_GT(row.at("memory").at("after_step(B)").as_integer(), 4 * row.at("parameters").as_integer()) << name;
-    const auto part = [&](const char* key) { return row.at(std::string("part ") + key).at("mean(ms)").as_number(); };
+    EXPECT_GT(row.at("memory").at("after_step_bytes").as_integer(), 4 * row.at("parameters").as_integer()) << name;
+    const auto part = [&](const char* key) { return row.at(std::string("part_") + key).at("mean_s").as_number(); };
     for (const char* key : {"forward", "backward", "optimizer"}) EXPECT_GT(part(key), 0) << name;
     if (name == "one process") continue;  // its phases and `step` are timed in separate steps
     const double parts = part("forward") + part("backward") + part("exposed") + part("optimizer");
-    EXPECT_LE(parts, row.at("step").at("mean(ms)").as_number() * 1.0001) << name;
+    EXPECT_LE(parts, row.at("step").at("mean_s").as_number() * 1.0001) << name;
   }
 }
 

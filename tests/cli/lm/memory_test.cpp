@@ -25,14 +25,14 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
   ASSERT_EQ(rows.size(), 8u);
   for (const Json& row : rows) {
     std::int64_t sum = 0;
-    for (const auto& [category, bytes] : row.at("peak_by_category(B)").as_object()) sum += bytes.as_integer();
-    EXPECT_EQ(sum, row.at("peak(B)").as_integer());
-    EXPECT_EQ(row.at("counted(B)").as_integer(), row.at("peak(B)").as_integer());
-    EXPECT_EQ(row.at("predicted(B)").as_integer(), row.at("peak(B)").as_integer());
-    EXPECT_TRUE(row.at("driver(B)").is_null());
+    for (const auto& [category, bytes] : row.at("peak_by_category_bytes").as_object()) sum += bytes.as_integer();
+    EXPECT_EQ(sum, row.at("peak_bytes").as_integer());
+    EXPECT_EQ(row.at("counted_bytes").as_integer(), row.at("peak_bytes").as_integer());
+    EXPECT_EQ(row.at("predicted_bytes").as_integer(), row.at("peak_bytes").as_integer());
+    EXPECT_TRUE(row.at("driver_bytes").is_null());
     const std::int64_t element = row.at("precision").as_string() == "fp32" ? 4 : 2;
-    EXPECT_EQ(row.at("residual_tensor(B)").as_integer(), row.at("context").as_integer() * 128 * element);
-    EXPECT_EQ(row.at("operations").size(), row.at("held_by_operation_and_category(B)").size());
+    EXPECT_EQ(row.at("residual_tensor_bytes").as_integer(), row.at("context").as_integer() * 128 * element);
+    EXPECT_EQ(row.at("operations").size(), row.at("held_by_operation_and_category_bytes").size());
   }
   const auto type_of = [&](const Json& row, const char* list, const std::string& name) {
     for (const Json& life : row.at(list).as_array()) {
@@ -76,12 +76,12 @@ TEST(LmMemory, TheTableHasOneRowPerCell) {
     EXPECT_EQ(precision, row.at("precision").as_string());
     EXPECT_EQ(forward, forward_predicted);
     EXPECT_EQ(step, step_predicted);
-    EXPECT_LT(row.at("forward_peak(B)").as_integer(), row.at("step_peak(B)").as_integer() / 2) << line;
-    EXPECT_EQ(row.at("forward_peak(B)").as_integer(), row.at("forward_predicted(B)").as_integer());
-    EXPECT_EQ(row.at("step_peak(B)").as_integer(), row.at("step_predicted(B)").as_integer());
-    EXPECT_NEAR(std::stod(forward), static_cast<double>(row.at("forward_peak(B)").as_integer()) / (1 << 20), 0.006);
+    EXPECT_LT(row.at("forward_peak_bytes").as_integer(), row.at("step_peak_bytes").as_integer() / 2) << line;
+    EXPECT_EQ(row.at("forward_peak_bytes").as_integer(), row.at("forward_predicted_bytes").as_integer());
+    EXPECT_EQ(row.at("step_peak_bytes").as_integer(), row.at("step_predicted_bytes").as_integer());
+    EXPECT_NEAR(std::stod(forward), static_cast<double>(row.at("forward_peak_bytes").as_integer()) / (1 << 20), 0.006);
     const std::int64_t element = precision == "fp32" ? 4 : 2;
-    EXPECT_EQ(row.at("residual_tensor(B)").as_integer(), row.at("context").as_integer() * 128 * element);
+    EXPECT_EQ(row.at("residual_tensor_bytes").as_integer(), row.at("context").as_integer() * 128 * element);
   }
   std::getline(lines, line);
   EXPECT_EQ(line, "peak MiB on cpu, batch 1, attention auto; residual: one tensor of the residual stream");
@@ -96,12 +96,12 @@ TEST(LmMemory, APassThatDoesNotFitHasItsPrediction) {
   for (const std::size_t i : {2u, 3u}) {
     const Json& row = document.at("rows").as_array().at(i);
     EXPECT_EQ(row.at("status").as_string(), "oom");
-    EXPECT_EQ(row.at("residual_tensor(B)").as_integer(), std::int64_t{4} * 1048576 * 512 * 128);
-    EXPECT_GT(row.at("predicted(B)").as_integer(), 4 * row.at("residual_tensor(B)").as_integer());
+    EXPECT_EQ(row.at("residual_tensor_bytes").as_integer(), std::int64_t{4} * 1048576 * 512 * 128);
+    EXPECT_GT(row.at("predicted_bytes").as_integer(), 4 * row.at("residual_tensor_bytes").as_integer());
   }
   const Json& last = document.at("table").as_array().at(1);
-  EXPECT_TRUE(last.at("step_peak(B)").is_null());
-  EXPECT_GT(last.at("step_predicted(B)").as_integer(), last.at("forward_predicted(B)").as_integer());
+  EXPECT_TRUE(last.at("step_peak_bytes").is_null());
+  EXPECT_GT(last.at("step_predicted_bytes").as_integer(), last.at("forward_predicted_bytes").as_integer());
   EXPECT_NE(program.output.find("tiny      512  1048576  fp32           oom"), std::string::npos) << program.output;
   EXPECT_NE(program.output.find("oom: tiny, context 512, batch 1048576, fp32, step: cannot allocate"),
             std::string::npos);
@@ -139,15 +139,15 @@ TEST(LmMemory, ComparesRecomputations) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Json& row = rows[i];
     EXPECT_EQ(row.at("recompute").as_string(), (std::vector<std::string>{"none", "attention", "block"})[i / 2]);
-    EXPECT_EQ(row.at("predicted(B)").as_integer(), row.at("peak(B)").as_integer());
+    EXPECT_EQ(row.at("predicted_bytes").as_integer(), row.at("peak_bytes").as_integer());
     if (row.at("pass").as_string() == "forward") {
-      EXPECT_EQ(row.find("step_min(ms)"), nullptr);
+      EXPECT_EQ(row.find("step_min_s"), nullptr);
       continue;
     }
-    EXPECT_GT(row.at("step_min(ms)").as_number(), 0);
+    EXPECT_GT(row.at("step_min_s").as_number(), 0);
     EXPECT_EQ(row.at("skipped").as_integer(), 0);
-    EXPECT_LT(row.at("most_saved(B)").as_integer(), saved);
-    saved = row.at("most_saved(B)").as_integer();
+    EXPECT_LT(row.at("most_saved_bytes").as_integer(), saved);
+    saved = row.at("most_saved_bytes").as_integer();
   }
   const Program alone = run_program(flags + "--recompute block", scratch);
   EXPECT_EQ(alone.output.find("vs none"), std::string::npos) << alone.output;

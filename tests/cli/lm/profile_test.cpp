@@ -22,25 +22,25 @@ TEST(LmProfile, EveryCellHasItsKindsOperationsAndATrace) {
   const auto& rows = document.at("rows").as_array();
   ASSERT_EQ(rows.size(), 2u);
   for (const Json& row : rows) {
-    EXPECT_LE(row.at("operations(ms)").as_number(), row.at("wall(ms)").as_number());
+    EXPECT_LE(row.at("operations_s").as_number(), row.at("wall_s").as_number());
     const Json& shares = row.at("matmul_shares");
     EXPECT_GT(shares.at("forward").at("linear").as_number(), 0);
     EXPECT_LT(shares.at("step").at("with_attention").as_number(), 1);
     EXPECT_GT(shares.at("step").at("with_attention").as_number(), shares.at("step").at("linear").as_number());
     double all_classes = 0;
-    for (const char* const part : {"linear(ms)", "attention_matmuls(ms)", "attention_rest(ms)", "other(ms)"}) {
+    for (const char* const part : {"linear_s", "attention_matmuls_s", "attention_rest_s", "other_s"}) {
       all_classes += shares.at("step").at(part).as_number();
     }
-    EXPECT_NEAR(all_classes, row.at("operations(ms)").as_number(), 1e-6);
+    EXPECT_NEAR(all_classes, row.at("operations_s").as_number(), 1e-6);
     EXPECT_EQ(row.at("kinds").size(), 7u);
     double all = 0;
-    for (const auto& [phase, kinds] : row.at("kinds_of_phases(ms)").as_object()) {
+    for (const auto& [phase, kinds] : row.at("kinds_of_phases_s").as_object()) {
       double sum = 0;
       for (const auto& [kind, ms] : kinds.as_object()) sum += ms.as_number();
-      EXPECT_NEAR(sum, row.at("phases(ms)").at(phase).as_number(), 1e-6) << phase;
+      EXPECT_NEAR(sum, row.at("phases_s").at(phase).as_number(), 1e-6) << phase;
       all += sum;
     }
-    EXPECT_NEAR(all, row.at("operations(ms)").as_number(), 1e-6);
+    EXPECT_NEAR(all, row.at("operations_s").as_number(), 1e-6);
   }
   const Json trace = Json::parse(scratch.read("lm_profile_trace.json"));
   EXPECT_GT(trace.at("traceEvents").size(), 2u * 2 * 90);
@@ -61,14 +61,14 @@ TEST(LmProfile, SeparatesAttentionsPartsOrReportsThatTheyAreFused) {
     const Json document = Json::parse(scratch.read("lm_profile_result.json"));
     const Json& row = document.at("rows").as_array().at(0);
     EXPECT_EQ(row.at("attention_is_fused").as_bool(), !is_apart);
-    EXPECT_EQ(row.at("matmul_shares").at("forward").at("attention_matmuls(ms)").as_number() > 0, is_apart);
+    EXPECT_EQ(row.at("matmul_shares").at("forward").at("attention_matmuls_s").as_number() > 0, is_apart);
     EXPECT_EQ(program.output.find("matmuls of attention") != std::string::npos, is_apart) << program.output;
     for (const Json& one : row.at("operations").as_array()) {
       const Json* const parts = one.find("parts");
       ASSERT_EQ(parts != nullptr, is_apart && one.at("kind").as_string() == "attention") << one.dump();
       double ms = 0;
-      for (std::size_t i = 0; parts && i < parts->size(); ++i) ms += parts->as_array()[i].at("ms_a_step").as_number();
-      EXPECT_LE(ms, one.at("ms_a_step").as_number() * (1 + 1e-9));
+      for (std::size_t i = 0; parts && i < parts->size(); ++i) ms += parts->as_array()[i].at("s_per_step").as_number();
+      EXPECT_LE(ms, one.at("s_per_step").as_number() * (1 + 1e-9));
     }
     EXPECT_EQ(scratch.read("lm_profile_trace.json").find("softmax gradient") != std::string::npos, is_apart);
   }
@@ -127,10 +127,10 @@ TEST_F(GpuLmProfile, HasKernelsNextToOperations) {
   const Json& row = document.at("rows").as_array().at(0);
   EXPECT_EQ(row.at("device").as_string(), "cuda");
   double kinds = 0, kernels = 0;
-  for (const Json& one : row.at("kinds").as_array()) kinds += one.at("ms_a_step").as_number();
-  for (const Json& one : row.at("kernels").as_array()) kernels += one.at("ms_a_step").as_number();
-  const double all = row.at("gpu(ms)").as_number();
-  EXPECT_NEAR(kinds + row.at("gpu_outside_operations(ms)").as_number(), all, 1e-6 * all);
+  for (const Json& one : row.at("kinds").as_array()) kinds += one.at("s_per_step").as_number();
+  for (const Json& one : row.at("kernels").as_array()) kernels += one.at("s_per_step").as_number();
+  const double all = row.at("gpu_s").as_number();
+  EXPECT_NEAR(kinds + row.at("gpu_outside_operations_s").as_number(), all, 1e-6 * all);
   EXPECT_NEAR(kernels, all, 1e-6 * all);
   for (const Json& one : row.at("operations").as_array()) {
     EXPECT_GE(one.at("kernels").size(), 1u) << one.at("name").as_string();
@@ -149,7 +149,7 @@ TEST_F(GpuLmProfile, SeparatesAttentionsKernelsOrReportsThatTheyAreFused) {
     EXPECT_EQ(document.at("rows").as_array().at(0).at("attention_is_fused").as_bool(), kernel == "flash2");
     EXPECT_EQ(program.output.find("attention, fused") != std::string::npos, kernel == "flash2") << program.output;
     const Json& forward = document.at("rows").as_array().at(0).at("matmul_shares").at("forward");
-    EXPECT_EQ(forward.at("attention_matmuls(ms)").as_number() > 0, kernel == "standard") << forward.dump();
+    EXPECT_EQ(forward.at("attention_matmuls_s").as_number() > 0, kernel == "standard") << forward.dump();
   }
 }
 

@@ -68,7 +68,7 @@ TEST(PlanCommand, PrintsAndWritesThePlan) {
   EXPECT_EQ(program.output, kText);
   const Json document = Json::parse(scratch.read("plan.json"));
   ASSERT_EQ(document.at("rows").size(), 4u);
-  EXPECT_DOUBLE_EQ(document.at("machine").at("FLOP/s").as_number(), 150e12);
+  EXPECT_DOUBLE_EQ(document.at("machine").at("flop_per_s").as_number(), 150e12);
   const Json& last = document.at("rows").as_array()[3];
   EXPECT_EQ(last.at("mesh").at("shard").as_integer(), 64);
   EXPECT_FALSE(last.at("hides").as_bool());
@@ -97,8 +97,8 @@ TEST(PlanCommand, APipelineListsItsStagesAndItsBubble) {
   EXPECT_EQ(row.at("mesh").at("pipeline").as_integer(), 2);
   EXPECT_EQ(row.at("micro_batches").as_integer(), 4);
   EXPECT_EQ(row.at("network").as_string(), "feed-forward");
-  EXPECT_EQ(row.at("memory(B)").at("gradients").as_integer(), 4 * 3 * 2 * 64 * 256);
-  const Json& time = row.at("time(s)");
+  EXPECT_EQ(row.at("memory_bytes").at("gradients").as_integer(), 4 * 3 * 2 * 64 * 256);
+  const Json& time = row.at("time_s");
   EXPECT_NEAR(time.at("bubble").as_number() / (time.at("forward").as_number() + time.at("backward").as_number()), 0.25,
               1e-9);
 }
@@ -137,7 +137,7 @@ TEST(PlanCommand, ALargerBucketNeedsMoreMemoryForShardedGradients) {
             .code,
         0);
     const Json document = Json::parse(scratch.read("plan.json"));
-    return document.at("rows").as_array()[0].at("memory(B)").at("gradients").as_integer();
+    return document.at("rows").as_array()[0].at("memory_bytes").at("gradients").as_integer();
   };
   const std::int64_t all = 4 * 128'625'408;
   EXPECT_EQ(gradients("1"), all / 8 + 4 * 9'438'720) << "of the largest unit, a block";
@@ -165,8 +165,8 @@ TEST(PlanCommand, OneDeviceNeedsTheBytesOfLmMemory) {
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("links    none needed"), std::string::npos) << program.output;
   const Json memory = Json::parse(scratch.read("lm_memory_result.json")), plan = Json::parse(scratch.read("plan.json"));
-  EXPECT_EQ(plan.at("rows").as_array()[0].at("memory(B)").at("total").as_integer(),
-            memory.at("rows").as_array()[1].at("counted(B)").as_integer());
+  EXPECT_EQ(plan.at("rows").as_array()[0].at("memory_bytes").at("total").as_integer(),
+            memory.at("rows").as_array()[1].at("counted_bytes").as_integer());
 }
 
 std::string comm_row(const char* operation, int ranks, int bytes, double seconds) {
@@ -337,11 +337,11 @@ TEST(PlanCommand, RejectsBadInputInOneLineAndWritesNothing) {
       {"--bench comm.jsonl --flops 3", "--bench comm.jsonl and --flops 3: valid: one of them"},
       {"--comm comm.jsonl --comm-from 1G",
        "--comm-from 1073741824: --comm comm.jsonl has rows of up to 1000000 bytes; valid: at most that"},
-      {"--comm zero.jsonl", "zero.jsonl, line 2: median(s) is 0; valid: 1e-12 to 1e+09 seconds"},
-      {"--bench step.json", "step.json, line 1: row 2: median(ms) is 0; valid: 1e-09 to 1e+12 milliseconds"},
+      {"--comm zero.jsonl", "zero.jsonl, line 2: median_s is 0; valid: 1e-12 to 1e+09 seconds"},
+      {"--bench step.json", "step.json, line 1: row 2: median_s is 0; valid: 1e-12 to 1e+09 seconds"},
       {"--bench again.json",
        "--bench again.json: no step in bf16 with times; valid: rows of strobe lm bench that recompute nothing"},
-      {"--check step.json", "step.json, line 1: row 2: median(ms) is 0; valid: 1e-09 to 1e+12 milliseconds"},
+      {"--check step.json", "step.json, line 1: row 2: median_s is 0; valid: 1e-12 to 1e+09 seconds"},
       {"--check threads.json", "threads.json, line 1: threads 0; valid: 1 to "},
       {"--check other.json", "other.json, line 1: not a row of strobe lm bench or strobe comm"},
   };

@@ -149,8 +149,8 @@ TEST(PlanSteps, ImpossibleRowsAreRejectedInOneLine) {
       {with("strategy", "ring"), "ddp.json, line 1: data parallel strategy ring; valid: naive, flat, overlap"},
       {with("ranks", 0), "ddp.json, line 1: ranks 0; valid: 1 to 1048576"},
       {with("buckets", 0), "ddp.json, line 1: buckets 0; valid: 1 to 1048576"},
-      {with("threads of a rank", 0), "ddp.json, line 1: threads of a rank 0; valid: 1 to "},
-      {with("part exposed", times(-0.001)), "ddp.json, line 1: median(ms) is -1; valid: 1e-09 to 1e+12 milliseconds"},
+      {with("threads of a rank", 0), "ddp.json, line 1: threads_per_rank 0; valid: 1 to "},
+      {with("part exposed", times(-0.001)), "ddp.json, line 1: median_s is -0.001; valid: 1e-12 to 1e+09 seconds"},
   };
   const Scratch scratch;
   for (const auto& [row, says] : cases) {

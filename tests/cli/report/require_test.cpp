@@ -198,7 +198,7 @@ std::string lm_row(const std::string& size, const std::string& precision, const 
 }
 
 std::string lm_own(double rate, int peak = 1) {
-  return fmt::format(R"j({{"status":"ok","tokens/s":{},"FLOP":1e9,"whole":{{"peak(B)":{}}}}})j", rate, peak);
+  return fmt::format(R"j({{"status":"ok","tokens_per_s":{},"flop":1e9,"whole":{{"peak_bytes":{}}}}})j", rate, peak);
 }
 
 std::string lm_peer(double rate, int tokens = 2048) {
@@ -223,7 +223,7 @@ TEST(Require, LmGridChecksTheTrainingStepAgainstItsLimits) {
   EXPECT_EQ(lm_grid_code(lm_row("xl", "tf32", lm_own(129), lm_peer(100))), 1);
   EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", lm_own(200, 3), lm_peer(100))),
             1);  // strobe uses more memory than PyTorch
-  EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", R"({"status":"oom","error":"why"})", lm_peer(100))), 1);
+  EXPECT_EQ(lm_grid_code(lm_row("xl", "bf16", R"({"status":"oom","reason":"why"})", lm_peer(100))), 1);
   EXPECT_EQ(lm_grid_code(lm_row("2.7B", "bf16", lm_own(5), R"({"error":"out of memory"})")), 0);
   EXPECT_EQ(lm_grid_code(lm_row("tiny", "fp32", lm_own(101), lm_peer(100, 512), "cpu")), 0);
 }

@@ -242,8 +242,8 @@ TEST(Sweep, OutOfMemoryIsARow) {
   EXPECT_EQ(cells_in(scratch, "sweep.jsonl"),
             (std::multiset<std::string>{"16 flash2 ok", "16 standard ok", "512 flash2 oom", "512 standard oom"}));
   const std::vector<Json> rows = rows_in(scratch, "sweep.jsonl");
-  EXPECT_EQ(row_of(rows, 512, "flash2").at("free").as_integer(), 200 * 1024);
-  EXPECT_GT(row_of(rows, 512, "flash2").at("asked").as_integer(), 200 * 1024);
+  EXPECT_EQ(row_of(rows, 512, "flash2").at("free_bytes").as_integer(), 200 * 1024);
+  EXPECT_GT(row_of(rows, 512, "flash2").at("asked_bytes").as_integer(), 200 * 1024);
 }
 
 // Writes a program that fails in some cells and runs the real program in all others.
@@ -478,7 +478,7 @@ TEST(Sweep, CeilingsAreInEveryRow) {
   const std::vector<Json> rows = rows_in(scratch, "sweep.jsonl");
   ASSERT_EQ(rows.size(), 2u);
   const auto rate = [&](std::size_t i) {
-    return rows[i].at("environment").at("ceilings").at("matrix_product(FLOP/s)").at("fp32").as_number();
+    return rows[i].at("environment").at("ceilings").at("matrix_product_flop_per_s").at("fp32").as_number();
   };
   EXPECT_GT(rate(0), 0);
   EXPECT_EQ(rate(0), rate(1));
@@ -526,7 +526,8 @@ TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
     EXPECT_EQ(row.at("config").at("shrink").as_integer(), 16);
     const double peak = row.at("peak_memory_usage(MB)").as_number();
     peaks[row.at("config").dump()][row.at("implementation").as_string()] = peak;
-    EXPECT_NEAR(peak / row.at("predicted_memory(MB)").as_number(), 1, 0.05) << row.at("command").as_string();
+    EXPECT_NEAR(peak / (row.at("predicted_memory_bytes").as_number() / (1 << 20)), 1, 0.05)
+        << row.at("command").as_string();
     cells.insert(row.at("config").dump() + row.at("implementation").as_string());
   }
   EXPECT_EQ(cells.size(), 16u);

@@ -5,7 +5,7 @@
 
 #include "core/json.h"
 
-namespace strobe::report {
+namespace strobe {
 
 struct Range {
   double least, most;
@@ -15,8 +15,8 @@ struct Range {
 
 inline constexpr Range kSecondsRange{1e-12, 1e9, false, "seconds"};
 inline constexpr Range kSpanRange{1e-12, 1e9, true, "seconds"};  // time of a part of a step, which may be 0
-inline constexpr Range kMillisecondsRange{1e-9, 1e12, false, "milliseconds"};
 inline constexpr Range kMegabytesRange{1e-7, 1e12, true, "MB"};
+inline constexpr Range kMemoryRange{0.1, 1.1e18, true, "bytes"};
 inline constexpr Range kBytesRange{1, 1e18, false, "bytes"};
 inline constexpr Range kTeraflopsRange{1e-24, 1e9, true, "TFLOP/s"};
 inline constexpr Range kFlopRateRange{1e-12, 1e21, true, "FLOP/s"};
@@ -39,4 +39,4 @@ std::string range_text(const Range& range);
 // it is a number in the range.
 double checked_number(std::string_view name, const Json& value, const Range& range);
 
-}  // namespace strobe::report
+}  // namespace strobe

@@ -1,5 +1,6 @@
-// Reads files of result rows: a sequence of JSON objects and of arrays of objects. Only one row is in memory at a time.
-// The readers of results and of ladder rows use this.
+// Reads files of result rows: a sequence of JSON objects, of arrays of objects and of documents, which are objects with
+// a list "rows" and an "environment" that all rows share. Only one of these is in memory at a time. Rows of the old
+// form are converted. All readers use this.
 #pragma once
 
 #include <functional>
@@ -8,11 +9,11 @@
 
 #include "core/json.h"
 
-namespace strobe::report {
+namespace strobe {
 
 using TakeRow = std::function<void(const Json& row)>;
 
-// Calls `take` for each row in order. Throws Error(invalid_argument), "FILE, line N: what is wrong", for invalid JSON,
+// Calls `take` for each row in order. Throws Error(invalid_argument), "FILE, line N: row N: why", for invalid JSON,
 // for text without rows, and for an Error that `take` throws. Rows before the error have been passed to `take`. `name`
 // is the FILE of error messages.
 void each_row(std::string_view text, const std::string& name, const TakeRow& take);
@@ -20,4 +21,4 @@ void each_row(std::string_view text, const std::string& name, const TakeRow& tak
 // Reads a regular file or /dev/stdin, at most 1 GiB. Throws as each_row does, or if the file cannot be read.
 void each_row_of_file(const std::string& path, const TakeRow& take);
 
-}  // namespace strobe::report
+}  // namespace strobe

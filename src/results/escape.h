@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace strobe::report {
+namespace strobe {
 
 std::string escaped(std::string_view text);  // for HTML and SVG, also in attributes; control characters become spaces
 
@@ -27,4 +27,4 @@ std::string markdown_target(std::string_view name);
 // gets an apostrophe in front, as OWASP recommends. Numbers need no escaping.
 std::string csv_text(std::string_view text);
 
-}  // namespace strobe::report
+}  // namespace strobe

@@ -1,12 +1,12 @@
 // Implements RowSplitter. Scans only for brackets, strings and line ends; the JSON parser validates the rows later.
-#include "report/row_splitter.h"
+#include "results/row_splitter.h"
 
 #include <array>
 
 #include "core/fail.h"
 #include "core/json.h"
 
-namespace strobe::report {
+namespace strobe {
 namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
@@ -109,4 +109,4 @@ void RowSplitter::end() {
   row_.clear();
 }
 
-}  // namespace strobe::report
+}  // namespace strobe

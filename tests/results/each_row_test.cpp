@@ -1,12 +1,12 @@
-// Tests report/each_row, which calls a function for each row of a stream. Errors contain the line.
-#include "report/each_row.h"
+// Tests results/each_row, which calls a function for each row of a stream. Errors contain the line.
+#include "results/each_row.h"
 
 #include <gtest/gtest.h>
 
-#include "report/row_splitter.h"
+#include "results/row_splitter.h"
 #include "strobe/error.h"
 
-namespace strobe::report {
+namespace strobe {
 namespace {
 
 std::string rows_of(std::string_view text) {
@@ -66,4 +66,4 @@ TEST(EachRow, EachRowIsLimitedButNotTheFile) {
 }
 
 }  // namespace
-}  // namespace strobe::report
+}  // namespace strobe

@@ -1,5 +1,5 @@
 // Escapes text for each output format.
-#include "report/escape.h"
+#include "results/escape.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "core/printable.h"
 
-namespace strobe::report {
+namespace strobe {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -133,4 +133,4 @@ std::string csv_text(std::string_view text) {
   return out + '"';
 }
 
-}  // namespace strobe::report
+}  // namespace strobe

@@ -1,5 +1,5 @@
 // Implements the row reader. Files are untrusted, so each error names the file and the line.
-#include "report/each_row.h"
+#include "results/each_row.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -9,9 +9,10 @@
 #include <fstream>
 
 #include "core/fail.h"
-#include "report/row_splitter.h"
+#include "results/row_splitter.h"
+#include "results/schema.h"
 
-namespace strobe::report {
+namespace strobe {
 namespace {
 
 constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 30;
@@ -57,8 +58,23 @@ class RowReader {
       fail(ErrorCode::invalid_argument, "not JSON: {}", why);
     }
     any_ = true;
-    take_(value);
+    take_value(std::move(value));
     fault_line_ = 0;
+  }
+
+  void take_value(Json value) {
+    const Json* rows = value.is_object() ? value.find("rows") : nullptr;
+    if (!rows || !rows->is_array()) return take_(converted_row(std::move(value)));
+    for (std::size_t i = 0; i < rows->size(); ++i) {
+      try {
+        Json row = rows->as_array()[i];
+        const Json* environment = value.find("environment");
+        if (environment && row.is_object() && !row.find("environment")) row.set("environment", *environment);
+        take_(converted_row(std::move(row)));
+      } catch (const Error& error) {
+        fail(ErrorCode::invalid_argument, "row {}: {}", i + 1, error.what());
+      }
+    }
   }
 
   static Json parse(std::string_view text, std::size_t& position) {
@@ -109,4 +125,4 @@ void each_row_of_file(const std::string& path, const TakeRow& take) {
   reader.finish();
 }
 
-}  // namespace strobe::report
+}  // namespace strobe

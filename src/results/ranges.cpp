@@ -1,10 +1,10 @@
 // Checks numbers against ranges.
-#include "report/ranges.h"
+#include "results/ranges.h"
 
 #include "core/fail.h"
 #include "core/printable.h"
 
-namespace strobe::report {
+namespace strobe {
 
 std::string range_text(const Range& range) {
   return fmt::format("{}{:g} to {:g}{}{}", range.zero ? "0, or " : "", range.least, range.most, *range.unit ? " " : "",
@@ -19,4 +19,4 @@ double checked_number(std::string_view name, const Json& value, const Range& ran
   return value.as_number();
 }
 
-}  // namespace strobe::report
+}  // namespace strobe

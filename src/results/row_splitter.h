@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace strobe::report {
+namespace strobe {
 
 class RowSplitter {
  public:
@@ -47,4 +47,4 @@ class RowSplitter {
   bool quoted_ = false, escaped_ = false;
 };
 
-}  // namespace strobe::report
+}  // namespace strobe

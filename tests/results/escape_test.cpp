@@ -1,9 +1,9 @@
-// Tests report/escape: untrusted text remains plain text in HTML, scripts, Markdown and CSV.
-#include "report/escape.h"
+// Tests results/escape: untrusted text remains plain text in HTML, scripts, Markdown and CSV.
+#include "results/escape.h"
 
 #include <gtest/gtest.h>
 
-namespace strobe::report {
+namespace strobe {
 namespace {
 
 TEST(Escape, MarkdownTextIsNotMarkup) {
@@ -74,4 +74,4 @@ TEST(Escape, HtmlTextHasNoTagsAndScriptsNoEndTag) {
 }
 
 }  // namespace
-}  // namespace strobe::report
+}  // namespace strobe
