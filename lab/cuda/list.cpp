@@ -1,4 +1,4 @@
-// Maps the names of GPU rungs to their functions.
+// Maps the names of the course's GPU kernels (rungs, see lab/rung.h) to their functions.
 #include "lab/cuda/runs.h"
 
 namespace strobe::lab {

@@ -1,5 +1,5 @@
-// Tests `solve` from file to file on a GPU: correct answers for any sizes, for several chunks of the input, and if the
-// size of a batch is no multiple of the copy size.
+// Tests `solve` from file to file on a GPU: correct answers for any sizes, for several chunks of the input, and for
+// batches whose size is not a multiple of the 4 MiB that are copied at a time.
 #include <gtest/gtest.h>
 
 #include "device/gpu_allocator.h"
@@ -23,8 +23,8 @@ TEST_F(GpuSolve, AnySize) {
   }
 }
 
-// 151 MB of input are processed in eight chunks and copied in units of 4 MB; the last of each is smaller. The GPU holds
-// at most three chunks.
+// The 151 MB of input are processed in eight chunks of 124 batches and a ninth of one batch. Each chunk is copied 4 MiB
+// at a time; its last copy is smaller. The GPU holds at most three chunks.
 TEST_F(GpuSolve, ManyChunksInBoundedMemory) {
   gpu_allocator().reset_peak();
   EXPECT_LT(error_of_solving({993, 199, 64}, {.device = Device::cuda}), kSmallError);
@@ -36,7 +36,7 @@ TEST_F(GpuSolve, OneBatchLargerThanAChunk) {
   EXPECT_LT(error_of_solving({2, 12000, 64}, {.device = Device::cuda}), kSmallError);
 }
 
-TEST_F(GpuSolve, EveryKernelThatSupportsIt) {
+TEST_F(GpuSolve, ForcedKernels) {
   for (const std::string& kernel : {std::string("flash2"), std::string("frugal")}) {
     EXPECT_LT(error_of_solving({50, 300, 32}, {.device = Device::cuda, .kernel = kernel}), kSmallError) << kernel;
   }

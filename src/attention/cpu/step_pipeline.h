@@ -31,8 +31,8 @@ class StepPipeline {
   };
 
   // Runs or enqueues the step of one panel, unless no lane sees a key of the block. `block` contains the fields that
-  // panels share, except scratch. Pointers must stay valid until drain(). The struct is copied before its fields are
-  // written, because a copy right after the writes would stall.
+  // panels share, except scratch. Pointers must stay valid until drain(). Copies `block` into a slot and then sets
+  // the panel's fields there. In the other order, wide loads of the copy would have to wait for the stores.
   void push(const ForwardStep& block, const Panel& panel) {
     if (std::max(panel.lanes->lo_min, block.key_begin) >=
         std::min(panel.lanes->hi_max, block.key_begin + block.key_count)) {

@@ -9,7 +9,9 @@ namespace strobe::cli {
 
 class RankErrors {
  public:
-  RankErrors();  // sets an environment variable that names the collecting file to the processes started from now on
+  // Creates the file in which ranks write their errors. Sets an environment variable with its path for all processes
+  // that this one starts later.
+  RankErrors();
   ~RankErrors();
   RankErrors(const RankErrors&) = delete;
   RankErrors& operator=(const RankErrors&) = delete;
@@ -21,7 +23,8 @@ class RankErrors {
   int descriptor_;
 };
 
-// Sets the environment variable of the collecting file again, for the rank that this process becomes by exec.
+// For a process that becomes a rank by exec: sets the environment variable with the path of the file for errors, which
+// take_launchers_file() (cli/verbs.h) removed.
 void pass_launchers_file_on();
 
 }  // namespace strobe::cli
