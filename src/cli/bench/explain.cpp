@@ -29,6 +29,7 @@ constexpr const char* kExplainIntroduction =
 std::string help_on_flags(const OptionTable& table) {
   CaseOptions unused;
   OptionTable shown;
+  shown.begin_group("problem");
   add_configuration_options(shown, unused);
   for (const Option& option : table.options()) {
     for (const char* name : {"device", "threads", "cells", "quick"}) {
