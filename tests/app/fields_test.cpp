@@ -77,7 +77,8 @@ TEST(Fields, HelpHasALinePerField) {
             "  --drying-time X    hours\n"
             "  --glossy[=on|off]  shines\n"
             "  --colour NAME      its colour\n"
-            "\nIn flag names - and _ are the same. --flag=value is the same as --flag value.\n");
+            "\nIn flag names - and _ are the same. --flag=value is the same as --flag value.\n"
+            "All commands have --quiet (no notes, no progress) and --color auto|always|never.\n");
 }
 
 TEST(Fields, JsonRoundTrips) {

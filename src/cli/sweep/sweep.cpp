@@ -211,7 +211,9 @@ std::string next_command(const OptionTable& table, Arguments words, const report
                          const std::string& output) {
   if (!standing.leads.empty()) return "strobe report " + strobe::quoted(output);
   const std::string other = standing.leader == "standard" ? "Flash2" : "Pytorch";
-  return fmt::format("{} --impl {},{}", quoted_command("sweep", table.without(words, "impl")),
+  std::vector<std::string_view> kept = table.without(words, "impl");
+  kept = table.without(kept, "retry");
+  return fmt::format("{} --impl {},{}", quoted_command("sweep", kept),
                      standing.leader.empty() ? "Flash2" : standing.leader, other);
 }
 

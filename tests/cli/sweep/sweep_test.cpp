@@ -444,7 +444,7 @@ TEST(Sweep, ALentPythonMustBelongToTheSweep) {
 // The shared Python process crashes in torch-math of the second problem. A new process measures torch-sdpa of that
 // problem. The third problem starts another shared process.
 TEST(Sweep, PythonIsRestartedAfterItHasFailed) {
-  const FakePython python(R"(*\"seq_q\":17*torch-math*) echo 'last words' >&2; kill -SEGV $$ ;;)");
+  const FakePython python(R"(*\"seqlen_q\":17*prepare*torch-math*) echo 'last words' >&2; kill -SEGV $$ ;;)");
   const Scratch scratch;
   const Program program =
       run_program(tiny("--seq_len 16,17,18,19 --impl torch-math,torch-sdpa --check=off --pass forward"), scratch);
