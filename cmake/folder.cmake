@@ -30,7 +30,7 @@ function(strobe_folder name)
   add_library(${target} STATIC ${sources})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE strobe_options)
-  # Folders whose run time does not matter. -Og compiles in half the time of -O2, -O1 in two thirds.
+  # The run time of these folders does not matter. -Og compiles in half the time of -O2, -O1 in two thirds.
   if(name MATCHES "^(results|report)$")
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Og>)
   elseif(name MATCHES "^(app|process|bench|lm|comm|solve)$")

@@ -50,8 +50,8 @@ if(CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
-  # Hopper kernels do not use these options, because ptxas serialises wgmma without optimisation. Not tested with nvcc
-  # before 13.
+  # Options of STROBE_QUICK_CUDA. Hopper kernels are compiled without them, because ptxas serialises wgmma unless it
+  # optimises. Not tested with nvcc before 13.
   if(STROBE_QUICK_CUDA AND CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13)
     set(STROBE_QUICK_CUDA_OPTIONS --Ofast-compile=max)
   endif()
@@ -75,7 +75,7 @@ if(STROBE_SANITIZE)
   add_link_options(-fsanitize=${STROBE_SANITIZE})
   if(STROBE_SANITIZE MATCHES "undefined")
     add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=all>)
-    if(STROBE_SANITIZE MATCHES "address")  # it finds the same errors, and these checks take a third of the time
+    if(STROBE_SANITIZE MATCHES "address")  # AddressSanitizer finds the errors of these checks, which take a third of the time
       add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize=null,object-size,pointer-overflow>)
     endif()
   endif()

@@ -1,5 +1,5 @@
-// Causal attention on a GPU with device pointers, the caller's stream and the caller's workspace. The calls neither
-// allocate memory nor wait for the GPU, so CUDA graphs can capture them.
+// Causal attention on a GPU with device pointers, the caller's stream and the caller's workspace. Strobe's calls
+// neither allocate memory nor wait for the GPU, so CUDA graphs can capture them.
 #include <cuda_runtime_api.h>
 
 #include <cmath>

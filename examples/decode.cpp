@@ -1,6 +1,6 @@
 // Decoding with a KV cache: each step appends one row of K and V per sequence and computes attention for one query. The
 // cache has room for kCapacity rows per sequence. lengths_k contains the number of valid rows, so the caller need not
-// copy or mask rows. The example compares each step with the same row of one causal forward over the whole sequence.
+// copy or mask rows. The example compares each step with the same row of one causal forward over whole sequences.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -50,7 +50,7 @@ int main() {
     decoded.insert(decoded.end(), o.data.begin(), o.data.end());
   }
 
-  // The cache now contains the whole sequence. One causal forward over it must give the same rows.
+  // The cache now contains both whole sequences. One causal forward over them must give the same rows.
   const Attention prefill{.q = all_q.view(),
                           .k = k.view(),
                           .v = v.view(),

@@ -7,10 +7,11 @@
 
 namespace strobe::lab {
 
-// Returns the largest case up to `full` that `seconds_of` runs within `limit` seconds. It first tries one batch of at
-// most 128 rows, then doubles the rows, then the batches. Time is assumed to grow with the number of scores. With fewer
-// batches the time per score is about the same: the rungs from `shared` to `registers` compute batches one after the
-// other. With fewer rows N it is longer if a launch of N / 32 blocks does not fill the GPU.
+// Returns `full`, or a smaller case if `full` would take more than `limit` seconds. `seconds_of` runs a case and
+// returns its time. Runs one batch of at most 128 rows first, then doubles the rows, then the batches, while the next
+// case is predicted to take at most `limit`. Predictions assume that time grows with the number of scores. The time per
+// score depends on the rows N: a launch of N / 32 blocks may not fill the GPU. It hardly depends on the batches in the
+// rungs from `shared` to `registers`, which compute batches one after the other. Batches are therefore reduced first.
 CourseCase fitting_case(const CourseCase& full, double limit,
                         const std::function<double(const CourseCase&)>& seconds_of);
 

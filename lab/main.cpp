@@ -60,7 +60,7 @@ class Rows {
   std::vector<Json> all_;
 };
 
-// Returns why the experiments cannot run the case. They support the same sizes as rung `pinned`.
+// Returns why the experiments cannot run the case, or "" if they can. They support the same sizes as rung `pinned`.
 std::string experiment_refusal(const CourseCase& size) {
   return refusal_of(find_rung("pinned"), {size.batch, size.rows, size.dim});
 }

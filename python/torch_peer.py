@@ -57,7 +57,7 @@ def fa3_module():
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as error:
-            # A missing parent of the module is no more news than the missing module.
+            # The text below names the module, so a missing module or parent package needs no reason of its own.
             if not name.startswith(error.name or " "):
                 reasons.append(f"{name}: {error}")
             continue
@@ -69,7 +69,7 @@ def fa3_module():
         reasons.append(f"{name}: no flash_attn_func")
     why = f" ({'; '.join(reasons)})" if reasons else ""
     raise Unsupported(f"no FlashAttention-3 in {sys.executable}: module {', '.join(FA3_MODULES[:-1])} or "
-                      f"{FA3_MODULES[-1]} is missing{why}; PYTHONPATH names its folder")
+                      f"{FA3_MODULES[-1]} is missing{why}; add its folder to PYTHONPATH")
 
 
 def refuse(torch, request):
@@ -77,7 +77,7 @@ def refuse(torch, request):
     name = request["implementation"]
     on_gpu = request["device"] == "cuda"
     if name == "fa3":
-        fa3_module()  # also names the missing module where there is no GPU
+        fa3_module()  # first, so that a missing module is reported without a GPU too
     if on_gpu and not torch.cuda.is_available():
         raise Unsupported(f"this PyTorch ({torch.__version__}) sees no GPU")
     if not on_gpu and name not in CPU_PEERS:
@@ -405,7 +405,7 @@ class Peer:
         return request["seqlen_k"] - request["seqlen_q"] if request["align"] == "bottom_right" else 0
 
     def window_of(self, request):
-        """Returns the numbers of visible keys left and right of the diagonal, with the causal mask; -1: all."""
+        """Returns the numbers of visible keys left and right of the diagonal; -1: all. A causal mask allows 0 on the right."""
         left, right = request["window"]
         return left, 0 if request["causal"] else right
 
@@ -414,7 +414,7 @@ class Peer:
         return self.torch.exp2(-8 * heads / request["heads"])
 
     def distances(self, request):
-        """Returns [Sq, Sk]: the key minus the key on the row's diagonal."""
+        """Returns [Sq, Sk]: the key's index minus that of the key on the row's diagonal."""
         rows = self.torch.arange(request["seqlen_q"], device=self.device).unsqueeze(1)
         keys = self.torch.arange(request["seqlen_k"], device=self.device).unsqueeze(0)
         return keys - rows - self.offset(request)
@@ -513,7 +513,7 @@ class Peer:
         return {}
 
     def peak(self, request):
-        """Returns the peak bytes of all tensors in a forward and a backward, from the allocator's events."""
+        """Returns the peak bytes of all tensors in a forward and a backward, as the allocator counts them."""
         if self.on_gpu:
             return self.gpu_peak()
         most = self.profiled(self.d_o is not None)[0]

@@ -88,17 +88,18 @@ struct Attention {
   // from 0 to Sk.
   IndexView cu_seqlens_q{};
   IndexView cu_seqlens_k{};
-  // Packed batch: upper bounds of the sequence lengths; 0 if unknown. If given, they are also the sizes of a bias. CUDA
-  // does not read the offsets before launch, so an unknown bound becomes the total number of rows or keys. That costs
-  // time and workspace, and a bias requires both bounds.
+  // Packed batch: upper bounds of the sequence lengths; 0 if unknown. A bias has shape [sequences or 1, Hq or 1,
+  // max_seqlen_q or 1, max_seqlen_k]; on the CPU the longest lengths replace unknown bounds in this shape. CUDA does
+  // not read the offsets before launch, so it replaces an unknown bound by the total number of rows or keys. That costs
+  // time and workspace. On CUDA a bias requires max_seqlen_k, and max_seqlen_q unless the bias has one row.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
 
   // The fields below are for the CPU; CUDA kernels refuse them.
   // Boolean mask [B or 1, Hq or 1, Sq or 1, Sk or 1]: a row uses a key only if the mask allows it too. In a packed
-  // batch the sizes are those of a bias. Pairs of a row and a key that are masked do not affect any output.
+  // batch B, Sq and Sk are the sizes of a bias. Pairs of a row and a key that are masked do not affect any output.
   MaskView mask{};
-  // If alibi_slopes is [B, Hq]: elements from the slopes of one sequence to those of the next. 0: alibi_slopes is [Hq],
+  // Elements from the slopes of one sequence to those of the next, if alibi_slopes is [B, Hq]. 0: alibi_slopes is [Hq],
   // shared by all sequences.
   std::int64_t alibi_batch_stride = 0;
   // Left padding: the first key of each sequence, one integer from 0 to Sk per sequence. Earlier keys are masked. This

@@ -93,8 +93,8 @@ typedef struct strobe_attention {
   float scale;         /* used if scale_given is not 0 */
 
   int32_t causal;       /* 1: row i uses keys j <= i + offset */
-  int32_t alignment;    /* offset: STROBE_TOP_LEFT 0, STROBE_BOTTOM_RIGHT Sk - Sq. Required if Sq != Sk and there is a
-                           causal mask, a window or ALiBi */
+  int32_t alignment;    /* STROBE_TOP_LEFT: offset = 0. STROBE_BOTTOM_RIGHT: offset = Sk - Sq, per sequence. Required
+                           if Sq != Sk and there is a causal mask, a window or ALiBi */
   int64_t window_left;  /* row i uses keys j >= i + offset - window_left; -1: no limit */
   int64_t window_right; /* row i uses keys j <= i + offset + window_right; -1: no limit */
 
@@ -105,18 +105,19 @@ typedef struct strobe_attention {
   float dropout_p;           /* probability of dropping an element, 0 <= p < 1 */
   uint64_t dropout_seed;     /* the same seed drops the same elements in both passes */
 
-  strobe_index_view lengths_q; /* padded batch: [B], 0 to Sq */
-  strobe_index_view lengths_k;
+  strobe_index_view lengths_q;    /* padded batch: [B], each 0 to Sq */
+  strobe_index_view lengths_k;    /* padded batch: [B], each 0 to Sk */
   strobe_index_view cu_seqlens_q; /* packed batch: [sequences + 1], from 0 to Sq */
-  strobe_index_view cu_seqlens_k;
+  strobe_index_view cu_seqlens_k; /* packed batch: [sequences + 1], from 0 to Sk */
 
-  /* Packed batch: upper bounds of the sequence lengths; 0 if unknown. With a bias on CUDA both are required. */
+  /* Packed batch: upper bounds of the sequence lengths; 0 if unknown. On CUDA a bias requires max_seqlen_k, and
+   * max_seqlen_q unless the bias has one row. */
   int64_t max_seqlen_q;
   int64_t max_seqlen_k;
 
   /* The fields below are for the CPU; CUDA kernels refuse them. */
   strobe_mask_view mask;             /* [B or 1, Hq or 1, Sq or 1, Sk or 1]; a row uses only keys that it allows */
-  int64_t alibi_batch_stride;        /* elements between the slopes of two sequences; 0: slopes are [Hq], shared */
+  int64_t alibi_batch_stride;        /* elements from one sequence's slopes to the next's; 0: slopes are [Hq] */
   strobe_index_view first_keys;      /* left padding: first key of each sequence, 0 to Sk; earlier keys are masked */
   const uint64_t* dropout_seed_data; /* if not null: points to the seed, and dropout_seed must be 0 */
 } strobe_attention;

@@ -1,9 +1,10 @@
-// The kernel of rung `float4` and of every later rung except `library`. It loads four floats at a time from global and
-// from shared memory. Nothing else differs from `q-stationary`.
+// The kernel of rung `float4` and of every later rung except `library`. It loads four floats at a time from global
+// memory and from the tiles of Q, K and P in shared memory. Apart from these loads and the layout of the tiles, it is
+// the kernel of `q-stationary`.
 //
-// A load of 16 bytes costs one instruction, like a load of 4 bytes. For S, a thread now issues 2 instead of 8 loads per
-// 4 multiplications. Tiles are [32][dim + 4], so rows stay aligned to 16 bytes. A 16-byte load serves 8 threads at a
-// time, whose addresses are in 8 different groups of 4 banks. Shared memory at dim 64: 30,720 bytes. The kernel is in
+// A load of 16 bytes costs one instruction, like a load of 4 bytes. For S, a thread issues 2 loads per 4
+// multiplications, not 8. Tiles are [32][dim + 4], so rows stay aligned to 16 bytes. A 16-byte load serves 8 threads at
+// a time, whose addresses are in 8 different groups of 4 banks. Shared memory at dim 64: 30,720 bytes. The kernel is in
 // an unnamed namespace, because float4.cu and fast_math.cu compile it with different flags.
 #pragma once
 

@@ -3,7 +3,7 @@
 //
 // The loop over keys moves from the host into the kernel, and the loop over batches into the grid. So the running
 // maximum m, sum l and output O of a row stay in registers from the first key to the last. Q is read once, O is written
-// once, and one launch replaces B N / 32.
+// once, and one launch replaces B N / 32 launches.
 #include "lab/cuda/host.h"
 #include "lab/cuda/runs.h"
 #include "lab/cuda/warp.cuh"

@@ -179,7 +179,7 @@ ffi::Error backward_cuda(void* stream, ffi::ScratchAllocator scratch, Any d_o, A
                   {d_o, o, lse}, {*dq, *dk, *dv, *dbias});
 }
 
-// Adds `arguments` inputs, `results` outputs and the attributes to a binding.
+// Adds kArguments inputs, kResults outputs and the attributes to a binding.
 template <int kArguments, int kResults, class Binding>
 auto bind(Binding binding) {
   if constexpr (kArguments > 0) {

@@ -140,7 +140,8 @@ Tensor new_tensor(const Place& place, std::int32_t dtype, const std::vector<std:
   return Tensor(handle);
 }
 
-// Allocates a tensor with the memory order of `like`.
+// Allocates a tensor with the dtype and device of `owner`, and the shape and memory order of `like`, but with size
+// `last` in the last dimension.
 Tensor new_like(const Tensor& owner, const strobe_const_view& like, std::int64_t last) {
   const std::int64_t shape[4] = {like.shape[0], like.shape[1], like.shape[2], last};
   std::int64_t stride[4];

@@ -1,7 +1,7 @@
 """Loads the operators strobe::forward and strobe::backward, and defines their fake kernels, vmap rules and autograd.
 
 Operators take q [B, Hq, Sq, D], k and v [B, Hkv, Sk, D], ten optional tensors (_OPTIONAL) and twelve options
-(_OPTIONS). torch.py brings arguments into this form.
+(_OPTIONS). torch.py converts its arguments to this form.
 """
 
 import ctypes
@@ -101,8 +101,8 @@ def _fold_shared(tensor, dim, count, batch):
 
 
 def _can_fold(tensors, dims, extra):
-    """Returns true if the mapped dimension can be merged into the batch: nothing is packed, and no per-head or scalar
-    tensor is mapped.
+    """Returns true if the mapped dimension can be merged into the batch: nothing is packed, sinks are not mapped, and
+    there are no ALiBi slopes, no dropout and no `extra` gradients (of bias or sinks).
 
     With dropout, samples are computed one by one, so that each has the same random bits as without vmap.
     """
@@ -160,7 +160,12 @@ def _gradients(backward, saved, options, wants, d_o, d_lse):
     if d_lse is not None:
         d_lse = d_lse.contiguous() if wants_lse else None
     d_o = torch.zeros_like(o) if d_o is None else _readable(d_o)
-    dq, dk, dv, dbias, dsinks = backward(d_o, o, lse, d_lse, *tensors, *options, wants_bias, wants_sinks)
+    try:
+        dq, dk, dv, dbias, dsinks = backward(d_o, o, lse, d_lse, *tensors, *options, wants_bias, wants_sinks)
+    except RuntimeError as error:
+        if isinstance(error, NotImplementedError):
+            raise
+        raise translated(error) from None
     gradients = [dq, dk, dv] + [None] * (_TENSORS - 3 + len(options) + 1)
     if wants_bias:
         gradients[_BIAS] = dbias.to(tensors[_BIAS].dtype)

@@ -84,7 +84,7 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
 def _refuse(**given):
     for name, is_given in given.items():
         if is_given:
-            raise NotImplementedError(f"attention: {name} is not supported for nested tensors or this function")
+            raise NotImplementedError(f"attention: {name} is not supported for nested tensors")
 
 
 def _is_common(q, k, v, layout, align):

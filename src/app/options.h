@@ -35,9 +35,12 @@ class OptionTable {
 
   using Apply = std::function<void(std::string_view flag, std::string_view value)>;
   void add(Option option);
-  // Adds a flag with a value, or a flag without a value that sets `target` to true.
+
+  // Adds a flag with a value.
   void add(std::string name, std::string placeholder, std::string help, Apply apply,
            std::vector<std::string> aliases = {});
+
+  // Adds a flag without a value, which sets `target` to true.
   void add_flag(std::string name, std::string help, bool& target);
   const std::vector<Option>& options() const { return options_; }
 

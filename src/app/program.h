@@ -51,8 +51,10 @@ int run_command(std::span<const Command> commands, std::string_view before, Argu
 
 bool asks_for_help(std::string_view word);  // --help, -h
 
-// Quotes a word for a shell. quoted_command returns "strobe NAME WORD ...", the command that reproduces a result row.
+// Quotes a word for a shell.
 std::string quoted(std::string_view word);
+
+// Returns "strobe NAME WORD ..." with quoted words: the command that reproduces a result row.
 std::string quoted_command(std::string_view name, std::span<const std::string_view> words);
 
 }  // namespace strobe

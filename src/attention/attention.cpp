@@ -1,5 +1,5 @@
-// Implements include/strobe/attention.h: each function validates its arguments and chooses a kernel; forward() and
-// backward() then run it. The C ABI (c_api.cpp) calls these functions.
+// Implements include/strobe/attention.h: each function except kernel_names() validates its arguments and chooses a
+// kernel; forward() and backward() then run it. The C ABI (c_api.cpp) calls these functions.
 #include "strobe/attention.h"
 
 #include <algorithm>

@@ -181,7 +181,8 @@ std::string text_of(const std::vector<Verdict>& verdicts) {
   return text;
 }
 
-// Copies text to a caller's buffer, cut off at its capacity, and its full length with the terminator to *needed.
+// Copies text to a caller's buffer, cut off at its capacity. Sets *needed to the bytes of the whole text and its
+// terminator, unless `needed` is null.
 void copy_text(const std::string& text, char* buffer, std::size_t capacity, std::size_t* needed) {
   if (needed) *needed = text.size() + 1;
   if (capacity == 0) return;

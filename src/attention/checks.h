@@ -13,8 +13,6 @@
 
 namespace strobe {
 
-// Checks of a single tensor view: type, sizes, strides, span in bytes and pointer.
-
 // Largest sequence length, number of heads and number of sequences. The margin of 64 leaves room for the 32-bit indices
 // of kernels, which may pass the last row or key by one block.
 inline constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1 - 64;
@@ -87,7 +85,7 @@ struct Memory {
   std::array<Dimension, 4> dimensions{};
   std::size_t dimension_count = 0;
 
-  // Requires a view that check_memory() has accepted.
+  // Requires a view that check_memory() has accepted, or a mask that check_mask_memory() has accepted.
   Memory(const char* name, const ConstView& view);
   Memory(const char* name, const void* data, std::size_t bytes);
   Memory(const char* name, const float* values, std::int64_t count);

@@ -37,7 +37,7 @@ class Plan {
 
   std::string refusal;              // reason of a refusal; empty for a launch
   std::string by_name_only;         // reason why choose() requires the caller to name the kernel; empty if it does not
-  std::size_t workspace_bytes = 0;  // in a workspace query, where strides of outputs are unknown: enough for any
+  std::size_t workspace_bytes = 0;  // in a workspace query: enough for outputs with any strides
 
   // text() and run() require the problem for which the plan was made.
   std::string text(const Problem& problem) const { return text_(*this, problem); }

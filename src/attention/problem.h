@@ -129,8 +129,8 @@ struct Problem {
   // Returns the ALiBi slope of head hq in sequence b. Requires alibi_slopes.
   float slope(std::int64_t b, std::int64_t hq) const { return alibi_slopes[b * alibi_batch_stride + hq]; }
 
-  // Returns the element of the boolean mask for row i and the extent's first key. Elements of consecutive keys are
-  // mask.stride[3] bytes apart. Requires has_mask.
+  // Returns the address of the boolean mask's element for row i and the extent's first key. Elements of consecutive
+  // keys are mask.stride[3] bytes apart. Requires has_mask.
   const unsigned char* mask_row(const Extent& extent, std::int64_t b, std::int64_t hq, std::int64_t i) const {
     const auto& stride = mask.stride;
     return static_cast<const unsigned char*>(mask.data) + b * stride[0] + hq * stride[1] + i * stride[2] +

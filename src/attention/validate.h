@@ -11,8 +11,9 @@ Problem validate_forward(const Attention& attention, const ForwardOutputs& outpu
 Problem validate_backward(const Attention& attention, const BackwardInputs& inputs, const Gradients& gradients,
                           const Execution& execution);
 
-// For workspace_bytes() and explain(). Data pointers of tensors may be null; those of lengths and offsets may not.
-// Outputs are assumed to be contiguous. Gradients of a bias and of sinks are assumed to be wanted if these are given.
+// Validates the arguments of workspace_bytes() and explain(). Data pointers of tensors may be null; those of lengths
+// and offsets may not. Outputs are assumed to be contiguous. The gradient of a bias or of sinks is assumed to be wanted
+// if the bias or the sinks are given.
 Problem validate_query(const Attention& attention, Pass pass, const Execution& execution);
 
 // Throws if the first `bytes` bytes of the workspace overlap a tensor or an array of the call.

@@ -41,7 +41,7 @@ struct Elements {
   }
 };
 
-// Views of host memory. A collective does not write to its source, although `data` is not const.
+// Views of host memory. A collective does not write to its `in`, although `data` is not const.
 inline Elements elements(std::span<float> values) {
   return {values.data(), static_cast<std::int64_t>(values.size()), Element::fp32};
 }
@@ -74,7 +74,7 @@ enum class Kind { barrier, broadcast, all_reduce, reduce_scatter, all_gather };
 const char* name_of(Kind kind);  // "all-reduce"
 
 // Ratio of bus bandwidth to algorithm bandwidth for n ranks: 2 (n - 1) / n for an all-reduce, (n - 1) / n for
-// reduce-scatter and all-gather, 1 for a broadcast.
+// reduce-scatter and all-gather, 1 for a broadcast or barrier.
 double bus_factor(Kind kind, std::int64_t ranks);
 
 // Selects how the other ranks wait in a barrier until rank 0 has entered it.

@@ -16,7 +16,7 @@
 namespace strobe::comm {
 namespace {
 
-constexpr double kPatience = 5;  // seconds after a time limit in which the communicator's thread must report it
+constexpr double kPatience = 5;  // seconds that the communicator's thread has to report a failure after a time limit
 
 [[noreturn]] void fail_of(const Communicator::State& state, const std::string& operation, const std::string& why) {
   fail(state.code, "{}: {}: {}", state.place(), operation, why);
@@ -77,7 +77,7 @@ const char* name_of(EngineKind kind) {
 
 EngineKind engine_for(EngineKind asked, const World& world) {
   if (asked != EngineKind::automatic) return asked;
-  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // size 0: MPI reports it
+  return world.size == 1 && world.started <= 1 ? EngineKind::single : EngineKind::mpi;  // size 0: MPI will set it
 }
 
 Limits limits_from(const Variable& variable) {

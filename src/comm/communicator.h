@@ -82,7 +82,7 @@ class Communicator {
   Pending start_broadcast(const Elements& data, int root = 0);
   Pending start_all_reduce(const Elements& in, const Elements& out);      // sum; `in` may be `out`
   Pending start_reduce_scatter(const Elements& in, const Elements& out);  // out: this rank's share of the sum
-  Pending start_all_gather(const Elements& in, const Elements& out);  // in: this rank's share, or its position in `out`
+  Pending start_all_gather(const Elements& in, const Elements& out);      // in: this rank's share; may be part of `out`
   Pending start_barrier();
 
   void broadcast(const Elements& data, int root = 0) { start_broadcast(data, root).wait(); }

@@ -38,8 +38,8 @@ inline constexpr std::int64_t kChunk = std::int64_t{1} << 28;
 
 std::unique_ptr<Engine> make_single_engine();
 
-// Initializes MPI and sets rank, size and one_host of the world. Throws Error(unsupported) if this build has no MPI.
-// Without MPI or NCCL, the functions below that need it throw the same, except mpi_version().
+// Initializes MPI and sets rank, size and one_host of the world. Throws Error(unsupported) if this build has no MPI, as
+// does plain_mpi_all_reduce(). make_nccl_engine() and nccl_id() throw it if this build has no NCCL.
 std::unique_ptr<Engine> make_mpi_engine(World& world, std::int64_t chunk);
 const char* why_no_mpi();  // null if MPI is built in
 
@@ -50,9 +50,8 @@ const char* why_no_nccl();
 
 // --- plain MPI without Strobe ----------------------------------------------------------------------------------------
 
-// The baseline of `strobe comm`.
-// Calls MPI_Allreduce on MPI_COMM_WORLD, which the mpi engine must have initialized. No other call may be pending.
-// `count` must be below 2^31.
+// Baseline of `strobe comm`: calls MPI_Allreduce on MPI_COMM_WORLD, which the mpi engine must have initialized. No
+// other call may be pending. `count` must be below 2^31.
 void plain_mpi_all_reduce(const float* in, float* out, std::int64_t count);
 
 std::string mpi_version();  // "Open MPI v4.1.4"; "none" if MPI is not built in

@@ -52,8 +52,8 @@ struct Failed {
 };
 // From rank 0: all ranks have left, and the connections close.
 struct Closed {};
-// Heartbeat with the number of the latest call that a rank has entered: of all ranks if rank 0 sends it, otherwise of
-// the sender.
+// Heartbeat. `calls` has the number of the latest call that a rank has entered: one entry per rank if rank 0 sends it,
+// otherwise one entry, for the sender.
 struct Beat {
   std::vector<std::int64_t> calls;
   bool left = false;  // the sender makes no more calls

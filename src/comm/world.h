@@ -9,10 +9,10 @@
 
 namespace strobe::comm {
 
-inline constexpr const char* kTokenVariable = "STROBE_TOKEN";            // the job's secret; `strobe launch` sets it
-inline constexpr const char* kListenerVariable = "STROBE_LISTENER";      // descriptor of rank 0's listening socket
-inline constexpr const char* kInterfaceVariable = "STROBE_INTERFACE";    // see World::interface
-inline constexpr const char* kTorchrun = "RANK and WORLD_SIZE";          // World::launcher for torchrun's variables
+inline constexpr const char* kTokenVariable = "STROBE_TOKEN";          // the job's secret; `strobe launch` sets it
+inline constexpr const char* kListenerVariable = "STROBE_LISTENER";    // descriptor of rank 0's listening socket
+inline constexpr const char* kInterfaceVariable = "STROBE_INTERFACE";  // see World::interface
+inline constexpr const char* kTorchrun = "RANK and WORLD_SIZE";  // value of World::launcher with torchrun's variables
 inline constexpr std::size_t kShortestToken = 16, kLongestToken = 1024;  // characters
 
 struct World {

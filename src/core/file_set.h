@@ -25,7 +25,8 @@ class FileSet {
 
   // Renames the temporary files to their targets in the order of add(). If a rename fails, restores the old files and
   // throws Error(runtime). On file systems without hard links it cannot restore them; the error then says how many
-  // files were replaced.
+  // files were replaced. Also throws Error(runtime) if the folders cannot be synced or a device cannot be written; the
+  // new files are then in place.
   void commit();
 
  private:

@@ -53,11 +53,11 @@ class Json {
   const Array& as_array() const;
   const Object& as_object() const;
 
-  void push_back(Json item);               // arrays
-  Json& set(std::string key, Json value);  // objects; replaces the value of an existing key; returns *this
-  const Json* find(std::string_view key) const;
-  const Json& at(std::string_view key) const;  // throws Error(invalid_argument) if the key is missing
-  std::size_t size() const;                    // number of items or members
+  void push_back(Json item);                     // arrays
+  Json& set(std::string key, Json value);        // objects; replaces the value of an existing key; returns *this
+  const Json* find(std::string_view key) const;  // null if the key is missing or this is not an object
+  const Json& at(std::string_view key) const;    // throws Error(invalid_argument) if the key is missing
+  std::size_t size() const;                      // number of items or members
 
   // indent 0 writes one line. With a larger indent, arrays of numbers and small objects still take one line each.
   std::string dump(int indent = 0) const;

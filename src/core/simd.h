@@ -142,7 +142,8 @@ STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { asm("vfmadd231ps %2, %
 STROBE_INLINE void multiply_add(F32& sum, F32 a, F32 b) { sum = fma(a, b, sum); }
 #endif
 
-// sum += a * b in float64. Takes a reference, because returning such a wide vector by value has no stable ABI.
+// sum += a * b in the type of `sum`, float64 or fp32. Takes a reference, because returning a vector as wide as F64 by
+// value has no stable ABI.
 STROBE_INLINE void add_product(F64& sum, F32 a, F32 b) {
   sum += __builtin_convertvector(a, F64) * __builtin_convertvector(b, F64);
 }
@@ -292,7 +293,7 @@ STROBE_INLINE U64 multiply_low_words(U64 a, std::uint32_t b) {
 #endif
 }
 
-// Conversions to and from 16-bit formats round to nearest even and keep NaN.
+// Conversions from 16-bit formats are exact; conversions to them round to nearest even. All keep NaN.
 STROBE_INLINE F32 from_bf16(U16 bits) {
 #if defined(__ARM_NEON)
   return (F32)vshll_n_u16((uint16x4_t)bits, 16);

@@ -9,9 +9,11 @@
 namespace strobe {
 
 // Returns a new name for a temporary file of `target`, a file name without folders: stem + ".strobe-tmp-" + six random
-// letters or digits. The stem is the target. If the name would exceed NAME_MAX, the stem is the target's beginning, "~"
-// and the CRC-32 of the target in eight hexadecimal digits.
+// letters or digits. The stem is temporary_stem(target).
 std::string temporary_name(std::string_view target);
+
+// Returns the target. If temporary_name() would exceed NAME_MAX with it, returns the target's beginning, "~" and the
+// CRC-32 of the target in eight hexadecimal digits.
 std::string temporary_stem(std::string_view target);
 
 // Returns the stem of a name with exactly that form, nullopt for any other name. Only files with such names are

@@ -39,7 +39,7 @@ class KernelTrace {
   void leave() const noexcept;
 
   // Waits for all GPU work, ends the trace and returns the records ordered by begin. Throws Error(runtime) if CUPTI
-  // lost a record or its time, because the sum of the others would not be the GPU's time.
+  // lost a record or the time of one, because the remaining times would not add up to the GPU's time.
   std::vector<GpuRecord> finish();
 
  private:

@@ -28,8 +28,9 @@ const Panels& panels_of(std::string_view name) {
   return kPanelsGeneric;
 }
 
-// STROBE_CPU_ISA is read for each call, because tests change it. A name that this machine lacks is refused by the
-// kernels that depend on it; here it has no effect, as with OpenBLAS.
+// Returns the panels of STROBE_CPU_ISA, or of the most capable instruction set if the variable is not set. Reads the
+// variable in each call, because tests change it. Ignores an instruction set that this machine lacks, as OpenBLAS does;
+// kernels that depend on the variable reject it.
 const Panels& chosen_panels() {
   const char* best = forced_instruction_set();
   if (*best && instruction_set_refusal(best).empty()) return panels_of(best);
@@ -99,7 +100,7 @@ char* get_config() {
 
 char* get_corename() { return const_cast<char*>(chosen_panels().name); }
 
-// The panels are packed on the stack.
+// There are no buffers to take, because panels are packed on the stack.
 void* take_buffer(int) { return nullptr; }
 void give_buffer(void*) {}
 

@@ -30,8 +30,8 @@ TransformerOptions checked(const ModelShape& shape, std::int64_t batch, DType dt
           .recompute = options.recompute};
 }
 
-// Returns the tag of the workspace: kMatmulsTag if matmuls with transposed operands need more than kWorkspaceBytes,
-// otherwise kWorkspaceTag.
+// Returns the tag of the workspace: kMatmulsTag if some matmul needs more than kWorkspaceBytes, for transposed copies
+// of its operands (ops/linear.cpp), otherwise kWorkspaceTag.
 const char* workspace_tag(const TransformerOptions& options, const ops::ExecutionContext& execution) {
   return matmul_workspace_bytes(options, execution) > ops::kWorkspaceBytes ? kMatmulsTag : kWorkspaceTag;
 }

@@ -1,5 +1,5 @@
-// Model, a language model that computes losses, gradients and training steps. models/NAME.cpp defines the network,
-// state/ the memory, step/ the update. train/, data_parallel/, profile/ and memory/ use it.
+// Model is a language model that computes losses, gradients and training steps. models/NAME.cpp defines the network,
+// state/ the memory, step/ the update. train/, data_parallel/, profile/ and memory/ use Model.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ class Model {
 
   // tokens and targets: [batch, context] on the host, each in [0, vocabulary). Returns the mean loss.
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
-  // The same for the first `counted` tokens.
+  // Returns the mean loss of the first `counted` tokens only.
   double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted);
   // Returns the mean loss, and adds gradient_scale times the parameter gradients to the stored ones. Requires
   // GradientMemory::own.
@@ -83,14 +83,15 @@ class Model {
   bool update_skipped() const;
   const GpuStream* stream() const { return stream_ ? &*stream_ : nullptr; }  // null on the CPU
 
-  // Records every operation from now on; null stops recording. On CUDA a call is recorded when it is launched: in its
-  // first run and in its capture; with Launches::direct every time.
+  // Records every operation from now on; null stops recording. On CUDA, operations are recorded when their kernels are
+  // launched or captured: in the first two calls of a function, not when a graph is replayed. With Launches::direct, in
+  // every call.
   void record(Recorder* recorder) { transformer_.record(recorder); }
   void set_launches(Launches launches) { launches_ = launches; }
 
   const ModelShape& shape() const { return transformer_.shape(); }
   const ActivationPlan& plan() const { return transformer_.plan(); }
-  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset in the plan's allocation
+  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset of the gradients in the run
   std::int64_t batch() const { return transformer_.options().batch; }
   DType dtype() const { return transformer_.options().dtype; }
   const ops::ExecutionContext& execution() const { return execution_; }

@@ -1,5 +1,5 @@
-// Measures processor time, to separate the load of this process from that of other processes. The bench reports with it
-// how busy other processes were.
+// Measures processor time, to separate the load of this process from that of other processes. The bench reports
+// the load of other processes.
 #pragma once
 
 #include <sys/types.h>

@@ -158,9 +158,9 @@ void attention_backward(const ExecutionContext& execution, const Shape& shape, c
   timed_matmul(execution, "dK matmul", matmul_of(shape, transposed(d_scores), input(Qkv::q), gradient(Qkv::k), scale));
 }
 
-// Returns the largest workspace of any of the matmuls. Those of the scores and of dP have one shape, those of o, dV, dQ
-// and dK another. Of the second kind the gradients need more, because they cannot be computed in place: their rows are
-// interleaved with those of two other tensors.
+// Returns the largest workspace of the matmuls. QK^T and dP have the same shapes, and so have PV, dV, dQ and dK. The dV
+// matmul represents the latter: its result is never computed in place, because rows of dV are interleaved with those of
+// dQ and dK.
 std::size_t attention_workspace_bytes(const Shape& shape) {
   const BatchedMatmul dv = matmul_of(shape, transposed(scores_operand(shape, nullptr)), output_operand(shape, nullptr),
                                      {nullptr, packed_rows(shape, 3)});

@@ -24,7 +24,7 @@ void attention(const ExecutionContext& execution, const MaterialisedAttention& s
 struct AttentionGradients {
   const void *qkv, *probabilities, *d_o;
   void* d_scores;  // [batch, heads, context, context], scratch
-  void* d_qkv;
+  void* d_qkv;     // shape of qkv
 };
 
 // Computes the gradients of q, k and v. d_scores and d_qkv must not overlap any other tensor.

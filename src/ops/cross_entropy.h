@@ -20,7 +20,8 @@ struct CrossEntropy {
 void cross_entropy(const ExecutionContext& execution, const CrossEntropy& shape, const void* logits,
                    const std::int32_t* target, float* losses);
 
-// Does the same, and overwrites the logits with (softmax - onehot(target)) * gradient_scale * loss_scale / rows.
+// Computes losses as cross_entropy() does, and overwrites the logits with (softmax - onehot(target)) * gradient_scale *
+// loss_scale / rows.
 void cross_entropy_with_gradient(const ExecutionContext& execution, const CrossEntropy& shape, void* logits,
                                  const std::int32_t* target, float* losses);
 

@@ -12,7 +12,7 @@ struct ExecutionContext {
   Device device = Device::cpu;
   int threads = 1;             // CPU threads; results are bitwise identical for any number
   void* stream = nullptr;      // CUDA: a cudaStream_t
-  bool deterministic = true;   // results are bitwise repeatable from run to run; always true on the CPU
+  bool deterministic = true;   // results are bitwise repeatable from run to run, as CPU results always are
   bool searches_tiles = true;  // CUDA, unless deterministic: the first matmul of each shape times many tile sizes, and
                                // later ones use the fastest
   bool tf32 = false;           // CUDA, fp32: matmuls may use TF32 (10-bit mantissa)

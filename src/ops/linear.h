@@ -13,7 +13,7 @@ struct Linear {
   DType dtype = DType::fp32;  // type of x, y, W and the gradients of x and y; the gradient of W is fp32
 };
 
-// Optional tensors that are added to the result of a matmul, in its type.
+// Optional tensors that are added to the result of a matmul. They have the type of this result.
 struct Added {
   const void* addend = nullptr;  // [rows, out]; may be y itself
   const void* bias = nullptr;    // [out], added to every row; its gradient is column_sums of dy
@@ -31,10 +31,11 @@ void linear_backward_input(const ExecutionContext& execution, const Linear& shap
 void linear_backward_weight(const ExecutionContext& execution, const Linear& shape, const void* dy, const void* x,
                             float* dweight, Into into = Into::sum);
 
-// Return the workspace bytes of linear(), and the larger of those of its two gradients. On the CPU the functions
-// allocate this workspace themselves, for fp32 copies of 16-bit operands and results. On CUDA execution.workspace
-// should have this size. At least kWorkspaceBytes are required; with less than the full size a matmul may be slower.
+// Returns the workspace bytes of linear(). On the CPU linear() and its gradients allocate their workspace themselves,
+// for fp32 copies of 16-bit operands and results. On CUDA execution.workspace should have this size. At least
+// kWorkspaceBytes are required; with less than the full size a matmul may be slower.
 std::size_t linear_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
+// Returns the workspace bytes of the gradient of linear() that needs more.
 std::size_t linear_backward_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
 
 // Column sums of a matrix, which are the gradient of a bias or of any other tensor that was added to every row.

@@ -33,7 +33,7 @@ struct Update {
   float rate = 0, unbias2 = 0;                       // learning rate / (1 - beta1^step); 1 / sqrt(1 - beta2^step)
   float shrink = 0, eps = 0;                         // shrink: 1 - learning rate * decay
   float gradient_scale = 1;                          // limit_gradients() may reduce it
-  float loss_scale = 1;            // factor of the loss, for cross_entropy(); gradient_scale includes its inverse
+  float loss_scale = 1;            // CrossEntropy::loss_scale points here; gradient_scale includes its inverse
   float most = 0;                  // maximum norm of the gradients (clipping); 0: no limit
   std::int32_t skip_infinite = 0;  // nonzero: limit_gradients() sets `skip` if a gradient is not finite
   std::int32_t skip = 0;           // nonzero: adamw() does not update values, but still writes their copies
@@ -47,7 +47,7 @@ Update update_of(const AdamW& options);
 void adamw(const ExecutionContext& execution, const AdamW& options, std::span<const Trained> tensors);
 void adamw(const ExecutionContext& execution, const Update* update, std::span<const Trained> tensors);
 
-// Computes the norm of the gradients and passes it to apply_norm(). Does not wait for the GPU.
+// Computes the norm of the gradients times gradient_scale, and passes it to apply_norm(). Does not wait for the GPU.
 void limit_gradients(const ExecutionContext& execution, std::span<const Trained> tensors, Update* update);
 
 // Updates the copies after other code has written the values.
@@ -61,7 +61,7 @@ double gradient_norm(const ExecutionContext& execution, std::span<const Trained>
 // `most` is 0 (no clipping).
 constexpr double clip_factor(double norm, double most) { return most > 0 && norm > most ? most / norm : 1; }
 
-// Sets norm and skip, and multiplies gradient_scale by the clip factor. Also runs on the GPU.
+// Sets norm and skip. If the norm is finite, multiplies gradient_scale by the clip factor. Also runs on the GPU.
 constexpr void apply_norm(Update& update, double norm) {
   const bool finite = norm - norm == 0;
   update.norm = norm;

@@ -23,8 +23,8 @@ struct Rope {
 
 enum class Rotation { forward, back };  // back: inverse rotation, for the gradient
 
-// Rotates x [tokens, heads, head_dim] in place. If q and k are adjacent, one call can rotate both as 2 * heads. `table`
-// is rope_table() in memory of the tensors' device, and its context must include every position.
+// Rotates x [tokens, heads, head_dim] in place. If q and k are adjacent, one call with twice the number of heads
+// rotates both. `table` is rope_table() in memory of the tensors' device, and its context must include every position.
 void rope(const ExecutionContext& execution, const Rope& shape, const float* table, void* x, Rotation rotation);
 
 }  // namespace strobe::ops

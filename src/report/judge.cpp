@@ -54,8 +54,8 @@ bool is_of_whole_cell(const Requirement& requirement) {
   return measure == Measure::peak_mb || measure == Measure::memory;
 }
 
-// Returns the passes that a requirement applies to: those it names, else those that were timed. A limit on memory, or a
-// cell that failed, has one place without a pass.
+// Returns one place per pass that the requirement names, else per timed pass. For a limit on memory and for a failed
+// cell, returns one place without a pass.
 std::vector<Place> places_in(const Requirement& requirement, const Cell& cell) {
   if (is_of_whole_cell(requirement) || cell.status != "ok") return {{&cell, std::nullopt}};
   std::vector<Place> places;

@@ -61,8 +61,8 @@ double drawn_least(const std::vector<double>& values, Draws& draws) {
 
 // Draws the smallest location of few launches. Keeps every launch, and adds a random sampling error and a random
 // deviation between launches. The sampling error: instead of the f-quantile of the n samples (f = kQuantile), takes the
-// quantile at a random fraction. It is normally distributed with mean f and standard deviation sqrt(f (1 - f) / n), as
-// for the f-quantile of n resampled values.
+// quantile at a random fraction. The fraction is normally distributed with mean f and standard deviation sqrt(f (1 - f)
+// / n), as for the f-quantile of n resampled values.
 double drawn_least_of_few(const std::vector<Launch>& sorted, double deviation, Draws& draws) {
   std::vector<double> values;
   for (const Launch& launch : sorted) {

@@ -13,8 +13,8 @@ using Launch = std::vector<double>;
 // data.
 inline constexpr std::size_t kEnoughLaunches = 5;
 
-// Relative standard deviation between launches that is assumed at least if there are fewer than kEnoughLaunches.
-// compare() adds a note about it.
+// Lower bound of the relative standard deviation between launches, assumed if either side has fewer than
+// kEnoughLaunches. compare() adds a note about it.
 inline constexpr double kLaunchDeviation = 0.01;
 
 struct Ratio {

@@ -13,9 +13,8 @@ std::string escaped(std::string_view text);  // for HTML and SVG, also in attrib
 std::string script_json(std::string_view json);
 
 // Escapes text inside a line of Markdown or a table cell. Prevents markup, HTML, images, links, mentions and references
-// to issues. Newlines, carriage returns and tabs become
-// spaces, and leading spaces are removed. Other control characters, bidirectional controls and invalid UTF-8 become
-// \xNN.
+// to issues. Newlines, carriage returns and tabs become spaces, and leading spaces are removed. Other control
+// characters, bidirectional controls and invalid UTF-8 become \xNN.
 std::string markdown_text(std::string_view text);
 
 // As markdown_text(), for text at the beginning of a line: also prevents headings, lists and horizontal rules.

@@ -40,9 +40,11 @@ class ProblemFile {
   const float* k(std::int64_t batch) const { return q(batch) + size_.elements(); }
   const float* v(std::int64_t batch) const { return q(batch) + 2 * size_.elements(); }
 
-  // load() reads the pages of batches [begin, end) into memory, unload() releases them; the mapping stays valid.
-  // Thread-safe.
+  // Reads the pages of batches [begin, end) into memory. Throws Error(runtime) if the system reports that they cannot
+  // be read. Thread-safe.
   void load(std::int64_t begin, std::int64_t end) const;
+
+  // Releases the pages of batches [begin, end); the mapping stays valid. Thread-safe.
   void unload(std::int64_t begin, std::int64_t end) const;
 
   // Copies `count` floats that start at q(batch) + offset to `to`, with pread() instead of the mapping. They may extend

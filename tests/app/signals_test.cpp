@@ -96,7 +96,8 @@ TEST(SignalsDeathTest, TheMessageIsPrintedOnce) {
       testing::ExitedWithCode(128 + SIGINT), "^message,$");
 }
 
-// Sends signals at random times: in the constructor, while the file has a temporary name, and between link and rename.
+// Sends SIGTERM after 100 different delays. It may arrive in the constructor, while the file has a temporary name, or
+// between link and rename.
 TEST(Signals, NoSignalLeavesAFile) {
   const test::Scratch scratch;
   const std::string name = (scratch.path() / "a.json").string();

@@ -122,7 +122,7 @@ TEST_P(BatchInvariance, ChunksOfRows) {
   });
 }
 
-// Pads with keys past a sequence's length, and with keys before its first one.
+// Pads sequences with keys past their length, and with keys before their first valid key.
 TEST_P(BatchInvariance, PaddedKeys) {
   for_each_case(GetParam(), [](const Case& c, const Data& data, const RowBits& whole) {
     Part cut = whole_of(c);

@@ -142,10 +142,10 @@ TEST_F(ChooseOnCuda, HopperSupportsForwardDropoutUpToHeadDimension128) {
   expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions above 128");
   expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
-  // The 32-bit threshold of the kernels rounds p = 2^-33 to 0, so the plan equals the one without dropout.
-  const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-33f);
+  // dropout_threshold() rounds p = 2^-33 to 0, so the plan equals the one without dropout.
+  const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-18f);
   EXPECT_EQ(choose(hardly).plan.text(hardly), choose(plain).plan.text(plain));
-  const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-32f);
+  const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-17f);
   EXPECT_NE(choose(least).plan.text(least), choose(plain).plan.text(plain));
 }
 

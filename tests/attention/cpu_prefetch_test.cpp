@@ -59,7 +59,7 @@ TEST(SoonWanted, IsOnlyTheOutputForTheLastUnits) {
   for (const char* tensor : prefetch->tensors) EXPECT_EQ(tensor, SoonCall::of_unit(call.o, SoonCall::kUnits - 1));
 }
 
-// The prefetch is spread over the unit's scores: 256 lines over 256 x 64 scores, so `step` is 64.
+// The prefetch is spread over the unit's scores: 256 cache lines over 256 x 64 scores, so `step` is 64.
 TEST(SoonWanted, ReachesTheLastLineInTime) {
   SoonCall call;
   std::optional<Prefetch> prefetch = call.prefetch(0);

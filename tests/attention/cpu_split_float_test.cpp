@@ -82,7 +82,8 @@ TEST_F(CpuParts, KeepTheRuleForRowsOfDifferentMagnitudes) {
   }
 }
 
-// Inputs are all large, all small, or small in the three factors of dQ (V, dO and K) or of dK (V, dO and Q).
+// Scales each input tensor by a power of two, from 2^-100 to 2^60. Two cases scale down all three factors of dQ (V, dO
+// and K), or of dK (V, dO and Q).
 TEST_F(CpuParts, KeepTheRuleForInputsOfAnyMagnitude) {
   struct Sizes {
     int q, k, v, d_o;
@@ -119,7 +120,7 @@ TEST_F(CpuParts, ValuesThatCannotBeSplitUseTheNextLowerSet) {
     data.remember();
     EXPECT_EQ(first_difference(run_on(kSet, data), run_on("avx512", data)), "");
   }
-  // The forward pass does not use dO.
+  // The forward does not use dO, so only the backward uses the lower set.
   Data data(c);
   data.d_o.set(0, 1, 64, 3, 0x1p30f);
   data.remember();

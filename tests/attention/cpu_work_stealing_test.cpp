@@ -89,7 +89,7 @@ TEST_P(Units, RefusedUnitRunsNoBlocks) {
 INSTANTIATE_TEST_SUITE_P(Threads, Units, testing::Values(1, 2, 3, kMostThreads),
                          [](const auto& info) { return "of_" + std::to_string(info.param); });
 
-// Two threads share one unit; its blocks wait until both threads run one.
+// Two threads share one unit. Each of its blocks waits until both threads run a block.
 TEST(UnitsInWork, IdleThreadStealsBlocks) {
   alignas(UnitInFlight) char memory[2 * sizeof(UnitInFlight)];
   std::atomic<int> inside{0};

@@ -217,7 +217,8 @@ void for_every_kernel(const Data& data, Check&& check) {
   }
 }
 
-// Scores are so far apart that one key has probability 1. O is then a row of V, and dV a row of dO, bitwise.
+// Scores are so far apart that one key has probability 1. A row of O is then a row of V, and a row of dV the sum of the
+// rows of dO that use its key, bitwise.
 TEST(Integers, OneKeyHasAllProbability) {
   for (const DType dtype : kDTypes) {
     Case c = case_from("h2/1 s40 d40/24 {} scale=1 values=integer seed=41", name_of(dtype));
@@ -264,7 +265,7 @@ TEST(Integers, EqualProbabilities) {
         } else {
           EXPECT_EQ(o, results.o) << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";
         }
-        // The other kernels compute probabilities from LSE, a rounded logarithm.
+        // In fp32, kernels other than flash2 compute probabilities from LSE, a rounded logarithm.
         const bool rounded = dtype == DType::fp32 && !who.starts_with("flash2");
         EXPECT_LE(largest_difference(dv, results.dv), (rounded ? 0x1p-20 : 0) * 20 / static_cast<double>(keys))
             << who << " " << strobe::name_of(dtype) << ", " << keys << " keys";

@@ -60,7 +60,8 @@ void for_all(const GpuRunOptions& options, Visit&& visit, const std::vector<Case
 
 using Bytes = std::map<std::string, std::vector<char>>;
 
-// Without the deterministic option, dQ and a shared dbias are summed in a different order in each run.
+// Returns the name of the first output whose bytes differ; empty if none does. Without `deterministic`, skips dQ and
+// dbias, which kernels sum in a different order in each run unless the option is set.
 std::string first_difference(const Bytes& a, const Bytes& b, bool deterministic = true) {
   for (const auto& [name, bytes] : a) {
     if (!deterministic && (name == "dQ" || name == "dbias")) continue;
@@ -332,7 +333,8 @@ TEST_F(GpuContract, BiasOverPackedSequencesNeedsBounds) {
   EXPECT_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}), Error);
 }
 
-// The host does not read lengths in GPU memory, so the kernels clamp those that exceed the tensor.
+// The host does not read lengths in GPU memory, so the kernels clamp negative ones to 0 and larger ones to the
+// size of the tensor.
 TEST_F(GpuContract, LengthsBeyondTheTensorAreClamped) {
   for (const std::string& kernel : gpu_kernels()) {
     Case c = case_from("b3 h2 s40x70 d32 seed=3");

@@ -1,6 +1,6 @@
-// Tests fp32 on tensor cores, where each element is split into scaled 16-bit floats. Sums of one sign drift if
-// accumulators truncate. Very large, small or non-finite rows must not harm rows that share their scale. Also tests
-// TF32, which rounds by design.
+// Tests fp32 on tensor cores. Kernels split each element into 16-bit floats, which are scaled by one factor per group
+// of rows. Sums of one sign reveal accumulators that truncate. A very large, small or non-finite row must not change
+// the accuracy of the other rows of its group. Also tests TF32, which rounds elements by design.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -73,7 +73,7 @@ TEST_F(GpuFp32, RowsOfAllMagnitudes) {
   }
 }
 
-// Expects the values at which spoils(index) is true to be non-finite, and the others unchanged.
+// Expects the values at which spoils(index) is true to be non-finite, and the others to be unchanged to within 1e-5.
 template <class Spoils>
 void expect_spoiled(const std::vector<double>& plain, const std::vector<double>& values, Spoils&& spoils) {
   ASSERT_EQ(values.size(), plain.size());
@@ -86,7 +86,8 @@ void expect_spoiled(const std::vector<double>& plain, const std::vector<double>&
   }
 }
 
-// Infinity in one row of Q or dO affects only that row of dQ.
+// Row 37 of Q or dO is infinite. In dQ, row 37 must be non-finite and all other rows unchanged to within 1e-5. Other
+// outputs are not checked.
 TEST_F(GpuFp32, OneNonFiniteRow) {
   constexpr std::int64_t kRow = 37;
   GpuLane lane;
@@ -105,7 +106,8 @@ TEST_F(GpuFp32, OneNonFiniteRow) {
   }
 }
 
-// The causal mask hides some keys from all rows, or all keys from some rows. These keys and rows contain 1e30.
+// The causal mask hides some keys from all rows, or all keys from some rows. Values of 1e30 in these keys and rows must
+// not change a bit of the results.
 TEST_F(GpuFp32, HugeValuesInUnusedRows) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {

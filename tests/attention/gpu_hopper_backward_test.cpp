@@ -45,8 +45,8 @@ Case shared(Case c, Share share) {
   return c;
 }
 
-// Several row tiles and key tiles, the last ones partial: more tiles than stages, odd numbers of tiles, and a single
-// tile, which leaves one warpgroup without work.
+// Returns cases by name. Most have several row tiles and key tiles, of which the last are partial. They cover more
+// tiles than stages, odd numbers of tiles, and a single tile, which leaves one warpgroup without work.
 std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
   Case full = case_from("h1 s600x300 d{} bf16 seed=41", d);
   full.scale = 0.3f;
@@ -140,7 +140,8 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
 }
 
 // Runs the case on two simulated GPUs and compares bits. One has more multiprocessors than the real GPU, so not all
-// blocks are resident at the same time. The other has a single multiprocessor, so one block processes all chunks.
+// blocks are resident at the same time. The other has a single multiprocessor, so one block or cluster processes all
+// work items.
 TEST_F(GpuHopperBackward, MoreBlocksThanFitRunLater) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {

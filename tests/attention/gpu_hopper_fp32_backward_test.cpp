@@ -32,7 +32,7 @@ Case backward_case(std::int64_t d, std::int64_t sq, std::int64_t sk) {
   return case_from("h4/2 s{}x{} d{} seed=71", sq, sk, d);
 }
 
-// Several row tiles and key tiles, the last ones partial; more tiles than stages.
+// Returns cases with several row tiles and key tiles, of which the last are partial, and more tiles than stages.
 std::vector<Case> backward_shapes() {
   std::vector<Case> all;
   for (const std::int64_t d : {64, 128}) {
@@ -119,7 +119,8 @@ std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*ten
   return dk;
 }
 
-// Zeros and non-finite values have no magnitude, so they do not select 3xBF16. V does not affect LSE.
+// Rows of K or V with a very different magnitude select 3xBF16, even of V, which does not affect LSE. Zeros and
+// non-finite values have no magnitude, so they do not select it.
 TEST_F(GpuHopperFp32Backward, OrdinaryRowsUseTwoParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -134,7 +135,7 @@ TEST_F(GpuHopperFp32Backward, OrdinaryRowsUseTwoParts) {
   }
 }
 
-// Rows with a large LSE use 3xBF16: a probability near 1 has the absolute rounding error of its score.
+// The absolute error of a score is the relative error of its probability, so rows with a large LSE use 3xBF16.
 TEST_F(GpuHopperFp32Backward, LargeScoresUseThreeParts) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -144,7 +145,7 @@ TEST_F(GpuHopperFp32Backward, LargeScoresUseThreeParts) {
   }
 }
 
-// Rows that the mask hides affect neither the scales nor the matmuls.
+// Keys and values that the mask hides from all rows must not change a bit of the results.
 TEST_F(GpuHopperFp32Backward, UnusedRowsHaveNoEffect) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {

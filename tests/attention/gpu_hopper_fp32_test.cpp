@@ -34,7 +34,7 @@ Case forward_case(std::int64_t d, std::int64_t sq, std::int64_t sk) {
   return case_from("h4/2 s{}x{} d{} seed=61", sq, sk, d);
 }
 
-// Several row tiles and key tiles, the last ones partial; more tiles than stages.
+// Returns cases with several row tiles and key tiles, of which the last are partial, and more tiles than stages.
 std::vector<Case> forward_shapes() {
   std::vector<Case> all;
   for (const std::int64_t d : {64, 128}) {
@@ -107,7 +107,7 @@ TEST_F(GpuHopperFp32, RowsOfAllMagnitudes) {
   }
 }
 
-// Keys and values that the mask hides from all rows do not affect the scales, so the bits of O stay the same.
+// Keys and values that the mask hides from all rows do not affect the scales, so the results keep their bits.
 TEST_F(GpuHopperFp32, UnusedRowsHaveNoEffect) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
@@ -125,8 +125,8 @@ TEST_F(GpuHopperFp32, UnusedRowsHaveNoEffect) {
   }
 }
 
-// An infinity in V spoils its column, one in Q its row, and a NaN in K all rows of its head. Other values remain
-// accurate.
+// An infinity in V makes its column of O non-finite, and a NaN in K all of O, in both query heads of the KV head. An
+// infinity in Q makes its row non-finite. All other values stay within 1e-5.
 TEST_F(GpuHopperFp32, NonFiniteValuesAffectOnlyRowsThatUseThem) {
   constexpr float kInfinite = std::numeric_limits<float>::infinity();
   GpuLane lane;

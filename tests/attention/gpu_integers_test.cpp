@@ -216,9 +216,8 @@ TEST_P(GpuIntegerGradients, AreExact) {
   }
 }
 
-// With up to 32 rows or 128 keys, fp32 kernels do not use the given LSE but normalize each row, so probabilities are
-// not
-// 1. These cases have more of both.
+// With up to 32 rows or 128 keys, fp32 kernels normalize each row instead of using the given LSE, so probabilities
+// differ from 1. These cases have more rows and more keys.
 std::vector<Case> many_keys(std::int64_t d, std::int64_t dv) {
   const Case plain = case_from("h2 s200x330 d{}/{} fp32 seed=52", d, dv);
   Case causal = plain, window = plain, packed = plain, padded = plain;

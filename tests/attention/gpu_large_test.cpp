@@ -29,7 +29,7 @@ std::vector<std::uint16_t> downloaded(const GpuBuffer& buffer, std::size_t count
 }
 
 // The single key of each row has probability 1. Therefore O = V and dV = dO bitwise, and dQ and dK are 0 except for
-// rounding.
+// rounding errors, which may be up to 0.5.
 TEST_F(GpuLarge, ManySequencesOfOneRow) {
   constexpr std::int64_t kBatch = 8300, kHeads = 16, kDim = 128;
   constexpr std::size_t kCount = kBatch * kHeads * kDim;
@@ -163,8 +163,8 @@ TEST_F(GpuLarge, StridesBeyond2To31) {
   };
   const auto upload = [&](const Tensor& tensor) {
     const View view = place(tensor.view.shape);
-    const std::size_t half =
-        static_cast<std::size_t>(count_of(tensor.view.shape));  // bytes of one of the two sequences, 2 per element
+    // Bytes of one of the two sequences: half of the elements, 2 bytes each.
+    const std::size_t half = static_cast<std::size_t>(count_of(tensor.view.shape));
     for (std::size_t b = 0; b < 2; ++b) {
       lane.stream.copy(static_cast<char*>(view.data) + b * kStride * 2,
                        static_cast<const char*>(tensor.view.data) + b * half, half);

@@ -37,7 +37,7 @@ std::vector<Case> spread_cases() {
   return all;
 }
 
-// 2xFP16 computes the result for magnitude ratios below 2^16, 3xBF16 for larger ones.
+// 2xFP16 computes the result for magnitude ratios below 2^16, 3xBF16 for larger ones. The rule must hold for both.
 TEST_F(GpuSpread, KeepsTheRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
@@ -60,7 +60,8 @@ TEST_F(GpuSpread, KeepsTheRule) {
   }
 }
 
-// Rows with a large LSE use 3xBF16: a probability near 1 has the absolute rounding error of its score.
+// The absolute error of a score is the relative error of its probability, so rows with a large LSE use 3xBF16. The rule
+// must hold for them.
 TEST_F(GpuSpread, LargeScoresKeepTheRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
@@ -75,7 +76,8 @@ TEST_F(GpuSpread, LargeScoresKeepTheRule) {
   }
 }
 
-// TF32 keeps 11 significant bits of every element, however small, so no element of an output becomes 0.
+// TF32 keeps 11 significant bits of every element, however small. Errors must be at most 2 % of the largest value of an
+// output, which small rows determine.
 TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
@@ -133,8 +135,8 @@ Results of_first_sequence(const Results& results) {
 }
 
 // The last bits of the gradients show which kernels ran, because 3xBF16 and 2xFP16 round differently. A very large or
-// small row in another sequence of the call selects 3xBF16. Otherwise 2xFP16 runs. Zeros and non-finite values have no
-// magnitude.
+// small row in another sequence of the call selects 3xBF16. Otherwise 2xFP16 runs, also with zeros and non-finite
+// values, which have no magnitude.
 TEST_F(GpuSpread, OrdinaryRowsUseTwoParts) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {

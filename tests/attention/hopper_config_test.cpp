@@ -138,7 +138,8 @@ TEST(HopperConfig, WindowsHaveFewKeysToSplit) {
   EXPECT_GT(forward_config(facts).splits, 1);
 }
 
-// With few rows and many keys, every block gets work and the blocks fill the GPU about once.
+// With few rows and many keys, every split has a key tile, and there are blocks for more than half of the
+// multiprocessors. There is at most one block per multiprocessor, or two if rows have different numbers of keys.
 TEST(HopperConfig, SplitsFillTheGpu) {
   for (const int d : {64, 96, 128, 192, 256}) {
     for (const bool uneven : {false, true}) {

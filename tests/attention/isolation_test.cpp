@@ -44,7 +44,7 @@ Data with_bad_element(const Case& c, Tensor Data::*input, std::int64_t row, floa
 }
 
 // NaN must appear exactly where the oracle has it. An infinity may become NaN, vanish (as a score of -inf) or remain,
-// but only where a NaN would have appeared; everything else is unchanged.
+// but only where a NaN would have appeared. All other values must be near the oracle's.
 TEST_P(IsolationOf, BadValuesAffectOnlyRowsThatUseThem) {
   for (const Case& c : masked_cases(GetParam())) {
     for (Tensor Data::*input : {&Data::q, &Data::k, &Data::v, &Data::d_o}) {

@@ -1,5 +1,5 @@
-// Cases that failed in other libraries: shapes, memory layouts and values from their bug reports. Every kernel is
-// compared with the float64 oracle within an absolute limit, independently of other kernels. isolation_test.cpp tests
+// Cases that failed in other libraries: shapes, memory layouts and values from their bug reports. check() compares
+// kernels with the float64 oracle within an absolute limit, independently of other kernels. isolation_test.cpp tests
 // non-finite values.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -109,7 +109,7 @@ TEST(Reliability, ExpandedInputs) {
   }
 }
 
-// Scores are in the tens of thousands, so exp() must not overflow. The probabilities are exactly one-hot.
+// Scores are in the tens of thousands, where exp(score) would overflow. The probabilities are exactly one-hot.
 TEST(Reliability, LargeScores) {
   for (const DType dtype : kDTypes) {
     for (const float scale : {1.f, -1.f}) {
@@ -129,8 +129,8 @@ TEST(Reliability, LargeScores) {
 }
 
 // Logits are larger than 2^20, up to near the largest float. Each row has one probability of 1, and no intermediate
-// value may overflow. Keys fill one block or several. In fp32 an LSE this large is a multiple of 1/8 or more, and the
-// gradients must still be correct.
+// value may overflow. Keys fill one block or several. In fp32 an LSE this large is rounded to a multiple of 1/8 or
+// more, and the gradients must still be correct.
 TEST(Reliability, HugeScores) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const std::int64_t keys : {40, 700}) {
@@ -153,7 +153,7 @@ TEST(Reliability, HugeScores) {
   }
 }
 
-// Each row has a dominant key of its own with probability 1, so dS must be 0 exactly, without rounding noise.
+// Each row has its own dominant key with probability 1. dS is then 0, so dQ and dK must be exactly 0 in flash2.
 TEST(Reliability, RowsWithOneDominantKeyHaveNoGradient) {
   Data data(case_from("h2 s130x700 d40/24 seed=175"));
   for_each(data.k.view.shape, [&](auto b, auto h, auto j, auto e) {

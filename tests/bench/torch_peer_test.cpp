@@ -92,7 +92,7 @@ TEST(TorchPeer, PlainAttentionHasScoreOptions) {
   EXPECT_FALSE(row.predicted_bytes);
 }
 
-// A CPU has no backward of FlexAttention.
+// PyTorch has no backward of FlexAttention on the CPU, so only the forward is checked.
 TEST(TorchPeer, FlexAttentionForwardPassesTheGate) {
   const Peer peer{"torch-flex"};
   AttentionCase one = small(DType::fp32);

@@ -1,4 +1,4 @@
-// Tests core/file_names, which lists the files of a folder, also with folders that cannot be read.
+// Tests core/file_names, which lists the entries of a folder. A missing folder and a plain file are errors.
 #include "core/file_names.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// Compares Philox4x32-10 with the known answers published with Random123.
+// Compares Philox4x32-10 with the known answers published with Random123. Also tests the dropout mask: the bits of each
+// score, the share of dropped scores, and the absence of patterns.
 #include "core/philox.h"
 
 #include <gtest/gtest.h>
@@ -24,15 +25,15 @@ TEST(Philox, KnownAnswers) {
 
 TEST(Philox, DropoutUsesSeedAndPosition) {
   const std::uint64_t seed = 0x0123456789abcdefu;
-  // Row 59 is in square 3 and its lower half; key 38 is in square 2, key pair 3, its upper half, and the first of the
-  // pair.
+  // Row 59 = 3 * 16 + 8 + 3: square 3, second group of 8 rows, row 3 of the group. Key 38 = 2 * 16 + 6: square 2, first
+  // group of 8 keys, first key of pair 3. The call's word 1 serves this row and pair, its lower half the first key.
   const std::uint32_t word = dropout_word(seed, 1, 2, 59, 38);
   EXPECT_EQ(word, philox({1, 2, 3 * 8 + 3, 2 * 4 + 3}, seed)[1] << 16);
   EXPECT_TRUE(dropout_keeps(seed, word, 1, 2, 59, 38));
   EXPECT_FALSE(dropout_keeps(seed, word + 1, 1, 2, 59, 38));
 }
 
-// In a square of 16 x 16 scores, 32 calls give 256 different 16-bit values their places: every half word is used once.
+// 32 calls serve a square of 16 x 16 scores. No two of the 256 scores may use the same 16 bits of the same call.
 TEST(Philox, DropoutUsesEveryBitOnce) {
   std::map<std::array<std::uint32_t, 3>, int> uses;  // row index and key index of the call, and 16 bits of its words
   for (int i = 32; i < 48; ++i) {
@@ -73,8 +74,8 @@ TEST(Philox, DropsItsShare) {
   }
 }
 
-// Counts over 64 seeds how often each row and each key of a plane is kept, and how often a score and its neighbour at a
-// given distance are both kept. Every share must be within 5.5 standard deviations of its expected value.
+// Counts, over 64 seeds, the kept scores of each row and of each key, and the pairs of scores at a given distance of
+// which both are kept. Every share must be within 5.5 standard deviations of its expected value.
 TEST(Philox, MaskHasNoPattern) {
   constexpr int kSide = 64, kSeeds = 64;
   constexpr float kDrop = 0.25f;

@@ -22,7 +22,7 @@ double error_of(Run run, const CourseCase& size) {
   return subject.answer.largest_error(o.data());
 }
 
-// Largest absolute errors. Kernels of the ablation are compiled with --use_fast_math.
+// Largest absolute errors. All kernels of the ablation except one are compiled with --use_fast_math.
 constexpr double kTileClose = 2e-5;
 constexpr double kVariantClose = 1e-3;
 

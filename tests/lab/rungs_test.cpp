@@ -139,7 +139,7 @@ TEST_F(GpuLaunches, AreOnePerBatchAndTileOfKeysUntilQStationary) {
   EXPECT_EQ(launches_of("library", size).count, 0);
 }
 
-// The source report gives 42240 bytes: ten tiles of 32 x 33 floats.
+// The source report gives 42240 bytes: ten squares of 32 x 33 floats.
 TEST_F(GpuLaunches, Have42240BytesOfSharedMemoryIfPadded) {
   const CourseCase size{"", 1, 32, 64};
   EXPECT_EQ(launches_of("shared", size).shared_bytes, 40960u);

@@ -78,8 +78,8 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
   }
 }
 
-// The SIMD panels compute this case instead of OpenBLAS, because x has few rows. No size is a multiple of a vector, a
-// panel, a packed block of steps or a row block.
+// The SIMD panels compute this case instead of OpenBLAS, because x has few rows. Inputs and outputs are not multiples
+// of a vector, a panel or a packed block of steps; the rows are not a multiple of a row block.
 TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
   const std::size_t rows = 512, in = 1030, out = 517;
   for (const std::string& name : test::available_isas()) {

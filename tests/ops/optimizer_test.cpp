@@ -24,7 +24,8 @@ TEST(AdamW, FirstStepAndDecay) {
   EXPECT_FLOAT_EQ(variance[1], 2.5f);
 }
 
-// Compares several steps, with clipping and a bf16 copy of the values, with the formula in float64.
+// Compares several steps with the formula in float64. Gradients are scaled by 0.5, as by clipping, and the values have
+// a bf16 copy.
 TEST(AdamW, StepsAgreeWithFloat64) {
   const std::size_t count = 40'000;
   const std::vector<double> start = normal_values(count, 1);

@@ -16,10 +16,10 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
              hasty=False):
     """One thread block. tickets: the work items, [(keys written, [row tiles])]. shape: as printed by shapes.cpp.
     counter: [next ticket], shared by several blocks. turns: additions to dQ so far, per row tile, for `deterministic`
-    (ordered accumulation). sums: with it the blocks also round dQ, by one more ticket per row tile. With share "keys",
-    a reducer warp adds dQ from shared memory, and the loader posts the next row tile. hasty: a bug that must be found.
-    With share "tiles", K's stage is released before dK is read from it; with "keys", the reducer releases dQ's buffer
-    before it has read it."""
+    (ordered accumulation). sums: if given, the blocks also round dQ; each row tile is one more ticket. With share
+    "keys", a reducer warp adds dQ from shared memory, and the loader posts the next row tile. hasty: a bug that must be
+    found. With share "tiles", K's stage is released before dK is read from it; with "keys", the reducer releases dQ's
+    buffer before it has read it."""
     share, consumers, stages, readers, bulk = (shape[key] for key in ("share", "consumers", "stages", "readers", "bulk"))
     alternates = share == "tiles"
     bars = {}

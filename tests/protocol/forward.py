@@ -88,7 +88,7 @@ def forward(world, shape, tiles, version):
             place = world.data["place", at["q"].stage]
             if place != (n if n < len(tiles) else "end"):
                 raise Broken(f"warp {group}.{warp} reads place {place}, not {n}")
-            if version != "untied":  # each warp arrives after it has read the place
+            if version != "untied":  # each warp arrives after it has read the index of the row tile
                 bars["q", "free", at["q"].stage].arrive()
             if n == len(tiles):
                 return

@@ -45,7 +45,8 @@ class Barrier:
         self.settle()
 
     def passed(self, nth):
-        """Returns true if a wait for phase `nth` (0: none) returns, which depends only on the parity of the phase."""
+        """Returns true if a wait for phase `nth` (0: none) returns, which depends only on the parity of the phase.
+        Raises Broken if the barrier is past that phase."""
         if self.phase > nth:
             raise Broken(f"{self.name}: waits for phase {nth}, the barrier is {self.phase - nth} further")
         return self.phase % 2 == nth % 2

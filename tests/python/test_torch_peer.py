@@ -129,7 +129,7 @@ def test_an_error_of_a_build_without_a_feature_is_a_refusal(monkeypatch):
     ({"bias": "b11k", "bias_gradient": True, "causal": True}, (2, 1, 1, 20))])
 @pytest.mark.parametrize("implementation", ["torch-flex", "torch-naive"])
 def test_score_options(implementation, options, bias_shape, monkeypatch):
-    compiled = torch.compile  # a CPU has no compiled backward of flex; flex itself compiles for the backend eager
+    compiled = torch.compile  # PyTorch cannot compile the backward of flex on a CPU
     monkeypatch.setattr(torch, "compile", lambda function, **options: compiled(function, **options)
                         if "backend" in options else function)
     request = request_of(implementation, **options)

@@ -34,7 +34,7 @@ def arguments_of(q, k, v, options, seed=None):
 
     def take(tensors, options, wants_lse):
         taken["arguments"] = (*tensors[:-1], seed if seed is not None else tensors[-1], *options)
-        return _torch_ops._forward(*tensors, *options)
+        return original(tensors, options, wants_lse)
 
     original, _torch_ops.run = _torch_ops.run, take
     try:

@@ -16,7 +16,8 @@ namespace strobe::solve {
 inline const ProblemSize kSmallSizes[] = {{1, 1, 1},    {2, 1, 5},     {1, 3, 1},     {7, 65, 33},
                                           {3, 129, 64}, {2, 200, 256}, {3, 100, 257}, {2, 40, 1000}};
 
-// Returns the largest error of a problem of that size compared with float64; NaN if a value is NaN.
+// Solves a random problem of this size. Returns the largest error compared with float64; NaN if a value is NaN, or if
+// the answer file is missing or has the wrong size.
 inline double error_of_solving(const ProblemSize& size, const SolveOptions& options) {
   const test::Scratch scratch;
   std::vector<float> inputs(static_cast<std::size_t>(3 * size.total()));

@@ -29,7 +29,7 @@ struct BiasShape {
   bool rows = false;
 };
 
-// Which dimensions of the boolean mask [B, Hq, Sq, Sk] are not broadcast.
+// Dimensions of the boolean mask [B, Hq, Sq, Sk] that are not broadcast.
 struct MaskShape {
   bool batch = false;
   bool heads = false;
@@ -110,7 +110,7 @@ struct Case {
 
 // Parses a case from a text (core/case_text.h) such as "b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1
 // sinks seed=7": 2 sequences, 4 query heads, 2 KV heads, 100 query rows, 37 keys, D 24, Dv 16. Omitted options have the
-// defaults of Case; KV heads, keys and Dv default to those of Q.
+// defaults of Case; KV heads, keys and Dv default to query heads, query rows and D.
 // In addition to bench's options there are
 //   align=top_left|bottom_right   window=L:R   scale=F   softcap=F   alibi   sinks   dropout=P   bias=bhqk (1:
 //   broadcast) bias_dtype=T bias_values=some_minus_inf|rows_minus_inf|lowest dbias=off lengths_q=N,... lengths_k=N,...

@@ -10,12 +10,12 @@
 
 namespace strobe::test {
 
-// Expects every output to be finite exactly where the oracle's is. Differences may be at most `limit` * unit_roundoff()
-// * the largest value, or 1 if that is larger.
+// Expects every output to be finite, infinite or NaN exactly where the oracle's is. Differences may be at most `limit`
+// * unit_roundoff() * m, where m is the largest magnitude in the oracle's output, at least 1.
 void expect_near(const Case& c, const Results& reference, const Results& results, double limit, const std::string& who);
 
-// all: every CPU kernel. isolating: only kernels in which a NaN or infinity affects only the rows that use it, which
-// are all except `standard` and `frugal`.
+// The kernels that check() runs. all: `reference`, `standard` and flash2. isolating: `reference` and flash2, in which a
+// NaN or infinity affects only the rows that use it. `frugal` computes the bits of `standard` and is not run.
 enum class Kernels { all, isolating };
 
 // Returns this machine's instruction sets that have separate kernels for `dtype`. The other sets share the kernels of a

@@ -1,6 +1,7 @@
-// The exactness rule: error(kernel) <= 2 * error(standard) + floor, with both errors relative to the float64 oracle and
-// u the roundoff of the dtype. It applies to every output's maximum error (floor = 4 u max|reference|) and mean error
-// (floor = u mean|reference|). Where the oracle is infinite or NaN, the kernel must be the same.
+// The exactness rule: error(kernel) <= 2 * error(standard) + floor. An error is the absolute difference from the
+// float64 oracle; u is the roundoff of the dtype. The rule applies to every output's maximum error (floor = 4 u
+// max|reference|) and mean error (floor = u mean|reference|). Where the oracle is infinite or NaN, the kernel must be
+// the same.
 #pragma once
 
 #include <array>
@@ -18,7 +19,7 @@ double unit_roundoff(DType dtype);
 struct Deviation {
   double max = 0, mean = 0;
   double reference_max = 0, reference_mean = 0;
-  std::string mismatch;  // describes the first value that is finite in only one of the two; empty if there is none
+  std::string mismatch;  // describes the first value that is infinite or NaN unlike the reference; empty if none is
 };
 
 // `stored` is the dtype of the output: a reference outside its range must be infinite in the output.
@@ -27,8 +28,8 @@ Deviation deviation(const std::vector<double>& reference, const std::vector<doub
 // Result of applying the rule to one kernel.
 struct Judgement {
   std::vector<std::string> broken;  // per output, in the order of kOutputs: one line per fault; empty if none
-  // Faults that other random values cannot excuse: errors far above the rule's limit, and values that are finite in
-  // only one of the two.
+  // Faults that other random values cannot excuse: errors far above the rule's limit, and values that are infinite or
+  // NaN unlike the oracle's.
   std::string gross;
 
   std::string all_broken() const;

@@ -19,7 +19,7 @@ const std::vector<std::int64_t> kManyKeys = {385, 391, 400, 449, 512, 513, 577, 
 const std::vector<std::int64_t> kHeadDims = {1,  2,  3,  5,  7,  8,   15,  16,  17,  31,  32,  33,  40,  48, 63,
                                              64, 65, 72, 80, 96, 100, 112, 128, 129, 160, 192, 200, 255, 256};
 
-// Returns the multiply-adds of one matmul of the size of QK^T. The reference performs about nine per case.
+// Returns the multiply-adds of one matmul such as QK^T. The reference performs about nine such matmuls per case.
 std::int64_t work(const Case& c) { return c.batch * c.heads_q * c.sq * c.sk * (c.d + c.dv) / 2; }
 
 // Draws the limit for work() of a case, so that large cases are few.

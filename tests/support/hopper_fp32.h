@@ -19,9 +19,8 @@ class HopperFp32 {
   std::string refusal() const;
 
   struct Examined {
-    int cases;  // selected fp32 cases of the grid
-    // Number of these cases that hopper supports.
-    int taken;
+    int cases;  // number of selected fp32 cases of the grid
+    int taken;  // number of these cases that hopper supports
   };
   Examined examine_grid() const;
   void examine_all(const std::vector<Case>& cases) const;

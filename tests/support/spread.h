@@ -24,13 +24,13 @@ void change_inputs(Data& data, Change&& change) {
 
 // keys: large rows of K have probability 0; the small rows share the probability. values: large rows of V have almost
 // no probability. rows: some rows of Q are 2^powers times smaller and those of dO as much larger, so all contribute
-// equally to dK. all: every row of every tensor has a different magnitude, over 60 powers of two; some rows are zero.
+// equally to dK. all: magnitudes of rows are spread over 60 powers of two in every tensor; some rows are zero.
 enum class Spread { keys, values, rows, all };
 
 inline constexpr std::array<std::pair<const char*, Spread>, 4> kSpreads = {
     {{"keys", Spread::keys}, {"values", Spread::values}, {"rows", Spread::rows}, {"all", Spread::all}}};
 
-// Multiplies rows of the inputs by powers of two, up to 2^powers. `all` ignores `powers`.
+// Changes the inputs as described at Spread, with magnitudes that differ by 2^powers. `all` ignores `powers`.
 inline void spread(Data& data, Spread kind, int powers) {
   change_inputs(data, [&](int tensor, std::int64_t row, float value) -> float {
     const bool odd = row % 4 == 1;

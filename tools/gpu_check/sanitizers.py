@@ -76,7 +76,7 @@ def run_sanitizers(folder, suppressions, timeout):
 
 
 def self_test():
-    """Checks judge() on constructed output. tests/cli/report/require_test.cpp covers the speed tables."""
+    """Checks judge() on made-up compute-sanitizer output. tests/cli/report/require_test.cpp covers the speed limits."""
     clean, passed = "ERROR SUMMARY: 0 errors", "[  PASSED  ] 3 tests."
     cases = (("clean", 0, f"{passed}\n{clean}", True), ("no summary", 0, passed, False), ("nothing ran", 0, clean, False),
              ("ended badly", 9, f"{passed}\n{clean}", False),

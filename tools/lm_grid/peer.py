@@ -142,20 +142,20 @@ class PeerEnded(Exception):
 
 
 class Peer:
-    """Client of a Python process with PyTorch. STROBE_PYTHON sets the interpreter."""
+    """Client of a Python process with PyTorch. The variable STROBE_PYTHON names the interpreter."""
 
     def __init__(self):
         python = os.environ.get("STROBE_PYTHON", "python3")
         try:
             self.process = subprocess.Popen([python, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         except OSError as error:
-            raise PeerEnded(f"{python}: {error.strerror}; STROBE_PYTHON names an interpreter with torch")
+            raise PeerEnded(f"{python}: {error.strerror}; set STROBE_PYTHON to an interpreter with torch")
         self.receive()  # importing torch keeps a core busy for seconds, so wait for its end before measuring
 
     def receive(self):
         line = self.process.stdout.readline()
         if not line:
-            raise PeerEnded("the peer's Python ended; STROBE_PYTHON names an interpreter with torch")
+            raise PeerEnded("the peer's Python ended; set STROBE_PYTHON to an interpreter with torch")
         return line
 
     def measure(self, cell):

@@ -1,7 +1,7 @@
 // flash2's backward pass on the CPU, called by flash2.cpp. For each group of units it prepares rows, runs one task per
-// key block, and then writes dQ. Preparation computes delta and packs Q and dO, unless these need too much memory. The
-// task of a key block accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a thread does this for one unit
-// at a time, and idle threads steal key blocks. plan.h defines units, row blocks and panels.
+// key block, and then writes dQ. Preparation computes delta and packs Q and dO, unless the packed copies need too much
+// memory. The task of a key block accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a thread does this
+// for one unit at a time, and idle threads steal key blocks. plan.h defines units, row blocks and panels.
 #include <thread>
 
 #include "attention/cpu/plan.h"
@@ -57,7 +57,7 @@ class Backward : BackwardTiles {
       });
       if (!pack_.fits()) return;
       // Tasks are ordered by key block over all units, since with a causal mask the first key blocks have the most
-      // rows. Consecutive tasks belong to different units, so they seldom wait for each other's turn.
+      // rows. Consecutive tasks belong to different units, so they seldom wait for each other.
       if (bias_gradient_shared()) {
         const std::int64_t sets = sets_of_units();
         parallel_for(plan_.threads, sets * plan_.key_blocks, [&](int thread, std::int64_t task) {
@@ -139,7 +139,7 @@ class Backward : BackwardTiles {
     std::fill_n(s.dv, std::int64_t{plan_.block_keys} * plan_.dv_cols, 0.0f);
 
     const std::int64_t blocks = row_blocks_of(problem_, plan_, unit.extent.seqlen_q);
-    // Start with the last rows, which see all key blocks if the mask is causal, so no task waits long for its turn.
+    // Start with the last rows, which see all key blocks if the mask is causal, so no task waits long for another.
     for (std::int64_t index = blocks; index-- > 0;) {
       const RowInfo& info = workspace_.info[block_at(u, index)];
       if (key_block < info.first_block || key_block >= info.last_block) continue;
@@ -197,8 +197,9 @@ class Backward : BackwardTiles {
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
 
-  // Computes dV += P^T dO and dK += dS^T Q. Consecutive key panels that meet the same range of row panels form one
-  // matmul. Parts of P and dS in this range that no step has computed are set to zero first.
+  // Computes dV += P^T dO and dK += dS^T Q. A key panel meets a row panel if a step has computed P and dS of both.
+  // Consecutive key panels that meet the same range of row panels form one matmul. Where two panels in this range do
+  // not meet, P and dS are set to zero first.
   void add_key_gradients(BackwardScratch& s, const Range* ranges, int panels, int padded,
                          const Transposed& rows) const {
     const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };

@@ -20,7 +20,7 @@ struct BackwardScratch {
   float* dk;             // [d_cols / cols][block_keys][cols]: sums of dK
   float* dv;             // [dv_cols / cols][block_keys][cols]: sums of dV
   float* scores;         // [block_keys][n]: S, one tile
-  float* d_scores;       // [block_keys][n]: dP, then dS, one tile; fp32: in ds_n
+  float* d_scores;       // [block_keys][n]: dP, then dS, one tile; null with fp32 panels, which use ds_n
   float* slopes;         // [block_keys][n]: derivative of softcap's tanh, one tile
   std::uint32_t* words;  // [block_keys][n]: dropout's random words, one tile
   char* ds_n;            // [panels][block_keys][n]: dS as N operand
@@ -67,7 +67,7 @@ class BackwardTiles {
       : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace), pack_(pack) {}
 
  protected:
-  // Returns the index of a row block within its group; arrays per row block are indexed by it.
+  // Returns the index of a row block within the group of units, by which arrays per row block are indexed.
   std::int64_t block_at(std::int64_t u, std::int64_t index) const { return u * plan_.row_blocks + index; }
   // Packed Q and dO of panel p of a row block: in the workspace if prepacked, else in the thread's scratch.
   struct Panel {
@@ -99,7 +99,7 @@ class BackwardTiles {
     int first, last;
   };
 
-  // Output of a step: P and dS as matmul operands, the same as plain tiles, or only the sum for delta.
+  // Output of a step. operands: P and dS, packed. tiles: P and dS as plain tiles. delta: only the sum of P * dP.
   enum class Use { operands, tiles, delta };
 
   KeyBlock pack_keys(BackwardScratch& s, const Unit& unit, std::int64_t index) const;
@@ -129,7 +129,7 @@ class BackwardTiles {
     return s.ds_n + std::int64_t{p} * plan_.block_keys * isa_.n * plan_.element;
   }
 
-  // Computes P and dS of one panel of rows against the block's keys.
+  // Computes P and dS of one panel of rows against the block's keys; `use` selects the output.
   void step(BackwardScratch& s, const KeyBlock& keys, const CpuScoreOptions& options, int p, const Range& range,
             std::int64_t block, Use use, float* delta_sum = nullptr) const;
 

@@ -20,7 +20,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Scratch of one thread; ForwardStep (isa.h) describes the arrays further. `copies` is StepPipeline::copies(). The
+// Scratch of one thread; ForwardStep (isa.h) describes most of the arrays. `copies` is StepPipeline::copies(). The
 // arrays of a narrow panel are proportionally shorter, without a gap before the next panel.
 struct Scratch {
   char* q;               // [panels][d_steps][n]: N panels of Q
@@ -270,8 +270,8 @@ class Forward {
   }
 
   // Adds the sink, normalises O, and writes O and LSE of the panel whose first row is `first`. sum [n] is the running
-  // sum after all keys. max [n] is the running maximum as a logit. It is read only with sinks or LSE, and raised to the
-  // sink.
+  // sum after all keys. max [n] is the running maximum as a logit. It is read only with sinks or LSE. With sinks
+  // it becomes the maximum of itself and the sink.
   void finish_panel(Scratch& s, const Unit& unit, const RowPanel& panel, std::int64_t first, const Lanes& lanes,
                     float* o, double* max, const float* sum) const {
     const int n = panel.n, count = lanes.count;

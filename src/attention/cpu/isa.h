@@ -1,18 +1,20 @@
 // Interface between flash2's driver (forward.cpp, backward.cpp) and its kernels. The driver is plain C++ and decides on
-// blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains only
-// plain data and function pointers. No inline function is compiled on both sides. Otherwise the linker could pick a
-// copy built for AVX-512, which fails on a machine without it.
+// blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains
+// only plain data, function pointers and short member functions. The objects of the kernels must not define an inline
+// function (tools/check-isa): for the whole program, the linker could pick the copy built for AVX-512, which fails on a
+// machine without it.
 //
 // Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], computed in micro-tiles of m rows and n columns:
-//   scores      S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]      one lane of a vector is one query row,
-//   output      O^T[dv x rows]   += V^T [dv x keys]    P^T [keys x rows]   so softmax needs no shuffles and the
-//   (backward)  dP^T[keys x rows] = V   [keys x dv]    dO^T[dv x rows]     score tile is the next matmul's operand
-//               dQ^T[d x rows]   += K^T [d x keys]     dS^T[keys x rows]
-//               dV  [keys x dv]  += P^T [keys x rows]  dO  [rows x dv]
-//               dK  [keys x d]   += dS^T[keys x rows]  Q   [rows x d]
-// The left operand is stored as M panels of `m` rows. The right operand is stored as N panels of `n` (query lanes) or
-// `cols` (columns of a head dimension). C tiles are contiguous fp32 [row][n or cols]. A panel is a sequence of chunks
-// of `k` steps of the contraction:
+//   scores    S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]
+//   output    O^T[dv x rows]   += V^T [dv x keys]    P^T [keys x rows]
+//   backward  dP^T[keys x rows] = V   [keys x dv]    dO^T[dv x rows]
+//             dQ^T[d x rows]   += K^T [d x keys]     dS^T[keys x rows]
+//             dV  [keys x dv]  += P^T [keys x rows]  dO  [rows x dv]
+//             dK  [keys x d]   += dS^T[keys x rows]  Q   [rows x d]
+// In a score tile, a vector lane is a query row. Softmax therefore needs no shuffles, and with fp32 panels the tile
+// already is the right operand of the next matmul. The left operand is stored as M panels of `m` rows. The right
+// operand is stored as N panels of `n` (query lanes) or `cols` (columns of a head dimension). C tiles are contiguous
+// fp32 [row][n or cols]. A panel is a sequence of chunks of `k` steps of the contraction:
 //   M chunk [m][k]              step t of row r at r * k + t
 //   N chunk [k / p][n][p]       step t of column c at (t / p) * n * p + c * p + t % p
 // Step t0 of a panel (t0 a multiple of k) is therefore t0 * m (or t0 * n) elements after its start. p is the number of
@@ -40,7 +42,7 @@ struct Pack {
   DType dtype;     // type of the source elements
   int col_stride;  // 1, or 0 for an expanded last dimension
   void* out;
-  int following = 0;  // further entries of `rows` that are packed next, or null; packing may prefetch their rows
+  int following = 0;  // number of further entries of `rows`, which may be null; packing may prefetch these rows
 };
 
 // Computes C_i (+)= M_i N for `panels` M panels M_i and one N panel N.
@@ -68,8 +70,8 @@ struct Lanes {
   // Set only with a bias, a boolean mask, ALiBi or dropout:
   std::int32_t diagonal[kMaxLanes];     // i + offset
   float slope[kMaxLanes];               // ALiBi slope of the row's head
-  const void* bias[kMaxLanes];          // bias of the row's first key
-  const std::uint8_t* mask[kMaxLanes];  // boolean mask of the row's first key
+  const void* bias[kMaxLanes];          // address of the bias of the row's first key
+  const std::uint8_t* mask[kMaxLanes];  // address of the boolean mask of the row's first key
   float* dbias[kMaxLanes];  // backward: set for every lane, or null for all; several lanes may share one row of dbias
 };
 
@@ -78,7 +80,7 @@ struct CpuScoreOptions {
   bool plain;  // the only option is a positive scale: scores stay in units of q.k, and apply_options() is skipped
   float scale;
   float unit;     // logit = unit * tile score with options applied. It is the scale if a positive scale is the only
-                  // option besides a boolean mask, softcap if that is the last option, otherwise 1.
+                  // option besides a boolean mask, softcap if neither ALiBi nor a bias follows it, otherwise 1.
   float softcap;  // 0: off
   bool alibi;
   bool bias;
@@ -174,7 +176,7 @@ struct BackwardStep {
   std::uint32_t* words;     // [block_keys][n]: scratch for random words, with dropout only
   void* ds_n;               // [block_keys][n]: dS as N operand, steps keys
   void* p_m;                // P as M panels, steps rows; the n steps of key panel r go to p_m + r * m_stride
-  void* ds_m;               // dS in the same layout
+  void* ds_m;               // dS, with the layout of p_m
   std::ptrdiff_t m_stride;  // elements from one M panel to the next
   int sum_chunk = kLongSumChunk;
   float* p_tile;  // if not null, P (with dropout) and dS are stored as plain tiles instead, for non-finite input

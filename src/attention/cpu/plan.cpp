@@ -23,7 +23,7 @@ constexpr std::int64_t kEnoughTasks = 16;  // tasks that a call should have; ind
 
 // With batch_invariant, partial sums cover fixed ranges of keys. A block has so few keys that no fp32 output matmul is
 // split into several sums (panel_matmuls() in isa/scores.h). The split point would depend on the number of keys.
-constexpr std::int64_t kInvariantKeys = 256;        // most keys per block
+constexpr std::int64_t kInvariantKeys = 256;        // maximum keys per block
 constexpr std::int64_t kInvariantSplitKeys = 2048;  // keys per split
 
 constexpr int kScoreSumChunk = 128;  // steps per partial sum of scores; sums over up to 192 steps are not split
@@ -143,8 +143,8 @@ void number_rows(const Problem& problem, const Unit& unit, std::int64_t first, i
   }
 }
 
-// For a forward without masks and options, where every lane sees every key. (With short sequences, the time of a loop
-// per lane would be measurable.)
+// Fills the key ranges for a forward without masks and options, in which every lane sees every key. (With short
+// sequences, the time of a loop over lanes would be measurable.)
 void see_all_keys(const Unit& unit, int n, Lanes& lanes) {
   const auto keys = static_cast<std::int32_t>(unit.extent.seqlen_k);
   std::fill_n(lanes.lo, n, 0);

@@ -175,14 +175,15 @@ void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, in
 void query_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
                 int padded, const void** rows);
 
-// Like query_rows, for consecutive keys of a unit in a tensor with KV heads.
+// Sets rows [0, count) to pointers to consecutive keys of a unit in a tensor with KV heads, and [count, padded) to
+// null.
 void key_rows(const Problem& problem, const Unit& unit, const ConstView& view, std::int64_t first, int count,
               int padded, const void** rows);
 
 // Returns the prefetch state for a unit of the forward, or nothing. Prefetches cover the unit's output and the operands
 // that its thread packs next. They are issued during computation, because a core gets only a few bytes per clock from
-// uncached memory. Returns nothing unless steps are software-pipelined and each unit is a single row block without
-// grouped heads. Q and K must have the same length, and all tensors the same head dimension and contiguous rows.
+// uncached memory. Returns nothing unless steps are software-pipelined, each unit is a single row block without
+// grouped heads, Q and K have the same length, and all tensors have the same head dimension and contiguous rows.
 std::optional<Prefetch> plan_prefetch(const Problem& problem, const Plan& plan, std::int64_t unit_index);
 
 // forward() and backward() return true if the plan's panels can represent all values. Otherwise the caller must discard

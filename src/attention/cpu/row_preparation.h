@@ -13,8 +13,9 @@ inline constexpr double kLog2e64 = 1.44269504088896340736;
 // Statistics of the rows of one block.
 struct RowStatistics {
   double lse[kMaxPanels * kMaxLanes];
-  double typical[kMaxPanels * kMaxLanes] = {};  // log2 of the row's dominant probability, or of 1 / keys
-  float largest[kMaxPanels * kMaxLanes] = {};   // largest score in a tile's units; set only if LSE was recomputed
+  // log2 of the row's largest probability if LSE was recomputed, else log2(1 / keys).
+  double typical[kMaxPanels * kMaxLanes] = {};
+  float largest[kMaxPanels * kMaxLanes] = {};  // largest score in a tile's units; set only if LSE was recomputed
 };
 
 // Returns true if the LSE of some row, as a base-2 exponent, is not near (kNearExponent). For such a row block

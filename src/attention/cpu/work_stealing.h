@@ -75,7 +75,8 @@ void run_stealing(const UnitTasks& tasks, const Begin& begin, const Block& block
       if (more) std::this_thread::yield();
     }
   };
-  // The tasks after those of the units steal blocks. They start once every unit has been taken.
+  // The first `units` tasks are one per unit. The remaining tasks, one per thread, steal blocks; they start once every
+  // unit has been taken.
   parallel_for(tasks.threads, tasks.units + tasks.threads,
                [&](int thread, std::int64_t task) { task < tasks.units ? own_unit(thread, task) : steal(thread); });
 }

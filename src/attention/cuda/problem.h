@@ -9,7 +9,7 @@
 namespace strobe::cuda {
 
 // True if every row is 16-byte aligned and a multiple of 16 bytes long; kernels then load and store 16-byte vectors.
-// Strides of dimensions of size 1 do not count, because check_view.cpp replaced them by the head dimension.
+// Strides of dimensions of size 1 do not count, because check_view.cpp replaced them by the size of the last dimension.
 template <class Void>
 bool in_vectors(const BasicView<Void>& view) {
   const auto bytes = static_cast<std::int64_t>(size_of(view.dtype));

@@ -21,8 +21,9 @@ struct CombineArgs {
   int head_blocks;  // blocks per head, for the longest sequence
 };
 
-// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. Each lane computes the factors exp(lse_s -
-// lse) of every 32nd split. Then each lane sums four columns, with the loads from several splits in flight.
+// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. Each lane computes these factors for every
+// 32nd split, not yet divided by the sum of all. Then each lane sums four columns, with the loads from several splits
+// in flight.
 template <class T>
 __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(const __grid_constant__ CombineArgs args) {
   await_kernel_before();

@@ -31,7 +31,7 @@ constexpr int filling_splits(std::int64_t tiles, std::int64_t key_tiles, std::in
 
 struct Splits {
   std::int32_t count = 1;  // 1: rows are not split, and the other members are unset
-  std::int32_t d = 0;      // columns of a partial row: the padded head dimension
+  std::int32_t d = 0;      // columns of a partial row: the padded head dimension of V
   std::int64_t rows = 0;   // number of LSE entries
   float* o = nullptr;      // [count][rows][d]
   float* lse = nullptr;    // [count][rows]
@@ -51,7 +51,7 @@ inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
   return splits;
 }
 
-// Combines the partial results to O and LSE; does nothing if rows are not split. Waits::in_kernel requires code
+// Combines the partial results into O and LSE; does nothing if rows are not split. Waits::in_kernel requires code
 // compiled for sm_90, because older code has no wait in the kernel.
 void combine_splits(const OutputParams& params, const Splits& splits, DType dtype, void* stream, Waits waits);
 

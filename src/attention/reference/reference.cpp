@@ -1,5 +1,5 @@
 // The kernel `reference`: attention in float64, one row and one key at a time, without storing anything of size Sq x
-// Sk. The value of a key is used only for rows that may use the key, so a NaN affects exactly these rows.
+// Sk. A row reads K and V only of keys that it may use, so a NaN in other keys does not affect the row.
 #include "attention/reference/reference.h"
 
 #include <algorithm>
@@ -280,7 +280,7 @@ void backward_row(const Problem& problem, const Unit& unit, const RowFacts& fact
   if (problem.sinks) facts.sink[r] = -row.weight(problem.sinks[pair.hq]) * delta;
 }
 
-// Adds the contributions of all rows of the unit that use key j to dk [d], dv [dv] and the column of dbias.
+// Adds to dk [d], dv [dv] and the key's column of dbias the contributions of the unit's rows that use key j.
 void backward_key(const Problem& problem, const Unit& unit, const RowFacts& facts, std::int64_t j, double* dk,
                   double* dv, double* dbias) {
   const std::int64_t rows = unit.extent.seqlen_q;

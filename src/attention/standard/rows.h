@@ -41,7 +41,7 @@ inline void round_row(DType dtype, float* row, std::int64_t n) {
   }
 }
 
-// Like fp16_to_float() and float_to_fp16(), but without branches.
+// widen_fp16() and narrow_fp16() return the same as fp16_to_float() and float_to_fp16(), but have no branches.
 inline float widen_fp16(std::uint16_t half) {
   const std::uint32_t rest = half & 0x7fffu;
   const float subnormal = static_cast<float>(static_cast<std::int32_t>(rest)) * 0x1p-24f;
@@ -116,8 +116,8 @@ inline float exp_negative(float x) {
   return x < -87.0f ? 0.0f : value;
 }
 
-// Maps the bits of floats to integers of the same order, and back. A positive NaN is above infinity. Compilers
-// vectorise the maximum of integers even without -ffast-math.
+// Maps the bits of a float to an integer, so that the integers are ordered like the floats. Applied twice, it returns
+// the bits. A positive NaN is above infinity. Compilers vectorise the maximum of integers even without -ffast-math.
 inline std::int32_t order_of(std::int32_t bits) { return bits ^ ((bits >> 31) & 0x7fffffff); }
 
 inline float max_of(const float* row, std::int64_t n) {

@@ -53,7 +53,7 @@ class JudgedProcesses {
   ChildSubreaper subreaper_;
 };
 
-// What judging a case needs, prepared before the first case.
+// State that all cases share, prepared before the first one.
 struct Judge {
   std::string folder, program;  // folder of the cases; program: an absolute path or a name in PATH
   const JudgedProcesses& processes;
@@ -153,7 +153,8 @@ void compare(const JudgeFolder& folder, const std::vector<float>& answer, Judged
   }
 }
 
-// Reads the answer before the program runs and gives the program a copy of the problem, so that it can change neither.
+// Reads the answer before the program runs, and passes the program a copy of the problem: the program can change
+// neither.
 Judged judge_case(const Judge& judge, const solve::TestCase& one, double limit) {
   Judged judged{.one = one, .verdict = {}, .limit = limit};
   const std::string problem = solve::problem_path(judge.folder, one), answer = solve::answer_path(judge.folder, one);

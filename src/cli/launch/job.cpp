@@ -35,7 +35,7 @@ constexpr double kKillDelay = 2;     // seconds from SIGTERM to SIGKILL of a ran
 constexpr int kPollPeriod = 100;     // milliseconds between two checks of the limits
 constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
 constexpr double kMpirunLimit = 10;  // seconds for mpirun to end after all ranks
-constexpr double kBlameWindow = 1;   // seconds; rank failures so shortly before mpirun's death are attributed to mpirun
+constexpr double kBlameWindow = 1;   // seconds; rank failures at most this long before mpirun's death are due to mpirun
 
 int make_memory_file(const char* name) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);

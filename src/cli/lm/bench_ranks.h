@@ -24,10 +24,10 @@ struct ParallelRow {
   std::string error{};                          // why the cell does not fit
 };
 
-// Both return seconds.
+// All three return seconds.
 Summary slowest_steps(const ParallelRow& row);  // per step, the time of the rank that was slowest in it
-Summary part_of(const ParallelRow& row, double lm::ParallelStep::*part);  // over all steps of all ranks
-double mean_of(const lm::ParallelTimes& rank, double lm::ParallelStep::*part);
+Summary part_of(const ParallelRow& row, double lm::ParallelStep::*part);        // over all steps of all ranks
+double mean_of(const lm::ParallelTimes& rank, double lm::ParallelStep::*part);  // over all steps of one rank
 
 // Both return the maximum over all ranks.
 std::size_t optimizer_bytes(const ParallelRow& row);

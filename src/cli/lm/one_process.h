@@ -1,5 +1,5 @@
 // Measures the row `one process` of `strobe lm bench --ddp`. A child process of rank 0 runs the steps while all ranks
-// sleep. The child has the same threads, cores, libraries and memory as `lm bench` without --ddp.
+// sleep. It may use all cores of the job, as `lm bench` without --ddp may, with as many threads as one rank.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ namespace strobe::cli {
 struct TrainBegin {
   lm::Settings settings;
   lm::RunOptions run_options;
-  std::optional<lm::Progress> progress;       // of the checkpoint to resume from; nullopt: start at step 0
+  std::optional<lm::Progress> progress;       // stored in the checkpoint to resume from; nullopt: start at step 0
   std::unique_ptr<lm::TokenFile> validation;  // null: no validation
   // Only on rank 0.
   std::unique_ptr<lm::CheckpointFolder> folder;
@@ -41,7 +41,7 @@ std::string skipped_text(const lm::Trainer& trainer);
 class TrainRun {
  public:
   // The caller keeps ownership of all arguments. `folder` is null on ranks other than 0, which neither write nor print.
-  // `validation` is null if there is none. `ceiling` is the FLOP/s that an MFU of 1 means.
+  // `validation` is null if there is none. `ceiling` is the FLOP/s at which the MFU is 1.
   TrainRun(lm::Trainer& trainer, lm::CheckpointFolder* folder, const lm::RunOptions& run_options,
            const lm::TokenFile* validation, std::optional<double> ceiling);
 

@@ -25,7 +25,7 @@ struct TrainFlags {
   std::optional<Device> device;
 
   std::string data, out;
-  std::string validation;            // path; empty: as in the run so far, if it is resumed; kNoTests: no validation
+  std::string validation;            // path; empty: that of the resumed run, if any; kNoTests: no validation
   std::string data_format = "auto";  // auto, text, tokens or tokens32
   bool resume = false;
   std::int64_t resume_step;                                                                 // default lm::kNewest

@@ -44,7 +44,7 @@ double memory_here() {
   return static_cast<double>(current_gpu_info().memory_bytes);
 }
 
-// Measures the matmul and copy rates of that device.
+// Measures the matmul and copy rates of the device that `lm bench` would use. Sets the copy rate in `machine`.
 Peak measure_here(const MachineFlags& flags, lm::Precision precision, lm::Machine& machine) {
   const bool on_gpu = current_gpu().reason.empty();
   const DType types[] = {dtype_of(precision)};

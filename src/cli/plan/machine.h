@@ -18,11 +18,13 @@ struct PlanMachine {
   std::string text() const;
 };
 
-// Sets only the links and the memory, for `devices` devices. One device needs no links, and devices of one node need no
-// links between nodes. Measures nothing. Throws Error(invalid_argument) for unusable files and missing figures.
+// Returns a machine of `devices` devices with only its links and memory set. One device needs no links, and devices of
+// one node need no links between nodes. Measures nothing. Throws Error(invalid_argument) for unusable files and missing
+// figures.
 PlanMachine plan_links(const MachineFlags& flags, std::int64_t devices);
 
-// Sets all fields. With --machine here, measures the rates that no flag sets. Throws as plan_links() does.
+// Returns a machine with all fields set. With --machine here, measures the rates that no flag sets. Throws as
+// plan_links() does.
 PlanMachine plan_machine(const MachineFlags& flags, lm::Precision precision, std::int64_t devices);
 
 // Implements `strobe plan --check`: compares measured rows with the formulas of a plan, prints the table and the median

@@ -27,8 +27,8 @@ struct MachineFlags {
   std::optional<double> flops, memory_bandwidth, memory;  // TFLOP/s, GB/s, GiB
   std::optional<double> mfu;                              // share of `flops` that a step's matmuls reach
   std::string comm, bench;                                // result files; "": none
-  std::optional<std::int64_t> comm_from;                  // smallest message in bytes of the rows in comm that are used
-  std::optional<std::int64_t> ranks;  // ranks of the rows in comm that are used; nullopt: the largest number
+  std::optional<std::int64_t> comm_from;                  // bytes; rows of `comm` with smaller messages are not used
+  std::optional<std::int64_t> ranks;  // rows of `comm` with another number are not used; nullopt: the largest
   std::optional<double> bandwidth, latency, node_bandwidth, node_latency;  // GB/s, us
   std::optional<std::int64_t> node;                                        // devices per node
   std::optional<int> threads;

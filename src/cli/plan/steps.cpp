@@ -16,7 +16,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::string_view kAlone = "one process";  // strategy in the row of --ddp that one process measured
+constexpr std::string_view kAlone = "one process";  // value of "strategy" in the row that one process measured
 constexpr Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
 
 bool is_parallel_step(const Json& row) { return says(row, "kind", "data parallel step"); }

@@ -20,8 +20,9 @@ int available_cores();
 namespace detail {
 using ParallelBody = void (*)(void* context, int thread);
 
-// Selects if workers that have not started their body when the caller's body ends are awaited or dismissed. On a shared
-// machine a worker may wait for a core longer than the call takes.
+// Handling of workers that have not started their body when the caller's body ends. The call waits for them (awaited),
+// or returns without them, and their bodies never run (dismissed). On a shared machine a worker may wait for a core
+// longer than the call takes.
 enum class Late { awaited, dismissed };
 
 void run_parallel(int threads, Late late, ParallelBody body, void* context);
@@ -55,9 +56,9 @@ class ExecutorScope {
 };
 
 // Runs body(0) on the caller and body(1) .. body(threads - 1) on idle workers. When all have ended, it rethrows the
-// first exception or returns. A nested call runs its bodies on the caller in order of their index. A body may therefore
-// wait for a body of a lower index, never for one of a higher index. Thread-safe. Concurrent calls share the workers:
-// bodies for which no worker is idle run on the caller, after body 0.
+// first exception or returns. A nested call runs its bodies on the caller in order of their index, up to the first
+// exception. A body may therefore wait for a body of a lower index, never for one of a higher index. Thread-safe.
+// Concurrent calls share the workers: bodies for which no worker is idle run on the caller, after body 0.
 template <class F>
 void parallel(int threads, F&& body) {
   detail::parallel(threads, detail::Late::awaited, body);

@@ -31,7 +31,7 @@ struct SafeTensors {
   std::size_t data_bytes() const { return tensors.empty() ? 0 : tensors.back().end; }
 };
 
-// Appends a tensor whose data follow those of the last one.
+// Appends a tensor, with its data after those of the last tensor.
 void append(SafeTensors& file, std::string name, std::string dtype, std::vector<std::int64_t> shape);
 
 // Returns the header including its length field, and sets data_begin.

@@ -119,7 +119,7 @@ const TokenFile::Scan& TokenFile::scan() const {
 // of tokens alternate, and the high halves are near 0 because the vocabulary is small.
 void TokenFile::check_width(std::int64_t vocabulary) const {
   constexpr std::int64_t kFewest = 16;         // words needed for a decision
-  constexpr std::uint32_t kTimesLarger = 256;  // limit of the ratio largest even / largest odd word for uint16
+  constexpr std::uint32_t kTimesLarger = 256;  // for uint16, limit of largest_even / largest_odd
   if (format_ != DataFormat::tokens) return;
   if (vocabulary > kUint16Tokens) {
     fail(ErrorCode::invalid_argument,

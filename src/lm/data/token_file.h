@@ -18,8 +18,8 @@ inline constexpr std::int64_t kBytes = 256;  // vocabulary size of DataFormat::t
 
 const char* name_of(DataFormat format);
 
-// Returns the format that `word` names: text, tokens (uint16) or tokens32 (uint32). With the word auto, returns tokens
-// if the path ends in .bin or .tokens, otherwise text.
+// Returns the format that `word` names: text, tokens (uint16) or tokens32 (uint32). For any other word, such as auto,
+// returns tokens if the path ends in .bin or .tokens, otherwise text.
 DataFormat data_format(std::string_view word, std::string_view path);
 
 class TokenFile {
@@ -32,7 +32,7 @@ class TokenFile {
   std::int64_t count() const { return count_; }  // tokens
 
   // Throws Error(invalid_argument) with the token's position and value if a token is not below `vocabulary`. Also
-  // throws if the tokens seem to have another width than the format's.
+  // throws for DataFormat::tokens if uint16 is too narrow for the vocabulary, or if the tokens seem to be uint32.
   void check_vocabulary(std::int64_t vocabulary) const;
 
   // Returns the number of windows. A window is `context` tokens and the token after them, and may begin at any token.
@@ -70,7 +70,7 @@ class WindowOrder {
  public:
   WindowOrder(std::uint64_t seed, std::int64_t windows);  // windows: at least 1
 
-  // Returns the window at a position. Positions count from 0 across all epochs.
+  // Returns the window at a position, as the index of its first token. Positions count from 0 across all epochs.
   std::int64_t at(std::int64_t position) const;
 
  private:

@@ -31,8 +31,8 @@ struct ParallelOptions {
   std::int64_t bucket_bytes = 25'000'000;  // maximum bytes of fp32 gradients per bucket, with Grouping::buckets
 };
 
-// Start of a bucket's exchange, or end of backward. On CUDA a bucket starts when its gradients are queued on the
-// stream; the collective waits until they are computed.
+// Start of a bucket's exchange, or end of backward. On CUDA a bucket starts when the kernels of its gradients are
+// queued on the stream; the collective waits until they have run.
 struct ParallelEvent {
   enum class Kind { bucket_started, backward_ended };
   Kind kind;
@@ -69,7 +69,7 @@ struct ParallelUpdate {
 class DataParallel {
  public:
   // The replica's memory and stream and the communicator must outlive this object. Throws Error(invalid_argument) if a
-  // tensor is out of bounds.
+  // tensor is out of bounds or has no use.
   DataParallel(comm::Communicator& communicator, const Replica& replica, const ParallelOptions& options);
   // Waits for pending calls. During stack unwinding it first aborts the communicator, which notifies the other ranks.
   ~DataParallel();

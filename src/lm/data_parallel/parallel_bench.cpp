@@ -141,7 +141,8 @@ OneStep timed_lone_step(Model& model, PhaseWatch& watch, const std::function<dou
           loss};
 }
 
-// On CUDA a step is one graph, so the phases of `steps` are measured in as many additional steps.
+// Sets the phase times of each element of `steps`. On CUDA a timed step is one graph, whose phases cannot be timed. So
+// this runs one more step per element, phase by phase.
 void time_lone_phases(Model& model, std::vector<ParallelStep>& steps, const std::function<void()>& after_step) {
   std::vector<GpuEvent> events(4);
   const auto take = [&] {
@@ -243,7 +244,7 @@ ParallelTimes parallel_times_from(const Json& json) {
 namespace {
 
 constexpr int kStepTrack = 1, kComputeTrack = 2, kCommunicationTrack = 3;
-constexpr double kGap = 0.05;  // gap between two steps, as a fraction of the longer one
+constexpr double kGap = 0.05;  // gap after a step, as a fraction of its longest duration on any rank
 
 double end_of(const std::vector<ParallelSpan>& spans) {
   double end = 0;

@@ -20,7 +20,7 @@ struct ParallelStep {
   double whole = 0, forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
 };
 
-// An activity during a step: [begin, begin + seconds), in seconds since the ranks began the step.
+// An activity during a step: [begin, begin + seconds), in seconds since its rank began the step.
 struct ParallelSpan {
   enum class Track { compute, communication };
   Track track = Track::compute;
@@ -29,7 +29,8 @@ struct ParallelSpan {
   std::int64_t bytes = 0;  // communication: bytes exchanged
 };
 
-// Bytes that this process has allocated at three times of a step.
+// Bytes that this process has allocated: before the first step, at the end of the last backward, after the last step.
+// In one process on CUDA, before_update equals after_step.
 struct ParallelMemory {
   std::size_t after_init = 0, before_update = 0, after_step = 0;
 };
@@ -42,11 +43,11 @@ struct ParallelTimes {
   ParallelMemory memory{};
   double loss = 0;                    // loss of the last step
   std::vector<ParallelSpan> spans{};  // spans of the last step
-  std::int64_t skipped = 0;           // fp16: skipped steps because the gradient overflowed
+  std::int64_t skipped = 0;           // fp16: timed steps that were skipped because the gradient overflowed
 };
 
 // Returns an error text if the ranks that share a device do not fit in its memory; empty if they fit. Uses the
-// predicted bytes per process. Collective: all ranks call it before any of them allocates, and all get the same text.
+// predicted bytes per rank. Collective: all ranks call it before any of them allocates, and all get the same text.
 std::string lacking_memory(comm::Communicator& communicator, const BenchCase& one);
 
 // Times the step on all ranks. Every rank computes its rows of the case's batch, and each step begins with a barrier.

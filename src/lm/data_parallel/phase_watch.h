@@ -36,7 +36,7 @@ class PhaseWatch : public Recorder {
     mark(kStep);
     step_began_ = now_seconds();
   }
-  // Valid after the step has finished.
+  // Returns when a phase began, in seconds on the clock of core/clock.h. Valid after the step has finished.
   double began(Phase phase) const {
     const auto at = static_cast<std::size_t>(phase);
     return stream_ ? step_began_ + events_[at]->seconds_since(*events_[kStep]) : moments_[at];

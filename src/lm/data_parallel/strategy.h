@@ -39,12 +39,12 @@ const Strategy& strategy_of(std::string_view name);
 // first uses them.
 struct Tensor {
   std::int64_t first = 0, count = 0;
-  int uses = 1;         // 2 for a tied parameter, whose gradient is the sum of those of both uses
+  int uses = 1;         // 2 for a tied parameter, whose gradient is the sum over both uses
   bool frozen = false;  // neither exchanged nor updated
 };
 
 struct Bucket {
-  std::vector<std::size_t> tensors;   // indices in descending order, in which backward completes them
+  std::vector<std::size_t> tensors;   // indices, descending: the order in which backward completes the tensors
   std::int64_t first = 0, count = 0;  // range of elements
 };
 

@@ -20,20 +20,20 @@ namespace strobe::lm {
 // decides the sign of AdamW's step where a gradient is near 0.
 struct VerifyBounds {
   double losses;
-  std::optional<double> weights;  // norm of a parameter's difference / its norm; absent: not bounded
-  double scattered;               // the same ratio between training with reduce-scatter and with all-reduce
+  std::optional<double> weights;  // norm of a parameter's difference / norm of the parameter; absent: no bound
+  double scattered;               // as `weights`, between training with reduce-scatter and with all-reduce
 };
 VerifyBounds verify_bounds(Precision precision);
 
 struct ParameterDifference {
   std::string name;
-  double largest = 0, mean = 0;  // element differences
+  double largest = 0, mean = 0;  // absolute differences of elements
   double relative = 0;           // norm of the difference divided by the norm of the reference
 };
 
 // Result of training one model on several ranks and in one process.
 struct Verification {
-  std::string model;                     // "language model"
+  std::string model;                     // "language model" or "toy MLP with biases"
   std::vector<double> alone{}, ranks{};  // loss of each step in one process and on ranks
   std::vector<ParameterDifference> parameters{};
   VerifyBounds bounds;
@@ -41,8 +41,8 @@ struct Verification {
   std::int64_t skipped = 0;        // fp16: steps that the ranks skipped because the gradient overflowed
   std::int64_t other_ranks = 0;    // ranks whose parameters differ from rank 0's in any bit
   std::string unsharded{};         // strategy to which a sharded one is compared; empty: not sharded
-  double from_unsharded = 0;       // largest difference of a parameter from `unsharded`, relative to its norm
-  double most_from_unsharded = 0;  // bound of from_unsharded; 0: bitwise equal
+  double from_unsharded = 0;       // largest relative difference of a parameter from training with `unsharded`
+  double most_from_unsharded = 0;  // bound of from_unsharded; 0: must be bitwise equal
 
   bool holds() const {
     return losses <= bounds.losses && (!bounds.weights || weights <= *bounds.weights) && other_ranks == 0 &&

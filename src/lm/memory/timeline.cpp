@@ -120,7 +120,7 @@ void MemoryRecorder::on(const AllocationEvent& event) {
   if (event.kind == AllocationEvent::Kind::free) {
     std::size_t end = pointers_.size();  // search backwards: the last allocation is usually freed first
     while (end > 0 && pointers_[end - 1] != event.pointer) --end;
-    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two entries if attention has a share
+    for (; end > 0 && pointers_[end - 1] == event.pointer; --end) {  // two entries if a part belongs to attention
       Lifetime& lifetime = timeline_.allocations[end - 1];
       pointers_[end - 1] = nullptr;
       lifetime.to = now;

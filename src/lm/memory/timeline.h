@@ -43,7 +43,7 @@ struct Lifetime {
 struct MemoryTimeline {
   std::vector<std::string> operations;  // "linear layers.0.attention.q+k+v"
   std::vector<Phase> phases;            // per operation
-  std::vector<Lifetime> allocations;    // in order of allocation; those not freed live to the last operation
+  std::vector<Lifetime> allocations;    // in order of allocation; if not freed, live to the last operation
   std::vector<Lifetime> tensors;
   std::vector<ByCategory> moments;  // per operation: bytes at the operation's peak
   std::size_t run_at = 0;           // byte offset of the run among all live bytes

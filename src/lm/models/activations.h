@@ -1,6 +1,6 @@
-// The memory plan of a step or a forward pass: a table of the tensors that it holds in addition to the parameters. All
-// of them are in one contiguous allocation, the run, and the table has their offsets. Operations refer to a tensor by
-// its index in the table. Transformer uses the plan, and lm/plan predicts memory from it.
+// The memory plan of a step or a forward pass: a table of the tensors that it needs in addition to the parameters. All
+// these tensors are in one contiguous allocation, called the run; the table has their offsets. Operations refer to a
+// tensor by its index in the table. Transformer uses the plan, and lm/plan predicts memory from it.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ inline constexpr std::size_t kNoTensor = static_cast<std::size_t>(-1);
 // tensors, such as "layers.3.attention.qkv".
 struct BlockActivations {
   std::size_t x = kNoTensor;                     // [T, d], input of the block
-  std::size_t attention_statistics = kNoTensor;  // fp32: RMSNorm's factor [T], LayerNorm's mean and factor [T, 2]
+  std::size_t attention_statistics = kNoTensor;  // fp32: RMSNorm 1 / rms [T]; LayerNorm mean and 1 / deviation [T, 2]
   std::size_t attention_normed = kNoTensor;      // [T, d]
   std::size_t qkv = kNoTensor;                   // [T, 3, d]; q and k after RoPE if the architecture has it
   std::size_t probabilities = kNoTensor;         // [batch, heads, context, context]; AttentionMemory::materialised
@@ -48,9 +48,9 @@ struct BlockActivations {
   std::size_t end = 0;                          // byte offset in the run, after the tensors of this and earlier blocks
 };
 
-// Copies, in the matmuls' type, of the parameters of one block or of those after the blocks. `tensor` is their table
-// index. The entry has the parameters from `parameter` up to that of the next entry. Parameters before the blocks have
-// no copy because no matmul reads them.
+// Copies, in the matmuls' type, of the parameters of one block or of those after the blocks. The copies are one tensor,
+// with index `tensor` in ActivationPlan::table. They begin with parameter `parameter` and end before that of the next
+// entry. Parameters before the blocks have no copy because no matmul reads them.
 struct Copies {
   std::size_t parameter, tensor;
 };
@@ -58,8 +58,9 @@ struct Copies {
 struct ActivationPlan {
   std::vector<Activation> table;
   std::vector<BlockActivations> blocks;
-  Architecture architecture;                  // defines the parameters
-  std::size_t x, statistics, normed, logits;  // after the last block; logits: [T, vocabulary], then their gradient
+  Architecture architecture;  // defines the parameters
+  // Tensors after the last block. logits: [T, vocabulary], which cross-entropy replaces by their gradient in training.
+  std::size_t x, statistics, normed, logits;
   // Gradients of activations, shared by all blocks:
   // - d_x: of x, [T, d].
   // - d_narrow: of the output of a norm or of attention, [T, d].
@@ -67,15 +68,15 @@ struct ActivationPlan {
   // - d_scores: of materialised scores, with the shape of the probabilities.
   std::size_t d_x = kNoTensor, d_narrow = kNoTensor, d_wide = kNoTensor, d_scores = kNoTensor;
   std::vector<Copies> copies;  // GradientMemory::over_copies with a type other than fp32; otherwise empty
-  std::size_t d_end = 0;       // byte offset in the run from which parameter gradients may be placed
+  std::size_t d_end = 0;       // byte offset of the end of the gradients of activations; parameter gradients come later
   std::size_t bytes = 0;
 };
 
 enum class GradientMemory {
   none,         // forward only: memory is reused as soon as the forward has read a tensor
   own,          // gradients have their own memory, so those of several batches can be accumulated
-  shared,       // parameter gradients overwrite activations that the backward has read: one batch only
-  over_copies,  // they also overwrite parameter copies, so an update must follow, from the first parameter to the last
+  shared,       // parameter gradients overwrite activations that the backward has read, so they cannot be accumulated
+  over_copies,  // as shared, and they overwrite parameter copies: an update must follow, from the first parameter on
 };
 
 // Returns over_copies for models with at least kManyParameters (activations.cpp) unless dtype is fp32, otherwise

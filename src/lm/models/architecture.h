@@ -40,7 +40,7 @@ struct ParameterRow {
 };
 
 // Definition of an architecture. Parameters that form one matmul are adjacent in the table: q, k and v, or w1 and w3.
-// Their biases follow them in the same order; every other bias follows its weight.
+// The biases of such a group follow its weights, in the same order; every other bias follows its weight.
 struct Definition {
   const char* name;  // name in flags and checkpoints
   // Parameters in the order in which a forward reads them. The embedding comes first, the unembedding last.

@@ -23,8 +23,8 @@ const char* name_of(Precision precision);
 Precision precision_of(std::string_view name);  // throws what index_of_name() throws
 DType dtype_of(Precision precision);            // tf32: fp32; only matmuls round to TF32
 
-// Selects the activations of a block that the backward recomputes instead of the forward saving them. Results are
-// bitwise equal.
+// Selects the activations of a block that the backward recomputes instead of the forward saving them. All modes give
+// bitwise equal results.
 enum class Recompute {
   none,
   attention,  // recomputes attention's norm, q, k, v and output

@@ -20,7 +20,8 @@ class Decoder {
   // `values` are parameter_count(shape) floats in the order of parameter_table(shape); they must outlive this object.
   Decoder(const ModelShape& shape, std::span<const float> values, int threads);
 
-  // Appends at least one token. Returns the logits [vocabulary] that follow the last one, valid until the next call.
+  // Appends at least one token. Returns the logits [vocabulary] of the token after the last one, valid until the next
+  // call.
   // Throws Error(invalid_argument) if the context has no room for all tokens or if one is not in the vocabulary.
   std::span<const float> append(std::span<const std::int32_t> tokens);
   std::span<const float> append(std::int32_t token) { return append({&token, 1}); }
@@ -29,7 +30,8 @@ class Decoder {
   void restart() { length_ = 0; }
   const ModelShape& shape() const { return shape_; }
 
-  // Definition has pointers to these: norms of the rows of x_ from first_row on, and activation functions.
+  // Definition has pointers to these functions. The norms write the norm of the rows of x_ from first_row on to
+  // normed_; swiglu() and gelu() compute activated_ from hidden_.
   void rms_norm(const DecoderLayer& norm, std::int64_t first_row);
   void layer_norm(const DecoderLayer& norm, std::int64_t first_row);
   void swiglu();
@@ -42,7 +44,7 @@ class Decoder {
     std::vector<float> keys, values;                              // [context, d_model]; keys after RoPE
   };
 
-  // The functions below process rows_ new tokens at positions length_, length_ + 1, ...
+  // append_rows() and the functions that it calls process rows_ new tokens at positions length_, length_ + 1, ...
   void check(std::span<const std::int32_t> tokens) const;
   void append_rows(std::span<const std::int32_t> tokens);
   void reserve_rows(std::int64_t rows);

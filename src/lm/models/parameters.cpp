@@ -21,7 +21,7 @@ constexpr std::int64_t kElements = 16384;  // elements per task
 // Maps a random word to a number in (0, 1).
 double uniform(std::uint32_t word) { return (static_cast<double>(word) + 0.5) * 0x1p-32; }
 
-// Returns element `index` of a truncated normal distribution: draws again until the value is within kCut.
+// Returns number `index` of a sequence of truncated normal numbers: draws again until the number is within kCut.
 double cut_normal(std::uint64_t seed, std::uint64_t index) {
   for (std::uint32_t attempt = 0;; ++attempt) {
     const auto words =

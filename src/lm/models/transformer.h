@@ -48,7 +48,7 @@ struct TransformerMemory {
   const float* loss_scale = nullptr;
 };
 
-// Adjacent parameters that form one matrix.
+// `parts` adjacent parameters of the table that one operation uses, such as the weights of q, k and v.
 struct Weights {
   Weights(std::size_t index, int count = 1) : first(index), parts(count) {}
   std::size_t first;
@@ -109,7 +109,7 @@ class Transformer {
   void unembed_backward();
   void rms_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics);
   void layer_norm(std::size_t weight, std::size_t x, std::size_t y, std::size_t statistics);
-  // These read plan().d_narrow and write or add to plan().d_x.
+  // These read plan().d_narrow, and overwrite or add to plan().d_x as `into` selects.
   void rms_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
   void layer_norm_backward(std::size_t weight, std::size_t x, std::size_t statistics, ops::Into into);
   void rope(Weights q_and_k, std::size_t qkv, ops::Rotation direction);
@@ -127,7 +127,7 @@ class Transformer {
   const float* value(std::size_t parameter) const { return memory_.values + parameters_[parameter].first; }
   float* gradient(std::size_t parameter) const { return memory_.gradients + parameters_[parameter].first; }
   std::optional<std::size_t> bias_of(Weights weights) const;
-  const void* bias_data(Weights weights) const;  // null if they have no bias
+  const void* bias_data(Weights weights) const;  // null if the weights have no bias
   void bias_backward(Weights biases, std::size_t dy, std::int64_t width);
   void clear(float* data, std::int64_t count) const;
   void report_ready(Weights weights) const;

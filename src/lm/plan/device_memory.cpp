@@ -75,7 +75,7 @@ DeviceMemory memory_of(const SharedStep& step, const Stage& stage, std::size_t w
   DeviceMemory memory;
   const std::int64_t held = splits(Sharding::weights) ? share : count;
   memory.weights = float_bytes(held) + static_cast<std::size_t>(held) * copy_bytes(dtype, gradients);
-  // Sharded parameters are gathered unit by unit: the device computes with one unit while it gathers the next.
+  // Sharded parameters are gathered in units (StageParameters): the device computes with one while it gathers the next.
   if (splits(Sharding::weights)) memory.weights += 2 * static_cast<std::size_t>(unit) * size_of(dtype);
   if (gradients != GradientMemory::none) {
     memory.optimizer = 2 * float_bytes(splits(Sharding::optimizer) ? share : count);

@@ -1,5 +1,5 @@
-// Predicts the bytes that one device of a mesh holds in a training step. `strobe plan` uses it, and for one device
-// `strobe lm`.
+// Predicts the bytes that one device of a mesh holds in a training step. `strobe plan` uses it; `strobe lm` uses it for
+// a single device.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ struct DeviceMemory {
   std::size_t total() const { return weights + gradients + optimizer + activations + other; }
 };
 
-// Returns the parameters of one of `tensor` tensor-parallel devices, with their offsets on it. Matrices and inner
-// biases are split into `tensor` parts; norms, positions and other biases are not.
+// Returns the parameters of one of `tensor` tensor-parallel devices, with their offsets on it. Weights of linear
+// layers, the embedding and inner biases are split into `tensor` parts; norms, positions and other biases are not.
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor);
 std::int64_t count_of(const std::vector<Parameter>& parameters);
 
@@ -45,7 +45,7 @@ std::size_t predicted_workspace(const BenchCase& one);
 const BenchCase& check_memory(const BenchCase& one);
 
 // Like check_memory(), but for `processes` processes that share the device, and also for GPU memory. Call it before any
-// of them allocates.
+// of the processes allocates.
 void check_shared_memory(const BenchCase& one, int processes);
 
 }  // namespace strobe::lm

@@ -1,5 +1,5 @@
-// Mesh arranges the devices that train one model together; `strobe plan` uses it. Its dimensions, from the nearest
-// ranks to the farthest, are:
+// Mesh arranges the devices that train one model together; `strobe plan` uses it. Its dimensions, from the
+// innermost, whose ranks are adjacent, to the outermost, are:
 // - tensor: tensor parallelism; the devices split every layer.
 // - shard: the devices have different batches, and split the state that Sharding selects.
 // - data: replicas of the shard groups.

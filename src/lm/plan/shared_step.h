@@ -46,8 +46,8 @@ struct Stage {
   bool embeds = true, unembeds = true;  // the first stage embeds, the last one unembeds
 };
 
-// Returns the stages among which are the slowest one and the one with the most memory: the first two, the last, and the
-// first with one layer less.
+// Returns the stages that can be the slowest or need the most memory: the first two, the last, and the first with one
+// layer less.
 std::vector<Stage> stages_of(const SharedStep& step);
 
 // Returns a text such as "4 stages of 12 layers" or "2 stages of 13 layers, 2 of 12".
@@ -72,8 +72,8 @@ double forward_flops(const SharedStep& step, const Stage& stage);
 // Returns the number of all-reduces in a tensor-parallel group per micro-batch, in forward and backward together.
 std::int64_t tensor_calls(const SharedStep& step, const Stage& stage);
 
-// Returns the peak bytes of a stage's activations. All micro-batches in flight have saved activations for backward; one
-// micro-batch has its output and activation gradients. Excludes gradients of parameters.
+// Returns the peak bytes of a stage's activations, without gradients of parameters. Every micro-batch in flight has
+// saved activations for backward; one of them also has its output and the gradients of activations.
 std::size_t stage_activations(const SharedStep& step, const Stage& stage);
 
 }  // namespace strobe::lm

@@ -29,9 +29,11 @@ class ToyModel {
   // `low` is the type of the matmuls. Parameters, LayerNorm, the loss and parameter gradients are fp32.
   explicit ToyModel(DType low);
 
-  double loss();                                                      // forward only
-  double loss_with_gradients();                                       // forward and backward
-  const std::vector<ToyTensor>& tensors() const { return tensors_; }  // in the order in which a step computes them
+  double loss();                 // forward only
+  double loss_with_gradients();  // forward and backward
+  const std::vector<ToyTensor>& tensors() const {
+    return tensors_;
+  }  // parameters and input, then in the order of a step
 
   // Indices in tensors().
   enum Place : std::size_t {

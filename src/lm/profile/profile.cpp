@@ -108,8 +108,8 @@ const TimedOperation* launcher_of(const Profile& profile, const GpuRecord& recor
   return record.launcher == 0 ? nullptr : &profile.operations[record.launcher - 1];
 }
 
-// Returns true for a matmul of unfused attention, which launches strobe kernels for softmax and copies, and cuBLAS
-// kernels for matmuls.
+// Returns true for a kernel outside namespace strobe. In unfused attention these are the matmuls of cuBLAS; softmax and
+// copies are kernels of Strobe.
 bool is_library_kernel(const GpuRecord& record) {
   return record.kind == GpuRecord::Kind::kernel && record.name.find("strobe::") == std::string::npos;
 }

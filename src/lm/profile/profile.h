@@ -45,10 +45,10 @@ struct TimedStep {
 
 struct Profile {
   Device device = Device::cpu;
-  std::vector<TimedStep> steps;            // recorded steps, on the wall clock
+  std::vector<TimedStep> steps;            // recorded steps, on the host's clock
   std::vector<TimedOperation> operations;  // operations of all recorded steps, in order
   std::vector<TimedScope> scopes;          // in order of operations; empty if attention is fused
-  double plain_seconds = 0;                // mean of equally many unrecorded steps; on CUDA they replay a graph
+  double plain_seconds = 0;                // mean of as many unrecorded steps; these replay a graph on CUDA
   // The fields below are set on CUDA only.
   double direct_seconds = 0;       // mean of unrecorded steps launched kernel by kernel, like the recorded ones
   std::vector<GpuRecord> records;  // sorted by begin, in seconds since the first step; launcher: operation index + 1
@@ -73,7 +73,7 @@ std::vector<OperationSum> sums_by_kind(const Profile& profile);  // the longest 
 // Sums matmuls of linear layers by function and matrix, over all layers, with names such as "linear backward weight
 // feed_forward.w2". The longest come first.
 std::vector<OperationSum> sums_by_matrix(const Profile& profile);
-// Sums the profiling scopes of one operation, the longest first.
+// Sums the profiling scopes in operations of this name, by the scope's name, the longest first.
 std::vector<OperationSum> sums_by_scope(const Profile& profile, const std::string& operation);
 double seconds_of(const Profile& profile, Phase phase, OperationKind kind);
 double seconds_of(const Profile& profile, Phase phase);
@@ -81,9 +81,9 @@ double seconds_of(const Profile& profile);
 
 // --- kernels of a GPU ------------------------------------------------------------------------------------------------
 
-// Assigns GPU records to operations: adds their seconds to those of their operation, and moves them to the profile,
-// with their begin relative to `begin`. Records with launcher 0 belong to no operation. Throws Error(runtime) if a
-// launcher is not an operation.
+// Moves GPU records to the profile, makes their begin times relative to `begin`, and adds each record's seconds to the
+// operation that launched it. Records with launcher 0 belong to no operation. Throws Error(runtime) if a launcher is
+// not an operation.
 void attribute(Profile& profile, std::vector<GpuRecord> records, double begin);
 
 struct KernelSum {
@@ -93,7 +93,7 @@ struct KernelSum {
   std::vector<std::string> operations;  // names of operations that launched it, each once
 };
 
-// Returns the kernels of all operations, or of one, with the longest first.
+// Sums GPU records by kernel, the longest first: all records, or those that operations of this name launched.
 std::vector<KernelSum> sums_by_kernel(const Profile& profile);
 std::vector<KernelSum> sums_by_kernel(const Profile& profile, const std::string& operation);
 

@@ -1,4 +1,4 @@
-// Memory owns an allocation on the host or the GPU, which the allocator of that device counts. ModelState, Transfer and
+// Memory owns an allocation on the host or the GPU. It uses the device's counting allocator. ModelState, Transfer and
 // DataParallel use it.
 #pragma once
 
@@ -20,7 +20,7 @@ inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameter
                             *kMatmulsTag = "workspace of matmuls", *kTransferTag = "tokens and losses",
                             *kRopeTag = "RoPE table";
 
-// Returns the GPU's allocator; if `stream` is null, the host's.
+// Returns the counter of the GPU's allocator; if `stream` is null, that of the host's.
 inline AllocationCounter& allocator_of(const GpuStream* stream) {
   if (stream) return gpu_allocator();
   return host_allocator();
@@ -53,7 +53,7 @@ class Memory {
       std::memset(host_.as<char>() + first, 0, bytes);
     }
   }
-  // write() and read() return when the copy is complete.
+  // clear() is in stream order on the GPU; write() and read() return when the copy is complete.
   void write(std::size_t at, const void* from, std::size_t bytes) const {
     if (!stream_) {
       std::memcpy(host_.as<char>() + at, from, bytes);

@@ -10,9 +10,9 @@
 
 namespace strobe::lm {
 
-// Runs the same work repeatedly as a CUDA graph. The first run launches kernels directly, so that libraries choose and
-// load them. The second run captures a graph; this and later runs launch it. Values that change between runs must be in
-// memory that the kernels read, because a graph repeats its kernel arguments.
+// Runs the same work repeatedly as a CUDA graph. The first run launches kernels directly, so that libraries can choose
+// and load their kernels before the capture. The second run captures a graph; this and later runs launch it. Values
+// that change between runs must be in memory that the kernels read, because a graph repeats its kernel arguments.
 class Replay {
  public:
   // If `stream` is null, calls `work` every time.

@@ -1,6 +1,6 @@
 // A checkpoint is one safetensors file. It contains the parameters under their names, AdamW's moments as
-// adamw.mean.<name> and adamw.variance.<name>, and two CRC-32: `weights_checksum` of all bytes before the moments,
-// `checksum` of all bytes before itself. The metadata contain step, data position, seed, shape and options. Equal
+// adamw.mean.<name> and adamw.variance.<name>, and two CRC-32: `weights_checksum` of the header and the parameters,
+// `checksum` of all bytes before it. The metadata contain step, data position, seed, shape and options. Equal
 // contents give equal bytes.
 #pragma once
 

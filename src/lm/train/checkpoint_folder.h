@@ -39,7 +39,7 @@ class CheckpointFolder {
   // Removes checkpoints up to `step`, except the newest `count` and the newest one known to be good. A checkpoint is
   // known to be good if its step is below `finite_step`, the last step with a finite loss. By default all are good.
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
-  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // its step; nullopt: none
+  std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // returns its step; nullopt: none
 
   // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 if that
   // exists), so that a run that resumes from `step` ignores them. Returns their steps, ascending. Throws
@@ -60,7 +60,7 @@ class CheckpointFolder {
 std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
-// Opens the checkpoint of a step, or the newest one if `step` is kNewest; null if there is none. Throws
+// Opens the checkpoint of a step. If `step` is kNewest, opens the newest one, or returns null if there is none. Throws
 // Error(invalid_argument) if the step has no checkpoint; the error lists the steps that have one. Also throws if the
 // file is damaged. That error names the newest intact checkpoint before it and contains how(step), the text on how to
 // select that step.

@@ -1,6 +1,6 @@
 // RunOptions has the options of a training run that do not affect the model: checkpoint schedule and validation. They
-// are stored as run.json next to the checkpoints, and a resumed run uses them again. The file also names the launch
-// job. It contains the settings, so that a run that ended before its first checkpoint can be resumed.
+// are stored as run.json next to the checkpoints, and a resumed run uses them again. run.json also has the name
+// of the `strobe launch` job, and the settings, so that a run that ended before its first checkpoint can be resumed.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr IntegerRange kCheckpointEveryRange{"checkpoint_every", 0, kMost
     kValidationTokensRange{"val_tokens", 0, std::numeric_limits<std::int64_t>::max()};
 
 struct RunOptions {
-  std::int64_t checkpoint_every = 500, keep = 3;  // steps (0: only at the end); checkpoints kept (0: all)
+  std::int64_t checkpoint_every = 500, keep = 3;  // in steps, 0: only at the end; checkpoints kept, 0: all
   std::string validation;                         // path as given by the user; empty: no validation
   std::int64_t validation_every = 0;              // in steps; 0: with each checkpoint
   std::int64_t validation_tokens = 131'072;       // maximum predicted tokens per validation; 0: the whole file

@@ -20,8 +20,8 @@ struct StepSplit {
   std::int64_t calls = 0, bytes = 0;
 };
 
-// With several ranks every function is collective: all ranks call it in the same order with the same arguments, except
-// where rank 0 is mentioned.
+// With several ranks, begin(), step(), loss_of_first(), read_state(), write_state() and agreed_signal() are collective:
+// all ranks call them in the same order, with the same arguments except `in` and `own`.
 class TrainingBackend {
  public:
   virtual ~TrainingBackend() = default;
@@ -37,14 +37,14 @@ class TrainingBackend {
   virtual double loss_of_first(const std::int32_t* tokens, const std::int32_t* targets, std::int64_t counted) = 0;
   virtual std::optional<StepSplit> split() const { return std::nullopt; }  // times of the last step on this rank
 
-  // Read and write elements [first, first + size) of a state, in the order of the parameter table. A read returns them
-  // at least on rank 0. A write takes rank 0's values; the other ranks pass a buffer of the same size, which receives
-  // them.
+  // Read and write elements [first, first + size) of a state, in the order of the parameter table. A read returns the
+  // elements at least on rank 0. A write uses the values in rank 0's `in`; on the other ranks it first overwrites `in`
+  // with these values.
   virtual void read_state(State which, std::int64_t first, std::span<float> out) = 0;
   virtual void write_state(State which, std::int64_t first, std::span<float> in) = 0;
 
   virtual bool leads() const { return true; }         // true on rank 0, which writes files and output
-  virtual int agreed_signal(int own) { return own; }  // signal that any rank received, on all ranks; 0: none
+  virtual int agreed_signal(int own) { return own; }  // returns on all ranks a signal that one received; 0: none
 };
 
 struct BackendOptions {
@@ -54,7 +54,8 @@ struct BackendOptions {
 };
 
 // Creates a model for training. `state_bytes` is the size of the optimizer state with OptimizerMemory::outside. Throws
-// Error(unsupported) if the device does not support the precision, and Error(out_of_memory) before any allocation.
+// Error(unsupported) if the device does not support the precision. Throws Error(out_of_memory); on the CPU, and with
+// several processes per device, before any allocation.
 Model training_model(const Settings& settings, std::int64_t batch, const BackendOptions& options,
                      OptimizerMemory optimizer, std::size_t state_bytes = 0);
 

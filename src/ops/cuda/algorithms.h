@@ -22,9 +22,9 @@ struct Shape {
   std::int64_t matrices = 1, a_stride = 0, b_stride = 0, d_stride = 0;  // strides: elements between matrices of a batch
   bool a_transposed = false, b_transposed = false;
   DType in = DType::fp32, out = DType::fp32;
-  bool adds = false, tf32 = false, timed = false;
-  unsigned bias_alignment = 0;          // bytes; 0 if there is no bias
-  std::array<unsigned, 4> alignment{};  // bytes, for a, b, c, d
+  bool adds = false, tf32 = false, timed = false;  // adds: has an addend; timed: linear.cpp times candidates
+  unsigned bias_alignment = 0;                     // bytes; 0 if there is no bias
+  std::array<unsigned, 4> alignment{};             // bytes, for a, b, addend (c) and d
   std::size_t workspace = 0;
   int device = 0;
 
@@ -46,8 +46,8 @@ using Algorithms = std::vector<cublasLtMatmulAlgo_t>;
 Algorithms ask_heuristic(cublasLtHandle_t handle, const Shape& shape, const Plan& plan);
 
 // Returns variants of `proposal` with the tile sizes that should fill the GPU best. Each tile size is combined with
-// every cluster of up to two blocks and every custom option of its kernels. Returns none if the matmul is too small to
-// be worth a search.
+// every cluster of up to two blocks and every custom option of the algorithm. Returns none if the matmul is too small
+// to be worth a search.
 Algorithms vary_tiles(cublasLtHandle_t handle, const Shape& shape, const Plan& plan,
                       const cublasLtMatmulAlgo_t& proposal);
 

@@ -57,7 +57,7 @@ bool fits_lanes(std::int64_t width, const Pointers*... pointers) {
   return width % kLanes<T> == 0 && ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-// Calls body with the number of elements per access as a constant: 16 bytes if `fits`, else one element.
+// Calls body with the number of elements per access as a constant: kLanes<T> (16 bytes) if `fits`, otherwise 1.
 template <class T, class Body>
 void with_lanes(bool fits, Body&& body) {
   if (fits) {

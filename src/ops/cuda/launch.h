@@ -1,5 +1,5 @@
-// The operations on a GPU. Each has the contract of the function of the same name in src/ops, which calls it. In a
-// build without CUDA, no_cuda.cpp defines stubs that throw.
+// The operations on a GPU. A function without a comment has the contract of the function of the same name in src/ops,
+// which calls it. In a build without CUDA, no_cuda.cpp defines stubs that throw.
 #pragma once
 
 #include <cstdint>
@@ -34,11 +34,12 @@ struct Matmul {
   const void* addend = nullptr;  // d's type and shape; null: none
   const void* bias = nullptr;    // [cols] in d's type, added to every row; null: none
   void* d = nullptr;
-  std::int64_t d_row_stride = 0, d_matrix_stride = 0;  // row stride 0 means cols; matrix stride for a batch
+  std::int64_t d_row_stride = 0, d_matrix_stride = 0;  // row stride 0: cols; matrix stride: for a batch
   std::int64_t matrices = 1;
   float scale = 1;
 };
 
+// Computes the matmul with cuBLASLt.
 void gemm(const ExecutionContext& execution, const Matmul& matmul);
 
 // Bytes of `count` fp32 elements, rounded up to the alignment of the next tensor.
@@ -46,9 +47,9 @@ constexpr std::size_t aligned_bytes(std::int64_t count) {
   return (static_cast<std::size_t>(count) * sizeof(float) + 255) / 256 * 256;
 }
 
-// Returns the bytes for transposed copies of dy and x, in addition to kWorkspaceBytes. With these copies dW [out, in] =
-// dy^T x over `rows` rows is faster in TF32, which otherwise runs at half the rate. Returns 0 if they do not pay off.
-// Transposing one element takes as long as the lower rate costs in 1,200 operations.
+// Returns the bytes for transposed copies of dy and x, in addition to kWorkspaceBytes, for the matmul dW [out, in] =
+// dy^T x over `rows` rows. Without the copies its TF32 rate halves (linear.cpp). Returns 0 if they do not pay off: the
+// time to transpose one element is the time that 1,200 operations lose at half the rate.
 constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std::int64_t in) {
   constexpr std::int64_t kOperations = 1200;
   if (2 * out * in < kOperations * (out + in)) return 0;
@@ -81,12 +82,14 @@ struct ScoreRows {
   DType dtype = DType::fp32;
 };
 
-// Compute the softmax of the scores, or its gradient, in place, with zeros above the diagonal. `gradient` is with
-// respect to the probabilities on input and with respect to the scores on output.
+// Replaces the scores by their softmax, with zeros above the diagonal.
 void causal_softmax(const ExecutionContext& execution, const ScoreRows& shape, void* scores);
+// Replaces the gradient with respect to the probabilities by the gradient with respect to the scores, with zeros above
+// the diagonal.
 void causal_softmax_backward(const ExecutionContext& execution, const ScoreRows& shape, const void* probabilities,
                              void* gradient);
 
+// Implements both cross_entropy() (untouched) and cross_entropy_with_gradient() (gradient).
 enum class LogitsBecome { untouched, gradient };
 void cross_entropy(const ExecutionContext& execution, const CrossEntropy& shape, void* logits,
                    const std::int32_t* target, float* losses, LogitsBecome become);

@@ -97,7 +97,7 @@ void point_to_bias(cublasLtMatmulDesc_t matmul, const void* bias) {
         "cublasLtMatmulDescSetAttribute");
 }
 
-// Creates the descriptors. `bias` is a pointer with the alignment of the shape, which the heuristic considers.
+// Creates the descriptors. `bias` must have the alignment s.bias_alignment, which the heuristic considers.
 Plan make_plan(const Shape& s, const void* bias) {
   Plan plan;
   const cublasComputeType_t compute = s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;

@@ -45,7 +45,8 @@ __device__ __forceinline__ void update_columns(const Update& u, const Trained& t
   if constexpr (!std::is_same_v<T, float>) store(static_cast<T*>(t.copy) + i, columns.value);
 }
 
-// Returns the first of the thread's N elements. The last thread processes fewer than N, one by one.
+// Returns the first of the thread's N elements. At the end of a tensor a thread may have fewer than N; it processes
+// them one by one.
 template <int N>
 __device__ __forceinline__ std::int64_t first_element() {
   return (static_cast<std::int64_t>(blockIdx.x) * kUpdateThreads + threadIdx.x) * N;
@@ -142,7 +143,8 @@ void adamw(const ExecutionContext& execution, const Update* update, std::span<co
 
 void limit_gradients(const ExecutionContext& execution, std::span<const Trained> tensors, Update* update) {
   const auto stream = static_cast<cudaStream_t>(execution.stream);
-  auto* const squares = reinterpret_cast<double*>(static_cast<char*>(execution.workspace) + 1024);  // behind an Update
+  // gradient_norm() stores its Update at the start of the workspace.
+  auto* const squares = reinterpret_cast<double*>(static_cast<char*>(execution.workspace) + 1024);
   const std::size_t needed = 1024 + tensors.size() * kNormBlocks * sizeof(double);
   if (execution.workspace_bytes < needed) {
     throw Error(ErrorCode::invalid_argument, "ops: the norm of " + std::to_string(tensors.size()) +

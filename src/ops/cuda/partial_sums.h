@@ -11,7 +11,7 @@ namespace strobe::ops::cuda {
 // First stage: a kernel whose blocks loop over rows with a grid stride. Each block has its own partial sums in the
 // workspace, and accumulates them in shared memory if they fit.
 struct PartialSums {
-  float* partial;
+  float* partial;            // [kinds, blocks, width]
   unsigned blocks;           // number of blocks to launch; 0 if there are no rows
   std::size_t shared_bytes;  // shared memory per block for the sums; 0 if they do not fit
 };

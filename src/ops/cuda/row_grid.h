@@ -15,6 +15,7 @@ struct RowGrid {
 };
 
 // Selects the number of threads per block that leaves the fewest idle at the end of a row of `vectors` vectors.
+// Considers only numbers with which the row has at most twice as many parts as with kMostRowThreads.
 constexpr RowGrid row_grid(std::int64_t rows, std::int64_t vectors) {
   constexpr std::int64_t kMostRows = 65535;
   const auto parts = [&](std::int64_t threads) { return (vectors + threads - 1) / threads; };

@@ -100,7 +100,7 @@ TEST(CommCommand, RejectsBeforeRanksAreStarted) {
           3);
 }
 
-// Only rank 0 opens the file, so only it reports the error.
+// Only rank 0 opens the file. All ranks end with its error, which the launcher prints once.
 TEST(CommCommand, PrintsAnErrorOfRankZeroOnce) {
   if (!has_ranks()) GTEST_SKIP() << "no MPI in this build, or no mpirun";
   const Program program = run_program("launch -n 2 -- comm --sizes 1K --output /nowhere/out.jsonl");

@@ -184,7 +184,7 @@ TEST_F(LmDdpDisturbed, AStoppedRankIsNamedAndEndedAndTrainingCanResume) { expect
 
 TEST_F(LmDdpDisturbed, AStoppedRank0IsNamedAndEndedAndTrainingCanResume) { expect_lost(0); }
 
-// In the first starts of the job, rank 1 is killed after one more checkpoint. The last start trains to the end.
+// In each of the first two starts of the job, rank 1 is killed after one more checkpoint. The third trains to the end.
 TEST_F(LmDdpDisturbed, RestartsFromTheLastCheckpoint) {
   const std::string flags = kConstantRate + "--checkpoint-every 20 --keep 0 --out run ";
   const std::string killed =

@@ -38,7 +38,8 @@ TEST(LmGpt2, IsImpliedByItsSizes) {
   expect_refusal(run_program(kSmall + "--arch bert --out none", scratch), 2, "--arch bert");
 }
 
-// Measured memory must equal the bytes of `strobe plan`. Also compares FLOPs with the plan.
+// The memory that `lm memory` and `lm bench` measure must equal the bytes of `strobe plan`. `lm profile` must list the
+// operations of GPT-2.
 TEST(LmGpt2, IsMeasuredAndPlanned) {
   const Scratch scratch;
   const std::string cell = " --arch gpt2 --size tiny --context 16 --batch 2 --threads 1 ";

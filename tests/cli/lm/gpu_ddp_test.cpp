@@ -111,7 +111,7 @@ TEST_F(GpuLmDdp, EveryStrategyIsARowOfTheBench) {
     EXPECT_GT(row.at("memory").at("after_step_bytes").as_integer(), 4 * row.at("parameters").as_integer()) << name;
     const auto part = [&](const char* key) { return row.at(std::string("part_") + key).at("mean_s").as_number(); };
     for (const char* key : {"forward", "backward", "optimizer"}) EXPECT_GT(part(key), 0) << name;
-    if (name == "one process") continue;  // its phases are timed in other steps than `step`
+    if (name == "one process") continue;  // its phases and `step` are timed in separate steps
     const double parts = part("forward") + part("backward") + part("exposed") + part("optimizer");
     EXPECT_LE(parts, row.at("step").at("mean_s").as_number() * 1.0001) << name;
   }

@@ -85,7 +85,7 @@ TEST(PlanSteps, EveryStrategyIsPredictedFromItsCallsAndTheirStartTimes) {
            file_of({{"one process", 0, 1, 0, update},
                     {"naive", 39, 2, 39 * all_reduce(kGradients / 39), update},
                     {"flat", 1, 2, all_reduce(kGradients), update},
-                    {"overlap", 39, 2, all_reduce(embedding), update},  // backward is long: only one is exposed
+                    {"overlap", 39, 2, all_reduce(embedding), update},  // long backward: one call is exposed
                     {"bucketed", 5, 2, all_reduce(bucket), update},
                     {"sharded", 1, 2, all_reduce(kGradients) + half_of_it(kGradients), update / 2},
                     {"sharded-overlap", 5, 2, all_reduce(bucket) + 5 * half_of_it(bucket), update / 2},

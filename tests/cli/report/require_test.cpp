@@ -128,7 +128,7 @@ TEST(Require, HopperOptions) {
     return all;
   };
   EXPECT_EQ(missed(rows(1.4, 1, 1.3, 0.139), "hopper-options"), 0);
-  EXPECT_EQ(missed(rows(1.25, 1, 1.3, 0.139), "hopper-options"), 6);  // all but the bias
+  EXPECT_EQ(missed(rows(1.25, 1, 1.3, 0.139), "hopper-options"), 6);  // all limits except that of the bias
   EXPECT_EQ(missed(rows(1.4, 1, 1.4, 0.139), "hopper-options"), 1);   // dropout at D 128
   EXPECT_EQ(missed(rows(1.4, 1, 1.6, 0.15), "hopper-options"), 4);
 }

@@ -512,7 +512,7 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
   EXPECT_NE(text.find("2 cells: "), std::string::npos) << text;
 }
 
-// Runs a part of the source report's grid lab5. --shrink 16 reduces its batch of 16 to 1.
+// Runs part of the sweep `lab5`, which repeats the source report. --shrink 16 reduces its batch of 16 to 1.
 TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
   const Scratch scratch;
   const Program program = run_program(

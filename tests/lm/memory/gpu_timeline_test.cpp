@@ -51,7 +51,7 @@ TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
   }
 }
 
-// In fp32, one allocation is the workspace of attention only.
+// Every allocation is needed until some operation. In fp32, one allocation serves only as the workspace of attention.
 TEST_F(GpuMemoryBench, EveryAllocationLastsUntilAnOperation) {
   const BenchCase one{.shape = shape_of("medium"), .execution = {.device = Device::cuda}};
   const MemoryTimeline timeline = measure_memory(one).timeline;

@@ -210,8 +210,8 @@ std::size_t most_of(const MemoryTimeline& timeline, Category category) {
   return most;
 }
 
-// The probabilities of all three layers are saved. Their gradient exists for one layer at a time, so the peak has 3
-// + 1.
+// The probabilities of all three layers are saved, and their gradient exists for one layer at a time. The peak
+// therefore has four tensors of scores.
 TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const std::size_t scores = 2u * 2 * 24 * 24 * size_of(dtype_of(precision));  // batch, heads, context, context

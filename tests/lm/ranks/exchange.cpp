@@ -60,7 +60,7 @@ int calls_and_bytes(comm::Communicator& communicator, const ops::ExecutionContex
 }
 
 // The backward waits for the sums of the first bucket before it reports the last gradient. A strategy that starts its
-// calls during the backward proceeds; any other would wait forever, so it does not wait.
+// calls during the backward proceeds. With any other strategy the test does not wait, because it would wait forever.
 int order_of_events(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   for (const lm::Strategy& strategy : lm::strategies()) {

@@ -135,8 +135,8 @@ void gradient_operands(const BackwardStep& a, const TileRange& range) {
 }
 
 // Softmax and its gradient for a tile that holds all keys of its rows. Probabilities and delta are computed from the
-// tile itself, so they do not have the rounding errors of LSE and O. P dP and P delta then cancel exactly where they
-// should. On entry masked scores are -inf and their dP is 0.
+// tile itself, so they do not have the rounding errors of LSE and O. In a row that sees a single key, P dP and P delta
+// then cancel exactly. On entry masked scores are -inf and their dP is 0.
 template <class Engine>
 void softmax_gradient_whole(const BackwardStep& a, int first, int last) {
   constexpr int kN = Engine::kN;

@@ -6,23 +6,24 @@
 #include <cstdint>
 
 #include "attention/cpu/isa.h"
-#include "core/philox.h"
 #include "core/simd.h"
 
 namespace strobe::cpu {
 namespace {
 
-// The Philox calls of kCount lanes, for one key pair at a time. kCount divides every engine's panel width.
+// The Philox calls of kCount lanes, for one key pair at a time (core/philox.h defines key pairs and squares). kCount
+// divides every engine's panel width.
 class PhiloxLanes {
  public:
   static constexpr int kCount = kLanes == 4 ? 4 : 8;
+  static constexpr std::uint32_t kM0 = 0xD2511F53u, kM1 = 0xCD9E8D57u;
 
   PhiloxLanes(const CpuScoreOptions& options, const Lanes& lanes, int first) {
     k0_[0] = static_cast<std::uint32_t>(options.seed);
     k1_[0] = static_cast<std::uint32_t>(options.seed >> 32);
     for (int round = 1; round < 10; ++round) {
-      k0_[round] = k0_[round - 1] + kPhiloxW0;
-      k1_[round] = k1_[round - 1] + kPhiloxW1;
+      k0_[round] = k0_[round - 1] + 0x9E3779B9u;
+      k1_[round] = k1_[round - 1] + 0xBB67AE85u;
     }
     batch_ = static_cast<std::uint32_t>(options.batch);
     for (int lane = 0; lane < kCount; ++lane) {
@@ -46,7 +47,7 @@ class PhiloxLanes {
     for (int round = 0; round < 10; ++round) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
-        const U64 of_x0 = multiply_low_words(x[v][0], kPhiloxM0), of_x2 = multiply_low_words(x[v][2], kPhiloxM1);
+        const U64 of_x0 = multiply_low_words(x[v][0], kM0), of_x2 = multiply_low_words(x[v][2], kM1);
         x[v][0] = (of_x2 >> 32) ^ x[v][1] ^ k0_[round];
         x[v][1] = of_x2;
         x[v][2] = (of_x0 >> 32) ^ x[v][3] ^ k1_[round];
@@ -67,8 +68,8 @@ class PhiloxLanes {
   std::uint32_t batch_, k0_[10], k1_[10];
 };
 
-// True if the lanes [first, first + 8) are the upper 8 rows of a square and the next 8 lanes are its lower 8 rows. Then
-// the same calls serve both.
+// Returns true if, for each lane i of [first, first + 8), lane i + 8 is the row 8 further in the same head and the same
+// square. The same Philox calls then serve both lanes.
 template <int kN>
 bool shares_calls(const Lanes& lanes, int first) {
   if (PhiloxLanes::kCount < 8 || first + 16 > kN) return false;

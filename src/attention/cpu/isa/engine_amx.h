@@ -12,7 +12,7 @@
 namespace strobe::cpu {
 namespace {
 
-// Unlike the compiler's own intrinsics, these declare that tile loads and stores access memory.
+// These functions declare that tile loads and stores access memory, which the compiler's intrinsics do not.
 template <int Tile>
 STROBE_INLINE void tile_load(const void* from, std::ptrdiff_t row_bytes) {
   asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(row_bytes), "i"(Tile) : "memory");

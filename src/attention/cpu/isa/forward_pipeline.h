@@ -132,8 +132,8 @@ void make_logits(const ForwardStep& a, int first, int last) {
 }
 
 // Returns the number of panels whose logits are computed early, while the panel is in L1 and the next panel is
-// multiplied. The logits of the other panels are computed just before the step's probabilities. These are the last
-// panel or, in fp32 with softcap, all panels: tanh in fp32 needs both vector multipliers, and AMX occupies one.
+// multiplied. The logits of the other panels are computed just before the step's probabilities. The others are the
+// last panel or, in fp32 with softcap, all panels: tanh in fp32 needs both vector multipliers, and AMX occupies one.
 template <class Engine>
 int early_panels(const ForwardStep& a) {
   return Engine::kCompute == DType::fp32 && a.options->softcap != 0 ? 0 : panels_of<Engine>(a) - 1;

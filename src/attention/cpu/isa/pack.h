@@ -1,5 +1,5 @@
 // Packs the caller's rows into panels for any engine, with plain loops over the layout that isa.h defines. table.h uses
-// these functions unless the engine has faster ones of the same names.
+// these functions unless the engine defines faster functions of the same names.
 #pragma once
 
 #include "attention/cpu/isa.h"

@@ -19,7 +19,8 @@ namespace {
 
 inline constexpr float kLog2e = 1.44269504088896340736f;
 
-// Scope that calls the engine's begin() and end(), if it has them. Any use of its matmul must be in such a scope.
+// Scope that calls begin() and end() of the engine, if the engine has them. Any use of an engine's matmul must be in
+// such a scope.
 template <class Engine>
 struct MatmulScope {
   MatmulScope() {
@@ -47,8 +48,9 @@ STROBE_INLINE void whole_matmuls(const typename Engine::Element* m, std::ptrdiff
 // steps.
 constexpr int most_of_one_sum_chunk(int sum_chunk) { return sum_chunk + sum_chunk / 2; }
 
-// Like whole_matmuls. In fp32, sums over more than 1.5 * sum_chunk steps are split into partial sums of `sum_chunk`
-// steps to limit their rounding error. An engine that rounds less often may use longer partial sums (kSumChunkFactor).
+// Computes C_i (+)= M_i N as whole_matmuls() does. In fp32, sums over more than 1.5 * sum_chunk steps are split into
+// partial sums of `sum_chunk` steps to limit their rounding error. An engine that rounds less often may use longer
+// partial sums (kSumChunkFactor).
 template <class Engine, int Width>
 STROBE_INLINE void panel_matmuls(const typename Engine::Element* m, std::ptrdiff_t m_stride,
                                  const typename Engine::Element* n, int steps, int panels, float* c, bool accumulate,

@@ -62,8 +62,8 @@ struct ChunkCopy {
     }
   }
 
-  // Raises `largest` to the largest magnitude of the chunk. Largest is float, which accepts infinity but ignores NaN,
-  // or LargestFinite.
+  // Raises `largest` to the largest magnitude of the chunk. Both types ignore NaN. float takes infinities into account;
+  // LargestFinite ignores them.
   template <class Largest>
   __device__ __forceinline__ void measure(Largest& largest) const {
 #pragma unroll

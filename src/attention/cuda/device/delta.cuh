@@ -43,7 +43,7 @@ __device__ __forceinline__ int delta_of_16(const DeltaInputs& in, const Sequence
     o[h] = static_cast<const std::uint16_t*>(in.o.data) + head_offset(in.o, b, head, sequence.q_begin + i);
     d_o[h] = static_cast<const std::uint16_t*>(in.d_o.data) + head_offset(in.d_o, b, head, sequence.q_begin + i);
   }
-  float diagonal[2][4] = {};  // accumulators of the upper and lower 8 rows
+  float diagonal[2][4] = {};  // dO O^T: all 16 rows of dO with rows 8 h to 8 h + 7 of O
   // Each lane loads 8 adjacent columns, so a quad loads the operands of two MMAs; transpose_quad() exchanges them into
   // MMA order.
   const int vector_columns = in.o.vectors && in.d_o.vectors ? in.columns : 0;

@@ -30,12 +30,10 @@ __device__ __forceinline__ std::uint32_t dq_add_index(const Sequence& sequence, 
   return static_cast<std::uint32_t>(key_tile - first);
 }
 
-// The fp32 sum of a dQ tile in global memory has the order of the accumulators, so that a warp adds to whole cache
-// lines. `slot` is the index of a group of four accumulators of a thread. The kernel that rounds dQ maps each entry to
-// its row and column.
-
-// Offset of accumulator e of a slot. With vector reductions a thread's four accumulators are contiguous; otherwise the
-// threads of a block are.
+// Offset of accumulator e of a slot in the fp32 sum of a dQ tile in global memory. A slot is a group of four
+// accumulators of a thread. The sum has the order of the accumulators, so that a warp adds to whole cache lines: with
+// vector reductions a thread's four accumulators are contiguous; otherwise the threads of a block are. The kernel that
+// rounds dQ maps each entry to its row and column.
 template <int kThreads>
 __device__ __forceinline__ int sum_offset(int slot, int e, int thread) {
   return kReductionIsVector ? (slot * kThreads + thread) * 4 + e : (slot * 4 + e) * kThreads + thread;

@@ -13,10 +13,10 @@ struct Philox {
   __device__ __forceinline__ Philox(const std::uint32_t (&keys)[10][2], int batch, int query_head)
       : round_keys(keys), b(static_cast<std::uint32_t>(batch)), head(static_cast<std::uint32_t>(query_head)) {}
 
-  // Stores the four words of the call for row i and key j. i % 16 < 8 and j % 16 < 8 need not hold. In an accumulator
-  // fragment they are, in order, the lane's two keys in row i and in row i + 8, then the two keys 8 further in both
-  // rows.
-  __device__ __forceinline__ void words(std::uint32_t (&x)[4], int i, int j) const {
+  // Stores the four words of the Philox call that serves score (i, j). Let row r be i without bit 3, and key k be j
+  // without bits 0 and 3. Words 0 and 1 are for keys k and k + 1, in row r and in row r + 8. Words 2 and 3 are for keys
+  // k + 8 and k + 9 in the same two rows. The lower half of a word is for the even key.
+  __device__ __forceinline__ void words(std::uint32_t* x, int i, int j) const {
     x[0] = b, x[1] = head;
     x[2] = static_cast<std::uint32_t>((i >> 4) * 8 + (i & 7)),
     x[3] = static_cast<std::uint32_t>((j >> 4) * 4 + (j & 7) / 2);
@@ -30,8 +30,8 @@ struct Philox {
     }
   }
 
-  // Returns true if dropout keeps score (i, j). For kernels whose threads do not own fragments: it computes a whole
-  // call.
+  // Returns true if dropout keeps score (i, j). For kernels whose threads do not own fragments, because it computes a
+  // whole Philox call for one score.
   __device__ __forceinline__ bool keeps(int i, int j, std::uint32_t threshold) const {
     std::uint32_t x[4];
     words(x, i, j);
@@ -40,33 +40,10 @@ struct Philox {
   }
 };
 
-// Dropout keep bits of a lane's probabilities: rows 16 m and 16 m + 8, keys 8 n and 8 n + 1, relative to its first row
-// and key.
-template <int kMt, int kNt>
-struct Kept {
-  std::uint32_t bits[kMt];  // bit 4 n + e
-  __device__ __forceinline__ bool at(int m, int n, int e) const { return bits[m] >> (4 * n + e) & 1; }
-};
-
-// Draws the keep bits of the tile whose first row and key are multiples of 16. row and column: this lane's first ones.
-template <int kMt, int kNt>
-__device__ __forceinline__ void draw(Kept<kMt, kNt>& kept, const Philox& philox, std::uint32_t threshold, int row,
-                                     int column) {
-  static_assert(kNt <= 8 && kNt % 2 == 0);
-#pragma unroll
-  for (int m = 0; m < kMt; ++m) {
-    kept.bits[m] = 0;
-#pragma unroll
-    for (int n = 0; n < kNt; n += 2) {
-      std::uint32_t x[4];
-      philox.words(x, row + m * 16, column + n * 8);
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        if (x[w] << 16 >= threshold) kept.bits[m] |= 1u << (4 * n + 2 * w);
-        if (x[w] >= threshold) kept.bits[m] |= 2u << (4 * n + 2 * w);
-      }
-    }
-  }
+// Clears the elements of a pair of 16-bit probabilities that dropout drops. word: the pair's random bits.
+__device__ __forceinline__ void drop_pair(std::uint32_t& pair, std::uint32_t word, std::uint32_t threshold) {
+  if (word << 16 < threshold) pair &= 0xffff0000u;
+  if (word < threshold) pair &= 0xffffu;
 }
 
 }  // namespace strobe::cuda

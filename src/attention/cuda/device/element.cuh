@@ -46,8 +46,9 @@ inline constexpr bool kIsFp32 = kSplitFormat<T> != SplitFormat::whole;
 template <class T>
 inline constexpr bool kIsScaled = has_scales(kSplitFormat<T>);
 
-// Number of MMAs that multiply two split operands, one per pair of planes. split_mma() lists the pairs, smallest terms
-// first. The function has no loop, so that planes stay in registers.
+// Number of MMAs that multiply two split operands. Each multiplies a plane of the left operand by one of the right.
+// split_mma() lists these pairs of planes, smallest terms first. The function has no loop, so that planes stay in
+// registers.
 template <class T>
 inline constexpr int kSplitMmas = kTerms<T>*(kTerms<T> + 1) / 2;
 
@@ -125,7 +126,7 @@ struct RowScale {
   float up, down;
 
   __device__ __forceinline__ explicit RowScale(float largest) {
-    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased; from 15 on up and down are normal
+    const std::uint32_t exponent = max(float_to_bits(largest) >> 23, 15u);  // biased; >= 15 keeps `up`, `down` normal
     up = bits_to_float((268 - exponent) << 23);
     down = bits_to_float((exponent - 14) << 23);
   }

@@ -1,6 +1,6 @@
 // Scales of fp32 elements (split_format.h) in the sm80 backward. An MMA that sums over rows consumes 16 rows, so each
-// group of 16 tile rows shares a power of two. Probabilities and score gradients have one power of two per 16 rows and
-// the keys of a warp.
+// group of 16 tile rows shares a power of two. Probabilities and score gradients have one power of two for each 16 rows
+// and each warp along the keys.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -54,7 +54,7 @@ __device__ __forceinline__ float matmul_scale(float a, float b) { return fminf(a
 
 // Loads two tiles of fp32 rows (Q and dO, or K and V) to shared memory. A warp loads whole groups; rows must allow
 // 16-byte vectors. first: first row of the tiles. used: tile rows to load; the others become zeros and do not affect
-// any scale. scales: address of the group scales of the first tile, which those of the second follow.
+// any scale. scales: address of the group scales of the first tile; those of the second tile follow.
 template <class T, int kRows, int kColumns, int kWarps>
 __device__ __forceinline__ void load_groups(const Rows<T>& from_a, const Rows<T>& from_b, int first, Keys used,
                                             std::uint32_t tile_a, std::uint32_t tile_b, std::uint32_t scales) {

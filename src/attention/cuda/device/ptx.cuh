@@ -186,10 +186,10 @@ __device__ __forceinline__ void reduce_add(float* to, float value) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(value) : "memory");
 }
 
-// Semaphores that order blocks. After a block_sync(), one thread calls release(). A block whose watch() returns the
-// released value also sees what the releasing block wrote before its block_sync(). watch() is relaxed because only
-// additions follow it, and no load runs ahead of those. release() takes the maximum, so a semaphore never decreases,
-// even if invalid offsets of packed sequences make blocks share it.
+// Semaphores that order blocks. After a block_sync(), one thread calls release(). When watch() returns the released
+// value, the additions that the releasing block issued before its block_sync() precede those of the waiting block.
+// watch() is relaxed, because the waiting block only adds; it loads nothing that the other block wrote. release() takes
+// the maximum, so a semaphore never decreases, even if invalid offsets of packed sequences make blocks share it.
 __device__ __forceinline__ std::uint32_t watch(const std::uint32_t* from) {
   std::uint32_t value;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");

@@ -24,8 +24,8 @@ struct Keys {
 struct Sequence {
   std::int64_t q_begin, k_begin;  // first row and key in the views
   int seqlen_q, seqlen_k;
-  int offset;  // row i is aligned with key i + offset
-  int left, right;
+  int offset;       // row i is aligned with key i + offset
+  int left, right;  // window_left and window_right
 
   // The caller supplies the offsets and lengths on the device. Clamping ensures that no value causes an access outside
   // the tensors.
@@ -69,8 +69,8 @@ struct Sequence {
     return {lo, hi};
   }
 
-  // Number of output rows to write for this sequence. In a padded batch they include the rows past its length, which
-  // become zeros.
+  // Number of rows of O and dQ, or of keys of dK and dV, to write for this sequence. In a padded batch they include
+  // those past its length, which become zeros.
   __device__ __forceinline__ int rows_written(SequenceParams p) const { return p.packed ? seqlen_q : p.max_seqlen_q; }
   __device__ __forceinline__ int keys_written(SequenceParams p) const { return p.packed ? seqlen_k : p.max_seqlen_k; }
 };

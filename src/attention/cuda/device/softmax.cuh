@@ -10,8 +10,8 @@ namespace strobe::cuda {
 
 inline constexpr float kMinusInfinity = -__builtin_huge_valf();
 
-// True if |LSE| is so large that the rounding of scores affects gradients: with two terms per element (split_format.h)
-// through probabilities near 1, with three terms through the sum of a row's probabilities.
+// True if |LSE| is so large that two split floats per element (split_format.h) are not exact enough: the rounding of
+// scores then affects probabilities near 1. The kernels with three split floats compute such problems.
 __device__ __forceinline__ bool is_large_lse(float lse) { return fabsf(lse) >= 16 && fabsf(lse) < -kMinusInfinity; }
 
 __device__ __forceinline__ float quad_max(float value) {
@@ -101,11 +101,6 @@ __device__ __forceinline__ RowResult finish_row(float maximum, float sum, bool h
   return {1 / sum, maximum + logf(sum)};
 }
 
-// RowWeight computes probabilities of a row from its scores and LSE in fp32. If score - LSE were rounded as one number,
-// the error would grow with LSE. RowWeight therefore removes the integer part of LSE * log2(e) from the exponent and
-// multiplies by that power of two afterwards, which is exact. The exponent that it rounds has the size of the score,
-// which was already rounded at that size.
-
 // Returns true if LSE suggests that the row has many keys of similar probability. The scores of such a row are small
 // compared with LSE.
 __device__ __forceinline__ bool weights_are_even(float lse, int keys) {
@@ -114,7 +109,10 @@ __device__ __forceinline__ bool weights_are_even(float lse, int keys) {
   return size < 4 || fabsf(lse - logf(static_cast<float>(keys))) <= 2;
 }
 
-// exp(score - LSE) / 2^log2_sum for the scores of one row with `keys` keys.
+// exp(score - LSE) / 2^log2_sum for the scores of one row with `keys` keys, in fp32. If the scores that matter are near
+// LSE, the difference is small and is computed first. Otherwise its rounding error would grow with LSE. The integer
+// part of LSE * log2(e) is then removed from the exponent and applied afterwards as a power of two, which is exact. The
+// exponent that is rounded has the size of the score, which was already rounded at that size.
 struct RowWeight {
   float base;   // subtracted from scores first: LSE if the scores that matter are near it, otherwise 0
   float rest;   // remainder of -LSE after the base and the power, as a base-2 exponent

@@ -15,7 +15,7 @@ namespace strobe::cuda {
 // rounded: only the first of these two fp16 floats, which has the 11 significant bits of TF32.
 enum class SplitFormat : std::uint8_t { whole, rounded, scaled, full };
 
-// Number of terms (16-bit floats) per element. Each term has its own plane in shared memory.
+// Number of terms (16-bit floats) per element. Shared memory has one plane per term (element.cuh).
 constexpr int terms_of(SplitFormat split_format) {
   return split_format == SplitFormat::full ? 3 : split_format == SplitFormat::scaled ? 2 : 1;
 }

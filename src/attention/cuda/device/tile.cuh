@@ -39,7 +39,7 @@ enum class Walk { down, across };
 template <int kColumns, Walk kWalk, bool kApart>
 struct LaneTile {
   using Shape = Tile<kColumns>;
-  std::uint32_t row_address;  // kApart: address of the first square
+  std::uint32_t row_address;  // address of this lane's row; kApart: its address in the first square
   std::uint32_t twisted;      // 16 * (half of the square ^ twist)
   std::uint32_t column;       // byte offset of the start column
 
@@ -103,8 +103,8 @@ using LeftOf = Left<kColumns, kStored, kApart, kRows * kColumns * 2>;
 template <class T, int kRows, int kColumns, Stored kStored, bool kApart = true>
 using RightOf = Right<kColumns, kStored, kApart, kRows * kColumns * 2>;
 
-// Accumulators of a warp: [m / 16][n / 8], each 16x8. Lane l has the rows l/4 (values 0, 1) and l/4 + 8 (values 2, 3),
-// columns 2 * (l % 4) and the next.
+// Sets the accumulators of a warp to 0. They are [m / 16][n / 8] MMA results of 16x8: lane l has the rows l/4 (values
+// 0, 1) and l/4 + 8 (values 2, 3), columns 2 * (l % 4) and the next.
 template <int kMt, int kNt>
 __device__ __forceinline__ void clear(float (&c)[kMt][kNt][4]) {
 #pragma unroll
@@ -150,8 +150,8 @@ __device__ __forceinline__ void for_each_quad(const float (&c)[kMt][kNt][4], Bod
 // Initial value of an accumulator.
 enum class From { zero, sum };
 
-// Default for unit(m, h, n, k): factor for the MMA of the 16x16 squares (m, k) and (n, k), in its upper (h = 0) or
-// lower (h = 1) 8 rows. Only fp32 types use factors.
+// Default for unit(m, h, n, k): factor for the MMA of square (m, k) of A and square (n, k) of B, 16x16 each, in the
+// upper (h = 0) or lower (h = 1) 8 rows of the result. Only fp32 types use factors.
 struct UnitOne {
   __device__ __forceinline__ float operator()(int, int, int, int) const { return 1; }
 };

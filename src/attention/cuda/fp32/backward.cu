@@ -1,6 +1,6 @@
 // Backward of fp32/launch.h on CUDA cores: one warp per row for dQ, then one per key for dK and dV, then one per
-// element of dbias. All sums have a fixed order. The dQ kernel computes the maximum and sum of each row again, so that
-// no gradient depends on the rounding of O and LSE.
+// element of dbias, then one per head for dsinks. All sums have a fixed order. The dQ kernel computes the maximum and
+// sum of each row again, so that no gradient depends on the rounding of O and LSE.
 #include "attention/cuda/fp32/launch.h"
 #include "attention/cuda/fp32/pair.cuh"
 #include "attention/cuda/launch_kernel.cuh"

@@ -1,5 +1,6 @@
 // fp32 attention on CUDA cores, one warp per row, with every score option of flash2. These kernels need neither tensor
-// cores nor shared memory. The sm80 plans use them on GPUs on which the tiles of the tensor-core kernels do not fit.
+// cores nor shared memory. The sm80 plans use them on GPUs whose shared memory cannot hold the tiles of the tensor-core
+// kernels.
 #pragma once
 
 #include <cstddef>

@@ -120,7 +120,7 @@ __device__ __forceinline__ float kept(const Params& p, const HeadScoreOptions& o
   return options.philox.keeps(i, j, p.dropout_threshold) ? p.dropout_scale : 0;
 }
 
-// Row, head and sequence of this warp; the warps of a block process adjacent rows.
+// Row (or key), head and sequence of this warp; the warps of a block process adjacent rows.
 struct WarpPlace {
   int b, head, i;
 
@@ -134,6 +134,7 @@ struct WarpPlace {
   }
 };
 
+// Number of blocks for `rows` rows (or keys) of each of `units` heads.
 inline std::int64_t blocks_for(std::int64_t rows, std::int64_t units) { return (rows + kWarps - 1) / kWarps * units; }
 
 }  // namespace strobe::cuda::fp32

@@ -29,7 +29,7 @@ struct SpreadArgs {
   std::uint32_t* spread;       // set to 1 if the kernels with scales are not exact enough
   int row_groups, key_groups;  // for the longest sequence; one warp per group
   int most;                    // allowed powers of two between the largest magnitude of a group and that of a chunk
-  bool looks_at_lse;           // false with TF32, whose rounding hides that of a large LSE
+  bool looks_at_lse;           // false with TF32, whose rounding error hides that of a large LSE
 };
 
 // Returns true if one of this lane's chunks is too small for the scale of its group. The group starts at row `first`;
@@ -89,7 +89,7 @@ struct DeltaArgs {
   int row_blocks;  // blocks of kDeltaRows rows per head, for the longest sequence
 };
 
-// delta of every row, 16 rows per warp. For 16-bit types only; fp32 uses backward/sums.cuh.
+// Computes delta of every row, 16 rows per warp. For 16-bit types only; fp32 uses backward/sums.cuh.
 template <class T>
 __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constant__ DeltaArgs args) {
   const OutputParams& p = args.params;

@@ -105,8 +105,8 @@ std::string shared_refusal(const Problem& problem, std::size_t needed) {
   return fmt::format("it needs {} bytes of shared memory per block; the GPU has {}", needed, had);
 }
 
-// In a packed batch max_seqlen_q and max_seqlen_k may be far above the actual sizes. The backward kernels count row and
-// key tiles together.
+// Counts tiles as if every sequence had the maximum length. In a packed batch this may be far above the actual number.
+// The backward kernels number row and key tiles together.
 std::string tiles_refusal(const Problem& problem, std::int64_t least) {
   const std::int64_t rows = problem.batch * problem.heads_q * ceil_div(problem.max_seqlen_q, least);
   const std::int64_t keys = problem.batch * problem.heads_kv * ceil_div(problem.max_seqlen_k, least);

@@ -12,21 +12,26 @@ namespace strobe::cuda::sm90 {
 // True if rows may see different numbers of keys, because of a mask or of sequence lengths.
 bool is_uneven(const Problem& problem);
 
-// True if dropout can drop a probability. For p below 2^-32 the threshold of the kernels is 0.
+// True if dropout can drop a probability. It cannot if p is below 2^-17, because the kernels round p to a multiple of
+// 2^-16.
 bool drops(const Problem& problem);
 
 // Returns the name of a score option of the problem that the kernel does not support, or null. dropout: the name to
 // return for dropout, or null if the kernel supports dropout.
 const char* option_refused(const Problem& problem, const char* dropout);
 
-// The functions below return an empty string if they find no reason to refuse. option: name of a feature of the problem
-// that the kernel does not support, or null.
+// Each *_refusal() function returns an empty string if it finds no reason to refuse.
+
+// Refuses a problem that no Hopper kernel supports, `option`, head dimensions above most_dim, and so few keys or rows
+// that flash2 is more exact or faster. option: name of a feature of the problem that the kernel does not support, or
+// null.
 std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim);
 
 // Refuses a tensor that TMA cannot read. name: name of the tensor in the text.
 std::string map_refusal(const char* name, const ConstView& view);
 
-// Refuse inputs or outputs whose rows are not whole 16-byte vectors. Outputs count only if they are known.
+// Refuse inputs, or outputs and dO, whose rows are not whole 16-byte vectors. Outputs and dO count only if they are
+// known.
 std::string input_refusal(const Problem& problem);
 std::string output_refusal(const Problem& problem);
 

@@ -78,7 +78,7 @@ struct Head {
   }
 };
 
-// Operations on the rows of a head's score matrices: score options, softmax, dropout and their gradients.
+// --- operations on the rows of a head's score matrices ---------------------------------------------------------------
 
 // Computes probabilities() = softmax(mask(options(scores()))). Also writes LSE in forward, tanh() and sinks() in
 // backward.
@@ -93,6 +93,8 @@ void softmax_gradient(const Head& head);
 
 // Adds d_scores() to dbias, then converts d_scores() from the gradient of the logits to that of q.k.
 void bias_gradient(const Head& head);
+
+// --- passes ----------------------------------------------------------------------------------------------------------
 
 // Query heads [first, first + count), numbered b * heads_q + hq.
 struct HeadRange {

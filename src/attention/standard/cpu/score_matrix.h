@@ -19,7 +19,8 @@ class ScoreMatrix {
   // caller must then store() each row.
   float* open(std::int64_t i, float* buffer) const { return is_fp32() ? row(i) : buffer; }
 
-  // Rounds row i at `from` and writes it to the matrix, or only its columns [lo, hi).
+  // Rounds row i, which begins at `from`, and writes it to the matrix; with lo and hi, only columns [lo, hi). If the
+  // matrix is fp32, `from` must be the result of open().
   void store(std::int64_t i, float* from, std::int64_t lo, std::int64_t hi) const {
     if (is_fp32()) return round_row(values_, from + lo, hi - lo);
     narrow_row(stored_, from + lo, hi - lo, at(i, lo));

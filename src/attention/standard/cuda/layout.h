@@ -32,12 +32,12 @@ struct HeadRange {
 // is wanted.
 HeadRange heads_of_pass(const Problem& problem, Variant variant);
 
-// Workspace offsets in bytes, each a multiple of 256, with the sizes for the heads of a pass. Equal offsets share
-// memory.
+// Workspace offsets in bytes, each a multiple of 256. Score matrices and copies have room for the heads of one pass.
+// Arrays with equal offsets share memory.
 struct WorkspaceLayout {
   std::size_t cublas;
-  std::size_t scores, probabilities, d_probabilities, d_scores,
-      tanh;                       // [batches, heads * group, max_seqlen_q, padded max_seqlen_k]
+  // Score matrices [batches, heads * group, max_seqlen_q, padded max_seqlen_k].
+  std::size_t scores, probabilities, d_probabilities, d_scores, tanh;
   std::size_t sinks;              // probabilities of the sinks, fp32 [B, Hq, max_seqlen_q]
   std::size_t q, k, v, d_o, out;  // copies of tensors, with contiguous rows
   std::size_t total;

@@ -19,7 +19,8 @@ struct Matrices {
 enum class Operand { plain, transposed };
 enum class Fp32Math { exact, tf32 };
 
-// c [rows x cols] = factor * a [rows x inner] b [inner x cols]. a_stored and b_stored describe how a and b are stored.
+// c [rows x cols] = factor * a [rows x inner] b [inner x cols]. With Operand::transposed,
+// memory has the transpose: a as [inner x rows], b as [cols x inner].
 struct Matmul {
   std::int64_t rows, cols, inner;
   Matrices a;

@@ -10,8 +10,9 @@
 
 namespace strobe::standard {
 
-// Rows [first, first + count) of score matrices, numbered through [B, Hq, max_seqlen_q], in the problem's dtype. A row
-// has `stride` elements (max_seqlen_k padded). Pointers in the structs below point to row `first`, except sink_weight.
+// Rows [first, first + count) of score matrices, numbered in the order [B, Hq, max_seqlen_q], in the problem's dtype. A
+// row has `stride` elements (max_seqlen_k padded). Pointers in the structs below point to row `first`, except
+// sink_weight.
 struct RowRange {
   std::int64_t first = 0, count = 0, stride = 0;
 };
@@ -28,7 +29,7 @@ struct Scores {
 // Applies score options, mask, softmax and dropout. Writes LSE if write_lse is set and the problem has LSE (forward).
 void softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 
-// Gradients of score matrices, with the same rows.
+// Gradients of the matrices in Scores, for the same rows.
 struct ScoreGradients {
   RowRange rows;
   const void* probabilities = nullptr;
@@ -49,13 +50,15 @@ void options_backward(DType dtype, const cuda::Params& params, const ScoreGradie
 bool plain_softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 bool plain_softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// sum_dbias sums the gradient of the logits over all scores that share an element of the bias; `scores` must have the
-// rows of all heads. sum_dsinks sums the rows' contributions to dsinks. Each sum has a fixed order.
+// Computes dbias: each element is the sum of d_scores (the gradient of the logits) over all scores that share the
+// element, in a fixed order. `scores` must have the rows of all heads.
 struct BiasShape {
   std::int32_t batch, heads, rows;  // 1 if broadcast
 };
 void sum_dbias(DType dtype, const cuda::BackwardParams& params, const ScoreGradients& scores, const BiasShape& shape,
                void* stream);
+
+// Computes dsinks: sums the contributions of the rows, `parts` [B, Hq, max_seqlen_q], per head in a fixed order.
 void sum_dsinks(const cuda::BackwardParams& params, const float* parts, void* stream);
 
 // Selects the lengths that apply to a tensor: those of queries or those of keys.
@@ -72,8 +75,9 @@ struct Copy {
   std::int64_t row = 0;  // elements from one row to the next
   Side side = Side::queries;
 };
-void gather(DType dtype, const cuda::SequenceParams& params, const Copy& copy, void* stream);  // zeros past a length
-void scatter(DType dtype, const cuda::SequenceParams& params, const Copy& copy,
-             void* stream);  // writes nothing past a packed length
+// Copies the caller's tensor to the contiguous rows, and writes zeros to rows past a sequence's length.
+void gather(DType dtype, const cuda::SequenceParams& params, const Copy& copy, void* stream);
+// Copies the contiguous rows to the caller's tensor; in a packed batch, only rows within a sequence's length.
+void scatter(DType dtype, const cuda::SequenceParams& params, const Copy& copy, void* stream);
 
 }  // namespace strobe::standard

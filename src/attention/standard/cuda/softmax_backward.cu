@@ -66,8 +66,8 @@ __global__ void options_backward_rows(Params params, ScoreGradients scores) {
 constexpr int kColumns = 32;  // dbias columns per block
 constexpr int kLanes = 32;    // rows of scores summed in parallel
 
-// Block (x, y) computes kColumns elements of row y of dbias, each as the sum over all scores that share it. A block
-// loops over rows of dbias with a stride of gridDim.y.
+// Block (x, y) computes kColumns adjacent elements of each of the rows y, y + gridDim.y, ... of dbias. An element is
+// the sum of d_scores over all scores that share it.
 template <class T>
 __global__ void sum_dbias_columns(BackwardParams params, ScoreGradients scores, BiasShape shape) {
   __shared__ float parts[kLanes][kColumns + 1];

@@ -59,8 +59,8 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, S
          (static_cast<std::size_t>(d) * (2 * shape.keys + 2 * stages * shape.rows) + 2 * shape.rows * shape.keys);
 }
 
-// Shared memory of the scales, which follow if has_scales(split_format): one power of two per 16 rows of Q, dO, K and
-// V. Probabilities and score gradients have one per 16 rows and the keys of a warp.
+// Shared memory of the scales, which follow the tiles if has_scales(split_format): one power of two per 16 rows of Q,
+// dO, K and V. Probabilities and score gradients have one for each 16 rows and each warp along the keys.
 constexpr std::size_t backward_scale_bytes(const BackwardShape& shape) {
   const int pieces = shape.warps / shape.score_warps;
   return sizeof(float) * static_cast<std::size_t>((2 * shape.rows + 2 * shape.keys + 2 * shape.rows * pieces) / 16);

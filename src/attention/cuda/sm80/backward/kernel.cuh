@@ -223,7 +223,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
         release(added, added_index + 1);  // all warps have issued their additions to that dQ tile
       const std::int64_t tile_index = row_tile_index(args, sequence, place.b, head, row_tile, kRows);
       std::uint32_t seen = 0;
-      if (args.deterministic) {  // loaded early, because it is needed only after three matmuls
+      if (args.deterministic) {  // loaded early, so that three matmuls hide the latency
         added = args.dq_semaphore + tile_index;
         added_index = dq_add_index<kRows, kKeys>(sequence, row_tile, place.tile);
         seen = watch(added);

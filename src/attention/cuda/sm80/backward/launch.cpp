@@ -80,8 +80,8 @@ void with_dim(int d, Body&& body) {
   }
 }
 
-// Launches the kernels without scales, which compute the problem if args.spread is set. Both kinds of kernels use the
-// same dQ sum.
+// Launches the kernels without scales, which compute the problem if *args.spread is nonzero. Both kinds of kernels use
+// the same dQ sum.
 void launch_exact(BackwardLaunch launch, const Problem& problem) {
   launch.config = exact_config(launch.config.d);
   cut_into_tiles(launch.config, problem, launch.args);
@@ -197,7 +197,7 @@ Plan plan_sm80_backward(const Problem& problem) {
     return Plan(shared_bytes_refusal(problem, plan.config.shared_bytes));
   }
   std::size_t most = plan.bytes.total();
-  if (!outputs_are_known(problem)) {  // it is also unknown if rows are 16-byte vectors: reserve enough for both cases
+  if (!outputs_are_known(problem)) {  // then the alignment of rows is unknown too: reserve enough for both cases
     for (const bool general : {has_few_keys(problem), true}) {
       most = std::max(most, sm80::plan_of(problem, general).bytes.total());
     }

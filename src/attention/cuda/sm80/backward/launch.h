@@ -52,7 +52,7 @@ struct BackwardArgs : BackwardTiles {
   std::uint32_t* dq_semaphore = nullptr;  // `deterministic`: semaphores [row tiles]
   std::uint32_t* work_counter = nullptr;  // `deterministic`: work counter of key tiles
   // Nonzero if the kernels with scales are not exact enough (sm80/rows.cu). These kernels then return at once;
-  // otherwise the kernels without scales do. Null: only one of both kinds is launched.
+  // otherwise the kernels without scales do. Null: only one of the two kinds is launched.
   std::uint32_t* spread = nullptr;
   float* dbias_sums = nullptr;  // [dbias_parts][elements of dbias] if there are several parts
 };

@@ -32,15 +32,16 @@ __device__ __forceinline__ bool is_left_to_others(const BackwardArgs& args) {
 template <class T, int kD, BackwardKind kKind>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kKind, kSplitFormat<T>);
 
-// Statistics of this lane's rows: delta, LSE, and log2_sum, the log2 of the row's sum of exp(score - LSE) (0 if not
-// computed). For 16-bit types LSE is in natural units if the scores are. Otherwise `lse` is the value to subtract from
-// the base-2 exponent, log2_sum included.
+// natural: scores and RowLse::lse are in natural units. exponent: lse is LSE * log2(e) + log2_sum, which is subtracted
+// from a base-2 exponent; RowLse::log2_sum is then 0.
 enum class LseUnits { natural, exponent };
 
+// LSE of a row, and log2 of its sum of exp(score - LSE) (0 if not computed). For 16-bit types.
 struct RowLse {
   float lse, log2_sum;
 };
 
+// Delta and LSE of this lane's rows. fp32 types have a RowWeight instead of the LSE.
 template <class T, int kMt, bool kHasSums>
 struct RowStatistics {
   static constexpr bool kExact = kIsFp32<T>;
@@ -87,7 +88,7 @@ struct NoWeights {
 };
 
 // Shared-memory addresses of the tiles q [rows][kD], k [keys][kD], d_o [rows][kD] and v [keys][kD], of the bias of this
-// pass, if there is one, and of the scales of row groups (groups.cuh).
+// pass, if there is one, and of the group scales (groups.cuh).
 struct ScoreTiles {
   std::uint32_t q, k, d_o, v, bias = 0;
   std::uint32_t q_scales = 0, k_scales = 0, d_o_scales = 0, v_scales = 0;
@@ -153,7 +154,7 @@ struct Scores {
       }
     }
     mask(sequence);
-    // There is no branch between the exponentials and the matmul, so that the compiler can overlap them.
+    // No branch separates the exponentials from the matmul, so that the compiler can overlap them.
     const auto finish = [&]<bool kNatural, bool kDrop>() {
       exponentiate<kNatural>(rows, kOptions ? options.unit : p.scale, p.scale);
       multiply_rows(ds, tiles.d_o, tiles.v, tiles.d_o_scales, tiles.v_scales);

@@ -1,12 +1,13 @@
-// Kernels that kernel.cuh launches: two sums per row if O and LSE do not give them exactly enough, and dbias that
-// several rows share.
+// Kernels that kernel.cuh launches. row_sums_kernel computes two sums per row if O and LSE do not give them exactly
+// enough. dbias_kernel computes a dbias that several batches, heads or rows share.
 //
 // delta, the sum of dO * O: O is rounded. The error matters in short sequences and with dropout. In 16 bits only rows
 // with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.
 //
-// Sum of probabilities, exp(score - LSE): LSE is rounded. In fp32, LSE does not show how many keys share a bias of
-// -FLT_MAX. The rounding affects gradients if LSE is large or the probabilities are uneven. Only tiles with such rows
-// recompute their scores. In fp32 this kernel also computes delta of the other rows.
+// Sum of probabilities, exp(score - LSE): LSE is rounded. If all keys of a row have a bias of -FLT_MAX, for example, an
+// fp32 LSE does not contain their number. The rounding affects gradients if LSE is large or the probabilities are
+// uneven. Only tiles with such rows recompute their scores. In fp32 row_sums_kernel also computes delta of the other
+// rows.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -72,7 +73,7 @@ __device__ __forceinline__ void store_facts(const BackwardArgs& args, const Sequ
   args.row_facts[index] = {weight.base, weight.rest, weight.power, delta};
 }
 
-// One block per row tile of a query head.
+// Computes log2_sums and delta, and in fp32 row_facts. One block per row tile of a query head.
 template <class T, int kD>
 __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.warps * 32)
     row_sums_kernel(const __grid_constant__ BackwardArgs args) {

@@ -48,8 +48,7 @@ constexpr ForwardShape forward_shape(int d, ForwardKind kind, SplitFormat split_
 }
 
 // Shared memory: the Q tile, `stages` tiles of K and of V, then one scale per row of these tiles if
-// has_scales(split_format).
-// `options` kernels place the bias of a tile of scores after them.
+// has_scales(split_format). `options` kernels place the bias of a tile of scores after the tiles of K and V.
 constexpr std::size_t forward_shared_bytes(int d, const ForwardShape& shape, SplitFormat split_format, int stages) {
   return static_cast<std::size_t>(2 * terms_of(split_format) * d + (has_scales(split_format) ? 4 : 0)) *
          (shape.rows + 2 * stages * shape.keys);

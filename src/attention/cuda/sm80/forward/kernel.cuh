@@ -35,7 +35,7 @@ struct ForwardPlace {
   }
 };
 
-// Maps tile rows to (position, head) pairs; heads that share the tile are adjacent.
+// Maps tile rows to (position, head) pairs. If heads share the tile, their rows for one position are adjacent.
 struct RowMap {
   int heads;  // number of heads that share the tile (packed_heads)
   __device__ __forceinline__ int position(int row) const { return heads == 1 ? row : row / heads; }
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         s_q, q, rows - first_row, [&](int row) { return map.offset(p.q, first_row + row); }, scales.q);
     if (kShape.q_in_registers) copy_async_commit();
     TileWalk<T, kKeys, kD, kThreads, kGeneral> k_walk(k, (n_end - 1) * kKeys), v_walk(v, (n_end - 1) * kKeys);
-    int keys_left = sequence.seqlen_k - (n_end - 1) * kKeys;  // keys from the start of the next tile to load
+    int keys_left = sequence.seqlen_k - (n_end - 1) * kKeys;  // keys from the next tile to load to the sequence end
     k_walk.load(s_k, keys_left, scales.k);
     if (args.stages == 2) v_walk.load(s_v, keys_left);
     if constexpr (kBiasTile) {
@@ -199,7 +199,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         }
         if constexpr (kIsScaled<T>) scale_columns(s, scales.k);
       }
-      if (args.stages == 1) {  // V has arrived, and K has been consumed
+      if (args.stages == 1) {  // completes V; after block_sync() no warp reads K, so the next K can be loaded
         v_walk.template end<true>(v_held, s_v, scales.v);
         v_walk.move(-1);
         copy_async_wait<0>();
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
           }
         }
         if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
-        // There is no branch between the exponentials and the matmul, so that the compiler can overlap them.
+        // No branch separates the exponentials from the matmul, so that the compiler can overlap them.
         const auto finish = [&]<bool kSubtractFirst, bool kDrop>() {
           if constexpr (kIsScaled<T>) {
             softmax.template weigh<true>(s, o, row_scales.factors(factor));

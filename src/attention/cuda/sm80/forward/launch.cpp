@@ -98,7 +98,7 @@ Plan plan_sm80_forward(const Problem& problem) {
     return splits_bytes(config.splits, rows_of(problem), config.d);
   };
   std::size_t most = bytes(plan.config);
-  if (!outputs_are_known(problem)) {  // it is also unknown if rows are 16-byte vectors: reserve enough for both cases
+  if (!outputs_are_known(problem)) {  // then the alignment of rows is unknown too: reserve enough for both cases
     for (const bool general : {has_few_keys(problem), true}) {
       most = std::max(most, bytes(sm80::config_of(problem, general)));
     }

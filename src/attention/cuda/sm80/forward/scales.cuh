@@ -73,9 +73,9 @@ __device__ __forceinline__ void scale_columns(float (&s)[kMt][kNt][4], std::uint
 }
 
 // Multiplies probabilities by the scales of V, then scales each row to the top of fp16's range. Two terms keep bits
-// down to 2^-39 of the largest value. The reference must be the largest probability * scale of the row, because the
-// largest rows of V may have the smallest probabilities. `units` receives the factors for the matmul of each row with
-// V.
+// down to 2^-39 of the largest value. The new scale must derive from the row's largest probability * scale of V,
+// because the largest rows of V may have the smallest probabilities. `units` receives the factors for the matmul of
+// each row with V.
 template <int kMt, int kNt>
 __device__ __forceinline__ void take_scales_of_v(float (&probabilities)[kMt][kNt][4], float (&units)[kMt][2],
                                                  std::uint32_t scales) {

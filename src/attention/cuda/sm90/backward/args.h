@@ -28,11 +28,11 @@ struct RoundDqArgs : RowTilesArgs {
   Tensor dq;
 };
 
-// Key tiles and the scheduler that gives them to blocks through the work counter.
+// Key tiles, and the order in which the work counter assigns them to blocks.
 struct KeyTilesArgs : RoundDqArgs {
   std::int32_t key_tiles = 0;         // key tiles of the longest sequence
   std::int32_t l2_swizzle_heads = 1;  // KV heads per L2 swizzle group, so that dQ stays in the L2 cache
-  std::uint32_t dq_work_items = 0;    // work items that round dQ of one row tile, after those of the key tiles; fp32: 0
+  std::uint32_t dq_work_items = 0;    // work items after the key tiles; each rounds dQ of one row tile; fp32: 0
   Tensor dk, dv;
 };
 

@@ -33,8 +33,8 @@ constexpr int cluster_blocks(const BackwardShape& shape) { return shape.share ==
 // Keys of a cluster. The work counter counts them as one key tile.
 constexpr int cluster_keys(const BackwardShape& shape) { return cluster_blocks(shape) * shape.keys; }
 
-// kBackwardStages: pipeline stages of Q, and of dO, per row tile in progress. With Share::tiles two row tiles are in
-// progress.
+// kBackwardStages: pipeline stages of Q per row tile in progress, and of dO except with Share::columns
+// (d_o_stages_of()). With Share::tiles two row tiles are in progress.
 inline constexpr int kBackwardConsumers = 2, kBackwardStages = 2;
 inline constexpr int kBackwardThreads = 128 * (kBackwardConsumers + 1);
 // setmaxnreg targets per thread of consumers and producer. Together they must not exceed the 168 per thread that the
@@ -78,7 +78,7 @@ constexpr bool reduces_in_bulk(const BackwardShape& shape) { return shape.share 
 
 inline constexpr int kBackwardBarrierBytes = 256, kPairBarrierBytes = 512;
 
-// Shared memory: K, V, half of the other block's K (Share::columns), the stages of Q, those of dO, buffers of scores,
+// Shared memory: K, V, half of the other block's K (Share::columns), the stages of Q, those of dO, buffers of P and dS,
 // dQ in fp32, LSE and delta of the stages' rows, barriers.
 constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape) {
   const int stages = stages_of(shape);

@@ -1,5 +1,6 @@
 // dQ of a row tile in the registers of the Hopper backward's consumers, and its fp32 sum in global memory. Both have
-// the order [consumer][group of four accumulators][thread of the warpgroup][4]. Used by kernel.cuh and rows.cuh.
+// the order [half][group of four accumulators][thread of a warpgroup][4]. Used by kernel.cuh and rows.cuh; pairs.cuh
+// writes the same order.
 #pragma once
 
 #include "attention/cuda/device/ptx.cuh"
@@ -8,8 +9,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// Half of a row tile's dQ: 64 of 128 rows, or half of the columns of 64 rows. Each consumer warpgroup computes one
-// half, or both with Share::tiles.
+// Half of a row tile's dQ: 64 of 128 rows, or half of the columns of 64 rows. Share::keys: each consumer warpgroup
+// computes one half. Share::tiles: a warpgroup computes both. Share::columns: each block of the cluster computes one
+// half.
 template <int kD>
 struct DqFragment {
   static constexpr int kThreads = kBackwardConsumers * 128;

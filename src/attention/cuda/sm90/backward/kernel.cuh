@@ -213,7 +213,8 @@ struct BackwardConsumer {
       sync_row_readers();
       if (kOrders && args.dq_semaphore && added && rows_thread() == 0) release(added, added_index + 1);
       const std::int64_t tile_index = row_tile_index(args, sequence, work.b, head, tile, kRows);
-      // Never true with kAlternates (see backward_config()), but without these branches ptxas spills at D 64.
+      // kOrders implies kAlternates, which backward_config() does not combine with `deterministic`. So these branches
+      // are never taken, but without them ptxas spills at D 64.
       std::uint32_t seen = 0;
       if (kOrders && args.dq_semaphore) {
         added = args.dq_semaphore + tile_index;
@@ -230,7 +231,7 @@ struct BackwardConsumer {
       float more[Dq::kCount == kScoreRows / 2 ? 1 : Dq::kCount];
       float(&dq)[Dq::kCount] = dq_registers(s, more);
       float* const sum = args.dq_sum + tile_index * (kRows * kD);
-      if constexpr (kAlternates) {  // registers suffice for one half of dQ at a time
+      if constexpr (kAlternates) {  // registers suffice for only one half of dQ at a time
         wgmma_begin();
         mma_dq(dq, 0);
         wgmma_commit();

@@ -21,7 +21,7 @@ namespace sm90 {
 
 namespace {
 
-constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // fp32 dQ sum, Q, dO
+constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // per element: fp32 dQ sum, Q, dO
 
 constexpr std::size_t kRowCounters = 2;  // counters of the row preparation; only these must be zero at the start
 // Target for the chunks of rows (see RowFactsArgs) per warp of a full GPU: enough to balance the blocks, few enough

@@ -21,7 +21,7 @@ inline constexpr int kPairDim = 256;
 inline constexpr BackwardShape kPairShape = backward_shape(kPairDim, Share::columns);
 static_assert(cluster_blocks(kPairShape) == 2 && stages_of(kPairShape) == 2 && d_o_stages_of(kPairShape) == 1);
 
-// Counts uses of a double buffer: gives the next stage and the parity of its barrier.
+// Number of uses of a double buffer. stage() is the buffer of the next use, parity() the phase parity of its barrier.
 struct Count {
   std::uint32_t n = 0;
   __device__ __forceinline__ int stage() const { return static_cast<int>(n & 1); }

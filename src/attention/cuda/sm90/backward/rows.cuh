@@ -60,7 +60,7 @@ template <class T, int kD>
 __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   const RowFactsArgs& rows = args.rows;
   const bool together = !rows.work_counter;
-  // Lane 0 gets the result. Each warp asks until it gets an index past the last chunk.
+  // Requests a chunk; lane 0 gets its index. Each warp requests chunks until an index is past the last chunk.
   const auto ask = [&] {
     return lane_index() == 0 ? fetch_work_index_async(rows.work_counter, rows.chunks | 1u << 31) : 0u;
   };

@@ -11,9 +11,9 @@ namespace strobe::cuda::sm90 {
 // Number of row tiles or key tiles. Sequences of a packed batch may begin within a tile, so each head has one extra
 // tile per sequence. `p` is SequenceParams, or the Problem before SequenceParams exist.
 struct TileCount {
-  std::int64_t of_sequence;  // of the longest sequence
-  std::int64_t of_head;      // packed batch: of all sequences
-  std::int64_t all;          // of all heads; the workspace has this many
+  std::int64_t of_sequence;  // tiles of the longest sequence
+  std::int64_t of_head;      // tiles of one head; valid in a packed batch only
+  std::int64_t all;          // tiles of all heads; the workspace has this many
 
   template <class Sizes>
   TileCount(const Sizes& p, int tile, std::int64_t heads, std::int64_t longest, std::int64_t total)

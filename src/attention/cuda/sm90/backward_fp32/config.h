@@ -39,8 +39,8 @@ constexpr std::size_t fp32_fact_bytes(const BackwardShape& shape) {
   return static_cast<std::size_t>(16 * shape.rows + 16);
 }
 
-// Shared memory: K, V, the stages of Q and dO, score gradients of each warpgroup, row statistics, flags exchanged
-// between warps, barriers.
+// Shared memory: K, V, the stages of Q and dO, score gradients of each warpgroup, row statistics, barriers, values
+// exchanged between warps, work indices.
 constexpr std::size_t fp32_backward_shared_bytes(int d, const BackwardShape& shape) {
   return fp32_split_bytes(d) * static_cast<std::size_t>(2 * shape.keys + 2 * kBackwardStages * shape.rows) +
          kBackwardConsumers * 2 * kFp32GradientBytes + kBackwardStages * fp32_fact_bytes(shape) + 256;

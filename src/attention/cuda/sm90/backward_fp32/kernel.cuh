@@ -58,7 +58,7 @@ struct Fp32BackwardConsumer {
   }
 
  private:
-  using Sums = float[kGroups][32];  // of one slab
+  using Sums = float[kGroups][32];  // sums of one slab
 
   __device__ static __forceinline__ int thread() { return reread_thread_index() % 128; }
   __device__ __forceinline__ void sync_warpgroup() const { barrier_sync(1 + consumer, 128); }

@@ -31,7 +31,7 @@ struct Fp32BackwardMemory {
   // [2 split floats][rows][kD]
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + at_stage(stage, kRowBytes); }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
-  // Score gradients of a warpgroup's keys, [2 split floats][64 keys][rows].
+  // Score gradients of a warpgroup's keys, [2 split floats][64 keys][64 rows], of which kRows rows are used.
   __device__ __forceinline__ std::uint32_t gradients(int consumer) const {
     return base + kGradientsAt + at_stage(consumer, 2 * kFp32GradientBytes);
   }
@@ -108,7 +108,7 @@ __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& a
   return (static_cast<std::int64_t>(b) * p.heads_kv + head) * args.key_tiles + tile;
 }
 
-// Number of row tiles from one query head to the next.
+// Distance between the row tile indices of adjacent query heads.
 __device__ __forceinline__ int tiles_of_head(const RowTilesArgs& args) {
   return args.params.packed ? static_cast<int>(args.tiles_per_head) : args.row_tiles;
 }

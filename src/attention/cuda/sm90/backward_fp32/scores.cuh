@@ -59,7 +59,8 @@ __device__ __forceinline__ void take_delta_exactly(float (&d)[kRows / 2], const 
   });
 }
 
-// Returns the largest magnitude over a warp as fp32 bits, which have the order of the magnitudes. Ignores NaN.
+// Returns the bits of the largest magnitude over a warp. The bits of non-negative floats, compared as integers, are
+// ordered like the floats. Ignores NaN.
 template <int kCount>
 __device__ __forceinline__ std::uint32_t warp_largest(const float (&values)[kCount]) {
   float largest = 0;
@@ -69,8 +70,8 @@ __device__ __forceinline__ std::uint32_t warp_largest(const float (&values)[kCou
 }
 
 // c[64][kRows] = partial sum of K^T dS^T, which is dQ transposed. The sum is over 32 keys from key 32 * kGroup, for the
-// 64 columns of slab kSlab. k: this warpgroup's 64 keys in a tile of kKeys. gradients: both planes of split floats, [64
-// keys][64 rows] each.
+// 64 columns of slab kSlab. k: this warpgroup's 64 keys in a tile of kKeys. gradients: score gradients of these keys,
+// as laid out in Fp32BackwardMemory::gradients().
 template <int kRows, int kD, int kKeys, int kGroup, int kSlab>
 __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k, std::uint32_t gradients) {
   const Operand left(k), right(gradients);
@@ -89,7 +90,6 @@ __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k,
 // dQ of a row tile in the registers of a warpgroup, transposed. Its sum in global memory has the order of the
 // registers: [slab][group of four accumulators][thread of the warpgroup][4]. fp32_round_dq_kernel converts this sum to
 // dQ.
-
 template <int kD>
 struct Fp32DqFragment {
   static constexpr int kRows = fp32_backward_shape(kD).rows, kThreads = 128;

@@ -26,10 +26,9 @@ __device__ __forceinline__ void add(float (&to)[kCount], const float (&from)[kCo
   for (int i = 0; i < kCount; ++i) to[i] += from[i];
 }
 
-// A tile stores its two planes of split floats consecutively, [kTileRows][kD] each.
-
 // c[64][kN] = partial sum of A B^T over kSteps k-steps of 16 columns, from step kSteps * kGroup; A and B have kD
-// columns. a: the first of this warpgroup's 64 rows in a tile of kARows rows; b: a tile of kN rows.
+// columns. a: the first of this warpgroup's 64 rows in a tile of kARows rows; b: a tile of kN rows. A tile stores all
+// first floats, [rows][kD], then all second ones.
 template <int kN, int kD, int kARows, int kGroup, int kSteps = kChained>
 __device__ __forceinline__ void start_scores(float (&c)[kN / 2], std::uint32_t a, std::uint32_t b) {
   const Operand left(a), right(b);

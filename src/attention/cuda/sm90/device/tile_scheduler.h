@@ -8,9 +8,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// L2 budget of an L2 swizzle group, which is a set of heads whose tiles share data in the L2 cache. Row tiles of a
-// forward share K and V; key tiles of a backward share the fp32 dQ, Q and dO. The cache has 50 MB; the rest is for
-// streamed data.
+// L2 budget of an L2 swizzle group: heads that are processed together, so that data shared by their tiles stays in the
+// L2 cache. Row tiles of a forward share K and V; key tiles of a backward share the fp32 dQ, Q and dO. The cache has 50
+// MB; the rest is for streamed data.
 inline constexpr std::int64_t kForwardL2SwizzleBytes = 32 << 20, kBackwardL2SwizzleBytes = 24 << 20;
 
 // Heads per L2 swizzle group: as many as fit `l2_swizzle_bytes`, in groups of equal size. A group has up to a quarter
@@ -33,7 +33,7 @@ struct WorkTile {
 };
 
 struct TileScheduler {
-  std::uint32_t heads = 1, tiles = 0;  // heads per sequence, row or key tiles per head
+  std::uint32_t heads = 1, tiles = 0;  // heads per sequence; row tiles per head, times key splits
   std::uint32_t units = 0;             // batch * heads; units * tiles fits 31 bits
   // Units (heads of a sequence) per L2 swizzle group: the L2 cache holds the shared data of this many. The tiles of a
   // group are processed together, the last tile of every unit first.
@@ -60,7 +60,7 @@ struct TileScheduler {
 };
 
 #if defined(__CUDACC__)
-// Stores and loads a WorkTile in shared memory, 16 bytes.
+// Store or load a WorkTile in shared memory, 16 bytes.
 __device__ __forceinline__ void store_work_tile(std::uint32_t to, const WorkTile& place) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %3};" ::"r"(to), "r"(place.b), "r"(place.head), "r"(place.tile)
                : "memory");

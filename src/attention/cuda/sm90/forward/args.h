@@ -19,7 +19,7 @@ struct ForwardParams : OutputParams {
 struct ForwardArgs {
   CUtensorMap q, k, v;  // boxes of 64 columns x the rows of one tile
   ForwardParams params;
-  TileScheduler scheduler;  // scheduler of row tiles of all query heads, times key splits
+  TileScheduler scheduler;  // row tiles of all query heads, one work tile per key split
   Splits splits;
 };
 static_assert(sizeof(ForwardArgs) <= 640, "ForwardArgs exceeds 640 bytes: each byte of arguments costs launch time");

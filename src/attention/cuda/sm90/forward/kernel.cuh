@@ -28,7 +28,7 @@ __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t
   }
 }
 
-// Normalises and stores O and LSE of this thread's two rows, or the partial result of a split.
+// Normalizes and stores O and LSE of this thread's two rows, or the partial result of a split.
 template <class T, int kDv, bool kSplits, class Work>
 __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const WorkTile& work_tile, const Work& work,
                                             int row, const TwoRows& softmax, float unit, float dropout_scale,
@@ -64,8 +64,7 @@ __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const WorkT
   store_two_rows<T, kDv>(o, to, p.o.row, p.dv_dim, row, work.rows_written);
 }
 
-// Merge two warpgroups that share rows. The second stores its softmax state and O to shared memory (store_shared_rows).
-// The first rescales both states to the common maximum and adds them (merge_shared_rows).
+// Stores softmax state and O of the second of two warpgroups that share rows, to shared memory.
 template <int kDv, class Memory>
 __device__ __forceinline__ void store_shared_rows(const Memory& memory, int thread, const TwoRows& softmax,
                                                   const float (&o)[kDv / 2]) {
@@ -74,6 +73,8 @@ __device__ __forceinline__ void store_shared_rows(const Memory& memory, int thre
 #pragma unroll
   for (int i = 0; i < kDv / 8; ++i) store_four(memory.shared_rows(), 1 + i, thread, o + 4 * i);
 }
+// Called by the first of two warpgroups that share rows. Rescales its own state and the stored one of the other
+// warpgroup to the common maximum, and adds them.
 template <int kDv, class Memory>
 __device__ __forceinline__ void merge_shared_rows(const Memory& memory, int thread, float factor, TwoRows& softmax,
                                                   float (&o)[kDv / 2]) {
@@ -195,27 +196,21 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       finish_tile<T, kDv, kShape.splits>(args, work_tile, work, row, softmax, unit, dropout_scale, o);
       continue;
     }
-    // Dropout masks are drawn while MMAs run.
-    constexpr int kParts = kDrops ? kKeys / 64 : 0;
-    static_assert(!kDrops || kKeys % 64 == 0);
-    Kept<1, 8> kept[kParts + 1];
+    // Random words for dropout are drawn while MMAs run.
+    std::uint32_t words[kDrops ? kKeys / 4 : 1];  // random words of the probabilities' pairs
     const auto draw_tile = [&](int tile) {
       if constexpr (kDrops) {
         const Philox philox(args.philox_keys, work_tile.b, work_tile.head);
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          draw(kept[part], philox, args.threshold, row, tile * kKeys + part * 64 + lane % 4 * 2);
-        }
+        for (int c = 0; c < kKeys / 16; ++c) philox.words(words + 4 * c, row, tile * kKeys + c * 16 + lane % 4 * 2);
       }
     };
     const auto round_probabilities = [&] {
+      round_to_operand<T>(probabilities, s);
       if constexpr (kDrops) {
 #pragma unroll
-        for (int i = 0; i < kKeys / 2; ++i) {
-          if (!kept[i / 32].at(0, i / 4 % 8, i % 4)) s[i] = 0;
-        }
+        for (int i = 0; i < kKeys / 4; ++i) drop_pair(probabilities[i], words[i], args.threshold);
       }
-      round_to_operand<T>(probabilities, s);
     };
     const Keys unmasked = sequence.all(first, last);  // keys that all rows of this warpgroup see
     float shrink[2];

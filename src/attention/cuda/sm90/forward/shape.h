@@ -27,7 +27,8 @@ struct ForwardShape {
 
 constexpr int rows_of(const ForwardShape& shape) { return 64 * (shape.shares ? 1 : shape.consumers); }
 
-// Shape for problems that fill the GPU: the first rule that matches head dimensions, `uneven` and number of keys.
+// Selects the shape for problems that fill the GPU. The first rule that matches head dimensions, `uneven` and number of
+// keys applies.
 struct ForwardRule {
   HeadDims dims;
   bool uneven;              // rows see different numbers of keys: mask or lengths

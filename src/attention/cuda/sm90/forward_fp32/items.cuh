@@ -1,7 +1,7 @@
 // Shared memory and work order of the Hopper forward for fp32; used by split.cuh and kernel.cuh. ItemStream lists the
-// items that the splitter threads load, which are groups of rows of Q, K or V. For each row tile: K of the last key
-// tile, Q, V of the last key tile, then K and V of each earlier key tile. ItemStream also prefetches later items to the
-// L2 cache.
+// items that the splitter threads load, which are groups of rows of Q, K or V. Their order for a row tile is K of the
+// last key tile, Q, V of the last key tile, then K and V of each earlier key tile. ItemStream also prefetches later
+// items to the L2 cache.
 #pragma once
 
 #include "attention/cuda/sm90/device/barrier.cuh"
@@ -49,7 +49,7 @@ struct Fp32Memory {
   // Per item of K or V: the factor that undoes the scale of all its rows; 0 if each row has its own scale.
   __device__ __forceinline__ std::uint32_t k_piece_scales(int stage) const { return at(kPieceScales + stage * 16); }
   __device__ __forceinline__ std::uint32_t v_piece_scales(int stage) const { return k_piece_scales(kStages + stage); }
-  // Exchange between splitter threads: four buffers of magnitudes per warp, and four row tiles (Fp32Rows).
+  // Exchange between splitter threads: four buffers with two magnitudes per warp, and four row tiles (Fp32Rows).
   __device__ __forceinline__ std::uint32_t sizes(int index) const { return at(kExchange + index * 64); }
   __device__ __forceinline__ std::uint32_t rows(int turn) const { return sizes(4 + turn % 4); }
   // "full": all splitter threads have written all items of the tile. "free" (empty): all consumer threads have read it.
@@ -186,9 +186,9 @@ class ItemStream {
   }
 
  private:
-  // With a work counter, the block takes the next row tile when this many items, one key tile, are left. With an
-  // earlier request, a block with a long tile would hold another row tile that idle blocks could process. With a static
-  // order the block computes the next row tile at once.
+  // With a work counter, the block takes the next row tile when this many items are left: K and V of one key tile. With
+  // an earlier request, a block with a long tile would hold another row tile that idle blocks could process. With a
+  // static order the block computes the next row tile at once.
   static constexpr int kLate = 2 * kPieces;
 
   __device__ static __forceinline__ int count_of(const Fp32Rows& rows) {
@@ -206,7 +206,7 @@ class ItemStream {
   // One thread computes the row tile and stores it for all.
   __device__ __forceinline__ void find_rows(int turn) const {
     if (threadIdx.x == 0) store_rows(args_.scheduler.index(static_cast<std::uint32_t>(turn)), turn);
-    // There are four slots for row tiles, so no thread still reads the slot that is written next.
+    // Row tiles have four slots (Fp32Memory::rows()), so no thread still reads the slot that is written next.
     barrier_sync(1, Memory::kThreads);
   }
 

@@ -17,16 +17,15 @@
 
 namespace strobe::cuda::sm90 {
 
-// Online softmax of a thread's two rows. In every tile the largest probability of a row is scaled to just below 2^15,
-// the top of fp16's range, regardless of earlier tiles. Two fp16 floats represent a number just below a power of two
-// far more exactly than other numbers. A row with one key, or with one dominant key, therefore gets that key's V.
-
 inline constexpr float kTopPower = 15;  // the largest probability of a row in a tile is at most 2^15
 inline constexpr float kFromTop = 0x1p-15f;
 
 // 2^power for power <= 0. Returns 0 for NaN, which is the difference of two infinities.
 __device__ __forceinline__ float power_of_two(float power) { return exp2_fast(fmaxf(power, -1000.f)); }
 
+// Online softmax of a thread's two rows. In every tile the largest probability of a row is scaled to just below 2^15,
+// the top of fp16's range, regardless of earlier tiles. Two fp16 floats represent a number just below a power of two
+// far more exactly than other numbers. A row with one key, or with one dominant key, therefore gets that key's V.
 struct Fp32TwoRows {
   float base[2] = {kMinusInfinity, kMinusInfinity};  // base-2 exponent to which sum and output are relative
   float sum[2] = {0, 0};                             // over this thread's columns
@@ -86,8 +85,8 @@ __device__ __forceinline__ void scale_keys(float (&s)[kCount], std::uint32_t sca
 }
 
 // Called if the rows of an item of V have separate scales. Multiplies the probabilities by these scales, and scales the
-// result to the top of fp16's range again. The reference must be the largest probability * scale, because the largest
-// rows of V may have the smallest probabilities. `unit` compensates for the new scale.
+// result to the top of fp16's range again. The new scale must derive from the largest probability * scale, because the
+// largest rows of V may have the smallest probabilities. `unit` compensates for the new scale.
 template <int kPiece, int kInPiece, int kCount>
 __device__ __forceinline__ void take_scales_of_v(float (&s)[kCount], float (&unit)[2], std::uint32_t scales) {
   scale_keys<kPiece, kInPiece>(s, scales, kFromTop);

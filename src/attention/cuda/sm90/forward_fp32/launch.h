@@ -15,7 +15,7 @@ struct Fp32ForwardParams : InputParams, OutputParams {
 
 struct Fp32ForwardArgs {
   Fp32ForwardParams params;
-  TileScheduler scheduler;  // scheduler of row tiles of all query heads, times key splits
+  TileScheduler scheduler;  // row tiles of all query heads, one work tile per key split
   Splits splits;
   float factor = 1;   // q.k * factor is the base-2 exponent of a score
   float natural = 1;  // natural score = q.k * factor * natural; about ln 2

@@ -13,8 +13,8 @@
 namespace strobe::cuda::sm90 {
 
 // The rows of an item have similar magnitudes if the largest of each 8 neighbouring elements is at most this many
-// powers of two below the largest of the item. Groups of 8 zeros do not count. The split floats then keep 2^-29 of
-// every row's largest element.
+// powers of two below the largest of the item. Groups of 8 zeros do not count. The split floats then keep bits down to
+// 2^-29 of every row's largest element.
 inline constexpr std::uint32_t kAlikePowers = 10;
 
 __device__ __forceinline__ float4 load_global(const float* from) {
@@ -118,8 +118,8 @@ class Splitter {
     return value;
   }
 
-  // Largest magnitude of the item, and the smallest of the maxima of 8 elements that are not all zeros. Both are fp32
-  // bits, which have the order of the magnitudes.
+  // Largest magnitude of the item, and the smallest of the maxima of 8 elements that are not all zeros. Both are the
+  // bits of fp32 values. The bits of non-negative floats, compared as integers, are ordered like the floats.
   struct Sizes {
     std::uint32_t largest, least;
     __device__ __forceinline__ bool alike() const { return least + (kAlikePowers << 23) >= largest; }
