@@ -55,7 +55,9 @@ Json converted(const Json& value, int depth) {
   }
   if (!value.is_object()) return value;
   Json::Object members;
-  for (const auto& [key, inner] : value.as_object()) {
+  for (const auto& member : value.as_object()) {
+    const std::string& key = member.first;  // not a structured binding: clang 14 cannot capture one
+    const Json& inner = member.second;
     const auto* ending = std::ranges::find_if(kEndings, [&](const Ending& one) { return key.ends_with(one.old); });
     std::string name = key;
     Json now = converted(inner, depth + 1);
