@@ -11,6 +11,7 @@
 #include "core/short_number.h"
 #include "report/charts.h"
 #include "results/escape.h"
+#include "results/table.h"
 
 namespace strobe::report {
 namespace {

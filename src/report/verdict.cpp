@@ -1,6 +1,8 @@
 // Implements standing_of() and verdict_text().
 #include "report/verdict.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -30,7 +32,7 @@ Pass pass_of(std::span<const Cell> cells) {
   };
   const auto measured = std::ranges::count_if(cells, [](const Cell& cell) { return !cell.launches.empty(); });
   if (count(Pass::total) == measured) return Pass::total;
-  return std::ranges::max({Pass::forward, Pass::backward, Pass::step}, {}, count);
+  return std::max({Pass::forward, Pass::backward, Pass::step}, [&](Pass a, Pass b) { return count(a) < count(b); });
 }
 
 using ProblemTimes = std::map<std::string, std::map<std::string, Time>>;  // of a problem, of a series
