@@ -331,7 +331,7 @@ class CApiCall {
     if (!holds) return false;
     const strobe_const_view slopes = {
         a.alibi_slopes, STROBE_FP32, {a.q.shape[0], 1, 1, heads}, {a.alibi_batch_stride, 0, 0, 1}};
-    const std::int64_t sequences = std::max(a.q.shape[0], a.cu_seqlens_q.count - 1);
+    const std::int64_t sequences = std::max(a.q.shape[0], std::max<std::int64_t>(a.cu_seqlens_q.count, 1) - 1);
     const bool packed = a.cu_seqlens_q.data != nullptr;
     return elements(lse_view(outputs().lse, outputs().lse_stride), nullptr) &&
            elements(lse_view(inputs().lse, inputs().lse_stride), nullptr) &&
