@@ -37,7 +37,7 @@ extern "C" {
 typedef enum strobe_status {
   STROBE_OK = 0,
   STROBE_INVALID_ARGUMENT = 1, /* shapes, strides, pointers, options */
-  STROBE_UNSUPPORTED = 2,      /* valid input that no kernel, or not the named one, supports */
+  STROBE_UNSUPPORTED = 2,      /* valid input that every kernel, or the named one, refuses */
   STROBE_OUT_OF_MEMORY = 3,
   STROBE_RUNTIME = 4 /* the device, a library or the system failed */
 } strobe_status;

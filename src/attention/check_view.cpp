@@ -80,8 +80,8 @@ void check_distinct(const ConstView& view, const char* name) {
     if (view.shape[i] == 1) continue;
     if (step(i) <= reach) {
       fail(ErrorCode::invalid_argument,
-           "attention: {} of shape {} with strides {} has elements that overlap ({} stride {} does not pass the {} "
-           "elements inside it); elements of an output must not overlap",
+           "attention: {} of shape {} with strides {} has elements that overlap (the {} stride {} is less than the {} "
+           "elements that it must step over); elements of an output must not overlap",
            name, text_of(view.shape), text_of(view.stride), kDimensions[i], view.stride[i], reach + 1);
     }
     reach += (view.shape[i] - 1) * step(i);

@@ -1,7 +1,8 @@
 // flash2's backward pass on the CPU, called by flash2.cpp. For each group of units it prepares rows, runs one task per
-// key block, and then writes dQ. Preparation computes delta and packs Q and dO, unless the packed copies need too much
-// memory. The task of a key block accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a thread does this
-// for one unit at a time, and idle threads steal key blocks. plan.h defines units, row blocks and panels.
+// key block, and then writes dQ. Preparation computes delta. It also packs Q and dO, unless the packed copies would
+// need too much memory. The task of a key block accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a
+// thread does this for one unit at a time, and idle threads steal key blocks. plan.h defines units, row blocks and
+// panels.
 #include <thread>
 
 #include "attention/cpu/plan.h"
@@ -230,11 +231,11 @@ class Backward : BackwardTiles {
 
   template <class Meets>
   void clear_unmet(BackwardScratch& s, const Range& with, int m, const Meets& meets) const {
-    const std::int64_t piece = std::int64_t{isa_.n} * isa_.m * plan_.element;
+    const std::int64_t chunk_bytes = std::int64_t{isa_.n} * isa_.m * plan_.element;
     for (int p = with.first; p < with.last; ++p) {
       if (meets(p, m)) continue;
-      std::fill_n(s.p_m + (std::int64_t{m} * plan_.panels + p) * piece, piece, char{0});
-      std::fill_n(s.ds_m + (std::int64_t{m} * plan_.panels + p) * piece, piece, char{0});
+      std::fill_n(s.p_m + (std::int64_t{m} * plan_.panels + p) * chunk_bytes, chunk_bytes, char{0});
+      std::fill_n(s.ds_m + (std::int64_t{m} * plan_.panels + p) * chunk_bytes, chunk_bytes, char{0});
     }
   }
 

@@ -126,7 +126,7 @@ struct Prefetch {
 struct ForwardStep {
   const void* k;             // [keys / m][d][m]: M panels of the block, steps d
   const void* v;             // [dv / m][block_keys][m]: M panels of V^T, steps keys
-  int block_keys;            // steps of v's panels: key_count rounded up to `step`
+  int block_keys;            // contraction steps of v's panels: key_count rounded up to Isa::step
   int key_begin, key_count;  // the block's keys in the sequence
   int d_steps, dv_rows;      // head dimensions, padded to k and to m
   const void* q;             // [d][n]: N panel
@@ -154,7 +154,7 @@ struct BackwardStep {
   const void* k;  // M panels, steps d
   const void* v;  // M panels, steps dv
   int key_begin, key_count;
-  int first, last;  // rows of the tile to fill, relative to the block; multiples of `step`
+  int first, last;  // rows of the tile to fill, relative to the block; multiples of Isa::step
   int d_steps, dv_steps;
   const void* q;    // N panel, steps d
   const void* d_o;  // N panel, steps dv
@@ -243,9 +243,9 @@ struct Isa {
   void (*matmul_n)(const Matmul&);
   void (*matmul_cols)(const Matmul&);
   void (*forward_step)(const ForwardStep&);
-  // Software pipelining over three consecutive steps: computes the output of the first, the probabilities of the second
-  // and the logits of the third. A step may be null. The function pointer is null if the instruction set gains nothing
-  // from it.
+  // Software pipelining over three consecutive ForwardSteps: computes the output of the first, the probabilities of the
+  // second and the logits of the third. Each may be null. The function pointer is null if the instruction set gains
+  // nothing from pipelining.
   void (*forward_pipelined)(const ForwardStep*, const ForwardStep*, const ForwardStep*);
   void (*backward_step)(const BackwardStep&);
   void (*store_lanes)(const StoreLanes&);

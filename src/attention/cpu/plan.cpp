@@ -60,7 +60,8 @@ int sum_chunk_of_scores(const Problem& problem, const Isa& isa, const Extent& lo
 
 // Returns the number of keys per block. Both passes gain from long blocks, within limits. In a forward without software
 // pipelining, the score tile [keys][n] must stay in L1 next to the streamed operands. In backward, dK and dV of a block
-// must stay in L2. Backward distributes key blocks among threads, so it takes shorter blocks if there would be few.
+// must stay in L2. Backward distributes key blocks among threads, so it takes shorter blocks if there would otherwise
+// be few blocks.
 int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, std::int64_t units) {
   const std::int64_t pipelined = isa.terms > 1 ? kPipelinedKeysSplit : kPipelinedKeys;
   std::int64_t wanted = kMostKeys;

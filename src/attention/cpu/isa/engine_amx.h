@@ -83,13 +83,13 @@ struct EngineAmx : AmxPanels<Terms> {
     panel_matmuls<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
-  // Callback that does nothing. panel_matmuls() calls meanwhile() kMatmulsOfChunk times per chunk, so that vector work
-  // overlaps with tile matmuls. It calls stored(i) for each panel i but the last, once that panel's C is in memory and
-  // the first chunk of panel i + 1 has been issued.
-  struct Nothing {
+  struct Nothing {  // callback that does nothing
     STROBE_INLINE void operator()() const {}
     STROBE_INLINE void operator()(int) const {}
   };
+  // Computes C_i (+)= M_i N for `panels` M panels. Calls meanwhile() kMatmulsOfChunk times per chunk, so that vector
+  // work overlaps with tile matmuls. Calls stored(i) for each panel i but the last, once C_i is in memory and the first
+  // chunk of panel i + 1 has been issued.
   template <int Width, class Meanwhile = Nothing, class Stored = Nothing>
   STROBE_INLINE static void panel_matmuls(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps,
                                           int panels, float* c, bool accumulate, Meanwhile&& meanwhile = {},
@@ -230,7 +230,7 @@ struct EngineAmx : AmxPanels<Terms> {
     }
   }
 
-  // Adds small products before large ones, as far as that is possible if each step loads only one new operand.
+  // Adds small products before large ones, as far as possible with one operand load per step.
   template <class Meanwhile>
   STROBE_INLINE static void mma_chunk(const Element* m_chunk, const Element* n_chunk, Meanwhile& meanwhile) {
     const auto* m = reinterpret_cast<const std::uint16_t*>(m_chunk);

@@ -21,7 +21,7 @@ enum class ForwardKind { plain, options, general, small };
 struct ForwardShape {
   int rows, keys;       // rows of Q, and rows of K and V, per tile
   int warps;            // each owns rows / warps rows, 16 or 32
-  int blocks;           // blocks per multiprocessor that registers must allow
+  int blocks;           // resident blocks per multiprocessor that __launch_bounds__ requests
   bool q_in_registers;  // Q stays in registers during the whole loop over the keys
 };
 

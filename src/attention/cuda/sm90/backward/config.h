@@ -33,8 +33,8 @@ constexpr int cluster_blocks(const BackwardShape& shape) { return shape.share ==
 // Keys of a cluster. The work counter counts them as one key tile.
 constexpr int cluster_keys(const BackwardShape& shape) { return cluster_blocks(shape) * shape.keys; }
 
-// kBackwardStages: pipeline stages of Q per row tile in progress, and of dO except with Share::columns
-// (d_o_stages_of()). With Share::tiles two row tiles are in progress.
+// kBackwardStages: pipeline stages of Q per row tile in progress. dO has as many, except with Share::columns
+// (d_o_stages_of()). With Share::tiles two row tiles are in progress at a time.
 inline constexpr int kBackwardConsumers = 2, kBackwardStages = 2;
 inline constexpr int kBackwardThreads = 128 * (kBackwardConsumers + 1);
 // setmaxnreg targets: registers per thread of a consumer and of the producer warpgroup. Their average over the three

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // per element: fp32 dQ sum, Q, dO
 
-constexpr std::size_t kRowCounters = 2;  // those of RowFactsArgs; only these must be zero at the start
+constexpr std::size_t kRowCounters = 2;  // the two of RowFactsArgs; only these must be zero at the start
 // Target number of chunks (RowFactsArgs) per warp of a full GPU: enough to balance the blocks, few enough that the work
 // counter costs nothing.
 constexpr std::int64_t kChunksPerWarp = 4;

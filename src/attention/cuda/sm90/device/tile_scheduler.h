@@ -1,6 +1,6 @@
 // Persistent tile scheduler: order in which the blocks process the tiles of all heads. If all tiles take equally long,
-// each block takes every gridDim-th tile. Otherwise a free block takes the next tile from a work counter, longest
-// first.
+// each block takes every gridDim-th tile. Otherwise each block that becomes free takes the next tile from a work
+// counter; the longest tiles come first.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace strobe::cuda::sm90 {
 
-// L2 budget of an L2 swizzle group: heads that are processed together, so that data shared by their tiles stays in the
-// L2 cache. Row tiles of a forward share K and V; key tiles of a backward share the fp32 dQ, Q and dO. The cache has 50
-// MB; the rest is for streamed data.
+// L2 budgets per L2 swizzle group. The heads of a group are processed together, so that the data that their tiles share
+// stays in the L2 cache. Row tiles of a forward share K and V; key tiles of a backward share the fp32 dQ, Q and dO. The
+// cache has 50 MB; the rest is for streamed data.
 inline constexpr std::int64_t kForwardL2SwizzleBytes = 32 << 20, kBackwardL2SwizzleBytes = 24 << 20;
 
 // Heads per L2 swizzle group: as many as fit `l2_swizzle_bytes`, in groups of equal size. A group has up to a quarter

@@ -15,8 +15,9 @@ namespace strobe::cuda::sm90 {
 
 constexpr int threads_of(const ForwardShape& shape) { return 128 * (shape.consumers + 1); }
 
-// setmaxnreg targets: registers per thread of a consumer and of the producer warpgroup, at most 64 K per block. With
-// one consumer warpgroup the launch already gives each thread the maximum, and setmaxnreg is not used.
+// setmaxnreg targets: registers per thread of a consumer and of the producer warpgroup; all threads of a block together
+// have at most 64 K. With one consumer warpgroup the launch already gives each thread the maximum, and setmaxnreg is
+// not used.
 constexpr bool moves_registers(const ForwardShape& shape) { return shape.consumers > 1; }
 constexpr int consumer_registers(const ForwardShape& shape) {
   return shape.consumers == 4 ? 112 : shape.consumers == 3 ? 160 : 240;

@@ -20,7 +20,8 @@ struct ForwardClocks {
   double several = 0.86, several_rows = 3.4;
   // Two warpgroups that share rows: factor of the exposed exponentials; clocks per row tile, and per column of its O.
   double sharing = 1.25, sharing_rows = 2500, sharing_column = 30;
-  // One warpgroup: factor of the exponentials; a row tile costs a key tile's matmuls plus this times its exponentials.
+  // One warpgroup: factor of the exponentials; a row tile costs a key tile's matmuls plus single_rows times its
+  // exponentials.
   double single = 2.9, single_rows = 12;
   double adding = 3400, added_a_clock = 330;  // combining splits: fixed clocks; elements of partial O per clock
   double gain = 1.045;                        // small tiles or splits are chosen if they are faster by this factor
