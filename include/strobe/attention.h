@@ -14,7 +14,7 @@
 // Floating point: the CPU computes in the IEEE default mode (round to nearest, subnormals kept, no traps). The calling
 // thread's mode is restored before the function returns; its exception flags are unspecified afterwards.
 //
-// Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv that of V.
+// Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv head dimension of V.
 #pragma once
 
 #if __cplusplus <= 201703L
@@ -153,7 +153,7 @@ struct Execution {
   // the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
   bool batch_invariant = false;
   Executor executor{};    // CPU: runs the tasks of the call; default: the process's worker threads
-  Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: operator new
+  Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: aligned_alloc
 };
 
 // Computes O, and LSE if requested. Fully masked rows get O = 0 and LSE = -inf.

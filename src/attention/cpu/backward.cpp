@@ -15,9 +15,9 @@ namespace strobe::cpu {
 
 namespace {
 
-// Accumulates dQ in order: the dQ of a row block receives its key blocks in increasing order (`turn`), whichever
-// threads run their tasks. Results are therefore bitwise identical for any number of threads, without atomics on data.
-// The pass takes five matmuls; a separate pass for dQ would make it seven.
+// Accumulates dQ in order: key blocks add to the dQ of a row block in increasing order (RowInfo::turn), regardless of
+// the threads that process them. Results are therefore bitwise identical for any number of threads, without atomics on
+// data. The pass takes five matmuls; a separate pass for dQ would make it seven.
 class Backward : BackwardTiles {
  public:
   using BackwardTiles::BackwardTiles;
@@ -198,9 +198,9 @@ class Backward : BackwardTiles {
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
 
-  // Computes dV += P^T dO and dK += dS^T Q. A key panel meets a row panel if a step has computed P and dS of both.
-  // Consecutive key panels that meet the same range of row panels form one matmul. Where two panels in this range do
-  // not meet, P and dS are set to zero first.
+  // Computes dV += P^T dO and dK += dS^T Q. A key panel meets a row panel if a step has computed P and dS of this pair
+  // of panels. Consecutive key panels that meet the same range of row panels form one matmul. Where two panels in this
+  // range do not meet, P and dS are set to zero first.
   void add_key_gradients(BackwardScratch& s, const Range* ranges, int panels, int padded,
                          const Transposed& rows) const {
     const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };

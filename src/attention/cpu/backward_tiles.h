@@ -67,7 +67,7 @@ class BackwardTiles {
       : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace), pack_(pack) {}
 
  protected:
-  // Returns the index of a row block within the group of units, by which arrays per row block are indexed.
+  // Returns the index of a row block in the arrays of its group of units.
   std::int64_t block_at(std::int64_t u, std::int64_t index) const { return u * plan_.row_blocks + index; }
   // Packed Q and dO of panel p of a row block: in the workspace if prepacked, else in the thread's scratch.
   struct Panel {

@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t kGroupBytes = 40 << 20;  // budget for packed operands and dQ sums of concurrent units
 constexpr std::int64_t kUnitBytes = 24 << 20;   // the operands of a unit that needs more are not kept packed
 constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that needs at most this many bytes stays in a core's cache
-constexpr std::int64_t kManyRows = 576;  // rows per row block if each packs K and V again; enough to hide that cost
-constexpr std::int64_t kTileElements = 6144;       // elements per score tile: 24 KB
-constexpr std::int64_t kPipelinedKeys = 512;       // keys per block with software pipelining (docs/kernels-cpu.md)
+constexpr std::int64_t kManyRows = 576;       // rows per row block if K and V are packed per row block; hides that cost
+constexpr std::int64_t kTileElements = 6144;  // elements per score tile: 24 KB
+constexpr std::int64_t kPipelinedKeys = 512;  // keys per block with software pipelining (docs/kernels-cpu.md)
 constexpr std::int64_t kPipelinedKeysSplit = 384;  // the same with split floats
 constexpr std::int64_t kMostKeys = 512;            // keys per block in backward
 constexpr std::int64_t kEnoughTasks = 16;  // tasks that a call should have; independent of the number of threads

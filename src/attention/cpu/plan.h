@@ -81,7 +81,7 @@ struct Plan {
   std::int64_t split_blocks;  // forward: key blocks per split
   int sum_chunk;              // steps per fp32 partial sum of scores, dP and gradients
   bool whole_rows;            // backward: a block holds all keys of a sequence
-  int threads;                // threads requested, at most the number of concurrent tasks; each has its own scratch
+  int threads;                // number of threads, at most that of concurrent tasks; each thread has its own scratch
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 

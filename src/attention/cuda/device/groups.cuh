@@ -1,6 +1,6 @@
 // Scales of fp32 elements (split_format.h) in the sm80 backward. An MMA that sums over rows consumes 16 rows, so each
-// group of 16 tile rows shares a power of two. Probabilities and score gradients have one power of two per 16 rows and
-// per warp of those that divide the keys of a tile.
+// group of 16 tile rows shares a power of two. Warps divide the keys of a tile, so probabilities and score gradients
+// have one power of two per 16 rows and warp.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"

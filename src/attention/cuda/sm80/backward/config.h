@@ -60,7 +60,7 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, S
 }
 
 // Shared memory of the scales, which follow the tiles if has_scales(split_format): one power of two per 16 rows of Q,
-// dO, K and V. Probabilities and score gradients have one per 16 rows and per warp of those that divide the keys.
+// dO, K and V. Warps divide the keys, so probabilities and score gradients have one per 16 rows and warp.
 constexpr std::size_t backward_scale_bytes(const BackwardShape& shape) {
   const int pieces = shape.warps / shape.score_warps;
   return sizeof(float) * static_cast<std::size_t>((2 * shape.rows + 2 * shape.keys + 2 * shape.rows * pieces) / 16);

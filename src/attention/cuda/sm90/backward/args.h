@@ -16,7 +16,7 @@ struct RowTilesArgs {
   // Packed batch: row tiles per head. There is one extra per sequence, because a sequence may begin within a tile.
   std::int64_t tiles_per_head = 0;
   float* dq_sum = nullptr;  // [row tiles][rows of a tile * padded D], in accumulator order (dq.cuh)
-  // [row tiles][2][rows of a tile]: LSE * log2(e), which is +inf for rows without keys and past the end; then delta
+  // [row tiles][2][rows of a tile]: first LSE * log2(e), or +inf for rows without keys and past the end; second delta
   float* row_facts = nullptr;
   std::uint32_t* work_counter = nullptr;  // index of the next work item
   // [batch * heads_kv]: number of key tiles added to dQ; each block of a cluster counts its own

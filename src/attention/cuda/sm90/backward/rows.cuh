@@ -53,9 +53,9 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   }
 }
 
-// Prepares all rows with all warps of the grid; no block returns before all rows are done. A chunk is several strips of
-// 16 rows. In a cooperative launch warps divide the chunks evenly. Otherwise they take chunks from a work counter and
-// count the completed ones. A warp that holds a chunk never waits, so this terminates however few blocks are resident.
+// Prepares all rows with all warps of the grid; no block returns before all rows are done. In a cooperative launch
+// warps divide the chunks evenly. Otherwise they take chunks from a work counter and count the completed ones. A warp
+// that holds a chunk never waits, so this terminates however few blocks are resident.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   const RowFactsArgs& rows = args.rows;
