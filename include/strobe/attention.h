@@ -14,7 +14,7 @@
 // Floating point: the CPU computes in the IEEE default mode (round to nearest, subnormals kept, no traps). The calling
 // thread's mode is restored before the function returns; its exception flags are unspecified afterwards.
 //
-// Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv that of V.
+// Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv head dimension of V.
 #pragma once
 
 #if __cplusplus <= 201703L
@@ -97,7 +97,7 @@ struct Attention {
 
   // The fields below are for the CPU; CUDA kernels refuse them.
   // Boolean mask [B or 1, Hq or 1, Sq or 1, Sk or 1]: a row uses a key only if the mask allows it too. In a packed
-  // batch B, Sq and Sk are the sizes of a bias. Pairs of a row and a key that are masked do not affect any output.
+  // batch its sizes are those of a bias. Masked pairs of a row and a key do not affect any output.
   MaskView mask{};
   // Elements from the slopes of one sequence to those of the next, if alibi_slopes is [B, Hq]. 0: alibi_slopes is [Hq],
   // shared by all sequences.
@@ -153,11 +153,11 @@ struct Execution {
   // the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
   bool batch_invariant = false;
   Executor executor{};    // CPU: runs the tasks of the call; default: the process's worker threads
-  Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: operator new
+  Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: aligned_alloc
 };
 
 // Computes O, and LSE if requested. Fully masked rows get O = 0 and LSE = -inf.
-// Throws invalid_argument for bad input, unsupported if no kernel (or not the named one) supports the problem.
+// Throws invalid_argument for bad input, unsupported if every kernel, or the named one, refuses the problem.
 //
 //   forward(attention, {.o = o, .lse = lse});
 //   forward(attention, {.o = o}, {.device = Device::cuda, .stream = stream, .workspace = w, .workspace_bytes = bytes});

@@ -37,7 +37,7 @@ extern "C" {
 typedef enum strobe_status {
   STROBE_OK = 0,
   STROBE_INVALID_ARGUMENT = 1, /* shapes, strides, pointers, options */
-  STROBE_UNSUPPORTED = 2,      /* valid input that no kernel, or not the named one, supports */
+  STROBE_UNSUPPORTED = 2,      /* valid input that every kernel, or the named one, refuses */
   STROBE_OUT_OF_MEMORY = 3,
   STROBE_RUNTIME = 4 /* the device, a library or the system failed */
 } strobe_status;
@@ -183,7 +183,7 @@ typedef struct strobe_execution {
   int32_t batch_invariant;    /* 1: in a forward on the CPU with finite inputs, the bits of a row of O and LSE do not
                                  depend on its batch, on chunking of the queries or on padding. Backward ignores it */
   strobe_executor executor;   /* CPU: runs the tasks of the call; all zero: the worker threads of the process */
-  strobe_allocator allocator; /* CPU: provides the workspace if `workspace` is null; all zero: operator new */
+  strobe_allocator allocator; /* CPU: provides the workspace if `workspace` is null; all zero: aligned_alloc */
 } strobe_execution;
 
 /* Set the defaults. `size` is sizeof(*attention) or sizeof(*execution) in the caller.

@@ -1,5 +1,4 @@
-// Implements validate.h, with about one function per group of fields. The order of checks is: execution, sizes,
-// options, lengths, memory.
+// Implements validate.h. The order of checks is: execution, sizes, options, lengths, memory.
 #include "attention/validate.h"
 
 #include <array>
@@ -122,7 +121,7 @@ void check_shapes(const Attention& attention, Problem& problem) {
 
 void check_window_side(const char* side, std::int64_t value) {
   if (value >= -1) return;
-  fail(kInvalid, "attention: window {} is {}; valid are -1 (open) and more", side, value);
+  fail(kInvalid, "attention: window {} is {}; valid are -1 (open) and larger", side, value);
 }
 
 void check_options(const Attention& attention, Problem& problem) {
@@ -204,7 +203,7 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
   }
-  // CUDA does not read the offsets of a packed batch. The sizes that a bias must have are then known only from
+  // On CUDA the offsets of a packed batch are not read, so the sizes that a bias must have are known only from
   // max_seqlen_q and max_seqlen_k. An empty tensor, or a bias with a single row, needs no bound.
   const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
   const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
@@ -219,7 +218,7 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
       bias.shape[3] != problem.max_seqlen_k) {
     fail(kInvalid, "attention: bias has shape {}; valid is [{} or 1, {} or 1, {} or 1, {}]{}", text_of(bias.shape),
          problem.batch, problem.heads_q, problem.max_seqlen_q, problem.max_seqlen_k,
-         problem.packed ? ": sequences, heads, longest rows, longest keys" : "");
+         problem.packed ? ": number of sequences, heads, longest q, longest k" : "");
   }
   problem.bias = bias;
   problem.bias.stride = broadcast(bias, check_memory(bias, {"bias", Use::input, pointers}));
@@ -234,7 +233,8 @@ void check_mask(const Attention& attention, Pointers pointers, Problem& problem)
   for (std::size_t i = 0; i < 4; ++i) {
     if (mask.shape[i] == 1 || mask.shape[i] == full[i]) continue;
     fail(kInvalid, "attention: mask has shape {}; valid is [{} or 1, {} or 1, {} or 1, {} or 1]{}", text_of(mask.shape),
-         full[0], full[1], full[2], full[3], problem.packed ? ": sequences, heads, longest rows, longest keys" : "");
+         full[0], full[1], full[2], full[3],
+         problem.packed ? ": number of sequences, heads, longest q, longest k" : "");
   }
   problem.mask = mask;
   problem.mask.stride = check_mask_memory(mask, pointers);

@@ -21,8 +21,8 @@ struct CombineArgs {
   int head_blocks;  // blocks per head, for the longest sequence
 };
 
-// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. Each lane computes these factors for every
-// 32nd split, not yet divided by the sum of all. Then each lane sums four columns, with the loads from several splits
+// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. Each lane computes exp(lse_s - lse) of every
+// 32nd split, without the normalization to sum 1. Then each lane sums four columns, with the loads from several splits
 // in flight.
 template <class T>
 __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(const __grid_constant__ CombineArgs args) {
@@ -43,11 +43,11 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   const bool has_keys = i < sequence.seqlen_q && keys.lo < keys.hi;
   const int splits = has_keys ? partial.count : 0;
 
-  constexpr int kOfALane = kMostSplits / kWarpLanes;
-  float lse[kOfALane];  // splits lane, lane + 32, ...
+  constexpr int kSplitsPerLane = kMostSplits / kWarpLanes;
+  float lse[kSplitsPerLane];  // splits lane, lane + 32, ...
   float highest = kMinusInfinity;
 #pragma unroll
-  for (int n = 0; n < kOfALane; ++n) {
+  for (int n = 0; n < kSplitsPerLane; ++n) {
     const int s = n * kWarpLanes + lane_index();
     lse[n] = s < splits ? partial.lse[s * partial.rows + row] : kMinusInfinity;
     highest = fmaxf(highest, lse[n]);
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   const std::uint32_t weights = shared_base() + static_cast<std::uint32_t>(warp_index() * kMostSplits * 4);
   float sum = 0;
 #pragma unroll
-  for (int n = 0; n < kOfALane; ++n) {
+  for (int n = 0; n < kSplitsPerLane; ++n) {
     if (n * kWarpLanes >= splits) break;
     const float weight = exp2f((lse[n] - base) * kLog2E);
     store_shared(weights + static_cast<std::uint32_t>((n * kWarpLanes + lane_index()) * 4), float_to_bits(weight));

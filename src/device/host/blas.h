@@ -17,8 +17,8 @@ namespace strobe::blas {
 class BlasSession {
  public:
   // Maps packing buffers for up to `callers` threads in advance, because OpenBLAS would retry a failed mapping forever.
-  // own_threads is the number of threads that OpenBLAS itself uses. Throws Error(out_of_memory) if no buffer can be
-  // mapped.
+  // own_threads: number of threads that OpenBLAS itself uses. Throws Error(out_of_memory) if no buffer, or not all
+  // memory of own_threads, can be mapped.
   explicit BlasSession(int callers, int own_threads = 1);
   ~BlasSession();
   BlasSession(const BlasSession&) = delete;

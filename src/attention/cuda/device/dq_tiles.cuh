@@ -30,10 +30,10 @@ __device__ __forceinline__ std::uint32_t dq_add_index(const Sequence& sequence, 
   return static_cast<std::uint32_t>(key_tile - first);
 }
 
-// Offset of accumulator e of a slot in the fp32 sum of a dQ tile in global memory. A slot is a group of four
-// accumulators of a thread. The sum has the order of the accumulators, so that a warp adds to whole cache lines: with
-// vector reductions a thread's four accumulators are contiguous; otherwise the threads of a block are. The kernel that
-// rounds dQ maps each entry to its row and column.
+// Offset in the fp32 sum of a dQ tile: accumulator e of slot `slot` of this thread. A slot is a group of four
+// accumulators. The sum has the order of the accumulators, so that a warp adds to whole cache lines: with vector
+// reductions a thread's four accumulators are contiguous; otherwise the threads of a block are. The kernel that rounds
+// dQ maps each entry to its row and column.
 template <int kThreads>
 __device__ __forceinline__ int sum_offset(int slot, int e, int thread) {
   return kReductionIsVector ? (slot * kThreads + thread) * 4 + e : (slot * 4 + e) * kThreads + thread;

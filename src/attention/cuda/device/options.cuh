@@ -57,9 +57,9 @@ struct HeadScoreOptions {
         threshold(p.dropout_threshold),
         philox(p.philox_keys, batch, head) {}
 
-  // True if scores are in natural units (unit = 1). A bias needs this because it may be -FLT_MAX, and a scale that is
-  // not positive because it would reverse the order of scores. With few keys the probability of a single key must be
-  // exactly 1 in the backward pass. Dropout uses natural units too.
+  // True if scores are in natural units (unit = 1). A bias needs natural units, because it may be -FLT_MAX. So does a
+  // scale that is not positive, because division by it would reverse the order of scores. With few keys the probability
+  // of a single key must be exactly 1 in the backward pass. Dropout uses natural units too.
   __device__ static __forceinline__ bool natural(const Params& p) {
     return p.bias.data || !(p.scale > 0) || p.max_seqlen_k <= kFewKeys || p.dropout_threshold != 0;
   }

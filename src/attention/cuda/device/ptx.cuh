@@ -22,7 +22,7 @@ __device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-// Prefetches a line of global memory to L1.
+// Prefetches a cache line of global memory to L1.
 __device__ __forceinline__ void prefetch_line(const void* address) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
 }
@@ -150,7 +150,7 @@ __device__ __forceinline__ float unpack<Bf16>(std::uint16_t bits) {
   return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// 2^x on the special function unit: 2 ulp; results below 2^-126 are 0.
+// 2^x on the special function unit. The error is at most 2 ulp; results below 2^-126 become 0.
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

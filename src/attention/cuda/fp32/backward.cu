@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dkv_kernel(const __grid_co
   dv.total.store(p.dv, head_offset(p.dv, b, place.head, sequence.k_begin + j), p.dv_dim, 1);
 }
 
-// Each warp computes one element of dbias: the sum over the batches, heads and rows that share it.
+// Each warp computes one element of dbias: the sum over the sequences, heads and rows that share it.
 __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_constant__ Args args) {
   const BackwardParams& p = args.params;
   const WarpPlace place(args.dbias.keys, args.dbias.batch * args.dbias.heads * args.dbias.rows);

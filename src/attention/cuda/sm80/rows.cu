@@ -1,6 +1,6 @@
 // Row kernels of the sm80 backward; backward/launch.cpp launches them. Before the key tiles they check magnitudes
-// (spread), compute delta and clear dbias. After the key tiles they compute the gradient of the sinks and add the parts
-// of dbias.
+// (spread), compute delta and clear dbias. After the key tiles they compute the gradient of the sinks and add the
+// partial sums of dbias.
 #include <climits>
 
 #include "attention/cuda/device/copy.cuh"
@@ -17,7 +17,7 @@ namespace {
 
 // The spread kernel decides if the fp32 kernels with scales (groups.cuh) are exact enough. If elements that share a
 // scale differ too much in magnitude, or if |LSE| is large, the kernels without scales compute the problem instead. The
-// check runs before the tiles, so that only one of the two computes.
+// check runs before the key tiles, so only one of the two kinds of kernels computes.
 
 constexpr int kSpreadWarps = 8;
 constexpr int kLanes = 8;  // per row, one chunk each: kernels with scales support head dimensions up to 64
@@ -150,7 +150,7 @@ struct DbiasRowsArgs {
   int parts;          // 0: sets dbias to zero
 };
 
-// Each block writes one row of dbias: zeros, or the sum of its parts in a fixed order.
+// Each block writes one row of dbias: zeros, or the sum of the partial sums in a fixed order.
 __global__ void __launch_bounds__(kRowThreads) dbias_rows_kernel(const __grid_constant__ DbiasRowsArgs args) {
   const DbiasShape& shape = args.shape;
   const Tensor& dbias = args.dbias;

@@ -1,5 +1,4 @@
-// Implements refusal.h: reasons for which the plans of the four Hopper kernels refuse a problem, as texts for explain
-// and errors.
+// Implements refusal.h. `strobe explain` and error messages print the reasons.
 #include "attention/cuda/sm90/refusal.h"
 
 #include <fmt/format.h>

@@ -22,16 +22,16 @@ const char* option_refused(const Problem& problem, const char* dropout);
 
 // Each *_refusal() function returns an empty string if it finds no reason to refuse.
 
-// Refuses a problem that no Hopper kernel supports, `option`, head dimensions above most_dim, and so few keys or rows
-// that flash2 is more exact or faster. option: name of a feature of the problem that the kernel does not support, or
-// null.
+// Refuses a problem that no Hopper kernel supports, that uses `option`, whose head dimensions exceed most_dim, or whose
+// keys or rows are so few that flash2 is more exact or faster. option: name of a feature of the problem that the kernel
+// does not support, or null.
 std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim);
 
 // Refuses a tensor that TMA cannot read. name: name of the tensor in the text.
 std::string map_refusal(const char* name, const ConstView& view);
 
-// Refuse inputs, or outputs and dO, whose rows are not whole 16-byte vectors. Outputs and dO count only if they are
-// known.
+// Refuse inputs, or outputs and dO, whose rows are not whole 16-byte vectors. Outputs and dO are checked only if they
+// are known.
 std::string input_refusal(const Problem& problem);
 std::string output_refusal(const Problem& problem);
 

@@ -8,7 +8,7 @@
 namespace strobe::standard {
 namespace {
 
-constexpr std::int64_t kFrugalScores = std::int64_t{32} << 20;  // bytes of scores per pass, unless a KV head needs more
+constexpr std::int64_t kFrugalScores = std::int64_t{32} << 20;  // bytes of scores per pass, unless one KV head has more
 
 std::int64_t score_bytes_of_group(const Problem& problem) {
   return problem.group * problem.max_seqlen_q * padded(problem.max_seqlen_k) *

@@ -50,11 +50,11 @@ void options_backward(DType dtype, const cuda::Params& params, const ScoreGradie
 bool plain_softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 bool plain_softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// Computes dbias: each element is the sum of d_scores (the gradient of the logits) over all scores that share the
-// element, in a fixed order. `scores` must have the rows of all heads.
 struct BiasShape {
   std::int32_t batch, heads, rows;  // 1 if broadcast
 };
+// Computes dbias: each element is the sum of d_scores (the gradient of the logits) over all scores that share the
+// element, in a fixed order. `scores` must have the rows of all heads.
 void sum_dbias(DType dtype, const cuda::BackwardParams& params, const ScoreGradients& scores, const BiasShape& shape,
                void* stream);
 

@@ -73,7 +73,7 @@ __global__ void sum_dbias_columns(BackwardParams params, ScoreGradients scores, 
   __shared__ float parts[kLanes][kColumns + 1];
   const std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
   const std::int64_t elements = std::int64_t{shape.batch} * shape.heads * shape.rows;
-  // Ranges of the sum for one element of dbias.
+  // Numbers of sequences, heads and rows that share one element of dbias.
   const std::int64_t batches = shape.batch == 1 ? params.batch : 1;
   const std::int64_t heads = shape.heads == 1 ? params.heads_q : 1;
   const std::int64_t rows = shape.rows == 1 ? params.max_seqlen_q : 1;

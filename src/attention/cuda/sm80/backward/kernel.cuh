@@ -286,7 +286,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   };
   const auto row_of_dk = [&](int row) { return row * p.dk.row; };
   const auto row_of_dv = [&](int row) { return row * p.dv.row; };
-  if constexpr (!kIsFp32<T>) {  // goes through the tiles of K and V in shared memory, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // through the tiles of K and V in shared memory, so that each store is a 16-byte vector
     store_accumulators<T, kKeys, kD>(s_k, grad_key, grad_column, dk);
     store_accumulators<T, kKeys, kD>(s_v, grad_key, grad_column, dv);
     block_sync();

@@ -1,11 +1,11 @@
 // Kernels that kernel.cuh launches. row_sums_kernel computes two sums per row if O and LSE do not give them exactly
-// enough. dbias_kernel computes a dbias that several batches, heads or rows share.
+// enough. dbias_kernel computes a dbias that several sequences, heads or rows share.
 //
-// delta, the sum of dO * O: O is rounded. The error matters in short sequences and with dropout. In 16 bits only rows
-// with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.
+// delta, the sum of dO * O: O is rounded. The error of delta matters in short sequences and with dropout. In 16 bits
+// only rows with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.
 //
 // Sum of probabilities, exp(score - LSE): LSE is rounded. If all keys of a row have a bias of -FLT_MAX, for example, an
-// fp32 LSE does not contain their number. The rounding affects gradients if LSE is large or the probabilities are
+// fp32 LSE does not contain the number of keys. The rounding affects gradients if LSE is large or the probabilities are
 // uneven. Only tiles with such rows recompute their scores. In fp32 row_sums_kernel also computes delta of the other
 // rows.
 #pragma once
@@ -163,8 +163,8 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   copy_async_wait<0>();
   block_sync();
 
-  // Reduces over the lanes of a row, then over the warps along the keys.
-  const std::uint32_t s_sums = shared_base();  // [2][warps along the keys][rows] fp32
+  // Reduces over the lanes of a row, then over the warps that divide the keys.
+  const std::uint32_t s_sums = shared_base();  // [2][kKeyWarps][rows] fp32
   const Tiles place(tile, 0);
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {
@@ -199,9 +199,9 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   }
 }
 
-// Gradient of a bias that several batches, heads or rows share. A block owns a tile of dbias and recomputes the score
-// gradients of all batches, heads and rows that share it. If dbias has too few tiles to fill the GPU, several blocks
-// share this work. The order of the sums is fixed.
+// Gradient of a bias that several sequences, heads or rows share. A block owns a tile of dbias and recomputes the score
+// gradients of all sequences, heads and rows that share the tile. If dbias has too few tiles to fill the GPU, several
+// blocks share this work. The order of the sums is fixed.
 
 struct DbiasArgs {
   BackwardArgs backward;
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   index /= args.row_tiles;
   const int bias_head = static_cast<int>(index % shape.heads);
   const int bias_batch = static_cast<int>(index / shape.heads);
-  // Batches, heads and row tiles that share this tile of dbias. This block processes one part of them.
+  // Sequences, heads and row tiles that share this tile of dbias. This block processes one part of them.
   const auto range = [](int size, int all, int at) { return size < all ? Range{0, all} : Range{at, at + 1}; };
   const Range batches = range(shape.batch, p.batch, bias_batch);
   const Range heads = range(shape.heads, p.heads_q, bias_head);
@@ -302,7 +302,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     return;
   }
   // All rows share one row of dbias: reduces over this warp's rows, then over the warps.
-  const std::uint32_t s_sums = shared_base();  // [warps along the rows][keys] fp32
+  const std::uint32_t s_sums = shared_base();  // [kShape.score_warps][keys] fp32
 #pragma unroll
   for (int n = 0; n < kNt; ++n) {
 #pragma unroll

@@ -28,7 +28,8 @@ struct BackwardConsumer {
   // Size of this warpgroup's scores, [64 keys][kScoreRows], and of its dK and dV, [64 keys][kColumns].
   static constexpr int kScoreRows = kRows, kColumns = kD;
   using Work = BackwardWork<kRows, kKeys>;
-  // True if registers cannot hold S, dP and rounded P at the same time, so that the matmul of dV has to wait.
+  // True if registers cannot hold S, dP and rounded P at the same time. P is then rounded, and the dV matmul issued,
+  // after dS.
   static constexpr bool kRoundsLate = kScoreRows > 64;
   // True if the consumers order the additions to dQ (`deterministic`), because there is no reducer.
   static constexpr bool kOrders = !Memory::kReducesInBulk;
@@ -38,14 +39,14 @@ struct BackwardConsumer {
   const int consumer;
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const int score_key = kShape.share == Share::keys ? consumer * 64 : 0;
-  const bool elected = thread == 0;  // the elected thread: arrives at the producer's barriers for its warpgroup
+  const bool elected = thread == 0;  // this thread arrives at barriers for its warpgroup
   PipelineState<2> work_at{};
   PipelineState<kStages> at{};  // stage of Q and of dO
   std::uint32_t keys_parity = 0;
   int buffer = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
 
-  // The work items of row tiles, which round dQ, follow those of all key tiles. A separate loop for them keeps its
-  // registers out of the loop over key tiles.
+  // The work items of row tiles, which round dQ, follow those of all key tiles. A separate loop keeps the registers of
+  // the rounding out of the loop over key tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned work_index = next_work_index();
@@ -71,7 +72,7 @@ struct BackwardConsumer {
   __device__ __forceinline__ void sync_consumers() const { barrier_sync(1, kBackwardConsumers * 128); }
   __device__ __forceinline__ int consumer_thread() const { return consumer * 128 + thread; }
 
-  // Synchronizes the warpgroups that work on the same row tile.
+  // Named barrier of the warpgroups that work on the same row tile.
   __device__ __forceinline__ int rows_barrier() const { return kAlternates ? 2 + consumer : 1; }
   __device__ __forceinline__ void sync_row_readers() const { barrier_sync(rows_barrier(), Memory::kReaders * 128); }
   __device__ __forceinline__ int rows_thread() const { return kAlternates ? thread : consumer_thread(); }
@@ -93,8 +94,8 @@ struct BackwardConsumer {
     }
   }
 
-  // Rounds dQ of a row tile after all key tiles of its KV head have been added. The consumers wait for the key tiles
-  // here, when none is left to process. If the producer warp waits instead, one call in hundreds hangs.
+  // Rounds dQ of a row tile after all key tiles of its KV head have been added. The consumers wait here for key tiles
+  // in progress in other blocks. If the producer warp waits instead, one call in hundreds hangs.
   __device__ __forceinline__ void round(const RowTile& place) const {
     if (consumer_thread() == 0) {
       await_count(keys_done_of(args, place.b, place.head / args.params.group),
@@ -145,7 +146,7 @@ struct BackwardConsumer {
 
     std::uint32_t* added = nullptr;  // semaphore of the previous row tile, not yet released
     std::uint32_t added_index = 0;
-    std::uint32_t gradients[kScoreRows / 4];  // A operand of dK
+    std::uint32_t gradients[kScoreRows / 4];  // dS, the A operand of the dK matmul
     int before = -1;                          // stage of the previous row tile, which the matmul of dK reads
     int head = work.head * p.group, tile = work.begin;
     const auto next_tile = [&] {

@@ -23,12 +23,13 @@ namespace {
 
 constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // per element: fp32 dQ sum, Q, dO
 
-constexpr std::size_t kRowCounters = 2;  // counters of the row preparation; only these must be zero at the start
-// Target for the chunks of rows (see RowFactsArgs) per warp of a full GPU: enough to balance the blocks, few enough
-// that the work counter costs nothing.
-constexpr std::int64_t kPiecesOfWarp = 4;
+constexpr std::size_t kRowCounters = 2;  // the two of RowFactsArgs; only these must be zero at the start
+// Target number of chunks (RowFactsArgs) per warp of a full GPU: enough to balance the blocks, few enough that the work
+// counter costs nothing.
+constexpr std::int64_t kChunksPerWarp = 4;
 
-constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
+// Rounds up to whole 128-byte cache lines.
+constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 // Sizes of the workspace's sections in bytes, in this order.
 struct Workspace {
@@ -41,7 +42,7 @@ std::int64_t all_heads_kv(const Sizes& p) {
   return std::int64_t{p.batch} * p.heads_kv;
 }
 
-// `p` is SequenceParams, or the Problem before SequenceParams exist.
+// Sizes: SequenceParams, or Problem while planning.
 template <class Sizes>
 Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
   const auto rows = static_cast<std::size_t>(launch.config.shape.rows), d = static_cast<std::size_t>(launch.config.d);
@@ -49,7 +50,7 @@ Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
   const std::size_t counters =
       kRowCounters + 1 + static_cast<std::size_t>(all_heads_kv(p)) + (launch.deterministic ? tiles : 0);
   return {.dq_sum = tiles * rows * d * sizeof(float),
-          .counters = whole(counters * sizeof(std::uint32_t)),
+          .counters = whole_lines(counters * sizeof(std::uint32_t)),
           .row_facts = tiles * 2 * rows * sizeof(float)};
 }
 
@@ -73,13 +74,13 @@ RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const BackwardParams& 
 RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const BackwardParams& p) {
   const std::int64_t strips = tiles * (launch.config.shape.rows / 16);
   const std::int64_t warps = std::int64_t{launch.multiprocessors} * (kBackwardThreads / 32);
-  const std::int64_t of_piece = std::max<std::int64_t>(1, strips / (warps * kPiecesOfWarp));
+  const std::int64_t strips_per_chunk = std::max<std::int64_t>(1, strips / (warps * kChunksPerWarp));
   RowFactsArgs args;
   args.o = p.o;
   args.d_o = p.d_o;
   args.lse = p.lse;
-  args.chunks = static_cast<std::uint32_t>(ceil_div(strips, of_piece));
-  args.strips_of_chunk = static_cast<std::uint32_t>(of_piece);
+  args.chunks = static_cast<std::uint32_t>(ceil_div(strips, strips_per_chunk));
+  args.strips_of_chunk = static_cast<std::uint32_t>(strips_per_chunk);
   args.strips = strips;
   return args;
 }

@@ -1,5 +1,5 @@
-// Launches the Hopper backward kernels of one padded head dimension. Each d<d>.cu instantiates it for one dimension, so
-// that they compile in parallel.
+// Launches the Hopper backward kernels of one padded head dimension. Each d<d>.cu instantiates these templates for one
+// dimension, so that the files compile in parallel.
 #pragma once
 
 #include "attention/cuda/launch_kernel.cuh"

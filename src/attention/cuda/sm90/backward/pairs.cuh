@@ -1,4 +1,4 @@
-// Hopper backward kernel for head dimension 256, by clusters of two blocks (a pair), launched by launch_kernels.cuh. A
+// Hopper backward kernel for head dimension 256, in clusters of two blocks (pairs), launched by launch_kernels.cuh. A
 // pair takes 128 keys of a KV head, 64 per block, and both blocks loop over the same row tiles. dK and dV stay in the
 // registers of the block that owns the keys. Each block computes half of the columns of dQ for all 128 keys. Each block
 // therefore also loads those columns of the other block's K. It receives the other block's dS of each row tile through
@@ -39,7 +39,7 @@ struct PairMemory {
   __device__ __forceinline__ std::uint32_t v() const { return base + kTileBytes; }
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + (2 + stage) * kTileBytes; }
   __device__ __forceinline__ std::uint32_t d_o() const { return q(kStages); }
-  // The other block's K, [keys][kD / 2]: the columns of dQ that this block computes.
+  // Columns of the other block's K, [keys][kD / 2], from which this block computes its half of dQ.
   __device__ __forceinline__ std::uint32_t k_other() const { return base + 5 * kTileBytes; }
   // P, dS and the other block's dS, [keys][rows], double buffered.
   __device__ __forceinline__ std::uint32_t probabilities(int buffer) const {
@@ -74,7 +74,7 @@ struct PairMemory {
     v_full().begin(1);
     keys_free().begin(2);
     d_o_full().begin(1);
-    d_o_free().begin(4);  // one thread per warpgroup of both blocks, because multicast fills both
+    d_o_free().begin(4);  // one thread per warpgroup of both blocks, because multicast fills dO of both blocks
     for (int stage = 0; stage < 2; ++stage) {
       q_full(stage).begin(33);   // the TMA arrival, and one per lane of the warp that stores LSE and delta
       q_free(stage).begin(258);  // 256 threads of this block, for racecheck, and one per warpgroup of the other block
@@ -207,9 +207,9 @@ struct PairLoader {
     const Barrier full = memory.q_full(stage);
     memory.q_free(stage).wait(tiles_loaded.parity() ^ 1);
     const std::int64_t index = row_tile_index(args, work.sequence, work.b, head, tile, kRows);
-    const uint4 piece = reinterpret_cast<const uint4*>(args.row_facts + index * (2 * kRows))[lane];
+    const uint4 chunk = reinterpret_cast<const uint4*>(args.row_facts + index * (2 * kRows))[lane];
     load_rows(work, args.q_map, head, tile, memory.q(stage), full);
-    const std::uint32_t words[4] = {piece.x, piece.y, piece.z, piece.w};
+    const std::uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
     store_shared(memory.lse(stage) + static_cast<std::uint32_t>(lane) * 16, words);
     full.arrive();
   }
@@ -349,7 +349,7 @@ struct PairConsumer {
 
     std::uint32_t* added = nullptr;  // `deterministic`: semaphore of the row tile added last, to be incremented
     constexpr std::uint32_t kNone = ~0u;
-    std::uint32_t index_before = kNone;  // row tile whose dQ is not yet added
+    std::uint32_t index_before = kNone;  // index of the row tile whose dQ is not yet added
     std::uint32_t add_index_before = 0;
     float dq[kDqColumns / 2];
 #pragma unroll
@@ -381,7 +381,7 @@ struct PairConsumer {
         start_dq(dq);
       } else {
         wgmma_begin();
-        wgmma_commit();  // an empty group, so that the waits below count the same groups
+        wgmma_commit();  // an empty group, so that the waits below always count the same number of groups
       }
       memory.d_o_full().wait(d_o_parity);
       wgmma_begin();

@@ -53,9 +53,9 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   }
 }
 
-// Prepares all rows with all warps of the grid; no block returns before all rows are done. A chunk is several strips of
-// 16 rows. In a cooperative launch warps divide the chunks evenly. Otherwise they take chunks from a work counter and
-// count the completed ones. A warp that holds a chunk never waits, so this ends however few blocks are resident.
+// Prepares all rows with all warps of the grid; no block returns before all rows are done. In a cooperative launch
+// warps divide the chunks evenly. Otherwise they take chunks from a work counter and count the completed ones. A warp
+// that holds a chunk never waits, so this terminates however few blocks are resident.
 template <class T, int kD>
 __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   const RowFactsArgs& rows = args.rows;
@@ -78,12 +78,13 @@ __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   if (together) return cooperative_groups::this_grid().sync();
   warp_sync();
   if (lane_index() == 0) count_up(rows.work_counter + 1, done);
-  block_sync();  // thread 0 must not poll while warps of its block still count: without this barrier calls hung
+  block_sync();  // thread 0 must not poll while warps of its block still count: without this barrier calls hang
   if (threadIdx.x == 0) await_count(rows.work_counter + 1, rows.chunks);
   block_sync();
 }
 
-// Prefetches a row tile's dQ sum to the L2 cache, one line per thread and step. Other blocks may still add to it.
+// Prefetches a row tile's dQ sum to the L2 cache, one cache line per thread and iteration. Other blocks may still add
+// to the sum.
 template <int kD>
 __device__ __forceinline__ void fetch_dq_sum(const RowTilesArgs& args, const RowTile& place, int thread) {
   using Dq = DqFragment<kD>;

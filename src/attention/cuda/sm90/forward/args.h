@@ -24,7 +24,7 @@ struct ForwardArgs {
 };
 static_assert(sizeof(ForwardArgs) <= 640, "ForwardArgs exceeds 640 bytes: each byte of arguments costs launch time");
 
-// Arguments of the kernel with dropout. The fields are the dropout fields of ScoreParams.
+// Arguments of the kernel with dropout: adds the dropout fields of ScoreParams.
 struct DroppingForwardArgs : ForwardArgs {
   std::uint32_t threshold = 0;
   float scale = 1;

@@ -98,8 +98,8 @@ std::string forward_refusal(const Problem& problem) {
 // Largest number of keys that a row sees in a window that is bounded on both sides; 0: no such window.
 std::int64_t window_of(const Problem& problem) {
   const std::int64_t left = problem.window.left, right = problem.causal ? 0 : problem.window.right;
-  const bool ends = left >= 0 && right >= 0 && left < problem.max_seqlen_k && right < problem.max_seqlen_k;
-  return ends && left + right + 1 < problem.max_seqlen_k ? left + right + 1 : 0;
+  const bool bounded = left >= 0 && right >= 0 && left < problem.max_seqlen_k && right < problem.max_seqlen_k;
+  return bounded && left + right + 1 < problem.max_seqlen_k ? left + right + 1 : 0;
 }
 
 // Returns the chosen configuration, or the one that STROBE_HOPPER_TILES forces.

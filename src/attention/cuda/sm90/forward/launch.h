@@ -12,7 +12,7 @@ struct ForwardLaunch {
   ForwardConfig config;
   DType dtype = DType::fp16;
   bool uneven = false;    // as in ForwardFacts
-  std::int64_t rows = 0;  // rows of all heads, as in LSE
+  std::int64_t rows = 0;  // number of LSE entries
   int multiprocessors = 1;
   void* stream = nullptr;
 };

@@ -1,5 +1,5 @@
-// Launches the Hopper forward kernels of one pair of head dimensions. Each d<d>.cu instantiates it for one dimension,
-// so that they compile in parallel.
+// Launches the Hopper forward kernels of one pair of head dimensions. Each d<d>.cu instantiates these templates for one
+// value of d, so that the files compile in parallel.
 #pragma once
 
 #include <algorithm>

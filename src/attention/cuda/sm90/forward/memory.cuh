@@ -16,7 +16,7 @@ struct ForwardMemory {
   static constexpr std::uint32_t kQBytes = kSlabsBytes<kRows, kD>, kKBytes = kSlabsBytes<kKeys, kD>,
                                  kVBytes = kSlabsBytes<kKeys, kDv>;
   static constexpr std::uint32_t kBarrierBytes = forward_barriers(kShape) * 8;
-  // Pipelines of K and of V. Two warpgroups that share rows have separate ones, each with half of the stages.
+  // Pipelines of K and of V. Two warpgroups that share rows have one pipeline each, with half of the stages.
   static constexpr int kPipelines = kShape.shares ? 2 : 1, kPipelineStages = kStages / kPipelines;
   static_assert(!kShape.shares || (kShape.consumers == 2 && kStages % 2 == 0 && !kShape.passes));
   std::uint32_t base = shared_base();

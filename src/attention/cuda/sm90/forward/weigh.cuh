@@ -6,7 +6,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Sets masked scores to -infinity. keys: those that this thread's two rows see; column: key of its first score.
+// Sets masked scores to -infinity. keys: those that this thread's two rows see; column: key of this thread's first
+// score.
 template <int kKeys>
 __device__ __forceinline__ void mask_scores(float (&s)[kKeys / 2], const Keys (&keys)[2], int column) {
 #pragma unroll
