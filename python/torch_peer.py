@@ -305,7 +305,7 @@ class Peer:
         return score_mod
 
     def flex_bias(self):
-        """Returns the bias without its broadcast dimensions, and its other dimensions.
+        """Returns the bias without its broadcast dimensions, and the indices of its other dimensions.
 
         FlexAttention computes the gradient of a captured tensor only if each of its indices is a tensor.
         """

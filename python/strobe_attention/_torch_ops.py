@@ -91,7 +91,7 @@ def _fold(tensor, dim, count):
 
 
 def _fold_shared(tensor, dim, count, batch):
-    """Folds as _fold() does. For a bias or a mask, whose batch size may be 1."""
+    """Like _fold(), for a bias or a mask, whose batch size may be 1."""
     if tensor is None or (dim is None and tensor.shape[0] == 1):
         return tensor
     if dim is None:

@@ -198,7 +198,7 @@ void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
 }
 
 // Returns the stream for graph replay, or null if kernels must be launched directly. A graph runs no callbacks and
-// hides its single launches from a profiler.
+// hides its kernel launches from a profiler.
 const GpuStream* Model::replay_stream() const {
   return transformer_.reports_gradients() || launches_ == Launches::direct ? nullptr : stream();
 }

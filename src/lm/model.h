@@ -62,8 +62,8 @@ class Model {
     transformer_.on_gradient_ready(std::move(ready));
   }
 
-  // Copy elements [first, first + size) of the parameter_count(shape) floats of `which` to or from host memory. Writing
-  // values also updates the copies that matmuls read.
+  // Copy elements [first, first + size) of `which`, an array of parameter_count(shape) floats, to or from host memory.
+  // Writing values also updates the copies that matmuls read.
   void read_state(State which, std::span<float> out, std::int64_t first = 0) const { state_.read(which, out, first); }
   void write_state(State which, std::span<const float> in, std::int64_t first = 0) {
     state_.write(execution_, which, in, first);

@@ -90,7 +90,7 @@ class MemoryRecorder : public Recorder {
   // The key is the table index of a tensor. For a gradient it is the size of the table plus the index of the parameter.
   std::unordered_map<std::size_t, Tenant> tenants_;
   ByCategory held_{};
-  std::size_t top_ = 0;  // live bytes, which are the offset of the next allocation
+  std::size_t top_ = 0;  // bytes of all live allocations, and the offset of the next one
 };
 
 // --- one step, measured ----------------------------------------------------------------------------------------------
@@ -104,8 +104,9 @@ struct MemoryFigures {
   std::optional<std::size_t> driver{};  // CUDA: decrease of free memory, excluding kernels and handles
 };
 
-// Runs the case's pass once on a new model and measures its memory. On CUDA another run comes first, so that libraries
-// load their kernels before the measurement. Throws Error(out_of_memory) with the bytes requested and free.
+// Runs the case's pass once on a new model and measures its memory. On CUDA the pass runs once before the
+// measurement, so that libraries have loaded their kernels. Throws Error(out_of_memory) with the bytes requested and
+// free.
 MemoryFigures measure_memory(const BenchCase& one);
 
 // Returns the bytes of one tensor of the residual stream, [batch, context, d_model].

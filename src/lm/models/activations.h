@@ -48,9 +48,9 @@ struct BlockActivations {
   std::size_t end = 0;                          // byte offset in the run, after the tensors of this and earlier blocks
 };
 
-// Copies, in the matmuls' type, of the parameters of one block or of those after the blocks. The copies are one tensor,
-// with index `tensor` in ActivationPlan::table. They begin with parameter `parameter` and end before that of the next
-// entry. Parameters before the blocks have no copy because no matmul reads them.
+// A tensor with copies, in the type of the matmuls, of the parameters of one block, or of all parameters after the last
+// block. `parameter` is the first parameter copied, `tensor` the index in ActivationPlan::table. Parameters before the
+// blocks have no copy because no matmul reads them.
 struct Copies {
   std::size_t parameter, tensor;
 };
@@ -76,7 +76,7 @@ enum class GradientMemory {
   none,         // forward only: memory is reused as soon as the forward has read a tensor
   own,          // gradients have their own memory, so those of several batches can be accumulated
   shared,       // parameter gradients overwrite activations that the backward has read, so they cannot be accumulated
-  over_copies,  // as shared, and they overwrite parameter copies: an update must follow, from the first parameter on
+  over_copies,  // as shared, and gradients overwrite parameter copies: an update must follow, in parameter order
 };
 
 // Returns over_copies for models with at least kManyParameters (activations.cpp) unless dtype is fp32, otherwise

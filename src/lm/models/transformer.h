@@ -1,4 +1,4 @@
-// Transformer has the operations of a model's forward and backward, which models/NAME.cpp calls in order. The
+// Transformer has the operations of a model's forward and backward; models/NAME.cpp calls them in order. The
 // operations work on tensors of the memory plan and parameters of the table. They report to a recorder if there is one.
 // They neither allocate memory nor update parameters.
 #pragma once
@@ -91,8 +91,8 @@ class Transformer {
   const BlockActivations& block(std::size_t layer) const { return plan_.blocks[layer]; }
   std::size_t block_output(std::size_t layer) const { return layer + 1 < layers() ? block(layer + 1).x : plan_.x; }
   std::size_t first_parameter(std::size_t layer) const { return lm::first_parameter(shape().architecture, layer); }
-  // Returns the activations that a block's backward first recomputes. Those of the last block are still in memory, so
-  // it recomputes none.
+  // Returns the activations that a block's backward recomputes: none for the last block, whose activations are still in
+  // memory.
   Recompute recompute(std::size_t layer) const { return layer + 1 < layers() ? options_.recompute : Recompute::none; }
   void updatable(std::size_t first, std::size_t last) const {
     if (updatable_) updatable_(first, last);

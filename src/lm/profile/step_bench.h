@@ -52,8 +52,8 @@ class PassRun {
 // free.
 BenchTimes time_step(const BenchCase& one, const std::function<void(double seconds)>& after_run = {});
 
-// Returns the number of calls of after_run: one per warm-up or timed run of the pass, and one per run of its phases.
-// The phases are timed in equally many further runs, unless the pass is forward only.
+// Returns the number of calls of after_run: one per warm-up or timed run. A pass other than forward runs equally often
+// again, phase by phase.
 std::int64_t passes_of(const BenchCase& one);
 
 }  // namespace strobe::lm

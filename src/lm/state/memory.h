@@ -1,5 +1,4 @@
-// Memory owns an allocation on the host or the GPU. It uses the device's counting allocator. ModelState, Transfer and
-// DataParallel use it.
+// Memory owns an allocation of the counting allocator of the host or the GPU.
 #pragma once
 
 #include <cstddef>

@@ -149,7 +149,8 @@ void limit_gradients(const ExecutionContext& execution, std::span<const Trained>
   if (execution.workspace_bytes < needed) {
     throw Error(ErrorCode::invalid_argument, "ops: the norm of " + std::to_string(tensors.size()) +
                                                  " gradients needs a workspace of " + std::to_string(needed) +
-                                                 " bytes or more; it has " + std::to_string(execution.workspace_bytes));
+                                                 " bytes or more; the workspace has " +
+                                                 std::to_string(execution.workspace_bytes));
   }
   int blocks = 0;
   for (const Trained& t : tensors) {
