@@ -58,7 +58,7 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       execution_(with(execution, stream(), workspace_)),
       optimizer_(transformer_, state_, transfer_, execution_, stream()) {
   const Transfer::Side device = transfer_.device();
-  transformer_.bind({.run = state_.run(),
+  transformer_.bind({.arena = state_.arena(),
                      .values = state_.values(),
                      .gradients = state_.gradients(),
                      .weights = state_.weights(),

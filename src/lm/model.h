@@ -91,7 +91,7 @@ class Model {
 
   const ModelShape& shape() const { return transformer_.shape(); }
   const ActivationPlan& plan() const { return transformer_.plan(); }
-  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset of the gradients in the run
+  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset of the gradients in the arena
   std::int64_t batch() const { return transformer_.options().batch; }
   DType dtype() const { return transformer_.options().dtype; }
   const ops::ExecutionContext& execution() const { return execution_; }

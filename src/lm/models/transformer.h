@@ -38,7 +38,7 @@ std::size_t workspace_bytes(const TransformerOptions& options, const ops::Execut
 
 // The memory of a transformer's tensors, on its device.
 struct TransformerMemory {
-  char* run = nullptr;                 // the allocation that the memory plan divides
+  char* arena = nullptr;               // the arena of the memory plan
   const float* values = nullptr;       // parameters in the order of the table
   float* gradients = nullptr;          // gradients in the same order; null: no backward
   std::vector<const void*> weights{};  // each parameter as matmuls read it
@@ -122,7 +122,7 @@ class Transformer {
   void gelu_backward(Weights weights, std::size_t layer);
 
  private:
-  void* at(std::size_t tensor) const { return memory_.run + plan_.table[tensor].first; }
+  void* at(std::size_t tensor) const { return memory_.arena + plan_.table[tensor].first; }
   float* floats(std::size_t tensor) const { return tensor == kNoTensor ? nullptr : static_cast<float*>(at(tensor)); }
   const float* value(std::size_t parameter) const { return memory_.values + parameters_[parameter].first; }
   float* gradient(std::size_t parameter) const { return memory_.gradients + parameters_[parameter].first; }

@@ -15,7 +15,7 @@ namespace strobe::lm {
 // Tags of a model's allocations.
 inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameters, as matmuls read them",
                             *kMeanTag = "AdamW's mean", *kVarianceTag = "AdamW's variance",
-                            *kRunTag = "activations and gradients", *kWorkspaceTag = "workspace",
+                            *kArenaTag = "activations and gradients", *kWorkspaceTag = "workspace",
                             *kMatmulsTag = "workspace of matmuls", *kTransferTag = "tokens and losses",
                             *kRopeTag = "RoPE table";
 
