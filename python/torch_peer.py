@@ -117,7 +117,7 @@ class Peers:
         self.torch = None
 
     def hello(self, request):
-        """Answers the first request of a client. In a sweep, one process serves the clients of all problems in turn."""
+        """Answers the first request of a client. In a sweep, one process serves one client per problem."""
         for task in os.listdir("/proc/self/task"):
             with contextlib.suppress(OSError):  # the thread has ended, or the core is unavailable
                 os.sched_setaffinity(int(task), request["cores"])

@@ -11,7 +11,7 @@
 namespace strobe_python {
 namespace {
 
-thread_local int last_status = 0;  // status of the thread's last failed call; _torch_ops.py chooses the exception by it
+thread_local int last_status = 0;  // status of the thread's last failed call; determines the exception of _torch_ops.py
 
 // Owns a tensor handle; null if the tensor is absent.
 class Tensor {

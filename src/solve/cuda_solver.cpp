@@ -209,7 +209,7 @@ class CudaSolver {
   std::vector<Slot> slots_;
   std::vector<Transfer> in_, out_;
   std::size_t next_in_ = 0;
-  // One stage writes each field; run() reads them after all stages have ended.
+  // Only one stage writes each of these fields; run() reads them after all stages have ended.
   StageTimes times_;
   BusyTime to_device_, kernel_, from_device_;
 };

@@ -74,7 +74,7 @@ struct ActivationPlan {
 
 enum class GradientMemory {
   none,         // forward only: memory is reused as soon as the forward has read a tensor
-  own,          // gradients have their own memory, so those of several batches can be accumulated
+  own,          // gradients have their own memory, so several batches can be accumulated
   shared,       // parameter gradients overwrite activations that the backward has read, so they cannot be accumulated
   over_copies,  // as shared, and gradients overwrite parameter copies: an update must follow, in parameter order
 };

@@ -1,4 +1,4 @@
-// Defines options that flags and files give by name: the precision of a model and its recomputation. Flags of `strobe
+// Defines options that have names in flags and files: the precision of a model and its recomputation. Flags of `strobe
 // lm` and settings of checkpoints use them.
 #pragma once
 

@@ -23,8 +23,8 @@ struct BenchTimes {
   PhaseTimes whole;                                     // the pass, on the host's clock, with a synchronization per run
   std::optional<PhaseTimes> forward, backward, update;  // on CUDA from events; update: with norm if clipped or fp16
   double loss = 0;                                      // loss of the last step, to check that it is finite
-  // fp16: number of timed steps, and of timed update phases, whose gradient overflowed. They update nothing, so their
-  // times are not representative of training.
+  // fp16: number of timed steps, and of timed update phases, whose gradient overflowed. Such steps update nothing, so
+  // their times are not representative of training.
   std::int64_t skipped = 0, skipped_updates = 0;
 };
 

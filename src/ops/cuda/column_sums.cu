@@ -48,8 +48,7 @@ __global__ void __launch_bounds__(kLanesAcross* kRowsAtOnce)
 
 constexpr int kColumns = 32, kLanesOfRows = 32;
 
-// Adds partial sums [count, width] over their rows. A block has 32 columns, each of which it sums in 32 interleaved
-// parts.
+// Adds partial sums [count, width] over their rows. A block sums 32 columns, each in 32 interleaved parts.
 __global__ void __launch_bounds__(kColumns* kLanesOfRows)
     add_partial(const float* partial, int count, std::int64_t width, float* out, Into into) {
   await_kernel_before();

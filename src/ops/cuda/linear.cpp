@@ -1,7 +1,7 @@
 // Implements gemm() of launch.h with cuBLASLt. The heuristic runs once per shape, and its result is cached with the
 // descriptors. With ExecutionContext::searches_tiles, unless `deterministic` is set, the heuristic's proposals and
-// other tile sizes are timed once per shape and the fastest is kept. The fastest may change from run to run, and the
-// order of sums with it.
+// other tile sizes are timed once per shape and the fastest is kept. The choice, and with it the order of sums, may
+// change from run to run.
 //
 // Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
 // kernels transpose both tile by tile and reach half the rate (docs/training.md). This file therefore makes transposed

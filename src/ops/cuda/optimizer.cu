@@ -18,8 +18,7 @@ struct Columns {
   float value[N], mean[N], variance[N];
 };
 
-// Uses explicit FMAs. The bits of an element then do not depend on how its tensor is divided into shards, each of which
-// one rank updates.
+// Uses explicit FMAs. The bits of an element then do not depend on how its tensor is divided among ranks.
 __device__ __forceinline__ void update_one(const Update& u, float gradient, float& value, float& mean,
                                            float& variance) {
   gradient *= u.gradient_scale;
