@@ -1,4 +1,4 @@
-// Measures time and memory of a training step, as a whole and by phase. `strobe lm bench` uses it.
+// Measures time and memory of a training step, as a whole and by phase.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Implements layer_norm() of launch.h and its gradient. The forward pass has one block per row. In the backward pass,
-// blocks loop over rows with a grid stride and keep partial sums of the parameter gradients. A second kernel adds these
-// in a fixed order.
+// blocks loop over rows with a grid stride and keep partial sums of the parameter gradients. A second kernel adds the
+// partial sums in a fixed order.
 #include <algorithm>
 
 #include "ops/cuda/element.cuh"
