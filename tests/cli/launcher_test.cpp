@@ -24,8 +24,8 @@ TEST(Launcher, RejectsUnknownInputAndLeavesNothing) {
   refused("STROBE_PRESET=base", "STROBE_PRESET is 'base'; valid: release, cuda, debug, asan, tsan");
   refused("STROBE_PRESET= STROBE_CUDA=perhaps", "STROBE_CUDA is 'perhaps'; valid: on, off, auto");
   refused("", "test --foo: not an accepted ctest flag; valid: -R -E ", "test --foo");
-  refused("", "test -Z: not a flag of ctest", "test -R cli -j 2 -Z");
-  refused("", "test -Z: not a flag of ctest", "test --repeat=until-pass:2 -Z");
+  refused("", "test -Z: not an accepted ctest flag", "test -R cli -j 2 -Z");
+  refused("", "test -Z: not an accepted ctest flag", "test --repeat=until-pass:2 -Z");
   refused("", "test cli: not a flag; valid: -R cli, ", "test cli");
   refused("", "test -R: needs a value", "test -j 2 -R");
   // Valid ctest flags pass the check of flags, so the command fails at the preset.
