@@ -29,7 +29,7 @@ TEST(Launcher, RejectsUnknownInputAndLeavesNothing) {
   refused("", "test cli: not a flag; valid: -R cli, ", "test cli");
   refused("", "test -R: needs a value", "test -j 2 -R");
   // Valid ctest flags pass the check of flags, so the command fails at the preset.
-  refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; it",
+  refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; valid",
           "test -R -x -LE slow -j4 -VV --repeat until-fail:3 --show-only=json-v1 --output-on-failure");
 
   const Program help = run_command("./strobe test --help", scratch);
