@@ -19,10 +19,10 @@ __device__ float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * 
 // Copies kRows rows of kDim floats to [kRows][kDim + kPad]; all threads of the block take part.
 template <int kRows, int kDim>
 __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) {
-  constexpr int kPieces = kDim / 4;
-  for (int piece = static_cast<int>(threadIdx.y * kLanes + threadIdx.x); piece < kRows * kPieces;
-       piece += kWarps * kLanes) {
-    const int row = piece / kPieces, c = piece % kPieces * 4;
+  constexpr int kVectors = kDim / 4;
+  for (int vector = static_cast<int>(threadIdx.y * kLanes + threadIdx.x); vector < kRows * kVectors;
+       vector += kWarps * kLanes) {
+    const int row = vector / kVectors, c = vector % kVectors * 4;
     *reinterpret_cast<float4*>(tile + row * (kDim + kPad) + c) = four(global + row * pitch + c);
   }
 }

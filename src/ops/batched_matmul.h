@@ -9,8 +9,8 @@
 
 namespace strobe::ops {
 
-// One matrix per head and sequence, with contiguous rows. Strides are in elements, so this describes the heads of a
-// tensor [batch, context, heads, head_dim] as well as those of [batch, heads, rows, cols].
+// One matrix per head and sequence, with contiguous rows. Strides are in elements. They describe the heads of
+// a tensor [batch, context, heads, head_dim] or [batch, heads, rows, cols].
 struct HeadMatrices {
   std::int64_t rows = 0, cols = 0;
   std::int64_t row_stride = 0, head_stride = 0, batch_stride = 0;

@@ -1,5 +1,4 @@
-// Generates the problem files of the course's cases from a seed, and their answers with float64 arithmetic. `strobe
-// cases gen` uses it.
+// Generates the problem files of the course's cases from a seed, and their answers with float64 arithmetic.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // ParallelModel trains a model on several ranks. Each rank computes its share of the batch, and all ranks get the same
-// parameters. parallel_backend.h and parallel_bench.h use it.
+// parameters.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,8 @@ class ToyMlp {
  public:
   ToyMlp();
 
-  // Generates samples [first, first + count) of an unlimited set, returns their mean loss and computes its gradients.
+  // Generates samples [first, first + count) of a random data set without end, computes the gradients of their mean
+  // loss, and returns the loss.
   // Calls `ready` with the index of each tensor as soon as its gradient is final, from the last tensor to the first.
   double loss_with_gradients(std::int64_t first, std::int64_t count, const std::function<void(std::size_t)>& ready);
 

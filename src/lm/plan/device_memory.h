@@ -20,8 +20,9 @@ struct DeviceMemory {
   std::size_t total() const { return weights + gradients + optimizer + activations + other; }
 };
 
-// Returns the parameters of one of `tensor` tensor-parallel devices, with their offsets on it. Weights of linear
-// layers, the embedding and inner biases are split into `tensor` parts; norms, positions and other biases are not.
+// Returns the parameters of one of `tensor` tensor-parallel devices, with their offsets on that device. Weights of
+// linear layers, the embedding and inner biases are split into `tensor` parts; norms, positions and other biases are
+// not.
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor);
 std::int64_t count_of(const std::vector<Parameter>& parameters);
 

@@ -1,5 +1,5 @@
-// Machine describes the devices and links that `strobe plan` assumes. The functions compute costs of collectives and
-// messages on it.
+// Machine describes the devices and links that `strobe plan` assumes. The functions compute the costs of
+// collectives and messages.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,7 @@ void Trainer::save(const std::string& path) {
     backend_->read_state(which, first, chunk);
   };
   if (backend_->leads()) return write_checkpoint(path, read, settings_, progress_);
-  for_each_chunk(settings_.shape, read);  // a collective read: sends this rank's share to rank 0
+  for_each_chunk(settings_.shape, read);  // a collective read: sends this rank's share to the others
 }
 
 void Trainer::read_batch() {

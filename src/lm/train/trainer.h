@@ -34,13 +34,13 @@ class Trainer {
   // `backend` must have been created from the same settings.
   Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<TrainingBackend> backend);
 
-  // With several ranks, the functions below are collective: all ranks call them.
+  // With several ranks, the functions from begin() to save() are collective: all ranks call them.
   void begin();  // starts at step 0
   void resume(const Checkpoint& from) { resume(from.progress(), &from); }
   void resume(const Progress& progress, const Checkpoint* from);  // `from`: may be null except on rank 0
 
-  // Throws DivergedError if the loss is not finite, or if the gradient is not finite and there is no fp16 loss scale
-  // left to lower. The state is then invalid.
+  // Throws DivergedError if the loss is not finite, or if the gradient is not finite and the fp16 loss scale cannot be
+  // lowered. The state is then invalid.
   TrainStep step();
 
   // Throws DivergedError if the loss of the next batch is not finite. Call it after the last step, whose update no
