@@ -1,4 +1,4 @@
-// Runs `strobe bench` as a child process: as one of several launches, or with events that a sweep reads.
+// Two modes of `strobe bench`: --launches repeats the run in child processes, and --events prints events for a sweep.
 #pragma once
 
 #include <string>

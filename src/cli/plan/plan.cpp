@@ -163,7 +163,7 @@ Json machine_json(const PlanMachine& machine) {
                        {"between", link(figures.between)}});
 }
 
-// Writes the rows to `output` and, in the same commit, documents next to it: plan.md, plan-time.svg, plan-memory.svg.
+// Writes the rows to `output` and documents next to it, such as plan.md, plan-time.svg and plan-memory.svg, together.
 void write_plan(const std::string& output, const std::vector<Json>& rows, const lm::SharedStep& first,
                 const PlanMachine& machine) {
   std::vector<Table> tables = report::plan_tables(rows);

@@ -52,8 +52,8 @@ StepRates step_rates(const std::string& path, lm::Precision precision);
 // Returns row[key]. Throws Error(invalid_argument) if it is not a number in the range.
 double figure_in(const Json& row, const char* key, const Range& range);
 
-bool says(const Json& row, const char* key,
-          std::string_view value);  // true if row[key] is `value`
+// Returns true if row[key] is the text `value`.
+bool says(const Json& row, const char* key, std::string_view value);
 
 // Returns the median seconds of "forward", "whole" and so on in a row of `strobe lm bench`; nullopt if it was not
 // timed.

@@ -215,7 +215,7 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
   table.add("launches", "N",
             "measure the whole grid N times, each cell in N processes; 5 for `strobe compare`; default 1",
             integer_into(options.launches, 1, 1000));
-  table.add("shard", "K/N", "only the K-th of N shares of the grid, all about equally long",
+  table.add("shard", "K/N", "only the K-th of N shares of the grid, which take about equally long",
             [&](auto flag, auto value) { parse_shard(options, flag, value); });
   table.add("cell-limit", "SECONDS", "limit per cell; a cell that takes longer gets status timeout; default 600",
             into(options.cell_limit, parse_seconds));

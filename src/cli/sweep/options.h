@@ -45,11 +45,11 @@ struct SweepPlan {
 
   int launches = 1;
 
-  const char* unit() const { return launches > 1 ? "row" : "cell"; }  // the unit that the counts count
+  const char* unit() const { return launches > 1 ? "row" : "cell"; }  // unit of the counts in messages
 };
 
-// `this_program` is the path of the running program; the named grids are next to it. Throws Error(invalid_argument) for
-// a value that bench would reject, and if no cell is left.
+// `this_program` is the path of the running program; the named grids are found from it. Throws Error(invalid_argument)
+// for a value that bench would reject, and if no cell is left.
 SweepPlan make_plan(const SweepOptions& options, const std::string& this_program);
 
 }  // namespace strobe::cli
