@@ -43,7 +43,7 @@ struct AttentionCase {
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
 };
 
-// "batch 1, 8 heads x 64, 1024 queries x 1024 keys, fp16, causal"
+// "batch 1, 8 heads x 64, sequence 1024, fp16, causal"
 std::string describe(const AttentionCase& one);
 
 // Keys that query row i of a sequence may use: [first, last).

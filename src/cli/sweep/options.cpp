@@ -209,7 +209,7 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
             });
   table.begin_group("grid");
   table.add("shrink", "F",
-            "divide the batch by F, then the sequence by what is left of F, down to 512; for small machines",
+            "divide the batch by F, down to 1, then the sequence by the rest of F, down to 512; for small machines",
             integer_into(options.shrink, 1, 1 << 20));
   table.begin_group("measurement");
   table.add("launches", "N",
