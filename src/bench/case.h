@@ -1,5 +1,5 @@
-// Defines Case, one measured configuration: shapes, dtype, mask and passes. Computes its nominal FLOPs and tensor
-// sizes, and generates its inputs.
+// Defines AttentionCase, one measured configuration: shapes, dtype, mask and passes. Computes its nominal FLOPs and
+// tensor sizes, and generates its inputs.
 #pragma once
 
 #include <cstdint>
@@ -76,7 +76,7 @@ inline double backward_flops(const AttentionCase& one) { return 2.5 * forward_fl
 
 // Bytes of the tensors. Throws Error(invalid_argument) on overflow.
 struct TensorBytes {
-  std::int64_t q, k, v, o, lse;                      // gradients have their tensor's size
+  std::int64_t q, k, v, o, lse;                      // a gradient has the size of its tensor
   std::int64_t bias, dbias, slopes, sinks, lengths;  // 0 if absent
   std::int64_t inputs() const { return q + k + v; }
   std::int64_t options() const { return bias + slopes + sinks + lengths; }

@@ -29,7 +29,7 @@ struct CellComparison {
 
 // Cells that only one side has.
 struct Unmatched {
-  std::vector<std::string> cells;  // as describe() and the implementation
+  std::vector<std::string> cells;  // "flash2: batch 1, ..."
   std::string difference;          // nearest_text() of the first cell: "threads 1 instead of 2"
 };
 

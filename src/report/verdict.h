@@ -15,7 +15,7 @@ struct Lead {
   std::string other;
   std::size_t problems = 0;
   double factor = 1;         // geometric mean
-  double low = 1, high = 1;  // least and largest factor; of one problem the interval of its factor
+  double low = 1, high = 1;  // least and largest factor; with one problem, the interval of its factor
   std::size_t certain = 0;   // problems in which the other's 95 % interval is above the leader's
   std::size_t contrary = 0;  // problems in which the other's interval is below the leader's
   bool is_clear() const { return certain == problems; }

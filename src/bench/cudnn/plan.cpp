@@ -1,5 +1,5 @@
 // Implements CudnnPlan: converts a CudnnProblem to a cudnn-frontend graph and runs it. Only this file includes the
-// headers of cudnn-frontend, which take half a minute to compile.
+// headers of cudnn-frontend, which compile slowly.
 #include "bench/cudnn_plan.h"
 
 #include <cudnn_frontend.h>

@@ -18,7 +18,7 @@ namespace strobe::cli {
 namespace {
 
 constexpr IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
-constexpr double kFall = 10;  // default of peak learning rate / learning rate of the last step
+constexpr double kDefaultDecay = 10;  // default of --lr / --lr-min
 constexpr std::int64_t kMostWarmup = 100;
 
 void add_settings(OptionTable& table, TrainFlags& flags) {
@@ -41,8 +41,8 @@ void expect_same(std::string_view key, const std::string& given, const std::stri
 
 bool is_rate(std::string_view key) { return key == "lr" || key == "lr_min" || key == "clip"; }
 
-// Plain --resume continues bit for bit, so only --steps may change. --resume=STEP branches off at a checkpoint; there
-// change_rates() applies --lr, --lr-min and --clip.
+// With plain --resume only --steps may differ from the checkpoint. With --resume=STEP --lr, --lr-min and --clip may
+// differ too; change_rates() applies them.
 void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
     if (!flags.settings.has(field.key) || field.key == "steps") continue;
@@ -56,7 +56,7 @@ void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
 void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<std::string>& notes) {
   lm::Settings wanted = settings;
   flags.settings.apply_to(wanted);
-  if (wanted.rate != settings.rate && !flags.settings.has("lr_min")) wanted.least_rate = wanted.rate / kFall;
+  if (wanted.rate != settings.rate && !flags.settings.has("lr_min")) wanted.least_rate = wanted.rate / kDefaultDecay;
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
     if (!is_rate(field.key) || field.text(wanted) == field.text(settings)) continue;
     notes.push_back(fmt::format("{} {} instead of {} for the remaining steps", shown(field.key, Source::flag),
@@ -160,7 +160,7 @@ lm::Settings unchecked_settings(const TrainFlags& flags, const lm::DataIdentity&
   if (data.format == lm::DataFormat::text) base.vocabulary = lm::kBytes;
   settings.shape = shape_from(rest, base);
   flags.settings.apply_to(settings);
-  if (!flags.settings.has("lr_min")) settings.least_rate = settings.rate / kFall;
+  if (!flags.settings.has("lr_min")) settings.least_rate = settings.rate / kDefaultDecay;
   if (!flags.settings.has("lr_warmup")) settings.warmup = std::min(kMostWarmup, settings.steps / 10);
   settings.device = device_of(flags);
   settings.data = data;

@@ -34,7 +34,7 @@ void add_axes(OptionTable& table, std::vector<bench::Axis>& axes) {
   }
 }
 
-// Adds bench's flags on how to measure. Their text is kept as given.
+// Adds bench's measurement flags. Their text is kept as given.
 void add_run_flags(OptionTable& table, GivenFlags& flags) {
   RunFlags unused;
   OptionTable of_bench;

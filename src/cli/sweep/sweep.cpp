@@ -139,7 +139,7 @@ class KnownRows {
   std::string output_, settings_, other_revision_;
   Failures failures_;
   std::unordered_set<std::string> cells_, keys_, retried_;
-  std::unordered_set<std::string> absent_;  // cells that cannot run here; their rows are kept
+  std::unordered_set<std::string> absent_;  // cells of SweepPlan::absent_peers; their rows are kept
   std::map<std::string, int> statuses_;
 };
 
