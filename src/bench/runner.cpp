@@ -138,7 +138,7 @@ void warm_up(const AttentionCase& one, Contender& contender, double limit) {
   for (const Region region : {Region::forward, Region::backward}) {
     if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
     double& estimate = contender.estimate[static_cast<int>(region)];
-    // the estimate so far, from step 1, may include loading a library
+    // The estimate so far, from step 1, may include the time to load a library.
     estimate = std::min(estimate, region == Region::forward ? forward : implementation.time(region));
     if (estimate > limit) continue;  // already warm after two calls
     std::vector<double> calls;

@@ -8,8 +8,8 @@
 namespace strobe::report {
 namespace {
 
-// Configuration keys of masks and options. The "plain cell" of a cell has these keys at their defaults and equals it in
-// all other keys.
+// Configuration keys of masks and options. The "plain cell" of a cell has these keys at their defaults, and all
+// other keys in common with the cell.
 constexpr std::string_view kFeatureKeys[] = {"window",        "align", "softcap", "alibi",   "bias",
                                              "bias_gradient", "sinks", "dropout", "lengths", "num_kv_heads"};
 

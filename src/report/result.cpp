@@ -60,7 +60,8 @@ std::string text_of(const Json& object, std::string_view key, std::string_view o
   return printable(value->as_string(), std::string_view::npos);
 }
 
-// Returns the number at `key`; empty if it is absent or null. Throws unless any other value is a number in the range.
+// Returns the number at `key`; empty if it is absent or null. Throws for any other value that is not a number in the
+// range.
 std::optional<double> number_of(const Json& object, std::string_view key, const Range& range) {
   const Json* value = object.find(key);
   if (!value || value->is_null()) return std::nullopt;

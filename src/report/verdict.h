@@ -25,7 +25,7 @@ struct Standing {
   std::string leader;         // empty if no series has times
   std::size_t won = 0;        // problems in which the leader has the least time
   std::size_t problems = 0;   // problems with a time
-  std::size_t launches = 0;   // least number of launches of a cell
+  std::size_t launches = 0;   // smallest number of launches of a cell
   Pass pass = Pass::forward;  // total if every measured cell has both passes
   std::vector<Lead> leads;    // nearest first; empty with one series
   bool is_clear() const;

@@ -27,8 +27,8 @@ inline constexpr std::string_view kRowBegin = "{\"forward\":";
 // without a newline is not the beginning of a row.
 std::size_t parse_rows(std::string_view text, const std::string& shown, const AcceptRow& accept);
 
-// The same for a file, opened read-only. A missing file counts as empty. Also throws Error(invalid_argument) if the
-// path is not a regular file.
+// As parse_rows(), for a file, which is opened read-only. A missing file counts as empty. Also throws
+// Error(invalid_argument) if the path is not a regular file.
 void read_rows(const std::string& path, const AcceptRow& accept);
 
 class ResultFile {
