@@ -1,4 +1,4 @@
-// Interface of what the runner measures: a kernel of the library or a third-party implementation (a peer).
+// Interface of a measured implementation: a kernel of the library or a third-party implementation (a peer).
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@ namespace strobe::bench {
 
 struct SmallerCase {
   AttentionCase one;
-  double work;  // nominal FLOPs as a share of the original's; distance is 1 - work
+  double work;  // nominal FLOPs as a share of the original's
 };
 
 using Fits = std::function<bool(const AttentionCase&)>;

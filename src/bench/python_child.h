@@ -29,7 +29,7 @@ std::string torch_absence();
 class SharedMemory {
  public:
   SharedMemory();                                                     // throws Error(runtime)
-  explicit SharedMemory(Descriptor made) : file_(std::move(made)) {}  // takes a descriptor from another process
+  explicit SharedMemory(Descriptor made) : file_(std::move(made)) {}  // takes ownership of an inherited descriptor
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;

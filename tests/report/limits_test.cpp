@@ -126,7 +126,7 @@ TEST(Limits, ARatioToAListIsRelativeToTheBestThatRan) {
   EXPECT_EQ(missed("speedup:absent,slow >= 3"), 0u);
   EXPECT_EQ(missed("speedup:none,absent >= 0.1"), 1u);
   EXPECT_EQ(verdicts("impl a\nrequire each speedup:none,absent >= 0.1", rows)[0],
-            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: none is not there");
+            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: none was not measured");
 }
 
 TEST(Limits, OneOfSeveralBoundsIsEnough) {
@@ -140,7 +140,7 @@ TEST(Limits, MissingValuesFailUnlessThePeerRanOutOfMemory) {
   const std::string limits = "impl a\nrequire each speedup:peer >= 0.1\nrequire geomean speedup:peer >= 0.1\n";
   const std::vector<test::RowText> alone = {timed("a", 0.01)};
   EXPECT_EQ(verdicts(limits, alone)[0],
-            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: peer is not there");
+            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: peer was not measured");
   EXPECT_EQ(judged(limits, alone).missed, 2u);
   std::vector<test::RowText> rows = {timed("a", 0.01), {.implementation = "peer", .status = "unsupported"}};
   EXPECT_NE(verdicts(limits, rows)[1].find("MISSED: "), std::string::npos);

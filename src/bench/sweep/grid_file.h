@@ -42,7 +42,6 @@ std::string read_sweep_file(const std::string& flag, const std::string& word, co
 std::vector<Grid> named_grids(const std::string& program);
 
 // An axis of a sweep is a flag of bench with a list of values. The values are text that bench parses.
-
 struct Axis {
   std::string flag;  // spelled as in the help, without dashes: "seq_len"
   std::vector<std::string> values;

@@ -86,7 +86,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
 }
 
 // Returns the charts with the suffixes of their file names: none for the ladder chart of the first case, a number for
-// those of later cases, the figure's id for other charts.
+// the ladder charts of later cases, the figure's id for other charts.
 std::vector<Chart> charts_of(const std::vector<Json>& rows) {
   std::vector<Chart> charts;
   int ladders = 0;
@@ -128,7 +128,7 @@ OptionTable option_table(Request& request) {
   pass_on("limit", "S", "seconds; a run that would take longer uses a smaller case, scaled up; default 30");
   pass_on("repeats", "N", "exactly N samples");
   pass_on("time-limit", "S", "seconds of sampling per rung; default 5");
-  table.add(make_switch("ablation", "also measures the best rung without each of its ideas", request.ablation));
+  table.add(make_switch("ablation", "also measures the rung pinned without each of its ideas", request.ablation));
   table.add(make_switch("tiles", "also measures tiles Br x Bc, with shared memory and occupancy", request.tiles));
   table.add(make_switch("profile", "also reads hardware counters of every rung, by ncu", request.profile));
   table.begin_group("output");

@@ -24,7 +24,7 @@ struct TrainBegin {
   lm::RunOptions run_options;
   std::optional<lm::Progress> progress;       // stored in the checkpoint to resume from; nullopt: start at step 0
   std::unique_ptr<lm::TokenFile> validation;  // null: no validation
-  // Only on rank 0.
+  // The members below are set only on rank 0.
   std::unique_ptr<lm::CheckpointFolder> folder;
   std::unique_ptr<lm::Checkpoint> checkpoint;
   std::vector<std::string> notes;
