@@ -320,7 +320,7 @@ TEST(CApi, StructsMayGrow) {
   EXPECT_EQ(strobe_attention_init(&newer.known, 16), STROBE_INVALID_ARGUMENT);
 }
 
-// A struct of the library to which a field was added, with callers that are older, of the same version, and newer.
+// Simulates a library struct that has gained a field, with older, equal and newer callers.
 TEST(CApi, OlderCallersWorkAfterAFieldWasAdded) {
   struct First {
     std::size_t size;

@@ -49,8 +49,7 @@ TEST(Choose, FirstSupportingKernelWins) {
   EXPECT_EQ(choose(problem).kernel, expected);
 }
 
-// Every CPU kernel supports every feature of the problem.
-TEST(Choose, EveryKernelSupportsEveryFeature) {
+TEST(Choose, EveryCpuKernelSupportsEveryFeature) {
   SmallProblem s;
   s.add_bias({2, 4, 3, 5});
   s.add_sinks();

@@ -196,7 +196,7 @@ TEST_F(GpuContract, ThreadsOnSeparateStreams) {
 // The first CUDA call of a new thread is a pass on the null stream.
 TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
   GpuLane lane;
-  const auto whole_card_ends = [] { const GpuBuffer freed(256); };
+  const auto synchronize_device = [] { const GpuBuffer freed(256); };
   for (const std::string& kernel : gpu_kernels()) {
     for (const DType dtype : kDTypes) {
       const Case c = case_from("b2 h4 s256 d64 {} seed=19", name_of(dtype));
@@ -207,7 +207,7 @@ TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
       passes.launch();
       const Bytes first = passes.outputs();
       passes.poison();
-      whole_card_ends();
+      synchronize_device();
       std::string wrong;
       const auto in_a_new_thread = [&](auto&& pass) {
         std::thread([&] {
@@ -220,7 +220,7 @@ TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
       };
       in_a_new_thread([&] { passes.launch_forward(nullptr); });
       in_a_new_thread([&] { passes.launch_backward(nullptr); });
-      whole_card_ends();
+      synchronize_device();
       EXPECT_EQ(wrong, "") << kernel;
       EXPECT_EQ(first_difference(first, passes.outputs()), "") << kernel << ": " << describe(c);
     }

@@ -83,7 +83,7 @@ TEST(HopperConfig, LongRulesComeFirst) {
   }
 }
 
-const ForwardShape& rule_of(const ForwardFacts& facts) {
+const ForwardShape& shape_by_rule(const ForwardFacts& facts) {
   for (const ForwardRule& rule : kForwardRules) {
     if (rule.dims.d == facts.d && rule.uneven == facts.uneven && facts.max_seqlen_k >= rule.least_keys)
       return rule.shape;
@@ -98,7 +98,7 @@ TEST(HopperConfig, AFullGpuUsesTheRules) {
     for (std::int64_t length = 512; length <= 16384; length *= 2) {
       for (const bool uneven : {false, true}) {
         const ForwardFacts facts = facts_of(d, d, 16384 / length * 2048 / d, length, length, uneven);
-        EXPECT_EQ(forward_config(facts).shape, rule_of(facts)) << d << ' ' << length << ' ' << uneven;
+        EXPECT_EQ(forward_config(facts).shape, shape_by_rule(facts)) << d << ' ' << length << ' ' << uneven;
         EXPECT_EQ(forward_config(facts).splits, 1);
       }
     }
@@ -121,7 +121,7 @@ TEST(HopperConfig, FewHeadsGetSmallTiles) {
 
 TEST(HopperConfig, TilesCanBeForced) {
   const ForwardFacts facts = facts_of(128, 128, 2, 1024, 1000, true);
-  EXPECT_EQ(forced_config(facts, 0, 1).shape, rule_of(facts));
+  EXPECT_EQ(forced_config(facts, 0, 1).shape, shape_by_rule(facts));
   EXPECT_EQ(forced_config(facts, 0, 8).splits, 1) << "shapes of the rules do not split keys";
   EXPECT_EQ(forced_config(facts, 128, 1).shape, small_shape({128, 128}, 128));
   EXPECT_EQ(forced_config(facts, 64, 8).shape, small_shape({128, 128}, 64));

@@ -314,7 +314,8 @@ TEST(Reference, EmptySides) {
   }
 }
 
-// Puts a NaN in one key or one row. Results that use it must change; all others must be equal to those without it.
+// Puts a NaN in one key or one row. Results that use the NaN must change; all others must equal the results without the
+// NaN.
 TEST(Reference, NanAffectsOnlyRowsThatUseIt) {
   constexpr std::int64_t kKey = 3, kRow = 5;
   const Case c = changed([](Case& s) { s.causal = true, s.sq = s.sk = 8, s.heads_q = s.heads_kv = 1; });

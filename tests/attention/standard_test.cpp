@@ -160,12 +160,12 @@ class CountingSink : public ProfileSink {
   CountingSink() { profile_sink = this; }
   ~CountingSink() override { profile_sink = nullptr; }
   void begin_scope(const char* name, ScopeKind kind) override {
-    ++(kind == ScopeKind::matmul ? products : others)[name];
+    ++(kind == ScopeKind::matmul ? matmuls : others)[name];
     EXPECT_EQ(open++, 0) << name << " begins inside another scope";
   }
   void end_scope() override { --open; }
 
-  std::map<std::string, int> products, others;
+  std::map<std::string, int> matmuls, others;
   int open = 0;
 };
 
@@ -175,22 +175,22 @@ TEST(Standard, ReportsProfilingScopes) {
     for (const int threads : {1, 3}) {
       SCOPED_TRACE(std::string(kernel) + " with " + std::to_string(threads) + " threads");
       const test::Data data(everything(DType::bf16));
-      const test::Outcome unheard = test::run(data, {.kernel = kernel, .threads = threads});
-      const CountingSink listener;
-      const test::Outcome heard = test::run(data, {.kernel = kernel, .threads = threads});
-      EXPECT_EQ(test::first_difference(unheard.results, heard.results), "");
-      EXPECT_EQ(listener.open, 0);
+      const test::Outcome plain = test::run(data, {.kernel = kernel, .threads = threads});
+      const CountingSink scopes;
+      const test::Outcome profiled = test::run(data, {.kernel = kernel, .threads = threads});
+      EXPECT_EQ(test::first_difference(plain.results, profiled.results), "");
+      EXPECT_EQ(scopes.open, 0);
       const int passes = std::string(kernel) == "standard" ? 1 : kHeads;  // an operation over all heads is one scope
-      EXPECT_EQ(listener.products, (std::map<std::string, int>{{"QK^T matmul", 2 * passes},
-                                                               {"PV matmul", passes},
-                                                               {"dV matmul", passes},
-                                                               {"dP matmul", passes},
-                                                               {"dQ matmul", passes},
-                                                               {"dK matmul", passes}}));
-      EXPECT_EQ(listener.others, (std::map<std::string, int>{{"softmax", 2 * passes},
-                                                             {"softmax gradient", passes},
-                                                             {"dropout", 2 * passes},
-                                                             {"shared gradients", passes}}));
+      EXPECT_EQ(scopes.matmuls, (std::map<std::string, int>{{"QK^T matmul", 2 * passes},
+                                                            {"PV matmul", passes},
+                                                            {"dV matmul", passes},
+                                                            {"dP matmul", passes},
+                                                            {"dQ matmul", passes},
+                                                            {"dK matmul", passes}}));
+      EXPECT_EQ(scopes.others, (std::map<std::string, int>{{"softmax", 2 * passes},
+                                                           {"softmax gradient", passes},
+                                                           {"dropout", 2 * passes},
+                                                           {"shared gradients", passes}}));
     }
   }
 }

@@ -128,8 +128,7 @@ TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
   EXPECT_NEAR(squares / static_cast<double>(count), 1, 0.05);
 }
 
-// The backward on a GPU is deterministic only on request; on a CPU it always is.
-TEST(AttentionCase, Deterministic) {
+TEST(AttentionCase, IsDeterministicOnACpuAndOnRequestOnAGpu) {
   AttentionCase one;
   EXPECT_TRUE(execution_of(one).deterministic);
   one.device = Device::cuda;
