@@ -121,8 +121,8 @@ TEST_F(Ranks, ARankThatLeavesEarly) {
 }
 
 TEST_F(Ranks, ARankThatNeverConnects) {
-  timeout_ = "10";  // also for the start and the calls before
-  grace_ = "1";     // only rank 0 prints a line, before this time
+  timeout_ = "10";  // seconds; also limits the start and the earlier calls
+  grace_ = "1";     // seconds; rank 0 has printed its line, and rank 1 prints none
   const Program program = launch(2, "hang");
   EXPECT_EQ(program.code, 3) << program.errors;
   expect_lines(program, 2, "all-reduce of 1000 fp32 (call 3)", "not complete in 10 s, not reached by rank 1 on ");

@@ -74,8 +74,8 @@ TEST(Philox, DropsItsShare) {
   }
 }
 
-// Counts, over 64 seeds, the kept scores of each row and of each key, and the pairs of scores at a given distance of
-// which both are kept. Every share must be within 5.5 standard deviations of its expected value.
+// Counts, over 64 seeds, the kept scores of each row and of each key, and the pairs of kept scores at a given distance.
+// Every share must be within 5.5 standard deviations of its expected value.
 TEST(Philox, MaskHasNoPattern) {
   constexpr int kSide = 64, kSeeds = 64;
   constexpr float kDrop = 0.25f;

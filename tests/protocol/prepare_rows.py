@@ -7,12 +7,12 @@ from protocol.world import Broken, World
 WARPS = 3  # per block
 
 
-def kernel(world, name, blocks, pieces, room, version):
-    """pieces: number of row strips. room: [free block slots of the GPU]. version: "tickets": a work counter distributes
+def kernel(world, name, blocks, strips, room, version):
+    """strips: number of row strips. room: [free block slots of the GPU]. version: "tickets": a work counter distributes
     the strips. "together": all blocks start at once and share the strips evenly. "apart": as "together", but each block
     starts when there is room for it. "hasty": as "tickets", with a bug that must be found: strips are counted before
     they are written."""
-    ticket, done, rows, inside = [0], [0], [False] * pieces, [False]
+    ticket, done, rows, inside = [0], [0], [False] * strips, [False]
     by_tickets = version in ("tickets", "hasty")
 
     def enter():
@@ -27,19 +27,19 @@ def kernel(world, name, blocks, pieces, room, version):
 
     def warp_of(block, warp, ended):
         mine = []
-        piece = block * WARPS + warp
+        strip = block * WARPS + warp
         while True:
             if by_tickets:
-                piece = ticket[0]
+                strip = ticket[0]
                 ticket[0] += 1
-            if piece >= pieces:
+            if strip >= strips:
                 break
-            mine.append(piece)
+            mine.append(strip)
             if version == "hasty":
                 done[0] += 1
             yield world.pause()
-            rows[piece] = True
-            piece += blocks * WARPS
+            rows[strip] = True
+            strip += blocks * WARPS
         if version != "hasty":
             done[0] += len(mine)
         ended[0] += 1
@@ -50,7 +50,7 @@ def kernel(world, name, blocks, pieces, room, version):
         for warp in range(WARPS):
             world.spawn(f"{name}{block}.{warp}", warp_of(block, warp, ended))
         yield (lambda: ended[0] == WARPS), "its own warps"
-        yield (lambda: done[0] >= pieces), f"pieces of {name}"
+        yield (lambda: done[0] >= strips), f"strips of {name}"
         if not all(rows):
             raise Broken(f"{name}{block} reads facts of rows that are not written")
         yield world.pause()  # iterates over key tiles

@@ -53,7 +53,7 @@ class Barrier:
 
 
 class Ring:
-    """Pipeline state: the current stage, of `stages` that begin at `first`. `round` counts completed passes over all."""
+    """Pipeline state: the current stage, of `stages` that begin at `first`. `round`: passes over all stages so far."""
 
     def __init__(self, stages, first=0):
         self.stages, self.first, self.stage, self.round = stages, first, first, 0

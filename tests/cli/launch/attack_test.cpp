@@ -54,7 +54,7 @@ bool receives_anything(int descriptor) {
   return got > 0 || (got == 0 && CMSG_FIRSTHDR(&message));
 }
 
-// Returns true if the other end closes a silent connection before the introduction limit of 5 s.
+// Returns true if the other end closes a silent connection within 2 s. The launcher waits 5 s for a token.
 bool is_closed_at_once(int descriptor) {
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
   char byte;

@@ -199,7 +199,7 @@ TEST(MemoryBench, EveryTensorReportsItsType) {
       EXPECT_EQ(types[name], "bf16") << name;
     }
     EXPECT_EQ(types["tokens and losses"], "int32, fp32");
-    EXPECT_EQ(types["activations and gradients"], "") << "its tensors have theirs";
+    EXPECT_EQ(types["activations and gradients"], "") << "its tensors report their own types";
     for (const Lifetime& lifetime : timeline.tensors) EXPECT_NE(lifetime.type, "") << lifetime.name;
   }
 }

@@ -111,7 +111,7 @@ void expect_only_free_memory_shared(GradientMemory memory) {
       for (const Copies& copies : plan.copies) {
         const Activation& found = plan.table.at(copies.tensor);
         EXPECT_LE(found.first + found.bytes(), begins(copies.parameter))
-            << found.name << ": read by the backward, and written where later gradients are still to be read";
+            << found.name << ": its gradients would overwrite it before the backward reads it";
       }
     }
   }

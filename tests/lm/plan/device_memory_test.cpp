@@ -99,7 +99,8 @@ TEST(DeviceMemory, AShardedGradientNeedsTheLargerOfUnitAndBucket) {
   const std::size_t block = 4 * 40'963'200, split = of(Sharding::gradients, 0).gradients;
   EXPECT_EQ(of(Sharding::gradients, block).gradients, split);
   EXPECT_EQ(of(Sharding::gradients, 2 * block).gradients, split + block);
-  EXPECT_EQ(of(Sharding::optimizer, 2 * block).total(), of(Sharding::optimizer, 0).total()) << "whole anyway";
+  EXPECT_EQ(of(Sharding::optimizer, 2 * block).total(), of(Sharding::optimizer, 0).total())
+      << "without sharded gradients the bucket does not count";
 }
 
 TEST(DeviceMemory, TensorParallelismSplitsMatricesAndActivations) {

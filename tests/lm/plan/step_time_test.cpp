@@ -1,5 +1,5 @@
-// Tests the predicted time of a training step. Values are computed by hand for a machine with round rates. Also tests
-// how the time depends on the sizes.
+// Tests the predicted time of a training step. Values are computed by hand for a machine whose rates are powers of ten.
+// Also tests how the time depends on the sizes.
 #include "lm/plan/step_time.h"
 
 #include <gtest/gtest.h>
@@ -75,11 +75,11 @@ TEST(StepTime, TheLastCallIsAtLeastTheEmbeddings) {
 TEST(StepTime, TheBestBucketMinimizesExposedTime) {
   EXPECT_DOUBLE_EQ(best_bucket_bytes(4e8, 1e9, 1e-4), std::sqrt(4e8 * 1e9 * 1e-4));
   const SharedStep step = step_of({.data = 64});
-  const double overhead = 6 * 1e-5 + 6 * 1e-4, seconds_a_byte = 1.75 / 1e10 + 1.75 / 8 / 1e9;
+  const double overhead = 6 * 1e-5 + 6 * 1e-4, seconds_per_byte = 1.75 / 1e10 + 1.75 / 8 / 1e9;
   Machine balanced = kMachine;
-  balanced.flop_rate = 2.0 / 3 * flops_of(step.one) / (4 * kCount * seconds_a_byte);
+  balanced.flop_rate = 2.0 / 3 * flops_of(step.one) / (4 * kCount * seconds_per_byte);
   const StepTime best = step_time(step, balanced);
-  EXPECT_EQ(best.calls, std::ceil(4 * kCount / std::sqrt(4 * kCount * overhead / seconds_a_byte)));
+  EXPECT_EQ(best.calls, std::ceil(4 * kCount / std::sqrt(4 * kCount * overhead / seconds_per_byte)));
   for (const double factor : {0.25, 0.5, 2.0, 4.0}) {
     EXPECT_GT(step_time(step, balanced, factor * best.call_bytes).exposed, best.exposed) << factor;
   }
@@ -107,7 +107,7 @@ TEST(StepTime, TensorParallelismComputesLessAndWaitsForActivations) {
   EXPECT_NEAR(parts.tensor, calls * (4 * 1e-5 + 1.5 * residual / 1e10), 1e-12);
   EXPECT_NEAR(parts.inside, calls * 1.5 * residual, 1);
   EXPECT_EQ(parts.backward_exchange, 0);
-  EXPECT_EQ(parts.calls, 0) << "one batch: no gradients to add";
+  EXPECT_EQ(parts.calls, 0) << "a single data-parallel rank exchanges no gradients";
   EXPECT_EQ(parts.waiting(), parts.tensor);
 }
 

@@ -78,7 +78,7 @@ class CheckpointTest : public testing::Test {
 };
 
 // The state is larger than one chunk, and its size is not a multiple of a chunk's.
-TEST(CheckpointPieces, CoverEveryElementOnceInOrder) {
+TEST(CheckpointChunks, CoverEveryElementOnceInOrder) {
   const ModelShape shape{.d_model = 256, .d_ff = 300, .layers = 3, .heads = 4, .vocabulary = 999, .context = 8};
   ASSERT_GT(parameter_count(shape), 1 << 20);
   std::vector<std::int64_t> next(3, 0);
@@ -180,10 +180,10 @@ TEST_F(CheckpointTest, OlderVersionsAreRead) {
 void CheckpointTest::forge(const std::string& from, const std::string& to) const {
   write(path());
   std::string text = bytes();
-  const std::size_t execution = text.find(from);
-  ASSERT_NE(execution, std::string::npos) << from;
+  const std::size_t position = text.find(from);
+  ASSERT_NE(position, std::string::npos) << from;
   ASSERT_EQ(from.size(), to.size());
-  put(text.replace(execution, from.size(), to));
+  put(text.replace(position, from.size(), to));
 }
 
 void CheckpointTest::forge_whole(
@@ -228,8 +228,8 @@ TEST_F(CheckpointTest, RejectsForgedValuesWithAMatchingChecksum) {
 
 TEST_F(CheckpointTest, RejectsStatesThatCannotBeTrained) {
   const std::size_t count = model_.values().size();
-  const auto set = [](std::size_t execution, float value) {
-    return [=](Json&, SafeTensors&, std::vector<float>& state) { state.at(execution) = value; };
+  const auto set = [](std::size_t index, float value) {
+    return [=](Json&, SafeTensors&, std::vector<float>& state) { state.at(index) = value; };
   };
   forge_whole(set(0, NAN));
   expect_refusal("embedding.weight: element 0 is nan; valid: finite");
@@ -317,7 +317,7 @@ TEST_F(CheckpointTest, AFolderWithOtherFilesIsNoRun) {
 
 std::string report_step(std::int64_t step) { return "--resume=" + std::to_string(step) + " does"; }
 
-TEST_F(CheckpointTest, SetsLaterOnesAsideAndLosesNone) {
+TEST_F(CheckpointTest, RenamesLaterCheckpointsAndLosesNone) {
   const std::string folder = path("run");
   const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
   for (const std::int64_t step : {10, 20, 30}) write(run.file(step));
@@ -353,7 +353,7 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
   EXPECT_THROW(CheckpointFolder(path("missing"), CheckpointFolder::Use::resume), Error);
 }
 
-TEST_F(CheckpointTest, ACorruptOneIsNamedAndThePreviousOffered) {
+TEST_F(CheckpointTest, ACorruptCheckpointIsNamedWithThePreviousIntactOne) {
   const std::string folder = path("run");
   const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
   EXPECT_EQ(open_checkpoint(folder, kNewest, CheckpointParts::all, report_step), nullptr);

@@ -197,7 +197,7 @@ TEST(Trainer, StopsIfTheLossDiverges) {
   trainer.begin();
   try {
     while (!trainer.done()) trainer.step();
-    FAIL() << "a rate of a million was no trouble";
+    FAIL() << "a learning rate of 1e6 did not diverge";
   } catch (const DivergedError& error) {
     EXPECT_EQ(error.code(), ErrorCode::runtime);
     EXPECT_NE(std::string(error.what()).find("the loss is "), std::string::npos) << error.what();
