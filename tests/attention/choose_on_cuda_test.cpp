@@ -237,8 +237,7 @@ TEST_F(ChooseOnCuda, OlderGpusAreRejectedWithTheReason) {
 }
 
 // Let P be the bytes of the scores and X those of Q. `standard` needs a workspace of 2 P forward and 4 P + X backward,
-// plus cuBLAS memory; the X is a copy of dO. With the caller's Q, K, V, O, dO, dQ, dK and dV, a backward holds 4 P + 9
-// X.
+// plus cuBLAS memory; X is for a copy of dO. The caller's Q, K, V, O, dO, dQ, dK and dV are not part of the workspace.
 TEST_F(ChooseOnCuda, StandardNeedsTheMemoryOfPlainAttention) {
   constexpr std::size_t kCublas = std::size_t{32} << 20;
   const auto bytes = [](Pass pass, const char* kernel) {

@@ -256,8 +256,8 @@ class CpuIsa : public testing::TestWithParam<Table> {
       const int lanes = static_cast<int>(random.between(1, panel.n)), cols = static_cast<int>(random.between(1, 70));
       Guarded c(DType::fp32, rounded_up(cols, isa_->m) * panel.n), divisor(DType::fp32, panel.n);
       const auto factor = static_cast<float>(random.normal());
-      // Quotients of 3e38 can overflow, so finite operands also give non-finite results. Other rounds draw only normal
-      // values.
+      // Divided by a small number, 3e38 overflows, so finite operands also give non-finite results. Rounds without
+      // `odd` draw only normal values.
       const bool odd = random.chance(0.7);
       for (int i = 0; i < cols * panel.n; ++i) {
         c.set(i, odd && random.chance(0.01) ? random.pick({kNaN, kInf, -kInf, 3e38f, -3e38f}) : random.normal());

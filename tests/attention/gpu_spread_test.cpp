@@ -76,8 +76,8 @@ TEST_F(GpuSpread, LargeScoresKeepTheExactnessRule) {
   }
 }
 
-// TF32 keeps 11 significant bits of every element, however small. Errors must be at most 2 % of the largest value of an
-// output, which small rows determine.
+// TF32 keeps 11 significant bits of every element, however small. The outputs depend on the small rows, and errors must
+// be at most 2 % of an output's largest value.
 TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
@@ -163,7 +163,7 @@ TEST_F(GpuSpread, OrdinaryRowsUse2xFp16) {
   }
 }
 
-TEST_F(GpuSpread, EveryGraphReplayChoosesTheSplit) {
+TEST_F(GpuSpread, EveryGraphReplayChoosesBetween2xFp16And3xBf16) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
     for (const bool deterministic : {true, false}) {

@@ -64,7 +64,7 @@ TEST(Standard, ExponentialEqualsTheLibrarys) {
   EXPECT_TRUE(std::isnan(standard::exp_negative(std::numeric_limits<float>::quiet_NaN())));
 }
 
-TEST(Standard, SoftmaxOfOddRows) {
+TEST(Standard, SoftmaxOfMaskedAndNanRows) {
   std::vector<float> masked(5, -standard::kInfinity);
   EXPECT_EQ(standard::softmax_row(masked.data(), 5, nullptr).lse, -standard::kInfinity);
   EXPECT_EQ(masked, std::vector<float>(5, 0.0f));
@@ -117,9 +117,9 @@ TEST(Standard, FrugalHasTheSameBits) {
   }
 }
 
-// The error must be that of the dtype, neither larger nor smaller: a baseline more exact than its dtype would make the
-// exactness rule too strict for other kernels.
-TEST(Standard, ErrorIsThatOfTheDtype) {
+// The error must have the order of the dtype's roundoff. A smaller one would make the exactness rule too strict for
+// other kernels.
+TEST(Standard, ErrorHasTheOrderOfTheRoundoff) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     const double unit = test::unit_roundoff(dtype);
     const test::Data data(everything(dtype));

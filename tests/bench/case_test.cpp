@@ -75,7 +75,7 @@ TEST(Masks, RowsAndKeysAgree) {
   }
 }
 
-TEST(MemoryModel, PlainIsThePublishedExample) {
+TEST(MemoryModel, PlainAttentionHasThePublishedBytes) {
   const AttentionCase one = {.batch = 8, .seqlen_q = 16384, .seqlen_k = 16384, .head_dim = 16, .dtype = DType::fp32};
   const MemoryModel model = predict_plain(one);
   constexpr std::int64_t kMegabyte = 1 << 20;

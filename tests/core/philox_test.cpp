@@ -51,7 +51,7 @@ TEST(Philox, DropoutUsesEveryBitOnce) {
   for (const auto& [half, count] : uses) EXPECT_EQ(count, 1);
 }
 
-TEST(Philox, DropoutThreshold) {
+TEST(Philox, DropoutThresholdIsAMultipleOf2To16) {
   EXPECT_EQ(dropout_threshold(0.0f), 0u);
   EXPECT_EQ(dropout_threshold(0x1p-18f), 0u);  // rounds to 0
   EXPECT_EQ(dropout_threshold(0x1p-17f), 0x10000u);

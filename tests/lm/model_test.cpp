@@ -213,7 +213,7 @@ TEST(Model, ResumesFromItsState) {
     second.write_state(which, head);
   }
   for (int number : {2, 3}) EXPECT_EQ(step(first, number), step(second, number));
-  EXPECT_THROW(first.read_state(State::mean, std::span(state).subspan(1), 2), Error) << "beyond the end";
+  EXPECT_THROW(first.read_state(State::mean, std::span(state).subspan(1), 2), Error) << "the range ends past the state";
   EXPECT_THROW(first.write_state(State::values, state, 1), Error);
 }
 
@@ -331,7 +331,7 @@ TEST(Model, AForwardOnlyModelRejectsABackward) {
   expect_refusal("gradients", [&] { model.gradients(); });
   expect_refusal("run_phase", [&] { model.run_phase(Phase::backward); });
   std::vector<float> state(static_cast<std::size_t>(parameter_count(shape)));
-  EXPECT_THROW(model.read_state(State::mean, state), Error) << "no optimizer state either";
+  EXPECT_THROW(model.read_state(State::mean, state), Error) << "a forward-only model has no optimizer state";
   EXPECT_NO_THROW(model.read_state(State::values, state));
 }
 

@@ -129,8 +129,8 @@ struct Job {
   }
 };
 
-// Returns forged messages: "rank 7 started with the victim's process group" of an earlier protocol, and introductions
-// with wrong tokens.
+// Returns forged messages: a start of rank 7 that names the victim as its process group, introductions with wrong
+// tokens, and invalid lengths.
 std::vector<std::string> hostile_messages(pid_t victim) {
   const auto bytes = [](const auto& value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));

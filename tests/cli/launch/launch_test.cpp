@@ -150,7 +150,7 @@ TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
 }
 
 // A shell may become the launcher by exec. Processes that the shell had started are not ranks.
-TEST_F(Launch, SparesChildrenFromBeforeItsExec) {
+TEST_F(Launch, SparesChildrenStartedBeforeItsExec) {
   const std::string command = script(
       "[ $OMPI_COMM_WORLD_RANK = 1 ] && echo $PPID > supervisor; until [ -s supervisor ]; do sleep 0.02; done\n"
       "[ $OMPI_COMM_WORLD_RANK = 1 ] || kill -9 $(cat supervisor); sleep 100");

@@ -81,7 +81,7 @@ TEST(LmTrain, SampledTextKeepsTabsAndEscapesOtherControls) {
   EXPECT_EQ(sampled.errors.find("prompt: 18 tokens in "), 0u) << sampled.errors;
 }
 
-TEST(LmTrain, KeepsTheNewestAndTheLast) {
+TEST(LmTrain, KeepsTheNewestCheckpoints) {
   const Scratch scratch;
   const Program program = run_program(kSmall + "--out run --steps 11 --checkpoint-every 2 --keep 2", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
@@ -202,7 +202,7 @@ TEST(LmTrain, ARejectedRunLeavesNoFolder) {
     EXPECT_TRUE(std::filesystem::is_empty(scratch.path() / "kept")) << folder;
   }
   expect_refusal(run_program(large + "kept", scratch), 3, "are free");
-  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "kept")) << "it was there before";
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "kept")) << "the folder existed before the run";
 }
 
 TEST(LmTrain, WithoutACheckpointYetResumeKeepsTheRunsSettings) {
@@ -259,7 +259,7 @@ TEST(LmTrain, ReadOnlyFolderIsRejectedAtOnce) {
   expect_refusal(run_program(kSmall + "--out run --steps 2", scratch), 2, "--out run: cannot be written: Permission");
 }
 
-TEST(LmTrain, DrawsABarOnATerminal) {
+TEST(LmTrain, DrawsAProgressBarOnATerminal) {
   const Scratch scratch;
   const std::string text = run_on_terminal(kSmall + "--out run --steps 6 --sample-tokens 0", scratch);
   EXPECT_NE(text.find("[############------------] 3/6"), std::string::npos) << text;
@@ -284,7 +284,7 @@ TEST(LmTrain, SamplesOfTokenFilesAreTokenIds) {
 
 // Names of folders may contain braces, which must not become format fields of the message, and control characters,
 // which must be escaped.
-TEST(LmCheckpoint, DamagedOneInAnOddFolderIsNamedAndThePreviousOffered) {
+TEST(LmCheckpoint, ADamagedCheckpointIsNamedInFoldersWithSpecialCharacters) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out made --steps 4 --checkpoint-every 2 --sample-tokens 0", scratch).code, 0);
   std::filesystem::resize_file(scratch.path() / "made/step-00000004.safetensors", 1000);

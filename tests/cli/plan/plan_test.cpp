@@ -103,7 +103,7 @@ TEST(PlanCommand, APipelineListsItsStagesAndItsBubble) {
               1e-9);
 }
 
-TEST(PlanCommand, WithoutDevicesItStartsWithTheSmallestThatTheMeshDivides) {
+TEST(PlanCommand, DefaultNumbersOfDevicesAreDivisibleByTheMesh) {
   const Scratch scratch;
   ASSERT_EQ(run_program("plan --mesh tensor=5 --sharding replicated", scratch).code, 0);
   const Json document = Json::parse(scratch.read("plan.json"));

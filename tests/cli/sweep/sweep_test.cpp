@@ -434,7 +434,7 @@ TEST(Sweep, APeerHasAPrediction) {
   EXPECT_NE(program.output.find("2 cells, 2 to measure"), std::string::npos) << program.output;
 }
 
-TEST(Sweep, ALentPythonMustBelongToTheSweep) {
+TEST(Sweep, LentPythonMustBeASocket) {
   const Scratch scratch;
   const Program program = run_program("bench --impl torch-sdpa --events --lent-python 1", scratch);
   EXPECT_EQ(program.code, 2);

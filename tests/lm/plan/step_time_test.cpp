@@ -135,7 +135,7 @@ TEST(StepTime, ThePipelinesBubbleIsItsShareOfMicroBatches) {
 TEST(StepTime, StagesOfAPipelineWaitForTheSlowestOne) {
   const StepTime time = step_time(pipeline_of(5, {.pipeline = 2}, 4), kMachine);
   const double layer = 3 * 4 * (16 * 128 / 4) * 64.0 * 256 / 1e12;
-  EXPECT_NEAR(time.forward + time.backward, 4 * 3 * layer, 1e-15) << "the first has three of the five layers";
+  EXPECT_NEAR(time.forward + time.backward, 4 * 3 * layer, 1e-15) << "the first stage has three of the five layers";
   EXPECT_NEAR(time.bubble, 3 * layer, 1e-15);
   EXPECT_EQ(step_time(pipeline_of(4, {}, 1), kMachine).bubble, 0);
 }
@@ -149,13 +149,14 @@ TEST(StepTime, GradientsOfAPipelineOverlapTheLastMicroBatch) {
   EXPECT_DOUBLE_EQ(time.call_bytes, gradients);
   EXPECT_DOUBLE_EQ(time.exposed, call);
   EXPECT_DOUBLE_EQ(time.last_backward, time.backward / 4);
-  EXPECT_DOUBLE_EQ(time.between, 4 * 4.0 * (16 * 128 / 4) * 64) << "each stage sends one way";
+  EXPECT_DOUBLE_EQ(time.between, 4 * 4.0 * (16 * 128 / 4) * 64) << "each stage sends in one direction";
   EXPECT_TRUE(time.hides());
   EXPECT_FALSE(step_time(pipeline_of(4, {.data = 8, .pipeline = 2}, 16), kMachine, 1e9).hides());
   SharedStep split = pipeline_of(4, {.shard = 8, .pipeline = 2}, 4);
   split.sharding = Sharding::weights;
   const double gathered = 7.0 / 8 * gradients;  // parameters in fp32 have as many bytes
-  EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1) << "for every micro-batch again";
+  EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1)
+      << "every micro-batch gathers the parameters again";
 }
 
 TEST(StepTime, ItIsComputeBoundFromTheSmallestBatchOn) {

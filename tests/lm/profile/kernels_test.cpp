@@ -59,7 +59,7 @@ TEST(ProfileKernels, EachOperationHasTheTimeOfItsRecords) {
   EXPECT_NEAR(profile.operations[0].seconds, 25 * kMicro, 1e-12);
   EXPECT_NEAR(profile.operations[1].seconds, 20 * kMicro, 1e-12);
   EXPECT_NEAR(profile.operations[2].seconds, 30 * kMicro, 1e-12);
-  EXPECT_NEAR(profile.records[0].begin, 10 * kMicro, 1e-9) << "since the first step";
+  EXPECT_NEAR(profile.records[0].begin, 10 * kMicro, 1e-9) << "times count from the start of the first step";
   double kinds = 0;
   for (const OperationSum& sum : sums_by_kind(profile)) kinds += sum.seconds;
   EXPECT_NEAR(kinds, 75 * kMicro, 1e-12);

@@ -86,7 +86,8 @@ TEST(CheckpointChunks, CoverEveryElementOnceInOrder) {
   for_each_chunk(shape, [&](State which, std::int64_t first, std::span<float> chunk) {
     const auto at = static_cast<std::size_t>(which);
     EXPECT_EQ(first, next.at(at));
-    EXPECT_TRUE(at == 0 || next[at - 1] == parameter_count(shape)) << "the state before is not complete";
+    EXPECT_TRUE(at == 0 || next[at - 1] == parameter_count(shape))
+        << "a state must be complete before the next one starts";
     next[at] += static_cast<std::int64_t>(chunk.size());
     most = std::max(most, chunk.size());
   });
@@ -307,11 +308,11 @@ TEST_F(CheckpointTest, AFolderWithOtherFilesIsNoRun) {
   std::ofstream(path("full/letter")) << "x";
   EXPECT_THROW(resume(), Error);
   std::ofstream(path("full/steps.jsonl")) << "";
-  EXPECT_NO_THROW(resume()) << "a run that was killed before its first checkpoint";
+  EXPECT_NO_THROW(resume()) << "as after a kill before the first checkpoint";
   std::filesystem::rename(path("full/steps.jsonl"), path("full/run.json"));
-  EXPECT_NO_THROW(resume()) << "and one before its first step";
+  EXPECT_NO_THROW(resume()) << "as after a kill before the first step";
   std::filesystem::rename(path("full/run.json"), path("full/run.json.strobe-tmp-a1B2c3"));
-  EXPECT_THROW(resume(), Error) << "before it had begun";
+  EXPECT_THROW(resume(), Error) << "as after a kill before the run began";
   EXPECT_FALSE(std::filesystem::exists(path("full/run.json.strobe-tmp-a1B2c3")));
 }
 
@@ -344,9 +345,9 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
     EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{7, 40, 50, 123456789}));
     run.keep_newest(2, 50);  // later checkpoints are not removed
     EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{40, 50, 123456789}));
-    EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::resume), Error) << "it is locked";
+    EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::resume), Error) << "the folder is locked";
   }
-  EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::fresh), Error) << "it is not empty";
+  EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::fresh), Error) << "the folder is not empty";
   const CheckpointFolder again(folder, CheckpointFolder::Use::resume);
   EXPECT_FALSE(std::filesystem::exists(folder + "/step-00000060.safetensors.strobe-tmp-aB3dEf"));
   EXPECT_TRUE(std::filesystem::exists(folder + "/step-x.safetensors"));
