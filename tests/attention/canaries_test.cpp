@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "support/case.h"
 #include "support/tensor.h"
 
 namespace strobe::test {
 namespace {
 
-constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 constexpr Shape kShape{2, 3, 5, 7};
 
 // Changes every element of the memory that the tensors share, one at a time, including the guards.
