@@ -8,12 +8,12 @@ WARPS = 3  # per block
 
 
 def kernel(world, name, blocks, strips, room, version):
-    """strips: number of row strips. room: [free block slots of the GPU]. version: "tickets": a work counter distributes
+    """strips: number of row strips. room: [free block slots of the GPU]. version: "counter": a work counter distributes
     the strips. "together": all blocks start at once and share the strips evenly. "apart": as "together", but each block
-    starts when there is room for it. "hasty": as "tickets", with a bug that must be found: strips are counted before
+    starts when there is room for it. "early": as "counter", with a bug that must be found: strips are counted before
     they are written."""
-    ticket, done, rows, inside = [0], [0], [False] * strips, [False]
-    by_tickets = version in ("tickets", "hasty")
+    next_strip, done, rows, inside = [0], [0], [False] * strips, [False]
+    by_counter = version in ("counter", "early")
 
     def enter():
         if version != "together":
@@ -29,18 +29,18 @@ def kernel(world, name, blocks, strips, room, version):
         mine = []
         strip = block * WARPS + warp
         while True:
-            if by_tickets:
-                strip = ticket[0]
-                ticket[0] += 1
+            if by_counter:
+                strip = next_strip[0]
+                next_strip[0] += 1
             if strip >= strips:
                 break
             mine.append(strip)
-            if version == "hasty":
+            if version == "early":
                 done[0] += 1
             yield world.pause()
             rows[strip] = True
             strip += blocks * WARPS
-        if version != "hasty":
+        if version != "early":
             done[0] += len(mine)
         ended[0] += 1
 
