@@ -245,7 +245,6 @@ TEST(CApi, KernelNamesAreQuotedPrintably) {
   EXPECT_NE(last_error().find("'a\\x0a\\x1b[31m'"), std::string::npos) << last_error();
 }
 
-// A message longer than the buffer of strobe_last_error() is truncated.
 TEST(CApi, LongMessagesAreTruncated) {
   SmallProblem s;
   Twin c(s);
@@ -257,7 +256,7 @@ TEST(CApi, LongMessagesAreTruncated) {
 }
 
 // Runs `frugal`, which stores the scores of at least one head: here 2^56 floats, more than any memory. Q, K and V have
-// stride 0 along the sequence. The allocation fails before any output is accessed, so O may claim memory that it lacks.
+// stride 0 along the sequence. The allocation fails before any output is accessed, so O may be too small.
 TEST(CApi, OutOfMemoryIsAStatus) {
   SmallProblem s;
   Twin c(s);
@@ -320,7 +319,7 @@ TEST(CApi, StructsMayGrow) {
   EXPECT_EQ(strobe_attention_init(&newer.known, 16), STROBE_INVALID_ARGUMENT);
 }
 
-// A struct of the library to which a field was added, with callers that are older, of the same version, and newer.
+// Simulates a library struct that has gained a field, with older, equal and newer callers.
 TEST(CApi, OlderCallersWorkAfterAFieldWasAdded) {
   struct First {
     std::size_t size;

@@ -42,19 +42,20 @@ class ChooseOnCuda : public testing::Test {
 
 // Ada and consumer Blackwell have 99 KB of shared memory per block, Ampere's A100 163, Hopper 227.
 constexpr GpuFacts kHopper{90, 227 << 10, 132};
-constexpr GpuFacts kCards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
+constexpr GpuFacts kGpus[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
 
 // The portable kernel accepts every type and head dimension on every GPU, so the chooser always finds a kernel.
 TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryGpu) {
-  for (const GpuFacts& card : kCards) {
+  for (const GpuFacts& gpu_facts : kGpus) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         for (std::int64_t d = 1; d <= 256; ++d) {
           for (const Scores scores : {Scores::plain, Scores::options}) {
-            const Problem problem = problem_of(d, dtype, pass, card, scores);
-            const std::string where = fmt::format("{} D {} on a GPU of compute capability {}.{} with {} KB",
-                                                  name_of(dtype), d, card.compute_capability / 10,
-                                                  card.compute_capability % 10, card.shared_bytes_per_block >> 10);
+            const Problem problem = problem_of(d, dtype, pass, gpu_facts, scores);
+            const std::string where =
+                fmt::format("{} D {} on a GPU of compute capability {}.{} with {} KB", name_of(dtype), d,
+                            gpu_facts.compute_capability / 10, gpu_facts.compute_capability % 10,
+                            gpu_facts.shared_bytes_per_block >> 10);
             const Choice portable = choose(problem, "flash2"), chosen = choose(problem);
             const std::string name = chosen.kernel->name;
             ASSERT_FALSE(portable.plan.text(problem).empty()) << where;
@@ -77,7 +78,7 @@ std::string hopper_refusal(const Problem& problem) {
 }
 
 // The Hopper kernels need rows that are multiples of 16 bytes and Hopper's full shared memory.
-TEST_F(ChooseOnCuda, HopperHasSeparateKernels) {
+TEST_F(ChooseOnCuda, HopperIsChosenUnlessItRefuses) {
   const auto& refusal = hopper_refusal;
   if (refusal(problem_of(128, DType::bf16, Pass::forward, kHopper)).find("sm_90a") != std::string::npos) {
     GTEST_SKIP() << "this build has no machine code for sm_90a";
@@ -142,17 +143,17 @@ TEST_F(ChooseOnCuda, HopperSupportsForwardDropoutUpToHeadDimension128) {
   expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions above 128");
   expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
-  // dropout_threshold() rounds p = 2^-33 to 0, so the plan equals the one without dropout.
+  // dropout_threshold() rounds p = 2^-18 to 0, so the plan equals the one without dropout.
   const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-18f);
   EXPECT_EQ(choose(hardly).plan.text(hardly), choose(plain).plan.text(plain));
   const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-17f);
   EXPECT_NE(choose(least).plan.text(least), choose(plain).plan.text(plain));
 }
 
-TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
+TEST_F(ChooseOnCuda, HopperTilesCanBeForced) {
   const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
-  const auto said = [&](const char* tiles) {
+  const auto configuration_with = [&](const char* tiles) {
     ::setenv("STROBE_HOPPER_TILES", tiles, 1);
     std::string text;
     try {
@@ -168,10 +169,11 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
                                                        {"64", "2 warpgroups that alternate key tiles"},
                                                        {"64x4", "keys split 4 ways"},
                                                        {"64x128", "keys split 7 ways"}};
-  for (const auto& [tiles, words] : cases) EXPECT_NE(said(tiles).find(words), std::string::npos) << said(tiles);
-  EXPECT_EQ(said(""), choose(plain).plan.text(plain));
+  for (const auto& [tiles, words] : cases)
+    EXPECT_NE(configuration_with(tiles).find(words), std::string::npos) << configuration_with(tiles);
+  EXPECT_EQ(configuration_with(""), choose(plain).plan.text(plain));
   for (const char* tiles : {"0", "64x", "64x1", "64x129", "64x99999999999", "128x2", "192", "64x4 ", "-64", "tables"}) {
-    EXPECT_EQ(said(tiles),
+    EXPECT_EQ(configuration_with(tiles),
               fmt::format("cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x128", tiles));
   }
 }
@@ -235,8 +237,7 @@ TEST_F(ChooseOnCuda, OlderGpusAreRejectedWithTheReason) {
 }
 
 // Let P be the bytes of the scores and X those of Q. `standard` needs a workspace of 2 P forward and 4 P + X backward,
-// plus cuBLAS memory; the X is a copy of dO. With the caller's Q, K, V, O, dO, dQ, dK and dV, a backward holds 4 P + 9
-// X.
+// plus cuBLAS memory; X is for a copy of dO. The caller's Q, K, V, O, dO, dQ, dK and dV are not part of the workspace.
 TEST_F(ChooseOnCuda, StandardNeedsTheMemoryOfPlainAttention) {
   constexpr std::size_t kCublas = std::size_t{32} << 20;
   const auto bytes = [](Pass pass, const char* kernel) {

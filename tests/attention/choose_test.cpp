@@ -49,8 +49,7 @@ TEST(Choose, FirstSupportingKernelWins) {
   EXPECT_EQ(choose(problem).kernel, expected);
 }
 
-// Every CPU kernel supports every feature of the problem.
-TEST(Choose, EveryKernelSupportsEveryFeature) {
+TEST(Choose, EveryCpuKernelSupportsEveryFeature) {
   SmallProblem s;
   s.add_bias({2, 4, 3, 5});
   s.add_sinks();
@@ -93,7 +92,7 @@ TEST(Choose, UnknownNameListsTheValidOnes) {
 }
 
 // If no kernel supports the GPU, or the build has no CUDA, the chooser throws an error with the reason.
-TEST(Choose, NoKernelForADevice) {
+TEST(Choose, ADeviceWithoutKernelsIsUnsupported) {
   SmallProblem s;
   Problem problem = validate_query(s.attention, Pass::forward, {});
   problem.device = Device::cuda;
@@ -202,7 +201,7 @@ TEST(Empty, BackwardOfNoRowsIsZero) {
       for (View* view : {&s.outputs.o, &s.gradients.dq}) view->shape[i] = 0;
       EXPECT_NO_THROW(s.forward());
       EXPECT_NO_THROW(s.backward());
-      EXPECT_EQ(static_cast<float*>(s.outputs.o.data)[0], 0.25f) << "written";
+      EXPECT_EQ(static_cast<float*>(s.outputs.o.data)[0], 0.25f) << "no element of O may be written";
       for (int n = 0; n < 2 * 2 * 5 * 8; ++n) ASSERT_EQ(static_cast<float*>(s.gradients.dk.data)[n], 0) << name << n;
       for (int n = 0; n < 2 * 2 * 5 * 6; ++n) ASSERT_EQ(static_cast<float*>(s.gradients.dv.data)[n], 0) << name << n;
       for (int n = 0; n < 5; ++n) ASSERT_EQ(static_cast<float*>(s.gradients.dbias.data)[n], 0) << name << n;

@@ -1,4 +1,4 @@
-// Tests of attention/cpu/plan: the logit of a running maximum, and the division of rows into panels.
+// Tests attention/cpu/plan.h: the logit of a running maximum, and the division of rows into panels.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ std::string lanes_of(int wide, int narrow, int rows) {
   return all;
 }
 
-TEST(PanelsOfBlock, EndsWithNarrowPanelsIfThoseHaveFewerLanes) {
+TEST(PanelsOfBlock, EndsWithNarrowPanelsIfTheyNeedFewerLanes) {
   EXPECT_EQ(lanes_of(12, 8, 12), "12");
   EXPECT_EQ(lanes_of(12, 8, 24), "12 12");
   EXPECT_EQ(lanes_of(12, 8, 23), "12 12");

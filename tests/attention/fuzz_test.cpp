@@ -25,9 +25,9 @@ constexpr std::uint64_t kTries = test::kSanitized ? 100000 : 1000000;  // a sani
 
 using Shape = std::array<std::int64_t, 4>;
 
-std::uint64_t environment(const char* name, std::uint64_t otherwise) {
+std::uint64_t environment(const char* name, std::uint64_t fallback) {
   const char* const text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+  return text ? std::strtoull(text, nullptr, 10) : fallback;
 }
 
 class Dice {

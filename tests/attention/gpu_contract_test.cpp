@@ -158,7 +158,7 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuFinish) {
   }
 }
 
-TEST_F(GpuContract, ThreadsOnSeparateStreams) {
+TEST_F(GpuContract, ThreadsOnSeparateStreamsGetTheSameBits) {
   for (const std::string& kernel : gpu_kernels()) {
     auto cases = contract_shapes();
     for (Case& c : cases) c.dtype = DType::bf16;
@@ -196,7 +196,7 @@ TEST_F(GpuContract, ThreadsOnSeparateStreams) {
 // The first CUDA call of a new thread is a pass on the null stream.
 TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
   GpuLane lane;
-  const auto whole_card_ends = [] { const GpuBuffer freed(256); };
+  const auto synchronize_device = [] { const GpuBuffer freed(256); };
   for (const std::string& kernel : gpu_kernels()) {
     for (const DType dtype : kDTypes) {
       const Case c = case_from("b2 h4 s256 d64 {} seed=19", name_of(dtype));
@@ -207,7 +207,7 @@ TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
       passes.launch();
       const Bytes first = passes.outputs();
       passes.poison();
-      whole_card_ends();
+      synchronize_device();
       std::string wrong;
       const auto in_a_new_thread = [&](auto&& pass) {
         std::thread([&] {
@@ -220,7 +220,7 @@ TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
       };
       in_a_new_thread([&] { passes.launch_forward(nullptr); });
       in_a_new_thread([&] { passes.launch_backward(nullptr); });
-      whole_card_ends();
+      synchronize_device();
       EXPECT_EQ(wrong, "") << kernel;
       EXPECT_EQ(first_difference(first, passes.outputs()), "") << kernel << ": " << describe(c);
     }
@@ -228,7 +228,7 @@ TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
 }
 
 // A thread must not reuse a cached tensor map when the same address holds a tensor of another shape.
-TEST_F(GpuContract, SameAddressWithAnotherShape) {
+TEST_F(GpuContract, ATensorMapIsNotReusedForAnotherShape) {
   constexpr std::size_t kElements = 2 * 512 * 64;
   std::vector<std::uint16_t> values(kElements);
   for (std::size_t i = 0; i < kElements; ++i) {
@@ -424,7 +424,7 @@ TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
 
 // A wild pointer makes one asynchronous call fail; the error of the next call must name the earlier call as the cause.
 // Runs in a separate process, because CUDA is unusable afterwards.
-TEST_F(GpuContract, EarlierErrorsAreReportedAsSuch) {
+TEST_F(GpuContract, AnErrorOfAnEarlierCallNamesThatCall) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto provoke = [] {
     const Case c = case_from("s64 d64 seed=1");

@@ -22,8 +22,8 @@ namespace {
 struct Family {
   std::string name;
   Case c;
-  // Text that explain() must contain for each pass, on a GPU with 227 KB of shared memory per block. Empty: not
-  // checked.
+  // Text that explain() must contain for each pass, on a GPU with at least 227 KB of shared memory per block and 114
+  // multiprocessors. Empty: not checked.
   std::string forward{}, backward{};
   bool deterministic = true;
   const char* shared_kb = nullptr;  // shared memory of the simulated GPU
@@ -147,21 +147,21 @@ std::vector<Family> families() {
     all.push_back(family);
   }
   // Enough rows and heads for the forward to select the tile shapes of a full GPU.
-  struct FullCard {
+  struct FullGpu {
     std::int64_t d, dv, heads, sq, sk;
     bool causal;
     const char* tiles;
   };
-  const FullCard full_cards[] = {
+  const FullGpu full_gpus[] = {
       {64, 64, 89, 190, 1545, false, "192 rows x 128 keys"},   {64, 64, 100, 250, 229, false, "256 rows x 64 keys"},
       {64, 64, 67, 120, 250, false, "128 rows x 128 keys"},    {96, 96, 264, 190, 200, true, "192 rows x 80 keys"},
       {128, 128, 67, 120, 1545, false, "128 rows x 176 keys"}, {128, 128, 67, 128, 150, false, "128 rows x 128 keys"},
       {128, 128, 264, 190, 277, true, "192 rows x 80 keys"},   {192, 128, 67, 120, 200, false, "128 rows x 128 keys"},
       {192, 192, 67, 120, 200, false, "128 rows x 112 keys"},  {256, 256, 67, 120, 200, false, "128 rows x 80 keys"}};
-  for (const auto& [d, dv, heads, sq, sk, causal, tiles] : full_cards) {
+  for (const auto& [d, dv, heads, sq, sk, causal, tiles] : full_gpus) {
     Case c = case_from("h{}/1 s{}x{} d{}/{} {} seed=28", heads, sq, sk, d, dv, name_of(bf16));
     c.causal = causal, c.alignment = Alignment::bottom_right;
-    Family family{fmt::format("hopper_full_card_{}_{}_{}", d, dv, sk), c, tiles};
+    Family family{fmt::format("hopper_full_gpu_{}_{}_{}", d, dv, sk), c, tiles};
     family.kernel = "hopper", family.forward_only = true;
     all.push_back(family);
   }
@@ -222,13 +222,13 @@ std::vector<Family> families() {
 }
 
 // Limits the shared memory per block that the library assumes, until the end of the scope. Null: no limit.
-class CardScope {
+class SharedMemoryScope {
  public:
-  explicit CardScope(const char* kilobytes) {
+  explicit SharedMemoryScope(const char* kilobytes) {
     if (const char* set = std::getenv(kVariable)) before_ = set;
     if (kilobytes) setenv(kVariable, kilobytes, 1);
   }
-  ~CardScope() { before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable); }
+  ~SharedMemoryScope() { before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable); }
 
  private:
   static constexpr const char* kVariable = "STROBE_CUDA_SHARED_KB";
@@ -247,8 +247,8 @@ class GpuFamilies : public GpuTest, public testing::WithParamInterface<Family> {
 TEST_P(GpuFamilies, BothPasses) {
   const Family& family = GetParam();
   const GpuFacts& gpu = current_gpu().facts;
-  const bool large_card = gpu.shared_bytes_per_block >= 227 << 10 && gpu.multiprocessors >= 114;
-  const CardScope card(family.shared_kb);
+  const bool large_gpu = gpu.shared_bytes_per_block >= 227 << 10 && gpu.multiprocessors >= 114;
+  const SharedMemoryScope limit(family.shared_kb);
   Data data(family.c);
   if (family.spread) spread(data, Spread::values, 24);
   GpuLane lane;
@@ -257,11 +257,11 @@ TEST_P(GpuFamilies, BothPasses) {
       on_gpu.refusal(family.kernel, family.forward_only ? std::optional(Pass::forward) : std::nullopt);
   if (family.kernel == "hopper" && needs_hopper(refusal)) GTEST_SKIP() << refusal;
   ASSERT_EQ(refusal, "");
-  if (large_card) {
+  if (large_gpu) {
     const std::pair<Pass, std::string> wanted[] = {{Pass::forward, family.forward}, {Pass::backward, family.backward}};
     for (const auto& [pass, words] : wanted) {
-      const std::string said = configuration_of(family, on_gpu.attention(), pass);
-      EXPECT_NE(said.find(words), std::string::npos) << said;
+      const std::string configuration = configuration_of(family, on_gpu.attention(), pass);
+      EXPECT_NE(configuration.find(words), std::string::npos) << configuration;
     }
   }
   const Outcome outcome = on_gpu.run({.kernel = family.kernel,

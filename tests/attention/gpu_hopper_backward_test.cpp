@@ -34,11 +34,11 @@ Share share_of(const Case& c) {
 }
 
 const char* words_of(Share share) {
-  return share == Share::tiles ? "in turns" : share == Share::keys ? "by keys" : "in pairs";
+  return share == Share::tiles ? "alternate row tiles" : share == Share::keys ? "split keys" : "clusters of two";
 }
 
 // Adds heads to a case until the backward selects this division of work.
-Case shared(Case c, Share share) {
+Case with_share(Case c, Share share) {
   const std::int64_t group = c.heads_q;
   while (share == Share::keys && share_of(c) != Share::keys) ++c.heads_kv;
   c.heads_q = group * c.heads_kv;
@@ -80,7 +80,7 @@ class GpuHopperBackward : public GpuTest {
         if ((share == Share::columns) != (d > 128)) continue;
         for (const auto& [name, base] : named_cases(d)) {
           if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
-          const Case c = shared(base, share);
+          const Case c = with_share(base, share);
           ASSERT_EQ(share_of(c), share) << describe(c);
           const Data data(c);
           GpuCase on_gpu(data, lane);
@@ -111,11 +111,11 @@ TEST_F(GpuHopperBackward, ExplainReportsTheTiles) {
       const Execution execution{.device = Device::cuda, .deterministic = deterministic};
       for (const Verdict& verdict : explain(on_gpu.attention(), Pass::backward, execution)) {
         if (verdict.kernel != "hopper") continue;
-        const bool in_turns = share_of(c) == Share::tiles && !deterministic;
+        const bool alternates = share_of(c) == Share::tiles && !deterministic;
         const char* const words = share_of(c) == Share::columns
                                       ? "x 128 keys, 2 warpgroups per block, clusters of 2 blocks, 2 stages"
-                                  : in_turns ? "x 64 keys, 2 warpgroups on alternate tiles, 4 stages"
-                                             : "x 128 keys, 2 warpgroups, 2 stages";
+                                  : alternates ? "x 64 keys, 2 warpgroups on alternate tiles, 4 stages"
+                                               : "x 128 keys, 2 warpgroups, 2 stages";
         EXPECT_NE(verdict.configuration.find(words), std::string::npos) << name << ": " << verdict.configuration;
       }
     }

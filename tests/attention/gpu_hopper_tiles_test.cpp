@@ -1,6 +1,7 @@
 // Tests every tile shape of the Hopper kernels on a GPU, both passes against float64: each rule of the forward's table
-// (kForwardRules), then the small shapes, then split keys. The grid's cases are too short and have too few heads for
-// these rules. Each row depends on few keys, because scores are large, so an extra or missing tile changes it greatly.
+// (kForwardRules), then the small shapes, then split keys. The cases of support/grid.h are too short and have too few
+// heads for these rules. Each row depends on few keys, because scores are large, so an extra or missing tile changes it
+// greatly.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -136,9 +137,11 @@ TEST_P(GpuHopperTiles, BothPasses) {
   ASSERT_EQ(refusal, "");
   for (const Verdict& verdict : explain(on_gpu.attention(), Pass::forward, {.device = Device::cuda})) {
     if (verdict.kernel != "hopper") continue;
-    const std::string& said = verdict.configuration;
-    EXPECT_NE(said.find(fmt::format("tiles of {} rows x {} keys,", rows_of(shape), shape.keys)), said.npos) << said;
-    EXPECT_EQ(said.find("keys split") != said.npos, split) << said;
+    const std::string& configuration = verdict.configuration;
+    EXPECT_NE(configuration.find(fmt::format("tiles of {} rows x {} keys,", rows_of(shape), shape.keys)),
+              configuration.npos)
+        << configuration;
+    EXPECT_EQ(configuration.find("keys split") != configuration.npos, split) << configuration;
   }
   const Outcome outcome = on_gpu.run({.kernel = "hopper"});
   EXPECT_EQ(outcome.complaint, "");
@@ -198,9 +201,9 @@ INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropout, testing::ValuesIn(dropping_tiles
 
 // All probabilities are equal. Column e of V is 1, 2 and 4 at keys e, e + D and e + 2 D, and 0 elsewhere. O therefore
 // shows which of these keys dropout keeps.
-class GpuHopperMask : public GpuTest, public testing::WithParamInterface<int> {};
+class GpuHopperDropoutMask : public GpuTest, public testing::WithParamInterface<int> {};
 
-TEST_P(GpuHopperMask, EqualsTheSpecificationBitForBit) {
+TEST_P(GpuHopperDropoutMask, EqualsTheSpecificationBitForBit) {
   const std::int64_t d = GetParam();
   Case c = case_from("b2 h4/2 s201x{} bf16 seed=34", 3 * d);
   c.d = c.dv = d, c.dropout = 0.5f;
@@ -242,7 +245,7 @@ TEST_P(GpuHopperMask, EqualsTheSpecificationBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuHopperMask, testing::Values(64, 128));
+INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropoutMask, testing::Values(64, 128));
 
 INSTANTIATE_TEST_SUITE_P(All, GpuHopperTiles, testing::ValuesIn(all_tiles()),
                          [](const auto& instance) { return instance.param.name; });

@@ -69,7 +69,7 @@ TEST(HopperConfig, EveryProblemWithDropoutHasTiles) {
   }
   ForwardFacts wide_v = facts_of(64, 128, 1000, 1000, 1000, false);
   wide_v.drops = true;
-  EXPECT_EQ(forward_config(wide_v).dims.d, 128) << "there is no kernel for 64 and 128";
+  EXPECT_EQ(forward_config(wide_v).dims.d, 128) << "no kernel with dropout has D 64 and Dv 128";
 }
 
 TEST(HopperConfig, LongRulesComeFirst) {
@@ -83,7 +83,7 @@ TEST(HopperConfig, LongRulesComeFirst) {
   }
 }
 
-const ForwardShape& rule_of(const ForwardFacts& facts) {
+const ForwardShape& shape_by_rule(const ForwardFacts& facts) {
   for (const ForwardRule& rule : kForwardRules) {
     if (rule.dims.d == facts.d && rule.uneven == facts.uneven && facts.max_seqlen_k >= rule.least_keys)
       return rule.shape;
@@ -98,7 +98,7 @@ TEST(HopperConfig, AFullGpuUsesTheRules) {
     for (std::int64_t length = 512; length <= 16384; length *= 2) {
       for (const bool uneven : {false, true}) {
         const ForwardFacts facts = facts_of(d, d, 16384 / length * 2048 / d, length, length, uneven);
-        EXPECT_EQ(forward_config(facts).shape, rule_of(facts)) << d << ' ' << length << ' ' << uneven;
+        EXPECT_EQ(forward_config(facts).shape, shape_by_rule(facts)) << d << ' ' << length << ' ' << uneven;
         EXPECT_EQ(forward_config(facts).splits, 1);
       }
     }
@@ -121,12 +121,12 @@ TEST(HopperConfig, FewHeadsGetSmallTiles) {
 
 TEST(HopperConfig, TilesCanBeForced) {
   const ForwardFacts facts = facts_of(128, 128, 2, 1024, 1000, true);
-  EXPECT_EQ(forced_config(facts, 0, 1).shape, rule_of(facts));
+  EXPECT_EQ(forced_config(facts, 0, 1).shape, shape_by_rule(facts));
   EXPECT_EQ(forced_config(facts, 0, 8).splits, 1) << "shapes of the rules do not split keys";
   EXPECT_EQ(forced_config(facts, 128, 1).shape, small_shape({128, 128}, 128));
   EXPECT_EQ(forced_config(facts, 64, 8).shape, small_shape({128, 128}, 64));
   EXPECT_EQ(forced_config(facts, 64, 8).splits, 8);
-  EXPECT_EQ(forced_config(facts, 64, 100).splits, 12) << "tiles of 80 keys";
+  EXPECT_EQ(forced_config(facts, 64, 100).splits, 12) << "1000 keys have 12 full tiles of 80 keys";
   EXPECT_EQ(forced_config(facts, 64, 8).shared_bytes, forward_shared_bytes({128, 128}, small_shape({128, 128}, 64)));
 }
 
@@ -264,7 +264,7 @@ TEST(HopperConfig, SwizzleGroupsAreLargeAndEqual) {
   EXPECT_EQ(l2_swizzle_heads(7, 5000, 1000), 1) << "one head exceeds the budget";
   EXPECT_EQ(l2_swizzle_heads(10, 100, 1000), 10);
   EXPECT_EQ(l2_swizzle_heads(11, 100, 1000), 6) << "groups of 10 and 1 would leave blocks idle";
-  EXPECT_EQ(l2_swizzle_heads(15, 100, 1000), 8) << "groups of 8 and 7";
+  EXPECT_EQ(l2_swizzle_heads(15, 100, 1000), 8) << "gives groups of 8 and 7";
   EXPECT_EQ(l2_swizzle_heads(7, 100, 300), 3) << "groups of 3, 3 and 1, because groups of 2 would be a third smaller";
   EXPECT_EQ(l2_swizzle_heads(101, 100, 1000), 8) << "groups of 10 would leave a last group of 1";
   for (std::int64_t heads = 1; heads < 200; ++heads) {

@@ -13,8 +13,8 @@
 namespace strobe::test {
 namespace {
 
-// Puts one non-finite element into an input. The oracle shows which results it may affect. Runs every kernel that
-// isolates rows, which are all except `standard` and `frugal`.
+// Puts one non-finite element into an input. The oracle shows which results it may affect. Runs all kernels except
+// `standard` and `frugal`, which do not isolate rows.
 class IsolationOf : public testing::TestWithParam<DType> {};
 
 std::vector<Case> masked_cases(DType dtype) {

@@ -1,4 +1,4 @@
-// Tests the memory that a pass uses besides inputs and outputs, by workspace_bytes() and by the counting allocator.
+// Tests the memory that a pass needs besides inputs and outputs: workspace_bytes() and the counting allocator's peak.
 // Neither may grow with Sq * Sk. `standard`, which stores the scores, shows that the measurements can fail.
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMegabyte = 1 << 20;
 
-// Returns one head of s rows and keys without memory, for queries.
+// Returns one head with s rows and s keys, without data, for workspace queries.
 Attention bare(DType dtype, std::int64_t s, std::int64_t d) {
   const void* none = nullptr;
   const ConstView view = view_bhsd(none, dtype, {1, 1, s, d});
@@ -47,8 +47,8 @@ TEST(Memory, LongSequenceStaysUnderLimit) {
   }
 }
 
-// Runs the problem of the previous test and measures its memory with the counting allocator. The window keeps the run
-// short and does not change the workspace size.
+// Runs the problem of LongSequenceStaysUnderLimit and measures its memory with the counting allocator. The window keeps
+// the run short and does not change the workspace size.
 TEST(Memory, LongSequenceRunsUnderLimit) {
   for (const DType dtype : kSanitized ? std::vector{DType::fp32} : std::vector{DType::fp32, DType::bf16}) {
     const Case c = case_from("s65536 d64 {} window={}:0 seed=5", name_of(dtype), kSanitized ? 0 : 8);
@@ -77,7 +77,7 @@ TEST(Memory, LongSequenceRunsUnderLimit) {
 
 // With this many rows the backward does not keep packed Q and dO. With this many keys the forward does not keep packed
 // K and V. The results must be as exact as those of smaller problems.
-TEST(Memory, UnitTooLongToKeepPacked) {
+TEST(Memory, LongSequencesAreNotKeptPacked) {
   const Data both_passes_long(case_from("h2/1 s9300x12600 d256 align=top_left window=6:2 seed=8"));
   if (kSanitized) {  // the sanitizer detects memory errors without the oracle
     EXPECT_EQ(run(both_passes_long, {.kernel = "flash2", .threads = 2, .own_workspace = true}).complaint, "");
@@ -157,7 +157,8 @@ TEST(Memory, AllocatorSeesTheBytesOfTheQuery) {
         EXPECT_EQ(after.current, before);
         EXPECT_LT(promised, 32 * kMegabyte);
         if (!kSanitized) {
-          EXPECT_LT(promised, static_cast<std::size_t>(c.sq * c.sk) * size_of(dtype)) << "scores are kept";
+          EXPECT_LT(promised, static_cast<std::size_t>(c.sq * c.sk) * size_of(dtype))
+              << "the workspace has room for all scores";
         }
       }
     }

@@ -1,6 +1,6 @@
-// Cases that failed in other libraries: shapes, memory layouts and values from their bug reports. check() compares
-// kernels with the float64 oracle within an absolute limit, independently of other kernels. isolation_test.cpp tests
-// non-finite values.
+// Tests cases that failed in other libraries: shapes, memory layouts and values from their bug reports. check()
+// compares kernels with the float64 oracle within an absolute limit, independently of other kernels. isolation_test.cpp
+// tests non-finite values.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -229,7 +229,7 @@ TEST(Reliability, SeveralBlocksOfKeys) {
     check_all_types(case_from("s70x{} d40/24 seed=176", sk));
     check_all_types(case_from("s70x{} d40/24 align=bottom_right window=600:70 softcap=3 bias=111k seed=177", sk));
   }
-  // Keys are split. On instruction sets with narrow panels, the last rows are in a narrow panel.
+  // These cases split the keys. On instruction sets with narrow panels, the last rows are in a narrow panel.
   for (const std::int64_t sq : {64, 68}) {
     check_all_types(case_from("s{}x1537 d40/24 sinks seed=178", sq));
   }
@@ -248,8 +248,8 @@ TEST(Reliability, LargeScoresOverSeveralBlocks) {
   }
 }
 
-// Biases as users often write masks. A row whose biases are all the lowest value has equal probabilities; a row whose
-// biases are all -inf has none.
+// Tests biases that users write instead of masks. A row whose biases are all the lowest value has equal probabilities;
+// a row whose biases are all -inf has none.
 TEST(Reliability, LowestAndInfiniteBias) {
   struct Fill {
     const char* name;

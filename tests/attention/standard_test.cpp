@@ -64,7 +64,7 @@ TEST(Standard, ExponentialEqualsTheLibrarys) {
   EXPECT_TRUE(std::isnan(standard::exp_negative(std::numeric_limits<float>::quiet_NaN())));
 }
 
-TEST(Standard, SoftmaxOfOddRows) {
+TEST(Standard, SoftmaxOfMaskedAndNanRows) {
   std::vector<float> masked(5, -standard::kInfinity);
   EXPECT_EQ(standard::softmax_row(masked.data(), 5, nullptr).lse, -standard::kInfinity);
   EXPECT_EQ(masked, std::vector<float>(5, 0.0f));
@@ -117,9 +117,9 @@ TEST(Standard, FrugalHasTheSameBits) {
   }
 }
 
-// The error must be that of the dtype, neither larger nor smaller: a baseline more exact than its dtype would make the
-// exactness rule too strict for other kernels.
-TEST(Standard, ErrorIsThatOfTheDtype) {
+// The error must have the order of the dtype's roundoff. A smaller one would make the exactness rule too strict for
+// other kernels.
+TEST(Standard, ErrorHasTheOrderOfTheRoundoff) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     const double unit = test::unit_roundoff(dtype);
     const test::Data data(everything(dtype));
@@ -160,12 +160,12 @@ class CountingSink : public ProfileSink {
   CountingSink() { profile_sink = this; }
   ~CountingSink() override { profile_sink = nullptr; }
   void begin_scope(const char* name, ScopeKind kind) override {
-    ++(kind == ScopeKind::matmul ? products : others)[name];
+    ++(kind == ScopeKind::matmul ? matmuls : others)[name];
     EXPECT_EQ(open++, 0) << name << " begins inside another scope";
   }
   void end_scope() override { --open; }
 
-  std::map<std::string, int> products, others;
+  std::map<std::string, int> matmuls, others;
   int open = 0;
 };
 
@@ -175,22 +175,22 @@ TEST(Standard, ReportsProfilingScopes) {
     for (const int threads : {1, 3}) {
       SCOPED_TRACE(std::string(kernel) + " with " + std::to_string(threads) + " threads");
       const test::Data data(everything(DType::bf16));
-      const test::Outcome unheard = test::run(data, {.kernel = kernel, .threads = threads});
-      const CountingSink listener;
-      const test::Outcome heard = test::run(data, {.kernel = kernel, .threads = threads});
-      EXPECT_EQ(test::first_difference(unheard.results, heard.results), "");
-      EXPECT_EQ(listener.open, 0);
+      const test::Outcome plain = test::run(data, {.kernel = kernel, .threads = threads});
+      const CountingSink scopes;
+      const test::Outcome profiled = test::run(data, {.kernel = kernel, .threads = threads});
+      EXPECT_EQ(test::first_difference(plain.results, profiled.results), "");
+      EXPECT_EQ(scopes.open, 0);
       const int passes = std::string(kernel) == "standard" ? 1 : kHeads;  // an operation over all heads is one scope
-      EXPECT_EQ(listener.products, (std::map<std::string, int>{{"QK^T matmul", 2 * passes},
-                                                               {"PV matmul", passes},
-                                                               {"dV matmul", passes},
-                                                               {"dP matmul", passes},
-                                                               {"dQ matmul", passes},
-                                                               {"dK matmul", passes}}));
-      EXPECT_EQ(listener.others, (std::map<std::string, int>{{"softmax", 2 * passes},
-                                                             {"softmax gradient", passes},
-                                                             {"dropout", 2 * passes},
-                                                             {"shared gradients", passes}}));
+      EXPECT_EQ(scopes.matmuls, (std::map<std::string, int>{{"QK^T matmul", 2 * passes},
+                                                            {"PV matmul", passes},
+                                                            {"dV matmul", passes},
+                                                            {"dP matmul", passes},
+                                                            {"dQ matmul", passes},
+                                                            {"dK matmul", passes}}));
+      EXPECT_EQ(scopes.others, (std::map<std::string, int>{{"softmax", 2 * passes},
+                                                           {"softmax gradient", passes},
+                                                           {"dropout", 2 * passes},
+                                                           {"shared gradients", passes}}));
     }
   }
 }

@@ -75,7 +75,7 @@ TEST(Masks, RowsAndKeysAgree) {
   }
 }
 
-TEST(MemoryModel, PlainIsThePublishedExample) {
+TEST(MemoryModel, PlainAttentionHasThePublishedBytes) {
   const AttentionCase one = {.batch = 8, .seqlen_q = 16384, .seqlen_k = 16384, .head_dim = 16, .dtype = DType::fp32};
   const MemoryModel model = predict_plain(one);
   constexpr std::int64_t kMegabyte = 1 << 20;
@@ -128,8 +128,7 @@ TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
   EXPECT_NEAR(squares / static_cast<double>(count), 1, 0.05);
 }
 
-// The backward on a GPU is deterministic only on request; on a CPU it always is.
-TEST(AttentionCase, Deterministic) {
+TEST(AttentionCase, IsDeterministicOnACpuAndOnRequestOnAGpu) {
   AttentionCase one;
   EXPECT_TRUE(execution_of(one).deterministic);
   one.device = Device::cuda;

@@ -8,7 +8,7 @@
 namespace strobe::bench {
 namespace {
 
-TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
+TEST(Ceilings, MatmulRateIsThatOfACompleteGemmIfMeasured) {
   Ceilings ceilings;
   EXPECT_FALSE(ceilings.matmul(DType::fp32));
   EXPECT_FALSE(ceilings.fastest(DType::bf16));

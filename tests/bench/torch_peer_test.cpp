@@ -114,7 +114,7 @@ TEST(TorchPeer, FlexAttentionForwardPassesTheGate) {
 const char kStubTorch[] = "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" STROBE_SOURCE_DIR
                           "/tests/bench/stub_torch' exec python3 \"$@\"\n";
 
-TEST(TorchPeer, WithAStubOfPyTorch) {
+TEST(TorchPeer, PassesTheGateWithAStubOfPyTorch) {
   if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
   const test::PythonScope stub(kStubTorch);
   const AttentionCase plain{

@@ -16,7 +16,7 @@ namespace {
 const std::string kTinySweep =
     "sweep --seq_len 16,32 --batch 1 --num_heads 1 --emb_dim 16 --dtype fp32 --repeats 1 --time-limit 0.01 --quick ";
 
-// Runs the command with this redirection of the shell.
+// Runs the command with this shell redirection.
 Program run_redirected(const std::string& command, const std::string& redirection, const Scratch& scratch) {
   return run_command("{ CUDA_VISIBLE_DEVICES= " + command + " " + redirection + "; }", scratch);
 }

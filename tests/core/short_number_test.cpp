@@ -1,4 +1,4 @@
-// Tests core/short_number: three digits for any magnitude, integer counts, no exponent.
+// Tests core/short_number: numbers with at least three significant digits and no exponent, and counts.
 #include "core/short_number.h"
 
 #include <gtest/gtest.h>

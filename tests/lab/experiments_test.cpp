@@ -1,5 +1,5 @@
-// Tests the course's experiments. The ablation has one kernel without each optimisation; another experiment has a
-// kernel per tile size. Compares all of them with float64.
+// Tests the course's experiments. The ablation has one kernel per optimisation, which leaves that optimisation out;
+// another experiment has one kernel per tile size. Compares all of them with float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>

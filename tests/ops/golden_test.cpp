@@ -70,9 +70,9 @@ using Tensor = Placed<Values>;
 constexpr const char* kGoldenPath = STROBE_TEST_DATA "/ops/golden.txt";
 
 // Runs the operations in one type on one device and compares them with the golden values.
-class BesidePyTorch {
+class GoldenComparison {
  public:
-  BesidePyTorch(const test::Fields& golden, DType dtype, const Gpu* gpu = nullptr)
+  GoldenComparison(const test::Fields& golden, DType dtype, const Gpu* gpu = nullptr)
       : golden_(golden),
         dtype_(dtype),
         gpu_(gpu),
@@ -283,7 +283,7 @@ TEST(Golden, OperationsEqualPyTorch) {
   for (const std::string& name : test::available_isas()) {
     SCOPED_TRACE(name);
     const test::IsaScope scope(name);
-    for (const DType dtype : kTypes) BesidePyTorch(golden, dtype).run_all();
+    for (const DType dtype : kTypes) GoldenComparison(golden, dtype).run_all();
   }
 }
 
@@ -294,7 +294,7 @@ TEST_F(GpuGolden, OperationsEqualPyTorch) {
   if (HasFailure()) return;
   for (const bool deterministic : {true, false}) {
     const Gpu gpu(deterministic);
-    for (const DType dtype : kTypes) BesidePyTorch(golden, dtype, &gpu).run_all();
+    for (const DType dtype : kTypes) GoldenComparison(golden, dtype, &gpu).run_all();
   }
 }
 

@@ -1,5 +1,5 @@
 // Compares every operation on the GPU with the CPU in all dtypes. Covers sizes that are not multiples of a vector, a
-// single row, rows that just fit in shared memory and longer ones. Also tensors that are aligned to one element only.
+// single row, rows that just fit in shared memory, longer rows, and tensors that are aligned to one element only.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -110,7 +110,7 @@ TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
     };
     const Values x = signs(shape.rows, shape.in, 1), weight = signs(shape.out, shape.in, 2),
                  dy = signs(shape.rows, shape.out, 3);
-    const auto products = [&](const Gpu& gpu) {
+    const auto matmuls = [&](const Gpu& gpu) {
       const OnGpu gx(gpu, x), gweight(gpu, weight), gdy(gpu, dy), gy(gpu, dy), gdx(gpu, x),
           gdweight(gpu, std::vector<float>(weight.size()));
       linear(gpu.execution(), shape, gx.data(), gweight.data(), gy.data(), {.addend = gdy.data()});
@@ -123,7 +123,7 @@ TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
       gdweight.read(dweight);
       return std::tuple(y.widened(), dx.widened(), dweight);
     };
-    EXPECT_TRUE(products(timed) == products(plain));
+    EXPECT_TRUE(matmuls(timed) == matmuls(plain));
   }
 }
 

@@ -67,7 +67,7 @@ def test_with_kvcache(device):
         definition.assert_close(lse[b:b + 1], sums)
 
 
-def test_what_comes_later_is_refused(device):
+def test_unsupported_arguments_are_refused(device):
     q, k, v = given((2, 3, 4, 16), (2, 12, 4, 16), (2, 12, 4, 16), device=device)
     table = torch.zeros(2, 1, dtype=torch.int32, device=device)
     for name, value in (("block_table", table), ("k", q), ("rotary_cos", q)):

@@ -21,9 +21,9 @@ def plain(q, k, v, allowed=None, bias=0.0):
     if allowed is not None:
         scores = np.where(allowed, scores, -np.inf)
     largest = scores.max(-1, keepdims=True)
-    weights = np.exp(scores - largest)
-    total = weights.sum(-1, keepdims=True)
-    return weights / total @ v, (np.log(total) + largest)[..., 0]
+    exponentials = np.exp(scores - largest)
+    total = exponentials.sum(-1, keepdims=True)
+    return exponentials / total @ v, (np.log(total) + largest)[..., 0]
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 4e-3)])

@@ -124,7 +124,7 @@ TEST(Result, ErrorsContainFileAndLine) {
 // tests/data/results/lab5-h200.jsonl has the results of the sweep `lab5`, measured on an H200 (docs/source-report.md).
 // Peak memory must be within 5 % of the closed forms plus 64 MB, which PyTorch allocates as cuBLAS workspace on that
 // GPU.
-TEST(Result, TheCommittedGridIsComplete) {
+TEST(Result, TheResultsOfLab5AreComplete) {
   const auto results = read_results(STROBE_TEST_DATA "/results/lab5-h200.jsonl");
   ASSERT_EQ(results.size(), 144u);
   std::set<std::string> cells;

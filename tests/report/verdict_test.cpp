@@ -81,7 +81,7 @@ TEST(Verdict, AnImplementationWithoutMemoryHasFewerProblems) {
   EXPECT_EQ(standing.leads.at(0).problems, 1u);
 }
 
-TEST(Verdict, OneImplementationHasNone) {
+TEST(Verdict, OneImplementationHasNoVerdict) {
   const Standing standing = standing_of_rows({{.forward = around(0.01)}, {.seqlen_q = 256, .forward = around(0.01)}});
   EXPECT_EQ(standing.leader, "flash2");
   EXPECT_TRUE(standing.leads.empty());

@@ -26,7 +26,7 @@ std::string names_of(const std::vector<TestCase>& cases) {
   return names;
 }
 
-TEST(Cases, TableOfTheContract) {
+TEST(Cases, SizesAreThoseOfTheCourse) {
   const std::vector<TestCase> cases = all_cases();
   ASSERT_EQ(cases.size(), 30u);
   EXPECT_EQ(cases[0].name, "t01");

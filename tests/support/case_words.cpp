@@ -12,7 +12,7 @@
 namespace strobe::test {
 
 const char* text_of(Alignment alignment) {
-  return alignment == Alignment::unset ? "unsaid" : alignment == Alignment::top_left ? "top_left" : "bottom_right";
+  return alignment == Alignment::unset ? "unset" : alignment == Alignment::top_left ? "top_left" : "bottom_right";
 }
 
 const char* text_of(Lengths lengths) {

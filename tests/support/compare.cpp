@@ -12,8 +12,8 @@
 namespace strobe::test {
 namespace {
 
-// A bias of the lowest finite number causes an LSE of larger magnitude. Such values do not count for max|reference|,
-// which would make the floor of the rule too large for all others. Each is checked separately.
+// A bias of the lowest finite number causes an LSE of larger magnitude. max|reference| leaves such values out, because
+// they would make the rule's floor too large for all other values. same_kind() checks them.
 constexpr double kHuge = 1e30;
 
 // Below this magnitude every dtype can represent the reference, so the value must be finite.

@@ -187,7 +187,7 @@ std::vector<std::string> required_features() {
   add("heads_q", {"1", "2", "3", "4", "6", "8"});
   add("Sq-Sk", {"less", "equal", "more"});
   add("Dv-D", {"equal", "differ"});
-  add("causal", {"no", "unsaid", "top_left", "bottom_right"});
+  add("causal", {"no", "unset", "top_left", "bottom_right"});
   add("window", {"none", "left", "right", "both", "none+causal", "left+causal", "right+causal", "both+causal", "zero"});
   add("scale", {"default", "zero", "negative", "large", "given"});
   add("softcap", {"on", "off"});

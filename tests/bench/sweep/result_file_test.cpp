@@ -30,7 +30,7 @@ class ResultFileTest : public testing::Test {
 
 const AcceptRow kAny = [](const Json&, int) {};
 
-TEST_F(ResultFileTest, RowsAreLinesAndAReaderSeesThem) {
+TEST_F(ResultFileTest, EachRowIsALineThatAReaderSees) {
   EXPECT_EQ(rows(), 0);  // no file
   {
     ResultFile file(path_, kAny);
@@ -96,7 +96,7 @@ TEST_F(ResultFileTest, AForeignFileWithoutANewlineIsRejectedAndNothingIsChanged)
   }
 }
 
-TEST_F(ResultFileTest, RowsOfABenchStartAsRowsDo) {
+TEST_F(ResultFileTest, BenchRowsStartWithTheRowPrefix) {
   Row row;
   row.implementation = "flash2";
   EXPECT_EQ(row_json(row, {}).dump().find(kRowBegin), 0u);

@@ -152,7 +152,7 @@ TEST(Solve, RejectsBadInputAndLeavesNothing) {
   expect_refused(run_hw4("good out third", scratch), 2, "3 given");
   expect_refused(run_hw4("good --timing", scratch), 2, "hw4: --timing: hw4 has no flags");
   expect_refused(run_program("solve good '' --rung sequential", scratch), 2, "output \"\": a file name is needed");
-  // The program's printed lines would be mixed into the answer.
+  // An answer on standard output would be mixed with the lines that the program prints.
   expect_refused(run_program("solve good /dev/stdout --device cpu", scratch), 2, "is the standard output");
   const Program piped = run_command("('" STROBE_PROGRAM "' solve good /dev/stdout --device cpu | cat)", scratch);
   EXPECT_NE(piped.errors.find("output /dev/stdout: is the standard output"), std::string::npos) << piped.errors;

@@ -54,7 +54,7 @@ bool receives_anything(int descriptor) {
   return got > 0 || (got == 0 && CMSG_FIRSTHDR(&message));
 }
 
-// Returns true if the other end closes a silent connection before the introduction limit of 5 s.
+// Returns true if the other end closes a silent connection within 2 s. The launcher waits 5 s for a token.
 bool is_closed_at_once(int descriptor) {
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
   char byte;
@@ -129,8 +129,8 @@ struct Job {
   }
 };
 
-// Returns forged messages: "rank 7 started with the victim's process group" of an earlier protocol, and introductions
-// with wrong tokens.
+// Returns forged messages: a start of rank 7 that names the victim as its process group, introductions with wrong
+// tokens, and invalid lengths.
 std::vector<std::string> hostile_messages(pid_t victim) {
   const auto bytes = [](const auto& value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));

@@ -33,7 +33,7 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
   EXPECT_NE(program.output.find("vs one"), std::string::npos) << program.output;
   const Json document = Json::parse(scratch_.read("out.json"));
   const auto& rows = document.at("rows").as_array();
-  ASSERT_EQ(rows.size(), 1u + 4 + 3 * 2) << "those with buckets twice";
+  ASSERT_EQ(rows.size(), 1u + 4 + 3 * 2) << "strategies with buckets have two rows";
   const std::int64_t bytes = 4 * rows[0].at("parameters").as_integer();
   std::map<std::string, const Json*> by_name;
   for (const Json& row : rows) {
@@ -65,7 +65,7 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
   EXPECT_GT(parameters, 10);
   EXPECT_EQ(by_name.at("overlap")->at("calls").as_integer(), parameters);
   EXPECT_EQ(by_name.at("flat")->at("calls").as_integer(), 1);
-  EXPECT_EQ(by_name.at("bucketed")->at("calls").as_integer(), 1) << "of 1000 MB, the last";
+  EXPECT_EQ(by_name.at("bucketed")->at("calls").as_integer(), 1) << "the last row has buckets of 1000 MB";
   EXPECT_EQ(by_name.at("naive")->at("exposed_less_than_naive").as_number(), 0);
   EXPECT_EQ(by_name.at("naive")->at("speedup_over_naive").as_number(), 1);
   for (const auto& [name, row] : by_name) {

@@ -105,7 +105,7 @@ TEST(LmBench, EveryRecomputationIsARowWithTheSameLoss) {
   ASSERT_EQ(rows.size(), 3u);
   for (const Json& row : rows) {
     EXPECT_EQ(row.at("loss").as_number(), rows[0].at("loss").as_number());
-    EXPECT_EQ(row.at("speedup_over_fp32").as_number(), 1) << "over the fp32 that recomputes as much";
+    EXPECT_EQ(row.at("speedup_over_fp32").as_number(), 1) << "relative to the fp32 row with the same recomputation";
     EXPECT_EQ(row.at("flop").as_number(), rows[0].at("flop").as_number());
   }
   EXPECT_EQ(rows[2].at("recompute").as_string(), "block");

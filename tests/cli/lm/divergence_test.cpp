@@ -86,7 +86,7 @@ TEST(LmDivergence, ACheckpointThatCannotBeRenamedDoesNotHideTheReason) {
   EXPECT_NE(diverged.errors.find(": File name too long): --resume=1 --lr"), std::string::npos) << diverged.errors;
 }
 
-TEST(LmDivergence, WithoutAGoodCheckpointSaysSo) {
+TEST(LmDivergence, ReportsThatNoCheckpointIsGood) {
   const Scratch scratch;
   expect_refusal(run_program(kWild + "--steps 20 --checkpoint-every 2 --keep 1", scratch), 3,
                  "; no checkpoint is known to be good: train in another folder with a lower --lr");

@@ -56,10 +56,10 @@ TEST_F(GpuLmDdp, TrainsAsOneProcessAndResumesBitForBit) {
   EXPECT_NE(whole.output.find("[0] device         cuda"), std::string::npos) << whole.output;
   expect_losses("whole", "one");
   trained(2, "--out again" + sharded);
-  EXPECT_TRUE(last_checkpoint("again") == last_checkpoint("whole")) << "other bits in another run";
+  EXPECT_TRUE(last_checkpoint("again") == last_checkpoint("whole")) << "the bits must be the same in every run";
   copy_half("whole", "same");
   trained(2, "--resume --out same" + sharded);
-  EXPECT_TRUE(last_checkpoint("same") == last_checkpoint("whole")) << "other bits after a pause";
+  EXPECT_TRUE(last_checkpoint("same") == last_checkpoint("whole")) << "the bits must be the same after an interruption";
   copy_half("whole", "unsharded");
   trained(2, "--resume --out unsharded --ddp bucketed --bucket-mb 0.02");
   EXPECT_TRUE(last_checkpoint("unsharded") == last_checkpoint("whole")) << "the same sums, so the same bits";

@@ -1,4 +1,4 @@
-// Tests `strobe lm memory`, which measures the memory of forward and training step, as users run it on the CPU.
+// Tests `strobe lm memory`, which measures the memory of a forward and of a training step, as users run it on the CPU.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -35,11 +35,11 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
     EXPECT_EQ(row.at("operations").size(), row.at("held_by_operation_and_category_bytes").size());
   }
   const auto type_of = [&](const Json& row, const char* list, const std::string& name) {
-    for (const Json& life : row.at(list).as_array()) {
-      if (life.at("name").as_string() == name)
-        return life.at("dtype").is_null() ? "none" : life.at("dtype").as_string();
+    for (const Json& lifetime : row.at(list).as_array()) {
+      if (lifetime.at("name").as_string() == name)
+        return lifetime.at("dtype").is_null() ? "none" : lifetime.at("dtype").as_string();
     }
-    return std::string("no such life");
+    return std::string("no such lifetime");
   };
   const Json& bf16 = rows.back();
   EXPECT_EQ(type_of(bf16, "allocations", "AdamW's mean"), "fp32");
@@ -115,11 +115,11 @@ TEST(LmMemory, StandardAttentionSavesItsProbabilities) {
   const Json& step = document.at("rows").as_array().at(1);
   constexpr std::int64_t kScores = 4 * 64 * 64 * 4;  // bytes: heads * context * context * sizeof(float)
   int saved = 0;
-  for (const Json& life : step.at("tensors_of_the_run").as_array()) {
-    if (!life.at("name").as_string().ends_with("attention.probabilities")) continue;
-    EXPECT_EQ(life.at("category").as_string(), "attention scores");
-    EXPECT_EQ(life.at("bytes").as_integer(), kScores);
-    saved += life.at("name").as_string().starts_with("layers.") ? 1 : 0;
+  for (const Json& lifetime : step.at("tensors_of_the_run").as_array()) {
+    if (!lifetime.at("name").as_string().ends_with("attention.probabilities")) continue;
+    EXPECT_EQ(lifetime.at("category").as_string(), "attention scores");
+    EXPECT_EQ(lifetime.at("bytes").as_integer(), kScores);
+    saved += lifetime.at("name").as_string().starts_with("layers.") ? 1 : 0;
   }
   EXPECT_EQ(saved, 4) << "one for each layer";
 }

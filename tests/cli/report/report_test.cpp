@@ -153,7 +153,7 @@ TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
     return all;
   };
   const auto before = snapshot();
-  for (const int blocks : {1, 4, 64}) {  // of 512 or 1024 bytes; the page exceeds 64 KB
+  for (const int blocks : {1, 4, 64}) {  // a block has 512 or 1024 bytes; the page exceeds 64 KB
     const Program program = run_command(
         fmt::format("ulimit -f {} && '" STROBE_PROGRAM "' report --output out other.json", blocks), scratch);
     EXPECT_EQ(program.code, 3) << program.errors;

@@ -434,7 +434,7 @@ TEST(Sweep, APeerHasAPrediction) {
   EXPECT_NE(program.output.find("2 cells, 2 to measure"), std::string::npos) << program.output;
 }
 
-TEST(Sweep, ALentPythonMustBelongToTheSweep) {
+TEST(Sweep, LentPythonMustBeASocket) {
   const Scratch scratch;
   const Program program = run_program("bench --impl torch-sdpa --events --lent-python 1", scratch);
   EXPECT_EQ(program.code, 2);
@@ -444,7 +444,7 @@ TEST(Sweep, ALentPythonMustBelongToTheSweep) {
 // The shared Python process crashes in torch-math of the second problem. A new process measures torch-sdpa of that
 // problem. The third problem starts another shared process.
 TEST(Sweep, PythonIsRestartedAfterItHasFailed) {
-  const FakePython python(R"(*\"seqlen_q\":17*prepare*torch-math*) echo 'last words' >&2; kill -SEGV $$ ;;)");
+  const FakePython python(R"(*\"seqlen_q\":17*prepare*torch-math*) echo 'fatal error' >&2; kill -SEGV $$ ;;)");
   const Scratch scratch;
   const Program program =
       run_program(tiny("--seq_len 16,17,18,19 --impl torch-math,torch-sdpa --check=off --pass forward"), scratch);
@@ -455,7 +455,7 @@ TEST(Sweep, PythonIsRestartedAfterItHasFailed) {
                                   "18 torch-math ok", "18 torch-sdpa ok", "19 torch-math ok", "19 torch-sdpa ok"}));
   const std::string reason = row_of(rows_in(scratch, "sweep.jsonl"), 17, "torch-math").at("reason").as_string();
   EXPECT_NE(reason.find("died of signal 11"), std::string::npos) << reason;
-  EXPECT_NE(reason.find("last words"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("fatal error"), std::string::npos) << reason;
   EXPECT_EQ(python.starts(), 3);
 }
 
@@ -541,14 +541,14 @@ TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
 
 struct BadSweep {
   const char* arguments;
-  const char* remark;
+  const char* says;
 };
 class SweepRefuses : public testing::TestWithParam<BadSweep> {};
 TEST_P(SweepRefuses, InOneLineWithExitCode2AndNothingWritten) {
   const Scratch scratch;
   const Program program = run_program(std::string("sweep ") + GetParam().arguments, scratch);
   EXPECT_EQ(program.code, 2) << program.errors;
-  EXPECT_NE(program.errors.find(GetParam().remark), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find(GetParam().says), std::string::npos) << program.errors;
   EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
   EXPECT_EQ(scratch.entries(), 0u);
 }

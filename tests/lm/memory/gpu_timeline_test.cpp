@@ -45,7 +45,8 @@ TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
           static_cast<std::size_t>(parameter_count(one.shape)) * (precision == Precision::bf16 ? 6 : sizeof(float));
       const std::size_t forward = predicted_bytes(one);
       EXPECT_GT(forward, weights);
-      EXPECT_LT(forward, weights + (std::size_t{64} << 20)) << "workspace of 32 MiB and one layer's activations";
+      EXPECT_LT(forward, weights + (std::size_t{64} << 20))
+          << "besides weights: a workspace of 32 MiB and the activations of one layer";
       EXPECT_LT(forward, step / 2);
     }
   }

@@ -107,11 +107,11 @@ void expect_only_free_memory_shared(GradientMemory memory) {
         EXPECT_LE(block.end, first) << layer;
       }
       EXPECT_LE(plan.bytes, begins(first_parameter(shape.architecture, plan.blocks.size())))
-          << "the final norm and the unembedding";
+          << "activations must end before the gradients of the final norm and the unembedding";
       for (const Copies& copies : plan.copies) {
         const Activation& found = plan.table.at(copies.tensor);
         EXPECT_LE(found.first + found.bytes(), begins(copies.parameter))
-            << found.name << ": read by the backward, and written where later gradients are still to be read";
+            << found.name << ": its gradients would overwrite it before the backward reads it";
       }
     }
   }
@@ -128,7 +128,7 @@ TEST(Activations, EveryMatmulOperandHasACopy) {
     ASSERT_EQ(plan.copies.size(), static_cast<std::size_t>(shape.layers) + 1);
     const std::size_t first_block = first_parameter(architecture, 0);
     std::int64_t count = parameter_table(shape)[first_block].first;
-    EXPECT_EQ(copies_with(plan, first_block - 1), nullptr) << "the embedding, and positions";
+    EXPECT_EQ(copies_with(plan, first_block - 1), nullptr) << "embedding and positions have no copy";
     EXPECT_EQ(copies_with(plan, first_block), &plan.copies[0]);
     EXPECT_EQ(copies_with(plan, parameter_table(shape).size() - 1), &plan.copies.back());
     for (const Copies& copies : plan.copies) {

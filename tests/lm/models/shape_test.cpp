@@ -70,10 +70,10 @@ TEST(ModelShape, BadShapesAreRejected) {
   shape.architecture = Architecture::gpt2;
   EXPECT_EQ(refusal(shape), "lm: d_model 4096 over 4 heads is a head dimension of 1024; valid: up to 256");
   shape.d_model = 12;
-  EXPECT_EQ(refusal(shape), "") << "no pairs are turned";
+  EXPECT_EQ(refusal(shape), "") << "without RoPE the head dimension may be odd";
 }
 
-TEST(Architecture, NamesAreThoseOfTheNetworks) {
+TEST(Architecture, NamesRoundTrip) {
   EXPECT_EQ(architecture_names(), (std::vector<std::string>{"llama", "gpt2"}));
   for (const std::string& name : architecture_names()) EXPECT_EQ(name_of(architecture_of(name)), name);
   try {

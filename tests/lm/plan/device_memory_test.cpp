@@ -69,7 +69,7 @@ TEST(DeviceMemory, OfGpt2ByHand) {
   EXPECT_EQ(largest(shape), std::max(embedding, block));
   ModelShape long_one = shape;
   long_one.context = 1000;
-  EXPECT_EQ(largest(long_one), 1005 * 8) << "positions come with the embedding";
+  EXPECT_EQ(largest(long_one), 1005 * 8) << "1000 positions and 5 tokens form one unit";
 }
 
 TEST(DeviceMemory, EachShardingShardsOneMoreKindOfState) {
@@ -99,11 +99,12 @@ TEST(DeviceMemory, AShardedGradientNeedsTheLargerOfUnitAndBucket) {
   const std::size_t block = 4 * 40'963'200, split = of(Sharding::gradients, 0).gradients;
   EXPECT_EQ(of(Sharding::gradients, block).gradients, split);
   EXPECT_EQ(of(Sharding::gradients, 2 * block).gradients, split + block);
-  EXPECT_EQ(of(Sharding::optimizer, 2 * block).total(), of(Sharding::optimizer, 0).total()) << "whole anyway";
+  EXPECT_EQ(of(Sharding::optimizer, 2 * block).total(), of(Sharding::optimizer, 0).total())
+      << "without sharded gradients the bucket does not count";
 }
 
 TEST(DeviceMemory, TensorParallelismSplitsMatricesAndActivations) {
-  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5: each part has 3 words.
+  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5: each of two devices has room for 3 tokens of the vocabulary.
   BenchCase one{.shape = {.d_model = 8, .d_ff = 12, .layers = 1, .heads = 2, .vocabulary = 5, .context = 16},
                 .batch = 1};
   EXPECT_EQ(count_of(parameters_of_a_device(one.shape, 1)), parameter_count(one.shape));

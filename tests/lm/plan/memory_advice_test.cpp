@@ -40,7 +40,7 @@ TEST(MemoryAdvice, CombinesRecomputationWithABatchIfNeitherFits) {
   EXPECT_EQ(memory_advice(one, free), "valid: --recompute block --batch 1");
 }
 
-TEST(MemoryAdvice, SaysThatNoBatchFits) {
+TEST(MemoryAdvice, ReportsThatNoBatchFits) {
   EXPECT_EQ(memory_advice(small(4), 1000), "no smaller batch fits; valid: a smaller model or --context");
 }
 

@@ -1,5 +1,5 @@
-// Tests the predicted time of a training step. Values are computed by hand for a machine with round rates. Also tests
-// how the time depends on the sizes.
+// Tests the predicted time of a training step. Values are computed by hand for a machine whose rates are powers of ten.
+// Also tests how the time depends on the sizes.
 #include "lm/plan/step_time.h"
 
 #include <gtest/gtest.h>
@@ -75,11 +75,11 @@ TEST(StepTime, TheLastCallIsAtLeastTheEmbeddings) {
 TEST(StepTime, TheBestBucketMinimizesExposedTime) {
   EXPECT_DOUBLE_EQ(best_bucket_bytes(4e8, 1e9, 1e-4), std::sqrt(4e8 * 1e9 * 1e-4));
   const SharedStep step = step_of({.data = 64});
-  const double overhead = 6 * 1e-5 + 6 * 1e-4, seconds_a_byte = 1.75 / 1e10 + 1.75 / 8 / 1e9;
+  const double overhead = 6 * 1e-5 + 6 * 1e-4, seconds_per_byte = 1.75 / 1e10 + 1.75 / 8 / 1e9;
   Machine balanced = kMachine;
-  balanced.flop_rate = 2.0 / 3 * flops_of(step.one) / (4 * kCount * seconds_a_byte);
+  balanced.flop_rate = 2.0 / 3 * flops_of(step.one) / (4 * kCount * seconds_per_byte);
   const StepTime best = step_time(step, balanced);
-  EXPECT_EQ(best.calls, std::ceil(4 * kCount / std::sqrt(4 * kCount * overhead / seconds_a_byte)));
+  EXPECT_EQ(best.calls, std::ceil(4 * kCount / std::sqrt(4 * kCount * overhead / seconds_per_byte)));
   for (const double factor : {0.25, 0.5, 2.0, 4.0}) {
     EXPECT_GT(step_time(step, balanced, factor * best.call_bytes).exposed, best.exposed) << factor;
   }
@@ -107,7 +107,7 @@ TEST(StepTime, TensorParallelismComputesLessAndWaitsForActivations) {
   EXPECT_NEAR(parts.tensor, calls * (4 * 1e-5 + 1.5 * residual / 1e10), 1e-12);
   EXPECT_NEAR(parts.inside, calls * 1.5 * residual, 1);
   EXPECT_EQ(parts.backward_exchange, 0);
-  EXPECT_EQ(parts.calls, 0) << "one batch: no gradients to add";
+  EXPECT_EQ(parts.calls, 0) << "a single data-parallel rank exchanges no gradients";
   EXPECT_EQ(parts.waiting(), parts.tensor);
 }
 
@@ -135,7 +135,7 @@ TEST(StepTime, ThePipelinesBubbleIsItsShareOfMicroBatches) {
 TEST(StepTime, StagesOfAPipelineWaitForTheSlowestOne) {
   const StepTime time = step_time(pipeline_of(5, {.pipeline = 2}, 4), kMachine);
   const double layer = 3 * 4 * (16 * 128 / 4) * 64.0 * 256 / 1e12;
-  EXPECT_NEAR(time.forward + time.backward, 4 * 3 * layer, 1e-15) << "the first has three of the five layers";
+  EXPECT_NEAR(time.forward + time.backward, 4 * 3 * layer, 1e-15) << "the first stage has three of the five layers";
   EXPECT_NEAR(time.bubble, 3 * layer, 1e-15);
   EXPECT_EQ(step_time(pipeline_of(4, {}, 1), kMachine).bubble, 0);
 }
@@ -149,13 +149,14 @@ TEST(StepTime, GradientsOfAPipelineOverlapTheLastMicroBatch) {
   EXPECT_DOUBLE_EQ(time.call_bytes, gradients);
   EXPECT_DOUBLE_EQ(time.exposed, call);
   EXPECT_DOUBLE_EQ(time.last_backward, time.backward / 4);
-  EXPECT_DOUBLE_EQ(time.between, 4 * 4.0 * (16 * 128 / 4) * 64) << "each stage sends one way";
+  EXPECT_DOUBLE_EQ(time.between, 4 * 4.0 * (16 * 128 / 4) * 64) << "each stage sends in one direction";
   EXPECT_TRUE(time.hides());
   EXPECT_FALSE(step_time(pipeline_of(4, {.data = 8, .pipeline = 2}, 16), kMachine, 1e9).hides());
   SharedStep split = pipeline_of(4, {.shard = 8, .pipeline = 2}, 4);
   split.sharding = Sharding::weights;
   const double gathered = 7.0 / 8 * gradients;  // parameters in fp32 have as many bytes
-  EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1) << "for every micro-batch again";
+  EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1)
+      << "every micro-batch gathers the parameters again";
 }
 
 TEST(StepTime, ItIsComputeBoundFromTheSmallestBatchOn) {

@@ -165,7 +165,7 @@ TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std:
         squares += static_cast<double>(own[i]) * own[i];
     }
     expect(ranks.size() > 1 || std::abs(run.norms.back() - std::sqrt(squares)) < 1e-5 * std::sqrt(squares),
-           "the norm is not that of what is trained");
+           "the norm is not that of the trained tensors");
     std::size_t started = 0;  // the plain tensor's call starts first
     for (const ParallelEvent& event : exchange.record().events) {
       if (event.kind != ParallelEvent::Kind::bucket_started) continue;
