@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) forward_kernel(const __gri
     v.load(p.v, head_offset(p.v, place.b, place.head / p.group, sequence.k_begin + j), p.dv_dim);
     const float s = score_of(p, options, sequence, place.i, j, dot(q, k)).value;
     if (s == kMinusInfinity) continue;
-    if (!(s <= highest)) {  // also true for NaN, so that it reaches the sums
+    if (!(s <= highest)) {  // also true if s is NaN
       const float factor = exp2f((highest - s) * kLog2E);
       sum.shrink(factor);
       o.shrink(factor);
