@@ -202,6 +202,14 @@ TEST(HopperConfig, TheBackwardUsesShortTilesIfTheGpuWouldBeIdle) {
   }
 }
 
+TEST(HopperConfig, TheBackwardWithDropoutNeverAlternatesTiles) {
+  for (const int d : {64, 128, 256}) {
+    BackwardFacts facts{.d = d, .heads = 1, .max_seqlen_k = 64, .multiprocessors = 132};
+    facts.drops = true;
+    EXPECT_EQ(backward_config(facts).shape.share, d > 128 ? Share::columns : Share::keys) << d;
+  }
+}
+
 TEST(HopperConfig, TheBackwardAbove128UsesPairsOfBlocks) {
   const BackwardConfig pairs = backward_config({192, 8, 4096, 132, false});
   EXPECT_EQ(pairs.d, 256);
