@@ -152,6 +152,27 @@ TEST_F(ChooseOnCuda, HopperSupportsDropoutForwardUpToHeadDimension128AndBackward
   EXPECT_NE(choose(least).plan.text(least), choose(plain).plan.text(plain));
 }
 
+TEST_F(ChooseOnCuda, HopperSupportsAlibi) {
+  const float slopes[8] = {};
+  const auto with_alibi = [&](std::int64_t d, DType dtype, Pass pass) {
+    Problem problem = problem_of(d, dtype, pass, kHopper);
+    problem.alibi_slopes = slopes;
+    return problem;
+  };
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (std::int64_t d = 8; d <= 256; d += 8) {
+      EXPECT_STREQ(choose(with_alibi(d, DType::fp16, pass)).kernel->name, "hopper") << d;
+    }
+    Problem dropping = with_alibi(64, DType::bf16, pass);
+    dropping.dropout.p = 0.2f;
+    EXPECT_NE(hopper_refusal(dropping).find("dropout with ALiBi"), std::string::npos) << hopper_refusal(dropping);
+    EXPECT_STREQ(choose(dropping).kernel->name, "flash2");
+    EXPECT_NE(hopper_refusal(with_alibi(64, DType::fp32, pass)).find("ALiBi slopes"), std::string::npos);
+  }
+}
+
 TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
   const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);

@@ -141,11 +141,18 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
   });
 }
 
-// Cases with dropout by name. Head dimensions above 128 use flash2's forward.
-std::vector<std::pair<std::string, Case>> dropping_cases(std::int64_t d) {
+enum class Option { dropout, alibi };
+
+// Cases with the option by name. With dropout, flash2 runs the forward above head dimension 128.
+std::vector<std::pair<std::string, Case>> cases_with(Option option, std::int64_t d) {
   auto cases = named_cases(d);
   float p = 0.1f;
   for (auto& [name, c] : cases) {
+    if (option == Option::alibi) {
+      c.alibi = true;
+      if (c.alignment == Alignment::unset) c.alignment = d == 64 ? Alignment::top_left : Alignment::bottom_right;
+      continue;
+    }
     c.dropout = p;
     p = p < 0.5f ? p + 0.2f : 0.1f;
   }
@@ -160,10 +167,10 @@ bool chooses_hopper(GpuCase& on_gpu) {
   return false;
 }
 
-TEST_F(GpuHopperBackward, Dropout) {
+void expect_gradients_with(Option option) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
-    for (const auto& [name, c] : dropping_cases(d)) {
+    for (const auto& [name, c] : cases_with(option, d)) {
       const Data data(c);
       GpuCase on_gpu(data, lane);
       const std::string refusal = on_gpu.refusal("hopper", Pass::backward);
@@ -181,11 +188,15 @@ TEST_F(GpuHopperBackward, Dropout) {
   }
 }
 
+TEST_F(GpuHopperBackward, Dropout) { expect_gradients_with(Option::dropout); }
+
+TEST_F(GpuHopperBackward, Alibi) { expect_gradients_with(Option::alibi); }
+
 TEST_F(GpuHopperBackward, DropoutRepeatsBitByBit) {
   const auto repeats = static_cast<int>(number_from("STROBE_TEST_REPEATS", 250));
   GpuLane lane;
   for (const std::int64_t d : {64, 128, 256}) {
-    for (const auto& [name, c] : dropping_cases(d)) {
+    for (const auto& [name, c] : cases_with(Option::dropout, d)) {
       if (name != "causal" && name != "packed") continue;
       const Data data(c);
       GpuCase on_gpu(data, lane);

@@ -62,4 +62,9 @@ struct DroppingBackwardArgs : BackwardArgs {
   std::uint32_t philox_keys[10][2] = {};
 };
 
+// Arguments of the kernels with ALiBi.
+struct AlibiBackwardArgs : BackwardArgs {
+  const float* alibi_slopes = nullptr;  // [Hq]
+};
+
 }  // namespace strobe::cuda::sm90

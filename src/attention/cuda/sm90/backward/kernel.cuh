@@ -13,6 +13,7 @@
 #include "attention/cuda/sm90/backward/reduce.cuh"
 #include "attention/cuda/sm90/backward/rows.cuh"
 #include "attention/cuda/sm90/backward/scores.cuh"
+#include "attention/cuda/sm90/device/alibi.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 
@@ -184,13 +185,14 @@ struct BackwardConsumer {
 
       Dropout<Args, kScoreRows> kept;  // drawn while the matmuls run
       kept.draw(args, work.b, head, first_row, work.first_key + score_key);
+      const int first_key = work.first_key + score_key, key = first_key + thread / 32 * 16 + lane_index() / 4;
+      const auto alibi = alibi_of(args, head, kLog2E, first_row + sequence.offset + lane_index() % 4 * 2 - key);
       wgmma_wait<1>(s);
-      weigh<kScoreRows>(s, memory.lse(stage), factor);
+      weigh<kScoreRows>(s, memory.lse(stage), factor, alibi);
       kept.mark(s);  // before the branch on masks, which keeps ptxas from moving it behind the next wait
       const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.seqlen_q) - 1);
-      const int first_key = work.first_key + score_key;
       if (first_key < all.lo || first_key + 64 > all.hi) {
-        mask_probabilities<kScoreRows>(s, sequence, first_key + thread / 32 * 16 + lane_index() / 4, first_row);
+        mask_probabilities<kScoreRows>(s, sequence, key, first_row);
       }
       std::uint32_t probabilities[kScoreRows / 4];
       if constexpr (!kRoundsLate) {

@@ -135,6 +135,10 @@ void launch_with(const BackwardLaunch& launch, Args& args) {
 
 void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
   BackwardArgs args = backward_args(launch, params, workspace);
+  if (params.alibi_slopes) {
+    AlibiBackwardArgs alibi{args, params.alibi_slopes};
+    return launch_with(launch, alibi);
+  }
   if (params.dropout_threshold == 0) return launch_with(launch, args);
   DroppingBackwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
   std::memcpy(dropping.philox_keys, params.philox_keys, sizeof(params.philox_keys));
@@ -144,7 +148,7 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
 namespace {
 
 std::string backward_refusal(const Problem& problem) {
-  const char* option = option_refused(problem, nullptr);
+  const char* option = option_refused(problem, drops_with_alibi(problem), Alibi::supported);
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
   std::string reason = problem_refusal(problem, option, kMostTiledDim);
@@ -186,7 +190,7 @@ Plan plan_sm90_backward(const Problem& problem) {
                                   .multiprocessors = problem.gpu.multiprocessors,
                                   .uneven = sm90::is_uneven(problem),
                                   .deterministic = problem.deterministic,
-                                  .drops = sm90::drops(problem)};
+                                  .options = sm90::drops(problem) || problem.alibi_slopes};
   const sm90::BackwardPlan launch{{.config = sm90::backward_config(facts),
                                    .dtype = problem.dtype,
                                    .deterministic = problem.deterministic,

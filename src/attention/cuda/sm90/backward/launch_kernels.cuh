@@ -2,6 +2,8 @@
 // that they compile in parallel.
 #pragma once
 
+#include <type_traits>
+
 #include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/backward/kernel.cuh"
 #include "attention/cuda/sm90/backward/launch.h"
@@ -14,8 +16,8 @@ constexpr auto kernel_of(Share share) {
   if constexpr (kD > 128) {
     static_assert(kD == kPairDim);
     return pair_kernel<T, Args>;
-  } else if constexpr (kDrops<Args>) {
-    return backward_kernel<T, kD, Share::keys, Args>;  // backward_config() never selects Share::tiles with dropout
+  } else if constexpr (!std::is_same_v<Args, BackwardArgs>) {
+    return backward_kernel<T, kD, Share::keys, Args>;  // backward_config() never selects Share::tiles with options
   } else {
     return share == Share::tiles ? backward_kernel<T, kD, Share::tiles, Args>
                                  : backward_kernel<T, kD, Share::keys, Args>;

@@ -11,6 +11,7 @@
 #include "attention/cuda/sm90/backward/rows.cuh"
 #include "attention/cuda/sm90/backward/scores.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
+#include "attention/cuda/sm90/device/alibi.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/cluster.cuh"
 #include "attention/cuda/sm90/device/load.cuh"
@@ -390,15 +391,16 @@ struct PairConsumer {
       wgmma_commit();
       Dropout<Args, kScoreRows> kept;  // drawn while the matmuls run
       kept.draw(args, work.b, head, first_row + score_row, own_key);
+      const int score_first = first_row + score_row, key = own_key + thread / 32 * 16 + lane_index() / 4;
+      const auto alibi = alibi_of(args, head, kLog2E, score_first + sequence.offset + lane_index() % 4 * 2 - key);
       wgmma_wait<2>(s, dk);  // dk: of the previous row tile
       if (index_before != kNone) release_q(stage ^ 1);
 
-      weigh<kScoreRows>(s, memory.lse(stage) + static_cast<std::uint32_t>(score_row) * 4, factor);
+      weigh<kScoreRows>(s, memory.lse(stage) + static_cast<std::uint32_t>(score_row) * 4, factor, alibi);
       kept.mark(s);  // before the branch on masks, which keeps ptxas from moving it behind the next wait
       const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.seqlen_q) - 1);
       if (own_key < all.lo || own_key + kKeys > all.hi) {
-        mask_probabilities<kScoreRows>(s, sequence, own_key + thread / 32 * 16 + lane_index() / 4,
-                                       first_row + score_row);
+        mask_probabilities<kScoreRows>(s, sequence, key, score_first);
       }
       std::uint32_t probabilities[kScoreRows / 4], gradients[kScoreRows / 4];
       kept.template round<T>(probabilities, s);
