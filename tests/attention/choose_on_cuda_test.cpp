@@ -125,7 +125,7 @@ TEST_F(ChooseOnCuda, HopperIsChosenUnlessItRefuses) {
   expect(decode, "flash2 is faster");
 }
 
-TEST_F(ChooseOnCuda, HopperSupportsForwardDropoutUpToHeadDimension128) {
+TEST_F(ChooseOnCuda, HopperSupportsDropoutForwardUpToHeadDimension128AndBackward) {
   const auto dropping = [](std::int64_t d, DType dtype, Pass pass, float p) {
     Problem problem = problem_of(d, dtype, pass, kHopper);
     problem.dropout.p = p;
@@ -136,18 +136,42 @@ TEST_F(ChooseOnCuda, HopperSupportsForwardDropoutUpToHeadDimension128) {
   for (std::int64_t d = 8; d <= 128; d += 8) {
     EXPECT_STREQ(choose(dropping(d, DType::fp16, Pass::forward, 0.2f)).kernel->name, "hopper") << d;
   }
+  for (std::int64_t d = 8; d <= 256; d += 8) {
+    EXPECT_STREQ(choose(dropping(d, DType::fp16, Pass::backward, 0.2f)).kernel->name, "hopper") << d;
+  }
   const auto expect = [&](const Problem& problem, const char* words) {
     EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
     EXPECT_STREQ(choose(problem).kernel->name, "flash2");
   };
   expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions above 128");
-  expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
+  expect(dropping(64, DType::fp32, Pass::backward, 0.2f), "dropout in the backward");
   // dropout_threshold() rounds p = 2^-18 to 0, so the plan equals the one without dropout.
   const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-18f);
   EXPECT_EQ(choose(hardly).plan.text(hardly), choose(plain).plan.text(plain));
   const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-17f);
   EXPECT_NE(choose(least).plan.text(least), choose(plain).plan.text(plain));
+}
+
+TEST_F(ChooseOnCuda, HopperSupportsAlibi) {
+  const float slopes[8] = {};
+  const auto with_alibi = [&](std::int64_t d, DType dtype, Pass pass) {
+    Problem problem = problem_of(d, dtype, pass, kHopper);
+    problem.alibi_slopes = slopes;
+    return problem;
+  };
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (std::int64_t d = 8; d <= 256; d += 8) {
+      EXPECT_STREQ(choose(with_alibi(d, DType::fp16, pass)).kernel->name, "hopper") << d;
+    }
+    Problem dropping = with_alibi(64, DType::bf16, pass);
+    dropping.dropout.p = 0.2f;
+    EXPECT_NE(hopper_refusal(dropping).find("dropout with ALiBi"), std::string::npos) << hopper_refusal(dropping);
+    EXPECT_STREQ(choose(dropping).kernel->name, "flash2");
+    EXPECT_NE(hopper_refusal(with_alibi(64, DType::fp32, pass)).find("ALiBi slopes"), std::string::npos);
+  }
 }
 
 TEST_F(ChooseOnCuda, HopperTilesCanBeForced) {

@@ -148,10 +148,10 @@ TEST_P(GpuHopperTiles, BothPasses) {
   expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper");
 }
 
-// With dropout flash2 runs the backward, because hopper supports dropout in the forward only.
-std::vector<Tiles> dropping_tiles() {
+// Cases with dropout and the same ones with ALiBi.
+std::vector<Tiles> option_tiles() {
   std::vector<Tiles> all;
-  for (const auto& [d, dv] : cuda::sm90::kDroppingDims) {
+  for (const auto& [d, dv] : cuda::sm90::kAlibiDims) {
     Case full = case_from("h68/2 s201x421 d{}/{} bf16 seed=33", d, dv);
     full.dropout = 0.2f;
     Case causal = full, packed = full, split = full, narrow = full, hardly = full, window = full, capped = full;
@@ -171,14 +171,20 @@ std::vector<Tiles> dropping_tiles() {
                                                   {"split", split},   {"narrow", narrow}, {"hardly", hardly},
                                                   {"window", window}, {"capped", capped}, {"padded", padded},
                                                   {"loud", loud},     {"thin_v", thin_v}};
-    for (const auto& [name, c] : named) all.push_back({fmt::format("drops_d{}_{}", d, name), c});
+    for (const auto& [name, c] : named) {
+      if (d <= cuda::sm90::kMostDroppingDim) all.push_back({fmt::format("drops_d{}_{}", d, name), c});
+      Case alibi = c;
+      alibi.dropout = 0, alibi.alibi = true;
+      if (alibi.alignment == Alignment::unset) alibi.alignment = Alignment::bottom_right;
+      all.push_back({fmt::format("alibi_d{}_{}", d, name), alibi});
+    }
   }
   return all;
 }
 
-class GpuHopperDropout : public GpuTest, public testing::WithParamInterface<Tiles> {};
+class GpuHopperOptions : public GpuTest, public testing::WithParamInterface<Tiles> {};
 
-TEST_P(GpuHopperDropout, BothPasses) {
+TEST_P(GpuHopperOptions, BothPasses) {
   const Case& c = GetParam().c;
   const Data data(c);
   GpuLane lane;
@@ -189,14 +195,17 @@ TEST_P(GpuHopperDropout, BothPasses) {
     ASSERT_EQ(verdict.refusal, "");
     EXPECT_TRUE(verdict.chosen);
     const bool splits = verdict.configuration.find("keys split") != std::string::npos;
-    EXPECT_EQ(splits, GetParam().name.ends_with("_split")) << verdict.configuration;
+    EXPECT_EQ(splits, GetParam().name.ends_with("_split") && c.dropout != 0) << verdict.configuration;
   }
-  const Outcome outcome = on_gpu.run({.kernel = ""});
-  EXPECT_EQ(outcome.complaint, "");
-  expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper, then flash2");
+  const Results reference = oracle(data, kOracleThreads);
+  for (const bool deterministic : {true, false}) {  // flash2 runs the backward of softcap and sinks
+    const Outcome outcome = on_gpu.run({.kernel = "", .deterministic = deterministic});
+    EXPECT_EQ(outcome.complaint, "");
+    expect_near(c, reference, outcome.results, 8, deterministic ? "in order" : "in any order");
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropout, testing::ValuesIn(dropping_tiles()),
+INSTANTIATE_TEST_SUITE_P(All, GpuHopperOptions, testing::ValuesIn(option_tiles()),
                          [](const auto& instance) { return instance.param.name; });
 
 // All probabilities are equal. Column e of V is 1, 2 and 4 at keys e, e + D and e + 2 D, and 0 elsewhere. O therefore

@@ -55,6 +55,18 @@ TEST(HopperConfig, EveryProblemHasTiles) {
   }
 }
 
+TEST(HopperConfig, EveryProblemWithAlibiHasTiles) {
+  for (int d = 8; d <= 256; d += 8) {
+    ForwardFacts facts = facts_of(d, d, 1000, 1000, 1000, true);
+    facts.alibi = true;
+    const ForwardConfig config = forward_config(facts);
+    EXPECT_LE(d, config.dims.d);
+    EXPECT_EQ(config.shape, alibi_shape(config.dims)) << d;
+    EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
+    EXPECT_EQ(config.splits, 1) << d;
+  }
+}
+
 TEST(HopperConfig, EveryProblemWithDropoutHasTiles) {
   for (int d = 8; d <= kMostDroppingDim; d += 8) {
     ForwardFacts facts = facts_of(d, d, 1000, 1000, 1000, false);
@@ -199,6 +211,14 @@ TEST(HopperConfig, TheBackwardUsesShortTilesIfTheGpuWouldBeIdle) {
         << "with ordered accumulation tiles wait for each other";
     EXPECT_EQ(shape(256, 1, 64).share, Share::columns);
     EXPECT_EQ(shape(256, 1000, 4096).share, Share::columns);
+  }
+}
+
+TEST(HopperConfig, TheBackwardWithOptionsNeverAlternatesTiles) {
+  for (const int d : {64, 128, 256}) {
+    BackwardFacts facts{.d = d, .heads = 1, .max_seqlen_k = 64, .multiprocessors = 132};
+    facts.options = true;
+    EXPECT_EQ(backward_config(facts).shape.share, d > 128 ? Share::columns : Share::keys) << d;
   }
 }
 

@@ -40,6 +40,47 @@ struct Philox {
   }
 };
 
+// Compares both halves of a random word with the dropout threshold.
+struct KeepsPair {
+  std::uint32_t low_bits;      // the lower 15 bits of the threshold, in both halves
+  std::uint32_t any_suffices;  // all ones if the top bit of the threshold is 0, otherwise 0
+
+  __device__ __forceinline__ explicit KeepsPair(std::uint32_t threshold)
+      : low_bits((threshold & 0x7fff0000u) | (threshold >> 16 & 0x7fffu)),
+        any_suffices(static_cast<std::int32_t>(threshold) < 0 ? 0 : ~0u) {}
+
+  // Returns 0x8000 in each half that dropout keeps, otherwise 0. The subtraction never borrows from the other half.
+  __device__ __forceinline__ std::uint32_t of(std::uint32_t word) const {
+    const std::uint32_t low_keeps = (word | 0x80008000u) - low_bits;  // in the top bit of each half
+    return ((word & low_keeps) | (any_suffices & (word | low_keeps))) & 0x80008000u;
+  }
+};
+
+// Kept scores of up to four squares of 16 x 16, for kernels with transposed scores. A square has four 8x8 blocks: rows
+// 0 to 7 with keys 0 to 7, then the same rows with keys 8 to 15, then rows 8 to 15 with both. A lane of a fragment has
+// two adjacent keys of one row of each block: the even key's bit is in the lower half of the result, the odd key's in
+// the upper half. Transposing the result as one 8x8 matrix of 16-bit elements transposes all blocks. row, key: the
+// lane's first row and key. The squares follow each other in rows.
+template <int kSquares>
+__device__ __forceinline__ std::uint32_t kept_blocks(const Philox& philox, KeepsPair keeps, int row, int key) {
+  static_assert(kSquares >= 1 && kSquares <= 4);
+  std::uint32_t kept = 0;
+#pragma unroll 1
+  for (int square = 0; square < kSquares; ++square) {  // unrolled, the calls would need too many registers
+    std::uint32_t words[4];
+    philox.words(words, row + square * 16, key);
+#pragma unroll
+    for (const int word : {0, 2, 1, 3}) kept = kept >> 1 | keeps.of(words[word]);
+  }
+  return kept;
+}
+
+// Shifts the bit of a block in kept_blocks<kSquares>() to bit 31. upper: from the upper half.
+template <int kSquares>
+__device__ __forceinline__ std::uint32_t kept_to_sign(std::uint32_t kept, int block, bool upper) {
+  return kept << (4 * kSquares - 1 - block + (upper ? 0 : 16));
+}
+
 // Clears the elements of a pair of 16-bit probabilities that dropout drops. word: the pair's random bits.
 __device__ __forceinline__ void drop_pair(std::uint32_t& pair, std::uint32_t word, std::uint32_t threshold) {
   if (word << 16 < threshold) pair &= 0xffff0000u;

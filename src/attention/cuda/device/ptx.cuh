@@ -63,6 +63,13 @@ __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&r)[4], 
                : "memory");
 }
 
+// Transposes an 8x8 matrix of 16-bit elements; lane l has the elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
+__device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t pair) {
+  std::uint32_t transposed;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+  return transposed;
+}
+
 __device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_t value) {
   asm volatile("st.shared.b32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
@@ -132,6 +139,24 @@ template <>
 __device__ __forceinline__ std::uint32_t pack<Bf16>(float low, float high) {
   std::uint32_t bits;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+// pack() of the larger of 0 and each value.
+template <class T>
+__device__ __forceinline__ std::uint32_t pack_positive(float low, float high);
+
+template <>
+__device__ __forceinline__ std::uint32_t pack_positive<Fp16>(float low, float high) {
+  std::uint32_t bits;
+  asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+template <>
+__device__ __forceinline__ std::uint32_t pack_positive<Bf16>(float low, float high) {
+  std::uint32_t bits;
+  asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
   return bits;
 }
 

@@ -38,8 +38,10 @@ bool is_uneven(const Problem& problem) {
 
 bool drops(const Problem& problem) { return dropout_threshold(problem.dropout.p) != 0; }
 
-const char* option_refused(const Problem& problem, const char* dropout) {
-  if (problem.alibi_slopes) return "ALiBi slopes";
+const char* drops_with_alibi(const Problem& problem) { return problem.alibi_slopes ? "dropout with ALiBi" : nullptr; }
+
+const char* option_refused(const Problem& problem, const char* dropout, Alibi alibi) {
+  if (problem.alibi_slopes && alibi == Alibi::refused) return "ALiBi slopes";
   if (problem.has_bias) return "a bias";
   if (dropout && drops(problem)) return dropout;
   if (!(problem.scale > 0)) return "a scale that is not positive";

@@ -16,9 +16,14 @@ bool is_uneven(const Problem& problem);
 // 2^-16.
 bool drops(const Problem& problem);
 
+enum class Alibi { refused, supported };
+
 // Returns the name of a score option of the problem that the kernel does not support, or null. dropout: the name to
 // return for dropout, or null if the kernel supports dropout.
-const char* option_refused(const Problem& problem, const char* dropout);
+const char* option_refused(const Problem& problem, const char* dropout, Alibi alibi = Alibi::refused);
+
+// Returns a name if the problem has ALiBi, so that dropout is refused; kernels support one of the two. Otherwise null.
+const char* drops_with_alibi(const Problem& problem);
 
 // Each *_refusal() function returns an empty string if it finds no reason to refuse.
 

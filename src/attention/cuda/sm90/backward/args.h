@@ -55,4 +55,16 @@ struct BackwardArgs : KeyTilesArgs {
 static_assert(sizeof(BackwardArgs) <= 1024,
               "BackwardArgs exceeds 1024 bytes: each byte of arguments costs launch time");
 
+// Arguments of the kernels with dropout. The fields are the dropout fields of ScoreParams.
+struct DroppingBackwardArgs : BackwardArgs {
+  std::uint32_t threshold = 0;
+  float scale = 1;
+  std::uint32_t philox_keys[10][2] = {};
+};
+
+// Arguments of the kernels with ALiBi.
+struct AlibiBackwardArgs : BackwardArgs {
+  const float* alibi_slopes = nullptr;  // [Hq]
+};
+
 }  // namespace strobe::cuda::sm90

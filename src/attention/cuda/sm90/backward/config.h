@@ -102,6 +102,7 @@ struct BackwardFacts {
   int multiprocessors = 1;
   bool uneven = false;         // rows may see different numbers of keys, because of a mask or of lengths
   bool deterministic = false;  // dQ is accumulated in a fixed order
+  bool options = false;        // has dropout or ALiBi; their kernels exist for Share::keys and Share::columns only
 };
 
 // True if there are so few tiles of 64 keys that the longest loop over row tiles determines the time. Share::tiles
@@ -117,7 +118,7 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
     if (facts.d <= dim) break;
   }
   // With ordered accumulation a key tile waits for the previous one, so fewer and larger tiles are faster.
-  const bool alternates = leaves_card_empty(facts) && !facts.deterministic;
+  const bool alternates = leaves_card_empty(facts) && !facts.deterministic && !facts.options;
   const Share share = config.d > 128 ? Share::columns : alternates ? Share::tiles : Share::keys;
   config.shape = backward_shape(config.d, share);
   config.shared_bytes = backward_shared_bytes(config.d, config.shape);

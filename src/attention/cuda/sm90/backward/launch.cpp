@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "attention/cuda/problem.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
@@ -112,13 +113,15 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
   return workspace_of(launch, problem).total();
 }
 
-void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
-  BackwardArgs args = backward_args(launch, params, workspace);
-  const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64>
-                      : launch.config.d == 128 ? launch_backward_kernel<128>
-                                               : launch_backward_kernel<256>;
+namespace {
+
+template <class Args>
+void launch_with(const BackwardLaunch& launch, Args& args) {
+  const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64, Args>
+                      : launch.config.d == 128 ? launch_backward_kernel<128, Args>
+                                               : launch_backward_kernel<256, Args>;
   const int cluster = cluster_blocks(launch.config.shape);
-  const std::int64_t key_tiles = all_heads_kv(params) * args.key_tiles;
+  const std::int64_t key_tiles = all_heads_kv(args.params) * args.key_tiles;
   const std::int64_t blocks =
       backward_blocks(std::max<std::int64_t>(args.dq_work_items, cluster * key_tiles), cluster, launch.multiprocessors);
   // Clusters never use a cooperative launch, because it has not been measured for them.
@@ -129,10 +132,24 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
   kernel(launch, args, blocks);
 }
 
+}  // namespace
+
+void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
+  BackwardArgs args = backward_args(launch, params, workspace);
+  if (params.alibi_slopes) {
+    AlibiBackwardArgs alibi{args, params.alibi_slopes};
+    return launch_with(launch, alibi);
+  }
+  if (params.dropout_threshold == 0) return launch_with(launch, args);
+  DroppingBackwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
+  std::memcpy(dropping.philox_keys, params.philox_keys, sizeof(params.philox_keys));
+  launch_with(launch, dropping);
+}
+
 namespace {
 
 std::string backward_refusal(const Problem& problem) {
-  const char* option = option_refused(problem, "dropout in the backward pass");
+  const char* option = option_refused(problem, drops_with_alibi(problem), Alibi::supported);
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
   std::string reason = problem_refusal(problem, option, kMostTiledDim);
@@ -173,7 +190,8 @@ Plan plan_sm90_backward(const Problem& problem) {
                                   .max_seqlen_k = problem.max_seqlen_k,
                                   .multiprocessors = problem.gpu.multiprocessors,
                                   .uneven = sm90::is_uneven(problem),
-                                  .deterministic = problem.deterministic};
+                                  .deterministic = problem.deterministic,
+                                  .options = sm90::drops(problem) || problem.alibi_slopes};
   const sm90::BackwardPlan launch{{.config = sm90::backward_config(facts),
                                    .dtype = problem.dtype,
                                    .deterministic = problem.deterministic,

@@ -31,4 +31,9 @@ struct DroppingForwardArgs : ForwardArgs {
   std::uint32_t philox_keys[10][2] = {};
 };
 
+// Arguments of the kernels with ALiBi.
+struct AlibiForwardArgs : ForwardArgs {
+  const float* alibi_slopes = nullptr;  // [Hq]
+};
+
 }  // namespace strobe::cuda::sm90

@@ -49,6 +49,16 @@ constexpr ForwardShape dropping_shape(HeadDims dims) {
 static_assert(registers_suffice(dropping_shape({64, 64})) && registers_suffice(dropping_shape({128, 128})));
 inline constexpr int kMostDroppingDim = std::rbegin(kDroppingDims)->d;
 
+// Head dimensions that have a kernel with ALiBi, and its shape.
+inline constexpr HeadDims kAlibiDims[] = {{64, 64}, {128, 128}, {256, 256}};
+constexpr ForwardShape alibi_shape(HeadDims dims) {
+  return dims.d == 64    ? ForwardShape{3, 128, 3, 2, true}
+         : dims.d == 128 ? ForwardShape{2, 128, 2, 2, false}
+                         : ForwardShape{2, 80, 2, 1, false};
+}
+static_assert(std::all_of(std::begin(kAlibiDims), std::end(kAlibiDims),
+                          [](HeadDims dims) { return registers_suffice(alibi_shape(dims)); }));
+
 // Shapes of 64 or 128 rows for problems that leave much of the GPU idle. With fewer rows per tile the last tile
 // finishes sooner. The numbers of keys and stages are chosen to fill the shared memory. Above 128 columns of O a
 // warpgroup lacks the registers to merge the accumulators of another one, so one consumer owns the 64 rows.
@@ -133,8 +143,8 @@ constexpr bool rotates(HeadDims dims, const ForwardShape& shape) {
   return (dims == HeadDims{128, 128} || dims == HeadDims{256, 256}) && !shape.shares && !shape.splits;
 }
 
-// Configuration from kForwardRules, or with dropout from dropping_shape(). d and dv must be at most 256, with dropout
-// at most kMostDroppingDim.
+// Configuration from kForwardRules, or with options from dropping_shape() or alibi_shape(). d and dv must be at most
+// 256, with dropout at most kMostDroppingDim.
 constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   ForwardConfig config;
   const auto pad = [&](const auto& all) {
@@ -143,11 +153,13 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
       if (facts.d <= dims.d && facts.dv <= dims.dv) break;
     }
   };
-  facts.drops ? pad(kDroppingDims) : pad(kForwardDims);
+  facts.drops ? pad(kDroppingDims) : facts.alibi ? pad(kAlibiDims) : pad(kForwardDims);
   if (facts.drops) {
     config.shape = dropping_shape(config.dims);
     config.splits =
         filling_splits(tiles_of(facts, config), ceil_div(facts.max_seqlen_k, config.shape.keys), facts.multiprocessors);
+  } else if (facts.alibi) {
+    config.shape = alibi_shape(config.dims);
   } else {
     for (const ForwardRule& rule : kForwardRules) {
       config.shape = rule.shape;
@@ -159,7 +171,7 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
 
 constexpr ForwardConfig forward_config(const ForwardFacts& facts, const ForwardClocks& fitted = {}) {
   ForwardConfig config = rule_config(facts);
-  if (!facts.drops) config = with_small_tiles(facts, config, fitted);
+  if (!facts.drops && !facts.alibi) config = with_small_tiles(facts, config, fitted);
   config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
   return config;
 }

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "attention/cuda/device/dropout.cuh"
+#include "attention/cuda/sm90/device/alibi.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 #include "attention/cuda/sm90/forward/load.cuh"
@@ -212,6 +213,8 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
         for (int i = 0; i < kKeys / 4; ++i) drop_pair(probabilities[i], words[i], args.threshold);
       }
     };
+    float slope = 0;  // of ALiBi, in units of the scores
+    if constexpr (HasAlibi<Args>) slope = args.alibi_slopes[work_tile.head] / unit;
     const Keys unmasked = sequence.all(first, last);  // keys that all rows of this warpgroup see
     float shrink[2];
     const auto weigh = [&](int tile) {
@@ -219,6 +222,11 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
         const float inner = p.scale / p.softcap;
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) s[i] = tanh_fast(s[i] * inner);
+      }
+      if constexpr (HasAlibi<Args>) {
+        const Alibi alibi{slope, static_cast<float>(row + sequence.offset - tile * kKeys - lane % 4 * 2)};
+#pragma unroll
+        for (int i = 0; i < kKeys / 2; ++i) s[i] = alibi.add(s[i], i / 2 % 2 * 8 - i / 4 * 8 - i % 2);
       }
       if (tile * kKeys < unmasked.lo || (tile + 1) * kKeys > unmasked.hi) {
         const Keys allowed[2] = {sequence.allowed(row), sequence.allowed(row + 8)};

@@ -67,12 +67,20 @@ void launch_dropping(const ForwardLaunch& launch, const ForwardArgs& args, const
   tiles(launch, dropping);
 }
 
+void launch_alibi(const ForwardLaunch& launch, const ForwardArgs& args, const Params& params) {
+  const int d = launch.config.dims.d;
+  const auto tiles = d == 64 ? launch_alibi_tiles<64> : d == 128 ? launch_alibi_tiles<128> : launch_alibi_tiles<256>;
+  tiles(launch, {args, params.alibi_slopes});
+}
+
 }  // namespace
 
 void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace) {
   const ForwardArgs args = begin_forward(launch, params, workspace);
   if (params.dropout_threshold != 0) {
     launch_dropping(launch, args, params);
+  } else if (params.alibi_slopes) {
+    launch_alibi(launch, args, params);
   } else {
     launch_plain(launch, args);
   }
@@ -85,7 +93,8 @@ static_assert(kMostDroppingDim == 128);  // named in forward_refusal()
 
 std::string forward_refusal(const Problem& problem) {
   const bool wide = std::max(problem.d, problem.dv) > kMostDroppingDim;
-  const char* const option = option_refused(problem, wide ? "dropout with head dimensions above 128" : nullptr);
+  const char* const dropout = wide ? "dropout with head dimensions above 128" : drops_with_alibi(problem);
+  const char* const option = option_refused(problem, dropout, Alibi::supported);
   std::string reason = problem_refusal(problem, option, kMostTiledDim);
   if (reason.empty()) reason = map_refusal("q", problem.q);
   if (reason.empty()) reason = map_refusal("k", problem.k);
@@ -105,7 +114,7 @@ std::int64_t window_of(const Problem& problem) {
 // Returns the chosen configuration, or the one that STROBE_HOPPER_TILES forces.
 ForwardConfig config_of(const ForwardFacts& facts) {
   const char* const tiles = std::getenv("STROBE_HOPPER_TILES");
-  if (!tiles || !*tiles || facts.drops) return forward_config(facts);
+  if (!tiles || !*tiles || facts.drops || facts.alibi) return forward_config(facts);
   const std::string_view name = tiles;
   if (name == "table") return forced_config(facts, 0, 1);
   if (name == "128") return forced_config(facts, 128, 1);
@@ -151,7 +160,8 @@ Plan plan_sm90_forward(const Problem& problem) {
                                  .window = sm90::window_of(problem),
                                  .multiprocessors = problem.gpu.multiprocessors,
                                  .uneven = sm90::is_uneven(problem),
-                                 .drops = sm90::drops(problem)};
+                                 .drops = sm90::drops(problem),
+                                 .alibi = problem.alibi_slopes != nullptr};
   const sm90::ForwardPlan launch{{.config = sm90::config_of(facts),
                                   .dtype = problem.dtype,
                                   .uneven = facts.uneven,

@@ -21,6 +21,10 @@ template <int kD>
 struct Dropping {
   static constexpr ForwardShape kShape = dropping_shape({kD, kD});
 };
+template <int kD>
+struct WithAlibi {
+  static constexpr ForwardShape kShape = alibi_shape({kD, kD});
+};
 template <std::size_t kRule>
 struct OfRule {
   static constexpr ForwardShape kShape = kForwardRules[kRule].shape;
@@ -67,6 +71,16 @@ void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args) 
     launch_forward_shape<Fp16, kD, kDv>(how, shape, args, kRules);
   } else {
     launch_forward_shape<Bf16, kD, kDv>(how, shape, args, kRules);
+  }
+}
+
+template <int kD>
+void launch_alibi_tiles(const ForwardLaunch& launch, const AlibiForwardArgs& args) {
+  const Launch how = blocks_of(launch, args);
+  if (launch.dtype == DType::fp16) {
+    launch_forward_kernel<Fp16, kD, kD, WithAlibi<kD>>(how, args);
+  } else {
+    launch_forward_kernel<Bf16, kD, kD, WithAlibi<kD>>(how, args);
   }
 }
 

@@ -45,6 +45,7 @@ struct ForwardFacts {
   int multiprocessors = 1;
   bool uneven = false;  // as in ForwardRule
   bool drops = false;   // has dropout
+  bool alibi = false;   // has ALiBi
 };
 
 struct ForwardConfig {
