@@ -40,6 +40,9 @@ bool is_uneven(const Problem& problem) {
 bool drops(const Problem& problem) { return dropout_threshold(problem.dropout.p) != 0; }
 
 const char* option_refused(const Problem& problem, const char* dropout) {
+  if (problem.has_mask) return "a boolean mask";
+  if (problem.first_keys) return "first_keys (left padding)";
+  if (problem.alibi_batch_stride != 0) return "ALiBi slopes per sequence";
   if (problem.alibi_slopes) return "ALiBi slopes";
   if (problem.has_bias) return "a bias";
   if (dropout && drops(problem)) return dropout;

@@ -134,6 +134,7 @@ std::string backward_refusal(const Problem& problem) {
   const char* option = option_refused(problem, "dropout in the backward pass");
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
+  if (problem.d_lse) option = "a gradient of LSE";
   std::string reason = problem_refusal(problem, option, kMostTiledDim);
   if (reason.empty()) reason = map_refusal("q", problem.q);
   if (reason.empty()) reason = map_refusal("k", problem.k);
