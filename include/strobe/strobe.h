@@ -110,16 +110,15 @@ typedef struct strobe_attention {
   strobe_index_view cu_seqlens_q; /* packed batch: [sequences + 1], from 0 to Sq */
   strobe_index_view cu_seqlens_k; /* packed batch: [sequences + 1], from 0 to Sk */
 
-  /* Packed batch: upper bounds of the sequence lengths; 0 if unknown. On CUDA a bias requires max_seqlen_k, and
-   * max_seqlen_q unless the bias has one row. */
+  /* Packed batch: upper bounds of the sequence lengths; 0 if unknown. On CUDA a bias or mask requires both,
+   * except for its dimensions of size 1. */
   int64_t max_seqlen_q;
   int64_t max_seqlen_k;
 
-  /* The fields below are for the CPU; CUDA kernels refuse them. */
   strobe_mask_view mask;             /* [B or 1, Hq or 1, Sq or 1, Sk or 1]; a row uses only keys that it allows */
   int64_t alibi_batch_stride;        /* elements from one sequence's slopes to the next's; 0: slopes are [Hq] */
   strobe_index_view first_keys;      /* left padding: first key of each sequence, 0 to Sk; earlier keys are masked */
-  const uint64_t* dropout_seed_data; /* if not null: points to the seed, and dropout_seed must be 0 */
+  const uint64_t* dropout_seed_data; /* CPU only: if not null, points to the seed, and dropout_seed must be 0 */
 } strobe_attention;
 
 /* Outputs must not share memory with an input, another output or the workspace. */
@@ -136,7 +135,7 @@ typedef struct strobe_backward_inputs {
   const float* lse;        /* output of forward; required */
   strobe_const_view d_o;   /* gradient of O, [B, Hq, Sq, Dv]; every stride may be 0 */
   int64_t lse_stride[3];   /* as in strobe_forward_outputs */
-  const float* d_lse;      /* CPU only: gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf */
+  const float* d_lse;      /* gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf */
   int64_t d_lse_stride[3]; /* in elements; all zero: contiguous */
 } strobe_backward_inputs;
 

@@ -56,12 +56,8 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
     q4, k4, v4 = (q, k, v) if layout == "bhsd" else (_as_bhsd(one, layout) for one in (q, k, v))
     left, right = window
     if extended:
-        bias = _bias_of(bias, k4)
-        mask = _mask_of(mask)
-        if mask is not None and q.is_cuda:  # CUDA kernels take a bias only
-            bias, mask = _bias_with_mask(bias, mask, q4, k4), None
-        tensors = (q4, k4, v4, bias, mask, _floats(sinks), _floats(alibi_slopes), lengths_q, lengths_k, first_keys,
-                   cu_seqlens_q, cu_seqlens_k, _seed_of(dropout_p, generator))
+        tensors = (q4, k4, v4, _bias_of(bias, k4), _mask_of(mask), _floats(sinks), _floats(alibi_slopes), lengths_q,
+                   lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k, _seed_of(dropout_p, generator))
     else:
         tensors = (q4, k4, v4, *_NONE)
     options = (_NAN if scale is None else float(scale), float(softcap), float(dropout_p), int(causal),
@@ -178,14 +174,6 @@ def _mask_of(mask):
 
 def _floats(tensor):
     return None if tensor is None else tensor.float().contiguous()
-
-
-def _bias_with_mask(bias, mask, q, k):
-    if mask.shape[3] == 1:
-        mask = mask.expand(*mask.shape[:3], k.shape[2])
-    if bias is None:
-        bias = torch.zeros((), dtype=q.dtype, device=q.device)
-    return torch.where(mask, bias, float("-inf"))
 
 
 def _seed_of(dropout_p, generator):

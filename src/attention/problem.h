@@ -82,7 +82,7 @@ struct Problem {
   const float* d_lse = nullptr;              // backward; may be null
   std::array<std::int64_t, 3> lse_stride{};  // of lse or lse_in: batch, head, row
   std::array<std::int64_t, 3> d_lse_stride{};
-  bool lse_contiguous = true;  // true if LSE and its gradient are contiguous, as far as given
+  bool lse_contiguous = true;  // true if LSE is contiguous or not given
   View dq, dk, dv_out;
   View dbias;  // strides of broadcast dimensions are 0 here
   float* dsinks = nullptr;

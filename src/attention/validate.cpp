@@ -195,6 +195,20 @@ std::array<std::int64_t, 4> broadcast(const ConstView& view, std::array<std::int
   return stride;
 }
 
+// CUDA does not read the offsets of a packed batch. The sizes that a bias or mask must have are then known only from
+// max_seqlen_q and max_seqlen_k. An empty tensor, or a dimension of size 1, needs no bound.
+void check_bounds(const Attention& attention, const Problem& problem, const char* name,
+                  const std::array<std::int64_t, 4>& shape) {
+  const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && shape[2] != 1;
+  const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0 && shape[3] != 1;
+  if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
+    fail(kInvalid,
+         "attention: a {} over packed sequences on device cuda needs max_seqlen_q and max_seqlen_k, which determine "
+         "its shape; they are {} and {}",
+         name, attention.max_seqlen_q, attention.max_seqlen_k);
+  }
+}
+
 void check_bias(const Attention& attention, Pointers pointers, Problem& problem) {
   const ConstView& bias = attention.bias;
   if (!given(bias)) return;
@@ -203,16 +217,7 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
   }
-  // On CUDA the offsets of a packed batch are not read, so the sizes that a bias must have are known only from
-  // max_seqlen_q and max_seqlen_k. An empty tensor, or a bias with a single row, needs no bound.
-  const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
-  const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
-  if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
-    fail(kInvalid,
-         "attention: a bias over packed sequences on device cuda needs max_seqlen_q and max_seqlen_k, which "
-         "determine its shape; they are {} and {}",
-         attention.max_seqlen_q, attention.max_seqlen_k);
-  }
+  check_bounds(attention, problem, "bias", bias.shape);
   const auto fits = [&](std::size_t i, std::int64_t size) { return bias.shape[i] == 1 || bias.shape[i] == size; };
   if (!fits(0, problem.batch) || !fits(1, problem.heads_q) || !fits(2, problem.max_seqlen_q) ||
       bias.shape[3] != problem.max_seqlen_k) {
@@ -229,6 +234,7 @@ void check_mask(const Attention& attention, Pointers pointers, Problem& problem)
   const MaskView& mask = attention.mask;
   if (!mask.data && mask.shape == std::array<std::int64_t, 4>{}) return;
   check_shape(mask.shape, "mask");
+  check_bounds(attention, problem, "mask", mask.shape);
   const std::array<std::int64_t, 4> full{problem.batch, problem.heads_q, problem.max_seqlen_q, problem.max_seqlen_k};
   for (std::size_t i = 0; i < 4; ++i) {
     if (mask.shape[i] == 1 || mask.shape[i] == full[i]) continue;
@@ -309,6 +315,7 @@ LseStride contiguous_lse(const Problem& problem) { return {problem.heads_q * pro
 bool is_contiguous(const LseStride& stride, const Problem& problem) {
   const LseStride wanted = contiguous_lse(problem);
   const auto& q = problem.q.shape;
+  if (count_of_rows(problem) == 0) return true;
   for (std::size_t i = 0; i < 3; ++i) {
     if (q[i] > 1 && stride[i] != wanted[i]) return false;
   }
@@ -316,15 +323,13 @@ bool is_contiguous(const LseStride& stride, const Problem& problem) {
 }
 
 // Checks LSE or its gradient [B, Hq, Sq], and returns its strides for kernels.
-LseStride check_lse(const ViewRule& rule, const float* data, const LseStride& stride, Problem& problem) {
+LseStride check_lse(const ViewRule& rule, const float* data, const LseStride& stride, const Problem& problem) {
   if (stride == LseStride{}) {
     check_array({rule.name, data, count_of_rows(problem), 4});
     return contiguous_lse(problem);
   }
   const auto checked_stride = check_memory(lse_view(data, stride, problem), rule);
-  const LseStride result{checked_stride[0], checked_stride[1], checked_stride[2]};
-  problem.lse_contiguous = problem.lse_contiguous && (count_of_rows(problem) == 0 || is_contiguous(result, problem));
-  return result;
+  return {checked_stride[0], checked_stride[1], checked_stride[2]};
 }
 
 void check_d_lse(const BackwardInputs& inputs, Problem& problem) {
@@ -414,7 +419,10 @@ Problem validate_forward(const Attention& attention, const ForwardOutputs& outpu
     const LseStride& stride = outputs.lse_stride;
     fail(kInvalid, "attention: LSE has strides [{}, {}, {}] but is null", stride[0], stride[1], stride[2]);
   }
-  if (outputs.lse) problem.lse_stride = check_lse({"LSE", Use::output}, outputs.lse, outputs.lse_stride, problem);
+  if (outputs.lse) {
+    problem.lse_stride = check_lse({"LSE", Use::output}, outputs.lse, outputs.lse_stride, problem);
+    problem.lse_contiguous = is_contiguous(problem.lse_stride, problem);
+  }
   problem.lse = outputs.lse;
   check_apart(outputs_of(problem), inputs_of(problem));
   return problem;
@@ -426,6 +434,7 @@ Problem validate_backward(const Attention& attention, const BackwardInputs& inpu
   problem.o_in = checked(inputs.o, {"O", Use::input}, shape_of_o(problem), problem);
   problem.d_o = checked(inputs.d_o, {"dO", Use::expanded_input}, shape_of_o(problem), problem);
   problem.lse_stride = check_lse({"LSE", Use::input}, inputs.lse, inputs.lse_stride, problem);
+  problem.lse_contiguous = is_contiguous(problem.lse_stride, problem);
   problem.lse_in = inputs.lse;
   check_d_lse(inputs, problem);
   problem.dq = checked(gradients.dq, {"dQ", Use::output}, problem.q.shape, problem);

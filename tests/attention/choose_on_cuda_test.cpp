@@ -125,6 +125,49 @@ TEST_F(ChooseOnCuda, HopperIsChosenUnlessItRefuses) {
   expect(decode, "flash2 is faster");
 }
 
+// Options that flash2 computes and hopper refuses, and those that only CPU kernels have.
+TEST_F(ChooseOnCuda, LateOptions) {
+  static const float values[8] = {};
+  static const std::int32_t first[2] = {};
+  const auto with = [](Pass pass, auto&& set) {
+    Problem problem = problem_of(64, DType::bf16, pass, kHopper);
+    set(problem);
+    return problem;
+  };
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  const bool has_hopper = hopper_refusal(plain).find("sm_90a") == std::string::npos;
+  const auto expect_flash2 = [&](const Problem& problem, const char* words, const char* kind) {
+    const Choice choice = choose(problem);
+    EXPECT_STREQ(choice.kernel->name, "flash2") << words;
+    EXPECT_NE(choice.plan.text(problem).find(kind), std::string::npos) << choice.plan.text(problem);
+    if (!has_hopper) return;
+    EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
+  };
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    expect_flash2(with(pass, [](Problem& p) { p.has_mask = true; }), "a boolean mask", "general,");
+    expect_flash2(with(pass, [](Problem& p) { p.first_keys = view_index(first, 2); }), "first_keys", "mma.sync, ");
+    expect_flash2(with(pass, [](Problem& p) { p.alibi_slopes = values, p.alibi_batch_stride = 4; }), "per sequence",
+                  "options,");
+    for (const auto& [problem, words] :
+         {std::pair(with(pass, [](Problem& p) { p.lse_contiguous = false; }), "must be contiguous"),
+          std::pair(with(pass, [](Problem& p) { p.batch_invariant = true; }), "batch_invariant works only on the CPU"),
+          std::pair(
+              with(pass, [](Problem& p) { p.dropout.seed_data = reinterpret_cast<const std::uint64_t*>(values); }),
+              "seed_data works only on the CPU")}) {
+      for (const Kernel& kernel : kernels()) {
+        if (!kernel.serves(problem)) continue;
+        EXPECT_NE(kernel.plan(problem).refusal.find(words), std::string::npos) << kernel.plan(problem).refusal;
+      }
+    }
+  }
+  const auto with_d_lse = [](Problem& p) { p.d_lse = values, p.d_lse_stride = p.lse_stride = {8000, 1000, 1}; };
+  const Problem contiguous = with(Pass::backward, with_d_lse);
+  EXPECT_STREQ(choose(contiguous).kernel->name, has_hopper ? "hopper" : "flash2");
+  Problem strided = contiguous;
+  strided.d_lse_stride = {8000, 1, 8};
+  expect_flash2(strided, "a gradient of LSE with strides", "plain,");
+}
+
 TEST_F(ChooseOnCuda, HopperSupportsDropoutForwardUpToHeadDimension128AndBackward) {
   const auto dropping = [](std::int64_t d, DType dtype, Pass pass, float p) {
     Problem problem = problem_of(d, dtype, pass, kHopper);

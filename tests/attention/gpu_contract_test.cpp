@@ -32,6 +32,7 @@ std::vector<Case> contract_shapes() {
       case_from("h2/1 s1x3000 d64 seed=13"),
       case_from("b3 h4/2 s150x270 d32 causal=top_left window=40:-1 softcap=5 alibi bias=111k sinks "
                 "dropout=0.2 seed=14"),
+      case_from("b2 h4/2 s150x400 d32 mask=b1qk first_keys=30,170 alibi alibi_batch align=top_left d_lse seed=21"),
       case_from("b4 h2/1 s200x290 d80/96 packed lengths_q=200,0,3,77 lengths_k=290,31,0,128 seed=16"),
   };
 }
@@ -321,16 +322,19 @@ TEST_F(GpuContract, Flash2BackwardNeedsMemoryForDqSumAndDelta) {
   }
 }
 
-TEST_F(GpuContract, BiasOverPackedSequencesNeedsBounds) {
-  Case c = contract_shapes().back();
-  c.bias = true;
-  const Data data(c);
-  GpuLane lane;
-  GpuCase on_gpu(data, lane);
-  Attention attention = on_gpu.attention();
-  EXPECT_NO_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}));
-  attention.max_seqlen_k = 0;
-  EXPECT_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}), Error);
+TEST_F(GpuContract, BiasAndMaskOverPackedSequencesNeedBounds) {
+  for (const bool is_mask : {false, true}) {
+    Case c = contract_shapes().back();
+    c.bias = !is_mask;
+    c.mask = is_mask, c.mask_shape = {true, false, false, true};
+    const Data data(c);
+    GpuLane lane;
+    GpuCase on_gpu(data, lane);
+    Attention attention = on_gpu.attention();
+    EXPECT_NO_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}));
+    attention.max_seqlen_k = 0;
+    EXPECT_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}), Error);
+  }
 }
 
 // The host does not read lengths in GPU memory, so the kernels clamp negative ones to 0 and larger ones to the
@@ -341,6 +345,7 @@ TEST_F(GpuContract, LengthsBeyondTheTensorAreClamped) {
     c.lengths = Lengths::both;
     c.lengths_q = {40, 0, 17};
     c.lengths_k = {70, 33, 0};
+    if (kernel != "hopper") c.first_keys = {70, 0, 0};
     GpuLane lane;
     const Data data(c);
     Case wild = c;
@@ -348,6 +353,7 @@ TEST_F(GpuContract, LengthsBeyondTheTensorAreClamped) {
     wild.lengths_k = {71, 33, -2000000000};
     const std::vector<std::int32_t> q(wild.lengths_q.begin(), wild.lengths_q.end());
     const std::vector<std::int32_t> k(wild.lengths_k.begin(), wild.lengths_k.end());
+    const std::vector<std::int32_t> first = {71, -1, 2000000000};
     GpuCase right(data, lane);
     if (!right.refusal(kernel).empty()) continue;
     GpuPasses expected(right, lane, {.kernel = kernel});
@@ -356,6 +362,9 @@ TEST_F(GpuContract, LengthsBeyondTheTensorAreClamped) {
     const Bytes bytes = expected.outputs();
     lane.stream.copy(const_cast<void*>(right.attention().lengths_q.data), q.data(), 12);
     lane.stream.copy(const_cast<void*>(right.attention().lengths_k.data), k.data(), 12);
+    if (!c.first_keys.empty()) {
+      lane.stream.copy(const_cast<void*>(right.attention().first_keys.data), first.data(), 12);
+    }
     expected.poison();
     expected.launch();
     EXPECT_EQ(first_difference(bytes, expected.outputs()), "") << kernel;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "device/gpu_facts.h"
@@ -92,6 +93,28 @@ std::vector<Family> families() {
   all.push_back({"plain_fp32_32", plain(fp32, 32), "plain, head dimension 32,", "plain, head dimension 32,", false});
   all.push_back({"plain_fp32_64", plain(fp32, 64), "plain, head dimension 64,", "plain, head dimension 64,"});
   all.push_back({"decode_fp32", decode(fp32, 64), "keys split"});
+  // Boolean mask, left padding, slopes per sequence and a gradient of LSE. The padding ends inside a tile.
+  const char* const late = "b2 h4/2 s150x200 mask=1hqk first_keys=21,150 alibi alibi_batch align=top_left sinks d_lse";
+  const char* const padded = "b2 h4/2 s150x200 first_keys=21,150 d_lse lse=bshd";
+  for (const auto& [name, dtype, d] :
+       {std::tuple("bf16_64", bf16, 64), std::tuple("fp16_128", fp16, 128), std::tuple("bf16_256", bf16, 256),
+        std::tuple("fp32_32", fp32, 32), std::tuple("fp32_64", fp32, 64), std::tuple("fp32_128", fp32, 128)}) {
+    const std::string text = fmt::format("d{} {} seed=30", d, strobe::name_of(dtype));
+    const std::string kind = d == 128 && dtype == fp32 ? "general," : "plain,";
+    all.push_back({fmt::format("late_{}", name), case_from("{} {}", late, text), "general,", "general,", d != 64});
+    all.push_back({fmt::format("padded_{}", name), case_from("{} {}", padded, text), kind, kind, d == 64});
+  }
+  Case cut = with_options(bf16, 64, {true, true, true}), cut_decode = decode(bf16, 128), mask_decode = cut_decode;
+  cut.sk = 152, cut.first_keys = {70, 3}, cut.d_lse = true;
+  cut_decode.first_keys = {310};
+  mask_decode.mask = true, mask_decode.mask_shape = {false, true, true, true}, mask_decode.sinks = true;
+  all.push_back({"padded_options", cut, "options,", "options,"});
+  all.push_back({"padded_decode", cut_decode, "keys split"});
+  all.push_back({"mask_decode", mask_decode, "keys split"});
+  all.push_back({"mask_transposed", case_from("h2 s70x150 d64 bf16 mask=11qk mask_transposed dropout=0.2 seed=31")});
+  Family late_cores{"late_cuda_cores_fp32", case_from("{} d48 fp32 seed=32", late), "CUDA cores", "CUDA cores"};
+  late_cores.shared_kb = "8";
+  all.push_back(late_cores);
   Family cores{"cuda_cores_fp32", with_options(fp32, 48, {false, true, false}), "CUDA cores", "CUDA cores"};
   cores.shared_kb = "8";
   all.push_back(cores);
@@ -113,6 +136,9 @@ std::vector<Family> families() {
       all.push_back(family);
     };
     on_hopper("plain", plain(bf16, d), false);
+    Case d_lse = triangle;
+    d_lse.d_lse = true;
+    on_hopper("d_lse", d_lse, true);
     on_hopper("triangle", triangle, true);
     on_hopper("window", window, d == 128);
     on_hopper("packed", lengths, d != 128);
@@ -205,6 +231,8 @@ std::vector<Family> families() {
     with_backward("triangle", triangle, true);
     with_backward("packed", lengths, true);
     with_backward("rings", rings, false);
+    triangle.d_lse = true, triangle.layout_lse = Layout::bshd;
+    with_backward("d_lse", triangle, false);
   }
   for (const std::int64_t d : {32, 64}) {  // magnitudes too far apart for 2xFP16: the 3xBF16 kernels compute the result
     Family spread{"spread_fp32_" + std::to_string(d), plain(fp32, d), "plain,", "plain,", d == 32};
@@ -215,6 +243,8 @@ std::vector<Family> families() {
     for (const char* const kernel : {"standard", "frugal"}) {
       Family plain{fmt::format("{}_{}", kernel, strobe::name_of(dtype)), with_options(dtype, 32, {false, true, true})};
       plain.kernel = kernel;
+      all.push_back(plain);
+      plain.name += "_late", plain.c = case_from("{} d32 {} seed=33", late, strobe::name_of(dtype));
       all.push_back(plain);
     }
   }

@@ -78,7 +78,7 @@ struct Case {
 
   Layout layout_q = Layout::bhsd, layout_k = Layout::bhsd, layout_v = Layout::bhsd, layout_bias = Layout::bhsd;
   Layout layout_do = Layout::bhsd;
-  Layout layout_lse = Layout::bhsd;  // also of d_lse
+  Layout layout_lse = Layout::bhsd;  // also of d_lse; on CUDA only of d_lse
   Layout layout_out = Layout::bhsd;  // of o, dq, dk, dv, dbias
   bool fused = false;                // q, k, v (and dq, dk, dv) inside one tensor [B, S, Hq + 2 Hkv, D]
   std::int64_t misalign = 0;         // offset of the first element from a multiple of 64 bytes, in elements
@@ -91,8 +91,9 @@ struct Case {
   bool packed() const { return lengths == Lengths::packed; }
   // Returns true if the mask, window or lengths may give rows different numbers of keys.
   bool uneven() const { return causal || window.left >= 0 || window.right >= 0 || lengths != Lengths::none; }
-  // Returns the case without the options that only CPU kernels compute.
+  // Returns the case without the options that only CPU kernels compute, or also without those that hopper never does.
   Case for_gpu() const;
+  Case for_hopper() const;
   std::int64_t seqlen_q(std::int64_t b) const {
     return lengths_q.empty() ? sq : lengths_q[static_cast<std::size_t>(b)];
   }

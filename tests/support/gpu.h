@@ -82,6 +82,8 @@ class GpuCase {
 
   const Attention& attention() const { return attention_; }
   ConstView d_o() const { return d_o_; }
+  // Returns the inputs of backward: the outputs of forward, dO and the gradient of LSE if the case has one.
+  BackwardInputs backward_inputs(const View& o, const float* lse) const;
 
   // Copies a tensor's present values to the GPU.
   View upload(const Tensor& tensor);
@@ -97,7 +99,7 @@ class GpuCase {
   GpuLane& lane_;
   std::map<const GuardedBuffer*, char*> places_;  // GPU address of the first byte of a buffer
   Attention attention_;
-  ConstView d_o_;
+  ConstView d_o_, d_lse_;
 };
 
 }  // namespace strobe::test

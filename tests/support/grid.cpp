@@ -138,7 +138,7 @@ void draw_memory(Case& c, Random& random) {
   c.own_workspace = random.chance(0.5);
 }
 
-void draw_cpu_options(Case& c, Random& random) {
+void draw_late_options(Case& c, Random& random) {
   if (random.chance(0.25)) {
     c.mask = true;
     c.mask_shape = {random.chance(0.5), random.chance(0.5), random.chance(0.6), random.chance(0.85)};
@@ -167,7 +167,7 @@ Case grid_case(std::int64_t index) {
   draw_mask(c, random);
   draw_options(c, random);
   draw_memory(c, random);
-  draw_cpu_options(c, random);
+  draw_late_options(c, random);
   return c;
 }
 

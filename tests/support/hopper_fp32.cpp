@@ -68,7 +68,8 @@ std::string HopperFp32::examine(const Case& c, GpuLane& lane) const {
 HopperFp32::Examined HopperFp32::examine_grid() const {
   std::vector<Case> cases;
   for (std::int64_t index = 0; index < kGridSize; ++index) {
-    if (Case c = grid_case(index).for_gpu(); selected(index) && c.dtype == DType::fp32) cases.push_back(std::move(c));
+    if (Case c = grid_case(index).for_hopper(); selected(index) && c.dtype == DType::fp32)
+      cases.push_back(std::move(c));
   }
   std::atomic<int> taken{0};
   const auto failures = over_lanes(static_cast<std::int64_t>(cases.size()), [&](GpuLane& lane, std::int64_t index) {

@@ -18,8 +18,8 @@ constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 bool has_few_keys(const Problem& problem) { return problem.max_seqlen_k <= kFewKeys; }
 
 bool has_score_options(const Problem& problem) {
-  return problem.softcap != 0 || problem.alibi_slopes || problem.has_bias || problem.dropout.p != 0 ||
-         !(problem.scale > 0);
+  return problem.softcap != 0 || problem.alibi_slopes || problem.has_bias || problem.has_mask ||
+         problem.dropout.p != 0 || !(problem.scale > 0);
 }
 
 bool bias_takes_vectors(const Problem& problem) {
@@ -38,15 +38,8 @@ namespace {
 
 // Returns why the problem needs a CPU kernel: an option that only CPU kernels compute. Empty if it has none.
 std::string cpu_option(const Problem& problem) {
-  if (problem.has_mask) return "a boolean mask works only on the CPU; on CUDA use causal, a window or a bias";
-  if (problem.first_keys) return "first_keys (left padding) works only on the CPU; on CUDA use packed sequences";
-  if (problem.alibi_batch_stride != 0) {
-    return fmt::format("alibi_batch_stride {}: CUDA kernels take one row of slopes for all sequences",
-                       problem.alibi_batch_stride);
-  }
   if (problem.dropout.seed_data) return "dropout seed_data works only on the CPU; on CUDA pass the seed by value";
-  if (!problem.lse_contiguous) return "CUDA kernels take a contiguous LSE, without strides";
-  if (problem.d_lse) return "a gradient of LSE (d_lse) works only on the CPU";
+  if (!problem.lse_contiguous) return "CUDA kernels index LSE like their workspace, so it must be contiguous";
   if (problem.batch_invariant) return "batch_invariant works only on the CPU";
   return {};
 }

@@ -17,6 +17,7 @@ constexpr int kWarpColumns = kWarpLanes * kLaneColumns;
 struct CombineArgs {
   OutputParams params;
   Splits splits;
+  KeyOptions options;
   int row_parts;    // warps per row, kWarpColumns columns each
   int head_blocks;  // blocks per head, for the longest sequence
 };
@@ -36,7 +37,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   const int b = static_cast<int>(index / p.heads_q);
   const int i = part / args.row_parts;
   const int column = part % args.row_parts * kWarpColumns + lane_index() * kLaneColumns;
-  const Sequence sequence(p, b);
+  const PaddedSequence sequence(Sequence(p, b), args.options.first_keys, b);
   if (i >= sequence.rows_written(p)) return;
   const std::int64_t row = lse_index(p, sequence, b, head, i);
   const Keys keys = sequence.allowed(i);
@@ -66,7 +67,8 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   }
 #pragma unroll
   for (int step = 1; step < kWarpLanes; step *= 2) sum += shuffle_xor(sum, step);
-  const RowResult result = finish_row(highest, sum, has_keys, p.sinks ? p.sinks + head : nullptr);
+  const bool any = has_keys && !(args.options.has_mask && highest == kMinusInfinity);
+  const RowResult result = finish_row(highest, sum, any, p.sinks ? p.sinks + head : nullptr);
   if (p.lse && column == 0) p.lse[row] = result.lse;
   warp_sync();
   if (column >= p.dv_dim) return;
@@ -105,11 +107,12 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
 
 }  // namespace
 
-void combine_splits(const OutputParams& p, const Splits& splits, DType dtype, void* stream, Waits waits) {
+void combine_splits(const OutputParams& p, const Splits& splits, DType dtype, void* stream, Waits waits,
+                    const KeyOptions& options) {
   if (splits.count == 1) return;
   const int row_parts = (p.dv_dim + kWarpColumns - 1) / kWarpColumns;
   const int head_blocks = (p.max_seqlen_q * row_parts + kCombineWarps - 1) / kCombineWarps;
-  const CombineArgs args{p, splits, row_parts, head_blocks};
+  const CombineArgs args{p, splits, options, row_parts, head_blocks};
   const Launch start{"forward, combine", std::int64_t{p.batch} * p.heads_q * head_blocks, kCombineWarps * kWarpLanes,
                      kCombineWarps * kMostSplits * sizeof(float), stream};
   switch (dtype) {

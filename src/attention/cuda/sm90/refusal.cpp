@@ -41,6 +41,9 @@ bool drops(const Problem& problem) { return dropout_threshold(problem.dropout.p)
 const char* drops_with_alibi(const Problem& problem) { return problem.alibi_slopes ? "dropout with ALiBi" : nullptr; }
 
 const char* option_refused(const Problem& problem, const char* dropout, Alibi alibi) {
+  if (problem.has_mask) return "a boolean mask";
+  if (problem.first_keys) return "first_keys (left padding)";
+  if (problem.alibi_batch_stride != 0) return "ALiBi slopes per sequence";
   if (problem.alibi_slopes && alibi == Alibi::refused) return "ALiBi slopes";
   if (problem.has_bias) return "a bias";
   if (dropout && drops(problem)) return dropout;

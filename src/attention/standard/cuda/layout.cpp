@@ -24,7 +24,7 @@ bool group_is_stacked(const Problem& problem, const ConstView& view) {
 }  // namespace
 
 bool needs_copy(const Problem& problem, const ConstView& view, Side side) {
-  const bool has_lengths = problem.packed || problem.lengths_q || problem.lengths_k;
+  const bool has_lengths = problem.packed || problem.lengths_q || problem.lengths_k || problem.first_keys;
   if (has_lengths || !is_gemm_operand(problem, view)) return true;
   return side == Side::queries && problem.pass == Pass::backward && !group_is_stacked(problem, view);
 }

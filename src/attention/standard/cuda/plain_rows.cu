@@ -172,8 +172,8 @@ bool with_threads(std::int64_t keys, Body&& body) {
 }
 
 bool is_plain(const Params& params) {
-  return params.softcap == 0 && !params.alibi_slopes && !params.bias.data && !params.sinks &&
-         params.dropout_threshold == 0;
+  return params.softcap == 0 && !params.alibi_slopes && !params.bias.data && !params.mask.data && !params.sinks &&
+         params.dropout_threshold == 0 && !params.first_keys.data;
 }
 
 unsigned blocks_of(std::int64_t rows, int threads) {
@@ -198,7 +198,7 @@ bool plain_softmax(DType dtype, const Params& params, const Scores& scores, bool
 }
 
 bool plain_softmax_backward(DType dtype, const Params& params, const ScoreGradients& scores, void* stream) {
-  if (!is_plain(params)) return false;
+  if (!is_plain(params) || scores.d_lse.data) return false;
   const std::int64_t rows = scores.rows.count;
   const bool held = with_threads(params.max_seqlen_k, [&]<int kThreads>(std::integral_constant<int, kThreads>) {
     with_element(dtype, [&]<class T>(T*) {

@@ -11,9 +11,9 @@
 namespace strobe::cuda::sm80 {
 
 // Kinds of kernels:
-// plain: rows consist of 16-byte vectors; no score options.
-// options: the same tiles with score options. For 16-bit types only; a bias must have that type and rows of 16-byte
-// vectors.
+// plain: every row is 16-byte vectors, no score options.
+// options: the same tiles with score options except a boolean mask, for which they have no registers. For 16-bit types
+// only; a bias must have that type and rows of 16-byte vectors.
 // general: every problem. 16-bit types need at most 99 KB of shared memory. fp32 needs more above head dimension 64,
 // and runs on CUDA cores (fp32/) if the GPU has less.
 enum class BackwardKind { plain, options, general };

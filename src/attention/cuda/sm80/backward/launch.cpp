@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 bool is_general(const Problem& p) {
-  return has_few_keys(p) || !bias_takes_vectors(p) || !all_in_vectors(p.q, p.k, p.v, p.d_o, p.dq, p.dk, p.dv_out);
+  return has_few_keys(p) || p.has_mask || !bias_takes_vectors(p) ||
+         !all_in_vectors(p.q, p.k, p.v, p.d_o, p.dq, p.dk, p.dv_out);
 }
 
 BackwardConfig config_of(const Problem& problem, bool general) {
@@ -198,7 +199,7 @@ Plan plan_sm80_backward(const Problem& problem) {
   }
   std::size_t most = plan.bytes.total();
   if (!outputs_are_known(problem)) {  // then the alignment of rows is unknown too: reserve enough for both cases
-    for (const bool general : {has_few_keys(problem), true}) {
+    for (const bool general : {has_few_keys(problem) || problem.has_mask, true}) {
       most = std::max(most, sm80::plan_of(problem, general).bytes.total());
     }
   }

@@ -10,9 +10,9 @@
 namespace strobe::cuda::sm80 {
 
 // Kinds of kernels:
-// plain: rows consist of 16-byte vectors; no score options.
-// options: the same with score options, in tiles of 64 rows. For 16-bit types only; a bias must have that type and rows
-// of 16-byte vectors.
+// plain: every row is 16-byte vectors, no score options.
+// options: the same with score options except a boolean mask, in tiles of 64 rows. For 16-bit types only; a bias must
+// have that type and rows of 16-byte vectors.
 // general: every problem, with at most 99 KB of shared memory.
 // small: plain with tiles of 64 rows, for few rows (decoding) and for short causal problems, in which larger tiles
 // would leave multiprocessors idle.

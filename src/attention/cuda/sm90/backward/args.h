@@ -40,7 +40,7 @@ struct KeyTilesArgs : RoundDqArgs {
 // one warp.
 struct RowFactsArgs {
   Tensor o, d_o;
-  const float* lse = nullptr;
+  const float *lse = nullptr, *d_lse = nullptr;  // d_lse: gradient of LSE, indexed like LSE; null: 0
   // Work counter of chunks, followed by the number of completed ones; both start at 0. Null: cooperative launch, no
   // counters.
   std::uint32_t* work_counter = nullptr;

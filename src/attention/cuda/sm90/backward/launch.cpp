@@ -80,6 +80,7 @@ RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, co
   args.o = p.o;
   args.d_o = p.d_o;
   args.lse = p.lse;
+  args.d_lse = static_cast<const float*>(p.d_lse.data);
   args.chunks = static_cast<std::uint32_t>(ceil_div(strips, strips_per_chunk));
   args.strips_of_chunk = static_cast<std::uint32_t>(strips_per_chunk);
   args.strips = strips;
@@ -152,6 +153,7 @@ std::string backward_refusal(const Problem& problem) {
   const char* option = option_refused(problem, drops_with_alibi(problem), Alibi::supported);
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
+  if (problem.d_lse && problem.d_lse_stride != problem.lse_stride) option = "a gradient of LSE with strides";
   std::string reason = problem_refusal(problem, option, kMostTiledDim);
   if (reason.empty()) reason = map_refusal("q", problem.q);
   if (reason.empty()) reason = map_refusal("k", problem.k);

@@ -46,6 +46,14 @@ __device__ __forceinline__ void prepare_strip(const Args& args, std::int64_t str
   const int row = delta_of_16<T, kAtOnce>({args.rows.o, args.rows.d_o, p.dv_dim}, sequence, place.b, place.head,
                                           place.tile * kRows + first, delta);
   if (row < 0) return;
+  if (args.rows.d_lse) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (lse[h] == kMinusInfinity) continue;
+      const int i = place.tile * kRows + first + row + 8 * h;
+      delta[h] -= args.rows.d_lse[lse_index(p, sequence, place.b, place.head, i)];
+    }
+  }
   float* facts = args.row_facts + index * (2 * kRows) + first;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
