@@ -209,10 +209,9 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
   const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
   const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
   if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
-    fail(kInvalid,
-         "attention: a bias over packed sequences on device cuda needs max_seqlen_q and max_seqlen_k, which "
-         "determine its shape; they are {} and {}",
-         attention.max_seqlen_q, attention.max_seqlen_k);
+    fail(kInvalid, "attention: a bias over packed sequences on device cuda needs {}{}{}: its shape depends on {}",
+         unknown_q ? "max_seqlen_q" : "", unknown_q && unknown_k ? " and " : "", unknown_k ? "max_seqlen_k" : "",
+         unknown_q && unknown_k ? "them" : "it");
   }
   const auto fits = [&](std::size_t i, std::int64_t size) { return bias.shape[i] == 1 || bias.shape[i] == size; };
   if (!fits(0, problem.batch) || !fits(1, problem.heads_q) || !fits(2, problem.max_seqlen_q) ||
