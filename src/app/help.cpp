@@ -19,23 +19,6 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-// Appends the words of `text` to `line` and wraps them; new lines begin with `indent` spaces. All lines but the last
-// end with `end`.
-std::string filled(std::string line, std::string_view text, std::size_t indent, std::string_view end = {}) {
-  std::string lines;
-  bool is_first = true;  // the next word needs no space before it
-  for (const std::string& word : words_of(text)) {
-    if (!is_first && line.size() + 1 + word.size() > kHelpColumns - end.size()) {
-      lines += line + std::string(end) + '\n';
-      line.assign(indent, ' ');
-      is_first = true;
-    }
-    line += (is_first ? "" : " ") + word;
-    is_first = false;
-  }
-  return lines + line + '\n';
-}
-
 bool is_wide(std::string_view line) { return line.size() > kHelpColumns; }
 
 std::size_t indent_of(std::string_view line) { return std::min(line.find_first_not_of(' '), line.size()); }
@@ -71,6 +54,22 @@ std::string filled_block(std::span<const std::string> lines) {
 }
 
 }  // namespace
+
+std::string filled(std::string line, std::string_view text, std::size_t indent, std::string_view end,
+                   std::size_t columns) {
+  std::string lines;
+  bool is_first = true;  // the next word needs no space before it
+  for (const std::string& word : words_of(text)) {
+    if (!is_first && line.size() + 1 + word.size() + end.size() > columns) {
+      lines += line + std::string(end) + '\n';
+      line.assign(indent, ' ');
+      is_first = true;
+    }
+    line += (is_first ? "" : " ") + word;
+    is_first = false;
+  }
+  return lines + line + '\n';
+}
 
 std::string help_entry(std::string_view head, std::string_view text, std::size_t column) {
   std::string line = "  " + std::string(head), before;

@@ -1,5 +1,4 @@
-// Formats the text of --help for 80 columns. The width does not depend on the terminal, because the pages in
-// docs/commands/ are copies of the text.
+// Wraps text. That of --help has 80 columns on any terminal, because the pages in docs/commands/ are copies of it.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +8,11 @@
 namespace strobe {
 
 inline constexpr std::size_t kHelpColumns = 80;
+
+// Appends the words of `text` to `line` and wraps them; new lines begin with `indent` spaces. All lines but the last
+// end with `end`.
+std::string filled(std::string line, std::string_view text, std::size_t indent, std::string_view end = {},
+                   std::size_t columns = kHelpColumns);
 
 // Returns "  HEAD  TEXT", where every line of TEXT begins in `column`. A HEAD that reaches `column` gets its own line.
 std::string help_entry(std::string_view head, std::string_view text, std::size_t column);

@@ -3,6 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -10,9 +12,11 @@
 #include <string>
 #include <utility>
 
+#include "app/help.h"
 #include "app/terminal.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/table_width.h"
 #include "core/write_all.h"
 
 namespace strobe {
@@ -77,13 +81,25 @@ void set_quiet(bool quiet) {
 bool is_quiet() { return quiet_mode; }
 
 std::string styled(Style style, std::string_view text) {
+  if (style == Style::plain) return std::string(text);
   return shows_color(STDOUT_FILENO) && shows_color(STDERR_FILENO) ? colored(style, text) : std::string(text);
+}
+
+std::string fitting_line(std::string_view text, Line line) {
+  const bool is_command = line == Line::command;
+  const bool stays = table_width_limit == SIZE_MAX || (is_command && text.find_first_of("'\"") != text.npos);
+  if (stays) return std::string(text) + "\n";
+  return filled("", text, is_command ? 4 : 2, is_command ? " \\" : "", table_width_limit);
+}
+
+std::string labelled_line(Style style, std::string_view label, std::string_view text, Line line) {
+  return fitting_line(fmt::format("{} {}", label, text), line).replace(0, label.size(), styled(style, label));
 }
 
 std::string note_lines(const std::vector<std::string>& notes) {
   std::string text;
   if (quiet_mode) return text;
-  for (const std::string& note : notes) text += styled(Style::caution, "note:") + " " + note + "\n";
+  for (const std::string& note : notes) text += labelled_line(Style::caution, "note:", note);
   return text;
 }
 

@@ -30,10 +30,18 @@ void set_quiet(bool quiet);
 bool is_quiet();
 
 // Colours text that may go to standard output or standard error, if both show colours.
-enum class Style { good, caution, error };
+enum class Style { plain, good, caution, error };
 std::string styled(Style style, std::string_view text);
 
-// Returns one line per note, prefixed with "note: "; nothing if is_quiet().
+// Returns `text` as a line, which is wrapped on a terminal (core/table_width.h). A command to copy then continues after
+// a backslash, and is not wrapped if it has a quote.
+enum class Line { prose, command };
+std::string fitting_line(std::string_view text, Line line = Line::prose);
+
+// Returns "LABEL TEXT" as a fitting_line() with a coloured label.
+std::string labelled_line(Style style, std::string_view label, std::string_view text, Line line = Line::prose);
+
+// Returns one labelled_line() per note, with the label "note:"; nothing if is_quiet().
 std::string note_lines(const std::vector<std::string>& notes);
 
 // Returns the columns of the terminal behind a descriptor; 0 if it is none.

@@ -102,6 +102,9 @@ std::string advice_on(const AttentionCase& one, const Fits& fits) {
     items.push_back(fmt::format("{} ({:.3g} %{})", flags_between(one, smaller.one), 100 * smaller.work,
                                 items.empty() ? " of the work" : ""));
   }
+  AttentionCase narrow = one;
+  narrow.dtype = DType::bf16;
+  if (one.dtype == DType::fp32 && fits(narrow)) items.emplace_back("--dtype bf16");
   return items.empty() ? "no smaller batch, sequence or number of heads fits"
                        : fmt::format("fits: {}", fmt::join(items, ", "));
 }

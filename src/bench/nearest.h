@@ -25,7 +25,8 @@ std::vector<SmallerCase> nearest_that_fit(const AttentionCase& one, const Fits& 
 // Returns the flags that change `from` to `to`: "--num_heads 8 --emb_dim 512".
 std::string flags_between(const AttentionCase& from, const AttentionCase& to);
 
-// Returns nearest_that_fit() as text: "fits: --seq_len 981 (92 % of the work), --batch_size 28 (88 %)".
+// Returns nearest_that_fit() as text: "fits: --seq_len 981 (92 % of the work), --batch_size 28 (88 %), --dtype bf16".
+// bf16 is listed if it fits instead of fp32.
 std::string advice_on(const AttentionCase& one, const Fits& fits);
 
 }  // namespace strobe::bench

@@ -11,6 +11,7 @@
 #include "bench/memory_model.h"
 #include "bench/nearest.h"
 #include "core/fail.h"
+#include "core/short_number.h"
 #include "device/device_info.h"
 #include "measure/clock.h"
 
@@ -51,15 +52,13 @@ bool guarded(Row& row, Body&& body) {
   return false;
 }
 
-std::string bytes_text(std::int64_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); }
-
 [[noreturn]] void fail_out_of_memory(const Implementation& implementation, std::int64_t asked, std::int64_t free,
                                      const std::string& advice) {
-  throw ImplementationError(
-      Status::oom,
-      fmt::format("{}: out of memory: {} bytes ({}) asked, {} bytes ({}) free{}", implementation.name(), asked,
-                  bytes_text(asked), free, bytes_text(free), advice),
-      {asked, free});
+  throw ImplementationError(Status::oom,
+                            fmt::format("{}: out of memory: {} asked, {} free{}", implementation.name(),
+                                        exact_bytes_text(static_cast<std::size_t>(asked)),
+                                        exact_bytes_text(static_cast<std::size_t>(free)), advice),
+                            {asked, free});
 }
 
 void check_fits(const AttentionCase& one, Implementation& implementation, Row& row, const RunOptions& options) {

@@ -22,7 +22,7 @@ std::vector<std::string> gather_texts(Communicator& communicator, const std::str
 // `advance` must return within Limits::operation seconds.
 void while_others_sleep(Communicator& communicator, const std::function<bool()>& advance);
 
-// An error that all ranks throw with the same text and code, so that one rank can print it for all.
+// An error that all ranks throw together with the same code. Rank 0 prints its text for all.
 class AgreedRefusal : public Error {
  public:
   using Error::Error;

@@ -16,4 +16,14 @@ std::string short_number(double value) {
 
 std::string count_text(double mean) { return fmt::format("{:.{}f}", mean, mean == std::floor(mean) ? 0 : 2); }
 
+std::string bytes_text(std::size_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (value >= 0x1p30) return fmt::format("{:.2f} GiB", value / 0x1p30);
+  if (value >= 0x1p20) return fmt::format("{:.1f} MiB", value / 0x1p20);
+  if (value >= 0x1p10) return fmt::format("{:.1f} KiB", value / 0x1p10);
+  return fmt::format("{} B", bytes);
+}
+
+std::string exact_bytes_text(std::size_t bytes) { return fmt::format("{} ({} bytes)", bytes_text(bytes), bytes); }
+
 }  // namespace strobe

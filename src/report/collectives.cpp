@@ -8,7 +8,6 @@
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "core/utf8.h"
-#include "report/memory_map.h"
 #include "results/schema.h"
 
 namespace strobe::report {

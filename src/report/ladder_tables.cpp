@@ -82,19 +82,43 @@ std::optional<double> sequential_seconds(const Rows& rungs) {
   return std::nullopt;
 }
 
-Table rung_table(const std::string& size, const Rows& rows) {
-  Table table{size,
-              {left("rung"), "total ms", "to GPU", "kernel", "to host", "allocate", "streams", "pin", "GFLOP/s",
-               "x sequential", "x before", "max error", left("remark")},
-              {}};
+bool is_on_gpu(const Json* row) { return row->at("device").as_string() == "gpu"; }
+
+// Removes the GPU rungs if all were refused for the same reason. Returns "14 rungs need a GPU: REASON", or "".
+std::string remove_refused_gpu_rungs(Rows& rows) {
+  const auto first = std::find_if(rows.begin(), rows.end(), is_on_gpu);
+  const auto same = [&](const Json* row) {
+    return !is_on_gpu(row) ||
+           (row->at("status").as_string() == "refused" && field_text(*row, "reason") == field_text(**first, "reason"));
+  };
+  const auto count = std::count_if(rows.begin(), rows.end(), is_on_gpu);
+  if (count < 2 || !std::all_of(rows.begin(), rows.end(), same)) return "";
+  const std::string text = fmt::format("{} rungs need a GPU: {}", count, field_text(**first, "reason"));
+  std::erase_if(rows, is_on_gpu);
+  return text;
+}
+
+Table rung_table(const std::string& size, const Rows& all) {
+  Rows rows = all;
+  const std::string refused = remove_refused_gpu_rungs(rows);
+  const bool any_gpu = std::any_of(rows.begin(), rows.end(), is_on_gpu);
+  Table table{refused.empty() ? size : fmt::format("{}; {}", size, refused), {left("rung"), "total ms"}, {}};
+  std::vector<std::pair<const char*, const char*>> parts;  // title and key
+  if (any_gpu) {
+    parts = {{"to GPU", "to_device"},  {"kernel", "kernel"},  {"to host", "to_host"},
+             {"allocate", "allocate"}, {"streams", "create"}, {"pin", "pin"}};
+  }
+  for (const auto& [title, key] : parts) table.columns.emplace_back(title);
+  for (const char* title : {"GFLOP/s", "x sequential", "x before", "max error"}) table.columns.emplace_back(title);
+  table.columns.push_back(left("remark"));
   const std::optional<double> sequential = sequential_seconds(rows);
   std::optional<double> before;
   for (const Json* row : rows) {
     const std::optional<double> seconds = number(*row, "seconds");
     std::vector<std::string> cells = {row->at("rung").as_string(), milliseconds_if_known(seconds)};
-    const bool gpu = row->at("device").as_string() == "gpu";
-    for (const char* key : {"to_device", "kernel", "to_host", "allocate", "create", "pin"}) {
-      cells.push_back(gpu || key == std::string_view("kernel") ? milliseconds_if_known(part(*row, key)) : kNone);
+    for (const auto& [title, key] : parts) {
+      const bool applies = is_on_gpu(row) || key == std::string_view("kernel");
+      cells.push_back(applies ? milliseconds_if_known(part(*row, key)) : kNone);
     }
     for (std::string cell :
          {rate(*row), ratio(sequential, seconds), ratio(before, seconds), error_text(*row), remark(*row)})

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/short_number.h"
 #include "report/assets.h"
 #include "report/figure.h"
 #include "report/fill.h"
@@ -113,14 +114,6 @@ class MapDrawing {
 };
 
 }  // namespace
-
-std::string bytes_text(std::size_t bytes) {
-  const auto value = static_cast<double>(bytes);
-  if (value >= 0x1p30) return fmt::format("{:.2f} GiB", value / 0x1p30);
-  if (value >= 0x1p20) return fmt::format("{:.1f} MiB", value / 0x1p20);
-  if (value >= 0x1p10) return fmt::format("{:.1f} KiB", value / 0x1p10);
-  return fmt::format("{} B", bytes);
-}
 
 std::string memory_map_svg(const MemoryMap& map) { return MapDrawing(map).whole(); }
 

@@ -34,7 +34,4 @@ std::string memory_map_svg(const MemoryMap& map);
 // Returns an HTML page that works offline, with a light and a dark theme and a tooltip per block.
 std::string memory_map_page(std::span<const MemoryMap> maps);
 
-// "1.50 GiB", "12.0 MiB", "640 B".
-std::string bytes_text(std::size_t bytes);
-
 }  // namespace strobe::report

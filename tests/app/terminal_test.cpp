@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "app/options.h"
+#include "core/table_width.h"
 #include "strobe/error.h"
 
 namespace strobe {
@@ -32,6 +33,16 @@ TEST_F(CommonFlags, QuietPrintsNoNotes) {
   parse({"--quiet"});
   EXPECT_TRUE(is_quiet());
   EXPECT_EQ(note_lines({"one"}), "");
+}
+
+TEST(FittingLine, IsWrappedOnATerminalOnly) {
+  EXPECT_EQ(fitting_line("one two three"), "one two three\n");
+  limit_table_width(10);
+  EXPECT_EQ(fitting_line("one two three"), "one two\n  three\n");
+  EXPECT_EQ(fitting_line("one two three", Line::command), "one two \\\n    three\n");
+  EXPECT_EQ(fitting_line("one 'two three'", Line::command), "one 'two three'\n");
+  EXPECT_EQ(note_lines({"one two"}), "note: one\n  two\n");
+  limit_table_width(SIZE_MAX);
 }
 
 TEST_F(CommonFlags, AreAlsoFlagsOfTheProgram) {

@@ -121,11 +121,11 @@ ForwardConfig config_of(const Case& c) {
 class GpuHopperTiles : public GpuTest, public testing::WithParamInterface<Tiles> {};
 
 TEST_P(GpuHopperTiles, BothPasses) {
-  const auto& [name, given, shape, split] = GetParam();
-  Case c = given;
+  const Tiles& wanted = GetParam();
+  Case c = wanted.c;
   const auto reached = [&] {
     const ForwardConfig config = config_of(c);
-    return config.shape == shape && (config.splits > 1) == split;
+    return config.shape == wanted.shape && (config.splits > 1) == wanted.split;
   };
   while (!reached() && c.heads_q < 1024) c.heads_q += 2;
   ASSERT_TRUE(reached());
@@ -138,10 +138,10 @@ TEST_P(GpuHopperTiles, BothPasses) {
   for (const Verdict& verdict : explain(on_gpu.attention(), Pass::forward, {.device = Device::cuda})) {
     if (verdict.kernel != "hopper") continue;
     const std::string& configuration = verdict.configuration;
-    EXPECT_NE(configuration.find(fmt::format("tiles of {} rows x {} keys,", rows_of(shape), shape.keys)),
+    EXPECT_NE(configuration.find(fmt::format("tiles of {} rows x {} keys,", rows_of(wanted.shape), wanted.shape.keys)),
               configuration.npos)
         << configuration;
-    EXPECT_EQ(configuration.find("keys split") != configuration.npos, split) << configuration;
+    EXPECT_EQ(configuration.find("keys split") != configuration.npos, wanted.split) << configuration;
   }
   const Outcome outcome = on_gpu.run({.kernel = "hopper"});
   EXPECT_EQ(outcome.complaint, "");

@@ -139,10 +139,12 @@ TEST(Reliability, HugeScores) {
         for (const bool sinks : {false, true}) {
           const Case c = case_from("h2/1 s33x{} d16 {} scale={} sinks={} seed=173", keys, name_of(dtype), scale, sinks);
           Data data(c);
-          for_each(data.q.view.shape,
-                   [&](auto b, auto h, auto i, auto e) { data.q.set(b, h, i, e, data.q.at(b, h, i, e) * factor); });
-          for_each(data.k.view.shape,
-                   [&](auto b, auto h, auto j, auto e) { data.k.set(b, h, j, e, data.k.at(b, h, j, e) * factor); });
+          for_each(data.q.view.shape, [&, by = factor](auto b, auto h, auto i, auto e) {
+            data.q.set(b, h, i, e, data.q.at(b, h, i, e) * by);
+          });
+          for_each(data.k.view.shape, [&, by = factor](auto b, auto h, auto j, auto e) {
+            data.k.set(b, h, j, e, data.k.at(b, h, j, e) * by);
+          });
           data.remember();
           SCOPED_TRACE(testing::Message() << "inputs times " << factor << ", scale " << scale);
           check(data, dtype == DType::fp32 ? Kernels::all : Kernels::isolating);  // standard rounds scores to bf16

@@ -107,6 +107,14 @@ TEST(Nearest, MakesTheBatchOneIfNoSingleAxisIsEnough) {
             "no smaller batch, sequence or number of heads fits");
 }
 
+TEST(Nearest, ProposesBf16InsteadOfFp32IfItFits) {
+  AttentionCase one = small_case(2, 1, 1, 8, 8);
+  const Fits fits = [&](const AttentionCase& some) { return some.batch == 1 || some.dtype == DType::bf16; };
+  EXPECT_EQ(advice_on(one, fits), "fits: --batch_size 1 (50 % of the work), --dtype bf16");
+  one.dtype = DType::fp16;
+  EXPECT_EQ(advice_on(one, fits), "fits: --batch_size 1 (50 % of the work)");
+}
+
 TEST(Nearest, ReducesTheLengthsWithTheBatch) {
   AttentionCase one = small_case(3, 1, 1, 1, 1);
   one.options.lengths = {1, 1, 1};

@@ -26,5 +26,12 @@ TEST(ShortNumber, CountsAreIntegersOfAnySize) {
   EXPECT_EQ(count_text(1.0 / 3), "0.33");
 }
 
+TEST(BytesText, UsesBinaryUnits) {
+  EXPECT_EQ(bytes_text(640), "640 B");
+  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
+  EXPECT_EQ(bytes_text(std::size_t{3} << 29), "1.50 GiB");
+  EXPECT_EQ(exact_bytes_text(3 << 20), "3.0 MiB (3145728 bytes)");
+}
+
 }  // namespace
 }  // namespace strobe

@@ -57,6 +57,17 @@ TEST(LadderTables, ShowSpeedUpsAndFailures) {
   EXPECT_NE(tables_markdown(tables).find("| shared |"), std::string::npos);
 }
 
+TEST(LadderTables, GpuRungsOfAMachineWithoutAGpuTakeNoRows) {
+  std::vector<Json> rows = {refused("shared", kCase28), refused("padded", kCase28)};
+  rows.insert(rows.begin(), rung("sequential", kCase28, 80).set("device", "cpu"));
+  const Table table = ladder_tables(rows)[0];
+  EXPECT_EQ(table.title, "t28 (4, 16384, 64); 2 rungs need a GPU: no GPU");
+  ASSERT_EQ(table.cells.size(), 1u);
+  EXPECT_EQ(table.columns.size(), 7u) << "no columns of copies";
+  rows.push_back(rung("pinned", kCase28, 4));
+  EXPECT_EQ(ladder_tables(rows)[0].cells.size(), 4u) << "one GPU rung has run";
+}
+
 TEST(LadderTables, PrintNoControlCharacters) {
   const std::vector<Json> rows = {refused("shared\\u001b[2J", kSmall)};
   const std::string text = tables_text(ladder_tables(rows));

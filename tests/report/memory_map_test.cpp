@@ -42,11 +42,5 @@ TEST(MemoryMap, ThePageHasEveryMapAndNoExternalContent) {
   EXPECT_EQ(page.find("href="), std::string::npos);
 }
 
-TEST(MemoryMap, BytesAreReadable) {
-  EXPECT_EQ(bytes_text(640), "640 B");
-  EXPECT_EQ(bytes_text(1536), "1.5 KiB");
-  EXPECT_EQ(bytes_text(std::size_t{3} << 29), "1.50 GiB");
-}
-
 }  // namespace
 }  // namespace strobe::report

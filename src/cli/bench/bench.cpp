@@ -50,7 +50,7 @@ std::string heading(const bench::AttentionCase& one, const bench::Ceilings& ceil
     text += fmt::format("; {} matmul {:.0f} GFLOP/s ({})", name_of(one.dtype), *rate * 1e-9,
                         ceilings.matmul_name(one.dtype));
   }
-  return text + "\n";
+  return fitting_line(text);
 }
 
 bool any_fp32(const Cases& cases) {

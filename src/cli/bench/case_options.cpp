@@ -38,6 +38,7 @@ Window parse_window(std::string_view flag, std::string_view value) {
 
 void parse_implementations(CaseOptions& options, std::string_view value) {
   options.implementations.clear();
+  options.names_pytorch = false;
   for (const std::string& name : split(value, ',')) {
     if (name.empty()) {
       fail(ErrorCode::invalid_argument, "--impl \"{}\": an empty name; valid: {}, Pytorch (= standard)",
@@ -50,6 +51,7 @@ void parse_implementations(CaseOptions& options, std::string_view value) {
              canonical);
     }
     options.implementations.push_back(canonical);
+    options.names_pytorch |= canonical == "standard" && name.size() != canonical.size();
   }
   options.is_list = options.implementations.size() > 1;
 }
@@ -232,6 +234,10 @@ Cases cases_of(const CaseOptions& options) {
   }
   if (!changes.empty()) {
     out.notes.push_back(fmt::format("defaults scaled for a CPU: {}; name a flag to set it", fmt::join(changes, ", ")));
+  }
+  if (options.names_pytorch) {
+    out.notes.push_back(
+        "Pytorch is `standard`, Strobe's own plain attention, under the source reports' name; torch-naive is PyTorch");
   }
   for (std::string& note : notes_on_idle_flags(options, device)) out.notes.push_back(std::move(note));
   check_heads(options, heads, emb);

@@ -26,6 +26,7 @@ struct CaseOptions {
   bench::Passes passes = bench::Passes::both;
   std::vector<std::string> implementations{"flash2"};  // canonical names
   bool is_list = false;                                // --impl has several names: the output is a list
+  bool names_pytorch = false;                          // --impl names `standard` as the source reports do
 };
 
 // Adds the flags of one configuration. The configurations of a sweep or of --cells may differ in these flags.

@@ -12,6 +12,7 @@
 #include "app/terminal.h"
 #include "bench/ceilings.h"
 #include "cli/verbs.h"
+#include "core/short_number.h"
 #include "device/host/thread_pool.h"
 #include "results/table.h"
 
@@ -22,12 +23,7 @@ constexpr const char* kEnvIntroduction =
     "usage: strobe env [--json] [--threads N] [--quick]\n\n"
     "Prints processor, caches, instruction sets, memory, GPU, libraries, revision, and measured maximum rates.\n\n";
 
-std::string bytes_text(const Json& bytes) {
-  const double value = bytes.as_number();
-  if (value >= 1 << 30) return fmt::format("{:.1f} GB", value / (1 << 30));
-  if (value >= 1 << 20) return fmt::format("{:.0f} MB", value / (1 << 20));
-  return fmt::format("{:.0f} KB", value / (1 << 10));
-}
+std::string bytes_text(const Json& bytes) { return strobe::bytes_text(static_cast<std::size_t>(bytes.as_number())); }
 
 std::string rate_text(const Json& rate, double unit, const char* name) {
   return rate.is_null() ? "not measured" : fmt::format("{:.1f} {}", rate.as_number() / unit, name);

@@ -12,6 +12,7 @@
 #include "cli/verbs.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "device/gpu_facts.h"
 #include "process/child.h"
 #include "report/ladder.h"
 
@@ -103,6 +104,11 @@ bool is_wrong(const Json& row) {
   return status == "wrong" || status == "failed";
 }
 
+bool needs_gpu(const Json& row) {
+  const Json* device = row.find("device");
+  return row.at("status").as_string() == "refused" && device && device->as_string() == "gpu";
+}
+
 // The parsed flags. Either they are for a run of strobe-lab, or `input` names a file with rows of an earlier run.
 struct Request {
   std::vector<std::string> for_lab;  // flags that strobe-lab checks
@@ -125,10 +131,11 @@ OptionTable option_table(Request& request) {
   pass_on("scale", "F", "share of a case's work to run, above 0 and at most 1; for small machines");
   pass_on("rungs", "A,B", "only these rungs, or none; default all (strobe-lab --list)");
   table.begin_group("measurement");
-  pass_on("limit", "S", "seconds; a run that would take longer uses a smaller case, scaled up; default 30");
+  pass_on("limit", "S",
+          "seconds; a run that would take longer uses a smaller case, scaled up; default 30, without a GPU 3");
   pass_on("repeats", "N", "exactly N samples");
-  pass_on("time-limit", "S", "seconds of sampling per rung; default 5");
-  table.add(make_switch("ablation", "also measures the rung pinned without each of its ideas", request.ablation));
+  pass_on("time-limit", "S", "seconds of sampling per rung; default 5, without a GPU 1");
+  table.add(make_switch("ablation", "also measures the best rung without each of its ideas", request.ablation));
   table.add(make_switch("tiles", "also measures tiles Br x Bc, with shared memory and occupancy", request.tiles));
   table.add(make_switch("profile", "also reads hardware counters of every rung, by ncu", request.profile));
   table.begin_group("output");
@@ -147,6 +154,10 @@ void check_extension(const char* flag, const std::string& file) {
 
 std::vector<Json> measure(const Request& request) {
   std::vector<std::string> command{lab_program(), "--json"};
+  for (const auto& [flag, seconds] : {std::pair{"--limit", "3"}, {"--time-limit", "1"}}) {
+    const bool given = std::find(request.for_lab.begin(), request.for_lab.end(), flag) != request.for_lab.end();
+    if (!given && !current_gpu().reason.empty()) command.insert(command.end(), {flag, seconds});
+  }
   command.insert(command.end(), request.for_lab.begin(), request.for_lab.end());
   if (request.ablation) command.emplace_back("--ablation");
   if (request.tiles) command.emplace_back("--tiles");
@@ -185,6 +196,11 @@ int run_ladder(Arguments arguments) {
   std::vector<Table> tables = report::ladder_tables(rows);
   for (Table& table : launch_tables(rows)) tables.push_back(std::move(table));
   print(tables_text(tables));
+  if (std::any_of(rows.begin(), rows.end(), needs_gpu)) {
+    print(
+        note_lines({"a GPU adds the course's CUDA kernels, one idea each, with copies and streams timed, up to the "
+                    "library's kernel; docs/ladder.md has the table of an H200"}));
+  }
   const std::string& file = reads ? request.input : request.output;
   const std::vector<std::string> documents = write_documents(file, kLadderTitle, charts_of(rows), tables);
   print(fmt::format("written: {}{}\n", reads ? "" : file + ", ", fmt::join(documents, ", ")));

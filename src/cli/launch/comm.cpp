@@ -17,6 +17,7 @@
 #include "comm/agreement.h"
 #include "core/counted.h"
 #include "core/fail.h"
+#include "core/short_number.h"
 #include "measure/environment.h"
 #include "report/collectives.h"
 #include "report/memory_map.h"
@@ -96,7 +97,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
       }
       rows.push_back(std::move(row));
       show_progress(fmt::format("{}, {} of {}: {}", counted(communicator.size(), "rank"), comm::name_of(kind),
-                                report::bytes_text(static_cast<std::size_t>(bytes)), result.status));
+                                bytes_text(static_cast<std::size_t>(bytes)), result.status));
     }
   }
   show_progress("");

@@ -12,8 +12,8 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
+#include "core/short_number.h"
 #include "device/gpu_facts.h"
-#include "report/memory_map.h"
 
 namespace strobe::cli {
 namespace {
@@ -96,8 +96,8 @@ void check_before_jobs(const CommOptions& options) {
   const int fewest = *std::min_element(options.ranks.begin(), options.ranks.end());
   const std::string why = bench::memory_shortage({.bytes = least}, fewest);
   if (why.empty()) return;
-  fail(ErrorCode::out_of_memory, "--sizes: none fits: {} on {}: {}",
-       report::bytes_text(static_cast<std::size_t>(least)), counted(fewest, "rank"), why);
+  fail(ErrorCode::out_of_memory, "--sizes: none fits: {} on {}: {}", bytes_text(static_cast<std::size_t>(least)),
+       counted(fewest, "rank"), why);
 }
 
 }  // namespace strobe::cli

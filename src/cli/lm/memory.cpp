@@ -15,6 +15,7 @@
 #include "core/fail.h"
 #include "core/file_set.h"
 #include "core/json.h"
+#include "core/short_number.h"
 #include "lm/plan/device_memory.h"
 #include "measure/environment.h"
 #include "results/schema.h"
@@ -211,9 +212,9 @@ report::MemoryMap memory_map(const MemoryRow& row) {
   const lm::MemoryTimeline& timeline = row.figures->timeline;
   report::MemoryMap map;
   map.title = title_of(row);
-  map.caption = fmt::format("peak held {}, peak in use {}, one tensor of the residual stream {}",
-                            report::bytes_text(timeline.peak()), report::bytes_text(timeline.most_in_use()),
-                            report::bytes_text(lm::residual_bytes(row.cell.one)));
+  map.caption =
+      fmt::format("peak held {}, peak in use {}, one tensor of the residual stream {}", bytes_text(timeline.peak()),
+                  bytes_text(timeline.most_in_use()), bytes_text(lm::residual_bytes(row.cell.one)));
   map.operations = timeline.operations;
   map.bytes = timeline.peak();
   map.peak_at = timeline.peak_at();

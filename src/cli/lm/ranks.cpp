@@ -94,13 +94,16 @@ void check_batch(comm::Communicator& ranks, std::int64_t batch) {
 }
 
 int end_together(comm::Communicator& ranks, const std::function<int()>& work) {
+  int code = kFine;
   try {
     return work();
   } catch (const comm::AgreedRefusal& refusal) {
-    if (!report_to_launcher(refusal.what()) && ranks.rank() == 0) complain(refusal.what());
+    code = refusal.code() == ErrorCode::runtime ? kRuntimeFailure : kBadInput;
+    const bool reported = code == kBadInput && report_to_launcher(refusal.what());
+    if (!reported && ranks.rank() == 0) complain(refusal.what());
   }
   ranks.barrier();  // so that the line is printed before the first exit code makes mpirun end the job
-  return kBadInput;
+  return code;
 }
 
 void take_gpu(const comm::Communicator& ranks, Device device) {

@@ -47,7 +47,7 @@ std::unique_ptr<comm::Communicator> join_ranks(const std::string& command, comm:
 void check_batch(comm::Communicator& ranks, std::int64_t batch);
 
 // Runs `work`, which returns the exit code. If all ranks agree on an error (AgreedRefusal), the launcher or rank 0
-// prints it once and all ranks exit with kBadInput.
+// prints it once and all ranks exit with kBadInput, or with kRuntimeFailure if its code is runtime.
 int end_together(comm::Communicator& ranks, const std::function<int()>& work);
 
 // Selects this rank's GPU for this thread if `device` is CUDA.

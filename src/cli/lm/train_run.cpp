@@ -8,6 +8,7 @@
 #include "app/progress.h"
 #include "app/signals.h"
 #include "app/terminal.h"
+#include "comm/agreement.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/json.h"
@@ -66,13 +67,15 @@ int TrainRun::go() {
     return run_steps();
   } catch (const lm::DivergedError& error) {
     show_progress("");
-    fail(ErrorCode::runtime, "{}{}", error.what(), way_back());
+    // Loss and norm are sums over all ranks, so every rank throws here. No rank may abort the job before rank 0 has
+    // renamed the checkpoints.
+    throw comm::AgreedRefusal(ErrorCode::runtime, error.what() + way_back());
   }
 }
 
 int TrainRun::run_steps() {
   while (!trainer_.done()) {
-    if (const int signal = trainer_.backend().agreed_signal(remembered_signal()); signal != 0) return stop(signal);
+    if (const int signal = trainer_.backend().agreed(remembered_signal()); signal != 0) return stop(signal);
     take_step();
   }
   show_progress("");
@@ -119,19 +122,21 @@ void TrainRun::remove_old_checkpoints() {
 }
 
 // Returns the end of the error for a diverged run: "; run/step-00000100.safetensors is the newest checkpoint known to
-// be good: ...". Renames later checkpoints.
+// be good: ...". Renames later checkpoints, or all if none is good.
 std::string TrainRun::way_back() const {
   if (!folder_) return "";  // only rank 0 has a folder and prints the message
   const std::optional<std::int64_t> good = folder_->newest_good(finite_step_);
-  if (!good) {
-    return "; no checkpoint is known to be good: train in another folder with a lower --lr or --clip";
-  }
   std::string aside;
   try {
-    const std::vector<std::int64_t> later = folder_->set_aside_after(*good);
-    if (!later.empty()) aside = fmt::format(", {} set aside as .abandoned", counted(later.size(), "later one"));
+    const std::vector<std::int64_t> later = folder_->set_aside_after(good.value_or(-1));
+    const std::string count = good ? counted(later.size(), "later one") : std::to_string(later.size());
+    if (!later.empty()) aside = fmt::format(", {} set aside as .abandoned", count);
   } catch (const Error& error) {  // the message about the divergence is more important
     aside = fmt::format(", later ones stay ({})", error.what());
+  }
+  if (!good) {
+    return fmt::format("; no checkpoint is known to be good{}: train in another folder with a lower --lr or --clip",
+                       aside);
   }
   return fmt::format("; {} is the newest checkpoint known to be good{}: --resume={} --lr {} continues there",
                      printable_value(folder_->file(*good)), aside, *good, trainer_.settings().rate / 10);

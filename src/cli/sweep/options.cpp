@@ -183,6 +183,18 @@ void gather_grid(const bench::Grid& grid, const SweepOptions& options, Gatherer&
                                    counted(gatherer.problems().size() * plan.absent_peers.size(), "cell")));
 }
 
+// Returns a note on the grid for small machines if this one takes more than kLong seconds on a CPU; else nothing.
+std::vector<std::string> notes_on_time(const SweepPlan& plan) {
+  constexpr double kLong = 600;
+  double seconds = 0;
+  for (const bench::SweepProblem& problem : plan.problems) {
+    if (problem.one.device == Device::cuda) return {};
+    seconds += bench::predicted_seconds(problem, plan.how.run.rule);
+  }
+  if (seconds <= kLong) return {};
+  return {"long on a CPU: `strobe sweep cpu` takes about two minutes; --shrink F makes a grid smaller"};
+}
+
 }  // namespace
 
 void add_sweep_options(OptionTable& table, SweepOptions& options) {
@@ -254,6 +266,7 @@ SweepPlan make_plan(const SweepOptions& options, const std::string& this_program
       bench::share_of(gatherer.problems(), plan.how.run.rule, options.shard, options.shards), options.launches);
   plan.launches = options.launches;
   for (std::string& note : gatherer.notes()) plan.notes.push_back(std::move(note));
+  for (std::string& note : notes_on_time(plan)) plan.notes.push_back(std::move(note));
   plan.output = options.output.value_or(default_output(options));
   return plan;
 }

@@ -63,13 +63,13 @@ void ParallelBackend::write_state(State which, std::int64_t first, std::span<flo
   together_.exchange().write_average(average_of(which), first, in);
 }
 
-int ParallelBackend::agreed_signal(int own) {
-  std::vector<std::int64_t> signals(static_cast<std::size_t>(communicator_.size()));
-  std::int64_t& mine = signals[static_cast<std::size_t>(communicator_.rank())];
+int ParallelBackend::agreed(int own) {
+  std::vector<std::int64_t> values(static_cast<std::size_t>(communicator_.size()));
+  std::int64_t& mine = values[static_cast<std::size_t>(communicator_.rank())];
   mine = own;
-  communicator_.all_gather(comm::elements(std::span(&mine, 1)), comm::elements(signals));
-  for (const std::int64_t signal : signals) {
-    if (signal != 0) return static_cast<int>(signal);
+  communicator_.all_gather(comm::elements(std::span(&mine, 1)), comm::elements(values));
+  for (const std::int64_t value : values) {
+    if (value != 0) return static_cast<int>(value);
   }
   return 0;
 }

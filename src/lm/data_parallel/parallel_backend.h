@@ -23,7 +23,7 @@ class ParallelBackend : public TrainingBackend {
   void read_state(State which, std::int64_t first, std::span<float> out) override;
   void write_state(State which, std::int64_t first, std::span<float> in) override;
   bool leads() const override { return communicator_.rank() == 0; }
-  int agreed_signal(int own) override;
+  int agreed(int own) override;
 
  private:
   comm::Communicator& communicator_;

@@ -5,6 +5,7 @@
 
 #include "core/divide.h"
 #include "core/fail.h"
+#include "core/short_number.h"
 #include "device/device_info.h"
 #include "lm/models/activations.h"
 #include "lm/models/parameters.h"
@@ -118,17 +119,32 @@ const BenchCase& check_memory(const BenchCase& one) {
   return one;
 }
 
+namespace {
+
+// Returns the free bytes of the device; 0 or less: unknown.
+std::int64_t available_bytes(Device device) {
+  return device == Device::cuda ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes)
+                                : read_memory_info().available;
+}
+
+}  // namespace
+
+void rethrow_with_advice(const Error& error, const BenchCase& one) {
+  const std::int64_t available = available_bytes(one.execution.device);
+  if (error.code() != ErrorCode::out_of_memory || available <= 0) throw;
+  fail(ErrorCode::out_of_memory, "{}; {}", error.what(), memory_advice(one, static_cast<std::size_t>(available)));
+}
+
 void check_shared_memory(const BenchCase& one, int processes) {
-  const std::int64_t available = one.execution.device == Device::cuda
-                                     ? static_cast<std::int64_t>(current_gpu_info().memory_free_bytes)
-                                     : read_memory_info().available;
+  const std::int64_t available = available_bytes(one.execution.device);
   if (available <= 0) return;  // unknown
   const std::size_t free = static_cast<std::size_t>(available) / static_cast<std::size_t>(processes);
   std::size_t needed = device_memory({.one = one}, 0).total();
   if (needed <= free) needed += predicted_workspace(one);
   if (needed <= free) return;
-  fail(ErrorCode::out_of_memory, "cannot allocate {}: {} are free{}; {}", gibibytes(needed), gibibytes(free),
-       processes == 1 ? "" : fmt::format(" for each of {} ranks that share them", processes), memory_advice(one, free));
+  fail(ErrorCode::out_of_memory, "cannot allocate {}: {} are free{}; {}", exact_bytes_text(needed),
+       exact_bytes_text(free), processes == 1 ? "" : fmt::format(" for each of {} ranks that share them", processes),
+       memory_advice(one, free));
 }
 
 }  // namespace strobe::lm

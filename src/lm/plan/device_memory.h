@@ -7,6 +7,7 @@
 
 #include "lm/models/parameters.h"
 #include "lm/plan/shared_step.h"
+#include "strobe/error.h"
 
 namespace strobe::lm {
 
@@ -48,5 +49,18 @@ const BenchCase& check_memory(const BenchCase& one);
 // Like check_memory(), but for `processes` processes that share the device, and also for GPU memory. Call it before any
 // of the processes allocates.
 void check_shared_memory(const BenchCase& one, int processes);
+
+// Call it in a handler of `error`. Throws it again; adds memory_advice() if its code is out_of_memory.
+[[noreturn]] void rethrow_with_advice(const Error& error, const BenchCase& one);
+
+// Returns make(), which allocates the model of `one`. If GPU memory is exhausted, the error contains memory_advice().
+template <class Make>
+auto with_memory_advice(const BenchCase& one, const Make& make) {
+  try {
+    return make();
+  } catch (const Error& error) {
+    rethrow_with_advice(error, one);
+  }
+}
 
 }  // namespace strobe::lm

@@ -6,7 +6,6 @@
 
 #include <vector>
 
-#include "core/units.h"
 #include "lm/plan/device_memory.h"
 
 namespace strobe::lm {
@@ -25,10 +24,6 @@ std::int64_t fitting_batch(BenchCase one, std::size_t free) {
 }
 
 }  // namespace
-
-std::string gibibytes(std::size_t bytes) {
-  return fmt::format("{:.1f} GiB ({} bytes)", static_cast<double>(bytes) / kGiB, bytes);
-}
 
 std::string memory_advice(const BenchCase& one, std::size_t free) {
   std::vector<std::string> changes;

@@ -13,7 +13,4 @@ namespace strobe::lm {
 // bf16". If none does, returns recomputation with a smaller batch, or a text that no smaller batch fits.
 std::string memory_advice(const BenchCase& one, std::size_t free);
 
-// Returns a text such as "37.1 GiB (39850000000 bytes)".
-std::string gibibytes(std::size_t bytes);
-
 }  // namespace strobe::lm

@@ -116,8 +116,13 @@ std::vector<std::int32_t> bench_tokens(const BenchCase& one, std::uint64_t seed)
 
 PassRun::PassRun(const BenchCase& one, Parameters parameters)
     : one_(check_memory(one)),
-      model_(one.shape, one.batch, dtype_of(one.precision), place_of(one),
-             {.attention = one.attention, .gradients = gradient_memory_of(one), .recompute = one.recompute}),
+      model_(with_memory_advice(
+          one,
+          [&] {
+            return Model(
+                one.shape, one.batch, dtype_of(one.precision), place_of(one),
+                {.attention = one.attention, .gradients = gradient_memory_of(one), .recompute = one.recompute});
+          })),
       tokens_(bench_tokens(one, 1)),
       targets_(bench_tokens(one, 2)) {
   parameters == Parameters::drawn ? model_.begin(1) : model_.begin_at_zero();

@@ -159,15 +159,16 @@ void write_checkpoint(const std::string& path, const StateChunk& read, const Set
   file.check_room(header.size() + layout.data_bytes());
   std::uint32_t checksum = crc32(header), weights_checksum = 0;
   file.write(header);
+  std::string bad;  // reading continues after a bad value: `read` may be collective
   for_each_chunk(settings.shape, [&](State which, std::int64_t first, std::span<float> chunk) {
     read(which, first, chunk);
-    if (const std::string bad = bad_value(settings.shape, which, first, chunk); !bad.empty()) {
-      throw DivergedError(fmt::format("checkpoint {} is not written: {}", printable_value(path), bad));
-    }
+    if (bad.empty()) bad = bad_value(settings.shape, which, first, chunk);
+    if (!bad.empty()) return;
     checksum = crc32(bytes_of(chunk), checksum);
     if (which == State::values) weights_checksum = checksum;
     file.write(bytes_of(chunk));
   });
+  if (!bad.empty()) throw DivergedError(fmt::format("checkpoint {} is not written: {}", printable_value(path), bad));
   const std::string stored = checksum_bytes(weights_checksum);
   file.commit(stored + checksum_bytes(crc32(stored, checksum)));
 }

@@ -50,8 +50,18 @@ void Trainer::save(const std::string& path) {
   const StateChunk read = [&](State which, std::int64_t first, std::span<float> chunk) {
     backend_->read_state(which, first, chunk);
   };
-  if (backend_->leads()) return write_checkpoint(path, read, settings_, progress_);
-  for_each_chunk(settings_.shape, read);  // a collective read: sends this rank's share to the others
+  std::string bad;
+  if (backend_->leads()) {
+    try {
+      write_checkpoint(path, read, settings_, progress_);
+    } catch (const DivergedError& error) {
+      bad = error.what();
+    }
+  } else {
+    for_each_chunk(settings_.shape, read);  // a collective read: sends this rank's share to rank 0
+  }
+  if (backend_->agreed(bad.empty() ? 0 : 1) == 0) return;
+  throw DivergedError(bad.empty() ? "rank 0 has read a state that is not finite" : bad);
 }
 
 void Trainer::read_batch() {

@@ -34,7 +34,7 @@ class Trainer {
   // `backend` must have been created from the same settings.
   Trainer(const Settings& settings, const TokenFile& data, std::unique_ptr<TrainingBackend> backend);
 
-  // With several ranks, the functions from begin() to save() are collective: all ranks call them.
+  // With several ranks, the functions below are collective: all ranks call them, and all throw a DivergedError.
   void begin();  // starts at step 0
   void resume(const Checkpoint& from) { resume(from.progress(), &from); }
   void resume(const Progress& progress, const Checkpoint* from);  // `from`: may be null except on rank 0
@@ -52,7 +52,8 @@ class Trainer {
     return lm::validate(*backend_, settings_, data, budget);
   }
 
-  void save(const std::string& path);  // rank 0 writes the file
+  // Rank 0 writes the file. Throws DivergedError on every rank, and writes no file, if a value is not finite.
+  void save(const std::string& path);
 
   const Settings& settings() const { return settings_; }
   const Progress& progress() const { return progress_; }

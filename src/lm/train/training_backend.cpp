@@ -2,6 +2,7 @@
 #include "lm/train/training_backend.h"
 
 #include "core/fail.h"
+#include "core/short_number.h"
 #include "device/device_info.h"
 #include "lm/plan/device_memory.h"
 #include "lm/plan/memory_advice.h"
@@ -22,42 +23,42 @@ void check_ranks_memory(const BenchCase& one, int processes, std::size_t state_b
   if (there > 0 && needed > there) {
     fail(ErrorCode::out_of_memory,
          "lm train: parameters, their state and activations take {}; this {} has {} for each of its {} ranks; {}",
-         gibibytes(needed), on_gpu ? "GPU" : "machine", gibibytes(there), processes, memory_advice(one, there));
+         exact_bytes_text(needed), on_gpu ? "GPU" : "machine", exact_bytes_text(there), processes,
+         memory_advice(one, there));
   }
-}
-
-// Checks the memory before any allocation, because a system that overcommits would kill the process later.
-void check_training(const Settings& settings, std::int64_t batch, const BackendOptions& options,
-                    std::size_t state_bytes, GradientMemory gradients) {
-  check(settings.shape);
-  if (settings.precision == Precision::tf32 && settings.device == Device::cpu) {
-    fail(ErrorCode::unsupported, "--precision tf32: needs a GPU; valid on the CPU: fp32, bf16, fp16");
-  }
-  const BenchCase one{.shape = settings.shape,
-                      .batch = batch,
-                      .precision = settings.precision,
-                      .recompute = options.recompute,
-                      .execution = {.device = settings.device, .threads = options.threads},
-                      .gradients = gradients};
-  if (options.processes > 1) return check_ranks_memory(one, options.processes, state_bytes);
-  check_memory(one);
 }
 
 }  // namespace
 
 Model training_model(const Settings& settings, std::int64_t batch, const BackendOptions& options,
                      OptimizerMemory optimizer, std::size_t state_bytes) {
+  check(settings.shape);
+  if (settings.precision == Precision::tf32 && settings.device == Device::cpu) {
+    fail(ErrorCode::unsupported, "--precision tf32: needs a GPU; valid on the CPU: fp32, bf16, fp16");
+  }
   const bool own = optimizer == OptimizerMemory::own;
   const DType dtype = dtype_of(settings.precision);
   const GradientMemory gradients = own ? step_memory(settings.shape, dtype) : GradientMemory::shared;
-  check_training(settings, batch, options, own ? 2 * float_bytes(parameter_count(settings.shape)) : state_bytes,
-                 gradients);
-  return Model(settings.shape, batch, dtype,
-               {.device = settings.device,
-                .threads = options.threads,
-                .deterministic = settings.deterministic,
-                .tf32 = settings.precision == Precision::tf32},
-               {.gradients = gradients, .optimizer = optimizer, .recompute = options.recompute});
+  const BenchCase one{.shape = settings.shape,
+                      .batch = batch,
+                      .precision = settings.precision,
+                      .recompute = options.recompute,
+                      .execution = {.device = settings.device, .threads = options.threads},
+                      .gradients = gradients};
+  // Checks the memory before any allocation, because a system that overcommits would kill the process later.
+  if (options.processes == 1) {
+    check_memory(one);
+  } else {
+    check_ranks_memory(one, options.processes, own ? 2 * float_bytes(parameter_count(settings.shape)) : state_bytes);
+  }
+  return with_memory_advice(one, [&] {
+    return Model(settings.shape, batch, dtype,
+                 {.device = settings.device,
+                  .threads = options.threads,
+                  .deterministic = settings.deterministic,
+                  .tf32 = settings.precision == Precision::tf32},
+                 {.gradients = gradients, .optimizer = optimizer, .recompute = options.recompute});
+  });
 }
 
 }  // namespace strobe::lm

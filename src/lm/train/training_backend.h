@@ -20,7 +20,7 @@ struct StepSplit {
   std::int64_t calls = 0, bytes = 0;
 };
 
-// With several ranks, begin(), step(), loss_of_first(), read_state(), write_state() and agreed_signal() are collective:
+// With several ranks, begin(), step(), loss_of_first(), read_state(), write_state() and agreed() are collective:
 // all ranks call them in the same order, with the same arguments except `in` and `own`.
 class TrainingBackend {
  public:
@@ -43,8 +43,8 @@ class TrainingBackend {
   virtual void read_state(State which, std::int64_t first, std::span<float> out) = 0;
   virtual void write_state(State which, std::int64_t first, std::span<float> in) = 0;
 
-  virtual bool leads() const { return true; }         // true on rank 0, which writes files and output
-  virtual int agreed_signal(int own) { return own; }  // returns on all ranks a signal that one received; 0: none
+  virtual bool leads() const { return true; }  // true on rank 0, which writes files and output
+  virtual int agreed(int own) { return own; }  // returns on all ranks the first rank's value that is not 0
 };
 
 struct BackendOptions {

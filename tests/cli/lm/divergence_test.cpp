@@ -89,7 +89,9 @@ TEST(LmDivergence, ACheckpointThatCannotBeRenamedDoesNotHideTheReason) {
 TEST(LmDivergence, ReportsThatNoCheckpointIsGood) {
   const Scratch scratch;
   expect_refusal(run_program(kWild + "--steps 20 --checkpoint-every 2 --keep 1", scratch), 3,
-                 "; no checkpoint is known to be good: train in another folder with a lower --lr");
+                 "; no checkpoint is known to be good, 1 set aside as .abandoned: train in another folder with "
+                 "a lower --lr");
+  EXPECT_EQ(checkpoints_in(scratch), Names{"step-00000002.abandoned"});
 }
 
 TEST(LmDivergence, AFiniteLossFarAboveAUniformGuessIsReportedOnce) {
@@ -134,6 +136,10 @@ TEST_F(LmDdp, DivergedRunLeavesTheLastGoodCheckpoint) {
   EXPECT_NE(diverged.errors.find("run/step-00000001.safetensors is the newest checkpoint known to be good"),
             std::string::npos)
       << diverged.errors;
+  // Rank 0 prints the error for all ranks, so no rank has ended before rank 0 renamed the checkpoints.
+  const std::size_t first = diverged.errors.find("the loss is nan");
+  EXPECT_EQ(diverged.errors.find("the loss is nan", first + 1), std::string::npos) << diverged.errors;
+  EXPECT_EQ(diverged.errors.find("gave up"), std::string::npos) << diverged.errors;
   EXPECT_EQ(checkpoints_in(scratch_), (Names{"step-00000001.safetensors", "step-00000002.abandoned"}));
   const Program resumed = launch(2, kResume + "--resume=1 --lr 0.001 --ddp sharded");
   EXPECT_EQ(resumed.code, 0) << resumed.errors;

@@ -28,6 +28,20 @@ TEST(MemoryAdvice, ProposesRecomputationAndANarrowTypeIfTheyFit) {
   EXPECT_EQ(memory_advice(narrow, predicted_bytes(narrow) / 2).find("bf16"), std::string::npos);
 }
 
+// As on a GPU, where the allocation of the model fails.
+TEST(MemoryAdvice, IsAddedToAFailedAllocation) {
+  const auto text_of = [](ErrorCode code) {
+    try {
+      return with_memory_advice(small(1 << 20), [&]() -> std::string { throw Error(code, "cuda: cannot allocate"); });
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), code);
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(text_of(ErrorCode::out_of_memory).find("cuda: cannot allocate; valid: --batch "), 0u);
+  EXPECT_EQ(text_of(ErrorCode::runtime), "cuda: cannot allocate");
+}
+
 TEST(MemoryAdvice, CombinesRecomputationWithABatchIfNeitherFits) {
   BenchCase one = small(1);
   one.precision = Precision::bf16;
@@ -43,8 +57,6 @@ TEST(MemoryAdvice, CombinesRecomputationWithABatchIfNeitherFits) {
 TEST(MemoryAdvice, ReportsThatNoBatchFits) {
   EXPECT_EQ(memory_advice(small(4), 1000), "no smaller batch fits; valid: a smaller model or --context");
 }
-
-TEST(MemoryAdvice, GibibytesKeepsTheBytes) { EXPECT_EQ(gibibytes(1610612736), "1.5 GiB (1610612736 bytes)"); }
 
 }  // namespace
 }  // namespace strobe::lm

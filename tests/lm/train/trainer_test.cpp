@@ -233,6 +233,45 @@ TEST(Trainer, ChecksTheParametersOfTheLastStep) {
   EXPECT_TRUE(is_found);
 }
 
+// One of two ranks. Records the argument of each agreed(), and returns `heard` for the other rank.
+class RankBackend : public SingleBackend {
+ public:
+  RankBackend(const Settings& settings, bool leads, int heard, std::vector<int>& said)
+      : SingleBackend(settings, BackendOptions{}), leads_(leads), heard_(heard), said_(said) {}
+  void read_state(State which, std::int64_t first, std::span<float> out) override {
+    SingleBackend::read_state(which, first, out);
+    if (leads_ && which == State::values && first == 0) out[0] = NAN;
+  }
+  bool leads() const override { return leads_; }
+  int agreed(int own) override {
+    said_.push_back(own);
+    return own != 0 ? own : heard_;
+  }
+
+ private:
+  bool leads_;
+  int heard_;
+  std::vector<int>& said_;
+};
+
+// Only rank 0 sees the values that a checkpoint would have, but all ranks end together.
+TEST(Trainer, AStateThatIsNotFiniteStopsAllRanks) {
+  const TokenFile data(kText, DataFormat::text, "--data");
+  const Settings settings = small_settings(data);
+  const test::Scratch scratch;
+  std::vector<int> said;
+  const auto saved = [&](bool leads, int heard) {
+    Trainer trainer(settings, data, std::make_unique<RankBackend>(settings, leads, heard, said));
+    trainer.begin();
+    trainer.save((scratch.path() / "checkpoint").string());
+  };
+  EXPECT_THROW(saved(true, 0), DivergedError);
+  EXPECT_THROW(saved(false, 1), DivergedError);
+  EXPECT_NO_THROW(saved(false, 0));
+  EXPECT_EQ(said, (std::vector<int>{1, 0, 0}));
+  EXPECT_EQ(scratch.entries(), 0u);
+}
+
 TEST(Trainer, RejectsDevicesThatTheMachineDoesNotHave) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);

@@ -54,9 +54,6 @@ __device__ __forceinline__ void publish_barriers() {
 __device__ __forceinline__ void barrier_sync(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-__device__ __forceinline__ void barrier_arrive(int number, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
-}
 
 // Release-increment of a counter in global memory that other blocks wait for. A thread that acquires the new value also
 // sees all earlier writes and atomics of this thread, and those of threads that synchronized with it before.
