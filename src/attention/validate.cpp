@@ -322,14 +322,16 @@ bool is_contiguous(const LseStride& stride, const Problem& problem) {
   return true;
 }
 
-// Checks LSE or its gradient [B, Hq, Sq], and returns its strides for kernels.
+// Checks LSE or its gradient [B, Hq, Sq], and returns its strides for kernels. A contiguous array gets the same strides
+// however those of dimensions of size 1 are set.
 LseStride check_lse(const ViewRule& rule, const float* data, const LseStride& stride, const Problem& problem) {
   if (stride == LseStride{}) {
     check_array({rule.name, data, count_of_rows(problem), 4});
     return contiguous_lse(problem);
   }
-  const auto checked_stride = check_memory(lse_view(data, stride, problem), rule);
-  return {checked_stride[0], checked_stride[1], checked_stride[2]};
+  const auto used = check_memory(lse_view(data, stride, problem), rule);
+  const LseStride result = {used[0], used[1], used[2]};
+  return is_contiguous(result, problem) ? contiguous_lse(problem) : result;
 }
 
 void check_d_lse(const BackwardInputs& inputs, Problem& problem) {
