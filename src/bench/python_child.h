@@ -1,6 +1,6 @@
-// The Python process that all torch-* peers of a run share. PythonChild starts it on first use, and restarts it after a
-// failure. A sweep starts one process for all its problems and relays the requests of each problem's child process to
-// it. STROBE_PYTHON sets the interpreter (default python3).
+// The Python process that the PyTorch peers (torch-* and fa3) of a run share. PythonChild starts it on first use, and
+// restarts it after a failure. A sweep starts one process for all its problems and relays the requests of each
+// problem's child process to it. STROBE_PYTHON sets the interpreter (default python3).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ inline constexpr const char* kLentPythonFlag = "lent-python";
 
 const char* torch_peer_script();  // text of python/torch_peer.py
 
-// Returns why torch-* implementations cannot run, such as "no PyTorch in python3"; "" if the interpreter finds the
+// Returns why the PyTorch peers cannot run, such as "no PyTorch in python3"; "" if the interpreter finds the
 // module torch. Does not import it, which would be slow.
 std::string torch_absence();
 
