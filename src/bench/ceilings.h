@@ -1,5 +1,5 @@
 // Measures the matmul and copy rates of this machine, called ceilings. Results state a kernel's rate as a share of the
-// matmul rate. `strobe env` prints the ceilings, and every bench result contains them.
+// matmul rate. `strobe env` prints the ceilings, and bench results contain them.
 #pragma once
 
 #include <functional>

@@ -15,8 +15,8 @@
 namespace strobe::lm {
 
 // One step on one rank, in seconds. `hidden` is communication during backward, `exposed` communication after it.
-// forward, backward, exposed and optimizer are disjoint parts of `whole`. In one process on CUDA they are parts of
-// another step, which runs without a graph of the whole step.
+// forward, backward, exposed and optimizer are disjoint parts of `whole`. In one process on CUDA they are
+// measured in additional steps, phase by phase.
 struct ParallelStep {
   double whole = 0, forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
 };
