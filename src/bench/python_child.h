@@ -15,8 +15,8 @@
 
 namespace strobe::bench {
 
-// Internal flag of `strobe bench`, hidden from --help: the pid of the Python process of the sweep that runs it. The
-// child inherits a socket to the relay as descriptor 3 and the shared memory as descriptor 4.
+// Internal flag of `strobe bench`, hidden from --help. Its value is the pid of the sweep's Python process. The child
+// inherits a socket to the relay as descriptor 3 and the shared memory as descriptor 4.
 inline constexpr const char* kLentPythonFlag = "lent-python";
 
 const char* torch_peer_script();  // text of python/torch_peer.py
