@@ -59,7 +59,7 @@ class OptionTable {
   // With STROBE_CHECK_FLAGS=1 it throws FlagsAccepted (app/program.h) instead of returning Outcome::run.
   Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;
 
-  // Returns the arguments without a flag of this table and its value, under any of its names.
+  // Returns the arguments without `flag`, under any of its names, and without its value.
   std::vector<std::string_view> without(std::span<const std::string_view> arguments, std::string_view flag) const;
 
   std::string help() const;  // one entry per flag, in 80 columns

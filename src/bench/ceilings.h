@@ -1,5 +1,5 @@
 // Measures the matmul and copy rates of this machine, called ceilings. Results state a kernel's rate as a share of the
-// matmul rate. `strobe env` prints the ceilings, and every bench result contains them.
+// matmul rate. `strobe env` prints the ceilings, and bench results contain them.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace strobe::bench {
 
 // Host seconds per library call that launches on a GPU: validation, kernel choice, tensor maps, launch. Statistics over
-// a thousand batches of ten calls, without synchronisation inside a batch. `least` is the fastest batch, which other
+// a thousand groups of ten calls, without synchronisation inside a group. `least` is the fastest group, which other
 // processes did not disturb.
 struct CallTime {
   double least, median;
@@ -47,7 +47,7 @@ struct Ceilings {
   std::optional<double> tf32;               // CUDA: cuBLAS fp32 GEMM with TF32
   std::string cublas_refusal;               // CUDA: the error if a cuBLAS rate is absent
   std::optional<double> copy;               // bytes read and written per second, all threads
-  std::optional<double> timed_least;        // CPU: seconds measured for a wait of 1 us; CUDA: for an empty kernel
+  std::optional<double> timed_least;        // CPU: seconds measured for a wait of 1 us; CUDA: for a fill of 4 bytes
   std::optional<CallCost> call;             // CUDA: host cost of a call
 
   // The matmul rate of a type, and the name of the matmul that was measured.

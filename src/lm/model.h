@@ -31,8 +31,8 @@ struct ModelOptions {
 class Model {
  public:
   // `batch` is the number of sequences of shape.context tokens per step. `dtype` is the type of activations and
-  // matmuls. Parameters and their gradients are fp32, with a copy in dtype for matmuls. On CUDA the model has its own
-  // streams and workspace, and only begin() uses execution.threads.
+  // matmuls. Parameters and their gradients are fp32; matmuls of another type read copies of the parameters. On CUDA
+  // the model has its own streams and workspace, and only begin() uses execution.threads.
   Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::ExecutionContext& execution,
         const ModelOptions& options = {});
   Model(const Model&) = delete;  // its members refer to one another

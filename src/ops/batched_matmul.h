@@ -22,7 +22,7 @@ struct HeadOperand {
   bool transposed = false;  // the matmul uses the transpose of each stored matrix
 };
 
-// c = scale * a b for every head of every sequence. Sums are fp32; c is rounded once.
+// c = scale * a b for every head of every sequence. Sums and scaling are in fp32; c is rounded to `dtype` once.
 struct BatchedMatmul {
   std::int64_t batch = 0, heads = 0;
   DType dtype = DType::fp32;  // type of a, b and c

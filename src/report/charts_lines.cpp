@@ -1,5 +1,5 @@
-// Creates line charts with one size as the x axis. The cells of a view differ only in implementation and that size.
-// Views with the most cells come first.
+// Creates line charts with one size as the x axis. The cells of a view differ only in implementation and that size, or
+// also in the batch if batch * sequence length is constant. Views with the most cells come first.
 #include <fmt/format.h>
 
 #include <algorithm>

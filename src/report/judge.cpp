@@ -1,4 +1,4 @@
-// Implements judge(): evaluates each requirement on the cells it selects, and formats the verdicts as tables.
+// Implements judge(): evaluates each requirement on the cells that it selects, and formats the verdicts as tables.
 #include <algorithm>
 #include <cmath>
 #include <set>

@@ -8,8 +8,8 @@
 namespace strobe::report {
 namespace {
 
-// Configuration keys of masks and options. The "plain cell" of a cell has these keys at their defaults, and all
-// other keys in common with the cell.
+// Configuration keys of window, score options, lengths and KV heads. The "plain cell" of a cell has these keys at their
+// defaults, and all other keys in common with the cell.
 constexpr std::string_view kFeatureKeys[] = {"window",        "align", "softcap", "alibi",   "bias",
                                              "bias_gradient", "sinks", "dropout", "lengths", "num_kv_heads"};
 
@@ -36,7 +36,7 @@ bool in_list(std::string_view list, std::string_view value) {
   }
 }
 
-// Returns a key of the configuration without masks and options: equal for a cell and its plain cell.
+// Returns a text of all other keys of the configuration: equal for a cell and its plain cell.
 std::string plain_identity(const Config& config) {
   std::string identity = "plain ";
   for (const auto& [name, value] : config.members) {

@@ -8,7 +8,8 @@
 
 namespace strobe::report {
 
-// A median is settled if half its 95 % interval is at most this share of the median, as in bench's stopping rule.
+// A median is settled if half the width of its 95 % interval is at most this share of the median, as in bench's
+// stopping rule.
 inline constexpr double kSettled = 0.01;
 
 // Returns "17 of 144 medians are not settled within 1 % (widest: +- 8.4 %, standard forward); load average 0.3 to 4.2

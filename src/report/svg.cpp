@@ -182,7 +182,7 @@ class Drawing {
   void draw_map() {
     const PlotScale x(figure_.x, {}, frame_.left, frame_.right), y(figure_.y, {}, frame_.top, frame_.bottom);
     axes(x, y);
-    // The title is above the map, because row names fill the space to the left of it.
+    // The title of the y axis is above the map, because row names fill the space to the left of the map.
     text(16, frame_.top - 10, figure_.y.title, "fill=\"#555\"");
     for (const Field& field : figure_.fields) {
       const double left = x.at(field.column) - x.step() / 2, top = y.at(field.row) - y.step() / 2;

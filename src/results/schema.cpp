@@ -29,7 +29,7 @@ constexpr Ending kEndings[] = {{"(s)", "_s"},
                                {"FLOP", "flop"},
                                {"threads of a rank", "threads_per_rank"}};
 
-// Returns true for a key of the source reports, which keeps its name. At depth 0, "time(s)" is a key of old rows of
+// Returns true for a key of the reproduced reports, which keeps its name. At depth 0, "time(s)" is a key of old rows of
 // collectives and plans instead.
 bool is_of_source(std::string_view key, int depth) {
   return depth == 0 ? key == "peak_memory_usage(MB)" : key == "time(s)" || key == "FLOPS(TFLOPs/s)";

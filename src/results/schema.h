@@ -1,6 +1,6 @@
 // The form of a result row: a JSON object with snake_case keys, in SI units. A key ends with its unit: "step_s",
-// "peak_bytes", "copy_bytes_per_s". The keys that the source reports' plotting code reads keep their names and units:
-// "peak_memory_usage(MB)", and "time(s)" and "FLOPS(TFLOPs/s)" of a pass.
+// "peak_bytes", "copy_bytes_per_s". The keys that the plotting code of the reproduced reports reads keep their names
+// and units: "peak_memory_usage(MB)", and "time(s)" and "FLOPS(TFLOPs/s)" of a pass.
 #pragma once
 
 #include <functional>

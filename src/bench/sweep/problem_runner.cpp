@@ -170,7 +170,7 @@ void ProblemRunner::take_row(ChildRun& state, Json row) {
   emit_row(state.problem, std::move(row));
 }
 
-// Adds the data that only the sweep has to a row, and passes it to options_.row.
+// Adds to a row the data that only the sweep has, and passes the row to options_.row.
 void ProblemRunner::emit_row(const SweepProblem& problem, Json row) {
   row.set("config", problem.config).set("sweep", options_.sweep);
   if (problem.launches > 1) row.set("launch", launch_json(problem));

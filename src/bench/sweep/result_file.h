@@ -58,8 +58,8 @@ class ResultFile {
 // "result_bs16_sl512_nh16_ed1024_Flash2_causal.json"; "..._causal_causal.json" with a causal mask.
 std::string source_file_name(const Json& config, const std::string& implementation);
 
-// A folder with one JSON file per cell. The source report's script can plot the files, because it uses the same file
-// names.
+// A folder with one JSON file per cell. The plot script of the report that the benchmark reproduces can read the files,
+// because they have the names that it expects.
 class JsonFolder {
  public:
   // Throws Error(invalid_argument) if the folder is not writable, if it is missing and its parent is not writable, or

@@ -214,8 +214,8 @@ class RunningJob {
   }
 
   // Kills the process groups of ranks whose supervisor was killed. Such a rank is now a child of this process
-  // (ChildSubreaper); if the rank has ended, its children are. The group id is not reused before this process has
-  // waited for the child. Ranks that still have a supervisor are not affected.
+  // (ChildSubreaper); if the rank has ended, its children are now children of this process. The group id is not reused
+  // before this process has waited for the child. Ranks that still have a supervisor are not affected.
   void end_orphans() {
     for (const pid_t child : own_children()) {
       if (child == mpirun_ || supervisors_.holds(child) || subreaper_.had(child)) continue;

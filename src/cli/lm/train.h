@@ -31,7 +31,7 @@ struct TrainBegin {
 };
 
 // Opens or creates what a new or resumed run needs: settings, folder, checkpoint and validation data. `ranks` is null
-// for one process. Throws Error on every rank if training cannot begin; no file is then left behind.
+// for one process. Throws Error on every rank if training cannot begin; no new file is then left behind.
 TrainBegin begin_training(const TrainFlags& flags, const lm::TokenFile& data, comm::Communicator* ranks);
 
 // Returns ", 3 skipped": the number of fp16 steps whose gradient overflowed. Returns "" in other precisions.

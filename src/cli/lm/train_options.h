@@ -1,4 +1,4 @@
-// Flags of `strobe lm train`: settings that determine the bits of the result (lm::Settings), run options such as the
+// Flags of `strobe lm train`: settings that determine the result in one process (lm::Settings), run options such as the
 // checkpoint interval (lm::RunOptions), and others.
 #pragma once
 

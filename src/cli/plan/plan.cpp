@@ -37,8 +37,8 @@ constexpr const char* kPlanIntroduction =
     "  strobe plan --size xl --machine h200 --mesh tensor=5 --devices 40,80,160\n"
     "  strobe plan --machine here --comm comm.jsonl --check lm_bench_result.json,comm.jsonl\n\n";
 
-// Returns the largest workspace of an operation in bytes. With --machine here it is predicted for this machine's
-// device, otherwise it is that of cuBLAS.
+// Returns the largest workspace of an operation in bytes. With --machine here and --network decoder it is
+// predicted for this machine's device, otherwise it is that of cuBLAS.
 std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
   if (options.machine.name != "here" || options.network != lm::Network::decoder) return ops::kWorkspaceBytes;
   one.execution = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu,

@@ -86,7 +86,7 @@ std::string document_next_to(const std::string& rows_file);  // "out/comm.md" fo
 // Throws Error(invalid_argument) if a document exists that this program did not write. Call it before measuring.
 void check_documents(const std::string& rows_file, const std::string& title);
 
-// Removes the document of this title and the charts that it lists. Call it before the rows that they show change. Keeps
+// Removes the document of this title and the charts that it lists. Call it before the rows change. Keeps
 // documents that this program did not write, and changed charts. Throws Error(runtime) if a file cannot be removed.
 void remove_documents(const std::string& rows_file, const std::string& title);
 

@@ -1,4 +1,4 @@
-// GEMM through OpenBLAS, distributed among Strobe's threads so that results do not depend on their number. Every call
+// GEMM through OpenBLAS, distributed among Strobe's threads so that results do not depend on their number. Every matmul
 // of OpenBLAS requires a BlasSession.
 #pragma once
 

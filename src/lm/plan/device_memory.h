@@ -42,8 +42,8 @@ std::size_t predicted_bytes(const BenchCase& one);
 std::size_t predicted_workspace(const BenchCase& one);
 
 // Returns `one`. Throws Error(out_of_memory) with the bytes requested and free if it does not fit in host memory.
-// Otherwise a system that overcommits would kill the process later. Does not check GPU memory, because cudaMalloc fails
-// at once.
+// Without this check, a system that overcommits would kill the process later. Does not check GPU memory, because
+// cudaMalloc fails at once.
 const BenchCase& check_memory(const BenchCase& one);
 
 // Like check_memory(), but for `processes` processes that share the device, and also for GPU memory. Call it before any

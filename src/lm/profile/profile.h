@@ -54,8 +54,8 @@ struct Profile {
   std::vector<GpuRecord> records;  // sorted by begin, in seconds since the first step; launcher: operation index + 1
 };
 
-// Runs one.warmup warm-up steps, one.steps recorded steps, and equally many unrecorded ones. Throws Error(unsupported)
-// if GPU kernels cannot be traced.
+// Runs warm-up steps, one.steps unrecorded steps, and one.steps recorded ones. On CUDA one.steps more unrecorded steps
+// run without a graph. Throws Error(unsupported) if GPU kernels cannot be traced.
 Profile profile_step(const BenchCase& one);
 
 // Sums over several operations.

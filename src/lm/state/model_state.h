@@ -67,7 +67,7 @@ class ModelState {
  private:
   void begin_rest(const ops::ExecutionContext& execution);  // clears moments and gradients, updates copies
   const Memory& memory(State which) const;
-  void* copy_of(std::size_t parameter) const;                              // null if no matmul reads the parameter
+  void* copy_of(std::size_t parameter) const;                              // null if the parameter has no copy
   std::size_t checked_offset(std::int64_t first, std::size_t size) const;  // returns a byte offset
 
   const Transformer& model_;
