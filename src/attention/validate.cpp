@@ -180,8 +180,8 @@ void check_alignment(const Attention& attention, Problem& problem) {
          unequal);
   }
   problem.alignment = attention.alignment == Alignment::unset ? Alignment::top_left : attention.alignment;
-  // A side of at least `far` keys hides no key, so it counts as open. This also prevents overflow of diagonal - left and
-  // diagonal + right.
+  // A side of at least `far` keys hides no key, so it counts as open. This also prevents overflow of diagonal - left
+  // and diagonal + right.
   const std::int64_t far = problem.max_seqlen_q + problem.max_seqlen_k;
   problem.window.left = attention.window.left >= far ? -1 : attention.window.left;
   problem.window.right = attention.window.right >= far ? -1 : attention.window.right;

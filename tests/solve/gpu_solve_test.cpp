@@ -23,8 +23,8 @@ TEST_F(GpuSolve, AnySize) {
   }
 }
 
-// The 151 MB of input are processed in nine chunks: eight of 124 batches, the last of one batch. Each chunk is copied 4 MiB
-// at a time; its last copy is smaller. The GPU holds at most three chunks.
+// The 151 MB of input are processed in nine chunks: eight of 124 batches, the last of one batch. Each chunk is copied 4
+// MiB at a time; its last copy is smaller. The GPU holds at most three chunks.
 TEST_F(GpuSolve, ManyChunksInBoundedMemory) {
   gpu_allocator().reset_peak();
   EXPECT_LT(error_of_solving({993, 199, 64}, {.device = Device::cuda}), kSmallError);

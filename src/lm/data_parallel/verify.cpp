@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "lm/data_parallel/parallel_backend.h"
@@ -57,7 +58,7 @@ ParameterDifference difference_of(const NamedRange& range, const std::vector<flo
 std::int64_t ranks_that_differ(comm::Communicator& communicator, const std::vector<float>& own) {
   std::vector<float> first = own;
   communicator.broadcast(comm::elements(std::span(first)));
-  std::int64_t differs = first == own ? 0 : 1;
+  std::int64_t differs = std::ranges::equal(std::as_bytes(std::span(first)), std::as_bytes(std::span(own))) ? 0 : 1;
   communicator.all_reduce(comm::elements(std::span(&differs, 1)));
   return differs;
 }

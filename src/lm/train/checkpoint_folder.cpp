@@ -99,7 +99,7 @@ CheckpointFolder::CheckpointFolder(std::string path, Use use) : path_(std::move(
   descriptor_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) {
     fail(ErrorCode::invalid_argument, "{}: {}{}", shown(path_), std::strerror(errno),
-         use == Use::resume && errno == ENOENT ? "; it is created without --resume" : "");
+         use == Use::resume && errno == ENOENT ? "; to begin a new run there, leave out --resume" : "");
   }
   try {
     lock();

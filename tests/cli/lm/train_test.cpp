@@ -148,7 +148,7 @@ TEST(LmTrain, RejectsBadInputInOneLine) {
   refused("--data high.bin --out run --context 8 --vocabulary 50257", "its token 0 is 65535; valid: 0 to 50256");
   refused("--data " + kText + " --vocabulary 100 --out run", "valid: 0 to 99");
   refused("--data " + kText + " --out full", "is not empty; valid: --resume in a run's folder");
-  refused("--data " + kText + " --out run --resume", "it is created without --resume");
+  refused("--data " + kText + " --out run --resume", "to begin a new run there, leave out --resume");
   refused("--data " + kText + " --out run --steps 5 --lr-warmup 6", "more than the 5 steps");
   refused("--data " + kText + " --out run --lr 0.1 --lr-min 0.2", "--lr-min 0.2: above --lr, 0.1; valid: 0 to 0.1");
   refused("--data " + kText + " --out run --eps 0",
