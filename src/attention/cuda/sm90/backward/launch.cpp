@@ -148,7 +148,7 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
 namespace {
 
 std::string backward_refusal(const Problem& problem) {
-  const char* option = option_refused(problem, drops_with_alibi(problem), Alibi::supported);
+  const char* option = option_refused(problem, drops_with_alibi(problem), ScoreTerms::alibi);
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
   std::string reason = problem_refusal(problem, option, kMostTiledDim);

@@ -58,6 +58,18 @@ constexpr ForwardShape alibi_shape(HeadDims dims) {
 static_assert(std::all_of(std::begin(kAlibiDims), std::end(kAlibiDims),
                           [](HeadDims dims) { return registers_suffice(alibi_shape(dims)); }));
 
+// Head dimensions that have a kernel with a bias, and its shape. Above 128 shared memory has no space for the bias.
+inline constexpr HeadDims kBiasDims[] = {{64, 64}, {128, 128}};
+constexpr ForwardShape bias_shape(HeadDims dims) {
+  return dims.d == 64 ? ForwardShape{2, 128, 4, 2, true} : ForwardShape{2, 128, 2, 2, false};
+}
+inline constexpr int kMostBiasDim = std::rbegin(kBiasDims)->d;
+
+// Bytes of the bias of a tile.
+constexpr std::size_t bias_bytes(const ForwardShape& shape) {
+  return static_cast<std::size_t>(rows_of(shape)) * static_cast<std::size_t>(shape.keys) * 2;
+}
+
 // Shapes of 64 or 128 rows for problems that leave much of the GPU idle. With fewer rows per tile the last tile
 // finishes sooner. Keys and stages fill the shared memory. Above 128 columns of O a warpgroup lacks the registers to
 // merge the accumulators of another one, so one consumer owns the 64 rows.
@@ -150,13 +162,15 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
       if (facts.d <= dims.d && facts.dv <= dims.dv) break;
     }
   };
-  facts.drops ? pad(kDroppingDims) : facts.alibi ? pad(kAlibiDims) : pad(kForwardDims);
+  facts.drops ? pad(kDroppingDims) : facts.alibi ? pad(kAlibiDims) : facts.bias ? pad(kBiasDims) : pad(kForwardDims);
   if (facts.drops) {
     config.shape = dropping_shape(config.dims);
     config.splits =
         filling_splits(tiles_of(facts, config), ceil_div(facts.max_seqlen_k, config.shape.keys), facts.multiprocessors);
   } else if (facts.alibi) {
     config.shape = alibi_shape(config.dims);
+  } else if (facts.bias) {
+    config.shape = bias_shape(config.dims);
   } else {
     for (const ForwardRule& rule : kForwardRules) {
       config.shape = rule.shape;
@@ -168,8 +182,8 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
 
 constexpr ForwardConfig forward_config(const ForwardFacts& facts, const ForwardClocks& fitted = {}) {
   ForwardConfig config = rule_config(facts);
-  if (!facts.drops && !facts.alibi) config = with_small_tiles(facts, config, fitted);
-  config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
+  if (!facts.drops && !facts.alibi && !facts.bias) config = with_small_tiles(facts, config, fitted);
+  config.shared_bytes = forward_shared_bytes(config.dims, config.shape) + (facts.bias ? bias_bytes(config.shape) : 0);
   return config;
 }
 

@@ -9,6 +9,7 @@
 
 #include "attention/cuda/device/dropout.cuh"
 #include "attention/cuda/sm90/device/alibi.cuh"
+#include "attention/cuda/sm90/device/bias.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 #include "attention/cuda/sm90/forward/load.cuh"
@@ -110,8 +111,9 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
   using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
   const ForwardParams& p = args.params;
-  // score in natural units: unit * q.k, or with a softcap unit * tanh(q.k * scale / softcap)
-  const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
+  // score in natural units before the bias: cap_unit * q.k, or with a softcap cap_unit * tanh(q.k * scale / softcap)
+  const float cap_unit = p.softcap != 0 ? p.softcap : p.scale;
+  const float unit = HasBias<Args> ? 1 : cap_unit, factor = unit * kLog2E;  // with a bias, scores are in natural units
   float dropout_scale = 1;
   if constexpr (kDrops) dropout_scale = args.scale;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
@@ -215,6 +217,13 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     };
     float slope = 0;  // of ALiBi, in units of the scores
     if constexpr (HasAlibi<Args>) slope = args.alibi_slopes[work_tile.head] / unit;
+    using Bias = WarpBias<16, HasBias<Args> ? kKeys : 64>;
+    const Bias bias{memory.bias() + static_cast<std::uint32_t>(consumer * 4 + thread / 32) * Bias::kBytes};
+    const auto load_bias = [&](int tile) {
+      if constexpr (HasBias<Args>) {
+        bias.load(args.bias, work_tile.b, work_tile.head, row - lane / 4, tile * kKeys, sequence);
+      }
+    };
     const Keys unmasked = sequence.all(first, last);  // keys that all rows of this warpgroup see
     float shrink[2];
     const auto weigh = [&](int tile) {
@@ -228,14 +237,21 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) s[i] = alibi.add(s[i], i / 2 % 2 * 8 - i / 4 * 8 - i % 2);
       }
+      if constexpr (HasBias<Args>) {
+        bias.wait();
+        bias.template add<T>(s, cap_unit);
+        warp_sync();
+        if (tile - kStep >= work.begin) load_bias(tile - kStep);
+      }
       if (tile * kKeys < unmasked.lo || (tile + 1) * kKeys > unmasked.hi) {
         const Keys allowed[2] = {sequence.allowed(row), sequence.allowed(row + 8)};
         mask_scores<kKeys>(s, allowed, tile * kKeys + lane % 4 * 2);
       }
-      softmax.weigh(s, factor, shrink);
+      softmax.template weigh<HasBias<Args>>(s, factor, shrink);
     };
 
     int tile = end - 1 - (kShares ? consumer : 0);
+    load_bias(tile);
     start_scores();
     draw_tile(tile);
     wgmma_wait<0>(s);
