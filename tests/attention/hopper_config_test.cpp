@@ -81,11 +81,11 @@ TEST(HopperConfig, EveryProblemWithABiasHasTiles) {
 }
 
 TEST(HopperConfig, EveryProblemWithDropoutHasTiles) {
-  for (int d = 8; d <= kMostDroppingDim; d += 8) {
+  for (int d = 8; d <= 256; d += 8) {
     ForwardFacts facts = facts_of(d, d, 1000, 1000, 1000, false);
     facts.drops = true;
     const ForwardConfig config = forward_config(facts);
-    EXPECT_EQ(config.dims.d, d <= 64 ? 64 : 128) << d;
+    EXPECT_EQ(config.dims.d, d <= 64 ? 64 : d <= 128 ? 128 : 256) << d;
     EXPECT_EQ(config.shape, dropping_shape(config.dims)) << d;
     EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
     facts.heads = 2;

@@ -41,12 +41,17 @@ inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192
 
 // Head dimensions that have a kernel with dropout. Each has one shape, because random numbers dominate the time for any
 // shape.
-inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}};
+inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}, {256, 256}};
 constexpr ForwardShape dropping_shape(HeadDims dims) {
-  return dims.d == 64 ? ForwardShape{3, 64, 4, 2, true, false, true} : ForwardShape{2, 128, 2, 2, false, false, true};
+  return dims.d == 64    ? ForwardShape{3, 64, 4, 2, true, false, true}
+         : dims.d == 128 ? ForwardShape{2, 128, 2, 2, false, false, true}
+                         : ForwardShape{2, 80, 2, 1, false, false, true};
 }
-static_assert(registers_suffice(dropping_shape({64, 64})) && registers_suffice(dropping_shape({128, 128})));
-inline constexpr int kMostDroppingDim = std::rbegin(kDroppingDims)->d;
+static_assert(std::all_of(std::begin(kDroppingDims), std::end(kDroppingDims),
+                          [](HeadDims dims) { return registers_suffice(dropping_shape(dims)); }));
+
+// True if registers have space for only one bit per kept score between draw and use, not for the random words.
+constexpr bool packs_dropout(HeadDims dims) { return dims.dv > 128; }
 
 // Head dimensions that have a kernel with ALiBi, and its shape.
 inline constexpr HeadDims kAlibiDims[] = {{64, 64}, {128, 128}, {256, 256}};
@@ -152,8 +157,8 @@ constexpr bool rotates(HeadDims dims, const ForwardShape& shape) {
   return (dims == HeadDims{128, 128} || dims == HeadDims{256, 256}) && !shape.shares && !shape.splits;
 }
 
-// Configuration from kForwardRules, or with options from dropping_shape() or alibi_shape(). d and dv must be at most
-// 256, with dropout at most kMostDroppingDim.
+// Configuration from kForwardRules, or with options from dropping_shape(), alibi_shape() or bias_shape(). d and dv must
+// be at most 256, with a bias at most kMostBiasDim.
 constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   ForwardConfig config;
   const auto pad = [&](const auto& all) {

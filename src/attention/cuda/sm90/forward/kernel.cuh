@@ -100,12 +100,17 @@ __device__ __forceinline__ void merge_shared_rows(const Memory& memory, int thre
   }
 }
 
+// packs_dropout(), which kernel code cannot call, because it is a host function.
+template <int kDv>
+inline constexpr bool kDropsPacked = packs_dropout({kDv, kDv});
+
 // kRotates: the loop over key tiles exits between the softmax of a tile and the wait for the preceding output matmul.
 // ptxas then cannot move the softmax behind this wait (rotates() in config.h).
 template <class T, bool kRotates, int kD, int kDv, ForwardShape kShape, class Args>
 __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemory<kD, kDv, kShape>& memory,
                                              int consumer) {
   constexpr bool kDrops = std::is_same_v<Args, DroppingForwardArgs>, kShares = kShape.shares;
+  constexpr bool kPacks = kDropsPacked<kDv>;
   constexpr int kStep = kShares ? 2 : 1;  // distance between consecutive key tiles of this warpgroup
   using Memory = ForwardMemory<kD, kDv, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
@@ -200,19 +205,40 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       continue;
     }
     // Random words for dropout are drawn while MMAs run.
-    std::uint32_t words[kDrops ? kKeys / 4 : 1];  // random words of the probabilities' pairs
+    // Random words of the probabilities' pairs, or one bit per score (packs_dropout() in config.h).
+    constexpr int kPairs = kKeys / 4, kSquares = kKeys / 16;
+    std::uint32_t words[!kDrops ? 1 : kPacks ? (kPairs + 15) / 16 : kPairs];
     const auto draw_tile = [&](int tile) {
       if constexpr (kDrops) {
         const Philox philox(args.philox_keys, work_tile.b, work_tile.head);
+        const int key = tile * kKeys + lane % 4 * 2;
+        if constexpr (kPacks) {
+          const KeepsPair keeps(args.threshold);
 #pragma unroll
-        for (int c = 0; c < kKeys / 16; ++c) philox.words(words + 4 * c, row, tile * kKeys + c * 16 + lane % 4 * 2);
+          for (int w = 0; w < kSquares / 4; ++w)
+            words[w] = kept_blocks<Along::keys, 4>(philox, keeps, row, key + w * 64);
+          if constexpr (kSquares % 4 > 0) {
+            words[kSquares / 4] = kept_blocks<Along::keys, kSquares % 4>(philox, keeps, row, key + kSquares / 4 * 64);
+          }
+        } else {
+#pragma unroll
+          for (int c = 0; c < kSquares; ++c) philox.words(words + 4 * c, row, key + c * 16);
+        }
       }
     };
     const auto round_probabilities = [&] {
       round_to_operand<T>(probabilities, s);
       if constexpr (kDrops) {
 #pragma unroll
-        for (int i = 0; i < kKeys / 4; ++i) drop_pair(probabilities[i], words[i], args.threshold);
+        for (int i = 0; i < kPairs; ++i) {
+          if constexpr (!kPacks) {
+            drop_pair(probabilities[i], words[i], args.threshold);
+          } else if (i < kSquares / 4 * 16) {
+            drop_pair_of_block<4>(probabilities[i], words[i / 16], i % 16);
+          } else {
+            drop_pair_of_block<kSquares % 4 == 0 ? 4 : kSquares % 4>(probabilities[i], words[i / 16], i % 16);
+          }
+        }
       }
     };
     float slope = 0;  // of ALiBi, in units of the scores

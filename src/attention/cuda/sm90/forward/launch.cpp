@@ -63,7 +63,10 @@ void launch_plain(const ForwardLaunch& launch, const ForwardArgs& args) {
 void launch_dropping(const ForwardLaunch& launch, const ForwardArgs& args, const Params& params) {
   DroppingForwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
   std::memcpy(dropping.philox_keys, params.philox_keys, sizeof(params.philox_keys));
-  const auto tiles = launch.config.dims.d == 64 ? launch_dropping_tiles<64> : launch_dropping_tiles<128>;
+  const int d = launch.config.dims.d;
+  const auto tiles = d == 64    ? launch_dropping_tiles<64>
+                     : d == 128 ? launch_dropping_tiles<128>
+                                : launch_dropping_tiles<256>;
   tiles(launch, dropping);
 }
 
@@ -91,12 +94,10 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
 
 namespace {
 
-static_assert(kMostDroppingDim == 128 && kMostBiasDim == 128);  // named in forward_refusal()
+static_assert(kMostBiasDim == 128);  // named in forward_refusal()
 
 std::string forward_refusal(const Problem& problem) {
-  const bool wide = std::max(problem.d, problem.dv) > kMostDroppingDim;
-  const char* const dropout = wide ? "dropout with head dimensions above 128" : drops_with_alibi(problem);
-  const char* option = option_refused(problem, dropout, ScoreTerms::one);
+  const char* option = option_refused(problem, drops_with_alibi(problem), ScoreTerms::one);
   if (problem.has_bias && std::max(problem.d, problem.dv) > kMostBiasDim) {
     option = "a bias with head dimensions above 128";
   }
