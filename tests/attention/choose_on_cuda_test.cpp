@@ -168,7 +168,7 @@ TEST_F(ChooseOnCuda, LateOptions) {
   expect_flash2(strided, "a gradient of LSE with strides", "plain,");
 }
 
-TEST_F(ChooseOnCuda, HopperSupportsDropoutForwardUpToHeadDimension128AndBackward) {
+TEST_F(ChooseOnCuda, HopperSupportsDropout) {
   const auto dropping = [](std::int64_t d, DType dtype, Pass pass, float p) {
     Problem problem = problem_of(d, dtype, pass, kHopper);
     problem.dropout.p = p;
@@ -176,17 +176,15 @@ TEST_F(ChooseOnCuda, HopperSupportsDropoutForwardUpToHeadDimension128AndBackward
   };
   const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
-  for (std::int64_t d = 8; d <= 128; d += 8) {
-    EXPECT_STREQ(choose(dropping(d, DType::fp16, Pass::forward, 0.2f)).kernel->name, "hopper") << d;
-  }
   for (std::int64_t d = 8; d <= 256; d += 8) {
-    EXPECT_STREQ(choose(dropping(d, DType::fp16, Pass::backward, 0.2f)).kernel->name, "hopper") << d;
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      EXPECT_STREQ(choose(dropping(d, DType::fp16, pass, 0.2f)).kernel->name, "hopper") << d;
+    }
   }
   const auto expect = [&](const Problem& problem, const char* words) {
     EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
     EXPECT_STREQ(choose(problem).kernel->name, "flash2");
   };
-  expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions above 128");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
   expect(dropping(64, DType::fp32, Pass::backward, 0.2f), "dropout in the backward");
   // dropout_threshold() rounds p = 2^-18 to 0, so the plan equals the one without dropout.
@@ -215,6 +213,35 @@ TEST_F(ChooseOnCuda, HopperSupportsAlibi) {
     EXPECT_STREQ(choose(dropping).kernel->name, "flash2");
     EXPECT_NE(hopper_refusal(with_alibi(64, DType::fp32, pass)).find("ALiBi slopes"), std::string::npos);
   }
+}
+
+TEST_F(ChooseOnCuda, HopperSupportsABiasForwardUpToHeadDimension128) {
+  const auto with_bias = [](std::int64_t d, DType bias_dtype, Pass pass, std::int64_t row) {
+    Problem problem = problem_of(d, DType::bf16, pass, kHopper);
+    problem.has_bias = true;
+    problem.bias = view_bhsd<const void>(nullptr, bias_dtype, {2, 8, 1000, row});
+    problem.bias.shape[3] = 1000;
+    return problem;
+  };
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  for (std::int64_t d = 8; d <= 128; d += 8) {
+    EXPECT_STREQ(choose(with_bias(d, DType::bf16, Pass::forward, 1000)).kernel->name, "hopper") << d;
+  }
+  const auto expect = [&](const Problem& problem, const char* words) {
+    EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
+    EXPECT_STREQ(choose(problem).kernel->name, "flash2");
+  };
+  expect(with_bias(136, DType::bf16, Pass::forward, 1000), "a bias with head dimensions above 128");
+  expect(with_bias(64, DType::fp32, Pass::forward, 1000), "a bias in fp32");
+  expect(with_bias(64, DType::bf16, Pass::forward, 1004), "16-byte aligned");
+  expect(with_bias(64, DType::bf16, Pass::backward, 1000), "a bias");
+  const float slopes[8] = {};
+  Problem both = with_bias(64, DType::bf16, Pass::forward, 1000);
+  both.alibi_slopes = slopes;
+  expect(both, "a bias with ALiBi");
+  both.alibi_slopes = nullptr, both.dropout.p = 0.2f;
+  expect(both, "a bias with dropout");
 }
 
 TEST_F(ChooseOnCuda, HopperTilesCanBeForced) {

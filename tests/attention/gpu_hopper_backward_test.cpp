@@ -143,7 +143,7 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
 
 enum class Option { dropout, alibi };
 
-// Cases with the option by name. With dropout, flash2 runs the forward above head dimension 128.
+// Cases with the option by name.
 std::vector<std::pair<std::string, Case>> cases_with(Option option, std::int64_t d) {
   auto cases = named_cases(d);
   float p = 0.1f;

@@ -148,7 +148,7 @@ TEST_P(GpuHopperTiles, BothPasses) {
   expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper");
 }
 
-// Cases with dropout and the same ones with ALiBi.
+// Cases with dropout, and the same ones with ALiBi and with a bias.
 std::vector<Tiles> option_tiles() {
   std::vector<Tiles> all;
   for (const auto& [d, dv] : cuda::sm90::kAlibiDims) {
@@ -172,11 +172,20 @@ std::vector<Tiles> option_tiles() {
                                                   {"window", window}, {"capped", capped}, {"padded", padded},
                                                   {"loud", loud},     {"thin_v", thin_v}};
     for (const auto& [name, c] : named) {
-      if (d <= cuda::sm90::kMostDroppingDim) all.push_back({fmt::format("drops_d{}_{}", d, name), c});
+      all.push_back({fmt::format("drops_d{}_{}", d, name), c});
       Case alibi = c;
       alibi.dropout = 0, alibi.alibi = true;
       if (alibi.alignment == Alignment::unset) alibi.alignment = Alignment::bottom_right;
       all.push_back({fmt::format("alibi_d{}_{}", d, name), alibi});
+      if (d > cuda::sm90::kMostBiasDim) continue;
+      Case bias = c;
+      bias.dropout = 0, bias.bias = true, bias.bias_dtype = c.dtype, bias.dbias = c.lengths == Lengths::none;
+      bias.sk = (c.sk + 7) / 8 * 8;  // bias rows of whole 16-byte vectors
+      bias.bias_shape = {c.causal, true, !c.sinks};
+      bias.bias_values = c.causal ? BiasValues::lowest : c.sinks ? BiasValues::some_minus_inf : BiasValues::normal;
+      if (c.lengths == Lengths::packed) bias.bias_values = BiasValues::rows_minus_inf;
+      if (bias.lengths != Lengths::none) bias.lengths_k[0] = bias.sk;
+      all.push_back({fmt::format("bias_d{}_{}", d, name), bias});
     }
   }
   return all;
@@ -198,7 +207,7 @@ TEST_P(GpuHopperOptions, BothPasses) {
     EXPECT_EQ(splits, GetParam().name.ends_with("_split") && c.dropout != 0) << verdict.configuration;
   }
   const Results reference = oracle(data, kOracleThreads);
-  for (const bool deterministic : {true, false}) {  // flash2 runs the backward of softcap and sinks
+  for (const bool deterministic : {true, false}) {  // flash2 runs the backward of softcap, sinks and bias
     const Outcome outcome = on_gpu.run({.kernel = "", .deterministic = deterministic});
     EXPECT_EQ(outcome.complaint, "");
     expect_near(c, reference, outcome.results, 8, deterministic ? "in order" : "in any order");
@@ -254,7 +263,7 @@ TEST_P(GpuHopperDropoutMask, EqualsTheSpecificationBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropoutMask, testing::Values(64, 128));
+INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropoutMask, testing::Values(64, 128, 256));
 
 INSTANTIATE_TEST_SUITE_P(All, GpuHopperTiles, testing::ValuesIn(all_tiles()),
                          [](const auto& instance) { return instance.param.name; });

@@ -67,12 +67,25 @@ TEST(HopperConfig, EveryProblemWithAlibiHasTiles) {
   }
 }
 
+TEST(HopperConfig, EveryProblemWithABiasHasTiles) {
+  for (int d = 8; d <= kMostBiasDim; d += 8) {
+    ForwardFacts facts = facts_of(d, d, 1000, 1000, 1000, true);
+    facts.bias = true;
+    const ForwardConfig config = forward_config(facts);
+    EXPECT_LE(d, config.dims.d);
+    EXPECT_EQ(config.shape, bias_shape(config.dims)) << d;
+    EXPECT_EQ(config.shared_bytes, forward_shared_bytes(config.dims, config.shape) + bias_bytes(config.shape));
+    EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
+    EXPECT_EQ(forward_shared_bytes(config.dims, config.shape) % 16, 0U) << d;
+  }
+}
+
 TEST(HopperConfig, EveryProblemWithDropoutHasTiles) {
-  for (int d = 8; d <= kMostDroppingDim; d += 8) {
+  for (int d = 8; d <= 256; d += 8) {
     ForwardFacts facts = facts_of(d, d, 1000, 1000, 1000, false);
     facts.drops = true;
     const ForwardConfig config = forward_config(facts);
-    EXPECT_EQ(config.dims.d, d <= 64 ? 64 : 128) << d;
+    EXPECT_EQ(config.dims.d, d <= 64 ? 64 : d <= 128 ? 128 : 256) << d;
     EXPECT_EQ(config.shape, dropping_shape(config.dims)) << d;
     EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
     facts.heads = 2;

@@ -61,8 +61,8 @@ void expect_transposed_mask(int b, int head, int first_row, int first_key, float
   const std::uint32_t threshold = dropout_threshold(p);
   Matrix kept{};
   for (int lane = 0; lane < 32; ++lane) {
-    kept[static_cast<std::size_t>(lane)] = kept_blocks<kSquares>(Philox(keys.keys, b, head), KeepsPair(threshold),
-                                                                 first_row + lane / 4, first_key + lane % 4 * 2);
+    kept[static_cast<std::size_t>(lane)] = kept_blocks<Along::rows, kSquares>(
+        Philox(keys.keys, b, head), KeepsPair(threshold), first_row + lane / 4, first_key + lane % 4 * 2);
   }
   kept = transposed(kept);
   for (int lane = 0; lane < 32; ++lane) {
@@ -82,6 +82,36 @@ TEST(HopperDropout, TransposedMaskEqualsTheSpecification) {
       for (const int key : {0, 16, 4080}) {
         expect_transposed_mask<2>(1, 3, row, key, p);
         expect_transposed_mask<4>(2, 70, row, key, p);
+      }
+    }
+  }
+}
+
+// The scores of one warp of the forward at head dimension 256: [16 rows][16 kSquares keys].
+template <int kSquares>
+void expect_packed_mask(int b, int head, int first_row, int first_key, float p) {
+  const RoundKeys keys(kSeed);
+  const std::uint32_t threshold = dropout_threshold(p);
+  for (int lane = 0; lane < 32; ++lane) {
+    const std::uint32_t kept = kept_blocks<Along::keys, kSquares>(Philox(keys.keys, b, head), KeepsPair(threshold),
+                                                                  first_row + lane / 4, first_key + lane % 4 * 2);
+    for (int n = 0; n < 4 * kSquares; ++n) {
+      const int row = first_row + lane / 4 + n % 2 * 8, key = first_key + n / 2 * 8 + lane % 4 * 2;
+      std::uint32_t pair = 0x12345678;
+      drop_pair_of_block<kSquares>(pair, kept, n);
+      const std::uint32_t expected = (dropout_keeps(kSeed, threshold, b, head, row, key) ? 0x5678u : 0) |
+                                     (dropout_keeps(kSeed, threshold, b, head, row, key + 1) ? 0x12340000u : 0);
+      ASSERT_EQ(pair, expected) << "row " << row << ", key " << key;
+    }
+  }
+}
+
+TEST(HopperDropout, PackedMaskEqualsTheSpecification) {
+  for (const float p : {0.001f, 0.1f, 0.5f, 0.75f, 1.0f}) {
+    for (const int row : {0, 1040}) {
+      for (const int key : {0, 16, 4080}) {
+        expect_packed_mask<1>(1, 3, row, key, p);
+        expect_packed_mask<4>(2, 70, row, key, p);
       }
     }
   }

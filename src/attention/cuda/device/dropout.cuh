@@ -56,21 +56,39 @@ struct KeepsPair {
   }
 };
 
-// Kept scores of up to four squares of 16 x 16, for kernels with transposed scores. A square has four 8x8 blocks: rows
-// 0 to 7 with keys 0 to 7, then the same rows with keys 8 to 15, then rows 8 to 15 with both. A lane of a fragment has
-// two adjacent keys of one row of each block: the even key's bit is in the lower half of the result, the odd key's in
-// the upper half. Transposing the result as one 8x8 matrix of 16-bit elements transposes all blocks. row, key: the
-// lane's first row and key. The squares follow each other in rows.
-template <int kSquares>
+// Returns 0xffff in each half whose top bit is set, otherwise 0.
+__device__ __forceinline__ std::uint32_t spread_signs(std::uint32_t word) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t mask;
+  asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(mask) : "r"(word));
+  return mask;
+#else
+  return (word & 0x8000u ? 0xffffu : 0) | (word & 0x80000000u ? 0xffff0000u : 0);
+#endif
+}
+
+// Direction in which the squares of kept_blocks() follow each other.
+enum class Along { rows, keys };
+
+// Kept scores of up to four squares of 16 x 16, one bit each. A square has four 8x8 blocks. Along keys, the blocks are
+// in the order of the words of Philox::words(). Along rows, for transposed scores, they are rows 0 to 7 with keys 0 to
+// 7, the same rows with keys 8 to 15, then rows 8 to 15 with both. A lane of a fragment has two adjacent keys of one
+// row of each block: the even key's bit is in the lower half of the result, the odd key's in the upper half.
+// Transposing the result as one 8x8 matrix of 16-bit elements transposes all blocks. row, key: the lane's first row and
+// key.
+template <Along kAlong, int kSquares>
 __device__ __forceinline__ std::uint32_t kept_blocks(const Philox& philox, KeepsPair keeps, int row, int key) {
   static_assert(kSquares >= 1 && kSquares <= 4);
+  constexpr bool kRows = kAlong == Along::rows;
   std::uint32_t kept = 0;
 #pragma unroll 1
   for (int square = 0; square < kSquares; ++square) {  // unrolled, the calls would need too many registers
     std::uint32_t words[4];
-    philox.words(words, row + square * 16, key);
+    philox.words(words, row + (kRows ? square * 16 : 0), key + (kRows ? 0 : square * 16));
 #pragma unroll
-    for (const int word : {0, 2, 1, 3}) kept = kept >> 1 | keeps.of(words[word]);
+    for (int block = 0; block < 4; ++block) {
+      kept = kept >> 1 | keeps.of(words[kRows ? block / 2 + block % 2 * 2 : block]);
+    }
   }
   return kept;
 }
@@ -79,6 +97,12 @@ __device__ __forceinline__ std::uint32_t kept_blocks(const Philox& philox, Keeps
 template <int kSquares>
 __device__ __forceinline__ std::uint32_t kept_to_sign(std::uint32_t kept, int block, bool upper) {
   return kept << (4 * kSquares - 1 - block + (upper ? 0 : 16));
+}
+
+// Clears the elements of a pair of 16-bit probabilities that dropout drops. kept: kept_blocks<kSquares>().
+template <int kSquares>
+__device__ __forceinline__ void drop_pair_of_block(std::uint32_t& pair, std::uint32_t kept, int block) {
+  pair &= spread_signs(kept_to_sign<kSquares>(kept, block, true));
 }
 
 // Clears the elements of a pair of 16-bit probabilities that dropout drops. word: the pair's random bits.

@@ -16,11 +16,12 @@ bool is_uneven(const Problem& problem);
 // 2^-16.
 bool drops(const Problem& problem);
 
-enum class Alibi { refused, supported };
+// ScoreTerms::one: the kernel supports either ALiBi or a 16-bit bias with 16-byte aligned rows, without dropout.
+enum class ScoreTerms { none, alibi, one };
 
 // Returns the name of a score option of the problem that the kernel does not support, or null. dropout: the name to
 // return for dropout, or null if the kernel supports dropout.
-const char* option_refused(const Problem& problem, const char* dropout, Alibi alibi = Alibi::refused);
+const char* option_refused(const Problem& problem, const char* dropout, ScoreTerms terms = ScoreTerms::none);
 
 // Returns a name if the problem has ALiBi, so that dropout is refused; kernels support one of the two. Otherwise null.
 const char* drops_with_alibi(const Problem& problem);

@@ -69,7 +69,8 @@ struct KeptScores {
     const int j = key + static_cast<int>(threadIdx.x) % 128 / 32 * 16 + lane_index() % 4 * 2;
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
-      bits[w] = transpose_matrix(kept_blocks<kSquares>(philox, KeepsPair(args.threshold), i + w * kSquares * 16, j));
+      bits[w] = transpose_matrix(
+          kept_blocks<Along::rows, kSquares>(philox, KeepsPair(args.threshold), i + w * kSquares * 16, j));
     }
   }
 

@@ -150,7 +150,7 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
 namespace {
 
 std::string backward_refusal(const Problem& problem) {
-  const char* option = option_refused(problem, drops_with_alibi(problem), Alibi::supported);
+  const char* option = option_refused(problem, drops_with_alibi(problem), ScoreTerms::alibi);
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
   if (problem.d_lse && problem.d_lse_stride != problem.lse_stride) option = "a gradient of LSE with strides";

@@ -31,6 +31,11 @@ struct DroppingForwardArgs : ForwardArgs {
   std::uint32_t philox_keys[10][2] = {};
 };
 
+// Arguments of the kernels with a bias.
+struct BiasForwardArgs : ForwardArgs {
+  Tensor bias;  // as in ScoreParams, 16-byte aligned rows of T
+};
+
 // Arguments of the kernels with ALiBi.
 struct AlibiForwardArgs : ForwardArgs {
   const float* alibi_slopes = nullptr;  // [Hq]

@@ -42,12 +42,17 @@ inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192
 
 // Head dimensions that have a kernel with dropout. Each has one shape, because drawing random numbers dominates the
 // time with any shape.
-inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}};
+inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}, {256, 256}};
 constexpr ForwardShape dropping_shape(HeadDims dims) {
-  return dims.d == 64 ? ForwardShape{3, 64, 4, 2, true, false, true} : ForwardShape{2, 128, 2, 2, false, false, true};
+  return dims.d == 64    ? ForwardShape{3, 64, 4, 2, true, false, true}
+         : dims.d == 128 ? ForwardShape{2, 128, 2, 2, false, false, true}
+                         : ForwardShape{2, 80, 2, 1, false, false, true};
 }
-static_assert(registers_suffice(dropping_shape({64, 64})) && registers_suffice(dropping_shape({128, 128})));
-inline constexpr int kMostDroppingDim = std::rbegin(kDroppingDims)->d;
+static_assert(std::all_of(std::begin(kDroppingDims), std::end(kDroppingDims),
+                          [](HeadDims dims) { return registers_suffice(dropping_shape(dims)); }));
+
+// True if registers have space for only one bit per kept score between draw and use, not for the random words.
+constexpr bool packs_dropout(HeadDims dims) { return dims.dv > 128; }
 
 // Head dimensions that have a kernel with ALiBi, and its shape.
 inline constexpr HeadDims kAlibiDims[] = {{64, 64}, {128, 128}, {256, 256}};
@@ -58,6 +63,18 @@ constexpr ForwardShape alibi_shape(HeadDims dims) {
 }
 static_assert(std::all_of(std::begin(kAlibiDims), std::end(kAlibiDims),
                           [](HeadDims dims) { return registers_suffice(alibi_shape(dims)); }));
+
+// Head dimensions that have a kernel with a bias, and its shape. Above 128 shared memory has no space for the bias.
+inline constexpr HeadDims kBiasDims[] = {{64, 64}, {128, 128}};
+constexpr ForwardShape bias_shape(HeadDims dims) {
+  return dims.d == 64 ? ForwardShape{2, 128, 4, 2, true} : ForwardShape{2, 128, 2, 2, false};
+}
+inline constexpr int kMostBiasDim = std::rbegin(kBiasDims)->d;
+
+// Bytes of the bias of a tile.
+constexpr std::size_t bias_bytes(const ForwardShape& shape) {
+  return static_cast<std::size_t>(rows_of(shape)) * static_cast<std::size_t>(shape.keys) * 2;
+}
 
 // Shapes of 64 or 128 rows for problems that leave much of the GPU idle. With fewer rows per tile the last tile
 // finishes sooner. The numbers of keys and stages are chosen to fill the shared memory. Above 128 columns of O a
@@ -143,8 +160,8 @@ constexpr bool rotates(HeadDims dims, const ForwardShape& shape) {
   return (dims == HeadDims{128, 128} || dims == HeadDims{256, 256}) && !shape.shares && !shape.splits;
 }
 
-// Configuration from kForwardRules, or with options from dropping_shape() or alibi_shape(). d and dv must be at most
-// 256, with dropout at most kMostDroppingDim.
+// Configuration from kForwardRules, or with options from dropping_shape(), alibi_shape() or bias_shape(). d and dv must
+// be at most 256, with a bias at most kMostBiasDim.
 constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   ForwardConfig config;
   const auto pad = [&](const auto& all) {
@@ -153,13 +170,15 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
       if (facts.d <= dims.d && facts.dv <= dims.dv) break;
     }
   };
-  facts.drops ? pad(kDroppingDims) : facts.alibi ? pad(kAlibiDims) : pad(kForwardDims);
+  facts.drops ? pad(kDroppingDims) : facts.alibi ? pad(kAlibiDims) : facts.bias ? pad(kBiasDims) : pad(kForwardDims);
   if (facts.drops) {
     config.shape = dropping_shape(config.dims);
     config.splits =
         filling_splits(tiles_of(facts, config), ceil_div(facts.max_seqlen_k, config.shape.keys), facts.multiprocessors);
   } else if (facts.alibi) {
     config.shape = alibi_shape(config.dims);
+  } else if (facts.bias) {
+    config.shape = bias_shape(config.dims);
   } else {
     for (const ForwardRule& rule : kForwardRules) {
       config.shape = rule.shape;
@@ -171,8 +190,8 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
 
 constexpr ForwardConfig forward_config(const ForwardFacts& facts, const ForwardClocks& fitted = {}) {
   ForwardConfig config = rule_config(facts);
-  if (!facts.drops && !facts.alibi) config = with_small_tiles(facts, config, fitted);
-  config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
+  if (!facts.drops && !facts.alibi && !facts.bias) config = with_small_tiles(facts, config, fitted);
+  config.shared_bytes = forward_shared_bytes(config.dims, config.shape) + (facts.bias ? bias_bytes(config.shape) : 0);
   return config;
 }
 

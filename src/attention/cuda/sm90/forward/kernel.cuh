@@ -9,6 +9,7 @@
 
 #include "attention/cuda/device/dropout.cuh"
 #include "attention/cuda/sm90/device/alibi.cuh"
+#include "attention/cuda/sm90/device/bias.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 #include "attention/cuda/sm90/forward/load.cuh"
@@ -99,6 +100,10 @@ __device__ __forceinline__ void merge_shared_rows(const Memory& memory, int thre
   }
 }
 
+// packs_dropout(), which kernel code cannot call, because it is a host function.
+template <int kDv>
+inline constexpr bool kDropsPacked = packs_dropout({kDv, kDv});
+
 // kRotates: the loop over key tiles exits after the softmax of a tile and before the wait for the P V matmul of the
 // previous tile. This branch keeps ptxas from moving the softmax behind the wait. rotates() in config.h selects the
 // shapes.
@@ -106,13 +111,15 @@ template <class T, bool kRotates, int kD, int kDv, ForwardShape kShape, class Ar
 __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemory<kD, kDv, kShape>& memory,
                                              int consumer) {
   constexpr bool kDrops = std::is_same_v<Args, DroppingForwardArgs>, kShares = kShape.shares;
+  constexpr bool kPacks = kDropsPacked<kDv>;
   constexpr int kStep = kShares ? 2 : 1;  // distance between consecutive key tiles of this warpgroup
   using Memory = ForwardMemory<kD, kDv, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
   using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
   const ForwardParams& p = args.params;
-  // score in natural units: unit * q.k, or with a softcap unit * tanh(q.k * scale / softcap)
-  const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
+  // score in natural units before the bias: cap_unit * q.k, or with a softcap cap_unit * tanh(q.k * scale / softcap)
+  const float cap_unit = p.softcap != 0 ? p.softcap : p.scale;
+  const float unit = HasBias<Args> ? 1 : cap_unit, factor = unit * kLog2E;  // with a bias, scores are in natural units
   float dropout_scale = 1;
   if constexpr (kDrops) dropout_scale = args.scale;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
@@ -198,23 +205,52 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       finish_tile<T, kDv, kShape.splits>(args, work_tile, work, row, softmax, unit, dropout_scale, o);
       continue;
     }
-    std::uint32_t words[kDrops ? kKeys / 4 : 1];  // one random word per pair of probabilities
+    // One random word per pair of probabilities, or one bit per score (packs_dropout() in config.h). They are drawn while
+    // wgmma runs.
+    constexpr int kPairs = kKeys / 4, kSquares = kKeys / 16;
+    std::uint32_t words[!kDrops ? 1 : kPacks ? (kPairs + 15) / 16 : kPairs];
     const auto draw_tile = [&](int tile) {
       if constexpr (kDrops) {
         const Philox philox(args.philox_keys, work_tile.b, work_tile.head);
+        const int key = tile * kKeys + lane % 4 * 2;
+        if constexpr (kPacks) {
+          const KeepsPair keeps(args.threshold);
 #pragma unroll
-        for (int c = 0; c < kKeys / 16; ++c) philox.words(words + 4 * c, row, tile * kKeys + c * 16 + lane % 4 * 2);
+          for (int w = 0; w < kSquares / 4; ++w)
+            words[w] = kept_blocks<Along::keys, 4>(philox, keeps, row, key + w * 64);
+          if constexpr (kSquares % 4 > 0) {
+            words[kSquares / 4] = kept_blocks<Along::keys, kSquares % 4>(philox, keeps, row, key + kSquares / 4 * 64);
+          }
+        } else {
+#pragma unroll
+          for (int c = 0; c < kSquares; ++c) philox.words(words + 4 * c, row, key + c * 16);
+        }
       }
     };
     const auto round_probabilities = [&] {
       round_to_operand<T>(probabilities, s);
       if constexpr (kDrops) {
 #pragma unroll
-        for (int i = 0; i < kKeys / 4; ++i) drop_pair(probabilities[i], words[i], args.threshold);
+        for (int i = 0; i < kPairs; ++i) {
+          if constexpr (!kPacks) {
+            drop_pair(probabilities[i], words[i], args.threshold);
+          } else if (i < kSquares / 4 * 16) {
+            drop_pair_of_block<4>(probabilities[i], words[i / 16], i % 16);
+          } else {
+            drop_pair_of_block<kSquares % 4 == 0 ? 4 : kSquares % 4>(probabilities[i], words[i / 16], i % 16);
+          }
+        }
       }
     };
     float slope = 0;  // of ALiBi, in units of the scores
     if constexpr (HasAlibi<Args>) slope = args.alibi_slopes[work_tile.head] / unit;
+    using Bias = WarpBias<16, HasBias<Args> ? kKeys : 64>;
+    const Bias bias{memory.bias() + static_cast<std::uint32_t>(consumer * 4 + thread / 32) * Bias::kBytes};
+    const auto load_bias = [&](int tile) {
+      if constexpr (HasBias<Args>) {
+        bias.load(args.bias, work_tile.b, work_tile.head, row - lane / 4, tile * kKeys, sequence);
+      }
+    };
     const Keys unmasked = sequence.all(first, last);  // keys that all rows of this warpgroup see
     float shrink[2];
     const auto weigh = [&](int tile) {
@@ -228,14 +264,21 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) s[i] = alibi.add(s[i], i / 2 % 2 * 8 - i / 4 * 8 - i % 2);
       }
+      if constexpr (HasBias<Args>) {
+        bias.wait();
+        bias.template add<T>(s, cap_unit);
+        warp_sync();
+        if (tile - kStep >= work.begin) load_bias(tile - kStep);
+      }
       if (tile * kKeys < unmasked.lo || (tile + 1) * kKeys > unmasked.hi) {
         const Keys allowed[2] = {sequence.allowed(row), sequence.allowed(row + 8)};
         mask_scores<kKeys>(s, allowed, tile * kKeys + lane % 4 * 2);
       }
-      softmax.weigh(s, factor, shrink);
+      softmax.template weigh<HasBias<Args>>(s, factor, shrink);
     };
 
     int tile = end - 1 - (kShares ? consumer : 0);
+    load_bias(tile);
     start_scores();
     draw_tile(tile);
     wgmma_wait<0>(s);

@@ -22,6 +22,10 @@ struct Dropping {
   static constexpr ForwardShape kShape = dropping_shape({kD, kD});
 };
 template <int kD>
+struct WithBias {
+  static constexpr ForwardShape kShape = bias_shape({kD, kD});
+};
+template <int kD>
 struct WithAlibi {
   static constexpr ForwardShape kShape = alibi_shape({kD, kD});
 };
@@ -71,6 +75,16 @@ void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args) 
     launch_forward_shape<Fp16, kD, kDv>(how, shape, args, kRules);
   } else {
     launch_forward_shape<Bf16, kD, kDv>(how, shape, args, kRules);
+  }
+}
+
+template <int kD>
+void launch_bias_tiles(const ForwardLaunch& launch, const BiasForwardArgs& args) {
+  const Launch how = blocks_of(launch, args);
+  if (launch.dtype == DType::fp16) {
+    launch_forward_kernel<Fp16, kD, kD, WithBias<kD>>(how, args);
+  } else {
+    launch_forward_kernel<Bf16, kD, kD, WithBias<kD>>(how, args);
   }
 }
 

@@ -39,6 +39,9 @@ struct ForwardMemory {
   // Exchange buffer of shared rows, in groups of four floats per thread: maxima and sums, then O.
   __device__ __forceinline__ std::uint32_t shared_rows() const { return work_tile(kQStages); }
 
+  // Kernels with a bias: its tile, kRows * kKeys * 2 bytes. These kernels do not share rows.
+  __device__ __forceinline__ std::uint32_t bias() const { return shared_rows(); }
+
   __device__ __forceinline__ void begin_barriers() const {
     for (int stage = 0; stage < kQStages; ++stage) {
       q_full(stage).begin(1);

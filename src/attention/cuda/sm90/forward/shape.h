@@ -46,6 +46,7 @@ struct ForwardFacts {
   bool uneven = false;  // as in ForwardRule
   bool drops = false;   // has dropout
   bool alibi = false;   // has ALiBi
+  bool bias = false;    // has a bias
 };
 
 struct ForwardConfig {
