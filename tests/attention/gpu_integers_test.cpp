@@ -177,7 +177,7 @@ struct Dims {
 
 class GpuIntegerGradients : public GpuTest, public testing::WithParamInterface<Dims> {};
 
-// Returns the number of kernels that support the case.
+// Tests every kernel in the list that supports the case. Returns their number.
 int expect_exact(const Case& c, const std::vector<std::string>& kernels, GpuLane& lane) {
   const Exact exact = make_exact(c);
   GpuCase on_gpu(exact.data, lane);

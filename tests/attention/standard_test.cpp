@@ -1,6 +1,5 @@
-// Tests `standard` and `frugal`. Vector loops equal the scalar conversions and the C library. Both kernels give the
-// same bits for any number of threads. They restore OpenBLAS's thread count. Also tests memory use and profiling
-// scopes.
+// Tests `standard` and `frugal`: their vector loops against scalar conversions and the C library, the same bits for any
+// number of threads and in both kernels, OpenBLAS's thread count, memory use, and profiling scopes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -53,7 +52,7 @@ TEST(Standard, ConvertsRowsAsTheScalarConversionsDo) {
   }
 }
 
-TEST(Standard, ExponentialEqualsTheLibrarys) {
+TEST(Standard, ExponentialIsAccurate) {
   for (float x = 0; x >= -86.9f; x -= 0.00037f) {
     const double exact = std::exp(static_cast<double>(x));
     ASSERT_NEAR(standard::exp_negative(x), exact, 1.5e-7 * exact) << x;
@@ -98,8 +97,7 @@ TEST(Standard, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-// The two kernels differ only in where they store scores. The batches give each thread whole heads, or fewer heads than
-// threads.
+// The two kernels differ only in where they store scores. Batch 1 has fewer KV heads (2) than frugal has threads (3).
 TEST(Standard, FrugalHasTheSameBits) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     for (const std::int64_t batch : {1, 6}) {
@@ -136,7 +134,7 @@ TEST(Standard, ErrorHasTheOrderOfTheRoundoff) {
   }
 }
 
-TEST(Standard, SupportsHeadDimensionsThatExceedTheTiles) {
+TEST(Standard, FrugalIsChosenAboveHeadDimension256) {
   const Case c = test::parse_case("b2 s70x53 d300/257");
   const test::Data data(c);
   const test::Outcome chosen = test::run(data, {.kernel = "", .threads = 2});
@@ -215,7 +213,7 @@ TEST_P(StandardMemory, EqualsPlainAttention) {
   EXPECT_NEAR(backward / (4 * scores() + 9 * tensor()), 1, 0.05);
 }
 
-TEST_P(StandardMemory, FrugalNeedsOneHead) {
+TEST_P(StandardMemory, FrugalStoresTheScoresOfOneHead) {
   const double head = static_cast<double>(kSeq * kSeq) * 4;
   EXPECT_NEAR(static_cast<double>(workspace("frugal", Pass::forward)) / head, 1, 0.25);
   EXPECT_NEAR(static_cast<double>(workspace("frugal", Pass::backward)) / (2 * head), 1, 0.25);
