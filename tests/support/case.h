@@ -89,7 +89,7 @@ struct Case {
   bool batch_invariant = false;  // supported by flash2 only
 
   bool packed() const { return lengths == Lengths::packed; }
-  // Returns true if the mask, window or lengths may give rows different numbers of keys.
+  // Returns true if the causal mask, window or lengths may give rows different numbers of keys.
   bool uneven() const { return causal || window.left >= 0 || window.right >= 0 || lengths != Lengths::none; }
   // Returns the case without the options that only CPU kernels compute.
   Case for_gpu() const;
@@ -137,8 +137,8 @@ const char* text_of(Values values);
 // Returns the text of the case, preceded by its index if it is a case of the grid (STROBE_TEST_CASE repeats it).
 std::string describe(const Case& c);
 
-// Returns the axis values that a case covers, such as "dtype=bf16" or "window=left". grid_test.cpp uses them to prove
-// that the grid covers every value.
+// Returns the axis values that a case covers, such as "dtype=bf16" or "window=left". grid_test.cpp checks that the grid
+// covers every value.
 std::vector<std::string> features(const Case& c);
 
 }  // namespace strobe::test

@@ -12,8 +12,8 @@
 namespace strobe::test {
 namespace {
 
-// A bias of the lowest finite number causes an LSE of larger magnitude. max|reference| leaves such values out, because
-// they would make the rule's floor too large for all other values. same_kind() checks them.
+// If all biases of a row are the lowest finite number, the magnitude of its LSE may exceed this. max|reference| leaves
+// such values out, because they would make the rule's floor too large for all other values. same_kind() checks them.
 constexpr double kHuge = 1e30;
 
 // Below this magnitude every dtype can represent the reference, so the value must be finite.
