@@ -1,5 +1,5 @@
 // Tests the option batch_invariant. The bits of a row of O and LSE must not depend on the other sequences of the batch,
-// on the chunk of queries that contains the row, or on padding.
+// on the chunk of query rows that contains the row, or on padding.
 #include <gtest/gtest.h>
 
 #include <array>

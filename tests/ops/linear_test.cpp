@@ -1,4 +1,5 @@
-// Tests linear layers and column sums on the CPU: values and gradients, in every dtype and instruction set.
+// Tests linear layers and column sums on the CPU: values and gradients in every dtype, and the forward on every
+// instruction set.
 #include "ops/linear.h"
 
 #include <gtest/gtest.h>

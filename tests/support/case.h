@@ -86,7 +86,7 @@ struct Case {
   Values values = Values::normal;
   int threads = 1;
   bool own_workspace = false;    // the test provides a workspace of exactly workspace_bytes()
-  bool batch_invariant = false;  // supported by flash2 only
+  bool batch_invariant = false;  // run() sets the option for flash2 only
 
   bool packed() const { return lengths == Lengths::packed; }
   // Returns true if the causal mask, window or lengths may give rows different numbers of keys.
