@@ -491,7 +491,7 @@ TEST_P(CpuIsa, PackingReportsValuesThatCannotBeSplit) {
   }
 }
 
-TEST_P(CpuIsa, AStepFindsTheRowMaxima) {
+TEST_P(CpuIsa, ForwardStepFindsTheRowMaxima) {
   for (const RowPanel& panel : row_panels()) expect_largest_scores(panel);
 }
 

@@ -143,10 +143,10 @@ TEST_F(GpuContract, ThousandsOfBackwardsFinish) {
         GpuPasses passes(on_gpu, lane, {.kernel = kernel, .deterministic = deterministic});
         Bytes first;
         for (int i = 0; i < calls; ++i) {
-          const bool looks = i % 100 == 0 || i + 1 == calls;
-          if (looks || i % 5 == 0) passes.poison();
+          const bool compares = i % 100 == 0 || i + 1 == calls;
+          if (compares || i % 5 == 0) passes.poison();
           passes.launch();
-          if (!looks) continue;
+          if (!compares) continue;
           const Bytes outputs = passes.outputs();
           if (i == 0) first = outputs;
           ASSERT_EQ(first_difference(first, outputs, deterministic), "") << kernel << ": " << describe(c) << ", " << i;

@@ -221,7 +221,7 @@ std::vector<Family> families() {
   return all;
 }
 
-// Limits the shared memory per block that the library assumes, until the end of the scope. Null: no limit.
+// Limits the shared memory per block that the library assumes, until the end of the scope. Null: changes nothing.
 class SharedMemoryScope {
  public:
   explicit SharedMemoryScope(const char* kilobytes) {

@@ -137,11 +137,11 @@ TEST(Memory, PassesAllocateExactlyWorkspaceBytes) {
     Tensor dq = make_tensor({dtype, data.shape_q(), Layout::bhsd, 0});
     Tensor dk = make_tensor({dtype, data.shape_k(), Layout::bhsd, 0});
     Tensor dv = make_tensor({dtype, data.shape_v(), Layout::bhsd, 0});
-    for (const bool brings_memory : {false, true}) {
+    for (const bool provides_workspace : {false, true}) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         Execution execution{.kernel = "flash2", .threads = 2};
         const std::size_t promised = workspace_bytes(attention, pass, execution);
-        Buffer own(brings_memory ? promised : 0);
+        Buffer own(provides_workspace ? promised : 0);
         execution.workspace = own.data();
         execution.workspace_bytes = own.bytes();
         host_allocator().reset_peak();
@@ -153,7 +153,7 @@ TEST(Memory, PassesAllocateExactlyWorkspaceBytes) {
                    {.dq = dq.view, .dk = dk.view, .dv = dv.view}, execution);
         }
         const AllocationStatistics after = host_allocator().statistics();
-        EXPECT_EQ(after.peak - before, brings_memory ? 0 : promised) << strobe::name_of(dtype);
+        EXPECT_EQ(after.peak - before, provides_workspace ? 0 : promised) << strobe::name_of(dtype);
         EXPECT_EQ(after.current, before);
         EXPECT_LT(promised, 32 * kMegabyte);
         if (!kSanitized) {

@@ -77,7 +77,7 @@ TEST(Standard, SoftmaxOfMaskedAndNanRows) {
   EXPECT_TRUE(std::isnan(lost[39]));
 }
 
-Case everything(DType dtype) {
+Case case_with_options(DType dtype) {
   return test::case_from(
       "b2 h4/2 s150x131 d40/24 {} causal=bottom_right window=100:-1 softcap=4 alibi bias=1h1k sinks "
       "dropout=0.2 lengths_q=150,90 lengths_k=131,77",
@@ -86,7 +86,7 @@ Case everything(DType dtype) {
 
 TEST(Standard, SameBitsForAnyNumberOfThreads) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
-    const test::Data data(everything(dtype));
+    const test::Data data(case_with_options(dtype));
     const test::Outcome one = test::run(data, {.kernel = "standard", .threads = 1});
     EXPECT_EQ(one.complaint, "");
     for (const int threads : {2, 3, 5}) {
@@ -101,7 +101,7 @@ TEST(Standard, SameBitsForAnyNumberOfThreads) {
 TEST(Standard, FrugalHasTheSameBits) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     for (const std::int64_t batch : {1, 6}) {
-      Case c = everything(dtype);
+      Case c = case_with_options(dtype);
       c.batch = batch, c.lengths = test::Lengths::none, c.lengths_q = c.lengths_k = {};
       for (const bool options : {true, false}) {
         if (!options) c.bias = c.alibi = c.sinks = false, c.softcap = 0, c.dropout = 0;
@@ -120,7 +120,7 @@ TEST(Standard, FrugalHasTheSameBits) {
 TEST(Standard, ErrorHasTheOrderOfTheRoundoff) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     const double unit = test::unit_roundoff(dtype);
-    const test::Data data(everything(dtype));
+    const test::Data data(case_with_options(dtype));
     const test::Results exact = test::oracle(data);
     const test::Results ours = test::run(data, {.kernel = "standard", .threads = 2}).results;
     for (const auto& [name, member] : test::kOutputs) {
@@ -172,7 +172,7 @@ TEST(Standard, ReportsProfilingScopes) {
   for (const char* const kernel : {"standard", "frugal"}) {
     for (const int threads : {1, 3}) {
       SCOPED_TRACE(std::string(kernel) + " with " + std::to_string(threads) + " threads");
-      const test::Data data(everything(DType::bf16));
+      const test::Data data(case_with_options(DType::bf16));
       const test::Outcome plain = test::run(data, {.kernel = kernel, .threads = threads});
       const CountingSink scopes;
       const test::Outcome profiled = test::run(data, {.kernel = kernel, .threads = threads});
