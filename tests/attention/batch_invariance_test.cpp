@@ -1,5 +1,5 @@
 // Tests the option batch_invariant. The bits of a row of O and LSE must not depend on the other sequences of the batch,
-// on the chunk of queries that contains the row, or on padding.
+// on the chunk of query rows that contains the row, or on padding.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -144,7 +144,7 @@ TEST_P(BatchInvariance, PaddingDoesNotChangeBits) {
   });
 }
 
-TEST_P(BatchInvariance, PackedEqualsPadded) {
+TEST_P(BatchInvariance, PackedSequencesHaveTheBitsOfSeparateRuns) {
   const Case c = case_from("b1 h4/2 s90x1500 d32 {} causal=bottom_right seed=305", name_of(GetParam()));
   const Data data(c);
   const std::int32_t offsets_q[] = {0, 20, 90}, offsets_k[] = {0, 400, 1500};
@@ -171,7 +171,7 @@ TEST(BatchInvariant, RowsDifferWithoutTheOption) {
   EXPECT_GT(differences(c, whole, last, rows_of(attention_of(data, last), 2, false)), 0);
 }
 
-TEST(BatchInvariant, BlasKernelsRefuse) {
+TEST(BatchInvariant, BlasKernelsRefuseTheForward) {
   const Case c = case_from("s5 d8");
   const Data data(c);
   for (const char* kernel : {"standard", "frugal"}) {

@@ -44,8 +44,8 @@ class ChooseOnCuda : public testing::Test {
 constexpr GpuFacts kHopper{90, 227 << 10, 132};
 constexpr GpuFacts kGpus[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
 
-// The portable kernel accepts every type and head dimension on every GPU, so the chooser always finds a kernel.
-TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryGpu) {
+// The portable kernel, flash2, accepts every type and head dimensions up to 256 on these GPUs.
+TEST_F(ChooseOnCuda, HeadDimensionsUpTo256HaveAKernel) {
   for (const GpuFacts& gpu_facts : kGpus) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -78,7 +78,7 @@ std::string hopper_refusal(const Problem& problem) {
 }
 
 // The Hopper kernels need rows that are multiples of 16 bytes and Hopper's full shared memory.
-TEST_F(ChooseOnCuda, HopperIsChosenUnlessItRefuses) {
+TEST_F(ChooseOnCuda, HopperIsChosenForFp16AndBf16UnlessItRefuses) {
   const auto& refusal = hopper_refusal;
   if (refusal(problem_of(128, DType::bf16, Pass::forward, kHopper)).find("sm_90a") != std::string::npos) {
     GTEST_SKIP() << "this build has no machine code for sm_90a";
@@ -296,7 +296,7 @@ TEST_F(ChooseOnCuda, HopperSupportsFp32) {
   Problem rounded = plain;
   rounded.tf32 = true;
   expect(rounded, "tf32");
-  Problem expanded = plain;  // stride 0 along the heads: threads load K instead of TMA, so hopper accepts it
+  Problem expanded = plain;  // stride 0 along the heads is refused only in fp16 and bf16, where TMA reads K
   expanded.k.stride[1] = 0;
   EXPECT_EQ(hopper_refusal(expanded), "");
 }
@@ -349,7 +349,7 @@ TEST_F(ChooseOnCuda, StandardNeedsTheMemoryOfPlainAttention) {
   EXPECT_EQ(bytes(Pass::backward, "frugal"), 2 * kFew + 2 * kTensor / 32 + kCublas);
 }
 
-TEST_F(ChooseOnCuda, FrugalSupportsHeadDimensionsThatExceedTheTiles) {
+TEST_F(ChooseOnCuda, FrugalIsChosenAboveHeadDimension256) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     EXPECT_STREQ(choose(problem_of(264, DType::fp16, pass, kHopper)).kernel->name, "frugal");
   }

@@ -1,5 +1,5 @@
-// Tests the kernel chooser: order of the kernel list, forced kernels, reasons for refusals, and that explain() names
-// the kernel that runs.
+// Tests the kernel chooser: order of the kernel list, forced kernels, reasons for refusals, and explain(). Also tests
+// the size of the workspace, and tensors without elements.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -22,8 +22,8 @@ TEST(Choose, OrderOfTheKernelList) {
   EXPECT_EQ(kernel_names(Device::cuda).back(), "standard");
 }
 
-// A kernel family has one row per pass and type, so a name identifies one kernel of a problem.
-TEST(Choose, EveryFamilyHasOneKernelPerProblem) {
+// Each name occurs once per device, pass and type.
+TEST(Choose, ANameIdentifiesOneKernelOfAProblem) {
   Problem problem;
   for (const Device device : {Device::cpu, Device::cuda}) {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -49,7 +49,7 @@ TEST(Choose, FirstSupportingKernelWins) {
   EXPECT_EQ(choose(problem).kernel, expected);
 }
 
-TEST(Choose, EveryCpuKernelSupportsEveryFeature) {
+TEST(Choose, EveryCpuKernelSupportsCombinedOptions) {
   SmallProblem s;
   s.add_bias({2, 4, 3, 5});
   s.add_sinks();
@@ -76,7 +76,7 @@ TEST(Choose, NamesIgnoreCase) {
   EXPECT_STREQ(choose(problem, "FLASH2").kernel->name, "flash2");
 }
 
-TEST(Choose, UnknownNameListsTheValidOnes) {
+TEST(Choose, ErrorOfAnUnknownNameListsTheValidOnes) {
   SmallProblem s;
   const Problem problem = validate_query(s.attention, Pass::forward, {});
   for (const char* name : {"flash", "flash22", " flash2", "cudnn"}) {
@@ -125,7 +125,7 @@ TEST(Choose, UnknownInstructionSetIsRejected) {
   }
 }
 
-TEST(Explain, AgreesWithTheRun) {
+TEST(Explain, AgreesWithChooseAndWorkspaceBytes) {
   SmallProblem s;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     for (const char* name : {"", "flash2", "frugal", "standard", "reference"}) {
@@ -150,8 +150,8 @@ TEST(Explain, AgreesWithTheRun) {
   }
 }
 
-// The workspace size from a query without pointers is enough for the run with pointers.
-TEST(Workspace, QueryWithoutPointersIsEnough) {
+// workspace_bytes() for tensors without pointers returns enough for a run with pointers.
+TEST(Workspace, SizeWithoutPointersIsEnough) {
   SmallProblem s;
   s.add_bias({1, 4, 3, 5});
   s.add_sinks();
@@ -171,7 +171,7 @@ TEST(Workspace, QueryWithoutPointersIsEnough) {
   }
 }
 
-// Without a caller's workspace the library allocates exactly the bytes of the query, and frees them.
+// Without a caller's workspace the library allocates exactly workspace_bytes(), and frees them.
 TEST(Workspace, EqualsTheAllocatedBytes) {
   SmallProblem s;
   for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
@@ -189,7 +189,7 @@ TEST(Workspace, EqualsTheAllocatedBytes) {
 }
 
 // With zero query heads or zero rows, the forward of every kernel writes nothing and the backward writes zeros.
-TEST(Empty, BackwardOfNoRowsIsZero) {
+TEST(Empty, NoRowsOrHeadsGiveZeroGradients) {
   for (const int dimension : {1, 2}) {
     for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
       SmallProblem s;

@@ -1,5 +1,6 @@
-// Tests every function of flash2's instruction-set tables on this machine against plain loops over the layouts of
-// attention/cpu/isa.h. Rows are allocated at their exact size, and canaries surround the outputs.
+// Tests the functions of flash2's instruction-set tables that pack, multiply and store, and the maxima of a forward
+// step, against plain loops over the layouts of attention/cpu/isa.h. Rows are allocated at their exact size, and
+// canaries surround the outputs.
 #include "attention/cpu/isa.h"
 
 #include <gtest/gtest.h>
@@ -206,7 +207,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
     }
   }
 
-  // Uses integers, so scores are exact. If every lane sees all keys, the kernel computes the maxima during the matmuls,
+  // Uses integers, so scores are exact. Some kernels compute the maxima during the matmuls if every lane sees all keys,
   // otherwise after them.
   void expect_largest_scores(const RowPanel& panel) {
     Random random(11);
@@ -257,7 +258,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
       Guarded c(DType::fp32, rounded_up(cols, isa_->m) * panel.n), divisor(DType::fp32, panel.n);
       const auto factor = static_cast<float>(random.normal());
       // Divided by a small number, 3e38 overflows, so finite operands also give non-finite results. Rounds without
-      // `odd` draw only normal values.
+      // `odd` draw only finite, normally distributed values.
       const bool odd = random.chance(0.7);
       for (int i = 0; i < cols * panel.n; ++i) {
         c.set(i, odd && random.chance(0.01) ? random.pick({kNaN, kInf, -kInf, 3e38f, -3e38f}) : random.normal());
@@ -350,7 +351,7 @@ TEST_P(CpuIsa, PackingReportsNonFiniteValues) {
   }
 }
 
-TEST_P(CpuIsa, ZeroPanelsComputeNothing) {
+TEST_P(CpuIsa, MatmulsOfNoPanelsWriteNothing) {
   for (const bool lanes : {false, true}) {
     const int width = lanes ? isa_->n : isa_->cols, tile = isa_->m * width;
     Panels left(*isa_, isa_->k * isa_->m, isa_->m * isa_->k), right(*isa_, isa_->k * width, width * isa_->k);
@@ -490,7 +491,7 @@ TEST_P(CpuIsa, PackingReportsValuesThatCannotBeSplit) {
   }
 }
 
-TEST_P(CpuIsa, AStepFindsTheRowMaxima) {
+TEST_P(CpuIsa, ForwardStepFindsTheRowMaxima) {
   for (const RowPanel& panel : row_panels()) expect_largest_scores(panel);
 }
 

@@ -25,8 +25,8 @@ Isa isa_that_fuses(bool fused) {
   return isa;
 }
 
-// Probabilities are 2^(s * factor - m), where m is max * factor rounded to fp32. This rounding changes all of them by
-// one factor, 2^(max * factor - m), which LSE must include.
+// Probabilities are 2^(s * factor - m), where m is max * factor rounded to fp32. This rounding multiplies all of them
+// by 2^(max * factor - m), which LSE must include.
 TEST(LogitOfMax, IncludesTheRoundingOfTheExponent) {
   const CpuScoreOptions options = plain_options(0.125f);
   const Isa isa = isa_that_fuses(true);

@@ -1,5 +1,5 @@
 // Tests plan_prefetch() of attention/cpu/plan.h. While a thread computes a unit of work (one KV head of a sequence), it
-// prefetches the unit's output and the inputs of its next unit.
+// prefetches the unit's output and the inputs of the unit that it computes next.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(PlanPrefetch, CoversThisOutputAndTheThreadsNextInputs) {
   EXPECT_EQ(prefetch->at, 0);
 }
 
-TEST(PlanPrefetch, CoversOnlyTheOutputForTheLastUnits) {
+TEST(PlanPrefetch, CoversOnlyTheOutputForTheLastUnit) {
   const PrefetchCall call;
   const std::optional<Prefetch> prefetch = call.prefetch(PrefetchCall::kUnits - 1);
   ASSERT_TRUE(prefetch);
@@ -60,15 +60,16 @@ TEST(PlanPrefetch, CoversOnlyTheOutputForTheLastUnits) {
     EXPECT_EQ(tensor, PrefetchCall::of_unit(call.o, PrefetchCall::kUnits - 1));
 }
 
-// The prefetch is spread over the unit's scores: 256 cache lines over 256 x 64 scores, so `step` is 64.
+// One cache line of each tensor is prefetched per 64 scores. Here a tensor has 256 lines and the unit 128 x 128 scores,
+// so every line is prefetched: `step` is 64 bytes.
 TEST(PlanPrefetch, ReachesTheLastLineInTime) {
   PrefetchCall call;
   std::optional<Prefetch> prefetch = call.prefetch(0);
   ASSERT_TRUE(prefetch);
   EXPECT_EQ(prefetch->step, 64);
   EXPECT_EQ(prefetch->last, PrefetchCall::kRows * PrefetchCall::kDim * 4 - 64);
-  call.problem.max_seqlen_q = call.problem.max_seqlen_k =
-      PrefetchCall::kRows / 2;  // half as many cache lines, a quarter of the scores
+  // Half as many cache lines, but only a quarter of the scores.
+  call.problem.max_seqlen_q = call.problem.max_seqlen_k = PrefetchCall::kRows / 2;
   prefetch = call.prefetch(0);
   ASSERT_TRUE(prefetch);
   EXPECT_EQ(prefetch->step, 128);

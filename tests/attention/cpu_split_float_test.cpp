@@ -1,5 +1,5 @@
-// Tests fp32 as split bf16 floats, on instruction sets with bf16 matmuls. The exactness rule (support/compare.h) holds
-// for any magnitudes. Other kernels handle values that cannot be split, and explain() reports which problems are split.
+// Tests fp32 as split bf16 floats, on AMX. The exactness rule (support/compare.h) holds for any magnitudes. If a value
+// cannot be split, the next lower instruction set runs. explain() reports which problems are split.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,7 +27,7 @@ class CpuSplitFloats : public testing::Test {
   }
 };
 
-// Returns cases whose keys fill one block, and several blocks.
+// Returns cases with one block of keys, and with several.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const auto& [rows, keys] : {std::pair{70, 90}, {130, 700}}) {

@@ -1,5 +1,5 @@
 // Compares software-pipelined forward steps (attention/cpu/step_pipeline.h) with the same steps run sequentially, on
-// every instruction set that pipelines them.
+// AMX, the only instruction set that pipelines them.
 #include "attention/cpu/step_pipeline.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class Buffer {
   std::unique_ptr<char, void (*)(void*)> data_;
 };
 
-// Packed K, V and Q of a row block. Scores of later blocks are larger, so that the running maximum grows.
+// Packed K, V and Q of a row block. Scores of later key blocks are larger, so that the running maximum grows.
 struct Operands {
   explicit Operands(const Isa& isa)
       : k(kBlocks * kKeys * kDim * isa.element),
@@ -137,7 +137,7 @@ void expect_same_as_steps(const Isa& isa, const CpuScoreOptions& options, const 
   Buffer scores(2 * kKeys * isa.n * 4), probabilities(2 * kKeys * isa.n * isa.element), shrink(2 * isa.n * 4),
       largest(2 * isa.n * 4);
 
-  const std::vector<char> memory(1024);  // the prefetches go to this memory
+  const std::vector<char> memory(1024);  // prefetched in place of the tensors
   Prefetch prefetch{{memory.data(), memory.data(), memory.data(), memory.data()}, 0, 128, 960};
   Outcome pipelined(isa), sequential(isa);
   StepPipeline pipeline(plan, scores.floats(), probabilities.bytes(), shrink.floats(), largest.floats());
@@ -190,7 +190,7 @@ TEST_P(CpuStepPipeline, EqualsSequentialStepsWithSoftcap) {
   expect_same_as_steps(*isa_, options_);
 }
 
-// The maximum is subtracted before scaling, so the logits may have any magnitude.
+// With ALiBi logits may have any magnitude, so the maximum is subtracted before scaling. All slopes are 0 here.
 TEST_P(CpuStepPipeline, EqualsSequentialStepsWithAlibi) {
   options_.plain = false;
   options_.alibi = true;

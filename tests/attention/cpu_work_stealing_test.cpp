@@ -1,6 +1,6 @@
 // Tests work stealing between units of work, one per KV head of a sequence (attention/cpu/work_stealing.h). Every block
-// of rows or keys of a unit runs once, in order, and between the unit's begin and end. This holds for one thread and
-// for several, and for blocks that other threads steal.
+// of rows or keys of a unit runs once, between the unit's begin and end, and each thread runs its blocks in order. This
+// holds for one thread and for several, and for blocks that other threads steal.
 #include "attention/cpu/work_stealing.h"
 
 #include <gtest/gtest.h>

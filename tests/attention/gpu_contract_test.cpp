@@ -24,7 +24,7 @@
 namespace strobe::test {
 namespace {
 
-// Shapes that cover every way in which work is divided among thread blocks, as in determinism_test.cpp.
+// Shapes for the different ways in which work is divided among thread blocks, as in determinism_test.cpp.
 std::vector<Case> contract_shapes() {
   return {
       case_from("s700 d64 seed=11"),
@@ -39,7 +39,7 @@ std::vector<Case> contract_shapes() {
 
 class GpuContract : public GpuTest {};
 
-// Calls visit(passes, what) for every kernel, type and shape.
+// Calls visit(passes, lane, description) for every kernel, type and shape, except those that the kernel refuses.
 template <class Visit>
 void for_all(const GpuRunOptions& options, Visit&& visit, const std::vector<Case>& cases = contract_shapes()) {
   GpuLane lane;
@@ -121,9 +121,9 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
 }
 
 // Blocks of a backward wait for each other: in the ordered accumulation of dQ, and until a sum of dQ is complete,
-// before they round it. The test checks that no call deadlocks, with several tiles per multiprocessor and concurrent
-// work.
-TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuFinish) {
+// before they round it. The test checks that no call deadlocks, with several tiles per multiprocessor and with fewer
+// tiles than multiprocessors.
+TEST_F(GpuContract, ThousandsOfBackwardsFinish) {
   const auto calls = static_cast<int>(number_from("STROBE_TEST_CALLS", 500));
   std::vector<Case> cases;
   for (const std::int64_t d : {64, 128, 256}) {
@@ -144,10 +144,10 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuFinish) {
         GpuPasses passes(on_gpu, lane, {.kernel = kernel, .deterministic = deterministic});
         Bytes first;
         for (int i = 0; i < calls; ++i) {
-          const bool looks = i % 100 == 0 || i + 1 == calls;
-          if (looks || i % 5 == 0) passes.poison();
+          const bool compares = i % 100 == 0 || i + 1 == calls;
+          if (compares || i % 5 == 0) passes.poison();
           passes.launch();
-          if (!looks) continue;
+          if (!compares) continue;
           const Bytes outputs = passes.outputs();
           if (i == 0) first = outputs;
           ASSERT_EQ(first_difference(first, outputs, deterministic), "") << kernel << ": " << describe(c) << ", " << i;
@@ -197,7 +197,7 @@ TEST_F(GpuContract, ThreadsOnSeparateStreamsGetTheSameBits) {
 // The first CUDA call of a new thread is a pass on the null stream.
 TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
   GpuLane lane;
-  const auto synchronize_device = [] { const GpuBuffer freed(256); };
+  const auto synchronize_device = [] { const GpuBuffer freed(256); };  // cudaFree() waits for the whole device
   for (const std::string& kernel : gpu_kernels()) {
     for (const DType dtype : kDTypes) {
       const Case c = case_from("b2 h4 s256 d64 {} seed=19", name_of(dtype));
@@ -322,7 +322,7 @@ TEST_F(GpuContract, Flash2BackwardNeedsMemoryForDqSumAndDelta) {
   }
 }
 
-TEST_F(GpuContract, BiasAndMaskOverPackedSequencesNeedBounds) {
+TEST_F(GpuContract, BiasAndMaskOfPackedSequencesNeedMaxSeqlenK) {
   for (const bool is_mask : {false, true}) {
     Case c = contract_shapes().back();
     c.bias = !is_mask;
@@ -398,7 +398,7 @@ TEST_F(GpuContract, NoRowsGiveZeroGradients) {
 }
 
 // A NaN reaches the rows that use it and perhaps others of its tile or head, but never another KV head.
-TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
+TEST_F(GpuContract, NanStaysInItsKvHead) {
   GpuLane lane;
   for (const DType dtype : kDTypes) {
     Case c = case_from("b2 h4/2 s70x90 d64 seed=6");
@@ -431,9 +431,9 @@ TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
   }
 }
 
-// A wild pointer makes one asynchronous call fail; the error of the next call must name the earlier call as the cause.
+// A wild pointer makes one asynchronous call fail. The next call must report that an earlier call failed.
 // Runs in a separate process, because CUDA is unusable afterwards.
-TEST_F(GpuContract, AnErrorOfAnEarlierCallNamesThatCall) {
+TEST_F(GpuContract, FailureOfAnEarlierCallIsReportedAsSuch) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto provoke = [] {
     const Case c = case_from("s64 d64 seed=1");

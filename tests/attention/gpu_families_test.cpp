@@ -1,6 +1,6 @@
 // Runs one small case per family of GPU kernels against the float64 oracle: each tile kind and head dimension, split
-// keys, every option, dQ with and without ordered accumulation, fp32 split into 16-bit floats, and the kernels of
-// `standard`. Each case has several tiles, the last one partial. tools/gpu-check runs this test under
+// keys, score options, dQ with and without ordered accumulation, fp32 split into 16-bit floats, and the kernels of
+// `standard`. Most cases have several tiles, the last one partial. tools/gpu-check runs this test under
 // compute-sanitizer, which is too slow for larger cases. The case `rings` of `hopper` fills each pipeline stage several
 // times, because a kernel that releases stages incorrectly may pass if it fills each stage only once.
 #include <fmt/format.h>
@@ -27,7 +27,7 @@ struct Family {
   // multiprocessors. Empty: not checked.
   std::string forward{}, backward{};
   bool deterministic = true;
-  const char* shared_kb = nullptr;  // shared memory of the simulated GPU
+  const char* shared_kb = nullptr;  // KB of shared memory per block that the library assumes; null: those of the GPU
   std::string kernel = "flash2";
   bool tf32 = false;
   bool spread = false;  // adjacent rows have very different magnitudes
@@ -38,7 +38,7 @@ std::ostream& operator<<(std::ostream& stream, const Family& family) { return st
 
 Case plain(DType dtype, std::int64_t d) { return case_from("h2/1 s150x200 d{} {} seed=21", d, name_of(dtype)); }
 
-// The last key block of every split is partial.
+// One row, so the keys are split.
 Case decode(DType dtype, std::int64_t d) { return case_from("h4/1 s1x600 d{} {} seed=22", d, name_of(dtype)); }
 
 Case with_options(DType dtype, std::int64_t d, const BiasShape& bias_shape) {
@@ -163,7 +163,7 @@ std::vector<Family> families() {
     split.heads_q = 2, split.sq = 70;
     on_hopper("split", split, true);
   }
-  // Head dimensions and options that only the forward supports.
+  // Head dimensions that the backward pads more than the forward does.
   const std::pair<std::int64_t, std::int64_t> forward_dims[] = {{96, 96}, {192, 128}, {192, 192}};
   for (const auto& [d, dv] : forward_dims) {
     Case wide = plain(bf16, d);
@@ -251,7 +251,7 @@ std::vector<Family> families() {
   return all;
 }
 
-// Limits the shared memory per block that the library assumes, until the end of the scope. Null: no limit.
+// Limits the shared memory per block that the library assumes, until the end of the scope. Null: changes nothing.
 class SharedMemoryScope {
  public:
   explicit SharedMemoryScope(const char* kilobytes) {
@@ -274,7 +274,7 @@ std::string configuration_of(const Family& family, const Attention& attention, P
 
 class GpuFamilies : public GpuTest, public testing::WithParamInterface<Family> {};
 
-TEST_P(GpuFamilies, BothPasses) {
+TEST_P(GpuFamilies, MatchesTheOracle) {
   const Family& family = GetParam();
   const GpuFacts& gpu = current_gpu().facts;
   const bool large_gpu = gpu.shared_bytes_per_block >= 227 << 10 && gpu.multiprocessors >= 114;

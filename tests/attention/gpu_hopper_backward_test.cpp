@@ -72,8 +72,8 @@ std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
 
 class GpuHopperBackward : public GpuTest {
  protected:
-  // Calls visit() for each case and each division of work. Empty `names`: all cases. Skips cases that hopper
-  // refuses.
+  // Calls visit() for each case and each division of work. Empty `names`: all cases. Skips the test if the GPU or the
+  // build does not support hopper.
   template <class Visit>
   void for_all(const std::vector<std::string>& names, Visit&& visit) {
     GpuLane lane;

@@ -1,7 +1,7 @@
-// Tests every tile shape of the Hopper kernels on a GPU, both passes against float64: each rule of the forward's table
-// (kForwardRules), then the small shapes, then split keys. The cases of support/grid.h are too short and have too few
-// heads for these rules. Each row depends on few keys, because scores are large, so an extra or missing tile changes it
-// greatly.
+// Tests every tile shape of hopper's 16-bit forward on a GPU: each rule of its table (kForwardRules), then the small
+// shapes, then split keys. Also runs the backward, and compares both passes with float64. The cases of support/grid.h
+// are too short and have too few heads for these rules. Each row depends on few keys, because scores are large, so an
+// extra or missing tile changes it greatly.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -37,8 +37,8 @@ struct Tiles {
 
 std::ostream& operator<<(std::ostream& stream, const Tiles& tiles) { return stream << tiles.name; }
 
-// Returns a case of two row tiles, the second partial. The caller adds as many heads as the rule needs. An even seed
-// makes packed cases set max_seqlen_q and max_seqlen_k.
+// Returns a case of two row tiles, the second partial, or of one tile if the rule is for long sequences. The caller
+// adds as many heads as the rule needs. An even seed makes packed cases set max_seqlen_q and max_seqlen_k.
 Case two_tiles(const ForwardRule& rule, DType dtype) {
   Case c = case_from("h2 d{}/{} {} seed=30", rule.dims.d, rule.dims.dv, name_of(dtype));
   // 192-row tiles are chosen only if nearly full. 77 rows limit the oracle's time at long sequences.

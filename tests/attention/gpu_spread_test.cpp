@@ -134,9 +134,9 @@ Results of_first_sequence(const Results& results) {
   return first;
 }
 
-// The last bits of the gradients show which kernels ran, because 3xBF16 and 2xFP16 round differently. A very large or
-// small row in another sequence of the call selects 3xBF16. Otherwise 2xFP16 runs, also with zeros and non-finite
-// values, which have no magnitude.
+// The last bits of the gradients show which kernels ran, because 3xBF16 and 2xFP16 round differently. A very small row
+// of K in another sequence of the call selects 3xBF16, and so does a large one, which causes a large LSE. Otherwise
+// 2xFP16 runs, also with zeros and non-finite values, which have no magnitude.
 TEST_F(GpuSpread, OrdinaryRowsUse2xFp16) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {

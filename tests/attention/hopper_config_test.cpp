@@ -97,7 +97,7 @@ TEST(HopperConfig, EveryProblemWithDropoutHasTiles) {
   EXPECT_EQ(forward_config(wide_v).dims.d, 128) << "no kernel with dropout has D 64 and Dv 128";
 }
 
-TEST(HopperConfig, LongRulesComeFirst) {
+TEST(HopperConfig, RulesForLongSequencesComeFirst) {
   EXPECT_NE(forward_config(facts_of(64, 64, 1000, 1000, 1024, true)).shape,
             forward_config(facts_of(64, 64, 1000, 1000, 16384, true)).shape);
   for (std::size_t i = 1; i < std::size(kForwardRules); ++i) {
@@ -291,7 +291,7 @@ TEST(HopperConfig, EverySequenceOfAPackedHeadMayAddATile) {
   EXPECT_EQ(key_tiles(p, 128).all, 2 * (3 + 3));
 }
 
-TEST(HopperConfig, SwizzleGroupsAreLargeAndEqual) {
+TEST(HopperConfig, SwizzleGroupsAreLargeAndOfSimilarSize) {
   EXPECT_EQ(l2_swizzle_heads(0, 100, 1000), 1);
   EXPECT_EQ(l2_swizzle_heads(7, 0, 1000), 7) << "no bytes to cache";
   EXPECT_EQ(l2_swizzle_heads(7, 5000, 1000), 1) << "one head exceeds the budget";

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMegabyte = 1 << 20;
 
-// Returns one head with s rows and s keys, without data, for workspace queries.
+// Returns one head with s rows and s keys, without data, for workspace_bytes().
 Attention bare(DType dtype, std::int64_t s, std::int64_t d) {
   const void* none = nullptr;
   const ConstView view = view_bhsd(none, dtype, {1, 1, s, d});
@@ -77,7 +77,7 @@ TEST(Memory, LongSequenceRunsUnderLimit) {
 
 // With this many rows the backward does not keep packed Q and dO. With this many keys the forward does not keep packed
 // K and V. The results must be as exact as those of smaller problems.
-TEST(Memory, LongSequencesAreNotKeptPacked) {
+TEST(Memory, ResultsAreExactIfOperandsAreNotKeptPacked) {
   const Data both_passes_long(case_from("h2/1 s9300x12600 d256 align=top_left window=6:2 seed=8"));
   if (kSanitized) {  // the sanitizer detects memory errors without the oracle
     EXPECT_EQ(run(both_passes_long, {.kernel = "flash2", .threads = 2, .own_workspace = true}).complaint, "");
@@ -126,8 +126,8 @@ TEST(Memory, GrowsAtMostLinearlyWithTheSequence) {
   }
 }
 
-// A pass allocates exactly the bytes that the query returns, and nothing if the caller provides the workspace.
-TEST(Memory, AllocatorSeesTheBytesOfTheQuery) {
+// A pass allocates exactly workspace_bytes(), and nothing if the caller provides the workspace.
+TEST(Memory, PassesAllocateExactlyWorkspaceBytes) {
   for (const DType dtype : kDTypes) {
     const Case c = case_from("s{} d64 {} seed=3", kSanitized ? 512 : 2048, name_of(dtype));
     const Data data(c);
@@ -137,11 +137,11 @@ TEST(Memory, AllocatorSeesTheBytesOfTheQuery) {
     Tensor dq = make_tensor({dtype, data.shape_q(), Layout::bhsd, 0});
     Tensor dk = make_tensor({dtype, data.shape_k(), Layout::bhsd, 0});
     Tensor dv = make_tensor({dtype, data.shape_v(), Layout::bhsd, 0});
-    for (const bool brings_memory : {false, true}) {
+    for (const bool provides_workspace : {false, true}) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         Execution execution{.kernel = "flash2", .threads = 2};
         const std::size_t promised = workspace_bytes(attention, pass, execution);
-        Buffer own(brings_memory ? promised : 0);
+        Buffer own(provides_workspace ? promised : 0);
         execution.workspace = own.data();
         execution.workspace_bytes = own.bytes();
         host_allocator().reset_peak();
@@ -153,7 +153,7 @@ TEST(Memory, AllocatorSeesTheBytesOfTheQuery) {
                    {.dq = dq.view, .dk = dk.view, .dv = dv.view}, execution);
         }
         const AllocationStatistics after = host_allocator().statistics();
-        EXPECT_EQ(after.peak - before, brings_memory ? 0 : promised) << strobe::name_of(dtype);
+        EXPECT_EQ(after.peak - before, provides_workspace ? 0 : promised) << strobe::name_of(dtype);
         EXPECT_EQ(after.current, before);
         EXPECT_LT(promised, 32 * kMegabyte);
         if (!kSanitized) {
@@ -165,8 +165,7 @@ TEST(Memory, AllocatorSeesTheBytesOfTheQuery) {
   }
 }
 
-// Returns the process's peak resident memory since the last call, in bytes; 0 if the operating system does not report
-// it.
+// Returns the process's peak resident memory since the last call, in bytes; 0 if the operating system cannot reset it.
 std::size_t peak_resident_then_reset() {
   std::size_t kilobytes = 0;
   if (std::FILE* status = std::fopen("/proc/self/status", "r")) {
@@ -181,7 +180,7 @@ std::size_t peak_resident_then_reset() {
 }
 
 // Checks without the allocator that the process does not grow by anything of size Sq x Sk.
-TEST(Memory, ProcessDoesNotGrow) {
+TEST(Memory, ProcessDoesNotGrowByTheScores) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is part of the process";
   if (peak_resident_then_reset() == 0) GTEST_SKIP() << "this system does not reset the peak of resident memory";
   const Case c = case_from("s4096 d32 seed=4");

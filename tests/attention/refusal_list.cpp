@@ -1,4 +1,5 @@
-// Lists the invalid arguments that forward, backward and workspace queries all reject. Queries accept missing memory.
+// Lists the invalid arguments that forward() and backward() both reject. workspace_bytes() and explain() reject them
+// too, except missing memory.
 #include "attention/refusal_list.h"
 
 #include <limits>

@@ -1,4 +1,4 @@
-// Tests the validator: every error that it throws, with its code and one-line message, and calls that it accepts.
+// Tests the validator: the code and the one-line message of each error, and unusual arguments that are valid.
 #include "attention/validate.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(Validate, AcceptsTheSmallProblem) {
   EXPECT_NO_THROW(s.backward());
 }
 
-TEST(Validate, RejectsForward) {
+TEST(Validate, ForwardRejectsInvalidArguments) {
   for (const Refusal& refusal : common_refusals()) {
     SmallProblem s;
     refusal.change(s);
@@ -54,7 +54,7 @@ TEST(Validate, RejectsForward) {
   }
 }
 
-TEST(Validate, RejectsBackward) {
+TEST(Validate, BackwardRejectsInvalidArguments) {
   for (const Refusal& refusal : common_refusals()) {
     SmallProblem s;
     refusal.change(s);
@@ -62,8 +62,8 @@ TEST(Validate, RejectsBackward) {
   }
 }
 
-// workspace_bytes() and explain() take no outputs, so they throw every error except those about memory.
-TEST(Validate, PlanningThrowsTheSameErrors) {
+// workspace_bytes() and explain() access no tensor, so they accept null pointers. All other errors are the same.
+TEST(Validate, WorkspaceBytesAndExplainThrowTheSameErrors) {
   for (const Refusal& refusal : common_refusals()) {
     const std::string name = refusal.name;
     const bool about_memory = name.rfind("null ", 0) == 0 || name.rfind("workspace", 0) == 0 || name == "bias null";

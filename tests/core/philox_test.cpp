@@ -61,7 +61,7 @@ TEST(Philox, DropoutThresholdIsAMultipleOf2To16) {
   EXPECT_EQ(dropout_scale(0xffff0000u), 65536);
 }
 
-// With 2^20 probabilities, the dropped share must be within 5 standard deviations of p; p = 0 drops none.
+// Of 2^20 scores, the dropped share must be within 5 standard deviations of p; p = 0 drops none.
 TEST(Philox, DropsItsShare) {
   for (const float p : {0.0f, 0.1f, 0.5f, 0.9f}) {
     constexpr int kSide = 1024;

@@ -1,5 +1,5 @@
-// Tests OpenBLAS sessions with and without enough address space. Each test runs in a child process, because it limits
-// the address space of its process.
+// Tests the choice of OpenBLAS's kernels, matmuls, and OpenBLAS sessions with and without enough address space. Tests
+// that limit the address space or inspect a freshly loaded OpenBLAS run in a child process.
 #include "device/host/blas.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace strobe::blas {
 namespace {
 
-// Returns the exit code of a child that runs `body`; -1 if it does not exit within 10 s.
+// Returns the exit code of a child that runs `body`; -1 if the child crashes or runs longer than 10 s.
 template <class Body>
 int exit_code_of(Body&& body) {
   const pid_t child = fork();

@@ -28,7 +28,7 @@ TEST(KernelTrace, IsRejectedWithTheReasonIfThereIsNoGpu) {
   }
 }
 
-TEST(RangeForTools, CanBeNamedWithNoToolAttached) {
+TEST(GpuRanges, NeedNoProfiler) {
   const GpuRange outer("outer");
   const GpuRange inner(std::string("inner"));
 }

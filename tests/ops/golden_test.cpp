@@ -1,4 +1,4 @@
-// Compares the operations of tests/ops with results and gradients that tools/golden computed with PyTorch in float64.
+// Compares operations of src/ops with results and gradients that tools/golden computed with PyTorch in float64.
 // Every dtype represents the inputs exactly, so only the rounding of an operation differs.
 #include <gtest/gtest.h>
 
@@ -237,7 +237,8 @@ class GoldenComparison {
     expect("cross_entropy/dlogits", logits);
   }
 
-  // Runs three AdamW steps on two tensors, clipped by their common norm, and compares the state after each step.
+  // Runs three AdamW steps on two tensors and compares the state after each step. Gradients are clipped by the norm
+  // over both tensors.
   void run_adamw() {
     const auto zeros = [&](std::size_t count) { return floats(std::vector<double>(count)); };
     Tensor value[] = {floats(drawn(0, 37)), floats(drawn(1, 5))};

@@ -7,7 +7,7 @@ from protocol.world import Barrier, Broken, Ring, World
 def forward(world, shape, tiles, version):
     """One thread block. shape: (consumer warpgroups, stages of K and V, stages of Q, True if the loop is rotated).
     tiles: per row tile (number of key tiles, [key tiles that each warpgroup uses], True if rows of V are cleared).
-    version: a key of `versions` in play-barriers."""
+    version: one of those in play_forward() of play-barriers."""
     consumers, stages, q_stages, rotates = shape
     passes, shares = version.startswith("passing"), version.startswith("shares")
     step, readers = (2, 1) if shares else (1, consumers)

@@ -9,8 +9,8 @@ WARPS = 3  # per block
 
 def kernel(world, name, blocks, strips, room, version):
     """strips: number of row strips. room: [free block slots of the GPU]. version: "counter": a work counter distributes
-    the strips. "together": all blocks start at once and share the strips evenly. "apart": as "together", but each block
-    starts when there is room for it. "early": as "counter", with a bug that must be found: strips are counted before
+    the strips. "together": all blocks start at once and share the strips evenly. Bugs that must be found: "apart": as
+    "together", but each block starts when there is room for it. "early": as "counter", but strips are counted before
     they are written."""
     next_strip, done, rows, inside = [0], [0], [False] * strips, [False]
     by_counter = version in ("counter", "early")

@@ -8,8 +8,8 @@ import tempfile
 
 
 def kernel_shapes(program=None):
-    """Returns the distinct shapes in the kernels' config headers, by kernel. program: the built shapes.cpp; if None,
-    builds it."""
+    """Returns the shapes in the kernels' config headers, by kernel. program: the built shapes.cpp; if None, builds
+    it."""
     if program:
         return json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
     here = pathlib.Path(__file__).resolve().parent

@@ -1,4 +1,4 @@
-// Implements the size queries of a test case, and features(): the axis values that the case covers.
+// Implements the sizes of a test case, and features(): the axis values that the case covers.
 #include "support/case.h"
 
 #include <fmt/format.h>

@@ -86,10 +86,10 @@ struct Case {
   Values values = Values::normal;
   int threads = 1;
   bool own_workspace = false;    // the test provides a workspace of exactly workspace_bytes()
-  bool batch_invariant = false;  // supported by flash2 only
+  bool batch_invariant = false;  // run() sets the option for flash2 only
 
   bool packed() const { return lengths == Lengths::packed; }
-  // Returns true if the mask, window or lengths may give rows different numbers of keys.
+  // Returns true if the causal mask, window or lengths may give rows different numbers of keys.
   bool uneven() const { return causal || window.left >= 0 || window.right >= 0 || lengths != Lengths::none; }
   // Returns the case without the options that only CPU kernels compute, or also without those that hopper never does.
   Case for_gpu() const;
@@ -138,8 +138,8 @@ const char* text_of(Values values);
 // Returns the text of the case, preceded by its index if it is a case of the grid (STROBE_TEST_CASE repeats it).
 std::string describe(const Case& c);
 
-// Returns the axis values that a case covers, such as "dtype=bf16" or "window=left". grid_test.cpp uses them to prove
-// that the grid covers every value.
+// Returns the axis values that a case covers, such as "dtype=bf16" or "window=left". grid_test.cpp checks that the grid
+// covers every value.
 std::vector<std::string> features(const Case& c);
 
 }  // namespace strobe::test

@@ -70,10 +70,10 @@ class Draws {
   std::array<std::string, kOutputs.size()> last_;
 };
 
-// Checks the errors of `standard`: if they were large, the rule would accept large errors of other kernels. The limit
-// is a generous multiple of u times the largest value. That value is at least 1, the magnitude of the inputs, because
-// terms may cancel.
-std::string plausibility(const Case& c, const Results& reference, const Results& standard);
+// Checks errors without comparing kernels. Used mainly for `standard`: if its errors were large, the rule would accept
+// large errors of other kernels. The limit is a generous multiple of u times the largest value. That value is at least
+// 1, the magnitude of the inputs, because terms may cancel.
+std::string plausibility(const Case& c, const Results& reference, const Results& results);
 
 // Returns the name of the first output in which any bit differs; empty if none does.
 std::string first_difference(const Results& a, const Results& b);

@@ -119,8 +119,8 @@ GpuCase::GpuCase(const Data& data, GpuLane& lane) : data_(data), lane_(lane), at
 }
 
 std::string GpuCase::refusal(std::string_view kernel, std::optional<Pass> only) const {
-  // Describes the outputs with the strides that run() uses, because a kernel may refuse them. The query reads no
-  // memory.
+  // Describes the outputs with the strides that run() uses, because a kernel may refuse them. Their memory is not
+  // accessed.
   const Case& c = data_.c;
   const auto tensor = [&](const Shape& shape) { return make_tensor({c.dtype, shape, c.layout_out, c.misalign}); };
   const Tensor o = tensor(data_.shape_o());

@@ -76,8 +76,7 @@ class GpuCase {
   // required bytes.
   Outcome run(const GpuRunOptions& options);
 
-  // Returns why the kernel refuses both passes of the case, or the pass `only` if given; empty if it accepts.
-  // choose_on_cuda_test.cpp checks that some kernel accepts every case.
+  // Returns why the kernel refuses a pass of the case; empty if it accepts both. Checks only the pass `only`, if given.
   std::string refusal(std::string_view kernel, std::optional<Pass> only = {}) const;
 
   const Attention& attention() const { return attention_; }

@@ -124,7 +124,7 @@ void draw_memory(Case& c, Random& random) {
   c.layout_q = input();
   c.layout_k = random.chance(0.6) ? c.layout_q : input();
   c.layout_v = random.chance(0.6) ? c.layout_k : input();
-  // If all keys or all values are equal, dQ and dK are exactly 0, and the rule would compare only rounding noise.
+  // If all keys are equal, dQ is 0; if all values are equal, dK is 0 too. The rule would compare only rounding noise.
   // Reliability.ExpandedInputs tests such inputs with an absolute limit.
   for (Layout* layout : {&c.layout_k, &c.layout_v}) {
     if (*layout == Layout::expanded_rows) *layout = Layout::expanded_heads;
