@@ -205,8 +205,8 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       finish_tile<T, kDv, kShape.splits>(args, work_tile, work, row, softmax, unit, dropout_scale, o);
       continue;
     }
-    // One random word per pair of probabilities, or one bit per score (packs_dropout() in config.h). They are drawn while
-    // wgmma runs.
+    // One random word per pair of probabilities, or one bit per score (packs_dropout() in config.h). They are drawn
+    // while wgmma runs.
     constexpr int kPairs = kKeys / 4, kSquares = kKeys / 16;
     std::uint32_t words[!kDrops ? 1 : kPacks ? (kPairs + 15) / 16 : kPairs];
     const auto draw_tile = [&](int tile) {
