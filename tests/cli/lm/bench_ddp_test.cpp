@@ -108,9 +108,8 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
   EXPECT_EQ(calls["tiny, context 8, batch 2, fp32, sharded"], 2);
 }
 
-// If one cell does not fit in memory, the bench writes a row with that status, no rank hangs, and the other cell is
-// measured.
-TEST_F(LmBenchDdp, ACellThatDoesNotFitIsARow) {
+// If one cell does not fit in memory, its rows have the status "oom", no rank hangs, and the other cell is measured.
+TEST_F(LmBenchDdp, ACellThatDoesNotFitHasRows) {
   const Program program = run_program(
       "launch -n 2 --grace 60 -- lm bench --ddp flat --size tiny --context 64 --batch 2,1000000 --threads 1 "
       "--warmup 0 --steps 1 --output out.json",

@@ -1,5 +1,5 @@
 // Tests `strobe compare --require` with the limits files of sweeps/ on constructed rows, and tools/lm-grid, which runs
-// that command. The values are on both sides of each limit.
+// that command. The values are on both sides of the limits.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -89,7 +89,8 @@ TEST(Require, GpuSpeed) {
   EXPECT_EQ(missed(gpu_speed(1, 0.3, 644), "gpu-speed"), 2);  // fp32, forward and backward
 }
 
-// Returns rows in which hopper needs `ms`, cuDNN `ratio` times and FlashAttention-3 `fa3_ratio` times as long.
+// Returns rows in which hopper needs `ms` per forward pass, cuDNN `ratio` times and FlashAttention-3 `fa3_ratio` times
+// as long.
 std::vector<MadeUpRow> hopper(double ratio, double fa3_ratio, double ms) {
   std::vector<MadeUpRow> rows;
   for (const char* text :
