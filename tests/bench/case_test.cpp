@@ -17,7 +17,8 @@ TEST(Flops, FullAndCausal) {
   EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 2 * 4 * 1024 * 1024 * 64);
   EXPECT_DOUBLE_EQ(backward_flops(one), 2.5 * 4.0 * 2 * 4 * 1024 * 1024 * 64);
   one.causal = true;
-  EXPECT_DOUBLE_EQ(forward_flops(one), 2.0 * 2 * 4 * 1024 * 1024 * 64);  // half by convention; the count is 1025/2048
+  EXPECT_DOUBLE_EQ(forward_flops(one),
+                   2.0 * 2 * 4 * 1024 * 1024 * 64);  // half by convention; the exact share is 1025/2048
 }
 
 TEST(Flops, ExactCountIfQueriesAndKeysDiffer) {
@@ -108,7 +109,7 @@ TEST(AttentionCase, OverflowingSizesAreRejected) {
   EXPECT_THROW(tensor_bytes(one), Error);
 }
 
-TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
+TEST(Inputs, AreTheSameForAnyNumberOfThreadsWithMean0AndVariance1) {
   AttentionCase one = square(100);
   one.dtype = DType::fp32;
   const Inputs a = make_inputs(one, 7);

@@ -1,4 +1,5 @@
-// Tests the predicted bytes per device against values computed by hand, and that sharding never increases them.
+// Tests the predicted bytes per device against values computed by hand, and that each further sharding reduces the
+// total.
 #include "lm/plan/device_memory.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +25,8 @@ TEST(DeviceMemory, OfKnownSizesByHand) {
   EXPECT_EQ(device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.data = 64}}, 0).total(), memory.total());
 }
 
-// A forward holds x, its norm, and the largest of three groups of tensors: outputs of w1, w3 and their gate; q, k and
-// v; the logits.
+// A forward holds x, the normalized x, and the largest of three groups of tensors: outputs of w1, w3 and their gate;
+// q, k, v and, with `standard`, the probabilities; the logits.
 TEST(DeviceMemory, OfAForwardByHand) {
   BenchCase one = one_of("xl", Precision::fp32);
   one.pass = BenchPass::forward;
@@ -80,7 +81,7 @@ TEST(DeviceMemory, EachShardingShardsOneMoreKindOfState) {
   const DeviceMemory none = of(Sharding::replicated), optimizer = of(Sharding::optimizer),
                      gradients = of(Sharding::gradients), weights = of(Sharding::weights);
   const std::size_t count = none.gradients / 4, block = 40'963'200;
-  EXPECT_EQ(optimizer.optimizer, count);  // 8 bytes per parameter, shared by 8 devices; `count` is a multiple of 8
+  EXPECT_EQ(optimizer.optimizer, count);  // 8 bytes per parameter, split over 8 devices; `count` is a multiple of 8
   EXPECT_EQ(optimizer.gradients, none.gradients);
   EXPECT_EQ(gradients.gradients, count / 2 + 4 * block);
   EXPECT_EQ(gradients.weights, none.weights);

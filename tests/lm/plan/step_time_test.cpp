@@ -159,7 +159,7 @@ TEST(StepTime, GradientsOfAPipelineOverlapTheLastMicroBatch) {
       << "every micro-batch gathers the parameters again";
 }
 
-TEST(StepTime, ItIsComputeBoundFromTheSmallestBatchOn) {
+TEST(StepTime, IsComputeBoundFromTheSmallestBatchOn) {
   Machine slow_links = kMachine;
   slow_links.inside.bandwidth = slow_links.between.bandwidth = 1e8;
   for (const Sharding sharding : {Sharding::replicated, Sharding::optimizer, Sharding::gradients, Sharding::weights}) {
