@@ -165,7 +165,7 @@ TEST(Limits, MemoryIsPerCell) {
   EXPECT_EQ(judged("impl a\nrequire each peak_mb < 4.5\nrequire each memory:peer < 1\n", rows).missed, 2u);
 }
 
-TEST(Limits, TheSmallestSampleCountsIfOthersUseTheMachine) {
+TEST(Limits, TheEstimateMayBeTheSmallestSample) {
   test::RowText row = timed("a", 0.01);
   row.forward = {0.02, 0.02, 0.009};
   const std::vector<Cell> cells = cells_in({row});
