@@ -3,8 +3,8 @@
 // One stream: copies and the kernel are queued in order, and the host waits once.
 // Four streams: Q, K, V and O are copied on one stream each, and kernels run on a fifth; events order them. Batches are
 // processed in chunks, so that chunk 2 is copied while chunk 1 is computed. Copies from pageable memory go through a
-// staging buffer of the driver, and the call returns only when the buffer is filled. So copies and
-// kernels hardly overlap.
+// staging buffer of the driver, and the call returns only when the buffer is filled. So copies and kernels hardly
+// overlap.
 // Pinned: host memory is page-locked and the GPU's DMA engines access it directly. Copies overlap with kernels and with
 // copies in the other direction. Page-locking is slow; its time is reported separately.
 #include <algorithm>
