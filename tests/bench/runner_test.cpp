@@ -56,7 +56,7 @@ TEST(Runner, ReportsTheRemainingTimeUntilZero) {
   EXPECT_EQ(remaining.back(), 0);
 }
 
-TEST(Runner, PeakMemoryIsMeasuredSeparately) {
+TEST(Runner, PeakMemoryIsMeasuredForEachImplementation) {
   AttentionCase one = tiny();
   one.seqlen_q = one.seqlen_k = 512;
   const std::vector<Row> alone = run(one, {"flash2"}, few(1));

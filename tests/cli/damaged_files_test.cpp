@@ -35,7 +35,7 @@ TEST(ClosedDescriptors, ASweepDoesNotWriteItsProgressIntoTheResultFile) {
   EXPECT_EQ(run_program(kTinySweep + "--output s.jsonl", scratch).code, 0);
 }
 
-TEST(ClosedDescriptors, AnUnprintableResultIsAFailure) {
+TEST(ClosedDescriptors, AResultThatCannotBePrintedIsAFailure) {
   const Scratch scratch;
   const std::string line = "strobe: standard output: cannot be written: Bad file descriptor\n";
   for (const std::string arguments : {"version", "bench --help", "explain --quick --seq_len 32"}) {

@@ -64,7 +64,7 @@ void expect_gradients_by_differences(const ModelShape& shape) {
   }
 }
 
-TEST(Model, GradientsByDifferencesAlongEachParameter) {
+TEST(Model, GradientsMatchDifferencesAlongEachParameter) {
   for (const Architecture architecture : kArchitectures) expect_gradients_by_differences(small_shape(architecture));
 }
 

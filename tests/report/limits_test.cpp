@@ -42,7 +42,7 @@ std::string limits_refusal(const std::string& text) {
 
 using Texts = std::vector<std::string>;
 
-TEST(Limits, LinesApplyToTheCellsBeforeThem) {
+TEST(Limits, RequirementsApplyToTheCellsLineBeforeThem) {
   const Limits limits =
       parse_limits("mine",
                    "about some\nimpl a  # remark\nrequire each ms < 2\ncells d64 causal\n\nimpl b\n"
@@ -152,7 +152,7 @@ TEST(Limits, MissingValuesFailUnlessThePeerRanOutOfMemory) {
   EXPECT_EQ(judged("impl a\nrequire each ms of backward < 5\n", alone).missed, 1u);  // backward was not timed
 }
 
-TEST(Limits, AGroupWithoutCellsIsReportedAndAnEmptyFileRejected) {
+TEST(Limits, AGroupWithoutCellsIsReportedAndLimitsWithoutAnyCellRejected) {
   const std::vector<test::RowText> rows = {timed("a", 0.01)};
   EXPECT_EQ(verdicts("cells bf16\nrequire each ms < 1\ncells fp32\nrequire each ms < 100\n", rows),
             (Texts{"no cells", "ok"}));

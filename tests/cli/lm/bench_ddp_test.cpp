@@ -27,7 +27,7 @@ class LmBenchDdp : public testing::Test {
   const Scratch scratch_;
 };
 
-TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
+TEST_F(LmBenchDdp, EveryStrategyHasRowsNextToThatOfOneProcess) {
   const Program program = bench(2, "--ddp all --bucket-mb 0.5,1000 --steps 3 --output out.json --trace trace.json");
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("vs one"), std::string::npos) << program.output;

@@ -419,7 +419,7 @@ TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
             std::string::npos);
 }
 
-TEST(Sweep, AFlagWithoutEffectInSomeCellsOnlyIsNotReported) {
+TEST(Sweep, AFlagWithoutEffectIsReportedOnlyIfNoCellUsesIt) {
   const Scratch scratch;
   const std::string flags = "--seq_len 16 --align top_left --dry-run ";
   const std::string note = "--align without --causal, --window or --alibi has no effect";

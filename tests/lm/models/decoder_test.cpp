@@ -70,7 +70,7 @@ TEST(Decoder, MatchesTheForwardPass) {
 
 // A prompt longer than one pass of the decoder gives the logits of single tokens. It starts with zero or two tokens in
 // the KV cache, and one token follows.
-TEST(Decoder, APromptEqualsSingleTokens) {
+TEST(Decoder, APromptGivesTheLogitsOfSingleTokens) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_with(530));
     const std::vector<float> values = values_of(shape, 4);

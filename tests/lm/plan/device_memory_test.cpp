@@ -11,7 +11,7 @@ BenchCase one_of(const char* size, Precision precision) {
   return {.shape = shape_of(size), .batch = 2, .precision = precision};
 }
 
-TEST(DeviceMemory, OfKnownSizesByHand) {
+TEST(DeviceMemory, OfKnownSizesEqualsBytesByHand) {
   // Parameters of xl (vocabulary 10,000, d 1600, d_ff 6400, 48 layers):
   //   embeddings  2 * 10,000 * 1600
   //   blocks      48 * (4 * 1600^2 + 3 * 1600 * 6400 + 2 * 1600)
@@ -27,7 +27,7 @@ TEST(DeviceMemory, OfKnownSizesByHand) {
 
 // A forward holds x, the normalized x, and the largest of three groups of tensors: outputs of w1, w3 and their gate;
 // q, k, v and, with `standard`, the probabilities; the logits.
-TEST(DeviceMemory, OfAForwardByHand) {
+TEST(DeviceMemory, OfAForwardEqualsBytesByHand) {
   BenchCase one = one_of("xl", Precision::fp32);
   one.pass = BenchPass::forward;
   one.shape.context = 128;
@@ -44,7 +44,7 @@ TEST(DeviceMemory, OfAForwardByHand) {
       << "probabilities of 25 heads are the largest";
 }
 
-TEST(DeviceMemory, OfGpt2ByHand) {
+TEST(DeviceMemory, OfGpt2EqualsBytesByHand) {
   const std::size_t count = 70'859'776;
   const DeviceMemory memory = device_memory({.one = one_of("ddp-small", Precision::fp32)}, 0);
   EXPECT_EQ(memory.weights, 4 * count);

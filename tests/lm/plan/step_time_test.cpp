@@ -71,7 +71,7 @@ TEST(StepTime, TheLastCallIsAtLeastTheEmbeddings) {
   EXPECT_DOUBLE_EQ(large.exposed, call(large.call_bytes));
 }
 
-// best_bucket_bytes() is best if the backward takes as long as the transfer: no other bucket size exposes less time.
+// best_bucket_bytes() is best if the backward takes as long as the transfer. The other sizes tried expose more time.
 TEST(StepTime, TheBestBucketMinimizesExposedTime) {
   EXPECT_DOUBLE_EQ(best_bucket_bytes(4e8, 1e9, 1e-4), std::sqrt(4e8 * 1e9 * 1e-4));
   const SharedStep step = step_of({.data = 64});
@@ -118,7 +118,7 @@ SharedStep pipeline_of(std::int64_t layers, const Mesh& mesh, std::int64_t micro
           .micro_batches = micro_batches};
 }
 
-TEST(StepTime, ThePipelinesBubbleIsItsShareOfMicroBatches) {
+TEST(StepTime, ThePipelinesBubbleShrinksWithTheMicroBatches) {
   const double tokens = 16 * 128, flops = 3 * 4 * tokens * 64 * 256 * 2;  // two layers in each of four stages
   for (const std::int64_t micro_batches : {1, 4, 8, 16}) {
     const StepTime time = step_time(pipeline_of(8, {.pipeline = 4}, micro_batches), kMachine);

@@ -49,7 +49,7 @@ TEST(SpreadWindows, AreSpreadThroughTheWholeFile) {
   EXPECT_EQ(firsts.size(), 999u);
 }
 
-TEST(Validation, PerplexityAndBits) {
+TEST(Validation, HasPerplexityAndBits) {
   const Validation result{.loss = std::log(8.0)};
   EXPECT_DOUBLE_EQ(result.perplexity(), 8);
   EXPECT_DOUBLE_EQ(result.bits(), 3);
