@@ -118,7 +118,7 @@ SharedStep pipeline_of(std::int64_t layers, const Mesh& mesh, std::int64_t micro
           .micro_batches = micro_batches};
 }
 
-TEST(StepTime, ThePipelinesBubbleShrinksWithTheMicroBatches) {
+TEST(StepTime, ThePipelinesBubbleShrinksWithMoreMicroBatches) {
   const double tokens = 16 * 128, flops = 3 * 4 * tokens * 64 * 256 * 2;  // two layers in each of four stages
   for (const std::int64_t micro_batches : {1, 4, 8, 16}) {
     const StepTime time = step_time(pipeline_of(8, {.pipeline = 4}, micro_batches), kMachine);
@@ -177,8 +177,8 @@ TEST(StepTime, IsComputeBoundFromTheSmallestBatchOn) {
   no_links.inside.bandwidth = 1e-9;
   EXPECT_EQ(least_batch(step_of({.data = 2}), no_links), 9'000'000'000'000'000);
   // One node of n devices without latency, P parameters and T tokens. The backward takes 4 P T / rate, the all-reduce
-  // of fp32 gradients 8 P (n - 1) / n / bandwidth. They are equal at T = 2 (n - 1) / n * rate / bandwidth. Attention
-  // and the embedding change T slightly.
+  // of fp32 gradients 8 P (n - 1) / n / bandwidth. These times are equal at T = 2 (n - 1) / n * rate / bandwidth.
+  // Attention and the embedding change T slightly.
   Machine flat = kMachine;
   flat.node = 0;
   flat.inside = {.bandwidth = 1e8, .latency = 0};
