@@ -18,7 +18,7 @@ TEST(Flops, CausalCountsHalfOfFull) {
   EXPECT_DOUBLE_EQ(backward_flops(one), 2.5 * 4.0 * 2 * 4 * 1024 * 1024 * 64);
   one.causal = true;
   EXPECT_DOUBLE_EQ(forward_flops(one),
-                   2.0 * 2 * 4 * 1024 * 1024 * 64);  // half by convention; the exact share is 1025/2048
+                   2.0 * 2 * 4 * 1024 * 1024 * 64);  // half by convention, not 1025/2048
 }
 
 TEST(Flops, ExactCountIfQueriesAndKeysDiffer) {
