@@ -97,7 +97,7 @@ void expect_only_free_memory_shared(GradientMemory memory) {
       const auto begins = [&](std::size_t parameter) {
         return shared + static_cast<std::size_t>(parameters[parameter].first) * sizeof(float);
       };
-      EXPECT_GE(begins(0), plan.d_end) << "d_x and the others are read while every gradient is written";
+      EXPECT_GE(begins(0), plan.d_end) << "d_x and the tensors before it are read until the last gradient is written";
       for (std::size_t layer = 0; layer < plan.blocks.size(); ++layer) {
         const BlockActivations& block = plan.blocks[layer];
         const std::size_t first = begins(first_parameter(shape.architecture, layer));
