@@ -89,7 +89,7 @@ class PinnedMemory {
     return problem;
   }
   float* o() const { return o_.get(); }
-  void give_output(float* to) const { std::memcpy(to, o_.get(), bytes_); }
+  void copy_output(float* to) const { std::memcpy(to, o_.get(), bytes_); }
 
  private:
   PinnedFloats room() const {
@@ -165,7 +165,7 @@ Split run_on_streams(const RungProblem& caller, float* caller_o, const Streams& 
     split.kernel += event.computed.seconds_since(event.begun);
     split.to_host += event.received.seconds_since(event.receiving);
   }
-  if (pinned) pinned->give_output(caller_o);
+  if (pinned) pinned->copy_output(caller_o);
   return split;
 }
 
