@@ -57,7 +57,7 @@ TEST(LadderTables, ShowSpeedUpsAndFailures) {
   EXPECT_NE(tables_markdown(tables).find("| shared |"), std::string::npos);
 }
 
-TEST(LadderTables, GpuRungsOfAMachineWithoutAGpuTakeNoRows) {
+TEST(LadderTables, GpuRungsHaveNoRowsOnAMachineWithoutAGpu) {
   std::vector<Json> rows = {refused("shared", kCase28), refused("padded", kCase28)};
   rows.insert(rows.begin(), rung("sequential", kCase28, 80).set("device", "cpu"));
   const Table table = ladder_tables(rows)[0];
