@@ -13,11 +13,11 @@ namespace {
 // Computes row `row` of [batch * rows] into out [dim].
 void answer_row(const RungProblem& problem, std::int64_t row, double* out) {
   const int n = problem.rows, d = problem.dim;
-  const std::int64_t head = row / n * n * d;
+  const std::int64_t begin = row / n * n * d;
   const float* q = problem.q + row * d;
   std::vector<double> scores(static_cast<std::size_t>(n));
   for (int j = 0; j < n; ++j) {
-    const float* k = problem.k + head + std::int64_t{j} * d;
+    const float* k = problem.k + begin + std::int64_t{j} * d;
     double sum = 0;
     for (int c = 0; c < d; ++c) sum += static_cast<double>(q[c]) * k[c];
     scores[static_cast<std::size_t>(j)] = sum / std::sqrt(static_cast<double>(d));
@@ -27,7 +27,7 @@ void answer_row(const RungProblem& problem, std::int64_t row, double* out) {
   std::fill(out, out + d, 0.0);
   for (int j = 0; j < n; ++j) {
     const double p = std::exp(scores[static_cast<std::size_t>(j)] - highest);
-    const float* v = problem.v + head + std::int64_t{j} * d;
+    const float* v = problem.v + begin + std::int64_t{j} * d;
     total += p;
     for (int c = 0; c < d; ++c) out[c] += p * v[c];
   }

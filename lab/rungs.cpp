@@ -1,4 +1,4 @@
-// Lists the rungs in the order of the ladder, and finds the reasons to refuse one. Used by main.cpp and options.cpp.
+// Lists the rungs in the order of the ladder, and decides whether a rung can run a problem.
 #include <fmt/format.h>
 
 #include <vector>

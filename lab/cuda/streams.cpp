@@ -3,8 +3,8 @@
 // One stream: copies and the kernel are queued in order, and the host waits once.
 // Four streams: Q, K, V and O are copied on one stream each, and kernels run on a fifth; events order them. Batches are
 // processed in chunks, so that chunk 2 is copied while chunk 1 is computed. Copies from pageable memory go through a
-// staging buffer of the driver, and the call returns only when the buffer is filled. So copies and
-// kernels hardly overlap.
+// staging buffer of the driver, and the call returns only when the buffer is filled. So copies and kernels hardly
+// overlap.
 // Pinned: host memory is page-locked and the GPU's DMA engines access it directly. Copies overlap with kernels and with
 // copies in the other direction. Page-locking is slow; its time is reported separately.
 #include <algorithm>
@@ -89,7 +89,7 @@ class PinnedMemory {
     return problem;
   }
   float* o() const { return o_.get(); }
-  void give_output(float* to) const { std::memcpy(to, o_.get(), bytes_); }
+  void copy_output(float* to) const { std::memcpy(to, o_.get(), bytes_); }
 
  private:
   PinnedFloats room() const {
@@ -165,7 +165,7 @@ Split run_on_streams(const RungProblem& caller, float* caller_o, const Streams& 
     split.kernel += event.computed.seconds_since(event.begun);
     split.to_host += event.received.seconds_since(event.receiving);
   }
-  if (pinned) pinned->give_output(caller_o);
+  if (pinned) pinned->copy_output(caller_o);
   return split;
 }
 

@@ -51,7 +51,7 @@ TEST(Help, AnEntryIsWrappedTogetherWithItsContinuationLines) {
             "  name  " + a + "\n        " + b + "\n        " + a + "\n");
 }
 
-TEST(Help, AnExampleIsNotWrapped) {
+TEST(Help, AnExampleIsWrappedWithBackslashes) {
   const std::string a(40, 'a'), b(40, 'b');
   EXPECT_EQ(wrap_help("  strobe " + a + " " + b + " " + b + "\n"),
             "  strobe " + a + " \\\n      " + b + " \\\n      " + b + "\n");

@@ -96,8 +96,8 @@ TEST(SignalsDeathTest, TheMessageIsPrintedOnce) {
       testing::ExitedWithCode(128 + SIGINT), "^message,$");
 }
 
-// Sends SIGTERM after 100 different delays. It may arrive in the constructor, while the file has a temporary name, or
-// between link and rename.
+// Sends SIGTERM after 100 different delays. The signal may arrive in the constructor, while the file has a temporary
+// name, or between link and rename.
 TEST(Signals, NoSignalLeavesAFile) {
   const test::Scratch scratch;
   const std::string name = (scratch.path() / "a.json").string();

@@ -85,7 +85,7 @@ TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndHasItsMemoryMeasured) {
 // The source reports' configuration: B 16, H 32, S 1024, E = H D = 2048. Eight fp16 tensors and dQ in fp32 are 20 B S E
 // bytes, LSE and delta 8 B H S: 644 MiB. The tests above show that the measured peak equals the prediction, so this
 // test only predicts.
-TEST_F(GpuBench, PredictedMemoryOfTheSourceReportsCase) {
+TEST_F(GpuBench, TheSourceReportsCaseNeedsAtMost645MiB) {
   AttentionCase one{.batch = 16,
                     .heads = 32,
                     .kv_heads = 32,

@@ -1,4 +1,5 @@
-// Tests the smaller cases that the bench suggests if a case exceeds the memory, by comparison with every smaller case.
+// Tests the smaller cases that the bench suggests if a case exceeds the memory, by comparison with every case that is
+// smaller along one axis.
 #include "bench/nearest.h"
 
 #include <gtest/gtest.h>

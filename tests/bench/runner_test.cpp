@@ -56,7 +56,7 @@ TEST(Runner, ReportsTheRemainingTimeUntilZero) {
   EXPECT_EQ(remaining.back(), 0);
 }
 
-TEST(Runner, PeakMemoryIsMeasuredSeparately) {
+TEST(Runner, PeakMemoryIsMeasuredForEachImplementation) {
   AttentionCase one = tiny();
   one.seqlen_q = one.seqlen_k = 512;
   const std::vector<Row> alone = run(one, {"flash2"}, few(1));
@@ -152,8 +152,8 @@ TEST(Runner, RejectsAnInvalidProblem) {
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
 
-// The predicted memory of a PyTorch implementation is twice its tensors; torch-math adds the fp32 scores. It is
-// compared with the limit before the inputs are made.
+// The predicted memory of a PyTorch implementation is twice its tensors; torch-math adds the fp32 scores. The
+// prediction is compared with the limit before the inputs are made.
 TEST(Peer, MemoryLimitAppliesToPeersToo) {
   const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // the test fails if a child prepares
   AttentionCase one = tiny();

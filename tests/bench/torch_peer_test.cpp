@@ -82,7 +82,7 @@ TEST(TorchPeer, NaiveSupportsMasksThatLeaveEveryRowAKey) {
   }
 }
 
-TEST(TorchPeer, PlainAttentionHasScoreOptions) {
+TEST(TorchPeer, NaiveSupportsScoreOptions) {
   AttentionCase one = small(DType::fp32);
   one.kv_heads = 2, one.causal = true;
   one.options = {.softcap = 5, .alibi = true, .bias = "b1qk", .bias_gradient = true};
@@ -175,7 +175,7 @@ TEST(TorchPeer, PassesTheGateWithAStubOfPyTorch) {
 }
 
 // The predicted peak memory must be within 5 % of the peak that PyTorch reaches on this CPU.
-TEST(TorchPeer, NaiveIsPredicted) {
+TEST(TorchPeer, PeakMemoryOfNaiveIsPredicted) {
   const Peer peer{"torch-naive"};
   for (const std::int64_t batch : {1, 2}) {
     AttentionCase one = small(DType::fp32);

@@ -65,8 +65,8 @@ TEST(Launcher, PrintsHelpBeforeTheFirstBuild) {
   EXPECT_EQ(printed("help cases"), scratch.read("docs/commands/cases.txt"));
 }
 
-// .ci/run searches nvcc in the same folders as ./strobe. Its stage `install` needs a build, so here it ends at once
-// with the name of the preset that it selected.
+// .ci/run searches nvcc in the same folders as ./strobe. Its stage `install` needs a build, so it fails at once here.
+// The error names the build folder of the selected preset.
 TEST(CiRun, FindsNvccInCudaHome) {
   const Scratch scratch;
   const std::string setup =

@@ -157,7 +157,7 @@ TEST(Threads, HelpAndAFlagIgnoreABadVariable) {
   EXPECT_EQ(document.at("rows").as_array().at(0).at("threads").as_integer(), 2);
 }
 
-TEST(Threads, DefaultToTheVariables) {
+TEST(Threads, DefaultToTheVariable) {
   const Scratch scratch;
   const std::string bench = "bench --quick --repeats 1 --batch_size 1 --seq_len 32 --output out.json";
   const Program measured = run_program(bench, scratch, "STROBE_THREADS=3");

@@ -66,7 +66,7 @@ TEST_F(GpuExperiments, AblationGivesRightResults) {
   }
 }
 
-TEST_F(GpuExperiments, TilesGiveRightResultsAndFitTheReportedSharedMemory) {
+TEST_F(GpuExperiments, TilesGiveRightResultsAndReportTheirSharedMemory) {
   for (const Tiles& tile : tiles()) {
     for (const auto& [batch, rows, dim] : {std::tuple{2, 128, 32}, {1, 256, 64}}) {
       const TileFacts facts = tile.facts(dim);

@@ -69,7 +69,7 @@ std::vector<float> gradients_of(const Model& model) {
   return gradients;
 }
 
-TEST_F(GpuGradients, OfEveryParameterInEveryPrecisionAndMemory) {
+TEST_F(GpuGradients, MatchTheCpuInEveryPrecisionAndMemory) {
   for (const auto& [shape, batch] : kCases) {
     const Text text(shape, batch, 4);
     Model cpu(shape, batch, DType::fp32, {.threads = 2});
@@ -95,7 +95,7 @@ TEST_F(GpuGradients, OfEveryParameterInEveryPrecisionAndMemory) {
   }
 }
 
-TEST_F(GpuGradients, WithoutTheDeterministicOption) {
+TEST_F(GpuGradients, MatchTheCpuWithoutTheDeterministicOption) {
   for (const auto& [shape, batch] : kCases) {
     const Text text(shape, batch, 4);
     Model cpu(shape, batch, DType::fp32, {.threads = 2});

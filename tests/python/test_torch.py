@@ -85,7 +85,7 @@ def test_packed_equals_separate_sequences(device):
 
 def test_gradient_of_lse(device):
     q, k, v = given((2, 4, 9, 16), (2, 2, 9, 16), (2, 2, 9, 16), device=device)
-    for weight in (1, 0):  # 0: LSE alone has a gradient
+    for weight in (1, 0):  # 0: only LSE has a gradient
         o, lse = strobe.attention(q, k, v, return_lse=True)
         ours = torch.autograd.grad((o.square().sum() if weight else 0) + lse.sin().sum(), (q, k, v))
         o, lse = definition.attention(q, k, v)
@@ -172,7 +172,7 @@ def test_varlen_attn(device):
         strobe.varlen_attn(q, k, v, cu, cu, 5, 5, block_table=cu)
 
 
-def test_nested_tensors_take_the_packed_path(device):
+def test_nested_tensors_equal_separate_sequences(device):
     parts = [torch.randn(n, 4, 16, device=device) for n in (5, 9, 1)]
     nested = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
     q = nested.transpose(1, 2)

@@ -1,4 +1,4 @@
-// Tests report/compare: cells of two result files are matched by configuration, and the texts of a comparison.
+// Tests report/compare: matching of cells in two result files, verdicts, and the texts of a comparison.
 #include "report/compare.h"
 
 #include <gtest/gtest.h>

@@ -71,7 +71,7 @@ TEST(Verdict, SeveralProblemsHaveAGeometricMeanAndARange) {
       << text;
 }
 
-TEST(Verdict, AnImplementationWithoutMemoryHasFewerProblems) {
+TEST(Verdict, AnImplementationThatRanOutOfMemoryHasFewerProblems) {
   const Standing standing = standing_of_rows({{.implementation = "standard", .seqlen_q = 128, .forward = around(0.02)},
                                               {.implementation = "flash2", .seqlen_q = 128, .forward = around(0.01)},
                                               {.implementation = "standard", .seqlen_q = 256, .status = "oom"},

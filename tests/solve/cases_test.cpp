@@ -38,9 +38,9 @@ TEST(Cases, SizesAreThoseOfTheCourse) {
   EXPECT_EQ(cases[9].group, 0);
   EXPECT_EQ(cases[10].group, 1);
   EXPECT_EQ(cases[20].group, 2);
-  std::int64_t pairs = 0;  // sum of B N d / 32 over all cases: a checksum of their table
-  for (const TestCase& one : cases) pairs += one.size.batch * one.size.rows * (one.size.dim / 32);
-  EXPECT_EQ(pairs, 16'838'656);
+  std::int64_t checksum = 0;  // sum of B N d / 32 over all cases
+  for (const TestCase& one : cases) checksum += one.size.batch * one.size.rows * (one.size.dim / 32);
+  EXPECT_EQ(checksum, 16'838'656);
 }
 
 TEST(Cases, SubsetsAreListsAndRanges) {

@@ -1,4 +1,4 @@
-// Tests a sweep's result file: incomplete last lines, lines of other programs, locks, and a full disk.
+// Tests a sweep's result file: incomplete last lines, files of other programs, links, and locks.
 #include "bench/sweep/result_file.h"
 
 #include <gtest/gtest.h>

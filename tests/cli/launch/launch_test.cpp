@@ -1,4 +1,5 @@
-// Tests `strobe launch` with shell scripts as ranks: output, exit codes, signals, restarts, and that no files remain.
+// Tests `strobe launch` with shell scripts as ranks: output, exit codes, signals, restarts, and that no process
+// remains.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
@@ -161,7 +162,7 @@ TEST_F(Launch, SparesChildrenStartedBeforeItsExec) {
   EXPECT_EQ(kill(std::stoi(scratch_.read("server")), SIGKILL), 0);
 }
 
-// With nohup, a signal that the parent process ignores ends neither the launcher nor the ranks.
+// As with nohup: a signal that the parent process ignores ends neither the launcher nor the ranks.
 TEST_F(Launch, IgnoresSignalsThatItsParentIgnores) {
   const std::string command = script("echo > ready; until [ -e done ]; do sleep 0.05; done; echo > whole");
   const Program program =
@@ -245,7 +246,7 @@ TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked-again"));
 }
 
-TEST_F(Launch, RestartsAfterFailuresThatMayNotRecur) {
+TEST_F(Launch, RestartsOnlyAfterFailuresThatMayNotRecur) {
   const auto ends = [&](const std::string& text, int code, const std::string& errors) {
     const Program program = run_program("launch -n 1 --max-restarts 1 --restart-delay 0 -- " + script(text), scratch_);
     EXPECT_EQ(program.code, code) << text;
@@ -276,7 +277,7 @@ TEST_F(Launch, AllStartsOfAJobShareAName) {
   EXPECT_NE(name(), name());
 }
 
-TEST_F(Launch, LeavesNothingIfItIsKilled) {
+TEST_F(Launch, LeavesNoProcessIfItIsKilled) {
   const std::string mark = "strobe-launch-kill-" + std::to_string(getpid());
   const std::string command = script("echo > ready$OMPI_COMM_WORLD_RANK; exec sh -c 'sleep 100; echo " + mark + "'");
   Background program("launch -n 2 -- " + command, scratch_);

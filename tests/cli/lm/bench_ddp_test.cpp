@@ -27,7 +27,7 @@ class LmBenchDdp : public testing::Test {
   const Scratch scratch_;
 };
 
-TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
+TEST_F(LmBenchDdp, EveryStrategyHasRowsNextToThatOfOneProcess) {
   const Program program = bench(2, "--ddp all --bucket-mb 0.5,1000 --steps 3 --output out.json --trace trace.json");
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("vs one"), std::string::npos) << program.output;
@@ -108,9 +108,8 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
   EXPECT_EQ(calls["tiny, context 8, batch 2, fp32, sharded"], 2);
 }
 
-// If one cell does not fit in memory, the bench writes a row with that status, no rank hangs, and the other cell is
-// measured.
-TEST_F(LmBenchDdp, ACellThatDoesNotFitIsARow) {
+// If one cell does not fit in memory, its rows have the status "oom", no rank hangs, and the other cell is measured.
+TEST_F(LmBenchDdp, ACellThatDoesNotFitHasRows) {
   const Program program = run_program(
       "launch -n 2 --grace 60 -- lm bench --ddp flat --size tiny --context 64 --batch 2,1000000 --threads 1 "
       "--warmup 0 --steps 1 --output out.json",

@@ -180,7 +180,7 @@ TEST_F(LmDdpDisturbed, AKilledRankIsNamedAndTrainingCanResume) {
   expect_resumes();
 }
 
-TEST_F(LmDdpDisturbed, AStoppedRankIsNamedAndEndedAndTrainingCanResume) { expect_lost(1); }
+TEST_F(LmDdpDisturbed, AStoppedRank1IsNamedAndEndedAndTrainingCanResume) { expect_lost(1); }
 
 TEST_F(LmDdpDisturbed, AStoppedRank0IsNamedAndEndedAndTrainingCanResume) { expect_lost(0); }
 

@@ -1,4 +1,5 @@
-// Tests `strobe lm memory`, which measures the memory of a forward and of a training step, as users run it on the CPU.
+// Tests `strobe lm memory`, which measures the memory of a forward pass and of a training step, as users run it on the
+// CPU.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -53,8 +54,8 @@ TEST(LmMemory, EveryCellHasAForwardAndAStepWhoseCategoriesAddUp) {
   EXPECT_NE(scratch.read("a.svg").find("gradient of layers.3.attention.q.weight"), std::string::npos);
 }
 
-// The table has one row per context and precision. The peak of the forward is below that of the step, and both equal
-// the prediction.
+// The table has one row per context and precision. The peak of the forward pass is below half of the step's peak, and
+// both equal their predictions.
 TEST(LmMemory, TheTableHasOneRowPerCell) {
   const Scratch scratch;
   const Program program =

@@ -138,7 +138,7 @@ TEST(LmResume, CheckpointBytesDoNotDependOnRunOptions) {
   EXPECT_NE(scratch.read("one/run.json"), scratch.read("other/run.json"));
 }
 
-TEST(LmResume, WithoutRunJsonUsesDefaultsAndRejectsADamagedOne) {
+TEST(LmResume, RejectsADamagedRunJsonAndWithoutOneUsesDefaults) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 6 --checkpoint-every 1 --keep 0", scratch).code, 0);
   const std::string resume = "lm train --resume --quick --sample-tokens 0 --out run --data " + kText;
@@ -167,7 +167,7 @@ TEST(LmResume, BeforeTheFirstCheckpointKeepsTheRunOptions) {
   const Program again = run_program(kSmall + "--out run --steps 4 --resume", scratch);
   ASSERT_EQ(again.code, 0) << again.errors;
   EXPECT_NE(again.output.find("note: no checkpoint in run yet: starts at step 0\n"), std::string::npos);
-  EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "every step's checkpoint";
+  EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "run.json, the log and four checkpoints";
 }
 
 TEST(LmResume, RejectsFewerStepsThanTheWarmUp) {

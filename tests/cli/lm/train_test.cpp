@@ -14,8 +14,8 @@
 namespace strobe::test {
 namespace {
 
-// After 300 steps the loss must be below 1.2 nats per byte of English text. Uniform guessing has a loss of 5.5,
-// single-letter frequencies of about 2.8.
+// The mean loss of the last 10 of 300 steps must be below 1.2 nats per byte of English text. Uniform guessing has a
+// loss of 5.5, single-letter frequencies of 2.9.
 TEST(LmTrain, LossFallsBelowItsBound) {
   if (kSanitized) GTEST_SKIP() << "300 steps only improve the loss; other tests run the same code with fewer steps";
   const Scratch scratch;
@@ -42,7 +42,7 @@ TEST(LmTrain, LossFallsBelowItsBound) {
   EXPECT_NE(run_program(sample + " --seed 2", scratch).output, text.output);
 }
 
-// The file has uint32 tokens but is read as uint16, for training or validation.
+// The tokens of a file are uint32 but read as uint16, or the reverse.
 TEST(LmTrain, RejectsTokensOfAnotherWidth) {
   const Scratch scratch;
   std::ofstream wide(scratch.path() / "wide.bin", std::ios::binary),
@@ -190,8 +190,8 @@ TEST(LmTrain, FullDiskLosesNothing) {
   EXPECT_EQ(losses_in(scratch, "run"), losses_in(scratch, "whole"));
 }
 
-// A batch of 100000000 exceeds the memory of any machine. It is rejected after the folder was checked, which must leave
-// no new folder.
+// A batch of 100000000 exceeds the memory of any machine. The run is rejected after the check of its folder, and must
+// leave no new folder.
 TEST(LmTrain, ARejectedRunLeavesNoFolder) {
   const Scratch scratch;
   const std::string large = "lm train --quick --device cpu --data " + kText + " --batch 100000000 --out ";

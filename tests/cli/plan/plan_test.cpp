@@ -140,7 +140,7 @@ TEST(PlanCommand, ALargerBucketNeedsMoreMemoryForShardedGradients) {
     return document.at("rows").as_array()[0].at("memory_bytes").at("gradients").as_integer();
   };
   const std::int64_t all = 4 * 128'625'408;
-  EXPECT_EQ(gradients("1"), all / 8 + 4 * 9'438'720) << "a bucket holds the largest unit, a block";
+  EXPECT_EQ(gradients("1"), all / 8 + 4 * 9'438'720) << "a bucket holds at least one transformer block";
   EXPECT_EQ(gradients("1000"), all / 8 + all);
 }
 

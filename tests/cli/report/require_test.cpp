@@ -1,5 +1,5 @@
 // Tests `strobe compare --require` with the limits files of sweeps/ on constructed rows, and tools/lm-grid, which runs
-// that command. The values are on both sides of each limit.
+// that command. The values are on both sides of the limits.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -83,13 +83,14 @@ std::vector<MadeUpRow> gpu_speed(double ratio, double decode_ms, double megabyte
   return rows;
 }
 
-TEST(Require, GpuSpeed) {
+TEST(Require, GpuSpeedCountsMissedLimits) {
   EXPECT_EQ(missed(gpu_speed(2.1, 0.3, 644), "gpu-speed"), 0);
   EXPECT_EQ(missed(gpu_speed(0.6, 0.5, 646), "gpu-speed"), 7);
   EXPECT_EQ(missed(gpu_speed(1, 0.3, 644), "gpu-speed"), 2);  // fp32, forward and backward
 }
 
-// Returns rows in which hopper needs `ms`, cuDNN `ratio` times and FlashAttention-3 `fa3_ratio` times as long.
+// Returns rows in which hopper needs `ms` per forward pass, cuDNN `ratio` times and FlashAttention-3 `fa3_ratio` times
+// as long.
 std::vector<MadeUpRow> hopper(double ratio, double fa3_ratio, double ms) {
   std::vector<MadeUpRow> rows;
   for (const char* text :
@@ -101,7 +102,7 @@ std::vector<MadeUpRow> hopper(double ratio, double fa3_ratio, double ms) {
   return rows;
 }
 
-TEST(Require, Hopper) {
+TEST(Require, HopperCountsMissedLimits) {
   EXPECT_EQ(missed(hopper(1.1, 1.1, 0.2), "hopper"), 0);
   EXPECT_EQ(missed(hopper(1.1, 0, 0.2), "hopper"), 0);  // without FlashAttention-3
   EXPECT_EQ(missed(hopper(1.1, 0.8, 0.8), "hopper"), 8);
@@ -109,7 +110,7 @@ TEST(Require, Hopper) {
   EXPECT_EQ(missed(hopper(1.1, 1.1, 0.3), "hopper"), 1);   // the source report's forward
 }
 
-TEST(Require, HopperOptions) {
+TEST(Require, HopperOptionsCountsMissedLimits) {
   const auto rows = [](double ratio, double plain, double dropping, double decode) {
     std::vector<MadeUpRow> all;
     const auto add = [&](const std::string& text, const char* peer, double ms) {

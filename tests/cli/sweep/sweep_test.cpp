@@ -189,7 +189,7 @@ TEST(Sweep, JsonFolderHasTheSourceScriptsNames) {
     EXPECT_GT(json.at("forward").at("time(s)").as_number(), 0) << name;
     EXPECT_EQ(json.at("config").at("shrink").as_integer(), 2);
   }
-  // A file is missing if the sweep was killed before it wrote it. The next sweep writes it.
+  // The next sweep writes files that are missing because a sweep was killed.
   std::filesystem::remove(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json");
   ASSERT_EQ(run_program(command, scratch).code, 0);
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json"));
@@ -333,7 +333,7 @@ TEST(Sweep, RetryKeepsRowsOfPeersWithoutPyTorch) {
       (std::multiset<std::string>{"16 flash2 ok", "16 torch-sdpa crashed", "24 flash2 ok", "24 torch-sdpa crashed"}));
 }
 
-TEST(Sweep, NoCellThatIsOkIsExitCode3) {
+TEST(Sweep, ExitCodeIs3IfNoCellIsOk) {
   const Scratch scratch;
   const std::string command = tiny("--seq_len 16,20 --program /bin/false");
   for (int i = 0; i < 2; ++i) {  // the first time measured, then read from the file
@@ -355,7 +355,7 @@ TEST(Sweep, AnUnknownInstructionSetIsRejectedBeforeAnythingIsWritten) {
   EXPECT_EQ(run_program(tiny("--seq_len 16 --impl standard"), scratch, "STROBE_CPU_ISA=bogus").code, 0);
 }
 
-TEST(Sweep, CellsThatAreAllUnsupportedAreExitCode2AsInBench) {
+TEST(Sweep, ExitCodeIs2IfAllCellsAreUnsupported) {
   const Scratch scratch;
   EXPECT_EQ(run_program("sweep --batch 1 --heads 1 --emb 600 --seq_len 16 --dtype fp32 --quick", scratch).code, 2);
   EXPECT_EQ(cells_in(scratch, "sweep.jsonl"), (std::multiset<std::string>{"16 flash2 unsupported"}));
@@ -419,7 +419,7 @@ TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
             std::string::npos);
 }
 
-TEST(Sweep, AFlagWithoutEffectInSomeCellsOnlyIsNotReported) {
+TEST(Sweep, AFlagWithoutEffectIsReportedOnlyIfNoCellUsesIt) {
   const Scratch scratch;
   const std::string flags = "--seq_len 16 --align top_left --dry-run ";
   const std::string note = "--align without --causal, --window or --alibi has no effect";
@@ -427,7 +427,7 @@ TEST(Sweep, AFlagWithoutEffectInSomeCellsOnlyIsNotReported) {
   EXPECT_EQ(run_program(tiny(flags + "--causal both"), scratch).output.find(note), std::string::npos);
 }
 
-TEST(Sweep, APeerHasAPrediction) {
+TEST(Sweep, DryRunAcceptsPeers) {
   const Scratch scratch;
   const Program program = run_program(tiny("--seq_len 16 --impl onednn,torch-sdpa --dry-run"), scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
@@ -489,7 +489,7 @@ TEST(Sweep, CeilingsAreInEveryRow) {
 // ulimit -f 14 limits the file to 7 or 14 KB, too little for all five rows. The row that was partly written is removed.
 TEST(Sweep, AFullDiskIsExitCode3AndLeavesWholeRows) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer does not start where files may not grow";
+  GTEST_SKIP() << "ThreadSanitizer does not start with a limit on file sizes";
 #endif
   const Scratch scratch;
   const std::string limited = "cd '" + scratch.path().string() + "' && (ulimit -f 14; '" STROBE_PROGRAM "' " +
@@ -513,7 +513,7 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
 }
 
 // Runs part of the sweep `lab5`, which repeats the source report. --shrink 16 reduces its batch of 16 to 1.
-TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
+TEST(SlowSweep, Lab5IsMeasuredAndReported) {
   const Scratch scratch;
   const Program program = run_program(
       "sweep --grid lab5 --batch_size 16 --emb_dim 1024 --shrink 16 --repeats 3 --time-limit 0.05 --json-dir cells",

@@ -7,7 +7,7 @@
 namespace strobe::test {
 namespace {
 
-// Returns the text of a rank. Each has another length and ends with a zero byte; that of rank 1 is empty.
+// Returns the text of a rank. The texts have different lengths and end with a zero byte, but rank 1's is empty.
 std::string text_of(int rank) {
   if (rank == 1) return "";
   return std::string(static_cast<std::size_t>(1000 * rank + 3), static_cast<char>('a' + rank)) + std::string(1, '\0');

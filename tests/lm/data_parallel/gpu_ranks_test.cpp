@@ -48,13 +48,12 @@ TEST_F(GpuDataParallelRanks, MomentsAreScatteredAndGathered) { expect_fine_on_a_
 
 TEST_F(GpuDataParallelRanks, SkipAStepInWhichOneGradientOverflows) { expect_fine_on_a_shared_gpu("loss-scale"); }
 
-// On four ranks, the sizes of the shards differ by one element.
-TEST_F(GpuDataParallelRanks, FourShareAGpu) {
+TEST_F(GpuDataParallelRanks, FourRanksShareAGpu) {
   if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
   expect_fine(4, "shared-optimizer", "cuda");
 }
 
-TEST_F(GpuDataParallelRanks, OneRankOverNccl) {
+TEST_F(GpuDataParallelRanks, OneRankRunsOverNccl) {
   if (const char* why = comm::why_no_nccl()) GTEST_SKIP() << why;
   for (const char* scenario : {"equal", "shared-optimizer", "events", "averages"}) expect_fine(1, scenario, "nccl");
 }

@@ -19,9 +19,9 @@ TEST_F(GpuMemoryBench, ThePeakIsWithinThreePercentOfTheDriver) {
   EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.03);
 }
 
-// For both passes with fused and materialised attention, the memory that the driver reports matches the prediction, and
-// a forward needs less than a step.
-TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
+// For both passes with fused and materialised attention, the prediction is within 5 % of the memory that the driver
+// reports, and a forward pass needs less than half of a step's memory.
+TEST_F(GpuMemoryBench, AForwardNeedsLessThanHalfOfAStep) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     for (const char* const kernel : {"", "standard"}) {
       BenchCase one{.shape = shape_of("small"),
@@ -52,16 +52,16 @@ TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
   }
 }
 
-// Every allocation is needed until some operation. In fp32, one allocation serves only as the workspace of attention.
+// In fp32, one allocation is only the workspace of attention.
 TEST_F(GpuMemoryBench, EveryAllocationLastsUntilAnOperation) {
   const BenchCase one{.shape = shape_of("medium"), .execution = {.device = Device::cuda}};
   const MemoryTimeline timeline = measure_memory(one).timeline;
-  bool is_shared = false;
+  bool has_workspace = false;
   for (const Lifetime& lifetime : timeline.allocations) {
     EXPECT_GE(lifetime.to, 0) << lifetime.name;
-    is_shared |= lifetime.name == "workspace of attention";
+    has_workspace |= lifetime.name == "workspace of attention";
   }
-  EXPECT_TRUE(is_shared);
+  EXPECT_TRUE(has_workspace);
 }
 
 }  // namespace

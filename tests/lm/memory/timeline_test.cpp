@@ -69,7 +69,7 @@ TEST(MemoryBench, CategoriesAreThoseOfTheModel) {
   }
 }
 
-TEST(MemoryBench, EventsListTheLiveTensors) {
+TEST(MemoryBench, MomentsCountTheLiveTensors) {
   for (const GradientMemory memory : {GradientMemory::shared, GradientMemory::over_copies}) {
     BenchCase one = small_case(Precision::bf16, BenchPass::step);
     one.gradients = memory;
@@ -176,7 +176,7 @@ TEST(MemoryBench, RecomputationSavesWhatThePlanPredicts) {
   }
 }
 
-// In mixed precision, operands and results of matmuls are bf16, everything else fp32.
+// In mixed precision, operands and results of matmuls are bf16, other floating-point tensors fp32.
 TEST(MemoryBench, EveryTensorReportsItsType) {
   for (const GradientMemory memory : {GradientMemory::shared, GradientMemory::over_copies}) {
     BenchCase one = small_case(Precision::bf16, BenchPass::step);

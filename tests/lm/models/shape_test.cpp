@@ -9,7 +9,7 @@
 namespace strobe::lm {
 namespace {
 
-TEST(ModelShape, ParametersOfTheFiveSizes) {
+TEST(ModelShape, FiveSizesHaveTheirParameterCounts) {
   const struct {
     const char* name;
     std::int64_t parameters;
@@ -27,7 +27,7 @@ TEST(ModelShape, ParametersOfTheFiveSizes) {
 }
 
 // The count follows from untied embeddings and an unembedding without bias.
-TEST(ModelShape, ParametersOfGpt2) {
+TEST(ModelShape, Gpt2HasItsParameterCount) {
   const ModelShape shape = shape_of("ddp-small");
   EXPECT_EQ(shape.architecture, Architecture::gpt2);
   EXPECT_EQ(parameter_count(shape), 70'859'776);

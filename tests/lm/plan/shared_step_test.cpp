@@ -19,7 +19,7 @@ SharedStep small_step(std::int64_t layers, std::int64_t stages, std::int64_t bat
           .micro_batches = micro_batches};
 }
 
-TEST(SharedStep, StagesOfAnUnevenPipeline) {
+TEST(SharedStep, AnUnevenPipelineHasItsLongerStagesFirst) {
   EXPECT_EQ(stages_text(48, 4), "4 stages of 12 layers");
   EXPECT_EQ(stages_text(10, 4), "2 stages of 3 layers, 2 of 2");
   const std::vector<Stage> stages = stages_of(small_step(10, 4, 8, 8));
@@ -52,7 +52,7 @@ TEST(SharedStep, ParametersOfStagesAddUpToTheModel) {
 
 // fp32 elements per token: 8 d + 3 d_ff + 2 norm factors + 2 LSE = 104 per block; 5 d for gradients; d for the output;
 // in the last stage also a norm of d, its factor and 5 logits. d is 8, d_ff 12.
-TEST(SharedStep, ActivationsOfTheMicroBatchesInFlight) {
+TEST(SharedStep, ActivationsAreThoseOfTheMicroBatchesInFlight) {
   const SharedStep step = small_step(4, 2, 4, 4);
   const std::vector<Stage> stages = stages_of(step);
   EXPECT_EQ(stage_activations(step, stages.at(0)), 4u * 16 * (2 * 2 * 104 + 5 * 8 + 8));
@@ -77,7 +77,7 @@ SharedStep feed_forward(std::int64_t batch, const Mesh& mesh, Precision precisio
 
 // The exercise of the source document has 126 * 2 * 16384 * 53248 parameters. Parameter, gradient and two moments in
 // fp32 are 16 bytes per parameter.
-TEST(SharedStep, FeedForwardModelOfTheSourceByHand) {
+TEST(SharedStep, FeedForwardModelEqualsThatOfTheSourceDocument) {
   const std::int64_t count = 219'848'638'464;
   const SharedStep alone = feed_forward(1, {}, Precision::fp32);
   EXPECT_EQ(parameter_count(alone.one.shape, Network::feed_forward), count);

@@ -71,7 +71,7 @@ TEST(StepTime, TheLastCallIsAtLeastTheEmbeddings) {
   EXPECT_DOUBLE_EQ(large.exposed, call(large.call_bytes));
 }
 
-// best_bucket_bytes() is best if the backward takes as long as the transfer: no other bucket size exposes less time.
+// best_bucket_bytes() is best if the backward takes as long as the transfer. The other sizes tried expose more time.
 TEST(StepTime, TheBestBucketMinimizesExposedTime) {
   EXPECT_DOUBLE_EQ(best_bucket_bytes(4e8, 1e9, 1e-4), std::sqrt(4e8 * 1e9 * 1e-4));
   const SharedStep step = step_of({.data = 64});
@@ -118,7 +118,7 @@ SharedStep pipeline_of(std::int64_t layers, const Mesh& mesh, std::int64_t micro
           .micro_batches = micro_batches};
 }
 
-TEST(StepTime, ThePipelinesBubbleIsItsShareOfMicroBatches) {
+TEST(StepTime, ThePipelinesBubbleShrinksWithMoreMicroBatches) {
   const double tokens = 16 * 128, flops = 3 * 4 * tokens * 64 * 256 * 2;  // two layers in each of four stages
   for (const std::int64_t micro_batches : {1, 4, 8, 16}) {
     const StepTime time = step_time(pipeline_of(8, {.pipeline = 4}, micro_batches), kMachine);
@@ -159,7 +159,7 @@ TEST(StepTime, GradientsOfAPipelineOverlapTheLastMicroBatch) {
       << "every micro-batch gathers the parameters again";
 }
 
-TEST(StepTime, ItIsComputeBoundFromTheSmallestBatchOn) {
+TEST(StepTime, IsComputeBoundFromTheSmallestBatchOn) {
   Machine slow_links = kMachine;
   slow_links.inside.bandwidth = slow_links.between.bandwidth = 1e8;
   for (const Sharding sharding : {Sharding::replicated, Sharding::optimizer, Sharding::gradients, Sharding::weights}) {
@@ -177,8 +177,8 @@ TEST(StepTime, ItIsComputeBoundFromTheSmallestBatchOn) {
   no_links.inside.bandwidth = 1e-9;
   EXPECT_EQ(least_batch(step_of({.data = 2}), no_links), 9'000'000'000'000'000);
   // One node of n devices without latency, P parameters and T tokens. The backward takes 4 P T / rate, the all-reduce
-  // of fp32 gradients 8 P (n - 1) / n / bandwidth. They are equal at T = 2 (n - 1) / n * rate / bandwidth. Attention
-  // and the embedding change T slightly.
+  // of fp32 gradients 8 P (n - 1) / n / bandwidth. These times are equal at T = 2 (n - 1) / n * rate / bandwidth.
+  // Attention and the embedding change T slightly.
   Machine flat = kMachine;
   flat.node = 0;
   flat.inside = {.bandwidth = 1e8, .latency = 0};

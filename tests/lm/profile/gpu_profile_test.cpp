@@ -76,7 +76,6 @@ TEST_F(GpuProfile, TheTraceParsesAndHasEveryRecord) {
   EXPECT_EQ(records, named.profile.records.size());
 }
 
-// Direct launches compute the same bits as a graph.
 TEST_F(GpuProfile, DirectLaunchesGiveTheBitsOfAGraph) {
   const BenchCase one = traced_case(Precision::bf16);
   PassRun replayed(one), direct(one);

@@ -96,7 +96,7 @@ TEST(ProfileKernels, ALauncherWithoutAnOperationIsRejected) {
   EXPECT_THROW(attribute(profile, {record("stray", 4, 7, 0, 1)}, kBegin), Error);
 }
 
-TEST(ProfileKernels, TheTraceHasATrackForEachStreamAndOneForTheHost) {
+TEST(ProfileKernels, TheTraceHasATrackPerStreamAndThreeForTheHost) {
   const NamedProfile named{"a case", made_up()};
   const Json trace = Json::parse(trace_json({&named, 1}).dump());
   std::map<std::string, std::int64_t> tracks;

@@ -120,7 +120,7 @@ TEST(Profile, SumsMatmulsByMatrixOverAllLayers) {
   EXPECT_EQ(calls, all);
 }
 
-TEST(Profile, OnTheHostAnOperationHasTheTimeOfTheHost) {
+TEST(Profile, OnACpuAnOperationHasTheTimeOfTheHost) {
   const Profile profile = profile_step(small_case());
   for (const TimedOperation& one : profile.operations) EXPECT_EQ(one.seconds, one.host_seconds) << one.name;
   EXPECT_TRUE(profile.records.empty());
@@ -243,7 +243,7 @@ TEST(MatmulShare, FusedAttentionCountsAsAWholeOrNotAtAll) {
   EXPECT_DOUBLE_EQ(step.share_with_attention(true), 29.0 / 40);
 }
 
-TEST(MatmulShare, PartsOnTheCpuAreMatmulsOrNot) {
+TEST(MatmulShare, PartsOfAttentionAreMatmulsOrTheRest) {
   Profile profile = step_on_cpu();
   profile.scopes = {{.name = "QK^T matmul", .kind = ScopeKind::matmul, .operation = 1, .seconds = 1.5},
                     {.name = "softmax", .kind = ScopeKind::other, .operation = 1, .seconds = 1},

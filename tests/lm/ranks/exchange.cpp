@@ -111,8 +111,8 @@ struct TiedRun {
   std::vector<double> norms;  // gradient norm of each step
 };
 
-// Trains y = t u f p u t x, element by element, where x is the sample. t: tied; u: tied and frozen; f: frozen; p:
-// plain. t and u are used twice, so their gradients are final after the second use. The ranks start with different
+// Trains y = t u f p u t x, element by element, where x depends on the sample. t: tied; u: tied and frozen; f: frozen;
+// p: plain. t and u are used twice, so their gradients are final after the second use. The ranks start with different
 // values.
 TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std::span<const int> samples,
                    Faults& faults) {

@@ -9,7 +9,7 @@
 namespace strobe::test {
 namespace {
 
-constexpr std::int64_t kElements = 5;  // per tensor; not divisible by any number of ranks
+constexpr std::int64_t kElements = 5;  // per tensor; not divisible by 2 or 4 ranks
 
 // The gradient of one rank has an infinity, in a range that sharded strategies may assign to another rank. All ranks
 // must skip the step.

@@ -1,5 +1,5 @@
 // Scenarios that compare parameters after some steps: with one process on the whole batch, with a repeated run, and
-// with sharded strategies.
+// with sharded strategies. Other scenarios check the AdamW moments and the initial values of each rank.
 #include <fmt/format.h>
 
 #include "lm/ranks/scenario.h"
@@ -70,7 +70,7 @@ int equals_one_process(comm::Communicator& communicator, const ops::ExecutionCon
   return faults.count();
 }
 
-// Compares each sharded strategy with the unsharded one that has the same calls: equal bits, or 1e-6 with
+// Compares each sharded strategy with the unsharded one that has the same buckets: equal bits, or 1e-6 with
 // reduce-scatter.
 int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);

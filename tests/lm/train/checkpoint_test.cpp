@@ -116,7 +116,7 @@ TEST_F(CheckpointTest, BytesDependOnlyOnTheState) {
   EXPECT_EQ(bytes(), scratch_.read("b.safetensors"));
 }
 
-TEST_F(CheckpointTest, DetectsEveryFlippedBitAndTruncation) {
+TEST_F(CheckpointTest, DetectsFlippedBitsAndTruncation) {
   write(path());
   const std::string whole = bytes();
   for (std::size_t i = 0; i < whole.size(); i += i < 400 ? 1 : 97) {
@@ -334,7 +334,7 @@ TEST_F(CheckpointTest, RenamesLaterCheckpointsAndLosesNone) {
   EXPECT_THROW(open_checkpoint(folder, 30, CheckpointParts::all, report_step), Error);
 }
 
-TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
+TEST_F(CheckpointTest, AFolderListsItsCheckpointsAndKeepsTheNewest) {
   const std::string folder = path("run");
   {
     CheckpointFolder run(folder, CheckpointFolder::Use::fresh);

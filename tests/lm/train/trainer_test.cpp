@@ -272,7 +272,7 @@ TEST(Trainer, AStateThatIsNotFiniteStopsAllRanks) {
   EXPECT_EQ(scratch.entries(), 0u);
 }
 
-TEST(Trainer, RejectsDevicesThatTheMachineDoesNotHave) {
+TEST(Trainer, RejectsTf32OnACpuAndModelsThatDoNotFit) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
   settings.precision = Precision::tf32;
