@@ -14,7 +14,7 @@ bool given(const IndexView& indices) { return indices.data || indices.count != 0
 
 void check_index_view(const IndexView& indices, const char* name) {
   if (indices.bits != 32 && indices.bits != 64) {
-    fail(kInvalid, "attention: {} has integers of {} bits; valid are 32 and 64", name, indices.bits);
+    fail(kInvalid, "attention: {} has integers of {} bits; valid: 32 and 64", name, indices.bits);
   }
   if (indices.count < 0) fail(kInvalid, "attention: {} has count {}; it must not be negative", name, indices.count);
   check_array({name, indices.data, indices.count, indices.bits / 8});
@@ -31,7 +31,7 @@ void check_padded(const IndexView& lengths, const char* name, const Problem& pro
   if (problem.device == Device::cuda) return;
   for (std::int64_t b = 0; b < batch; ++b) {
     if (lengths[b] < 0 || lengths[b] > size) {
-      fail(kInvalid, "attention: {}[{}] is {}; valid are 0 to {}", name, b, lengths[b], size);
+      fail(kInvalid, "attention: {}[{}] is {}; valid: 0 to {}", name, b, lengths[b], size);
     }
   }
 }
@@ -46,7 +46,7 @@ void check_first_keys(const IndexView& first_keys, const Problem& problem) {
   if (problem.device == Device::cuda) return;
   for (std::int64_t b = 0; b < problem.batch; ++b) {
     if (first_keys[b] < 0 || first_keys[b] > problem.max_seqlen_k) {
-      fail(kInvalid, "attention: first_keys[{}] is {}; valid are 0 to {}", b, first_keys[b], problem.max_seqlen_k);
+      fail(kInvalid, "attention: first_keys[{}] is {}; valid: 0 to {}", b, first_keys[b], problem.max_seqlen_k);
     }
   }
 }
@@ -90,7 +90,7 @@ std::int64_t check_packed(const Packed& side, Device device) {
     fail(kInvalid, "attention: {} has count {}; it must be the number of sequences + 1", side.name, side.offsets.count);
   }
   if (side.bound < 0) {
-    fail(kInvalid, "attention: {} is {}; valid are 0 (not known) and larger", side.bound_name, side.bound);
+    fail(kInvalid, "attention: {} is {}; valid: 0 (not known) and larger", side.bound_name, side.bound);
   }
   const std::int64_t read = device == Device::cuda ? side.total : longest_of(side);
   const std::int64_t longest = side.bound != 0 ? side.bound : read;

@@ -102,7 +102,7 @@ void check_size(const char* what, std::int64_t size) {
 
 void check_sizes(const ConstView& view, const char* name) {
   if (view.dtype != DType::fp32 && view.dtype != DType::fp16 && view.dtype != DType::bf16) {
-    fail(ErrorCode::invalid_argument, "attention: {} has the unknown dtype {}; valid are 0 (fp32), 1 (fp16), 2 (bf16)",
+    fail(ErrorCode::invalid_argument, "attention: {} has the unknown dtype {}; valid: 0 (fp32), 1 (fp16), 2 (bf16)",
          name, static_cast<int>(view.dtype));
   }
   check_shape(view.shape, name);

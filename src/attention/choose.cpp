@@ -46,7 +46,7 @@ Choice choose(const Problem& problem, std::string_view name) {
     refusals += fmt::format("{}'{}' refuses: {}", refusals.empty() ? "" : "; ", kernel.name, reason);
   }
   if (!name.empty()) {
-    fail(ErrorCode::invalid_argument, "attention: unknown kernel '{}' on device {}; valid are: {}", printable(name),
+    fail(ErrorCode::invalid_argument, "attention: unknown kernel '{}' on device {}; valid: {}", printable(name),
          name_of(problem.device), names_on(problem.device));
   }
   fail(ErrorCode::unsupported, "attention: no kernel on device {} takes this problem: {}", name_of(problem.device),

@@ -20,7 +20,7 @@ constexpr float kLeastSoftcap = 1e-30f, kMostSoftcap = 1e30f;
 
 void check_execution(const Execution& execution, Problem& problem) {
   if (execution.device != Device::cpu && execution.device != Device::cuda) {
-    fail(kInvalid, "attention: unknown device {}; valid are 0 (cpu), 1 (cuda)", static_cast<int>(execution.device));
+    fail(kInvalid, "attention: unknown device {}; valid: 0 (cpu), 1 (cuda)", static_cast<int>(execution.device));
   }
   if (execution.device == Device::cuda) {
     const CurrentGpu gpu = current_gpu();
@@ -33,7 +33,7 @@ void check_execution(const Execution& execution, Problem& problem) {
     problem.cpu_isa = forced_instruction_set();
   }
   if (execution.threads < 0 || execution.threads > kMaxThreads) {
-    fail(kInvalid, "attention: threads is {}; valid are 0 (all cores of this process) to {}", execution.threads,
+    fail(kInvalid, "attention: threads is {}; valid: 0 (all cores of this process) to {}", execution.threads,
          kMaxThreads);
   }
   problem.device = execution.device;
@@ -72,7 +72,7 @@ void check_dtype(const ConstView& view, const char* name, DType dtype) {
 
 void check_head_dim(const char* name, std::int64_t size) {
   if (size >= 1 && size <= kMaxSize) return;
-  fail(kInvalid, "attention: {} has head_dim {}; valid are 1 to {}", name, size, kMaxSize);
+  fail(kInvalid, "attention: {} has head_dim {}; valid: 1 to {}", name, size, kMaxSize);
 }
 
 bool given(const ConstView& view) { return view.data || view.shape != std::array<std::int64_t, 4>{}; }
@@ -121,7 +121,7 @@ void check_shapes(const Attention& attention, Problem& problem) {
 
 void check_window_side(const char* side, std::int64_t value) {
   if (value >= -1) return;
-  fail(kInvalid, "attention: window {} is {}; valid are -1 (open) and larger", side, value);
+  fail(kInvalid, "attention: window {} is {}; valid: -1 (open) and larger", side, value);
 }
 
 void check_options(const Attention& attention, Problem& problem) {
@@ -132,12 +132,12 @@ void check_options(const Attention& attention, Problem& problem) {
          kMostSoftcap);
   }
   const float p = attention.dropout.p;
-  if (!(p >= 0 && p < 1)) fail(kInvalid, "attention: dropout p is {}; valid are 0 <= p < 1", p);
+  if (!(p >= 0 && p < 1)) fail(kInvalid, "attention: dropout p is {}; valid: 0 <= p < 1", p);
   check_window_side("left", attention.window.left);
   check_window_side("right", attention.window.right);
   if (attention.alignment != Alignment::unset && attention.alignment != Alignment::top_left &&
       attention.alignment != Alignment::bottom_right) {
-    fail(kInvalid, "attention: unknown alignment {}; valid are 0 (unset), 1 (top_left), 2 (bottom_right)",
+    fail(kInvalid, "attention: unknown alignment {}; valid: 0 (unset), 1 (top_left), 2 (bottom_right)",
          static_cast<int>(attention.alignment));
   }
   if (attention.dropout.seed_data && attention.dropout.seed != 0) {
@@ -161,8 +161,8 @@ void check_alibi_stride(const Problem& problem) {
     fail(kInvalid, "attention: alibi_batch_stride is {} but alibi_slopes is not given", stride);
   }
   if (stride < 0 || stride > kMaxElements / std::max<std::int64_t>(1, problem.batch)) {
-    fail(kInvalid, "attention: alibi_batch_stride is {}; valid are 0 (one row of slopes for all sequences) to {}",
-         stride, kMaxElements / std::max<std::int64_t>(1, problem.batch));
+    fail(kInvalid, "attention: alibi_batch_stride is {}; valid: 0 (one row of slopes for all sequences) to {}", stride,
+         kMaxElements / std::max<std::int64_t>(1, problem.batch));
   }
 }
 
@@ -214,14 +214,14 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
   if (!given(bias)) return;
   check_sizes(bias, "bias");
   if (bias.dtype != DType::fp32 && bias.dtype != problem.dtype) {
-    fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
+    fail(kInvalid, "attention: bias is {}; valid: fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
   }
   check_bounds(attention, problem, "bias", bias.shape);
   const auto fits = [&](std::size_t i, std::int64_t size) { return bias.shape[i] == 1 || bias.shape[i] == size; };
   if (!fits(0, problem.batch) || !fits(1, problem.heads_q) || !fits(2, problem.max_seqlen_q) ||
       bias.shape[3] != problem.max_seqlen_k) {
-    fail(kInvalid, "attention: bias has shape {}; valid is [{} or 1, {} or 1, {} or 1, {}]{}", text_of(bias.shape),
+    fail(kInvalid, "attention: bias has shape {}; valid: [{} or 1, {} or 1, {} or 1, {}]{}", text_of(bias.shape),
          problem.batch, problem.heads_q, problem.max_seqlen_q, problem.max_seqlen_k,
          problem.packed ? ": number of sequences, heads, longest q, longest k" : "");
   }
@@ -238,7 +238,7 @@ void check_mask(const Attention& attention, Pointers pointers, Problem& problem)
   const std::array<std::int64_t, 4> full{problem.batch, problem.heads_q, problem.max_seqlen_q, problem.max_seqlen_k};
   for (std::size_t i = 0; i < 4; ++i) {
     if (mask.shape[i] == 1 || mask.shape[i] == full[i]) continue;
-    fail(kInvalid, "attention: mask has shape {}; valid is [{} or 1, {} or 1, {} or 1, {} or 1]{}", text_of(mask.shape),
+    fail(kInvalid, "attention: mask has shape {}; valid: [{} or 1, {} or 1, {} or 1, {} or 1]{}", text_of(mask.shape),
          full[0], full[1], full[2], full[3],
          problem.packed ? ": number of sequences, heads, longest q, longest k" : "");
   }
@@ -254,7 +254,7 @@ void read_seed(Problem& problem) {
 
 Problem validate_attention(const Attention& attention, Pass pass, const Execution& execution, Pointers pointers) {
   if (pass != Pass::forward && pass != Pass::backward) {
-    fail(kInvalid, "attention: unknown pass {}; valid are 0 (forward), 1 (backward)", static_cast<int>(pass));
+    fail(kInvalid, "attention: unknown pass {}; valid: 0 (forward), 1 (backward)", static_cast<int>(pass));
   }
   Problem problem;
   problem.pass = pass;

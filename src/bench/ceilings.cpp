@@ -140,7 +140,7 @@ Ceilings measure_gpu_ceilings(std::span<const DType> types, Depth depth) {
   ceilings.device = Device::cuda;
   if (depth == Depth::none) return ceilings;
   ceilings.copy = gpu_copy_rate();
-  ceilings.timed_least = gpu_timed_empty_kernel();
+  ceilings.timed_least = gpu_timed_small_fill();
   if (depth == Depth::full) ceilings.call = gpu_call_cost();
   for (const DType type : types) {
     ceilings.cublas[static_cast<int>(type)] =

@@ -1,9 +1,9 @@
 // Philox4x32-10 (Salmon et al., 2011), and the dropout mask made from it.
 //
-// One call gives 16 random bits to each of 8 scores. The scores (i, j) of a (b, hq) plane form squares of 16 x 16. In a
-// square, the call for row i % 8 and key pair j / 2 % 4 serves the rows i % 8 and i % 8 + 8, and in each of them the
-// keys of that pair and the keys 8 further. A lane of an m16n8 accumulator fragment therefore computes the random bits
-// of all its scores itself.
+// One call gives 16 random bits to each of 8 scores. The scores of a (b, hq) plane are split into squares of 16 rows x
+// 16 keys. A square takes 32 calls: call (r, c), with r < 8 and c < 4, serves rows r and r + 8 at keys 2c, 2c + 1,
+// 2c + 8 and 2c + 9. These are the scores that one lane of an m16n8 accumulator fragment holds, so each lane draws its
+// own random bits.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Traces the kernels, copies and clears that run on a GPU, and which operation launched each, with CUPTI's activity
-// records. Used by `strobe lm profile`. The first trace loads libcupti. If that fails, or if the build has no CUPTI
-// headers (no_cupti.cpp), a trace throws with the reason.
+// Records, by CUPTI's activity API, every kernel, copy and memset on a GPU and the operation that launched it. Used by
+// `strobe lm profile`. The first trace loads libcupti. If that fails, or if the build has no CUPTI headers
+// (no_cupti.cpp), a trace throws with the reason.
 #pragma once
 
 #include <cstddef>

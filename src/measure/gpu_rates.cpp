@@ -27,7 +27,7 @@ double gpu_copy_rate() {
   return best;
 }
 
-double gpu_timed_empty_kernel() {
+double gpu_timed_small_fill() {
   const GpuStream stream;
   GpuBuffer word(sizeof(std::uint32_t));
   GpuEvent begin, end;

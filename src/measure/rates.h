@@ -22,7 +22,7 @@ double copy_rate(int threads, double seconds);
 double timed_microsecond();
 
 // Returns the overhead of GPU timing: the median seconds that events of the current GPU report for filling 4 bytes.
-double gpu_timed_empty_kernel();
+double gpu_timed_small_fill();
 
 // Returns the best rate of 20 copies of 2 GiB within the memory of the current GPU, in bytes read plus written per
 // second.

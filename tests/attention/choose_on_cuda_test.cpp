@@ -268,7 +268,7 @@ TEST_F(ChooseOnCuda, HopperTilesCanBeForced) {
   EXPECT_EQ(configuration_with(""), choose(plain).plan.text(plain));
   for (const char* tiles : {"0", "64x", "64x1", "64x129", "64x99999999999", "128x2", "192", "64x4 ", "-64", "tables"}) {
     EXPECT_EQ(configuration_with(tiles),
-              fmt::format("cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x128", tiles));
+              fmt::format("cuda: STROBE_HOPPER_TILES is '{}'; valid: table, 128, 64, and 64x2 to 64x128", tiles));
   }
 }
 

@@ -86,7 +86,7 @@ TEST(Choose, ErrorOfAnUnknownNameListsTheValidOnes) {
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
       EXPECT_EQ(error.what(), "attention: unknown kernel '" + std::string(name) +
-                                  "' on device cpu; valid are: flash2, frugal, standard, reference");
+                                  "' on device cpu; valid: flash2, frugal, standard, reference");
     }
   }
 }

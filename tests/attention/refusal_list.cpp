@@ -1,5 +1,5 @@
 // Lists the invalid arguments that forward() and backward() both reject. workspace_bytes() and explain() reject them
-// too, except missing memory.
+// too, except null tensors and errors of the workspace.
 #include "attention/refusal_list.h"
 
 #include <limits>
@@ -337,7 +337,7 @@ const std::vector<Refusal>& common_refusals() {
          s.attention.alibi_slopes = s.array(8);
          s.attention.alibi_batch_stride = -4;
        },
-       {"alibi_batch_stride is -4", "valid are 0"}},
+       {"alibi_batch_stride is -4", "valid: 0"}},
       {"slopes stride huge",
        [](SmallProblem& s) {
          s.attention.alignment = Alignment::top_left;

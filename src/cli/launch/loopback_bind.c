@@ -64,7 +64,8 @@ static int is_own_user(const struct sockaddr_in* own, const struct sockaddr_in* 
   return found;
 }
 
-/* Rejects IPv6, which no process of a job uses. */
+/* Returns 1 for Unix sockets and for IPv4 connections from a process of the same user. Ranks connect by IPv4 only, so
+ * IPv6 connections are rejected. */
 static int is_allowed(int descriptor) {
   struct sockaddr_storage own, peer;
   socklen_t own_size = sizeof(own), peer_size = sizeof(peer);

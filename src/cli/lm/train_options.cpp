@@ -68,7 +68,8 @@ void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<s
 void expect_same_data(const std::string& path, const lm::DataIdentity& data, const lm::DataIdentity& kept) {
   if (data == kept) return;
   fail(ErrorCode::invalid_argument,
-       "--data {}: holds {} tokens (format {}, crc32 {:08x}); the checkpoint was trained on {} (format {}, crc32 {:08x})",
+       "--data {}: holds {} tokens (format {}, crc32 {:08x}); the checkpoint was trained on {} (format {}, crc32 "
+       "{:08x})",
        printable_value(path), data.tokens, lm::name_of(data.format), data.checksum, kept.tokens,
        lm::name_of(kept.format), kept.checksum);
 }

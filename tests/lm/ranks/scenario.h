@@ -1,5 +1,5 @@
-// Scenarios of a rank in a test of data parallel training: lm_ranks SCENARIO [cuda|nccl]. Each prints its faults to
-// standard error and returns their number.
+// The scenarios of lm_ranks, the program that tests of data parallel training run as each rank. A scenario prints the
+// checks that failed to standard error and returns their number.
 #pragma once
 
 #include <cstdio>

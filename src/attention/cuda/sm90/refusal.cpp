@@ -88,7 +88,7 @@ std::string map_refusal(const char* name, const ConstView& view) {
     const std::int64_t stride = view.stride[i];
     if (stride == 0 && view.shape[i] > 1) return fmt::format("{} is expanded (stride 0)", name);
     if (stride < 0 || stride * 2 >= kMostStrideBytes) {
-      return fmt::format("{} has a stride of {} elements; valid are 0 to 2^39 - 1", name, stride);
+      return fmt::format("{} has a stride of {} elements; valid: 0 to 2^39 - 1", name, stride);
     }
   }
   return {};

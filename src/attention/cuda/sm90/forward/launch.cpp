@@ -129,7 +129,7 @@ ForwardConfig config_of(const ForwardFacts& facts) {
   const char* const end = name.data() + name.size();
   const bool read = name.starts_with("64x") && std::from_chars(name.data() + 3, end, splits).ptr == end;
   if (!read || splits < 2 || splits > kMostSplits) {
-    fail(ErrorCode::invalid_argument, "cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x{}",
+    fail(ErrorCode::invalid_argument, "cuda: STROBE_HOPPER_TILES is '{}'; valid: table, 128, 64, and 64x2 to 64x{}",
          name, kMostSplits);
   }
   return forced_config(facts, 64, splits);
