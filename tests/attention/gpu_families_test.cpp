@@ -196,12 +196,21 @@ std::vector<Family> families() {
   Family options{"hopper_softcap_sinks", capped};
   options.kernel = "hopper", options.forward_only = true;
   all.push_back(options);
-  for (const std::int64_t d : {64, 128}) {
-    Case dropped = case_from("h280/2 s8x400 d{} {} seed=29", d, name_of(bf16));
-    dropped.causal = d == 64, dropped.alignment = Alignment::bottom_right, dropped.dropout = 0.2f;
-    Family family{"hopper_dropout_" + std::to_string(d), dropped};
-    family.kernel = "hopper", family.forward_only = true;
-    all.push_back(family);
+  for (const std::int64_t d : {64, 128, 256}) {
+    Case plain = case_from("h280/2 s8x400 d{} {} seed=29", d, name_of(bf16));
+    plain.causal = d == 64, plain.alignment = Alignment::bottom_right;
+    const auto with_option = [&](const char* name, const Case& c, bool forward_only) {
+      Family family{fmt::format("hopper_{}_{}", name, d), c};
+      family.kernel = "hopper", family.forward_only = forward_only, family.deterministic = d == 128;
+      all.push_back(family);
+    };
+    Case dropped = plain, sloped = plain, biased = plain;
+    dropped.dropout = 0.2f;
+    sloped.alibi = true;
+    biased.bias = true, biased.bias_shape = {true, true, true}, biased.bias_dtype = bf16;
+    with_option("dropout", dropped, false);
+    with_option("alibi", sloped, false);
+    if (d != 256) with_option("bias", biased, true);
   }
   for (const std::int64_t d : {64, 128}) {
     const auto in_fp32 = [&](const char* name, const Case& c, bool is_spread = false) {
