@@ -159,13 +159,14 @@ void add_step_charts(const ChartInput& input, std::vector<Figure>& figures) {
     cells.push_back(&cell);
     if (std::ranges::find(problems, problem_of(cell)) == problems.end()) problems.push_back(problem_of(cell));
   }
+  if (cells.empty()) return;
   for (const auto& [id, title, unit, value] : charts) {
     Figure figure{.id = id,
                   .title = title,
                   .section = "Training",
                   .view = "median of the steps",
                   .caption = caption_of(cells),
-                  .x = {"model", Scale::words, problems},
+                  .x = {problems.size() == 1 ? problems[0] : "", Scale::words, {}},
                   .y = {unit, Scale::linear}};
     for (const Cell* cell : cells) {
       const std::optional<double> y = value(*cell);
@@ -175,7 +176,8 @@ void add_step_charts(const ChartInput& input, std::vector<Figure>& figures) {
       if (series == figure.series.end()) {
         series = figure.series.insert(series, {.name = name, .color = input.names.color(*cell), .mark = Mark::bar});
       }
-      const auto x = static_cast<double>(std::ranges::find(problems, problem_of(*cell)) - problems.begin());
+      const auto x = static_cast<double>(figure.x.words.size());  // bars of one position would hide each other
+      figure.x.words.push_back(problems.size() == 1 ? name : name + "; " + problem_of(*cell));
       series->points.push_back({x, *y, fmt::format("{}: {} {}", name, short_number(*y), unit)});
     }
     if (!figure.series.empty()) figures.push_back(std::move(figure));
