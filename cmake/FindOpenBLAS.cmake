@@ -1,5 +1,6 @@
 # Finds OpenBLAS with its cblas.h: target OpenBLAS::OpenBLAS. Debian has the threaded variant in a separate folder,
-# which update-alternatives may or may not link into the library path. Installed with libstrobe.a, whose users need it.
+# which update-alternatives may or may not link into the library path. cmake --install installs this file too, because
+# projects that link libstrobe.a need it.
 find_library(OpenBLAS_LIBRARY openblas PATH_SUFFIXES openblas-pthread)
 find_path(OpenBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas-pthread openblas)
 mark_as_advanced(OpenBLAS_LIBRARY OpenBLAS_INCLUDE_DIR)

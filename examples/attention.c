@@ -55,7 +55,7 @@ int main(void) {
   check(strobe_workspace_bytes(&attention, STROBE_PASS_BACKWARD, &execution, &bytes), "workspace");
   printf("backward needs %zu bytes of workspace\n", bytes);
 
-  /* An invalid argument gives a status and one line of text; nothing is written. */
+  /* With an invalid argument, the call returns an error status, sets one line of text and writes no output. */
   attention.k.shape[3] = D / 2;
   const strobe_status status = strobe_forward(&attention, &outputs, &execution);
   printf("%s: %s\n", strobe_status_name(status), strobe_last_error());

@@ -50,7 +50,7 @@ int main() {
     decoded.insert(decoded.end(), o.data.begin(), o.data.end());
   }
 
-  // The cache now contains both whole sequences. One causal forward over them must give the same rows.
+  // The cache now contains both whole sequences. One causal forward over them must compute the same rows.
   const Attention prefill{.q = all_q.view(),
                           .k = k.view(),
                           .v = v.view(),

@@ -23,10 +23,10 @@ std::string comma_text(std::string_view text) {
   if (!text.starts_with('b')) return std::string(text);
   std::string sizes[3];
   for (const CaseWord& word : case_words(text)) {
-    const std::size_t processor = word.name == "batch_size" ? 0 : word.name == "seq_len" ? 1 : 2;
-    const bool is_size = processor < 2 || word.name == "head_dim";
+    const std::size_t index = word.name == "batch_size" ? 0 : word.name == "seq_len" ? 1 : 2;
+    const bool is_size = index < 2 || word.name == "head_dim";
     // An invalid or repeated size stays in the text, which is then refused.
-    sizes[processor] += (sizes[processor].empty() ? "" : ",") + (is_size ? word.value : word.name);
+    sizes[index] += (sizes[index].empty() ? "" : ",") + (is_size ? word.value : word.name);
   }
   return sizes[0] + "," + sizes[1] + "," + sizes[2];
 }

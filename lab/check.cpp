@@ -13,23 +13,23 @@ namespace {
 // Computes row `row` of [batch * rows] into out [dim].
 void answer_row(const RungProblem& problem, std::int64_t row, double* out) {
   const int n = problem.rows, d = problem.dim;
-  const std::int64_t head = row / n * n * d;
+  const std::int64_t begin = row / n * n * d;
   const float* q = problem.q + row * d;
-  std::vector<double> weights(static_cast<std::size_t>(n));
+  std::vector<double> scores(static_cast<std::size_t>(n));
   for (int j = 0; j < n; ++j) {
-    const float* k = problem.k + head + std::int64_t{j} * d;
+    const float* k = problem.k + begin + std::int64_t{j} * d;
     double sum = 0;
     for (int c = 0; c < d; ++c) sum += static_cast<double>(q[c]) * k[c];
-    weights[static_cast<std::size_t>(j)] = sum / std::sqrt(static_cast<double>(d));
+    scores[static_cast<std::size_t>(j)] = sum / std::sqrt(static_cast<double>(d));
   }
-  const double highest = *std::max_element(weights.begin(), weights.end());
+  const double highest = *std::max_element(scores.begin(), scores.end());
   double total = 0;
   std::fill(out, out + d, 0.0);
   for (int j = 0; j < n; ++j) {
-    const double weight = std::exp(weights[static_cast<std::size_t>(j)] - highest);
-    const float* v = problem.v + head + std::int64_t{j} * d;
-    total += weight;
-    for (int c = 0; c < d; ++c) out[c] += weight * v[c];
+    const double p = std::exp(scores[static_cast<std::size_t>(j)] - highest);
+    const float* v = problem.v + begin + std::int64_t{j} * d;
+    total += p;
+    for (int c = 0; c < d; ++c) out[c] += p * v[c];
   }
   for (int c = 0; c < d; ++c) out[c] /= total;
 }
@@ -38,9 +38,9 @@ void answer_row(const RungProblem& problem, std::int64_t row, double* out) {
 
 Answer::Answer(const RungProblem& problem, double most_flops) : dim_(problem.dim) {
   const std::int64_t all = std::int64_t{problem.batch} * problem.rows;
-  const double flops_a_row = 4.0 * problem.rows * problem.dim;
+  const double flops_per_row = 4.0 * problem.rows * problem.dim;
   const std::int64_t count =
-      std::min(all, std::max(std::int64_t{2}, static_cast<std::int64_t>(most_flops / flops_a_row)));
+      std::min(all, std::max(std::int64_t{2}, static_cast<std::int64_t>(most_flops / flops_per_row)));
   for (std::int64_t i = 0; i < count; ++i) {
     rows_.push_back(count == 1 ? 0
                                : static_cast<std::int64_t>(static_cast<double>(i) * static_cast<double>(all - 1) /

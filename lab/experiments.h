@@ -1,6 +1,6 @@
-// Experiments besides the rungs. The ablation runs rung `pinned`, the best hand-written one, without one of its ideas
-// (cuda/ablation.cpp). The tile experiment runs the kernel of rung `float4` with other tile sizes (cuda/tiles.cu).
-// main.cpp measures both. A build without CUDA has no experiments (no_cuda.cpp).
+// Experiments besides the rungs. The ablation runs rung `pinned`, the fastest hand-written one, without one of its
+// ideas (cuda/ablation.cpp). The tile experiment runs the kernel of rung `float4` with other tile sizes
+// (cuda/tiles.cu). main.cpp measures both. A build without CUDA has no experiments (no_cuda.cpp).
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ struct Variant {
   Run run;
 };
 
-// Rung `pinned` with all ideas first, then without one each, in the order of the ladder. All need sizes as in
-// Sizes::tiles.
+// Returns rung `pinned` with all ideas, then one variant per idea left out, in the order of the ladder. All support the
+// sizes of Sizes::tiles.
 std::span<const Variant> ablation();
 
 // Resources that the kernel with tiles Br x Bc uses on the current GPU, for one head dimension.

@@ -1,4 +1,4 @@
-// Checks a rung against float64 and then times it. The result is one JSON row. main.cpp calls it for each rung.
+// Checks a rung against float64 and then times it. The result is one JSON row. main.cpp calls measure() for each rung.
 #pragma once
 
 #include <map>

@@ -96,7 +96,7 @@ Options parse_options(const std::vector<std::string>& words) {
   table.add("rungs", "A,B", "rungs to measure, or none; default all", [&](auto, auto value) { names = value; });
   table.add_flag("ablation", "also measures the best kernel without each of its ideas", options.ablation);
   table.add_flag("tiles", "also measures tile sizes, with shared memory and occupancy", options.tiles);
-  table.add("limit", "S", "replaces a run that would take longer by a smaller case; default 30",
+  table.add("limit", "S", "seconds per run; replaces a longer run by a smaller case; default 30",
             into(options.settings.limit, parse_positive));
   table.add("repeats", "N", "exactly N samples", integer_into(options.settings.rule.repeats, 1, 1'000'000'000));
   table.add("time-limit", "S", "seconds of sampling per rung; default 5",

@@ -1,4 +1,4 @@
-// Lists the rungs in the order of the ladder, and finds the reasons to refuse one. Used by main.cpp and options.cpp.
+// Lists the rungs in the order of the ladder, and decides whether a rung can run a problem.
 #include <fmt/format.h>
 
 #include <vector>
@@ -49,8 +49,7 @@ const Rung& find_rung(std::string_view name) {
     if (rung.name == name) return rung;
     names.push_back(rung.name);
   }
-  fail(ErrorCode::invalid_argument, "rung {}: there is none of that name; valid: {}", printable_value(name),
-       fmt::join(names, ", "));
+  fail(ErrorCode::invalid_argument, "rung {}: unknown; valid: {}", printable_value(name), fmt::join(names, ", "));
 }
 
 std::string refusal_of(const Rung& rung, const RungProblem& problem) {

@@ -1,5 +1,5 @@
-// Implements solve_file(). The file stores Q, K and V of one batch after those of another. A rung needs one array per
-// tensor, so they are copied.
+// Implements solve_file(). The file stores Q, K and V batch by batch. A rung needs one array per tensor, so
+// solve_file() copies them.
 #include "lab/solve_file.h"
 
 #include <fmt/format.h>

@@ -117,7 +117,7 @@ class Peers:
         self.torch = None
 
     def hello(self, request):
-        """Answers the first request of a client. In a sweep, one process serves the clients of all problems in turn."""
+        """Answers the first request of a client. In a sweep, one process serves one client per problem."""
         for task in os.listdir("/proc/self/task"):
             with contextlib.suppress(OSError):  # the thread has ended, or the core is unavailable
                 os.sched_setaffinity(int(task), request["cores"])
@@ -305,7 +305,7 @@ class Peer:
         return score_mod
 
     def flex_bias(self):
-        """Returns the bias without its broadcast dimensions, and its other dimensions.
+        """Returns the bias without its broadcast dimensions, and the indices of its other dimensions.
 
         FlexAttention computes the gradient of a captured tensor only if each of its indices is a tensor.
         """

@@ -14,7 +14,7 @@
 // Floating point: the CPU computes in the IEEE default mode (round to nearest, subnormals kept, no traps). The calling
 // thread's mode is restored before the function returns; its exception flags are unspecified afterwards.
 //
-// Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv that of V.
+// Sizes: B batch, Hq and Hkv heads, Sq rows (queries), Sk keys, D head dimension of Q and K, Dv head dimension of V.
 #pragma once
 
 #if __cplusplus <= 201703L
@@ -91,13 +91,13 @@ struct Attention {
   // Packed batch: upper bounds of the sequence lengths; 0 if unknown. A bias has shape [sequences or 1, Hq or 1,
   // max_seqlen_q or 1, max_seqlen_k]; on the CPU the longest lengths replace unknown bounds in this shape. CUDA does
   // not read the offsets before launch, so it replaces an unknown bound by the total number of rows or keys. That costs
-  // time and workspace. On CUDA a bias requires max_seqlen_k, and max_seqlen_q unless the bias has one row.
+  // time and workspace. On CUDA a bias or mask requires max_seqlen_q and max_seqlen_k, except for dimensions of size 1.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
 
-  // The fields below are for the CPU; CUDA kernels refuse them.
   // Boolean mask [B or 1, Hq or 1, Sq or 1, Sk or 1]: a row uses a key only if the mask allows it too. In a packed
-  // batch B, Sq and Sk are the sizes of a bias. Pairs of a row and a key that are masked do not affect any output.
+  // batch B, Sq and Sk are the sizes of a bias. Pairs of a row and a key that are masked do not affect any output,
+  // except that on CUDA a NaN or infinity in a key may reach every row of a tile in which some row uses a key.
   MaskView mask{};
   // Elements from the slopes of one sequence to those of the next, if alibi_slopes is [B, Hq]. 0: alibi_slopes is [Hq],
   // shared by all sequences.
@@ -116,11 +116,11 @@ struct ForwardOutputs {
 };
 
 struct BackwardInputs {
-  ConstView o;                               // output of forward
-  const float* lse = nullptr;                // output of forward; required
-  ConstView d_o{};                           // gradient of O, [B, Hq, Sq, Dv]; every stride may be 0
-  std::array<std::int64_t, 3> lse_stride{};  // as in ForwardOutputs
-  const float* d_lse = nullptr;  // CPU only: gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf
+  ConstView o;                                 // output of forward
+  const float* lse = nullptr;                  // output of forward; required
+  ConstView d_o{};                             // gradient of O, [B, Hq, Sq, Dv]; every stride may be 0
+  std::array<std::int64_t, 3> lse_stride{};    // as in ForwardOutputs
+  const float* d_lse = nullptr;                // gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf
   std::array<std::int64_t, 3> d_lse_stride{};  // in elements; all zero: contiguous
 };
 
@@ -153,11 +153,11 @@ struct Execution {
   // the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
   bool batch_invariant = false;
   Executor executor{};    // CPU: runs the tasks of the call; default: the process's worker threads
-  Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: operator new
+  Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: aligned_alloc
 };
 
 // Computes O, and LSE if requested. Fully masked rows get O = 0 and LSE = -inf.
-// Throws invalid_argument for bad input, unsupported if no kernel (or not the named one) supports the problem.
+// Throws invalid_argument for bad input, unsupported if every kernel, or the named one, refuses the problem.
 //
 //   forward(attention, {.o = o, .lse = lse});
 //   forward(attention, {.o = o}, {.device = Device::cuda, .stream = stream, .workspace = w, .workspace_bytes = bytes});

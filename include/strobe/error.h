@@ -8,8 +8,8 @@ namespace strobe {
 
 enum class ErrorCode {
   invalid_argument = 1,  // bad input: shapes, strides, pointers, options
-  unsupported = 2,       // valid input that no kernel, or not the named one, supports; what() contains the reason
-  out_of_memory = 3,     // what() contains the requested bytes
+  unsupported = 2,       // valid input that every kernel, or the named one, refuses; what() contains the reason
+  out_of_memory = 3,     // what() contains the requested size if it is known
   runtime = 4,           // the device, a library or the system failed
 };
 

@@ -1,5 +1,5 @@
 // Interfaces to the caller's own threads and memory, for calls on the CPU. By default the library uses its worker
-// threads, which all calls of the process share, and operator new.
+// threads, which all calls of the process share, and aligned_alloc.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,7 @@ extern "C" {
 typedef enum strobe_status {
   STROBE_OK = 0,
   STROBE_INVALID_ARGUMENT = 1, /* shapes, strides, pointers, options */
-  STROBE_UNSUPPORTED = 2,      /* valid input that no kernel, or not the named one, supports */
+  STROBE_UNSUPPORTED = 2,      /* valid input that every kernel, or the named one, refuses */
   STROBE_OUT_OF_MEMORY = 3,
   STROBE_RUNTIME = 4 /* the device, a library or the system failed */
 } strobe_status;
@@ -110,16 +110,15 @@ typedef struct strobe_attention {
   strobe_index_view cu_seqlens_q; /* packed batch: [sequences + 1], from 0 to Sq */
   strobe_index_view cu_seqlens_k; /* packed batch: [sequences + 1], from 0 to Sk */
 
-  /* Packed batch: upper bounds of the sequence lengths; 0 if unknown. On CUDA a bias requires max_seqlen_k, and
-   * max_seqlen_q unless the bias has one row. */
+  /* Packed batch: upper bounds of the sequence lengths; 0 if unknown. On CUDA a bias or mask requires both,
+   * except for its dimensions of size 1. */
   int64_t max_seqlen_q;
   int64_t max_seqlen_k;
 
-  /* The fields below are for the CPU; CUDA kernels refuse them. */
   strobe_mask_view mask;             /* [B or 1, Hq or 1, Sq or 1, Sk or 1]; a row uses only keys that it allows */
   int64_t alibi_batch_stride;        /* elements from one sequence's slopes to the next's; 0: slopes are [Hq] */
   strobe_index_view first_keys;      /* left padding: first key of each sequence, 0 to Sk; earlier keys are masked */
-  const uint64_t* dropout_seed_data; /* if not null: points to the seed, and dropout_seed must be 0 */
+  const uint64_t* dropout_seed_data; /* CPU only: if not null, points to the seed, and dropout_seed must be 0 */
 } strobe_attention;
 
 /* Outputs must not share memory with an input, another output or the workspace. */
@@ -136,7 +135,7 @@ typedef struct strobe_backward_inputs {
   const float* lse;        /* output of forward; required */
   strobe_const_view d_o;   /* gradient of O, [B, Hq, Sq, Dv]; every stride may be 0 */
   int64_t lse_stride[3];   /* as in strobe_forward_outputs */
-  const float* d_lse;      /* CPU only: gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf */
+  const float* d_lse;      /* gradient of LSE, [B, Hq, Sq]; null: 0. Ignored where LSE is -inf */
   int64_t d_lse_stride[3]; /* in elements; all zero: contiguous */
 } strobe_backward_inputs;
 
@@ -183,7 +182,7 @@ typedef struct strobe_execution {
   int32_t batch_invariant;    /* 1: in a forward on the CPU with finite inputs, the bits of a row of O and LSE do not
                                  depend on its batch, on chunking of the queries or on padding. Backward ignores it */
   strobe_executor executor;   /* CPU: runs the tasks of the call; all zero: the worker threads of the process */
-  strobe_allocator allocator; /* CPU: provides the workspace if `workspace` is null; all zero: operator new */
+  strobe_allocator allocator; /* CPU: provides the workspace if `workspace` is null; all zero: aligned_alloc */
 } strobe_execution;
 
 /* Set the defaults. `size` is sizeof(*attention) or sizeof(*execution) in the caller.

@@ -91,8 +91,8 @@ inline MaskView view_mask(const void* data, std::array<std::int64_t, 4> shape) {
   return {data, shape, {detail::product(h, detail::product(s, k)), detail::product(s, k), k, 1}};
 }
 
-// Lengths (one integer per sequence) or cumulative offsets (number of sequences + 1 integers). A null pointer means
-// that they are not given.
+// Lengths (one integer per sequence) or cumulative offsets (number of sequences + 1 integers). A default-constructed
+// view means that they are not given.
 struct IndexView {
   const void* data = nullptr;  // std::int32_t or std::int64_t
   int bits = 32;               // bits per integer: 32 or 64

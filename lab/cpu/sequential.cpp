@@ -2,8 +2,9 @@
 // loop, rows in the inner one.
 //
 // A tile of K and V is loaded once and used with every tile of Q. The running maximum m, sum l and output O of a row
-// are therefore in memory. Every tile of keys loads, updates and stores them. O is always normalised: after each tile
-// it is the attention over the keys so far. The five steps are functions; rung `five-kernels` launches them as kernels.
+// are therefore in memory. For every tile of keys they are loaded, updated and stored. O is always normalised:
+// after each tile it is the attention over the keys so far. The five steps are functions; rung `five-kernels` launches
+// them as kernels.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -41,7 +42,7 @@ void row_max(Tile& tile) {
 }
 
 // 3. P_ij = exp(S_ij - m_i), overwriting S
-void weigh(Tile& tile) {
+void exponentiate(Tile& tile) {
   for (int i = 0; i < tile.rows; ++i) {
     for (int j = 0; j < tile.keys; ++j) tile.s[i][j] = std::exp(tile.s[i][j] - tile.m[i]);
   }
@@ -79,18 +80,18 @@ Split run_sequential(const RungProblem& problem, float* o) {
   std::vector<float> m(static_cast<std::size_t>(n)), l(m.size());
   std::fill(o, o + problem.elements(), 0.0f);
   for (int b = 0; b < problem.batch; ++b) {
-    const std::int64_t head = std::int64_t{b} * n * d;
+    const std::int64_t begin = std::int64_t{b} * n * d;
     std::fill(m.begin(), m.end(), -std::numeric_limits<float>::infinity());
     std::fill(l.begin(), l.end(), 0.0f);
     for (int j = 0; j < n; j += kTile) {
       for (int i = 0; i < n; i += kTile) {
         Tile tile{.rows = std::min(kTile, n - i), .keys = std::min(kTile, n - j), .dim = d, .s = {}, .m = {}, .l = {}};
-        scale_scores(tile, problem.q + head + std::int64_t{i} * d, problem.k + head + std::int64_t{j} * d);
+        scale_scores(tile, problem.q + begin + std::int64_t{i} * d, problem.k + begin + std::int64_t{j} * d);
         row_max(tile);
-        weigh(tile);
+        exponentiate(tile);
         row_sum(tile);
-        update(tile, problem.v + head + std::int64_t{j} * d, &m[static_cast<std::size_t>(i)],
-               &l[static_cast<std::size_t>(i)], o + head + std::int64_t{i} * d);
+        update(tile, problem.v + begin + std::int64_t{j} * d, &m[static_cast<std::size_t>(i)],
+               &l[static_cast<std::size_t>(i)], o + begin + std::int64_t{i} * d);
       }
     }
   }

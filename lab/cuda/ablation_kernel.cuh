@@ -46,8 +46,8 @@ struct Block {
 
   __device__ void load(float* tile, const float* global, std::int64_t pitch) const {
     if constexpr (kFloat4) {
-      const int piece = y * kTile + x;
-      const int row = kCoalesced ? piece / (kDim / 4) : x, c = 4 * (kCoalesced ? piece % (kDim / 4) : y);
+      const int vector = y * kTile + x;
+      const int row = kCoalesced ? vector / (kDim / 4) : x, c = 4 * (kCoalesced ? vector % (kDim / 4) : y);
       if (row < kTile && c < kDim) {
         *reinterpret_cast<float4*>(tile + row * kStride + c) =
             *reinterpret_cast<const float4*>(global + row * pitch + c);

@@ -31,7 +31,7 @@ __global__ void row_max(const float* s, float* m) {
 }
 
 // 3. P_ij = exp(S_ij - m_i), overwriting S
-__global__ void weigh(float* s, const float* m) {
+__global__ void exponentiate(float* s, const float* m) {
   for (int i = 0; i < kTile; ++i) {
     for (int j = 0; j < kTile; ++j) s[i * kTile + j] = expf(s[i * kTile + j] - m[i]);
   }
@@ -82,7 +82,7 @@ Split run_five_kernels(const RungProblem& problem, float* o) {
           const std::int64_t row = std::int64_t{b} * t.rows + i, key = std::int64_t{b} * t.rows + j;
           scale_scores<<<1, 1>>>(t.q + row * t.dim, t.k + key * t.dim, s, t.dim, t.scale);
           row_max<<<1, 1>>>(s, m);
-          weigh<<<1, 1>>>(s, m);
+          exponentiate<<<1, 1>>>(s, m);
           row_sum<<<1, 1>>>(s, l);
           update<<<1, 1>>>(s, m, l, t.v + key * t.dim, {t.m + row, t.l + row, t.o + row * t.dim}, t.dim, j == 0);
           launches.count += 5;

@@ -22,8 +22,8 @@ __device__ float4& four(float* at) { return *reinterpret_cast<float4*>(at); }
 // Copies 32 rows of kDim floats: each of the first 8 * kDim threads of the block copies 4 floats.
 template <int kDim>
 __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) {
-  const int piece = static_cast<int>(threadIdx.y * kTile + threadIdx.x), row = piece / (kDim / 4);
-  const int c = piece % (kDim / 4) * 4;
+  const int vector = static_cast<int>(threadIdx.y * kTile + threadIdx.x), row = vector / (kDim / 4);
+  const int c = vector % (kDim / 4) * 4;
   if (row < kTile) four(tile + row * (kDim + kPad) + c) = *reinterpret_cast<const float4*>(global + row * pitch + c);
 }
 

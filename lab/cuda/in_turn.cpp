@@ -1,4 +1,4 @@
-// Implements run_in_turn(): copies and kernels run one after the other. All rungs before the stream rungs use it.
+// Implements run_in_turn(): copies and kernels run one after the other. All GPU rungs before the stream rungs use it.
 #include "lab/cuda/memory.h"
 #include "measure/clock.h"
 

@@ -6,7 +6,7 @@
 //
 // A tile [32, dim] is stored as dim / 32 squares of [32][kWidth] floats. A block has four tiles (Q, K, V, O) and two
 // squares (S, P). At dim 64 these are ten squares of 4,096 bytes, or 40,960 bytes. When a warp reads K for S, its 32
-// threads read addresses 32 floats apart. They are all in one bank, so the reads are serialised; rung `padded` removes
+// threads read addresses 32 floats apart. These are all in one bank, so the reads are serialised; rung `padded` avoids
 // this. `unroll 1` keeps the loops rolled, because unrolling is a separate rung. The launch bounds of this and the
 // later hand-written rungs limit a thread to 32 registers. An SM then holds two blocks, and occupancy does not change
 // from rung to rung by accident.

@@ -3,7 +3,8 @@
 // One stream: copies and the kernel are queued in order, and the host waits once.
 // Four streams: Q, K, V and O are copied on one stream each, and kernels run on a fifth; events order them. Batches are
 // processed in chunks, so that chunk 2 is copied while chunk 1 is computed. Copies from pageable memory go through a
-// staging buffer of the driver, and the call returns only when the buffer is filled. So little overlaps.
+// staging buffer of the driver, and the call returns only when the buffer is filled. So copies and kernels hardly
+// overlap.
 // Pinned: host memory is page-locked and the GPU's DMA engines access it directly. Copies overlap with kernels and with
 // copies in the other direction. Page-locking is slow; its time is reported separately.
 #include <algorithm>
@@ -26,7 +27,7 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(cudaStream_t stream) { STROBE_CUDA_CHECK(cudaEventRecord(event_, stream)); }
-  void hold(cudaStream_t stream) const { STROBE_CUDA_CHECK(cudaStreamWaitEvent(stream, event_, 0)); }
+  void block(cudaStream_t stream) const { STROBE_CUDA_CHECK(cudaStreamWaitEvent(stream, event_, 0)); }
   double seconds_since(const Event& earlier) const {
     float milliseconds = 0;
     STROBE_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, earlier.event_, event_));
@@ -88,7 +89,7 @@ class PinnedMemory {
     return problem;
   }
   float* o() const { return o_.get(); }
-  void give_output(float* to) const { std::memcpy(to, o_.get(), bytes_); }
+  void copy_output(float* to) const { std::memcpy(to, o_.get(), bytes_); }
 
  private:
   PinnedFloats room() const {
@@ -145,12 +146,12 @@ Split run_on_streams(const RungProblem& caller, float* caller_o, const Streams& 
     event.k.record(streams.k());
     memory.send_v(problem.v, first, batches, streams.v());
     event.v.record(streams.v());
-    for (const Event* arrived : {&event.q, &event.k, &event.v}) arrived->hold(streams.kernels());
+    for (const Event* arrived : {&event.q, &event.k, &event.v}) arrived->block(streams.kernels());
     event.begun.record(streams.kernels());
     const Launches launches = launch(memory.tensors(first, batches), streams.kernels());
     split.launches = {split.launches.count + launches.count, launches.shared_bytes};
     event.computed.record(streams.kernels());
-    event.computed.hold(streams.o());
+    event.computed.block(streams.o());
     event.receiving.record(streams.o());
     memory.receive(o, first, batches, streams.o());
     event.received.record(streams.o());
@@ -164,7 +165,7 @@ Split run_on_streams(const RungProblem& caller, float* caller_o, const Streams& 
     split.kernel += event.computed.seconds_since(event.begun);
     split.to_host += event.received.seconds_since(event.receiving);
   }
-  if (pinned) pinned->give_output(caller_o);
+  if (pinned) pinned->copy_output(caller_o);
   return split;
 }
 

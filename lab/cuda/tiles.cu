@@ -19,10 +19,10 @@ __device__ float dot(float4 a, float4 b) { return a.x * b.x + a.y * b.y + a.z * 
 // Copies kRows rows of kDim floats to [kRows][kDim + kPad]; all threads of the block take part.
 template <int kRows, int kDim>
 __device__ void load_tile(float* tile, const float* global, std::int64_t pitch) {
-  constexpr int kPieces = kDim / 4;
-  for (int piece = static_cast<int>(threadIdx.y * kLanes + threadIdx.x); piece < kRows * kPieces;
-       piece += kWarps * kLanes) {
-    const int row = piece / kPieces, c = piece % kPieces * 4;
+  constexpr int kVectors = kDim / 4;
+  for (int vector = static_cast<int>(threadIdx.y * kLanes + threadIdx.x); vector < kRows * kVectors;
+       vector += kWarps * kLanes) {
+    const int row = vector / kVectors, c = vector % kVectors * 4;
     *reinterpret_cast<float4*>(tile + row * (kDim + kPad) + c) = four(global + row * pitch + c);
   }
 }
@@ -38,15 +38,16 @@ __global__ void __launch_bounds__(kWarps* kLanes) attend(Tensors t) {
   const int x = static_cast<int>(threadIdx.x), y = static_cast<int>(threadIdx.y);
   float *q = memory, *k = q + kBr * kStride, *v = k + kBc * kStride, *p = v + kBc * kStride;
   float *my_q = q + y * kRows * kStride, *my_p = p + y * kRows * kWidth;
-  const std::int64_t head = std::int64_t{blockIdx.y} * t.rows, first_row = head + std::int64_t{blockIdx.x} * kBr;
+  const std::int64_t batch_row = std::int64_t{blockIdx.y} * t.rows,
+                     first_row = batch_row + std::int64_t{blockIdx.x} * kBr;
   load_tile<kBr, kDim>(q, t.q + first_row * t.pitch, t.pitch);
   float m[kRows], l[kRows] = {}, o[kRows][kColumns] = {};
 #pragma unroll
   for (int r = 0; r < kRows; ++r) m[r] = -INFINITY;
   for (int j = 0; j < t.rows; j += kBc) {
     __syncthreads();
-    load_tile<kBc, kDim>(k, t.k + (head + j) * t.pitch, t.pitch);
-    load_tile<kBc, kDim>(v, t.v + (head + j) * t.pitch, t.pitch);
+    load_tile<kBc, kDim>(k, t.k + (batch_row + j) * t.pitch, t.pitch);
+    load_tile<kBc, kDim>(v, t.v + (batch_row + j) * t.pitch, t.pitch);
     __syncthreads();
 
     float score[kRows][kKeys] = {};  // key x + 32 * n

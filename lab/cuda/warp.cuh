@@ -1,4 +1,4 @@
-// Reductions over the 32 threads of a warp, from `registers` on. All threads get the result.
+// Reductions over the 32 threads of a warp, for rung `registers` and later rungs. All threads get the result.
 #pragma once
 
 namespace strobe::lab {

@@ -38,8 +38,8 @@ std::int32_t dtype_of(const char* name, const Array& array) {
 
 void check_host(const char* name, const Array& array) {
   if (array.device_type() == nb::device::cpu::value) return;
-  const std::string text = std::string("attention: ") + name +
-                           " is not in host memory; strobe_attention.torch and .jax take arrays of a GPU";
+  const std::string text =
+      std::string("attention: ") + name + " is not in host memory; strobe_attention.torch and .jax accept GPU arrays";
   throw nb::value_error(text.c_str());
 }
 
@@ -261,8 +261,8 @@ std::string kernel_names(int device) {
   return text;
 }
 
-// Translates errors to ValueError for invalid input, NotImplementedError if no kernel supports the input, MemoryError,
-// else RuntimeError.
+// Translates errors: invalid input to ValueError, unsupported input to NotImplementedError, out of memory to
+// MemoryError, any other error to RuntimeError.
 void translate(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);

@@ -11,7 +11,7 @@
 namespace strobe_python {
 namespace {
 
-thread_local int last_status = 0;  // status of the thread's last failed call; _torch_ops.py chooses the exception by it
+thread_local int last_status = 0;  // status of the thread's last failed call; determines the exception of _torch_ops.py
 
 // Owns a tensor handle; null if the tensor is absent.
 class Tensor {
@@ -103,7 +103,7 @@ strobe_index_view indices_of(const char* name, const Tensor& tensor) {
   return {tensor.data(), dtype == api.int64 ? 64 : 32, count};
 }
 
-// Returns the data of fp32 values [heads], or [batch, heads] if the batch stride is asked for.
+// Returns the data of a tensor [heads]. If `batch_stride` is not null, also accepts [batch, heads].
 const float* per_head(const char* name, const Tensor& tensor, std::int64_t heads, std::int64_t batch = 0,
                       std::int64_t* batch_stride = nullptr) {
   if (!tensor) return nullptr;

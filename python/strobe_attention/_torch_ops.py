@@ -91,7 +91,7 @@ def _fold(tensor, dim, count):
 
 
 def _fold_shared(tensor, dim, count, batch):
-    """Folds as _fold() does. For a bias or a mask, whose batch size may be 1."""
+    """Like _fold(), for a bias or a mask, whose batch size may be 1."""
     if tensor is None or (dim is None and tensor.shape[0] == 1):
         return tensor
     if dim is None:
@@ -188,7 +188,7 @@ class CompiledAttention(torch.autograd.Function):
         ctx.save_for_backward(*tensors, o, lse)
         ctx.options = options
         ctx.wants_lse = wants_lse
-        ctx.set_materialize_grads(False)  # an unused LSE has no gradient, instead of zeros, which CUDA kernels refuse
+        ctx.set_materialize_grads(False)  # an unused LSE gets the gradient None; CUDA kernels refuse zeros
         if not wants_lse:
             ctx.mark_non_differentiable(lse)
         return o, lse

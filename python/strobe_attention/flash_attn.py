@@ -1,7 +1,7 @@
 """The functions of flash_attn, with its signatures and alignment: causal masks and windows are aligned bottom-right.
 
 Tensors are [batch, sequence, heads, head dimension]; packed tensors are [tokens, heads, head dimension]. The functions
-also run on the CPU and in float32. `deterministic` applies to the backward on CUDA; on the CPU it is always
+also run on the CPU and in float32. `deterministic` applies to the backward on CUDA; the CPU backward is always
 deterministic.
 """
 

@@ -140,7 +140,7 @@ def _check(query, key, value):
     if key.shape[:-1] != value.shape[:-1]:
         raise ValueError(f"attention: key is {key.shape} but value is {value.shape}")
     if query.shape[-2] % key.shape[-2] != 0:
-        raise ValueError(f"attention: {query.shape[-2]} query heads are no multiple of {key.shape[-2]} KV heads")
+        raise ValueError(f"attention: {query.shape[-2]} query heads are not a multiple of {key.shape[-2]} KV heads")
 
 
 def _window_of(window):

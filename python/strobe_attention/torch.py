@@ -56,12 +56,8 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
     q4, k4, v4 = (q, k, v) if layout == "bhsd" else (_as_bhsd(one, layout) for one in (q, k, v))
     left, right = window
     if extended:
-        bias = _bias_of(bias, k4)
-        mask = _mask_of(mask)
-        if mask is not None and q.is_cuda:  # CUDA kernels take a bias only
-            bias, mask = _bias_with_mask(bias, mask, q4, k4), None
-        tensors = (q4, k4, v4, bias, mask, _floats(sinks), _floats(alibi_slopes), lengths_q, lengths_k, first_keys,
-                   cu_seqlens_q, cu_seqlens_k, _seed_of(dropout_p, generator))
+        tensors = (q4, k4, v4, _bias_of(bias, k4), _mask_of(mask), _floats(sinks), _floats(alibi_slopes), lengths_q,
+                   lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k, _seed_of(dropout_p, generator))
     else:
         tensors = (q4, k4, v4, *_NONE)
     options = (_NAN if scale is None else float(scale), float(softcap), float(dropout_p), int(causal),
@@ -88,7 +84,7 @@ def _refuse(**given):
 
 
 def _is_common(q, k, v, layout, align):
-    """Returns true if _check() would find nothing in q, k and v. It is cheap, for calls without other tensors."""
+    """Returns true if _check() would accept q, k and v. Cheaper than _check(), for calls without other tensors."""
     dtype, device, rank = q.dtype, q.device, _RANKS.get(layout)
     return (dtype in _DTYPES and k.dtype is dtype and v.dtype is dtype and k.device == device and v.device == device
             and q.dim() == rank and k.dim() == rank and v.dim() == rank and q.stride(-1) == 1 and k.stride(-1) == 1
@@ -99,8 +95,8 @@ def _is_common(q, k, v, layout, align):
 def _autocast(q, k, v, bias):
     """Casts the tensors to autocast's dtype, as PyTorch does for its own attention.
 
-    torch.library.register_autocast() cannot do it: it would also cast sinks, slopes and LSE, which stay float32, and it
-    acts inside the autograd.Function, which would save the tensors before the cast.
+    torch.library.register_autocast() cannot do it: it would also cast sinks, slopes and LSE, which must stay float32,
+    and it acts inside the autograd.Function, which would save the tensors before the cast.
     """
     device = q.device.type
     if device not in ("cpu", "cuda") or not torch.is_autocast_enabled(device):
@@ -180,14 +176,6 @@ def _floats(tensor):
     return None if tensor is None else tensor.float().contiguous()
 
 
-def _bias_with_mask(bias, mask, q, k):
-    if mask.shape[3] == 1:
-        mask = mask.expand(*mask.shape[:3], k.shape[2])
-    if bias is None:
-        bias = torch.zeros((), dtype=q.dtype, device=q.device)
-    return torch.where(mask, bias, float("-inf"))
-
-
 def _seed_of(dropout_p, generator):
     """Draws the dropout seed as a tensor in host memory. It depends on manual_seed and works with checkpointing and
     compilation. Returns None without dropout."""
@@ -214,7 +202,7 @@ def _nested(q, k, v, **options):
     """Computes attention on jagged nested tensors [B, H, j, D] as packed sequences."""
     for name, one in (("q", q), ("k", k), ("v", v)):
         if not one.is_nested or one.layout != torch.jagged or one.dim() != 4:
-            raise NotImplementedError(f"attention: {name} is no jagged nested tensor [B, H, j, D]; q is nested")
+            raise NotImplementedError(f"attention: {name} is not a jagged nested tensor [B, H, j, D]; q is nested")
     q, k, v = (one.transpose(1, 2) for one in (q, k, v))
     o = attention(q.values(), k.values(), v.values(), cu_seqlens_q=q.offsets(), cu_seqlens_k=k.offsets(),
                   max_seqlen_q=q._get_max_seqlen(), max_seqlen_k=k._get_max_seqlen(), layout="thd", **options)
@@ -301,7 +289,7 @@ def _as_aten(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, 
 
 
 def activate():
-    """Routes every torch.nn.functional.scaled_dot_product_attention to Strobe, until restore().
+    """Routes every call of torch.nn.functional.scaled_dot_product_attention to Strobe, until restore().
 
     Compiled code uses Strobe if it was compiled after activate() and before restore(). Calls that Strobe does not
     support raise an error.

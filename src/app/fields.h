@@ -27,7 +27,7 @@ struct NumberRange {
   double least, below;
 };
 
-// Where a value comes from. Errors name a field as in the file, "lr_min", or as a flag, "--lr-min".
+// Origin of a value. Errors name its field as in the file, "lr_min", or as a flag, "--lr-min".
 enum class Source { file, flag };
 std::string shown(std::string_view key, Source source);
 

@@ -1,4 +1,4 @@
-// Defines which flags have several names. A command that has one of the names accepts all of them. options.cpp uses it.
+// Defines which flags have several names. A command that has one of the names accepts all of them.
 #pragma once
 
 #include <string_view>

@@ -28,7 +28,7 @@ struct Option {
 };
 
 // Flags are also accepted under the synonyms of flag_names.h. Dash and underscore are equal, as are `--flag value` and
-// `--flag=value`. -h and --help are always valid, and without a subject --quiet and --color.
+// `--flag=value`. -h and --help are always valid; --quiet and --color are valid unless the table has a subject.
 class OptionTable {
  public:
   explicit OptionTable(std::string subject = {}) : subject_(std::move(subject)) {}
@@ -59,7 +59,7 @@ class OptionTable {
   // With STROBE_CHECK_FLAGS=1 it throws FlagsAccepted (app/program.h) instead of returning Outcome::run.
   Outcome parse(std::span<const std::string_view> arguments, Again again = Again::refused) const;
 
-  // Returns the arguments without a flag of this table and its value, under any of its names.
+  // Returns the arguments without `flag`, under any of its names, and without its value.
   std::vector<std::string_view> without(std::span<const std::string_view> arguments, std::string_view flag) const;
 
   std::string help() const;  // one entry per flag, in 80 columns
@@ -96,8 +96,8 @@ std::string parse_word(std::string_view flag, std::string_view value, const std:
 [[noreturn]] void refuse_repeat(std::string_view flag, std::string_view value, std::string_view item);
 std::vector<std::string> split(std::string_view text, char separator);
 
-// Return an `apply` that stores the flag's value in `target`, an object or an optional. `words` are the valid values;
-// `of` converts a word to the target's type.
+// Return an Option::apply that stores the flag's value in `target`, an object or an optional. `words` are the valid
+// values; `of` converts a word to the target's type.
 template <class Target, class Parse>
 auto into(Target& target, Parse parse) {
   return [&target, parse](std::string_view flag, std::string_view value) { target = parse(flag, value); };

@@ -27,9 +27,10 @@ struct FlagsAccepted {};
 // work, so that tools/check-docs can check the commands of the documentation.
 bool only_checks_flags();
 
-// Opens a substitute for each of the descriptors 0 to 2 that is closed. Otherwise a file of the program could get such
-// a number, and output would overwrite the file. Standard input becomes an empty file. Standard output and standard
-// error become read-only: a write fails with EBADF, as on a closed descriptor, so lost results are still reported.
+// Opens a substitute for each of the descriptors 0 to 2 that is closed. Otherwise a file that the program opens could
+// get such a number, and output would overwrite the file. Standard input becomes an empty file. Standard output and
+// standard error become read-only: a write fails with EBADF, as on a closed descriptor, so lost results are still
+// reported.
 void secure_standard_descriptors() noexcept;
 
 // A command of a program, or a subcommand of a command.

@@ -11,9 +11,8 @@
 namespace strobe {
 namespace {
 
-constexpr std::size_t kBar = 24;
-
-constexpr double kSettled = 2;  // seconds of work before a forecast: the first calls are slower
+constexpr std::size_t kBar = 24;  // characters
+constexpr double kSettled = 2;    // seconds of work before a forecast: the first calls are slower
 
 }  // namespace
 

@@ -17,12 +17,12 @@ bool is_handled(int number);
 
 // After this call, the first signal is only stored. The program checks for it between two steps, saves and exits. A
 // second SIGINT, SIGTERM or SIGHUP ends the program as above if it comes more than a second after the first of these
-// three. The other signals never end it: they are warnings, which batch systems and the kernel repeat.
+// three. The other signals never end the program: they are warnings, which batch systems and the kernel repeat.
 void remember_first_signal();
 int remembered_signal();  // signal number; 0: none yet
 
-// While an object exists, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM are blocked and queued, except
-// those that the parent process ignored.
+// While this object exists, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU and SIGALRM are blocked and queued,
+// except those that the parent process ignored.
 class SignalQueue {
  public:
   SignalQueue();  // throws Error(runtime)

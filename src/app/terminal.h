@@ -21,10 +21,11 @@ void check_output();
 // Writes text that accompanies the results, such as notes, to standard error.
 void print_aside(std::string_view text);
 
-// --color: automatic is a terminal, unless NO_COLOR is set or TERM is dumb. --quiet: notes, progress and advice are not
-// printed; results and errors are.
+// For --color; `automatic`: colours on a terminal, unless NO_COLOR is set or TERM is dumb.
 enum class Color { automatic, always, never };
 void set_color(Color color);
+
+// For --quiet: only results and errors are printed, without notes, progress and advice.
 void set_quiet(bool quiet);
 bool is_quiet();
 

@@ -42,7 +42,7 @@ Struct read_struct(const Struct* given, const StructAge& age) {
   return known;
 }
 
-// Sets a struct of the caller's size to zero, and then its size field.
+// Sets a struct of `size` bytes to zero, then sets its size field.
 template <class Struct>
 void clear_struct(Struct* out, std::size_t size, const StructAge& age) {
   if (!out) fail(ErrorCode::invalid_argument, "attention: {} is null", age.name);

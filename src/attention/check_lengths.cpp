@@ -90,7 +90,7 @@ std::int64_t check_packed(const Packed& side, Device device) {
     fail(kInvalid, "attention: {} has count {}; it must be the number of sequences + 1", side.name, side.offsets.count);
   }
   if (side.bound < 0) {
-    fail(kInvalid, "attention: {} is {}; valid are 0 (not known) and more", side.bound_name, side.bound);
+    fail(kInvalid, "attention: {} is {}; valid are 0 (not known) and larger", side.bound_name, side.bound);
   }
   const std::int64_t read = device == Device::cuda ? side.total : longest_of(side);
   const std::int64_t longest = side.bound != 0 ? side.bound : read;

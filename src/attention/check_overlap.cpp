@@ -11,7 +11,8 @@ namespace strobe {
 
 namespace {
 
-// Number of search steps after which two tensors count as overlapping. Tensors with nested dimensions need a few dozen.
+// Number of search steps after which two tensors count as overlapping. Tensors with nested dimensions need a few dozen
+// steps.
 constexpr int kMostSteps = 20000;
 
 // Represents the values stride * i for all integers i in [low, high].

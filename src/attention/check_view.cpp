@@ -69,8 +69,8 @@ void check_pointer(const ConstView& view, const Span& span, const ViewRule& rule
 }
 
 // Throws unless a sufficient condition for distinct addresses holds: with dimensions sorted by stride, each stride
-// exceeds the span of all smaller dimensions. Transposed, sliced and padded tensors satisfy it. span_of() has already
-// excluded overflow.
+// exceeds the span of all dimensions with smaller strides. Transposed, sliced and padded tensors satisfy it. span_of()
+// has already excluded overflow.
 void check_distinct(const ConstView& view, const char* name) {
   std::array<std::size_t, 4> order{0, 1, 2, 3};
   const auto step = [&](std::size_t i) { return view.shape[i] == 1 ? 0 : std::abs(view.stride[i]); };
@@ -80,8 +80,8 @@ void check_distinct(const ConstView& view, const char* name) {
     if (view.shape[i] == 1) continue;
     if (step(i) <= reach) {
       fail(ErrorCode::invalid_argument,
-           "attention: {} of shape {} with strides {} has elements that overlap ({} stride {} does not pass the {} "
-           "elements inside it); elements of an output must not overlap",
+           "attention: {} of shape {} with strides {} has elements that overlap (the {} stride {} is less than the {} "
+           "elements that it must step over); elements of an output must not overlap",
            name, text_of(view.shape), text_of(view.stride), kDimensions[i], view.stride[i], reach + 1);
     }
     reach += (view.shape[i] - 1) * step(i);

@@ -50,7 +50,7 @@ Choice choose(const Problem& problem, std::string_view name) {
          name_of(problem.device), names_on(problem.device));
   }
   fail(ErrorCode::unsupported, "attention: no kernel on device {} takes this problem: {}", name_of(problem.device),
-       refusals.empty() ? "there is none" : refusals);
+       refusals.empty() ? "none serves this pass and dtype" : refusals);
 }
 
 }  // namespace strobe

@@ -79,8 +79,9 @@ struct Choice {
 };
 
 // Returns the kernel called `name` or, if that is empty, the first kernel that supports the problem and whose plan has
-// no by_name_only. Does not launch or allocate anything on a device. Throws Error(unsupported) with the reasons if no
-// kernel supports the problem, and Error(invalid_argument) if there is no kernel of that name.
+// no by_name_only. Does not launch or allocate anything on a device. Throws Error(unsupported) with the reasons if the
+// named kernel, or without a name every kernel, refuses the problem. Throws Error(invalid_argument) if there is no
+// kernel of that name.
 Choice choose(const Problem& problem, std::string_view name = {});
 
 }  // namespace strobe

@@ -1,5 +1,5 @@
-// The list of kernels, in the order in which choose() tries them: per device the fastest first, the reference last.
-// CUDA has no reference, because tests compute float64 values on the CPU.
+// The list of kernels, in the order in which choose() tries those of a device. CUDA has no `reference`, because tests
+// compute its float64 values on the CPU.
 #include "attention/kernel_list.h"
 
 namespace strobe {

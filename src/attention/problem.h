@@ -51,8 +51,8 @@ struct Problem {
   std::int64_t heads_kv = 0;
   std::int64_t group = 1;  // heads_q / heads_kv
   // Upper bounds of the lengths of queries and keys. They are Sq and Sk in a padded batch. In a packed batch they are
-  // the caller's max_seqlen_q and max_seqlen_k if given. Otherwise they are the longest sequence on the CPU, and the
-  // total on CUDA, where offsets are not read.
+  // the caller's max_seqlen_q and max_seqlen_k if given. Otherwise they are the longest lengths on the CPU, and the
+  // total lengths on CUDA, where offsets are not read.
   std::int64_t max_seqlen_q = 0;
   std::int64_t max_seqlen_k = 0;
   std::int64_t d = 0;   // head dimension of q and k
@@ -82,12 +82,12 @@ struct Problem {
   const float* d_lse = nullptr;              // backward; may be null
   std::array<std::int64_t, 3> lse_stride{};  // of lse or lse_in: batch, head, row
   std::array<std::int64_t, 3> d_lse_stride{};
-  bool lse_contiguous = true;  // true if LSE and its gradient are contiguous, as far as given
+  bool lse_contiguous = true;  // true if LSE is contiguous or not given
   View dq, dk, dv_out;
   View dbias;  // strides of broadcast dimensions are 0 here
   float* dsinks = nullptr;
-  // True if the caller requests the optional gradient. A kernel's workspace may depend on these. In a workspace query,
-  // where data pointers are null, they are true if the problem has the corresponding input.
+  // True if the caller requests the optional gradient. A kernel's workspace may depend on these flags. In a workspace
+  // query, where data pointers are null, a flag is true if the problem has the corresponding input.
   bool wants_dbias = false;
   bool wants_dsinks = false;
 
@@ -155,8 +155,8 @@ struct Problem {
     return {static_cast<const char*>(view.data) + first * bytes, view.stride[2] * bytes};
   }
 
-  // Returns the index in LSE of row i of sequence b, whose first row is `begin`, and head h. LSE is [B, Hq, Sq], or
-  // [Hq, total] in a packed batch.
+  // Returns the index in LSE of row i of sequence b and head h. begin: first row of the sequence in the views. LSE is
+  // [B, Hq, Sq], or [Hq, total] in a packed batch.
   std::int64_t lse_index(std::int64_t b, std::int64_t h, std::int64_t begin, std::int64_t i) const {
     return (packed ? 0 : b * lse_stride[0]) + h * lse_stride[1] + (begin + i) * lse_stride[2];
   }

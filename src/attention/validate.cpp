@@ -1,5 +1,4 @@
-// Implements validate.h, with about one function per group of fields. The order of checks is: execution, sizes,
-// options, lengths, memory.
+// Implements validate.h. The order of checks is: execution, sizes, options, lengths, memory.
 #include "attention/validate.h"
 
 #include <array>
@@ -122,7 +121,7 @@ void check_shapes(const Attention& attention, Problem& problem) {
 
 void check_window_side(const char* side, std::int64_t value) {
   if (value >= -1) return;
-  fail(kInvalid, "attention: window {} is {}; valid are -1 (open) and more", side, value);
+  fail(kInvalid, "attention: window {} is {}; valid are -1 (open) and larger", side, value);
 }
 
 void check_options(const Attention& attention, Problem& problem) {
@@ -181,8 +180,8 @@ void check_alignment(const Attention& attention, Problem& problem) {
          unequal);
   }
   problem.alignment = attention.alignment == Alignment::unset ? Alignment::top_left : attention.alignment;
-  // A window that extends past all keys on one side counts as open there. This also prevents overflow of
-  // diagonal - left and diagonal + right.
+  // A side of at least `far` keys hides no key, so it counts as open. This also prevents overflow of diagonal - left
+  // and diagonal + right.
   const std::int64_t far = problem.max_seqlen_q + problem.max_seqlen_k;
   problem.window.left = attention.window.left >= far ? -1 : attention.window.left;
   problem.window.right = attention.window.right >= far ? -1 : attention.window.right;
@@ -196,6 +195,20 @@ std::array<std::int64_t, 4> broadcast(const ConstView& view, std::array<std::int
   return stride;
 }
 
+// CUDA does not read the offsets of a packed batch. The sizes that a bias or mask must have are then known only from
+// max_seqlen_q and max_seqlen_k. An empty tensor, or a dimension of size 1, needs no bound.
+void check_bounds(const Attention& attention, const Problem& problem, const char* name,
+                  const std::array<std::int64_t, 4>& shape) {
+  const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && shape[2] != 1;
+  const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0 && shape[3] != 1;
+  if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
+    fail(kInvalid,
+         "attention: a {} over packed sequences on device cuda needs max_seqlen_q and max_seqlen_k, which determine "
+         "its shape; they are {} and {}",
+         name, attention.max_seqlen_q, attention.max_seqlen_k);
+  }
+}
+
 void check_bias(const Attention& attention, Pointers pointers, Problem& problem) {
   const ConstView& bias = attention.bias;
   if (!given(bias)) return;
@@ -204,21 +217,13 @@ void check_bias(const Attention& attention, Pointers pointers, Problem& problem)
     fail(kInvalid, "attention: bias is {}; valid are fp32 and the dtype of Q, {}", name_of(bias.dtype),
          name_of(problem.dtype));
   }
-  // CUDA does not read the offsets of a packed batch. The sizes that a bias must have are then known only from
-  // max_seqlen_q and max_seqlen_k. An empty tensor, or a bias with a single row, needs no bound.
-  const bool unknown_q = attention.max_seqlen_q == 0 && attention.q.shape[2] != 0 && bias.shape[2] != 1;
-  const bool unknown_k = attention.max_seqlen_k == 0 && attention.k.shape[2] != 0;
-  if (problem.device == Device::cuda && problem.packed && (unknown_q || unknown_k)) {
-    fail(kInvalid, "attention: a bias over packed sequences on device cuda needs {}{}{}: its shape depends on {}",
-         unknown_q ? "max_seqlen_q" : "", unknown_q && unknown_k ? " and " : "", unknown_k ? "max_seqlen_k" : "",
-         unknown_q && unknown_k ? "them" : "it");
-  }
+  check_bounds(attention, problem, "bias", bias.shape);
   const auto fits = [&](std::size_t i, std::int64_t size) { return bias.shape[i] == 1 || bias.shape[i] == size; };
   if (!fits(0, problem.batch) || !fits(1, problem.heads_q) || !fits(2, problem.max_seqlen_q) ||
       bias.shape[3] != problem.max_seqlen_k) {
     fail(kInvalid, "attention: bias has shape {}; valid is [{} or 1, {} or 1, {} or 1, {}]{}", text_of(bias.shape),
          problem.batch, problem.heads_q, problem.max_seqlen_q, problem.max_seqlen_k,
-         problem.packed ? ": sequences, heads, longest rows, longest keys" : "");
+         problem.packed ? ": number of sequences, heads, longest q, longest k" : "");
   }
   problem.bias = bias;
   problem.bias.stride = broadcast(bias, check_memory(bias, {"bias", Use::input, pointers}));
@@ -229,11 +234,13 @@ void check_mask(const Attention& attention, Pointers pointers, Problem& problem)
   const MaskView& mask = attention.mask;
   if (!mask.data && mask.shape == std::array<std::int64_t, 4>{}) return;
   check_shape(mask.shape, "mask");
+  check_bounds(attention, problem, "mask", mask.shape);
   const std::array<std::int64_t, 4> full{problem.batch, problem.heads_q, problem.max_seqlen_q, problem.max_seqlen_k};
   for (std::size_t i = 0; i < 4; ++i) {
     if (mask.shape[i] == 1 || mask.shape[i] == full[i]) continue;
     fail(kInvalid, "attention: mask has shape {}; valid is [{} or 1, {} or 1, {} or 1, {} or 1]{}", text_of(mask.shape),
-         full[0], full[1], full[2], full[3], problem.packed ? ": sequences, heads, longest rows, longest keys" : "");
+         full[0], full[1], full[2], full[3],
+         problem.packed ? ": number of sequences, heads, longest q, longest k" : "");
   }
   problem.mask = mask;
   problem.mask.stride = check_mask_memory(mask, pointers);
@@ -308,22 +315,23 @@ LseStride contiguous_lse(const Problem& problem) { return {problem.heads_q * pro
 bool is_contiguous(const LseStride& stride, const Problem& problem) {
   const LseStride wanted = contiguous_lse(problem);
   const auto& q = problem.q.shape;
+  if (count_of_rows(problem) == 0) return true;
   for (std::size_t i = 0; i < 3; ++i) {
     if (q[i] > 1 && stride[i] != wanted[i]) return false;
   }
   return true;
 }
 
-// Checks LSE or its gradient [B, Hq, Sq], and returns its strides for kernels.
-LseStride check_lse(const ViewRule& rule, const float* data, const LseStride& stride, Problem& problem) {
+// Checks LSE or its gradient [B, Hq, Sq], and returns its strides for kernels. A contiguous array gets the same strides
+// however those of dimensions of size 1 are set.
+LseStride check_lse(const ViewRule& rule, const float* data, const LseStride& stride, const Problem& problem) {
   if (stride == LseStride{}) {
     check_array({rule.name, data, count_of_rows(problem), 4});
     return contiguous_lse(problem);
   }
-  const auto checked_stride = check_memory(lse_view(data, stride, problem), rule);
-  const LseStride result{checked_stride[0], checked_stride[1], checked_stride[2]};
-  problem.lse_contiguous = problem.lse_contiguous && (count_of_rows(problem) == 0 || is_contiguous(result, problem));
-  return result;
+  const auto used = check_memory(lse_view(data, stride, problem), rule);
+  const LseStride result = {used[0], used[1], used[2]};
+  return is_contiguous(result, problem) ? contiguous_lse(problem) : result;
 }
 
 void check_d_lse(const BackwardInputs& inputs, Problem& problem) {
@@ -413,7 +421,10 @@ Problem validate_forward(const Attention& attention, const ForwardOutputs& outpu
     const LseStride& stride = outputs.lse_stride;
     fail(kInvalid, "attention: LSE has strides [{}, {}, {}] but is null", stride[0], stride[1], stride[2]);
   }
-  if (outputs.lse) problem.lse_stride = check_lse({"LSE", Use::output}, outputs.lse, outputs.lse_stride, problem);
+  if (outputs.lse) {
+    problem.lse_stride = check_lse({"LSE", Use::output}, outputs.lse, outputs.lse_stride, problem);
+    problem.lse_contiguous = is_contiguous(problem.lse_stride, problem);
+  }
   problem.lse = outputs.lse;
   check_apart(outputs_of(problem), inputs_of(problem));
   return problem;
@@ -425,6 +436,7 @@ Problem validate_backward(const Attention& attention, const BackwardInputs& inpu
   problem.o_in = checked(inputs.o, {"O", Use::input}, shape_of_o(problem), problem);
   problem.d_o = checked(inputs.d_o, {"dO", Use::expanded_input}, shape_of_o(problem), problem);
   problem.lse_stride = check_lse({"LSE", Use::input}, inputs.lse, inputs.lse_stride, problem);
+  problem.lse_contiguous = is_contiguous(problem.lse_stride, problem);
   problem.lse_in = inputs.lse;
   check_d_lse(inputs, problem);
   problem.dq = checked(gradients.dq, {"dQ", Use::output}, problem.q.shape, problem);

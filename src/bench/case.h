@@ -1,5 +1,5 @@
-// Defines Case, one measured configuration: shapes, dtype, mask and passes. Computes its nominal FLOPs and tensor
-// sizes, and generates its inputs.
+// Defines AttentionCase, one measured configuration: shapes, dtype, mask and passes. Computes its nominal FLOPs and
+// tensor sizes, and generates its inputs.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct AttentionCase {
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
 };
 
-// "batch 1, 8 heads x 64, 1024 queries x 1024 keys, fp16, causal"
+// "batch 1, 8 heads x 64, sequence 1024, fp16, causal"
 std::string describe(const AttentionCase& one);
 
 // Keys that query row i of a sequence may use: [first, last).
@@ -76,7 +76,7 @@ inline double backward_flops(const AttentionCase& one) { return 2.5 * forward_fl
 
 // Bytes of the tensors. Throws Error(invalid_argument) on overflow.
 struct TensorBytes {
-  std::int64_t q, k, v, o, lse;                      // gradients have their tensor's size
+  std::int64_t q, k, v, o, lse;                      // a gradient has the size of its tensor
   std::int64_t bias, dbias, slopes, sinks, lengths;  // 0 if absent
   std::int64_t inputs() const { return q + k + v; }
   std::int64_t options() const { return bias + slopes + sinks + lengths; }

@@ -96,7 +96,7 @@ std::optional<double> Ceilings::matmul(DType dtype) const {
 
 const char* Ceilings::matmul_name(DType dtype) const {
   if (device == Device::cuda) return "cuBLAS";
-  return dtype == DType::fp32 ? "OpenBLAS sgemm" : "packed inner product";
+  return dtype == DType::fp32 ? "OpenBLAS sgemm" : "packed GEMM";
 }
 
 bool Ceilings::disturbed() const { return sgemm && fma_all && *sgemm < 0.5 * *fma_all; }
@@ -162,20 +162,20 @@ Ceilings ceilings_for(std::span<const AttentionCase> cases, Depth depth) {
 }
 
 Json ceilings_json(const Ceilings& ceilings) {
-  Json product = Json::object();
-  Json product_by = Json::object();
+  Json matmul = Json::object();
+  Json matmul_by = Json::object();
   Json packed = Json::object();
   for (const DType type : kAllTypes) {
-    product.set(name_of(type), rate_json(ceilings.matmul(type)));
-    product_by.set(name_of(type), ceilings.matmul_name(type));
+    matmul.set(name_of(type), rate_json(ceilings.matmul(type)));
+    matmul_by.set(name_of(type), ceilings.matmul_name(type));
     packed.set(name_of(type), rate_json(ceilings.packed[static_cast<int>(type)]));
   }
   return Json::object({{"threads", ceilings.threads},
                        {"fma_instructions", ceilings.fma_instructions},
                        {"fma_fp32_core_flop_per_s", rate_json(ceilings.fma_core)},
                        {"fma_fp32_flop_per_s", rate_json(ceilings.fma_all)},
-                       {"matrix_product_flop_per_s", product},
-                       {"matrix_product_by", product_by},
+                       {"matrix_product_flop_per_s", matmul},
+                       {"matrix_product_by", matmul_by},
                        {"openblas_sgemm_flop_per_s", rate_json(ceilings.sgemm)},
                        {"packed_product_flop_per_s", packed},
                        {"copy_bytes_per_s", rate_json(ceilings.copy)},
@@ -183,10 +183,10 @@ Json ceilings_json(const Ceilings& ceilings) {
 }
 
 Json gpu_ceilings_json(const Ceilings& ceilings) {
-  Json product = Json::object();
-  for (const DType type : kAllTypes) product.set(name_of(type), rate_json(ceilings.matmul(type)));
-  product.set("tf32", rate_json(ceilings.tf32));
-  Json json = Json::object({{"cublas_flop_per_s", product},
+  Json matmul = Json::object();
+  for (const DType type : kAllTypes) matmul.set(name_of(type), rate_json(ceilings.matmul(type)));
+  matmul.set("tf32", rate_json(ceilings.tf32));
+  Json json = Json::object({{"cublas_flop_per_s", matmul},
                             {"copy_bytes_per_s", rate_json(ceilings.copy)},
                             {"timed_least_s", rate_json(ceilings.timed_least)}});
   if (!ceilings.cublas_refusal.empty()) json.set("cublas_refusal", ceilings.cublas_refusal);

@@ -1,5 +1,5 @@
-// Measures the matmul and copy rates of this machine, called ceilings. Results state a kernel's rate as a share of
-// them. `strobe env` prints the ceilings, and every bench result contains them.
+// Measures the matmul and copy rates of this machine, called ceilings. Results state a kernel's rate as a share of the
+// matmul rate. `strobe env` prints the ceilings, and bench results contain them.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace strobe::bench {
 
 // Host seconds per library call that launches on a GPU: validation, kernel choice, tensor maps, launch. Statistics over
-// a thousand batches of ten calls, without synchronisation inside a batch. `least` is the fastest batch, which other
+// a thousand groups of ten calls, without synchronisation inside a group. `least` is the fastest group, which other
 // processes did not disturb.
 struct CallTime {
   double least, median;
@@ -32,10 +32,10 @@ struct CallCost {
 // without a GPU.
 CallCost gpu_call_cost();
 
-// Measured rates of a device. The matmul rate of a dtype is that of cuBLAS's GEMM on a GPU and of OpenBLAS's sgemm at
-// 2048^3 for fp32 on a CPU. For bf16 and fp16 on a CPU it is flash2's inner matmul on packed panels in cache, because
-// Debian's OpenBLAS has no GEMM for them. fp32 does not use the inner matmul, which reaches 98 % of the FMA peak:
-// limits are shares of the matmul rate, and would then be stricter than intended.
+// Measured rates of a device. The matmul rate of a GPU is the rate of cuBLAS's GEMM. On a CPU, fp32 has the rate of
+// OpenBLAS's sgemm at 2048^3. bf16 and fp16 have the rate of flash2's inner matmul on packed panels in cache, because
+// Debian's OpenBLAS has no GEMM for these types. The inner matmul is not used for fp32: it reaches 98 % of the FMA
+// peak, so limits that are shares of the matmul rate would be too strict.
 struct Ceilings {
   Device device = Device::cpu;  // the measured device; rates of the other device are absent
   int threads = 1;
@@ -47,7 +47,7 @@ struct Ceilings {
   std::optional<double> tf32;               // CUDA: cuBLAS fp32 GEMM with TF32
   std::string cublas_refusal;               // CUDA: the error if a cuBLAS rate is absent
   std::optional<double> copy;               // bytes read and written per second, all threads
-  std::optional<double> timed_least;        // CPU: seconds measured for a wait of 1 us; CUDA: for an empty kernel
+  std::optional<double> timed_least;        // CPU: seconds measured for a wait of 1 us; CUDA: for a fill of 4 bytes
   std::optional<CallCost> call;             // CUDA: host cost of a call
 
   // The matmul rate of a type, and the name of the matmul that was measured.

@@ -196,7 +196,7 @@ CollectiveResult measure_collective(Communicator& communicator, const Collective
   }
   std::vector<double> ours, theirs;
   const auto sample = [&] {
-    for (const bool is_plain : {ours.size() % 2 == 1, ours.size() % 2 == 0}) {  // alternates which is first
+    for (const bool is_plain : {ours.size() % 2 == 1, ours.size() % 2 == 0}) {  // the first call of a pair alternates
       if (!is_plain) ours.push_back(timed(communicator, [&] { trial.call(); }));
       if (is_plain && plain == Plain::measured) theirs.push_back(timed(communicator, [&] { trial.call_plain(); }));
     }

@@ -24,7 +24,7 @@ enum class CudnnMask { none, causal_top_left, causal_bottom_right };
 
 struct CudnnProblem {
   DType dtype = DType::fp16;
-  CudnnTensor q, k, v, o;  // gradients have their tensor's layout
+  CudnnTensor q, k, v, o;  // a gradient has the layout of its tensor
   CudnnTensor lse;         // [batch, heads, queries, 1], fp32
   float scale = 1;
   CudnnMask mask = CudnnMask::none;

@@ -115,13 +115,13 @@ struct Gate::Head {
     const bool backward = has_backward(one.passes);
     const auto size = static_cast<std::size_t>(count * sk);
     const std::vector<double> q = widen(inputs.attention.q, batch, hq, first, count);
-    std::vector<double> weights(size);
-    std::vector<double> d_weights(backward ? size : 0);
+    std::vector<double> probabilities(size);
+    std::vector<double> d_probabilities(backward ? size : 0);
     std::vector<double> d_o;
-    gemm_nt(library, count, sk, d, q.data(), k.data(), weights.data());
+    gemm_nt(library, count, sk, d, q.data(), k.data(), probabilities.data());
     if (backward) {
       d_o = widen(inputs.d_o_view, batch, hq, first, count);
-      gemm_nt(library, count, sk, d, d_o.data(), v.data(), d_weights.data());
+      gemm_nt(library, count, sk, d, d_o.data(), v.data(), d_probabilities.data());
     }
     std::vector<double> keep_factor(static_cast<std::size_t>(sk));
     std::vector<double> slopes(static_cast<std::size_t>(sk));
@@ -129,8 +129,8 @@ struct Gate::Head {
     for (std::int64_t r = 0; r < count; ++r) {
       const Keys visible = visible_keys(one, batch, first + r);
       const ScoredRow scored{one, inputs.attention, batch, hq, first + r};
-      double* p = weights.data() + r * sk;
-      double* ds = backward ? d_weights.data() + r * sk : nullptr;
+      double* p = probabilities.data() + r * sk;
+      double* ds = backward ? d_probabilities.data() + r * sk : nullptr;
       for (std::int64_t j = visible.first; j < visible.last; ++j) {
         keep_factor[static_cast<std::size_t>(j)] = scored.dropout_factor(j);
         slopes[static_cast<std::size_t>(j)] = scored.cap_slope(p[j] * scale);

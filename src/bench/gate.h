@@ -28,16 +28,16 @@ struct GateResult {
 };
 
 // Float64 reference values of a sample of a case, computed once and compared with every implementation. The sample has
-// rows of O, LSE and dQ and rows of dK and dV. It covers all query heads of two KV heads: the first of the first
-// sequence and the last of the last. Positions include the first, the last and some between. Mask and score options are
-// implemented here, independently of the library. Gradients of bias and sinks sum over unsampled rows, so they are only
-// checked for NaN.
+// rows of O, LSE and dQ and rows of dK and dV. It covers all query heads of two KV heads: the first one of the first
+// sequence and the last one of the last sequence. Positions include the first, the last and some between. Mask and
+// score options are implemented here, independently of the library. Gradients of bias and sinks sum over unsampled
+// rows, so they are only checked for NaN.
 class Gate {
  public:
   Gate(const AttentionCase& one, const Inputs& inputs);
 
-  // Compares an implementation's outputs with the sample. Also rejects a NaN in any output: outputs are filled with NaN
-  // before the run, so elements that were not written are found.
+  // Compares an implementation's outputs with the sample. Also rejects a NaN in any output except LSE: outputs are
+  // filled with NaN before the run, so elements that were not written are found.
   GateResult check(const Results& results) const;
 
   std::int64_t rows() const { return static_cast<std::int64_t>(rows_.size()); }
@@ -63,7 +63,7 @@ class Gate {
 };
 
 // Returns the accepted error relative to the largest reference value. It permits scores, probabilities and sums rounded
-// to that dtype, but not a wrong mask, scale or head, or a missing block. TF32 has the tolerance of fp16, because both
+// to `dtype`, but not a wrong mask, scale or head, or a missing block. TF32 has the tolerance of fp16, because both
 // have 10 mantissa bits.
 double gate_tolerance(DType dtype, bool tf32);
 

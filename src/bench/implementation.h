@@ -1,4 +1,4 @@
-// Interface of what the runner measures: a kernel of the library or a third-party implementation (a peer).
+// Interface of a measured implementation: a kernel of the library or a third-party implementation (a peer).
 #pragma once
 
 #include <memory>
@@ -109,7 +109,7 @@ class Implementation {
 // Canonical names that make_implementation accepts: the kernels, then the peers.
 std::vector<std::string> implementation_names();
 
-bool is_peer(std::string_view name);  // third-party implementations: torch-*, cudnn, onednn
+bool is_peer(std::string_view name);  // third-party implementations: torch-*, fa3, cudnn, onednn
 
 // Returns the canonical name; case is ignored, and "Pytorch" is an alias of "standard". Throws Error(invalid_argument)
 // with the valid names.
@@ -117,7 +117,7 @@ std::string canonical_name(std::string_view name);
 
 struct ImplementationOptions {
   Device device = Device::cpu;
-  std::shared_ptr<PythonChild> python{};  // Python process shared by the torch-* peers; null: each starts its own
+  std::shared_ptr<PythonChild> python{};  // Python process shared by torch-* and fa3; null: each starts its own
 };
 std::unique_ptr<Implementation> make_implementation(const std::string& name, const ImplementationOptions& options);
 

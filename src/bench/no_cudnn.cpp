@@ -8,8 +8,8 @@ namespace {
 [[noreturn]] void refuse_cudnn() {
   fail(ErrorCode::unsupported,
        "cudnn: this build lacks CUDA, cudnn.h or the headers of cudnn-frontend; "
-       "tools/cudnn-headers or 'pip install nvidia-cudnn-frontend' installs the latter, "
-       "-DSTROBE_CUDNN_FRONTEND_DIR=FOLDER sets their folder");
+       "tools/cudnn-headers or 'pip install nvidia-cudnn-frontend' installs the headers, "
+       "-DSTROBE_CUDNN_FRONTEND_DIR=FOLDER sets the folder of the headers");
 }
 
 }  // namespace

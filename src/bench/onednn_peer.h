@@ -1,5 +1,5 @@
 // A CPU peer built from oneDNN's matmul and softmax, without Python. It materialises all scores, since Debian's oneDNN
-// 2.6 has no fused attention. Without oneDNN in the build, no_onednn.cpp replaces it and throws the reason.
+// 2.6 has no fused attention. Without oneDNN in the build, no_onednn.cpp replaces the peer and throws the reason.
 #pragma once
 
 #include <memory>

@@ -147,7 +147,8 @@ void PythonRelay::run() {
   }
 }
 
-// Sends one request to Python and its answer back. Returns false if Python did not answer and has been killed.
+// Sends one request to Python and its answer back. Returns false if Python has been killed: it did not answer, or the
+// request was to end it.
 bool PythonRelay::pass_on(const std::string& question) {
   Child& python = python_.child();
   if (question != kEndLine) {

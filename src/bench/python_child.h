@@ -1,6 +1,6 @@
-// The Python process that all torch-* peers of a run share. PythonChild starts it on first use, and restarts it after a
-// failure. A sweep starts one process for all its problems and relays the requests of each problem's child process to
-// it. STROBE_PYTHON sets the interpreter (default python3).
+// The Python process that the PyTorch peers (torch-* and fa3) of a run share. PythonChild starts it on first use, and
+// restarts it after a failure. A sweep starts one process for all its problems and relays the requests of each
+// problem's child process to it. STROBE_PYTHON sets the interpreter (default python3).
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace strobe::bench {
 
-// Internal flag of `strobe bench`, hidden from --help: the pid of the Python process of the sweep that runs it. The
-// child inherits a socket to the relay as descriptor 3 and the shared memory as descriptor 4.
+// Internal flag of `strobe bench`, hidden from --help. Its value is the pid of the sweep's Python process. The child
+// inherits a socket to the relay as descriptor 3 and the shared memory as descriptor 4.
 inline constexpr const char* kLentPythonFlag = "lent-python";
 
 const char* torch_peer_script();  // text of python/torch_peer.py
 
-// Returns why torch-* implementations cannot run, such as "no PyTorch in python3"; "" if the interpreter finds the
+// Returns why the PyTorch peers cannot run, such as "no PyTorch in python3"; "" if the interpreter finds the
 // module torch. Does not import it, which would be slow.
 std::string torch_absence();
 
@@ -29,7 +29,7 @@ std::string torch_absence();
 class SharedMemory {
  public:
   SharedMemory();                                                     // throws Error(runtime)
-  explicit SharedMemory(Descriptor made) : file_(std::move(made)) {}  // takes a descriptor from another process
+  explicit SharedMemory(Descriptor made) : file_(std::move(made)) {}  // takes ownership of an inherited descriptor
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;

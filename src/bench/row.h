@@ -69,7 +69,7 @@ Json samples_json(const std::vector<double>& samples);
 // The table and the notes that `strobe bench` prints:
 
 // One line per row, with medians. Ratios compare with the first peer whose status is ok, else with the first row whose
-// status is ok. Above 1 means faster than that row.
+// status is ok. A ratio above 1 means faster than that row.
 std::string rows_table(std::span<const Row> rows, const Ceilings& ceilings);
 
 // Returns notes on rows without times and on confidence intervals that are wider than the stopping rule requires.

@@ -1,6 +1,6 @@
 // Measures all implementations of a case, in this order:
-// 1. For each implementation in isolation: predict memory, check outputs with the gate, measure peak memory. 2. Prepare
-//    the implementations that passed, which stay allocated together, and warm them up.
+// 1. For each implementation in isolation: predict memory, check outputs with the gate, measure peak memory.
+// 2. Prepare and warm up the implementations that passed. Their tensors stay allocated at the same time.
 // 3. Run rounds, in which each implementation takes a few samples of each region, until every series may stop.
 //    Interleaving spreads disturbances of the machine evenly over the implementations, so ratios stay correct.
 #include "bench/runner.h"
@@ -64,8 +64,8 @@ bool guarded(Row& row, Body&& body) {
 void check_fits(const AttentionCase& one, Implementation& implementation, Row& row, const RunOptions& options) {
   row.predicted_bytes = implementation.predicted_bytes(one);
   const std::int64_t free = options.memory_limit.value_or(free_bytes(one.device));
-  // With --memory, compares the prediction, which excludes the benchmark's buffers; otherwise needed_bytes(), which
-  // includes them.
+  // With --memory-limit, compares the prediction, which excludes the benchmark's buffers; otherwise needed_bytes(),
+  // which includes them.
   const auto asked_by = [&](const AttentionCase& some) {
     const std::optional<std::int64_t> predicted = implementation.predicted_bytes(some);
     return options.memory_limit && predicted ? *predicted : implementation.needed_bytes(some);
@@ -137,7 +137,7 @@ void warm_up(const AttentionCase& one, Contender& contender, double limit) {
   for (const Region region : {Region::forward, Region::backward}) {
     if (region == Region::forward ? !has_forward(one.passes) : !has_backward(one.passes)) continue;
     double& estimate = contender.estimate[static_cast<int>(region)];
-    // the estimate so far, from step 1, may include loading a library
+    // The estimate so far, from step 1, may include the time to load a library.
     estimate = std::min(estimate, region == Region::forward ? forward : implementation.time(region));
     if (estimate > limit) continue;  // already warm after two calls
     std::vector<double> calls;
@@ -182,8 +182,8 @@ int samples_in_turn(const Contender& contender, Region region, double slowest, c
   const double estimate = std::max(contender.estimate[static_cast<int>(region)], 1e-9);
   const std::size_t taken = contender.row->series(region).samples.size();
   if (rule.repeats == 0 && region == Region::both) {
-    const bool dear = estimate > rule.time_limit / 8;
-    return dear && taken > 0 ? 0 : 1;
+    const bool is_slow = estimate > rule.time_limit / 8;
+    return is_slow && taken > 0 ? 0 : 1;
   }
   const double turn = std::max(kTurn, kTurnShare * slowest);
   const int most = turn > kTurn ? 4 * kMaxSamplesPerTurn : kMaxSamplesPerTurn;
@@ -205,8 +205,8 @@ void take_turn(Contender& contender, std::span<const Region> regions, std::span<
   }
 }
 
-// Estimates the seconds of the remaining required calls from the first call of each region. Returns 0 if those were too
-// short for an estimate.
+// Estimates the seconds of the remaining required calls from the first call of each region. Returns 0 if these calls
+// were too short for an estimate.
 double calls_left(const AttentionCase& one, std::span<const Contender> contenders, const StoppingRule& rule) {
   double calls = 0;
   for (const Contender& contender : contenders) {

@@ -35,10 +35,10 @@ using Implementations = std::vector<std::unique_ptr<Implementation>>;
 
 // Returns one row per implementation, in order. A failure of one implementation affects only its row, see Row::status.
 // On a GPU, Row::driver_bytes is the decrease of free memory (cudaMemGetInfo) from prepare() to the end of the warm-up.
-// It excludes kernels and library handles, which are loaded before prepare(). For torch-*, it includes PyTorch's
-// allocator cache and the 256 MiB buffer that the Python process uses to flush L2. driver_bytes is empty if free memory
-// did not decrease, and wrong if another process allocates at the same time. Throws only if no implementation can run:
-// the case is invalid, or the inputs do not fit in memory.
+// It excludes kernels and library handles, which are loaded before prepare(). For torch-* and fa3, it includes
+// PyTorch's allocator cache and the 256 MiB buffer that the Python process uses to flush L2. driver_bytes is empty if
+// free memory did not decrease, and wrong if another process allocates at the same time. Throws only if no
+// implementation can run: the case is invalid, or the inputs do not fit in memory.
 std::vector<Row> run_case(const AttentionCase& one, const Implementations& implementations, const RunOptions& options);
 
 }  // namespace strobe::bench

@@ -13,7 +13,7 @@ namespace strobe::bench {
 // torch-sdpa is the flash backend of scaled_dot_product_attention, or the memory-efficient one for fp32 on CUDA, which
 // flash does not support. torch-math materialises scores. torch-naive is two matmuls and a softmax in plain PyTorch,
 // and torch-compile is torch-naive with torch.compile. torch-flex is compiled FlexAttention. fa3 is FlashAttention-3,
-// where its module is importable. The others are single CUDA backends of scaled_dot_product_attention.
+// if its module can be imported. The others are single CUDA backends of scaled_dot_product_attention.
 inline constexpr const char* kTorchPeers[] = {"torch-sdpa",      "torch-math",  "torch-naive",
                                               "torch-compile",   "torch-flex",  "torch-flash",
                                               "torch-efficient", "torch-cudnn", "fa3"};

@@ -55,9 +55,8 @@ void check_command(std::string_view name) { find_command(kCommands, "", name); }
 std::string program_help() {
   return "strobe: exact attention, measured.\n\nusage: strobe COMMAND [--flag value ...]\n\n" + lines_of(kCommands) +
          "\nstrobe COMMAND --help lists the flags of a command.\n\n"
-         "Exit codes: 0 success, 1 failed check, 2 bad input or nothing can run here, 3 failure at run time or "
-         "nothing\n"
-         "fits the memory, 128 + signal if interrupted (130 by Ctrl-C).\n";
+         "Exit codes: 0: success; 1: failed check; 2: bad input, or nothing can run on this machine;\n"
+         "3: failure at run time, or nothing fits the memory; 128 + signal: ended by a signal (130: Ctrl-C).\n";
 }
 
 int run_help(Arguments arguments) {

@@ -36,8 +36,8 @@ int run_lm_sample(Arguments arguments);
 int run_completion(Arguments arguments);
 
 // On a rank of `strobe launch`, bad input is reported to the launcher, which prints it once for all ranks. Call
-// take_launchers_file() first; it removes the launcher's file from the environment. report_to_launcher() returns false
-// if there is no launcher; the caller then prints the line.
+// take_launchers_file() first: it reads the path of the launcher's error file from the environment variable and unsets
+// the variable. report_to_launcher() returns false if there is no launcher; the caller then prints the line.
 void take_launchers_file();
 bool report_to_launcher(std::string_view line);
 

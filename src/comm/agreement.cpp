@@ -9,12 +9,11 @@
 namespace strobe::comm {
 namespace {
 
-// Describes the first fact of this rank (`theirs`) that differs from rank 0's. Returns an empty string if all are
-// equal.
-std::string difference_of(const World& world, const Json& theirs, const Json& root_message) {
-  const Json& ours = root_message.at("facts");
-  for (const auto& [key, value] : theirs.as_object()) {
-    const Json* other = ours.find(key);
+// Describes the first of this rank's facts that differs from rank 0's. Returns an empty string if all are equal.
+std::string difference_of(const World& world, const Json& facts, const Json& root_message) {
+  const Json& root_facts = root_message.at("facts");
+  for (const auto& [key, value] : facts.as_object()) {
+    const Json* other = root_facts.find(key);
     const std::string found = value.dump(), wanted = other ? other->dump() : "missing";
     if (found == wanted) continue;
     return fmt::format("the ranks differ: {} is {} on rank {} ({}) and {} on rank 0 ({})", key, found, world.rank,

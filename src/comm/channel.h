@@ -1,4 +1,4 @@
-// Control connections between ranks: one JSON message per line over TCP. handshake.cpp and peers.cpp use them.
+// Control connections between ranks: one JSON message per line over TCP.
 #pragma once
 
 #include <cstddef>

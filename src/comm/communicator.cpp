@@ -60,7 +60,7 @@ void check(const Collective& one, int rank, int size) {
     refuse(fmt::format("{} elements in and {} out on rank {} of {}; valid: {} and {}", one.in.count, one.out.count,
                        rank, size, in, out));
   if (one.kind == Kind::reduce_scatter && size > 1 && one.in.count > 0 && one.in.data == one.out.data)
-    refuse("out is the same memory as in; valid: separate memory");
+    refuse("`in` and `out` are the same memory; valid: separate memory");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Collective communication between ranks: broadcast, all-reduce, reduce-scatter, all-gather and barrier, each also
 // asynchronous. The communicator's thread runs all calls in the order in which they were started, which must be the
 // same on all ranks. Every wait has a time limit and ends early if a rank is lost. Then every rank throws an Error
-// whose text names rank, host and operation. Data-parallel training uses it.
+// whose text names rank, host and operation.
 #pragma once
 
 #include <cstdint>

@@ -44,14 +44,15 @@ class Reception {
   std::vector<Stranger> strangers_;
 };
 
-// The other ranks' side: connects, checks that rank 0 knows the token, and presents this rank. Cycles through the
-// addresses (separated by spaces) until `until`. `patience` is the number of seconds to wait for an answer, and to
-// retry after a listener has sent a wrong proof. Throws Error(runtime).
 struct Meeting {
-  std::string addresses;
+  std::string addresses;  // separated by spaces
   int port = 0;
-  double until = 0, patience = 30;
+  double until = 0;      // on the clock of core/clock.h
+  double patience = 30;  // seconds to wait for an answer, and to retry after a listener has sent a wrong proof
 };
+
+// The other ranks' side: connects, checks that rank 0 knows the token, and presents this rank. Cycles through the
+// addresses until `until`. Throws Error(runtime).
 Channel join_rank_0(const World& world, Presentation presentation, const Meeting& meeting);
 
 }  // namespace strobe::comm

@@ -100,7 +100,7 @@ class Peers {
   std::atomic<bool> failed_{false}, leaving_{false}, closed_{false}, quit_{false};
   std::atomic<bool> beat_now_{false};
   std::atomic<std::int64_t> calls_{0};
-  mutable std::mutex mutex_;       // guards the members below
+  mutable std::mutex mutex_;       // guards the fields below
   std::condition_variable heard_;  // notified when calls_of_ or failure_ has changed
   std::string failure_;
   std::string reason_;                  // the reason passed to give_up(), until it is sent

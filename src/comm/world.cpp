@@ -75,7 +75,7 @@ World world_from(const Variable& variable) {
     world.local_rank = number(variable, launcher.local_rank).value_or(world.rank);
     world.local_size = number(variable, launcher.local_size).value_or(0);
     world.started = number(variable, "STROBE_RANKS").value_or(0);
-    // The engine reports a rank from `size` to `started` - 1.
+    // Accepts ranks from `size` to `started` - 1; the engine reports the mismatch of `size` and `started`.
     if (launcher.size && world.rank >= std::max(world.size, world.started))
       fail(ErrorCode::invalid_argument,
            "{} is {} and {} is {}: valid ranks are 0 to {}, and the size must be at least 1", launcher.rank, world.rank,

@@ -1,5 +1,5 @@
-// Parses the one-line text form of a case (one attention problem) or of a group of cases. Tests, `--cells`, grid files,
-// limits and the course's ladder use it:
+// Parses the one-line text form of a case (one attention problem) or of a group of cases. Used for `--cells`, the files
+// of `strobe sweep` and of `strobe compare --require`, the course and tests:
 //   b2 h4/2 s100x37 d24/16 bf16 causal=bottom_right window=3:-1 sinks
 #pragma once
 

@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/json.h"
+#include "core/printable.h"
 #include "core/utf8.h"
 
 namespace strobe {
@@ -111,6 +112,17 @@ class Parser {
     }
   }
 
+  // Readers that look a key up and readers that visit all members must see the same value.
+  void refuse_repeated_keys(const Json::Object& members) const {
+    std::vector<std::string_view> keys;
+    keys.reserve(members.size());
+    for (const auto& [key, value] : members) keys.push_back(key);
+    std::ranges::sort(keys);
+    if (const auto repeated = std::ranges::adjacent_find(keys); repeated != keys.end()) {
+      refuse(fmt::format("key {} twice in the object that ends", printable_value(*repeated)));
+    }
+  }
+
   // Returns the item count of the next container.
   std::size_t next_count() { return opened_ < counts_.size() ? counts_[opened_++] : 0; }
 
@@ -131,6 +143,7 @@ class Parser {
       skip_space();
     } while (take(','));
     if (!take('}')) refuse("no closing brace");
+    refuse_repeated_keys(members);
     return Json::object(std::move(members));
   }
 

@@ -2,7 +2,8 @@
 //
 // One call gives 16 random bits to each of 8 scores. The scores (i, j) of a (b, hq) plane form squares of 16 x 16. In a
 // square, the call for row i % 8 and key pair j / 2 % 4 serves the rows i % 8 and i % 8 + 8, and in each of them the
-// keys of that pair and the keys 8 further. So a lane of an m16n8 accumulator fragment computes all its scores itself.
+// keys of that pair and the keys 8 further. A lane of an m16n8 accumulator fragment therefore computes the random bits
+// of all its scores itself.
 #pragma once
 
 #include <algorithm>

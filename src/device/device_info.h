@@ -1,4 +1,4 @@
-// Describes this machine's processor and GPUs. `strobe env` prints this, and every benchmark result contains it.
+// Describes this machine's processor and GPUs. `strobe env` prints this, and benchmark results contain it.
 #pragma once
 
 #include <cstddef>

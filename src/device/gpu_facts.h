@@ -29,7 +29,7 @@ int gpu_count();
 void use_gpu(int index);
 
 // Returns a GPU's limit `bytes`, lowered to `kilobytes`, the value of STROBE_CUDA_SHARED_KB, unless that is null or
-// empty. Throws Error(invalid_argument) if the value is not a positive integer.
+// empty. Throws Error(invalid_argument) if the value is not an integer from 1 to 2^20.
 std::size_t limited_shared_bytes(std::size_t bytes, const char* kilobytes);
 
 }  // namespace strobe

@@ -1,4 +1,4 @@
-// Stubs of cuda/ for builds without CUDA. Functions throw or return the reason.
+// Stubs of cuda/ for builds without CUDA. Queries report no GPU; the other functions throw or do nothing.
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/gpu_allocator.h"

@@ -58,7 +58,7 @@ Model::Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops
       execution_(with(execution, stream(), workspace_)),
       optimizer_(transformer_, state_, transfer_, execution_, stream()) {
   const Transfer::Side device = transfer_.device();
-  transformer_.bind({.run = state_.run(),
+  transformer_.bind({.arena = state_.arena(),
                      .values = state_.values(),
                      .gradients = state_.gradients(),
                      .weights = state_.weights(),
@@ -198,7 +198,7 @@ void Model::take(const std::int32_t* tokens, const std::int32_t* targets) {
 }
 
 // Returns the stream for graph replay, or null if kernels must be launched directly. A graph runs no callbacks and
-// hides its single launches from a profiler.
+// hides its kernel launches from a profiler.
 const GpuStream* Model::replay_stream() const {
   return transformer_.reports_gradients() || launches_ == Launches::direct ? nullptr : stream();
 }

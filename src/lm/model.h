@@ -23,23 +23,23 @@ enum class Launches { replayed, direct };
 
 struct ModelOptions {
   std::string attention{};                         // kernel name; empty: the library chooses; standard: ops/attention.h
-  GradientMemory gradients = GradientMemory::own;  // none: only loss() is available, and no optimizer state exists
+  GradientMemory gradients = GradientMemory::own;  // none: only losses are available, and no optimizer state exists
   OptimizerMemory optimizer = OptimizerMemory::own;
   Recompute recompute = Recompute::none;
 };
 
 class Model {
  public:
-  // `batch` is the number of sequences of shape.context tokens per step. `dtype` is that of activations and matmuls.
-  // Parameters and their gradients are fp32, with a copy in dtype for matmuls. On CUDA the model has its own streams
-  // and workspace, and only begin() uses execution.threads.
+  // `batch` is the number of sequences of shape.context tokens per step. `dtype` is the type of activations and
+  // matmuls. Parameters and their gradients are fp32; matmuls of another type read copies of the parameters. On CUDA
+  // the model has its own streams and workspace, and only begin() uses execution.threads.
   Model(const ModelShape& shape, std::int64_t batch, DType dtype, const ops::ExecutionContext& execution,
         const ModelOptions& options = {});
   Model(const Model&) = delete;  // its members refer to one another
   Model& operator=(const Model&) = delete;
 
   void begin(std::uint64_t seed);  // sets initial parameters; clears gradients and optimizer state
-  void begin_at_zero();            // also sets parameters to 0; fast, for callers that do not depend on values
+  void begin_at_zero();  // like begin(), but sets parameters to 0; fast, for callers that do not depend on values
 
   // tokens and targets: [batch, context] on the host, each in [0, vocabulary). Returns the mean loss.
   double loss(const std::int32_t* tokens, const std::int32_t* targets);
@@ -62,8 +62,8 @@ class Model {
     transformer_.on_gradient_ready(std::move(ready));
   }
 
-  // Copy elements [first, first + size) of the parameter_count(shape) floats of `which` to or from host memory. Writing
-  // values also updates the copies that matmuls read.
+  // Copy elements [first, first + size) of `which`, an array of parameter_count(shape) floats, to or from host memory.
+  // Writing values also updates the copies that matmuls read.
   void read_state(State which, std::span<float> out, std::int64_t first = 0) const { state_.read(which, out, first); }
   void write_state(State which, std::span<const float> in, std::int64_t first = 0) {
     state_.write(execution_, which, in, first);
@@ -91,7 +91,7 @@ class Model {
 
   const ModelShape& shape() const { return transformer_.shape(); }
   const ActivationPlan& plan() const { return transformer_.plan(); }
-  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset of the gradients in the run
+  std::size_t first_gradient() const { return state_.first_gradient(); }  // byte offset of the gradients in the arena
   std::int64_t batch() const { return transformer_.options().batch; }
   DType dtype() const { return transformer_.options().dtype; }
   const ops::ExecutionContext& execution() const { return execution_; }

@@ -24,7 +24,7 @@ struct SampleTimes {
 };
 
 // Draws a token from the softmax of the logits. The draw depends only on the arguments; `index` is its number in the
-// random stream of the seed. Among tokens with equal logits, greedy and top_k prefer the lowest. Throws Error(runtime)
+// random stream of the seed. Among equal logits, greedy and top_k prefer the lowest token. Throws Error(runtime)
 // if a logit is not finite.
 std::int32_t draw(std::span<const float> logits, const SampleOptions& options, std::uint64_t index);
 

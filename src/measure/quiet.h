@@ -1,5 +1,4 @@
-// Isolates measurements: pins the process to cores and waits until spinning threads sleep. The bench and its peers use
-// it.
+// Isolates measurements: pins the process to cores and waits until spinning threads sleep.
 #pragma once
 
 #include <sched.h>

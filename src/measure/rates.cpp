@@ -1,4 +1,4 @@
-// Measures the rates of OpenBLAS's sgemm and of memcpy, and the resolution of timing on the host.
+// Measures the rates of OpenBLAS's sgemm and of memcpy, and the overhead of timing on the host.
 #include "measure/rates.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// Decides when to stop warming up and when to stop sampling. bench/runner.cpp and lab/measure.cpp call these functions
-// while they measure.
+// Decides when to stop warming up and when to stop sampling.
 #pragma once
 
 #include <span>

@@ -159,7 +159,7 @@ void attention_backward(const ExecutionContext& execution, const Shape& shape, c
 }
 
 // Returns the largest workspace of the matmuls. QK^T and dP have the same shapes, and so have PV, dV, dQ and dK. The dV
-// matmul represents the latter: its result is never computed in place, because rows of dV are interleaved with those of
+// matmul represents these four: its result is never computed in place, because rows of dV are interleaved with those of
 // dQ and dK.
 std::size_t attention_workspace_bytes(const Shape& shape) {
   const BatchedMatmul dv = matmul_of(shape, transposed(scores_operand(shape, nullptr)), output_operand(shape, nullptr),

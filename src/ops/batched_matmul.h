@@ -9,8 +9,8 @@
 
 namespace strobe::ops {
 
-// One matrix per head and sequence, with contiguous rows. Strides are in elements, so this describes the heads of a
-// tensor [batch, context, heads, head_dim] as well as those of [batch, heads, rows, cols].
+// One matrix per head and sequence, with contiguous rows. Strides are in elements. They describe the heads of
+// a tensor [batch, context, heads, head_dim] or [batch, heads, rows, cols].
 struct HeadMatrices {
   std::int64_t rows = 0, cols = 0;
   std::int64_t row_stride = 0, head_stride = 0, batch_stride = 0;
@@ -22,7 +22,7 @@ struct HeadOperand {
   bool transposed = false;  // the matmul uses the transpose of each stored matrix
 };
 
-// c = scale * a b for every head of every sequence. Sums are fp32; c is rounded once.
+// c = scale * a b for every head of every sequence. Sums and scaling are in fp32; c is rounded to `dtype` once.
 struct BatchedMatmul {
   std::int64_t batch = 0, heads = 0;
   DType dtype = DType::fp32;  // type of a, b and c

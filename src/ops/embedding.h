@@ -13,7 +13,7 @@ struct Embedding {
   DType dtype = DType::fp32;  // type of y and dy
 };
 
-// Positional embeddings added to those of tokens: token t gets row t % context.
+// Positional embeddings, which are added to the token embeddings: token t gets row t % context.
 struct Positions {
   const float* table = nullptr;  // [context, width]; null: none
   std::int64_t context = 1;

@@ -35,7 +35,7 @@ void linear_backward_weight(const ExecutionContext& execution, const Linear& sha
 // for fp32 copies of 16-bit operands and results. On CUDA execution.workspace should have this size. At least
 // kWorkspaceBytes are required; with less than the full size a matmul may be slower.
 std::size_t linear_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
-// Returns the workspace bytes of the gradient of linear() that needs more.
+// Returns the larger of the workspace bytes of linear_backward_input() and linear_backward_weight().
 std::size_t linear_backward_workspace_bytes(const ExecutionContext& execution, const Linear& shape);
 
 // Column sums of a matrix, which are the gradient of a bias or of any other tensor that was added to every row.

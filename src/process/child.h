@@ -1,5 +1,4 @@
-// Runs a child process that exchanges lines of text with its parent and ends with it. The bench's Python peers, `strobe
-// ladder` and `strobe cases judge` use it.
+// Runs a child process that exchanges lines of text with its parent and is killed when the parent ends.
 #pragma once
 
 #include <sys/types.h>

@@ -1,4 +1,5 @@
-// Starts programs. All fork and exec calls of the library and the program are here. Every child ends with its parent.
+// Starts programs. All fork and exec calls of the library and the program are here. Every child gets a signal when its
+// parent ends.
 #pragma once
 
 #include <signal.h>

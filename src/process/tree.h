@@ -19,7 +19,8 @@ std::optional<ProcessStat> stat_of(pid_t process);  // nullopt: no such process
 
 bool is_descendant(pid_t process, pid_t ancestor);
 
-// Returns the running and zombie children of this process. Their pids cannot be reused before it waits for them.
+// Returns the running and zombie children of this process. Their pids cannot be reused before this process waits for
+// them.
 std::vector<pid_t> own_children();
 
 // While an object exists, orphaned descendants become children of this process instead of init's.

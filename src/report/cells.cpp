@@ -15,7 +15,7 @@ std::optional<double> median_of(std::vector<double> values) {
   return quantile(values, 0.5);
 }
 
-// Median of `value_of` over launches, ignoring launches without a value.
+// Returns the median of `value_of` over launches; launches without a value are ignored.
 std::optional<double> over_launches(const Cell& cell, auto&& value_of) {
   std::vector<double> values;
   for (const Result& launch : cell.launches) {
@@ -109,8 +109,8 @@ std::size_t Cell::samples() const {
 
 double least_bytes(const Config& config, Pass pass) {
   const double element = config.dtype == "fp32" ? 4 : 2;
-  const auto batch =
-      static_cast<double>(config.batch);  // in floating point, since products of sizes may overflow 63 bits
+  // Floating point, because products of sizes may exceed 63 bits.
+  const auto batch = static_cast<double>(config.batch);
   const double rows = batch * static_cast<double>(config.heads) * static_cast<double>(config.seqlen_q);
   const double keys = batch * static_cast<double>(config.kv_heads) * static_cast<double>(config.seqlen_k);
   const double q = rows * static_cast<double>(config.head_dim) * element;

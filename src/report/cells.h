@@ -55,7 +55,7 @@ struct Cell {
   std::optional<double> peak_mb() const;       // maximum over launches
   std::optional<double> saved_mb() const;      // saved for backward, maximum over launches
   std::optional<double> predicted_mb() const;  // equal in all launches
-  std::size_t samples() const;  // of all launches, of the first pass that was timed: forward, backward or step
+  std::size_t samples() const;                 // over all launches, of the first timed pass: forward, backward or step
 };
 
 // Returns a lower bound of the bytes that a pass moves: each of Q, K, V, O, LSE once; backward also dO, dQ, dK, dV.

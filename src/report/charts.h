@@ -47,7 +47,7 @@ struct Choice {
 };
 std::vector<Choice> choices_of(std::span<const Cell> cells);
 
-// "batch 16, sequence 1024, 32 heads x 64, fp16, causal": equal for the same problem on any machine.
+// "batch 16, 32 heads x 64, sequence 1024, fp16, causal": equal for the same problem on any machine.
 inline std::string problem_of(const Cell& cell) { return describe(cell.config); }
 
 }  // namespace strobe::report

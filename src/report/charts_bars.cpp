@@ -65,9 +65,9 @@ void add_by_implementation(const ChartInput& input, const Choice& choice, Pass p
     std::vector<double> seconds;
     for (const std::string& problem : common) seconds.push_back(times.by_name.at(name).at(problem));
     const double mean = 1e3 * geometric_mean(seconds);
+    // The legend has the time, because a short bar has no room for a label.
     figure.series.push_back(
-        {.name = fmt::format("{}: {} ms", name,
-                             short_number(mean)),  // in the legend, because a short bar has no room for a label
+        {.name = fmt::format("{}: {} ms", name, short_number(mean)),
          .color = times.colors.at(name),
          .mark = Mark::bar,
          .points = {{static_cast<double>(i), mean, fmt::format("{}: {} ms", name, short_number(mean))}}});

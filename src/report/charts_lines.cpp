@@ -1,5 +1,5 @@
-// Creates line charts with one size as the x axis. The cells of a view differ only in implementation and that size.
-// Views with the most cells come first.
+// Creates line charts with one size as the x axis. The cells of a view differ only in implementation and that size, or
+// also in the batch if batch * sequence length is constant. Views with the most cells come first.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace strobe::report {
 namespace {
 
-constexpr std::size_t kMaxViews = 24;  // per chart, type and causal setting
+constexpr std::size_t kMaxViews = 24;  // views per chart, dtype and causal setting
 
 struct SizeAxis {
   const char* id;
@@ -40,7 +40,7 @@ std::string fixed_text(const Config& config, const SizeAxis& axis) {
   return text;
 }
 
-// Describes the fixed sizes of a view in which batch * sequence length is constant, as in the grid `paper`.
+// Describes the fixed sizes of a view in which batch * sequence length is constant, as in sweeps/paper.grid.
 std::string fixed_tokens_text(const Config& config) {
   return fmt::format("{:.0f} tokens in all, heads {}, embedding dimension {}{}",
                      static_cast<double>(config.batch) * static_cast<double>(config.seqlen_q), config.heads, config.emb,
@@ -128,9 +128,8 @@ std::vector<Series> lines_of(const ChartInput& input, const View& view, const Si
   }
   for (Series& line : lines) {
     std::sort(line.points.begin(), line.points.end(), [](const Point& a, const Point& b) { return a.x < b.x; });
-    const auto same_x = [](const Point& a, const Point& b) {
-      return a.x == b.x;
-    };  // rows measured with different --pass give points with equal x; only one is drawn
+    // Rows measured with different --pass give points with equal x. Only one is drawn.
+    const auto same_x = [](const Point& a, const Point& b) { return a.x == b.x; };
     line.points.erase(std::unique(line.points.begin(), line.points.end(), same_x), line.points.end());
     longest = std::max(longest, line.points.size());
     if (fit == Fit::yes) line.name += exponent_text(line.points);

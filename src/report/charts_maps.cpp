@@ -84,9 +84,9 @@ std::vector<MapGroup> groups_of(const ChartInput& input, const Choice& choice) {
   return groups;
 }
 
-// Returns the baseline of a group's ratios. This is the implementation `wanted`, else one that materialises scores, on
-// the same machine and build, else the first implementation of that run. If the run has only one implementation, it is
-// the first of all groups. Returns null if the baseline is the group itself.
+// Returns the baseline of a group's ratios: on the same machine and build the implementation `wanted`, else one that
+// materialises scores, else the first. If that machine and build have only one implementation, the baseline is the
+// first of all groups. Returns null if the baseline is the group itself.
 const MapGroup* baseline_of(const std::vector<MapGroup>& groups, const MapGroup& other, const std::string& wanted) {
   const Run& run = other.cells.front()->run;
   const MapGroup* first = nullptr;

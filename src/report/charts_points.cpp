@@ -65,7 +65,7 @@ void add_memory(const ChartInput& input, const Choice& choice, std::vector<Figur
 
 struct Ceiling {
   std::string machine;
-  double product = 0, copy = 0;
+  double matmul = 0, copy = 0;  // FLOP/s, bytes/s
 };
 
 // Returns one ceiling per machine and number of threads: the maximum over its rows, since other load can only lower a
@@ -77,7 +77,7 @@ std::vector<Ceiling> ceilings_of(std::span<const Cell* const> cells) {
       if (launch.matmul_rate.value_or(0) <= 0 || launch.copy_rate.value_or(0) <= 0) continue;
       Ceiling& ceiling = ceilings[fmt::format("{} {}", cell->run.machine, cell->run.threads)];
       ceiling.machine = cell->run.machine;
-      ceiling.product = std::max(ceiling.product, *launch.matmul_rate);
+      ceiling.matmul = std::max(ceiling.matmul, *launch.matmul_rate);
       ceiling.copy = std::max(ceiling.copy, *launch.copy_rate);
     }
   }
@@ -112,16 +112,16 @@ void add_roofline(const ChartInput& input, const Choice& choice, Pass pass, std:
   }
   if (figure.series.empty()) return;
   for (const Ceiling& ceiling : ceilings) {
-    const double knee = ceiling.product / ceiling.copy;
+    const double knee = ceiling.matmul / ceiling.copy;
     const double low = std::min(range.least / 1.5, knee / 2), high = std::max(range.most * 1.5, knee * 2);
     figure.series.push_back(
         {.name = fmt::format("{}: matmul {} {}, copy {} GB/s", ceiling.machine,
-                             short_number(unit.factor * ceiling.product), unit.name, short_number(1e-9 * ceiling.copy)),
+                             short_number(unit.factor * ceiling.matmul), unit.name, short_number(1e-9 * ceiling.copy)),
          .color = -1,
          .mark = Mark::rule,
          .points = {{low, unit.factor * low * ceiling.copy},
-                    {knee, unit.factor * ceiling.product},
-                    {high, unit.factor * ceiling.product}}});
+                    {knee, unit.factor * ceiling.matmul},
+                    {high, unit.factor * ceiling.matmul}}});
   }
   figures.push_back(std::move(figure));
 }

@@ -29,7 +29,7 @@ struct CellComparison {
 
 // Cells that only one side has.
 struct Unmatched {
-  std::vector<std::string> cells;  // as describe() and the implementation
+  std::vector<std::string> cells;  // "flash2: batch 1, ..."
   std::string difference;          // nearest_text() of the first cell: "threads 1 instead of 2"
 };
 
@@ -48,8 +48,8 @@ struct Side {
   std::vector<Result> results;
 };
 
-// Splits the launches of every cell into two sides, with odd and even launch numbers. Comparing them shows the noise of
-// one build. Throws Error(invalid_argument) if a cell has only one launch.
+// Splits the launches of every cell into two sides, with odd and even launch numbers. Comparing the two sides shows the
+// noise of one build. Throws Error(invalid_argument) if a cell has only one launch.
 std::pair<Side, Side> split_launches(const Side& side);
 
 // Compares the cells that both sides have, matched by configuration and implementation. If the machines differ, adds a

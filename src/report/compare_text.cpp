@@ -26,7 +26,7 @@ std::string summary_line(const Comparison& comparison) {
                      comparison.count(Verdict::same), comparison.count(Verdict::ambiguous), 100 * comparison.threshold);
 }
 
-constexpr std::size_t kLaunches = 6;  // column
+constexpr std::size_t kLaunches = 6;  // index of the column "launches" of table_of()
 
 // Returns ", 5 launches each", or the range over the cells if it varies; "" if nothing was compared.
 std::string launches_text(const Comparison& comparison) {
@@ -43,8 +43,8 @@ std::string launches_text(const Comparison& comparison) {
 }
 
 Table table_of(const Comparison& comparison) {
-  Table table{.columns = {left("cell"), left("pass"), "A ms", "B ms", "B / A", "95 % interval", "launches", "of memory",
-                          left("verdict")}};
+  Table table{.columns = {left("cell"), left("pass"), "A ms", "B ms", "B / A", "95 % interval", "launches",
+                          "memory B / A", left("verdict")}};
   for (const CellComparison& cell : comparison.cells) {
     const std::string name = cell.implementation + ": " + describe(cell.config);
     const std::string memory = cell.memory_ratio ? fmt::format("{:.3f}", *cell.memory_ratio) : "-";
@@ -97,7 +97,7 @@ std::string comparison_markdown(const Comparison& comparison) {
                       : comparison.count(Verdict::ambiguous) ? "No slowdown proven"
                                                              : "No slowdown";
   std::string text =
-      fmt::format("### {}\n\n{}. A is {}, B is {}; below 1 in B / A is faster.\n\n", title, summary_line(comparison),
+      fmt::format("### {}\n\n{}. A is {}, B is {}; B / A below 1: B is faster.\n\n", title, summary_line(comparison),
                   markdown_text(comparison.name_a), markdown_text(comparison.name_b));
   const Table table = table_of(comparison);
   std::vector<std::size_t> proven;

@@ -69,8 +69,8 @@ Json figure_json(const Figure& figure);
 std::string figure_csv(const Figure& figure);
 inline constexpr const char* kFigureTableMark = "series,x,y";  // begins this text
 
-// Returns all figures of a report; views with the most data come first. `baseline` is the implementation that speedup
-// and memory maps compare with; empty: one that materialises scores, else the first.
+// Returns all figures of these cells; views with the most data come first. `baseline` is the implementation that
+// speedup and memory maps compare with; empty: one that materialises scores, else the first.
 std::vector<Figure> make_figures(std::span<const Cell> cells, const std::string& baseline = "");
 
 }  // namespace strobe::report

@@ -1,4 +1,4 @@
-// Creates all figures of a report in page order, and converts figures to JSON for the page.
+// Creates all figures of cells in page order, and converts figures to JSON for the page.
 #include <algorithm>
 #include <iterator>
 

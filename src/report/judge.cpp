@@ -1,4 +1,4 @@
-// Implements judge(): evaluates each requirement on the cells it selects, and formats the verdicts as tables.
+// Implements judge(): evaluates each requirement on the cells that it selects, and formats the verdicts as tables.
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -15,7 +15,7 @@ namespace {
 struct Value {
   Place at;
   double value = 0;
-  double margin = 0;     // value / limit, or its inverse for an upper limit: above 1 is better; for `show`, the value
+  double margin = 0;     // value / limit, or limit / value for an upper limit; for `show`, the value
   std::string reason{};  // why there is no value
   bool holds = false;
 };
@@ -145,8 +145,8 @@ struct Column {
   Bound bound;
 };
 
-// Returns the table's additional columns, one per measure that occurs in the limits. ms, share:product and peak_mb
-// always have columns.
+// Returns one column per measure that occurs in the limits, except for ms, share:product and peak_mb, which always have
+// columns.
 std::vector<Column> columns_of(const Limits& limits) {
   std::vector<Column> columns;
   std::set<std::string> known;
@@ -193,8 +193,8 @@ Table cells_table(const Limits& limits, const std::vector<Finding>& findings, st
   }
   const RateUnit unit = rate_unit(largest);
   const std::vector<Column> columns = columns_of(limits);
-  const Bound product{.measure = Measure::share_of_matmul_rate, .reference = {}};
-  Table table{.title = "Cells", .columns = {left("cell"), "pass", "ms", unit.name, "of product"}, .cells = {}};
+  const Bound of_matmul{.measure = Measure::share_of_matmul_rate, .reference = {}};
+  Table table{.title = "Cells", .columns = {left("cell"), "pass", "ms", unit.name, "of matmul"}, .cells = {}};
   for (const Column& column : columns) table.columns.push_back(column.title);
   table.columns.insert(table.columns.end(), {"peak MiB", left("verdict")});
   const std::map<Place, std::string> verdicts = place_verdicts(findings);
@@ -203,9 +203,9 @@ Table cells_table(const Limits& limits, const std::vector<Finding>& findings, st
     return found == verdicts.end() ? std::string() : found->second;
   };
   for (const Cell& cell : cells) {
-    const bool is_held =
+    const bool has_limit =
         std::ranges::any_of(limits.requirements, [&](const auto& one) { return is_selected(one, cell); });
-    if (!is_held) continue;
+    if (!has_limit) continue;
     const std::string name = cell.implementation + ": " + describe(cell.config);
     std::size_t rows = 0;
     for (const Pass pass : {Pass::forward, Pass::backward, Pass::step}) {
@@ -214,7 +214,7 @@ Table cells_table(const Limits& limits, const std::vector<Finding>& findings, st
       if (!time) continue;
       std::vector<std::string> row = {name, name_of(pass), fmt::format("{:.4f}", 1e3 * *time),
                                       figure_text(values.rate(at), unit.factor),
-                                      figure_text(values.of(product, at).value)};
+                                      figure_text(values.of(of_matmul, at).value)};
       for (const Column& column : columns) row.push_back(figure_text(values.of(column.bound, at).value));
       const std::string whole = verdict_at({&cell, std::nullopt}), own = verdict_at(at);
       row.insert(row.end(), {figure_text(cell.peak_mb()), whole.starts_with("MISSED") || own.empty() ? whole : own});
@@ -235,12 +235,12 @@ Table cells_table(const Limits& limits, const std::vector<Finding>& findings, st
 Judgement judge(const Limits& limits, std::span<const Cell> cells, const Comparison* comparison, Estimate estimate) {
   const MeasuredValues values(cells, comparison, estimate);
   std::vector<Finding> findings;
-  std::size_t held = 0;
+  std::size_t limited = 0;  // pairs of a limit and a cell
   for (const Requirement& requirement : limits.requirements) {
     findings.push_back(finding_of(requirement, cells, values));
-    held += findings.back().cells;
+    limited += findings.back().cells;
   }
-  if (held == 0)
+  if (limited == 0)
     fail(ErrorCode::invalid_argument, "--require: no limit applies to any of the {}", counted(cells.size(), "cell"));
   Judgement judgement;
   judgement.tables = {cells_table(limits, findings, cells, values), limits_table(limits, findings)};

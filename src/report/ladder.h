@@ -33,11 +33,11 @@ struct PublishedTime {
 std::vector<PublishedTime> read_published(std::string_view csv);
 std::vector<PublishedTime> published_times();  // ladder_gtx1080.csv, the published times of case 28
 
-// Returns one chart per case with the time of every rung; that of case 28 also has the published times. If counters
-// were measured for two or more cases, adds one chart per counter against the number of scores.
+// Returns one chart per case with the time of every rung; the chart of case 28 also has the published times. If
+// counters were measured for two or more cases, adds one chart per counter against the number of scores.
 std::vector<Figure> ladder_figures(std::span<const Json> rows);
 
-// Returns "t28 (4, 16384, 64)", name and batch, rows, dim, from the "case" of a row.
+// Formats the "case" of a row as "NAME (batch, rows, dim)": "t28 (4, 16384, 64)".
 std::string case_text(const Json& size);
 
 }  // namespace strobe::report

@@ -23,7 +23,8 @@ constexpr RangedKey kRowNumbers[] = {
     {"occupancy", kShareRange}, {"registers", kCountRange}, {"shared_bytes", kCountRange}, {"launches", kCountRange},
     {"br", kCountRange},        {"bc", kCountRange}};
 
-// Keys without a range that tables and charts read. compact_row() removes all keys that are in neither list.
+// Keys without a range that tables and charts read. compact_row() keeps the keys of both lists, `split`, `counters` and
+// parts of `environment`.
 constexpr const char* kRowWords[] = {"kind", "rung", "status", "reason", "device", "without", "case", "scaled_from"};
 
 void check_case(const Json& size) {

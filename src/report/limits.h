@@ -19,7 +19,7 @@ enum class Measure {
   speedup,       // time of the reference implementation on the same machine and build, divided by the cell's time
   share_of_matmul_rate,  // FLOP/s, divided by the matmul rate measured in the same run
   share_of_copy,         // least_bytes() per second, divided by the copy rate measured in the same run
-  share_of_plain,        // FLOP/s, divided by those of the same cell without window, options and grouped heads
+  share_of_plain,        // FLOP/s, divided by the FLOP/s of the same cell without window, options and grouped heads
   peak_mb,               // peak memory; an MB is 2^20 bytes
   memory,                // peak memory, divided by that of the reference
   change_low,            // ends of the 95 % interval of the time ratio B / A
@@ -28,7 +28,7 @@ enum class Measure {
 
 struct Bound {
   Measure measure;
-  std::string reference;  // for speedup and memory: an implementation, or several, of which the best that ran counts
+  std::string reference;  // for speedup and memory: one or several implementations; the best that ran counts
   bool is_least = true;   // true: the value must be at least `limit`; false: at most
   bool is_strict = false;
   double limit = 0;
@@ -39,7 +39,7 @@ struct Requirement {
   Kind kind = Kind::each;
   double share = 1;           // share of the values that must meet the limit
   std::vector<Pass> passes;   // empty: all timed passes
-  std::vector<Bound> bounds;  // alternatives, of which at least one must hold
+  std::vector<Bound> bounds;  // alternatives; at least one must hold
   std::string text;           // the requirement as written in the file
   std::vector<CaseWord> cells;
   std::string cells_text;

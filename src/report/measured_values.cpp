@@ -1,4 +1,4 @@
-// Implements MeasuredValues: times, speedups, shares and memory of a cell, and the cells that they refer to.
+// Implements MeasuredValues: finds reference cells and computes the values.
 #include "report/measured_values.h"
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace strobe::report {
 namespace {
 
-// Configuration keys of masks and options. The "plain cell" of a cell has these keys at their defaults and equals it in
-// all other keys.
+// Configuration keys of window, score options, lengths and KV heads. The "plain cell" of a cell has these keys at their
+// defaults, and all other keys in common with the cell.
 constexpr std::string_view kFeatureKeys[] = {"window",        "align", "softcap", "alibi",   "bias",
                                              "bias_gradient", "sinks", "dropout", "lengths", "num_kv_heads"};
 
@@ -36,7 +36,7 @@ bool in_list(std::string_view list, std::string_view value) {
   }
 }
 
-// Returns a key of the configuration without masks and options: equal for a cell and its plain cell.
+// Returns a text of all other keys of the configuration: equal for a cell and its plain cell.
 std::string plain_identity(const Config& config) {
   std::string identity = "plain ";
   for (const auto& [name, value] : config.members) {
@@ -82,7 +82,7 @@ void for_each_name(std::string_view list, Use&& use) {
 
 // Returns a Measured without value, with the reason why the reference cell is missing or has no times.
 Measured without_reference(const Cell* other, const std::string& name) {
-  if (!other) return {{}, name + " is not there"};
+  if (!other) return {{}, name + " was not measured"};
   const std::string& reason = other->reason.empty() ? other->status : other->reason;
   return {{}, fmt::format("{}: {}", name, reason), other->status == "oom"};
 }
@@ -115,7 +115,7 @@ Measured MeasuredValues::of(const Bound& bound, const Place& at) const {
     case Measure::milliseconds: return times_factor(seconds(at), 1e3);
     case Measure::speedup:
     case Measure::memory: return against_best(bound, at);
-    case Measure::share_of_matmul_rate: return share(rate(at), launch.matmul_rate, "no matrix-product rate");
+    case Measure::share_of_matmul_rate: return share(rate(at), launch.matmul_rate, "no matmul rate");
     case Measure::share_of_copy: return share(byte_rate(at), launch.copy_rate, "no copy rate");
     case Measure::share_of_plain: return share_of_plain(at);
     case Measure::peak_mb: return times_factor(cell.peak_mb(), 1);

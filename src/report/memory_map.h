@@ -11,8 +11,8 @@ namespace strobe::report {
 
 struct MemoryBlock {
   std::string name;
-  std::size_t category = 0, at = 0, bytes = 0;
-  int from = 0, to = 0;  // first and last operation
+  std::size_t category = 0, at = 0, bytes = 0;  // index into `categories`; address; size
+  int from = 0, to = 0;                         // first and last operation
 };
 
 struct MemoryMap {

@@ -140,7 +140,7 @@ std::string strategies_with(const PlanRows& rows, const std::function<bool(const
   return count == 0 ? "-" : count == rows.size() && count > 1 ? "all" : text;
 }
 
-// Returns a legend name: the ZeRO stage and the state that it adds to the sharded state.
+// Returns a legend name such as "ZeRO-2 (gradients)". Each stage also shards the state of the lower stages.
 std::string line_name(const std::string& sharding) {
   const char* const stage = sharding == "optimizer" ? "ZeRO-1" : sharding == "gradients" ? "ZeRO-2" : "ZeRO-3";
   return sharding == "replicated" ? sharding : fmt::format("{} ({})", stage, sharding);

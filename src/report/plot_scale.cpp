@@ -32,7 +32,7 @@ std::string tick_text(double value) {
   return text;
 }
 
-// The same with an SI prefix from 10,000 on: "20k", "1.5M".
+// As tick_text(), with an SI prefix from 10,000 on: "20k", "1.5M".
 std::string si_text(double value) {
   constexpr std::pair<double, const char*> kPrefixes[] = {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}};
   for (const auto& [factor, prefix] : kPrefixes) {
@@ -59,7 +59,7 @@ PlotScale::PlotScale(const Axis& axis, const std::vector<double>& values, double
     return;
   }
   const double range = std::log(*most) - std::log(*least);
-  const double two_ticks = std::log(6.25);  // adjacent ticks differ by a factor of at most 2.5; 2.5^2 contains two
+  const double two_ticks = std::log(6.25);  // ticks differ by a factor of at most 2.5, so a range of 2.5^2 has two
   double room = std::max(0.08 * range, 0.12);
   if (axis.ticks.empty()) room = std::max(room, 0.5 * (two_ticks - range));
   low_ = std::log(*least) - room;

@@ -9,8 +9,8 @@ namespace strobe::report {
 // Samples of one process launch, in seconds. Never empty.
 using Launch = std::vector<double>;
 
-// With fewer launches than this on either side, the standard deviation between launches cannot be estimated from the
-// data.
+// With fewer launches than this on either side, the standard deviation between launches cannot be estimated
+// reliably from the data.
 inline constexpr std::size_t kEnoughLaunches = 5;
 
 // Lower bound of the relative standard deviation between launches, assumed if either side has fewer than

@@ -61,11 +61,12 @@ std::string text_of(const Json& object, std::string_view key, std::string_view o
   if (!value->is_string() || value->as_string().size() > kMaxTextBytes) {
     refuse(key, *value, fmt::format("a text of up to {} bytes", kMaxTextBytes));
   }
-  return printable(value->as_string(),
-                   std::string_view::npos);  // escapes control characters, since the text may be printed on a terminal
+  // Escapes control characters, because the text may be printed on a terminal.
+  return printable(value->as_string(), std::string_view::npos);
 }
 
-// Returns the number at `key`; empty if it is absent or null. Throws unless any other value is a number in the range.
+// Returns the number at `key`; empty if it is absent or null. Throws for any other value that is not a number in the
+// range.
 std::optional<double> number_of(const Json& object, std::string_view key, const Range& range) {
   const Json* value = object.find(key);
   if (!value || value->is_null()) return std::nullopt;

@@ -13,7 +13,7 @@
 namespace strobe::report {
 namespace {
 
-// Implementations with the same colour in every report: the index is that of the palette.
+// Implementations with a preferred colour: the index here is the index of the colour in the palette.
 constexpr std::string_view kKnown[] = {"flash2", "standard", "torch-sdpa", "torch-naive", "hopper"};
 
 std::string span_text(std::size_t least, std::size_t most, const char* one, const char* several) {
@@ -63,7 +63,8 @@ std::string SeriesNames::name(const Cell& cell) const {
   return text;
 }
 
-// Returns the preferred colour unless another series has it, else the first free one.
+// Returns the preferred colour unless another series has it, else the last free colour of the palette. Colours repeat
+// if none is free.
 int SeriesNames::free_color(int preferred) const {
   std::set<int> used;
   for (const auto& [series, color] : colors_) used.insert(color);

@@ -15,10 +15,10 @@ constexpr double kWidth = 760, kLeft = 78, kRight = 20, kTop = 92, kBottom = 74;
 constexpr double kRowHeight = 26;  // row of a heat map
 constexpr const char *kNeutral = "#666666", *kLightNeutral = "#b4bcc6";
 
-// Patterns of lines by their order in a figure. Later lines are above earlier ones, so that both are visible where
-// they coincide. page/report.js has the same.
+// Dash patterns of lines by their order in a figure, as in page/report.js. Where two lines coincide, the gaps of the
+// later one show the earlier one.
 constexpr const char* kDashes[] = {"", "9 5", "3 4", "12 4 3 4"};
-constexpr std::size_t kMostMarkedPoints = 60;  // of a line; a longer one has no circles
+constexpr std::size_t kMostMarkedPoints = 60;  // lines with more points have no circles
 
 const char* color_of(const Series& series) {
   if (series.color < 0) return series.color == -1 ? kNeutral : kLightNeutral;
@@ -165,14 +165,13 @@ class Drawing {
         x, low, high, x - 4, x + 4, color);
   }
 
-  // Draws bars. Bars of different series at one position are side by side; if each series has only one bar, it is
-  // centred.
+  // Bars of different series at one position are side by side. If each series has only one bar, the bar is centred.
   void draw_bars(const Series& series, const PlotScale& x, const PlotScale& y, int index) {
-    const bool alone = series.points.size() == 1 && figure_.x.words.size() == figure_.series.size();
-    const double width = std::min(70.0, 0.7 * x.step() / (alone ? 1 : static_cast<double>(figure_.series.size())));
-    const double count = alone ? 1 : static_cast<double>(figure_.series.size());
+    const bool single = series.points.size() == 1 && figure_.x.words.size() == figure_.series.size();
+    const double width = std::min(70.0, 0.7 * x.step() / (single ? 1 : static_cast<double>(figure_.series.size())));
+    const double count = single ? 1 : static_cast<double>(figure_.series.size());
     for (const Point& point : series.points) {
-      const double left = x.at(point.x) + ((alone ? 0 : index) - count / 2) * width, top = y.at(point.y);
+      const double left = x.at(point.x) + ((single ? 0 : index) - count / 2) * width, top = y.at(point.y);
       out_ += fmt::format(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" rx=\"2\" fill=\"{}\"><title>{}</title>"
           "</rect>\n",
@@ -183,8 +182,8 @@ class Drawing {
   void draw_map() {
     const PlotScale x(figure_.x, {}, frame_.left, frame_.right), y(figure_.y, {}, frame_.top, frame_.bottom);
     axes(x, y);
-    text(16, frame_.top - 10, figure_.y.title,
-         "fill=\"#555\"");  // above the map, because row names fill the space to its left
+    // The title of the y axis is above the map, because row names fill the space to the left of the map.
+    text(16, frame_.top - 10, figure_.y.title, "fill=\"#555\"");
     for (const Field& field : figure_.fields) {
       const double left = x.at(field.column) - x.step() / 2, top = y.at(field.row) - y.step() / 2;
       out_ += fmt::format(
@@ -210,7 +209,7 @@ std::string file_name(const Figure& figure) {
     if (!part.empty()) name += "-" + part;
   }
   if (!figure.causal.empty()) name += "-causal-" + figure.causal;
-  if (!figure.fields.empty()) name += "-" + figure.view;  // a map is of one implementation
+  if (!figure.fields.empty()) name += "-" + figure.view;  // a map shows one implementation
   name.resize(std::min<std::size_t>(name.size(), 150));
   for (char& c : name) {  // dtypes and implementation names are untrusted text
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');

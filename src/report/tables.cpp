@@ -1,4 +1,4 @@
-// Builds the table of all cells. The time of a cell is the median over its launches of their medians.
+// Builds the table of all cells. The time of a cell is the median of its launches' medians.
 #include "report/tables.h"
 
 #include <fmt/format.h>

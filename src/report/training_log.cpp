@@ -21,7 +21,7 @@ namespace strobe::report {
 namespace {
 
 constexpr std::uintmax_t kMostLogBytes = std::uintmax_t{1} << 30;
-constexpr std::size_t kMostLogPoints = 600;         // of a line in a chart
+constexpr std::size_t kMostLogPoints = 600;         // per line of a chart
 constexpr Range kLossRange{1e-30, 1e30, true, ""};  // also of learning rates
 constexpr std::string_view kRowBegin = "{\"step\":";
 

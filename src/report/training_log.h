@@ -1,4 +1,5 @@
-// Reads steps.jsonl, the log of `strobe lm train`, and draws it: loss, learning rate and rate against the step.
+// Reads steps.jsonl, the log of `strobe lm train`, and draws it: loss, learning rate and tokens per second against the
+// step.
 #pragma once
 
 #include <optional>
@@ -34,7 +35,7 @@ bool is_training_log(const std::string& path);
 // Reads the rows of a log; an incomplete last line is ignored, because the training may still run. Throws
 // Error(invalid_argument), "FILE, line N: what is wrong".
 TrainingLog read_training_log(const std::string& path);
-TrainingLog parse_training_log(std::string_view text, const std::string& name);  // the same for text
+TrainingLog parse_training_log(std::string_view text, const std::string& name);  // as read_training_log()
 
 // Returns the charts of all logs, one line per log. A long log is drawn with the means of equal groups of steps.
 std::vector<Figure> training_figures(std::span<const TrainingLog> logs);

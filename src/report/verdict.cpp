@@ -35,7 +35,7 @@ Pass pass_of(std::span<const Cell> cells) {
   return std::max({Pass::forward, Pass::backward, Pass::step}, [&](Pass a, Pass b) { return count(a) < count(b); });
 }
 
-using ProblemTimes = std::map<std::string, std::map<std::string, Time>>;  // of a problem, of a series
+using ProblemTimes = std::map<std::string, std::map<std::string, Time>>;  // by problem, then by series
 
 struct Score {
   std::string name;

@@ -15,17 +15,17 @@ struct Lead {
   std::string other;
   std::size_t problems = 0;
   double factor = 1;         // geometric mean
-  double low = 1, high = 1;  // least and largest factor; of one problem the interval of its factor
+  double low = 1, high = 1;  // least and largest factor; with one problem, the interval of its factor
   std::size_t certain = 0;   // problems in which the other's 95 % interval is above the leader's
-  std::size_t contrary = 0;  // problems in which it is below
+  std::size_t contrary = 0;  // problems in which the other's interval is below the leader's
   bool is_clear() const { return certain == problems; }
 };
 
 struct Standing {
-  std::string leader;   // empty if no series has times
-  std::size_t won = 0;  // problems in which the leader has the least time, and those with a time
-  std::size_t problems = 0;
-  std::size_t launches = 0;   // least number of launches of a cell
+  std::string leader;         // empty if no series has times
+  std::size_t won = 0;        // problems in which the leader has the least time
+  std::size_t problems = 0;   // problems with a time
+  std::size_t launches = 0;   // smallest number of launches of a cell
   Pass pass = Pass::forward;  // total if every measured cell has both passes
   std::vector<Lead> leads;    // nearest first; empty with one series
   bool is_clear() const;

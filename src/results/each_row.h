@@ -1,6 +1,6 @@
-// Reads files of result rows: a sequence of JSON objects, of arrays of objects and of documents, which are objects with
-// a list "rows" and an "environment" that all rows share. Only one of these is in memory at a time. Rows of the old
-// form are converted. All readers use this.
+// Reads files of result rows. A file is a sequence of rows (JSON objects), arrays of rows, and documents: objects with
+// a list "rows" and an "environment" that all rows share. Only one row or document is in memory at a time. Rows of the
+// old form (schema.h) are converted.
 #pragma once
 
 #include <functional>

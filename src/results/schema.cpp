@@ -29,7 +29,8 @@ constexpr Ending kEndings[] = {{"(s)", "_s"},
                                {"FLOP", "flop"},
                                {"threads of a rank", "threads_per_rank"}};
 
-// Keys of the source reports, which stay. Old rows of collectives and plans have a "time(s)" of their own.
+// Returns true for a key of the reproduced reports, which keeps its name. At depth 0, "time(s)" is a key of old rows of
+// collectives and plans instead.
 bool is_of_source(std::string_view key, int depth) {
   return depth == 0 ? key == "peak_memory_usage(MB)" : key == "time(s)" || key == "FLOPS(TFLOPs/s)";
 }

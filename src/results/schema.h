@@ -1,6 +1,6 @@
 // The form of a result row: a JSON object with snake_case keys, in SI units. A key ends with its unit: "step_s",
-// "peak_bytes", "copy_bytes_per_s". The keys that the source reports' plotting code reads keep their names and units:
-// "peak_memory_usage(MB)", and "time(s)" and "FLOPS(TFLOPs/s)" of a pass.
+// "peak_bytes", "copy_bytes_per_s". The keys that the plotting code of the reproduced reports reads keep their names
+// and units: "peak_memory_usage(MB)", and "time(s)" and "FLOPS(TFLOPs/s)" of a pass.
 #pragma once
 
 #include <functional>
@@ -27,8 +27,8 @@ Json converted_row(Json row);
 struct RowColumn {
   std::string key;
   Heading heading{""};                             // "": not in tables
-  std::function<std::string(const Json&)> text{};  // of a value; by default the string or the number
-  const char* missing = "-";                       // instead of a missing number
+  std::function<std::string(const Json&)> text{};  // formats a value; absent: unchanged
+  const char* missing = "-";                       // shown for a missing number
 };
 
 // Returns the table of rows: the columns `identity`, then `figures`. The first figure of a row that failed is its
@@ -39,7 +39,8 @@ Table table_of_rows(std::span<const RowColumn> identity, std::span<const RowColu
 // Text of a number times `factor`: number_text("{:.1f}", 1e3) shows seconds in ms.
 std::function<std::string(const Json&)> number_text(const char* format, double factor = 1);
 
-// A column with the function that computes its value when the row is written. Without it, the column is only in tables.
+// A column and the function that computes its value when a row is written. Without `value`, only tables have the
+// column.
 template <class Row>
 struct Column : RowColumn {
   std::function<Json(const Row&)> value{};
@@ -49,11 +50,11 @@ struct Column : RowColumn {
       : RowColumn{std::move(key), std::move(heading), std::move(text)}, value(std::move(value)) {}
 };
 
-// A type of rows that Strobe writes. One list of columns yields the JSON row and the table of such rows, whether they
-// were just measured or come from a file.
+// A type of rows that Strobe writes. One list of columns defines both the JSON row and the table of such rows, for new
+// results and for results from a file.
 template <class Row>
 struct RowType {
-  std::function<void(Json&, const Row&)> begin;  // sets what identifies a row, "status", and unless it is "ok" "reason"
+  std::function<void(Json&, const Row&)> begin;  // sets the identity, "status", and "reason" unless the status is "ok"
   std::vector<RowColumn> identity;               // columns of what `begin` sets
   std::vector<Column<Row>> figures;              // of rows with the status "ok"
 

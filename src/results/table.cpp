@@ -13,7 +13,7 @@
 namespace strobe {
 namespace {
 
-constexpr std::size_t kGap = 2, kLeastWrapped = 24;  // columns; a wrapped column is not narrower
+constexpr std::size_t kGap = 2, kLeastWrapped = 24;  // characters; kLeastWrapped: minimum width of a wrapped column
 
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
@@ -36,7 +36,7 @@ std::vector<std::vector<std::string>> lines_of(const Table& table) {
   return lines;
 }
 
-// Wraps text at spaces to lines of `room` columns; all but the first begin with `indent` spaces.
+// Wraps text at spaces to lines of `room` characters; all but the first begin with `indent` spaces.
 std::string wrapped(const std::string& text, std::size_t room, std::size_t indent) {
   std::string out;
   std::size_t column = 0;
@@ -82,7 +82,7 @@ std::string Table::text() const {
   }
   std::string out;
   for (const std::vector<std::size_t>& block : blocks_of(widths, !columns.empty() && columns.back().is_left)) {
-    std::size_t before = 0;  // width of all columns but the last, with the gaps
+    std::size_t before = 0;  // width of all columns except the last, with the gaps
     for (std::size_t i = 0; i + 1 < block.size(); ++i) before += widths[block[i]] + kGap;
     const bool wraps = block.size() > 1 && columns[block.back()].is_left && table_width_limit != SIZE_MAX;
     const std::size_t room =

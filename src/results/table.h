@@ -10,7 +10,7 @@
 
 namespace strobe {
 
-// The title of a column. Numbers are aligned to the right; wrap the title of a text column in left().
+// The title of a column. Columns are right-aligned, for numbers; left() makes a left-aligned one, for text.
 struct Heading {
   Heading(const char* words) : title(words) {}
   Heading(std::string words, bool left = false) : title(std::move(words)), is_left(left) {}
@@ -26,10 +26,10 @@ struct Table {
   std::vector<Heading> columns{};
   std::vector<std::vector<std::string>> cells{};  // one list per row; missing cells at the end of a row are empty
 
-  // Each has one line per row, with a newline, after the line of headings. All escape the cells.
+  // All three print the headings first and escape the cells; csv() leaves right-aligned cells as they are.
   std::string text() const;                                                 // for a terminal: aligned by characters
   std::string markdown(std::span<const std::size_t> bold_ends = {}) const;  // the last cell of these rows is bold
-  std::string csv() const;                                                  // numbers of right-aligned columns are bare
+  std::string csv() const;
 };
 
 // Print several tables, each below its title.

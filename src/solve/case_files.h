@@ -1,5 +1,4 @@
-// Generates the problem files of the course's cases from a seed, and their answers with float64 arithmetic. `strobe
-// cases gen` uses it.
+// Generates the problem files of the course's cases from a seed, and their answers with float64 arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +21,8 @@ std::filesystem::path list_path(const std::filesystem::path& folder);  // cases.
 enum class Made { now, before };
 
 // Creates the problem and answer file of a case. Does nothing if they exist and cases.json in the folder lists them
-// with that size and seed. Writes cases.json last. Throws Error if a file cannot be written. `progress` receives the
-// fraction done.
+// with that size and seed. Lists the case in cases.json last. Throws Error if a file cannot be written. `progress`
+// receives the fraction done.
 Made make_case(const std::filesystem::path& folder, const TestCase& one, std::uint64_t seed,
                const std::function<void(double done)>& progress = {});
 

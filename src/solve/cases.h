@@ -1,4 +1,4 @@
-// Defines names and sizes of the course's 30 cases, and selects cases by name. `strobe cases` uses it.
+// Defines names and sizes of the course's 30 cases, and selects cases by name.
 #pragma once
 
 #include <string>

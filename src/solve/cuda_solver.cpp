@@ -26,8 +26,8 @@ constexpr std::int64_t kTransfers = 4, kTransferFloats = (4 << 20) / sizeof(floa
 // A pinned buffer, through which a part of a chunk is copied to or from the GPU.
 struct Transfer {
   PinnedBuffer memory;
-  GpuEvent begin, end;  // recorded before and after the copy
-  bool copied = false;  // true: note() has not added the copy's time yet
+  GpuEvent begin, end;      // recorded before and after the copy
+  bool is_pending = false;  // true: note() has not added the copy's time yet
 
   explicit Transfer(std::int64_t floats) : memory(static_cast<std::size_t>(floats) * sizeof(float)) {}
 };
@@ -141,17 +141,17 @@ class CudaSolver {
 
   // Waits for the transfer's copy and adds its time to `stage`, unless this was done already.
   void note(Transfer& transfer, BusyTime& stage) {
-    if (!transfer.copied) return;
+    if (!transfer.is_pending) return;
     transfer.end.synchronize();
     stage.add(at(transfer.begin), at(transfer.end));
-    transfer.copied = false;
+    transfer.is_pending = false;
   }
 
   void copy(Transfer& transfer, const GpuStream& stream, void* to, const void* from, std::int64_t floats) {
     transfer.begin.record(stream);
     stream.copy(to, from, static_cast<std::size_t>(floats) * sizeof(float));
     transfer.end.record(stream);
-    transfer.copied = true;
+    transfer.is_pending = true;
   }
 
   // Queues the copies of a chunk's inputs. The pipeline calls it after the slot's previous result has been stored.
@@ -209,7 +209,7 @@ class CudaSolver {
   std::vector<Slot> slots_;
   std::vector<Transfer> in_, out_;
   std::size_t next_in_ = 0;
-  // One stage writes each field; run() reads them after all stages have ended.
+  // Only one stage writes each of these fields; run() reads them after all stages have ended.
   StageTimes times_;
   BusyTime to_device_, kernel_, from_device_;
 };

@@ -38,7 +38,7 @@ class Pipeline {
 
  private:
   // Calls `stage` for each chunk in order, once chunk < before + ahead. `before` counts the chunks completed by the
-  // stage that this one waits for, `done` those completed by this stage.
+  // stage that this stage waits for, `done` the chunks completed by this stage.
   void work(const std::function<void(std::int64_t)>& stage, std::int64_t& done, const std::int64_t& before,
             std::int64_t ahead) {
     try {

@@ -1,4 +1,4 @@
-// Solves a problem file: reads it and writes an answer file. `strobe solve` and `hw4` use it.
+// Solves a problem file: reads it and writes an answer file. `strobe solve` and the course's program hw4 use it.
 #pragma once
 
 #include <optional>

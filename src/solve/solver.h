@@ -31,8 +31,8 @@ StageTimes solve_on_cuda(const Solver& solver);
 Attention attention_of(const ProblemSize& size, std::int64_t batches, const float* inputs);
 ForwardOutputs outputs_of(const ProblemSize& size, std::int64_t batches, float* outputs);
 
-// Returns the workspace bytes for chunks of this many batches, including the last, smaller chunk. That one may need
-// more, since kernels split the keys (split-KV) if there are few batches.
+// Returns the workspace bytes for chunks of this many batches, including the last, smaller chunk. The smaller chunk
+// may need more, since kernels split the keys (split-KV) if there are few batches.
 std::size_t chunk_workspace(const ProblemSize& size, std::int64_t batches, const Execution& execution);
 
 }  // namespace strobe::solve

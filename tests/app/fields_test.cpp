@@ -62,13 +62,13 @@ TEST(Fields, FlagsSetOnlyWhatIsGiven) {
   EXPECT_EQ(paint, (Paint{.coats = 3, .drying_time = 4, .glossy = true, .colour = Colour::green}));
 }
 
-TEST(Fields, FlagsMustBeInTheRange) {
+TEST(Fields, FlagValuesMustBeInTheirRange) {
   EXPECT_THROW(parse({"--coats", "10"}), Error);
   EXPECT_THROW(parse({"--drying-time", "10"}), Error);
   EXPECT_THROW(parse({"--colour", "blue"}), Error);
 }
 
-TEST(Fields, HelpHasALinePerField) {
+TEST(Fields, HelpHasAnEntryPerField) {
   Given<Paint> given;
   OptionTable table;
   for (const Field<Paint>& field : fields<Paint>()) add_field(table, field, given);

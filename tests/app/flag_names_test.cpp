@@ -13,7 +13,7 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-TEST(FlagNames, SynonymsGoBothWaysAndLeaveOutTheFlagItself) {
+TEST(FlagNames, SynonymsAreMutualAndExcludeTheFlagItself) {
   EXPECT_EQ(flag_synonyms("dtype"), Names{"precision"});
   EXPECT_EQ(flag_synonyms("precision"), Names{"dtype"});
   const Names others = flag_synonyms("context");

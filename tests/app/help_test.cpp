@@ -15,7 +15,7 @@ std::size_t widest_line(const std::string& text) {
   return widest;
 }
 
-TEST(Help, AnEntryContinuesInItsColumn) {
+TEST(Help, EntriesStartInTheSameColumn) {
   EXPECT_EQ(help_entry("--seed N", "random seed", 12), "  --seed N  random seed\n");
   EXPECT_EQ(help_entry("--seed N", "", 12), "  --seed N  \n");
   EXPECT_EQ(help_entry("--a-very-long-flag VALUE", "random seed", 12),
@@ -43,7 +43,7 @@ TEST(Help, AnIndentedLineContinuesBelowItsText) {
   EXPECT_EQ(wrap_help("usage: " + a + " " + b + "\n"), "usage: " + a + "\n    " + b + "\n");
 }
 
-TEST(Help, AnEntryIsWrappedTogetherWithItsLines) {
+TEST(Help, AnEntryIsWrappedTogetherWithItsContinuationLines) {
   const std::string a(40, 'a'), b(40, 'b');
   EXPECT_EQ(wrap_help("  name  " + a + " " + b + "\n        c\n        d\n  other  e\n"),
             "  name  " + a + "\n        " + b + " c d\n  other  e\n");
@@ -51,7 +51,7 @@ TEST(Help, AnEntryIsWrappedTogetherWithItsLines) {
             "  name  " + a + "\n        " + b + "\n        " + a + "\n");
 }
 
-TEST(Help, AnExampleIsNotWrapped) {
+TEST(Help, AnExampleIsWrappedWithBackslashes) {
   const std::string a(40, 'a'), b(40, 'b');
   EXPECT_EQ(wrap_help("  strobe " + a + " " + b + " " + b + "\n"),
             "  strobe " + a + " \\\n      " + b + " \\\n      " + b + "\n");

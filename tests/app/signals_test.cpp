@@ -15,10 +15,10 @@
 namespace strobe {
 namespace {
 
-constexpr int kWarnings[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
+constexpr int kBatchSignals[] = {SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 
 // Each test body runs in a separate process with its own handlers.
-TEST(SignalsDeathTest, TwoAtTheSameTimeAreOneRequest) {
+TEST(SignalsDeathTest, TwoSignalsAtTheSameTimeAreOneRequest) {
   EXPECT_EXIT(
       {
         remember_first_signal();
@@ -29,7 +29,7 @@ TEST(SignalsDeathTest, TwoAtTheSameTimeAreOneRequest) {
       testing::ExitedWithCode(7), "");
 }
 
-TEST(SignalsDeathTest, ASecondRequestEndsTheProgram) {
+TEST(SignalsDeathTest, ASecondSignalEndsTheProgram) {
   EXPECT_EXIT(
       {
         remember_first_signal();
@@ -42,7 +42,7 @@ TEST(SignalsDeathTest, ASecondRequestEndsTheProgram) {
 }
 
 TEST(SignalsDeathTest, BatchSignalsEndTheProgramCleanly) {
-  for (const int number : kWarnings) {
+  for (const int number : kBatchSignals) {
     EXPECT_EXIT(
         {
           end_cleanly_on_signals("test", []() noexcept { static_cast<void>(!write(STDERR_FILENO, "message,", 8)); });
@@ -53,14 +53,14 @@ TEST(SignalsDeathTest, BatchSignalsEndTheProgramCleanly) {
   }
 }
 
-// The kernel repeats SIGXCPU every second. Slurm sends SIGTERM some time after the warning.
-TEST(SignalsDeathTest, WarningsAreRecordedAndNeverEndTheProgram) {
+// The kernel repeats SIGXCPU every second. Slurm sends SIGTERM some time after the batch signal.
+TEST(SignalsDeathTest, RecordedBatchSignalsNeverEndTheProgram) {
   EXPECT_EXIT(
       {
         remember_first_signal();
-        for (const int number : kWarnings) raise(number);
+        for (const int number : kBatchSignals) raise(number);
         usleep(1'100'000);
-        for (const int number : kWarnings) raise(number);
+        for (const int number : kBatchSignals) raise(number);
         raise(SIGTERM);
         _exit(remembered_signal() == SIGUSR1 ? 7 : 8);
       },
@@ -96,8 +96,8 @@ TEST(SignalsDeathTest, TheMessageIsPrintedOnce) {
       testing::ExitedWithCode(128 + SIGINT), "^message,$");
 }
 
-// Sends SIGTERM after 100 different delays. It may arrive in the constructor, while the file has a temporary name, or
-// between link and rename.
+// Sends SIGTERM after 100 different delays. The signal may arrive in the constructor, while the file has a temporary
+// name, or between link and rename.
 TEST(Signals, NoSignalLeavesAFile) {
   const test::Scratch scratch;
   const std::string name = (scratch.path() / "a.json").string();

@@ -1,4 +1,4 @@
-// Tests --quiet, --color and NO_COLOR.
+// Tests --quiet and --color, and an option table: removing flags, and groups in its help.
 #include "app/terminal.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class CommonFlags : public testing::Test {
   static void parse(const std::vector<std::string_view>& words) { OptionTable().parse(words); }
 };
 
-TEST_F(CommonFlags, ColorIsAChoice) {
+TEST_F(CommonFlags, ColorAcceptsOnlyItsChoices) {
   parse({"--color", "always"});
   EXPECT_EQ(note_lines({"one"}), kColored);
   parse({"--colour=never"});

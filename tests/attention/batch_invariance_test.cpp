@@ -1,5 +1,5 @@
 // Tests the option batch_invariant. The bits of a row of O and LSE must not depend on the other sequences of the batch,
-// on the chunk of queries that contains the row, or on padding.
+// on the chunk of query rows that contains the row, or on padding.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -97,7 +97,7 @@ void for_each_case(DType dtype, const Body& body) {
   }
 }
 
-TEST_P(BatchInvariance, SequencesRunSeparately) {
+TEST_P(BatchInvariance, SequencesThatRunSeparatelyHaveTheSameBits) {
   for_each_case(GetParam(), [](const Case& c, const Data& data, const RowBits& whole) {
     for (std::int64_t b = 0; b < c.batch; ++b) {
       Part part = whole_of(c);
@@ -110,7 +110,7 @@ TEST_P(BatchInvariance, SequencesRunSeparately) {
 }
 
 // Chunked prefill and decode: rows [first, last) with the keys that exist by then.
-TEST_P(BatchInvariance, ChunksOfRows) {
+TEST_P(BatchInvariance, ChunksOfRowsHaveTheSameBits) {
   for_each_case(GetParam(), [](const Case& c, const Data& data, const RowBits& whole) {
     const std::vector<std::array<std::int64_t, 2>> chunks = {{0, 1},     {0, 7},           {7, 24},
                                                              {24, c.sq}, {c.sq - 1, c.sq}, {c.sq / 2, c.sq / 2 + 1}};
@@ -123,7 +123,7 @@ TEST_P(BatchInvariance, ChunksOfRows) {
 }
 
 // Pads sequences with keys past their length, and with keys before their first valid key.
-TEST_P(BatchInvariance, PaddedKeys) {
+TEST_P(BatchInvariance, PaddingDoesNotChangeBits) {
   for_each_case(GetParam(), [](const Case& c, const Data& data, const RowBits& whole) {
     Part cut = whole_of(c);
     cut.last_key = c.sk - 37;
@@ -140,11 +140,11 @@ TEST_P(BatchInvariance, PaddedKeys) {
     const std::vector<std::int32_t> first(static_cast<std::size_t>(c.batch), 45);
     left.first_keys = view_index(first.data(), c.batch);
     EXPECT_EQ(differences(c, shifted, whole_of(c), rows_of(left, 2)), 0) << "padding before the first key";
-    EXPECT_GT(differences(c, whole, whole_of(c), shifted), 0) << "without the first 45 keys no row changed";
+    EXPECT_GT(differences(c, whole, whole_of(c), shifted), 0) << "some row must change without the first 45 keys";
   });
 }
 
-TEST_P(BatchInvariance, PackedEqualsPadded) {
+TEST_P(BatchInvariance, PackedSequencesHaveTheBitsOfSeparateRuns) {
   const Case c = case_from("b1 h4/2 s90x1500 d32 {} causal=bottom_right seed=305", name_of(GetParam()));
   const Data data(c);
   const std::int32_t offsets_q[] = {0, 20, 90}, offsets_k[] = {0, 400, 1500};
@@ -171,7 +171,7 @@ TEST(BatchInvariant, RowsDifferWithoutTheOption) {
   EXPECT_GT(differences(c, whole, last, rows_of(attention_of(data, last), 2, false)), 0);
 }
 
-TEST(BatchInvariant, BlasKernelsRefuse) {
+TEST(BatchInvariant, BlasKernelsRefuseTheForward) {
   const Case c = case_from("s5 d8");
   const Data data(c);
   for (const char* kernel : {"standard", "frugal"}) {

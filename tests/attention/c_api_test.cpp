@@ -79,8 +79,8 @@ TEST(CApi, ViewsEqualThoseOfCpp) {
       same(strobe_const_bshd(&data, STROBE_FP32, 2, 3, 5, 7), view_bshd<const void>(&data, DType::fp32, {2, 3, 5, 7})));
 }
 
-// Sets every option. Both passes must give the same bits as the C++ API, so no field is lost.
-TEST(CApi, AllOptionsReachTheKernels) {
+// Sets every option of a padded batch in ABI version 1. Both passes must give the same bits as the C++ API.
+TEST(CApi, OptionsOfVersion1ReachTheKernels) {
   SmallProblem cpp;
   for (std::size_t i = 0; i < cpp.memory.size(); ++i) cpp.memory[i] = static_cast<float>((i * 37) % 101) / 64 - 0.75f;
   static const std::int64_t lengths_q[2] = {3, 2};
@@ -132,7 +132,8 @@ TEST(CApi, AllOptionsReachTheKernels) {
   }
 }
 
-// Sets every field that later versions appended to its struct. Both passes give the same bits as the C++ API.
+// Sets the fields that were added after ABI version 1, except the executor and the allocator (executor_test.cpp). Both
+// passes must give the same bits as the C++ API.
 TEST(CApi, LaterFieldsReachTheKernels) {
   SmallProblem cpp;
   for (std::size_t i = 0; i < cpp.memory.size(); ++i) cpp.memory[i] = static_cast<float>((i * 37) % 101) / 64 - 0.75f;
@@ -245,7 +246,6 @@ TEST(CApi, KernelNamesAreQuotedPrintably) {
   EXPECT_NE(last_error().find("'a\\x0a\\x1b[31m'"), std::string::npos) << last_error();
 }
 
-// A message longer than the buffer of strobe_last_error() is truncated.
 TEST(CApi, LongMessagesAreTruncated) {
   SmallProblem s;
   Twin c(s);
@@ -257,7 +257,7 @@ TEST(CApi, LongMessagesAreTruncated) {
 }
 
 // Runs `frugal`, which stores the scores of at least one head: here 2^56 floats, more than any memory. Q, K and V have
-// stride 0 along the sequence. The allocation fails before any output is accessed, so O may claim memory that it lacks.
+// stride 0 along the sequence. The allocation fails before any output is accessed, so O may be too small.
 TEST(CApi, OutOfMemoryIsAStatus) {
   SmallProblem s;
   Twin c(s);
@@ -276,7 +276,7 @@ TEST(CApi, OutOfMemoryIsAStatus) {
   EXPECT_NE(last_error().find(std::to_string(bytes)), std::string::npos) << last_error();
 }
 
-TEST(CApi, NullPointersAreRejected) {
+TEST(CApi, NullPointersAndUnknownPassesAreRejected) {
   SmallProblem s;
   Twin c(s);
   size_t bytes = 0;
@@ -320,7 +320,7 @@ TEST(CApi, StructsMayGrow) {
   EXPECT_EQ(strobe_attention_init(&newer.known, 16), STROBE_INVALID_ARGUMENT);
 }
 
-// A struct of the library to which a field was added, with callers that are older, of the same version, and newer.
+// `Second` is a library struct that has gained the field `added`; `First` is the struct of an older caller.
 TEST(CApi, OlderCallersWorkAfterAFieldWasAdded) {
   struct First {
     std::size_t size;

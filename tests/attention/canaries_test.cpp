@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "support/case.h"
 #include "support/tensor.h"
 
 namespace strobe::test {
 namespace {
 
-constexpr DType kDTypes[] = {DType::fp32, DType::fp16, DType::bf16};
 constexpr Shape kShape{2, 3, 5, 7};
 
 // Changes every element of the memory that the tensors share, one at a time, including the guards.
@@ -34,11 +34,11 @@ void expect_watched(const std::vector<Tensor>& tensors) {
     char& byte = first[i * size + size - 1];
     const char was = byte;
     byte = static_cast<char>(byte ^ 1);
-    const std::string told = buffer.stray_write();
+    const std::string report = buffer.stray_write();
     if (owned.contains(i)) {
-      EXPECT_EQ(told, "") << i;
+      EXPECT_EQ(report, "") << i;
     } else {
-      EXPECT_NE(told.find(fmt::format(" element {} of ", i)), std::string::npos) << i << ": " << told;
+      EXPECT_NE(report.find(fmt::format(" element {} of ", i)), std::string::npos) << i << ": " << report;
     }
     byte = was;
   }
@@ -56,7 +56,7 @@ TEST(Canaries, DetectWritesNextToATensor) {
   }
 }
 
-TEST(Canaries, DetectAllWritesIfNothingIsOwned) { expect_watched({make_tensor({DType::fp32, {2, 0, 5, 7}})}); }
+TEST(Canaries, DetectEveryWriteIfTheTensorIsEmpty) { expect_watched({make_tensor({DType::fp32, {2, 0, 5, 7}})}); }
 
 TEST(Canaries, TensorsAreGatheredInLogicalOrder) {
   for (const Layout layout : kLayouts) {

@@ -46,7 +46,7 @@ TEST(CheckOverlap, AgreesWithSetsOfBytes) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
   int overlapping = 0, apart = 0;
-  for (int turn = 0; turn < 4000; ++turn) {
+  for (int round = 0; round < 4000; ++round) {
     std::vector<ConstView> views;
     for (int i = 0; i < 2; ++i) {
       Sizes shape, stride;
@@ -58,8 +58,8 @@ TEST(CheckOverlap, AgreesWithSetsOfBytes) {
     }
     const bool expected = share_a_byte(views[0], views[1]);
     ++(expected ? overlapping : apart);
-    EXPECT_EQ(overlap({"a", views[0]}, {"b", views[1]}), expected) << "turn " << turn;
-    EXPECT_EQ(overlap({"b", views[1]}, {"a", views[0]}), expected) << "turn " << turn;
+    EXPECT_EQ(overlap({"a", views[0]}, {"b", views[1]}), expected) << "round " << round;
+    EXPECT_EQ(overlap({"b", views[1]}, {"a", views[0]}), expected) << "round " << round;
   }
   EXPECT_GT(overlapping, 500);
   EXPECT_GT(apart, 500);

@@ -42,19 +42,20 @@ class ChooseOnCuda : public testing::Test {
 
 // Ada and consumer Blackwell have 99 KB of shared memory per block, Ampere's A100 163, Hopper 227.
 constexpr GpuFacts kHopper{90, 227 << 10, 132};
-constexpr GpuFacts kCards[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
+constexpr GpuFacts kGpus[] = {{89, 99 << 10, 128}, {120, 99 << 10, 170}, {80, 163 << 10, 108}, kHopper};
 
-// The portable kernel accepts every type and head dimension on every GPU, so the chooser always finds a kernel.
-TEST_F(ChooseOnCuda, EveryHeadDimensionOnEveryGpu) {
-  for (const GpuFacts& card : kCards) {
+// The portable kernel, flash2, accepts every type and head dimensions up to 256 on these GPUs.
+TEST_F(ChooseOnCuda, HeadDimensionsUpTo256HaveAKernel) {
+  for (const GpuFacts& gpu_facts : kGpus) {
     for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         for (std::int64_t d = 1; d <= 256; ++d) {
           for (const Scores scores : {Scores::plain, Scores::options}) {
-            const Problem problem = problem_of(d, dtype, pass, card, scores);
-            const std::string where = fmt::format("{} D {} on a GPU of compute capability {}.{} with {} KB",
-                                                  name_of(dtype), d, card.compute_capability / 10,
-                                                  card.compute_capability % 10, card.shared_bytes_per_block >> 10);
+            const Problem problem = problem_of(d, dtype, pass, gpu_facts, scores);
+            const std::string where =
+                fmt::format("{} D {} on a GPU of compute capability {}.{} with {} KB", name_of(dtype), d,
+                            gpu_facts.compute_capability / 10, gpu_facts.compute_capability % 10,
+                            gpu_facts.shared_bytes_per_block >> 10);
             const Choice portable = choose(problem, "flash2"), chosen = choose(problem);
             const std::string name = chosen.kernel->name;
             ASSERT_FALSE(portable.plan.text(problem).empty()) << where;
@@ -77,7 +78,7 @@ std::string hopper_refusal(const Problem& problem) {
 }
 
 // The Hopper kernels need rows that are multiples of 16 bytes and Hopper's full shared memory.
-TEST_F(ChooseOnCuda, HopperHasSeparateKernels) {
+TEST_F(ChooseOnCuda, HopperIsChosenForFp16AndBf16UnlessItRefuses) {
   const auto& refusal = hopper_refusal;
   if (refusal(problem_of(128, DType::bf16, Pass::forward, kHopper)).find("sm_90a") != std::string::npos) {
     GTEST_SKIP() << "this build has no machine code for sm_90a";
@@ -124,7 +125,50 @@ TEST_F(ChooseOnCuda, HopperHasSeparateKernels) {
   expect(decode, "flash2 is faster");
 }
 
-TEST_F(ChooseOnCuda, HopperSupportsForwardDropoutUpToHeadDimension128) {
+// Options that flash2 computes and hopper refuses, and those that only CPU kernels have.
+TEST_F(ChooseOnCuda, LateOptions) {
+  static const float values[8] = {};
+  static const std::int32_t first[2] = {};
+  const auto with = [](Pass pass, auto&& set) {
+    Problem problem = problem_of(64, DType::bf16, pass, kHopper);
+    set(problem);
+    return problem;
+  };
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  const bool has_hopper = hopper_refusal(plain).find("sm_90a") == std::string::npos;
+  const auto expect_flash2 = [&](const Problem& problem, const char* words, const char* kind) {
+    const Choice choice = choose(problem);
+    EXPECT_STREQ(choice.kernel->name, "flash2") << words;
+    EXPECT_NE(choice.plan.text(problem).find(kind), std::string::npos) << choice.plan.text(problem);
+    if (!has_hopper) return;
+    EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
+  };
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    expect_flash2(with(pass, [](Problem& p) { p.has_mask = true; }), "a boolean mask", "general,");
+    expect_flash2(with(pass, [](Problem& p) { p.first_keys = view_index(first, 2); }), "first_keys", "mma.sync, ");
+    expect_flash2(with(pass, [](Problem& p) { p.alibi_slopes = values, p.alibi_batch_stride = 4; }), "per sequence",
+                  "options,");
+    for (const auto& [problem, words] :
+         {std::pair(with(pass, [](Problem& p) { p.lse_contiguous = false; }), "must be contiguous"),
+          std::pair(with(pass, [](Problem& p) { p.batch_invariant = true; }), "batch_invariant works only on the CPU"),
+          std::pair(
+              with(pass, [](Problem& p) { p.dropout.seed_data = reinterpret_cast<const std::uint64_t*>(values); }),
+              "seed_data works only on the CPU")}) {
+      for (const Kernel& kernel : kernels()) {
+        if (!kernel.serves(problem)) continue;
+        EXPECT_NE(kernel.plan(problem).refusal.find(words), std::string::npos) << kernel.plan(problem).refusal;
+      }
+    }
+  }
+  const auto with_d_lse = [](Problem& p) { p.d_lse = values, p.d_lse_stride = p.lse_stride = {8000, 1000, 1}; };
+  const Problem contiguous = with(Pass::backward, with_d_lse);
+  EXPECT_STREQ(choose(contiguous).kernel->name, has_hopper ? "hopper" : "flash2");
+  Problem strided = contiguous;
+  strided.d_lse_stride = {8000, 1, 8};
+  expect_flash2(strided, "a gradient of LSE with strides", "plain,");
+}
+
+TEST_F(ChooseOnCuda, HopperSupportsDropout) {
   const auto dropping = [](std::int64_t d, DType dtype, Pass pass, float p) {
     Problem problem = problem_of(d, dtype, pass, kHopper);
     problem.dropout.p = p;
@@ -132,27 +176,78 @@ TEST_F(ChooseOnCuda, HopperSupportsForwardDropoutUpToHeadDimension128) {
   };
   const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
-  for (std::int64_t d = 8; d <= 128; d += 8) {
-    EXPECT_STREQ(choose(dropping(d, DType::fp16, Pass::forward, 0.2f)).kernel->name, "hopper") << d;
+  for (std::int64_t d = 8; d <= 256; d += 8) {
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      EXPECT_STREQ(choose(dropping(d, DType::fp16, pass, 0.2f)).kernel->name, "hopper") << d;
+    }
   }
   const auto expect = [&](const Problem& problem, const char* words) {
     EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
     EXPECT_STREQ(choose(problem).kernel->name, "flash2");
   };
-  expect(dropping(136, DType::bf16, Pass::forward, 0.2f), "dropout with head dimensions above 128");
-  expect(dropping(64, DType::bf16, Pass::backward, 0.2f), "dropout in the backward");
   expect(dropping(64, DType::fp32, Pass::forward, 0.2f), "dropout in fp32");
-  // dropout_threshold() rounds p = 2^-33 to 0, so the plan equals the one without dropout.
+  expect(dropping(64, DType::fp32, Pass::backward, 0.2f), "dropout in the backward");
+  // dropout_threshold() rounds p = 2^-18 to 0, so the plan equals the one without dropout.
   const Problem hardly = dropping(64, DType::bf16, Pass::forward, 0x1p-18f);
   EXPECT_EQ(choose(hardly).plan.text(hardly), choose(plain).plan.text(plain));
   const Problem least = dropping(64, DType::bf16, Pass::forward, 0x1p-17f);
   EXPECT_NE(choose(least).plan.text(least), choose(plain).plan.text(plain));
 }
 
-TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
+TEST_F(ChooseOnCuda, HopperSupportsAlibi) {
+  const float slopes[8] = {};
+  const auto with_alibi = [&](std::int64_t d, DType dtype, Pass pass) {
+    Problem problem = problem_of(d, dtype, pass, kHopper);
+    problem.alibi_slopes = slopes;
+    return problem;
+  };
   const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
   if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
-  const auto said = [&](const char* tiles) {
+  for (const Pass pass : {Pass::forward, Pass::backward}) {
+    for (std::int64_t d = 8; d <= 256; d += 8) {
+      EXPECT_STREQ(choose(with_alibi(d, DType::fp16, pass)).kernel->name, "hopper") << d;
+    }
+    Problem dropping = with_alibi(64, DType::bf16, pass);
+    dropping.dropout.p = 0.2f;
+    EXPECT_NE(hopper_refusal(dropping).find("dropout with ALiBi"), std::string::npos) << hopper_refusal(dropping);
+    EXPECT_STREQ(choose(dropping).kernel->name, "flash2");
+    EXPECT_NE(hopper_refusal(with_alibi(64, DType::fp32, pass)).find("ALiBi slopes"), std::string::npos);
+  }
+}
+
+TEST_F(ChooseOnCuda, HopperSupportsABiasForwardUpToHeadDimension128) {
+  const auto with_bias = [](std::int64_t d, DType bias_dtype, Pass pass, std::int64_t row) {
+    Problem problem = problem_of(d, DType::bf16, pass, kHopper);
+    problem.has_bias = true;
+    problem.bias = view_bhsd<const void>(nullptr, bias_dtype, {2, 8, 1000, row});
+    problem.bias.shape[3] = 1000;
+    return problem;
+  };
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  for (std::int64_t d = 8; d <= 128; d += 8) {
+    EXPECT_STREQ(choose(with_bias(d, DType::bf16, Pass::forward, 1000)).kernel->name, "hopper") << d;
+  }
+  const auto expect = [&](const Problem& problem, const char* words) {
+    EXPECT_NE(hopper_refusal(problem).find(words), std::string::npos) << hopper_refusal(problem);
+    EXPECT_STREQ(choose(problem).kernel->name, "flash2");
+  };
+  expect(with_bias(136, DType::bf16, Pass::forward, 1000), "a bias with head dimensions above 128");
+  expect(with_bias(64, DType::fp32, Pass::forward, 1000), "a bias in fp32");
+  expect(with_bias(64, DType::bf16, Pass::forward, 1004), "16-byte aligned");
+  expect(with_bias(64, DType::bf16, Pass::backward, 1000), "a bias");
+  const float slopes[8] = {};
+  Problem both = with_bias(64, DType::bf16, Pass::forward, 1000);
+  both.alibi_slopes = slopes;
+  expect(both, "a bias with ALiBi");
+  both.alibi_slopes = nullptr, both.dropout.p = 0.2f;
+  expect(both, "a bias with dropout");
+}
+
+TEST_F(ChooseOnCuda, HopperTilesCanBeForced) {
+  const Problem plain = problem_of(64, DType::bf16, Pass::forward, kHopper);
+  if (hopper_refusal(plain).find("sm_90a") != std::string::npos) GTEST_SKIP() << hopper_refusal(plain);
+  const auto configuration_with = [&](const char* tiles) {
     ::setenv("STROBE_HOPPER_TILES", tiles, 1);
     std::string text;
     try {
@@ -168,10 +263,11 @@ TEST_F(ChooseOnCuda, HoppersTilesCanBeForced) {
                                                        {"64", "2 warpgroups that alternate key tiles"},
                                                        {"64x4", "keys split 4 ways"},
                                                        {"64x128", "keys split 7 ways"}};
-  for (const auto& [tiles, words] : cases) EXPECT_NE(said(tiles).find(words), std::string::npos) << said(tiles);
-  EXPECT_EQ(said(""), choose(plain).plan.text(plain));
+  for (const auto& [tiles, words] : cases)
+    EXPECT_NE(configuration_with(tiles).find(words), std::string::npos) << configuration_with(tiles);
+  EXPECT_EQ(configuration_with(""), choose(plain).plan.text(plain));
   for (const char* tiles : {"0", "64x", "64x1", "64x129", "64x99999999999", "128x2", "192", "64x4 ", "-64", "tables"}) {
-    EXPECT_EQ(said(tiles),
+    EXPECT_EQ(configuration_with(tiles),
               fmt::format("cuda: STROBE_HOPPER_TILES is '{}'; valid are table, 128, 64, and 64x2 to 64x128", tiles));
   }
 }
@@ -200,7 +296,7 @@ TEST_F(ChooseOnCuda, HopperSupportsFp32) {
   Problem rounded = plain;
   rounded.tf32 = true;
   expect(rounded, "tf32");
-  Problem expanded = plain;  // stride 0 along the heads: threads load K instead of TMA, so hopper accepts it
+  Problem expanded = plain;  // stride 0 along the heads is refused only in fp16 and bf16, where TMA reads K
   expanded.k.stride[1] = 0;
   EXPECT_EQ(hopper_refusal(expanded), "");
 }
@@ -235,8 +331,7 @@ TEST_F(ChooseOnCuda, OlderGpusAreRejectedWithTheReason) {
 }
 
 // Let P be the bytes of the scores and X those of Q. `standard` needs a workspace of 2 P forward and 4 P + X backward,
-// plus cuBLAS memory; the X is a copy of dO. With the caller's Q, K, V, O, dO, dQ, dK and dV, a backward holds 4 P + 9
-// X.
+// plus cuBLAS memory; X is for a copy of dO. The caller's Q, K, V, O, dO, dQ, dK and dV are not part of the workspace.
 TEST_F(ChooseOnCuda, StandardNeedsTheMemoryOfPlainAttention) {
   constexpr std::size_t kCublas = std::size_t{32} << 20;
   const auto bytes = [](Pass pass, const char* kernel) {
@@ -254,7 +349,7 @@ TEST_F(ChooseOnCuda, StandardNeedsTheMemoryOfPlainAttention) {
   EXPECT_EQ(bytes(Pass::backward, "frugal"), 2 * kFew + 2 * kTensor / 32 + kCublas);
 }
 
-TEST_F(ChooseOnCuda, FrugalSupportsHeadDimensionsThatExceedTheTiles) {
+TEST_F(ChooseOnCuda, FrugalIsChosenAboveHeadDimension256) {
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     EXPECT_STREQ(choose(problem_of(264, DType::fp16, pass, kHopper)).kernel->name, "frugal");
   }

@@ -1,5 +1,5 @@
-// Tests the kernel chooser: order of the kernel list, forced kernels, reasons for refusals, and that explain() names
-// the kernel that runs.
+// Tests the kernel chooser: order of the kernel list, forced kernels, reasons for refusals, and explain(). Also tests
+// the size of the workspace, and tensors without elements.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -22,8 +22,8 @@ TEST(Choose, OrderOfTheKernelList) {
   EXPECT_EQ(kernel_names(Device::cuda).back(), "standard");
 }
 
-// A kernel family has one row per pass and type, so a name identifies one kernel of a problem.
-TEST(Choose, EveryFamilyHasOneKernelPerProblem) {
+// Each name occurs once per device, pass and type.
+TEST(Choose, ANameIdentifiesOneKernelOfAProblem) {
   Problem problem;
   for (const Device device : {Device::cpu, Device::cuda}) {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
@@ -49,8 +49,7 @@ TEST(Choose, FirstSupportingKernelWins) {
   EXPECT_EQ(choose(problem).kernel, expected);
 }
 
-// Every CPU kernel supports every feature of the problem.
-TEST(Choose, EveryKernelSupportsEveryFeature) {
+TEST(Choose, EveryCpuKernelSupportsCombinedOptions) {
   SmallProblem s;
   s.add_bias({2, 4, 3, 5});
   s.add_sinks();
@@ -77,7 +76,7 @@ TEST(Choose, NamesIgnoreCase) {
   EXPECT_STREQ(choose(problem, "FLASH2").kernel->name, "flash2");
 }
 
-TEST(Choose, UnknownNameListsTheValidOnes) {
+TEST(Choose, ErrorOfAnUnknownNameListsTheValidOnes) {
   SmallProblem s;
   const Problem problem = validate_query(s.attention, Pass::forward, {});
   for (const char* name : {"flash", "flash22", " flash2", "cudnn"}) {
@@ -93,7 +92,7 @@ TEST(Choose, UnknownNameListsTheValidOnes) {
 }
 
 // If no kernel supports the GPU, or the build has no CUDA, the chooser throws an error with the reason.
-TEST(Choose, NoKernelForADevice) {
+TEST(Choose, ADeviceWithoutKernelsIsUnsupported) {
   SmallProblem s;
   Problem problem = validate_query(s.attention, Pass::forward, {});
   problem.device = Device::cuda;
@@ -126,7 +125,7 @@ TEST(Choose, UnknownInstructionSetIsRejected) {
   }
 }
 
-TEST(Explain, AgreesWithTheRun) {
+TEST(Explain, AgreesWithChooseAndWorkspaceBytes) {
   SmallProblem s;
   for (const Pass pass : {Pass::forward, Pass::backward}) {
     for (const char* name : {"", "flash2", "frugal", "standard", "reference"}) {
@@ -151,8 +150,8 @@ TEST(Explain, AgreesWithTheRun) {
   }
 }
 
-// The workspace size from a query without pointers is enough for the run with pointers.
-TEST(Workspace, QueryWithoutPointersIsEnough) {
+// workspace_bytes() for tensors without pointers returns enough for a run with pointers.
+TEST(Workspace, SizeWithoutPointersIsEnough) {
   SmallProblem s;
   s.add_bias({1, 4, 3, 5});
   s.add_sinks();
@@ -172,7 +171,7 @@ TEST(Workspace, QueryWithoutPointersIsEnough) {
   }
 }
 
-// Without a caller's workspace the library allocates exactly the bytes of the query, and frees them.
+// Without a caller's workspace the library allocates exactly workspace_bytes(), and frees them.
 TEST(Workspace, EqualsTheAllocatedBytes) {
   SmallProblem s;
   for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
@@ -190,7 +189,7 @@ TEST(Workspace, EqualsTheAllocatedBytes) {
 }
 
 // With zero query heads or zero rows, the forward of every kernel writes nothing and the backward writes zeros.
-TEST(Empty, BackwardOfNoRowsIsZero) {
+TEST(Empty, NoRowsOrHeadsGiveZeroGradients) {
   for (const int dimension : {1, 2}) {
     for (const char* name : {"flash2", "frugal", "standard", "reference"}) {
       SmallProblem s;
@@ -202,7 +201,7 @@ TEST(Empty, BackwardOfNoRowsIsZero) {
       for (View* view : {&s.outputs.o, &s.gradients.dq}) view->shape[i] = 0;
       EXPECT_NO_THROW(s.forward());
       EXPECT_NO_THROW(s.backward());
-      EXPECT_EQ(static_cast<float*>(s.outputs.o.data)[0], 0.25f) << "written";
+      EXPECT_EQ(static_cast<float*>(s.outputs.o.data)[0], 0.25f) << "no element of O may be written";
       for (int n = 0; n < 2 * 2 * 5 * 8; ++n) ASSERT_EQ(static_cast<float*>(s.gradients.dk.data)[n], 0) << name << n;
       for (int n = 0; n < 2 * 2 * 5 * 6; ++n) ASSERT_EQ(static_cast<float*>(s.gradients.dv.data)[n], 0) << name << n;
       for (int n = 0; n < 5; ++n) ASSERT_EQ(static_cast<float*>(s.gradients.dbias.data)[n], 0) << name << n;

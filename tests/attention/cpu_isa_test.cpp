@@ -1,5 +1,6 @@
-// Tests every function of flash2's instruction-set tables on this machine against plain loops over the layouts of
-// attention/cpu/isa.h. Rows are allocated at their exact size, and canaries surround the outputs.
+// Tests the functions of flash2's instruction-set tables that pack, multiply and store, and the maxima of a forward
+// step, against plain loops over the layouts of attention/cpu/isa.h. Rows are allocated at their exact size, and
+// canaries surround the outputs.
 #include "attention/cpu/isa.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 
 int rounded_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
 
-// Returns a small integer. Products and sums of these are exact in every type.
+// Returns a small integer. Products and sums of such integers are exact in every type.
 float small_integer(Random& random) { return static_cast<float>(random.between(-8, 8)); }
 
 bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -206,7 +207,7 @@ class CpuIsa : public testing::TestWithParam<Table> {
     }
   }
 
-  // Uses integers, so scores are exact. If every lane sees all keys, the kernel computes the maxima during the matmuls,
+  // Uses integers, so scores are exact. Some kernels compute the maxima during the matmuls if every lane sees all keys,
   // otherwise after them.
   void expect_largest_scores(const RowPanel& panel) {
     Random random(11);
@@ -256,8 +257,8 @@ class CpuIsa : public testing::TestWithParam<Table> {
       const int lanes = static_cast<int>(random.between(1, panel.n)), cols = static_cast<int>(random.between(1, 70));
       Guarded c(DType::fp32, rounded_up(cols, isa_->m) * panel.n), divisor(DType::fp32, panel.n);
       const auto factor = static_cast<float>(random.normal());
-      // Quotients of 3e38 can overflow, so finite operands also give non-finite results. Other rounds draw only normal
-      // values.
+      // Divided by a small number, 3e38 overflows, so finite operands also give non-finite results. Rounds without
+      // `odd` draw only finite, normally distributed values.
       const bool odd = random.chance(0.7);
       for (int i = 0; i < cols * panel.n; ++i) {
         c.set(i, odd && random.chance(0.01) ? random.pick({kNaN, kInf, -kInf, 3e38f, -3e38f}) : random.normal());
@@ -350,7 +351,7 @@ TEST_P(CpuIsa, PackingReportsNonFiniteValues) {
   }
 }
 
-TEST_P(CpuIsa, ZeroPanelsComputeNothing) {
+TEST_P(CpuIsa, MatmulsOfNoPanelsWriteNothing) {
   for (const bool lanes : {false, true}) {
     const int width = lanes ? isa_->n : isa_->cols, tile = isa_->m * width;
     Panels left(*isa_, isa_->k * isa_->m, isa_->m * isa_->k), right(*isa_, isa_->k * width, width * isa_->k);
@@ -363,7 +364,7 @@ TEST_P(CpuIsa, ZeroPanelsComputeNothing) {
   }
 }
 
-TEST_P(CpuIsa, MultipliesExactly) {
+TEST_P(CpuIsa, MatmulsOfIntegersAreExact) {
   Random random(4);
   for (int round = 0; round < 150; ++round) {
     const bool lanes = random.chance(0.5);
@@ -400,13 +401,13 @@ TEST_P(CpuIsa, MultipliesExactly) {
     EXPECT_TRUE(c.intact());
     for (int i = 0; i < panels * m * width; ++i) {
       ASSERT_EQ(c[i], expected[static_cast<std::size_t>(i)])
-          << (lanes ? "multiply_n" : "multiply_cols") << ", " << steps << " steps, " << panels << " panels, tile "
+          << (lanes ? "matmul_n" : "matmul_cols") << ", " << steps << " steps, " << panels << " panels, tile "
           << i / (m * width) << ", row " << i / width % m << ", column " << i % width;
     }
   }
 }
 
-TEST_P(CpuIsa, MultipliesRealNumbers) {
+TEST_P(CpuIsa, MatmulsOfRealNumbersAreAccurate) {
   Random random(5);
   const int steps = rounded_up(256, isa_->k), m = isa_->m, n = isa_->n;
   Panels left(*isa_, steps * m, m * isa_->k), right(*isa_, steps * n, n * isa_->k);
@@ -469,15 +470,15 @@ TEST_P(CpuIsa, SplitFloatsMultiplyAsFp32) {
 TEST_P(CpuIsa, PackingReportsValuesThatCannotBeSplit) {
   if (isa_->terms == 1) GTEST_SKIP() << "its elements are not split";
   Random random(10);
-  for (const auto& [size, told] : {std::pair{0x1p-60f, true},
-                                   {0x1p-42f, true},
-                                   {0x1p-38f, false},
-                                   {0x1p19f, false},
-                                   {0x1p21f, true},
-                                   {0x1p100f, true},
-                                   {std::numeric_limits<float>::max(), true},
-                                   {std::numeric_limits<float>::denorm_min(), true},
-                                   {0.0f, false}}) {
+  for (const auto& [size, reported] : {std::pair{0x1p-60f, true},
+                                       {0x1p-42f, true},
+                                       {0x1p-38f, false},
+                                       {0x1p19f, false},
+                                       {0x1p21f, true},
+                                       {0x1p100f, true},
+                                       {std::numeric_limits<float>::max(), true},
+                                       {std::numeric_limits<float>::denorm_min(), true},
+                                       {0.0f, false}}) {
     Matrix matrix(DType::fp32, isa_->n, 45);
     for (int r = 0; r < matrix.rows; ++r) {
       for (int c = 0; c < matrix.cols; ++c) matrix.set(r, c, 0.5f * size * static_cast<float>(random.uniform()));
@@ -485,12 +486,12 @@ TEST_P(CpuIsa, PackingReportsValuesThatCannotBeSplit) {
     matrix.set(static_cast<int>(random.between(0, matrix.rows - 1)), static_cast<int>(random.between(0, 44)), -size);
     Panels out(*isa_, 2L * isa_->n * rounded_up(45, isa_->k), isa_->m * isa_->k);
     for (auto* pack : {isa_->pack_m, isa_->pack_mt, isa_->pack_n, isa_->pack_nt}) {
-      EXPECT_EQ(pack({matrix.pointers.data(), matrix.rows, 45, DType::fp32, 1, out.data()}), told) << size;
+      EXPECT_EQ(pack({matrix.pointers.data(), matrix.rows, 45, DType::fp32, 1, out.data()}), reported) << size;
     }
   }
 }
 
-TEST_P(CpuIsa, AStepFindsTheRowMaxima) {
+TEST_P(CpuIsa, ForwardStepFindsTheRowMaxima) {
   for (const RowPanel& panel : row_panels()) expect_largest_scores(panel);
 }
 
@@ -529,7 +530,7 @@ TEST_P(CpuIsa, StoresColumns) {
   }
 }
 
-TEST_P(CpuIsa, DotsRows) {
+TEST_P(CpuIsa, DotRowsIsExact) {
   Random random(8);
   for (int round = 0; round < 60; ++round) {
     const DType dtype = random.pick({DType::fp32, DType::fp16, DType::bf16});

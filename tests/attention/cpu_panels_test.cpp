@@ -1,5 +1,5 @@
 // Tests that the bits of a row depend neither on the width of its panel nor on the other rows of the panel. This holds
-// for few keys only: more are summed in chunks whose limits depend on all keys that the panel sees.
+// only if there are few keys: more keys are summed in chunks whose boundaries depend on all keys that the panel sees.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Tests of attention/cpu/plan: the logit of a running maximum, and the division of rows into panels.
+// Tests attention/cpu/plan.h: the logit of a running maximum, and the division of rows into panels.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,8 @@ Isa isa_that_fuses(bool fused) {
   return isa;
 }
 
-// Probabilities are 2^(s * factor - m), where m is max * factor rounded to fp32. This rounding changes all of them by
-// one factor, 2^(max * factor - m), which LSE must include.
+// Probabilities are 2^(s * factor - m), where m is max * factor rounded to fp32. This rounding multiplies all of them
+// by 2^(max * factor - m), which LSE must include.
 TEST(LogitOfMax, IncludesTheRoundingOfTheExponent) {
   const CpuScoreOptions options = plain_options(0.125f);
   const Isa isa = isa_that_fuses(true);
@@ -77,7 +77,7 @@ std::string lanes_of(int wide, int narrow, int rows) {
   return all;
 }
 
-TEST(PanelsOfBlock, EndsWithNarrowPanelsIfThoseHaveFewerLanes) {
+TEST(PanelsOfBlock, EndsWithNarrowPanelsIfTheyNeedFewerLanes) {
   EXPECT_EQ(lanes_of(12, 8, 12), "12");
   EXPECT_EQ(lanes_of(12, 8, 24), "12 12");
   EXPECT_EQ(lanes_of(12, 8, 23), "12 12");

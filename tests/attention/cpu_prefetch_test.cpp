@@ -1,5 +1,5 @@
 // Tests plan_prefetch() of attention/cpu/plan.h. While a thread computes a unit of work (one KV head of a sequence), it
-// prefetches the unit's output and the inputs of its next unit.
+// prefetches the unit's output and the inputs of the unit that it computes next.
 #include "attention/cpu/plan.h"
 
 #include <gtest/gtest.h>
@@ -12,14 +12,14 @@
 namespace strobe::cpu {
 namespace {
 
-struct SoonCall {
+struct PrefetchCall {
   static constexpr std::int64_t kUnits = 6, kRows = 128, kDim = 32;
   std::vector<float> q = std::vector<float>(kUnits * kRows * kDim), k = q, v = q, o = q;
   Isa isa{};
   Problem problem;
   Plan plan{};
 
-  SoonCall() {
+  PrefetchCall() {
     isa.forward_pipelined = [](const ForwardStep*, const ForwardStep*, const ForwardStep*) {};
     problem.batch = kUnits;
     problem.heads_q = problem.heads_kv = problem.group = 1;
@@ -41,53 +41,55 @@ struct SoonCall {
   }
 };
 
-TEST(SoonWanted, IsThisOutputAndTheThreadsNextInputs) {
-  const SoonCall call;
+TEST(PlanPrefetch, CoversThisOutputAndTheThreadsNextInputs) {
+  const PrefetchCall call;
   const std::optional<Prefetch> prefetch = call.prefetch(1);
   ASSERT_TRUE(prefetch);
-  EXPECT_EQ(prefetch->tensors[0], SoonCall::of_unit(call.o, 1));
-  EXPECT_EQ(prefetch->tensors[1], SoonCall::of_unit(call.q, 3));
-  EXPECT_EQ(prefetch->tensors[2], SoonCall::of_unit(call.k, 3));
-  EXPECT_EQ(prefetch->tensors[3], SoonCall::of_unit(call.v, 3));
+  EXPECT_EQ(prefetch->tensors[0], PrefetchCall::of_unit(call.o, 1));
+  EXPECT_EQ(prefetch->tensors[1], PrefetchCall::of_unit(call.q, 3));
+  EXPECT_EQ(prefetch->tensors[2], PrefetchCall::of_unit(call.k, 3));
+  EXPECT_EQ(prefetch->tensors[3], PrefetchCall::of_unit(call.v, 3));
   EXPECT_EQ(prefetch->at, 0);
 }
 
-TEST(SoonWanted, IsOnlyTheOutputForTheLastUnits) {
-  const SoonCall call;
-  const std::optional<Prefetch> prefetch = call.prefetch(SoonCall::kUnits - 1);
+TEST(PlanPrefetch, CoversOnlyTheOutputForTheLastUnit) {
+  const PrefetchCall call;
+  const std::optional<Prefetch> prefetch = call.prefetch(PrefetchCall::kUnits - 1);
   ASSERT_TRUE(prefetch);
-  for (const char* tensor : prefetch->tensors) EXPECT_EQ(tensor, SoonCall::of_unit(call.o, SoonCall::kUnits - 1));
+  for (const char* tensor : prefetch->tensors)
+    EXPECT_EQ(tensor, PrefetchCall::of_unit(call.o, PrefetchCall::kUnits - 1));
 }
 
-// The prefetch is spread over the unit's scores: 256 cache lines over 256 x 64 scores, so `step` is 64.
-TEST(SoonWanted, ReachesTheLastLineInTime) {
-  SoonCall call;
+// One cache line of each tensor is prefetched per 64 scores. Here a tensor has 256 lines and the unit 128 x 128 scores,
+// so every line is prefetched: `step` is 64 bytes.
+TEST(PlanPrefetch, ReachesTheLastLineInTime) {
+  PrefetchCall call;
   std::optional<Prefetch> prefetch = call.prefetch(0);
   ASSERT_TRUE(prefetch);
   EXPECT_EQ(prefetch->step, 64);
-  EXPECT_EQ(prefetch->last, SoonCall::kRows * SoonCall::kDim * 4 - 64);
-  call.problem.max_seqlen_q = call.problem.max_seqlen_k =
-      SoonCall::kRows / 2;  // half as many cache lines, a quarter of the scores
+  EXPECT_EQ(prefetch->last, PrefetchCall::kRows * PrefetchCall::kDim * 4 - 64);
+  // Half as many cache lines, but only a quarter of the scores.
+  call.problem.max_seqlen_q = call.problem.max_seqlen_k = PrefetchCall::kRows / 2;
   prefetch = call.prefetch(0);
   ASSERT_TRUE(prefetch);
   EXPECT_EQ(prefetch->step, 128);
-  EXPECT_EQ(prefetch->last, SoonCall::kRows / 2 * SoonCall::kDim * 4 - 64);
+  EXPECT_EQ(prefetch->last, PrefetchCall::kRows / 2 * PrefetchCall::kDim * 4 - 64);
 }
 
-TEST(SoonWanted, IsAbsentIfItDoesNotFit) {
-  const auto refused = [](auto&& change) {
-    SoonCall call;
+TEST(PlanPrefetch, IsAbsentIfItDoesNotFit) {
+  const auto is_absent = [](auto&& change) {
+    PrefetchCall call;
     change(call);
     return !call.prefetch(0);
   };
-  EXPECT_FALSE(refused([](SoonCall&) {}));
-  EXPECT_TRUE(refused([](SoonCall& call) { call.isa.forward_pipelined = nullptr; }));
-  EXPECT_TRUE(refused([](SoonCall& call) { call.plan.row_blocks = 2; }));
-  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.group = 2; }));
-  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.max_seqlen_k = SoonCall::kRows + 1; }));
-  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.dv = SoonCall::kDim / 2; }));
-  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.v.stride[2] = 2 * SoonCall::kDim; }));
-  EXPECT_TRUE(refused([](SoonCall& call) { call.problem.max_seqlen_q = call.problem.max_seqlen_k = 0; }));
+  EXPECT_FALSE(is_absent([](PrefetchCall&) {}));
+  EXPECT_TRUE(is_absent([](PrefetchCall& call) { call.isa.forward_pipelined = nullptr; }));
+  EXPECT_TRUE(is_absent([](PrefetchCall& call) { call.plan.row_blocks = 2; }));
+  EXPECT_TRUE(is_absent([](PrefetchCall& call) { call.problem.group = 2; }));
+  EXPECT_TRUE(is_absent([](PrefetchCall& call) { call.problem.max_seqlen_k = PrefetchCall::kRows + 1; }));
+  EXPECT_TRUE(is_absent([](PrefetchCall& call) { call.problem.dv = PrefetchCall::kDim / 2; }));
+  EXPECT_TRUE(is_absent([](PrefetchCall& call) { call.problem.v.stride[2] = 2 * PrefetchCall::kDim; }));
+  EXPECT_TRUE(is_absent([](PrefetchCall& call) { call.problem.max_seqlen_q = call.problem.max_seqlen_k = 0; }));
 }
 
 }  // namespace

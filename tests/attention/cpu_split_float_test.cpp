@@ -1,5 +1,5 @@
-// Tests fp32 as split bf16 floats, on instruction sets with bf16 matmuls. The exactness rule (support/compare.h) holds
-// for any magnitudes. Other kernels handle values that cannot be split, and explain() reports which problems are split.
+// Tests fp32 as split bf16 floats, on AMX. The exactness rule (support/compare.h) holds for any magnitudes. If a value
+// cannot be split, the next lower instruction set runs. explain() reports which problems are split.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kSet = "amx";
 
-class CpuParts : public testing::Test {
+class CpuSplitFloats : public testing::Test {
  protected:
   void SetUp() override {
     const cpu::Isa* isa = cpu::find_isa(kSet, DType::fp32);
@@ -27,7 +27,7 @@ class CpuParts : public testing::Test {
   }
 };
 
-// Returns cases whose keys fill one block, and several blocks.
+// Returns cases with one block of keys, and with several.
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const auto& [rows, keys] : {std::pair{70, 90}, {130, 700}}) {
@@ -70,7 +70,7 @@ std::string rule(Case c, Change&& change) {
   return draws.verdict();
 }
 
-TEST_F(CpuParts, KeepTheRuleForRowsOfDifferentMagnitudes) {
+TEST_F(CpuSplitFloats, KeepTheExactnessRuleForRowsOfDifferentMagnitudes) {
   for (const Case& c : cases()) {
     for (const auto& [name, kind] : kSpreads) {
       for (const int powers : {12, 19, 36, 60}) {
@@ -84,7 +84,7 @@ TEST_F(CpuParts, KeepTheRuleForRowsOfDifferentMagnitudes) {
 
 // Scales each input tensor by a power of two, from 2^-100 to 2^60. Two cases scale down all three factors of dQ (V, dO
 // and K), or of dK (V, dO and Q).
-TEST_F(CpuParts, KeepTheRuleForInputsOfAnyMagnitude) {
+TEST_F(CpuSplitFloats, KeepTheExactnessRuleForInputsOfAnyMagnitude) {
   struct Sizes {
     int q, k, v, d_o;
   };
@@ -111,7 +111,7 @@ TEST_F(CpuParts, KeepTheRuleForInputsOfAnyMagnitude) {
 
 // A single value that split floats cannot represent makes the call give the bits of the next lower instruction set.
 // Without such a value the bits differ.
-TEST_F(CpuParts, ValuesThatCannotBeSplitUseTheNextLowerSet) {
+TEST_F(CpuSplitFloats, ValuesThatCannotBeSplitUseTheNextLowerSet) {
   const Case c = cases().back();
   EXPECT_NE(first_difference(run_on(kSet, Data(c)), run_on("avx512", Data(c))), "");
   for (Tensor Data::*input : {&Data::q, &Data::k, &Data::v}) {
@@ -130,7 +130,7 @@ TEST_F(CpuParts, ValuesThatCannotBeSplitUseTheNextLowerSet) {
             1e-5 * deviation(without.dq, terms.dq, DType::fp32).reference_max);
 }
 
-TEST_F(CpuParts, ExplainReportsSplitFloats) {
+TEST_F(CpuSplitFloats, ExplainReportsSplitFloats) {
   const auto configuration = [](const char* isa, std::int64_t keys, std::int64_t d, float scale, DType dtype) {
     const IsaScope scope(isa);
     const auto view = [&](std::int64_t rows) { return view_bhsd<const void>(nullptr, dtype, {1, 2, rows, d}); };
@@ -143,10 +143,10 @@ TEST_F(CpuParts, ExplainReportsSplitFloats) {
     }
     return std::string("none");
   };
-  const auto in_parts = [](const std::string& text) { return text.starts_with("amx, fp32 panels split into 3 bf16"); };
-  EXPECT_TRUE(in_parts(configuration("", 512, 64, 0.125f, DType::fp32)));
-  EXPECT_TRUE(in_parts(configuration("amx", 512, 64, 0.125f, DType::fp32)));
-  EXPECT_TRUE(in_parts(configuration("amx", 8, 8, 0.125f, DType::fp32)));
+  const auto is_split = [](const std::string& text) { return text.starts_with("amx, fp32 panels split into 3 bf16"); };
+  EXPECT_TRUE(is_split(configuration("", 512, 64, 0.125f, DType::fp32)));
+  EXPECT_TRUE(is_split(configuration("amx", 512, 64, 0.125f, DType::fp32)));
+  EXPECT_TRUE(is_split(configuration("amx", 8, 8, 0.125f, DType::fp32)));
   for (const std::string& text :
        {configuration("", 8, 64, 0.125f, DType::fp32), configuration("", 512, 8, 0.125f, DType::fp32),
         configuration("avx512", 512, 64, 0.125f, DType::fp32), configuration("amx", 512, 64, 1e30f, DType::fp32),

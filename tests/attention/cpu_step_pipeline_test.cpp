@@ -1,5 +1,5 @@
 // Compares software-pipelined forward steps (attention/cpu/step_pipeline.h) with the same steps run sequentially, on
-// every instruction set that pipelines them.
+// AMX, the only instruction set that pipelines them.
 #include "attention/cpu/step_pipeline.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ class Buffer {
   std::unique_ptr<char, void (*)(void*)> data_;
 };
 
-// Packed K, V and Q of a row block. Scores of later blocks are larger, so that the running maximum grows.
+// Packed K, V and Q of a row block. Scores of later key blocks are larger, so that the running maximum grows.
 struct Operands {
   explicit Operands(const Isa& isa)
       : k(kBlocks * kKeys * kDim * isa.element),
@@ -137,18 +137,18 @@ void expect_same_as_steps(const Isa& isa, const CpuScoreOptions& options, const 
   Buffer scores(2 * kKeys * isa.n * 4), probabilities(2 * kKeys * isa.n * isa.element), shrink(2 * isa.n * 4),
       largest(2 * isa.n * 4);
 
-  const std::vector<char> memory(1024);  // the prefetches go to this memory
+  const std::vector<char> memory(1024);  // prefetched in place of the tensors
   Prefetch prefetch{{memory.data(), memory.data(), memory.data(), memory.data()}, 0, 128, 960};
-  Outcome flowing(isa), stepping(isa);
+  Outcome pipelined(isa), sequential(isa);
   StepPipeline pipeline(plan, scores.floats(), probabilities.bytes(), shrink.floats(), largest.floats());
-  for_each_step(isa, options, operands, lanes, flowing, [&](ForwardStep step, const StepPipeline::Panel& panel) {
+  for_each_step(isa, options, operands, lanes, pipelined, [&](ForwardStep step, const StepPipeline::Panel& panel) {
     step.prefetch = &prefetch;
     pipeline.push(step, panel);
   });
   pipeline.drain();
   EXPECT_LE(prefetch.at, prefetch.last);
   EXPECT_EQ(prefetch.at % 64, 0);
-  for_each_step(isa, options, operands, lanes, stepping, [&](ForwardStep step, const StepPipeline::Panel& panel) {
+  for_each_step(isa, options, operands, lanes, sequential, [&](ForwardStep step, const StepPipeline::Panel& panel) {
     step.q = panel.q;
     step.lanes = panel.lanes;
     step.o = panel.o;
@@ -159,18 +159,18 @@ void expect_same_as_steps(const Isa& isa, const CpuScoreOptions& options, const 
     isa.forward_step(step);
   });
 
-  EXPECT_EQ(flowing.max, stepping.max);
+  EXPECT_EQ(pipelined.max, sequential.max);
   const float tolerance = isa.compute == DType::fp32 ? 1e-6f : 0x1p-8f;
-  for (std::size_t i = 0; i < flowing.sum.size(); ++i) {
-    EXPECT_NEAR(flowing.sum[i], stepping.sum[i], tolerance * stepping.sum[i]) << "lane " << i;
+  for (std::size_t i = 0; i < pipelined.sum.size(); ++i) {
+    EXPECT_NEAR(pipelined.sum[i], sequential.sum[i], tolerance * sequential.sum[i]) << "lane " << i;
   }
-  for (std::size_t i = 0; i < flowing.o.size(); ++i) {  // relative to the sum of the lane's probabilities
+  for (std::size_t i = 0; i < pipelined.o.size(); ++i) {  // relative to the sum of the lane's probabilities
     const std::size_t n = static_cast<std::size_t>(isa.n), lane = i / (n * kDim) * n + i % n;
-    EXPECT_NEAR(flowing.o[i], stepping.o[i], 8 * tolerance * stepping.sum[lane] * isa.boost) << "element " << i;
+    EXPECT_NEAR(pipelined.o[i], sequential.o[i], 8 * tolerance * sequential.sum[lane] * isa.boost) << "element " << i;
   }
 }
 
-class CpuFlow : public ::testing::TestWithParam<DType> {
+class CpuStepPipeline : public ::testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
     isa_ = find_isa("amx", GetParam());
@@ -182,23 +182,23 @@ class CpuFlow : public ::testing::TestWithParam<DType> {
   CpuScoreOptions options_{};
 };
 
-TEST_P(CpuFlow, EqualsSequentialSteps) { expect_same_as_steps(*isa_, options_); }
+TEST_P(CpuStepPipeline, EqualsSequentialSteps) { expect_same_as_steps(*isa_, options_); }
 
-TEST_P(CpuFlow, EqualsSequentialStepsWithSoftcap) {
+TEST_P(CpuStepPipeline, EqualsSequentialStepsWithSoftcap) {
   options_.plain = false;
   options_.softcap = options_.unit = 5;
   expect_same_as_steps(*isa_, options_);
 }
 
-// The maximum is subtracted before scaling, so the logits may have any magnitude.
-TEST_P(CpuFlow, EqualsSequentialStepsWithAlibi) {
+// With ALiBi logits may have any magnitude, so the maximum is subtracted before scaling. All slopes are 0 here.
+TEST_P(CpuStepPipeline, EqualsSequentialStepsWithAlibi) {
   options_.plain = false;
   options_.alibi = true;
   options_.unit = 1;
   expect_same_as_steps(*isa_, options_);
 }
 
-TEST_P(CpuFlow, EqualsSequentialStepsWithBias) {
+TEST_P(CpuStepPipeline, EqualsSequentialStepsWithBias) {
   options_.plain = false;
   options_.bias = true;
   options_.bias_dtype = DType::fp32;
@@ -209,7 +209,7 @@ TEST_P(CpuFlow, EqualsSequentialStepsWithBias) {
   expect_same_as_steps(*isa_, options_, bias);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, CpuFlow, ::testing::Values(DType::fp32, DType::bf16),
+INSTANTIATE_TEST_SUITE_P(Types, CpuStepPipeline, ::testing::Values(DType::fp32, DType::bf16),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Tests work stealing between units of work, one per KV head of a sequence (attention/cpu/work_stealing.h). Every block
-// of rows or keys of a unit runs once, in order, and between the unit's begin and end. This holds for one thread and
-// for several, and for blocks that other threads steal.
+// of rows or keys of a unit runs once, between the unit's begin and end, and each thread runs its blocks in order. This
+// holds for one thread and for several, and for blocks that other threads steal.
 #include "attention/cpu/work_stealing.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ struct Seen {
 class Units : public testing::TestWithParam<int> {
  protected:
   // Processes the units and returns how each ran. begin() returns false for unit `refused`: none of its blocks may run.
-  std::deque<Seen> work_off(std::int64_t units, std::int64_t blocks, std::int64_t refused = -1) {
+  std::deque<Seen> run_units(std::int64_t units, std::int64_t blocks, std::int64_t refused = -1) {
     std::deque<Seen> seen;
     for (std::int64_t unit = 0; unit < units; ++unit) {
       std::fill_n(seen.emplace_back(blocks).last, kMostThreads, std::int64_t{-1});
@@ -69,7 +69,7 @@ TEST_P(Units, RunsEveryBlockOnceBetweenBeginAndEnd) {
   for (const std::int64_t units : {1, 2, 5, 16, 33}) {
     for (const std::int64_t blocks : {0, 1, 2, 7}) {
       SCOPED_TRACE(testing::Message() << units << " units of " << blocks << " blocks");
-      for (const Seen& seen : work_off(units, blocks)) {
+      for (const Seen& seen : run_units(units, blocks)) {
         EXPECT_EQ(seen.begun, 1);
         for (const std::atomic<int>& times : seen.times) EXPECT_EQ(times, 1);
         EXPECT_EQ(seen.ended, 1);
@@ -79,7 +79,7 @@ TEST_P(Units, RunsEveryBlockOnceBetweenBeginAndEnd) {
 }
 
 TEST_P(Units, RefusedUnitRunsNoBlocks) {
-  const std::deque<Seen> seen = work_off(9, 4, 8);
+  const std::deque<Seen> seen = run_units(9, 4, 8);
   for (std::size_t unit = 0; unit < 8; ++unit) EXPECT_EQ(seen[unit].done, 4);
   EXPECT_EQ(seen[8].begun, 1);
   EXPECT_EQ(seen[8].done, 0);
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, Units, testing::Values(1, 2, 3, kMostThreads),
                          [](const auto& info) { return "of_" + std::to_string(info.param); });
 
 // Two threads share one unit. Each of its blocks waits until both threads run a block.
-TEST(UnitsInWork, IdleThreadStealsBlocks) {
+TEST(WorkStealing, IdleThreadStealsBlocks) {
   alignas(UnitInFlight) char memory[2 * sizeof(UnitInFlight)];
   std::atomic<int> inside{0};
   std::atomic<bool> together{false};

@@ -17,18 +17,18 @@ namespace {
 constexpr int kRepeats = kSanitized ? 10 : 250;
 const std::vector<int> kThreads = kSanitized ? std::vector{3} : std::vector{2, 3, 5, 8};
 
-// Shapes that cover every way in which work is divided among threads.
+// Shapes for the different ways in which work is divided among threads.
 std::vector<Case> shapes() {
   return {
       case_from("s700 d64 seed=11"),  // one head, several blocks of keys
       case_from("b2 h8/2 s130x190 d40/24 causal=bottom_right seed=12"),
-      // A thread takes whole units of work, so at most one thread per unit is busy.
+      // Threads take whole units of work (KV heads of a sequence) if there are at least as many units as threads.
       case_from("h4 s100x900 d32 seed=20"),
       case_from("b4 h4 s110x210 d32 seed=19"),
       case_from("h2/1 s1x3000 d64 seed=13"),                      // one row of many keys: keys are split among threads
-      case_from("b3 h4/2 s150x270 d32 bias=111k sinks seed=14"),  // one row of dbias sums over every row of every head
-      case_from("b3 h4/2 s60x470 d16 bias=1hqk seed=17"),         // dbias sums over the batch, for each head
-      case_from("b3 h2 s60x470 d16 bias=b11k seed=18"),           // dbias sums over the heads, for each sequence
+      case_from("b3 h4/2 s150x270 d32 bias=111k sinks seed=14"),  // dbias sums over the batch, heads and rows
+      case_from("b3 h4/2 s60x470 d16 bias=1hqk seed=17"),         // dbias sums over the batch
+      case_from("b3 h2 s60x470 d16 bias=b11k seed=18"),           // dbias sums over heads and rows
       case_from("b2 h3 s100x300 d48/80 causal=top_left window=40:-1 softcap=5 alibi dropout=0.2 seed=15"),
       case_from("b2 h4/2 s150x400 d32 mask=b1qk first_keys=30,170 alibi alibi_batch align=top_left d_lse seed=21"),
       case_from("b4 h2/1 s200x290 d64 packed lengths_q=200,0,3,77 lengths_k=290,31,0,128 seed=16"),

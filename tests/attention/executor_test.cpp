@@ -1,5 +1,5 @@
-// Tests an executor and an allocator that the caller provides, from C++ and C: results keep their bits, all memory is
-// freed, and failures are errors.
+// Tests an executor and an allocator that the caller provides, from C++ and C: results have the same bits as without an
+// executor, all memory is freed, and failures are errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>

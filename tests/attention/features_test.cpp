@@ -1,6 +1,6 @@
 // Tests the float64 oracle against a direct definition of attention, and packed batches against separate sequences.
-// Also tests gradients by finite differences, exact results of every kernel for integer inputs, and fp32 accuracy over
-// long sequences.
+// Also tests gradients by finite differences, exact results of every CPU kernel for integer inputs, and fp32 accuracy
+// over long sequences.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -207,7 +207,7 @@ TEST(Gradients, FollowFiniteDifferences) {
   }
 }
 
-// Runs every kernel, and flash2 on every instruction set.
+// Runs every CPU kernel, and flash2 on every instruction set.
 template <class Check>
 void for_every_kernel(const Data& data, Check&& check) {
   for (const char* kernel : {"reference", "standard", "frugal"}) check(run(data, {.kernel = kernel}).results, kernel);

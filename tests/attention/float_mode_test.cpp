@@ -49,9 +49,9 @@ TEST_P(FloatModeOf, CallersModeDoesNotChangeResults) {
   for (const FloatControl foreign : test::foreign_modes()) {
     Tensors one;
     int different = 0;
-    for (int turn = 0; turn < 40; ++turn) {
+    for (int round = 0; round < 40; ++round) {
       const test::ForeignMode caller(foreign);
-      one.run({.kernel = GetParam(), .threads = turn == 0 ? 1 : 4});
+      one.run({.kernel = GetParam(), .threads = round == 0 ? 1 : 4});
       EXPECT_EQ(float_control(), foreign);
       different += one.same_bits(expected) ? 0 : 1;
     }

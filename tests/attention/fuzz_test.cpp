@@ -25,9 +25,9 @@ constexpr std::uint64_t kTries = test::kSanitized ? 100000 : 1000000;  // a sani
 
 using Shape = std::array<std::int64_t, 4>;
 
-std::uint64_t environment(const char* name, std::uint64_t otherwise) {
+std::uint64_t environment(const char* name, std::uint64_t fallback) {
   const char* const text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
+  return text ? std::strtoull(text, nullptr, 10) : fallback;
 }
 
 class Dice {
@@ -43,7 +43,7 @@ class Dice {
     return values[next() % N];
   }
 
-  // Returns a size or stride near the limits of integer arithmetic.
+  // Returns a random size or stride, often near a limit of the library or of integer arithmetic.
   std::int64_t nasty() {
     static constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
     static constexpr std::int64_t kValues[] = {-1,
@@ -98,7 +98,7 @@ struct Description {
   Gradients gradients;
   Execution execution;
   std::vector<std::int64_t> indices_q, indices_k;  // 64-bit lengths or offsets
-  std::vector<std::int32_t> indices_32;            // 32-bit lengths or offsets of Q and K
+  std::vector<std::int32_t> indices_32;            // 32-bit lengths, the same for Q and K
 };
 
 // Returns distinct aligned addresses outside the memory of this process.
@@ -133,7 +133,7 @@ std::vector<std::int64_t> random_offsets(Dice& dice, std::int64_t sequences, std
   return offsets;
 }
 
-// Describes a valid problem, mostly small, sometimes with huge but valid sizes.
+// Describes a problem that is usually valid and small. Sizes may be too large, and a required alignment may be missing.
 void describe(Dice& dice, Description& d) {
   const bool large = dice.one_in(6);
   const auto size = [&](std::int64_t most) {
@@ -199,7 +199,7 @@ void spoil(Dice& dice, BasicView<Void>& view) {
   }
 }
 
-// Changes one field at random. The result may be invalid, or valid but different.
+// Changes one argument at random. The result may be valid or invalid.
 void spoil(Dice& dice, Description& d) {
   Attention& a = d.attention;
   const auto index = [&](IndexView& view) {
@@ -270,7 +270,8 @@ struct Tally {
   std::int64_t accepted = 0, refused = 0, ran = 0;
 };
 
-// Runs one description through one of the three validators, and an accepted query through the chooser.
+// Runs one description through one of the three validators. After validate_query() also calls workspace_bytes() and,
+// rarely, explain().
 void try_description(Dice& dice, Tally& tally) {
   Description d;
   describe(dice, d);
@@ -292,7 +293,7 @@ void try_description(Dice& dice, Tally& tally) {
     const std::string text = error.what();
     ASSERT_EQ(text.rfind("attention: ", 0), 0u) << text;
     ASSERT_EQ(text.find('\n'), std::string::npos) << text;
-    // A forced flash2 may lack tiles for the head dimension, although the problem itself is valid.
+    // flash2 has no tiles for large head dimensions, although the problem itself is valid.
     const bool refused_by_kernel = text.find("'flash2' refuses: head dimensions") != std::string::npos;
     ASSERT_EQ(error.code(), refused_by_kernel ? ErrorCode::unsupported : ErrorCode::invalid_argument) << text;
     ++tally.refused;

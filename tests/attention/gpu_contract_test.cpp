@@ -24,7 +24,7 @@
 namespace strobe::test {
 namespace {
 
-// Shapes that cover every way in which work is divided among thread blocks, as in determinism_test.cpp.
+// Shapes for the different ways in which work is divided among thread blocks, as in determinism_test.cpp.
 std::vector<Case> contract_shapes() {
   return {
       case_from("s700 d64 seed=11"),
@@ -32,13 +32,14 @@ std::vector<Case> contract_shapes() {
       case_from("h2/1 s1x3000 d64 seed=13"),
       case_from("b3 h4/2 s150x270 d32 causal=top_left window=40:-1 softcap=5 alibi bias=111k sinks "
                 "dropout=0.2 seed=14"),
+      case_from("b2 h4/2 s150x400 d32 mask=b1qk first_keys=30,170 alibi alibi_batch align=top_left d_lse seed=21"),
       case_from("b4 h2/1 s200x290 d80/96 packed lengths_q=200,0,3,77 lengths_k=290,31,0,128 seed=16"),
   };
 }
 
 class GpuContract : public GpuTest {};
 
-// Calls visit(passes, what) for every kernel, type and shape.
+// Calls visit(passes, lane, description) for every kernel, type and shape, except those that the kernel refuses.
 template <class Visit>
 void for_all(const GpuRunOptions& options, Visit&& visit, const std::vector<Case>& cases = contract_shapes()) {
   GpuLane lane;
@@ -120,9 +121,9 @@ TEST_F(GpuContract, GraphsReplayBitByBit) {
 }
 
 // Blocks of a backward wait for each other: in the ordered accumulation of dQ, and until a sum of dQ is complete,
-// before they round it. The test checks that no call deadlocks, with several tiles per multiprocessor and concurrent
-// work.
-TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuFinish) {
+// before they round it. The test checks that no call deadlocks, with several tiles per multiprocessor and with fewer
+// tiles than multiprocessors.
+TEST_F(GpuContract, ThousandsOfBackwardsFinish) {
   const auto calls = static_cast<int>(number_from("STROBE_TEST_CALLS", 500));
   std::vector<Case> cases;
   for (const std::int64_t d : {64, 128, 256}) {
@@ -143,10 +144,10 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuFinish) {
         GpuPasses passes(on_gpu, lane, {.kernel = kernel, .deterministic = deterministic});
         Bytes first;
         for (int i = 0; i < calls; ++i) {
-          const bool looks = i % 100 == 0 || i + 1 == calls;
-          if (looks || i % 5 == 0) passes.poison();
+          const bool compares = i % 100 == 0 || i + 1 == calls;
+          if (compares || i % 5 == 0) passes.poison();
           passes.launch();
-          if (!looks) continue;
+          if (!compares) continue;
           const Bytes outputs = passes.outputs();
           if (i == 0) first = outputs;
           ASSERT_EQ(first_difference(first, outputs, deterministic), "") << kernel << ": " << describe(c) << ", " << i;
@@ -158,7 +159,7 @@ TEST_F(GpuContract, ThousandsOfCallsOnAFullGpuFinish) {
   }
 }
 
-TEST_F(GpuContract, ThreadsOnSeparateStreams) {
+TEST_F(GpuContract, ThreadsOnSeparateStreamsGetTheSameBits) {
   for (const std::string& kernel : gpu_kernels()) {
     auto cases = contract_shapes();
     for (Case& c : cases) c.dtype = DType::bf16;
@@ -196,7 +197,7 @@ TEST_F(GpuContract, ThreadsOnSeparateStreams) {
 // The first CUDA call of a new thread is a pass on the null stream.
 TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
   GpuLane lane;
-  const auto whole_card_ends = [] { const GpuBuffer freed(256); };
+  const auto synchronize_device = [] { const GpuBuffer freed(256); };  // cudaFree() waits for the whole device
   for (const std::string& kernel : gpu_kernels()) {
     for (const DType dtype : kDTypes) {
       const Case c = case_from("b2 h4 s256 d64 {} seed=19", name_of(dtype));
@@ -207,7 +208,7 @@ TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
       passes.launch();
       const Bytes first = passes.outputs();
       passes.poison();
-      whole_card_ends();
+      synchronize_device();
       std::string wrong;
       const auto in_a_new_thread = [&](auto&& pass) {
         std::thread([&] {
@@ -220,7 +221,7 @@ TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
       };
       in_a_new_thread([&] { passes.launch_forward(nullptr); });
       in_a_new_thread([&] { passes.launch_backward(nullptr); });
-      whole_card_ends();
+      synchronize_device();
       EXPECT_EQ(wrong, "") << kernel;
       EXPECT_EQ(first_difference(first, passes.outputs()), "") << kernel << ": " << describe(c);
     }
@@ -228,7 +229,7 @@ TEST_F(GpuContract, NewThreadsMayStartWithAPassOnTheNullStream) {
 }
 
 // A thread must not reuse a cached tensor map when the same address holds a tensor of another shape.
-TEST_F(GpuContract, SameAddressWithAnotherShape) {
+TEST_F(GpuContract, ATensorMapIsNotReusedForAnotherShape) {
   constexpr std::size_t kElements = 2 * 512 * 64;
   std::vector<std::uint16_t> values(kElements);
   for (std::size_t i = 0; i < kElements; ++i) {
@@ -321,16 +322,19 @@ TEST_F(GpuContract, Flash2BackwardNeedsMemoryForDqSumAndDelta) {
   }
 }
 
-TEST_F(GpuContract, BiasOverPackedSequencesNeedsBounds) {
-  Case c = contract_shapes().back();
-  c.bias = true;
-  const Data data(c);
-  GpuLane lane;
-  GpuCase on_gpu(data, lane);
-  Attention attention = on_gpu.attention();
-  EXPECT_NO_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}));
-  attention.max_seqlen_k = 0;
-  EXPECT_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}), Error);
+TEST_F(GpuContract, BiasAndMaskOfPackedSequencesNeedMaxSeqlenK) {
+  for (const bool is_mask : {false, true}) {
+    Case c = contract_shapes().back();
+    c.bias = !is_mask;
+    c.mask = is_mask, c.mask_shape = {true, false, false, true};
+    const Data data(c);
+    GpuLane lane;
+    GpuCase on_gpu(data, lane);
+    Attention attention = on_gpu.attention();
+    EXPECT_NO_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}));
+    attention.max_seqlen_k = 0;
+    EXPECT_THROW(workspace_bytes(attention, Pass::backward, {.device = Device::cuda}), Error);
+  }
 }
 
 // The host does not read lengths in GPU memory, so the kernels clamp negative ones to 0 and larger ones to the
@@ -341,6 +345,7 @@ TEST_F(GpuContract, LengthsBeyondTheTensorAreClamped) {
     c.lengths = Lengths::both;
     c.lengths_q = {40, 0, 17};
     c.lengths_k = {70, 33, 0};
+    if (kernel != "hopper") c.first_keys = {70, 0, 0};
     GpuLane lane;
     const Data data(c);
     Case wild = c;
@@ -348,6 +353,7 @@ TEST_F(GpuContract, LengthsBeyondTheTensorAreClamped) {
     wild.lengths_k = {71, 33, -2000000000};
     const std::vector<std::int32_t> q(wild.lengths_q.begin(), wild.lengths_q.end());
     const std::vector<std::int32_t> k(wild.lengths_k.begin(), wild.lengths_k.end());
+    const std::vector<std::int32_t> first = {71, -1, 2000000000};
     GpuCase right(data, lane);
     if (!right.refusal(kernel).empty()) continue;
     GpuPasses expected(right, lane, {.kernel = kernel});
@@ -356,6 +362,9 @@ TEST_F(GpuContract, LengthsBeyondTheTensorAreClamped) {
     const Bytes bytes = expected.outputs();
     lane.stream.copy(const_cast<void*>(right.attention().lengths_q.data), q.data(), 12);
     lane.stream.copy(const_cast<void*>(right.attention().lengths_k.data), k.data(), 12);
+    if (!c.first_keys.empty()) {
+      lane.stream.copy(const_cast<void*>(right.attention().first_keys.data), first.data(), 12);
+    }
     expected.poison();
     expected.launch();
     EXPECT_EQ(first_difference(bytes, expected.outputs()), "") << kernel;
@@ -389,7 +398,7 @@ TEST_F(GpuContract, NoRowsGiveZeroGradients) {
 }
 
 // A NaN reaches the rows that use it and perhaps others of its tile or head, but never another KV head.
-TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
+TEST_F(GpuContract, NanStaysInItsKvHead) {
   GpuLane lane;
   for (const DType dtype : kDTypes) {
     Case c = case_from("b2 h4/2 s70x90 d64 seed=6");
@@ -422,9 +431,9 @@ TEST_F(GpuContract, NonFiniteValuesStayInTheirHead) {
   }
 }
 
-// A wild pointer makes one asynchronous call fail; the error of the next call must name the earlier call as the cause.
+// A wild pointer makes one asynchronous call fail. The next call must report that an earlier call failed.
 // Runs in a separate process, because CUDA is unusable afterwards.
-TEST_F(GpuContract, EarlierErrorsAreReportedAsSuch) {
+TEST_F(GpuContract, FailureOfAnEarlierCallIsReportedAsSuch) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto provoke = [] {
     const Case c = case_from("s64 d64 seed=1");

@@ -1,6 +1,6 @@
 // Runs one small case per family of GPU kernels against the float64 oracle: each tile kind and head dimension, split
-// keys, every option, dQ with and without ordered accumulation, fp32 split into 16-bit floats, and the kernels of
-// `standard`. Each case has several tiles, the last one partial. tools/gpu-check runs this test under
+// keys, score options, dQ with and without ordered accumulation, fp32 split into 16-bit floats, and the kernels of
+// `standard`. Most cases have several tiles, the last one partial. tools/gpu-check runs this test under
 // compute-sanitizer, which is too slow for larger cases. The case `rings` of `hopper` fills each pipeline stage several
 // times, because a kernel that releases stages incorrectly may pass if it fills each stage only once.
 #include <fmt/format.h>
@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "device/gpu_facts.h"
@@ -22,11 +23,11 @@ namespace {
 struct Family {
   std::string name;
   Case c;
-  // Text that explain() must contain for each pass, on a GPU with 227 KB of shared memory per block. Empty: not
-  // checked.
+  // Text that explain() must contain for each pass, on a GPU with at least 227 KB of shared memory per block and 114
+  // multiprocessors. Empty: not checked.
   std::string forward{}, backward{};
   bool deterministic = true;
-  const char* shared_kb = nullptr;  // shared memory of the simulated GPU
+  const char* shared_kb = nullptr;  // KB of shared memory per block that the library assumes; null: those of the GPU
   std::string kernel = "flash2";
   bool tf32 = false;
   bool spread = false;  // adjacent rows have very different magnitudes
@@ -37,7 +38,7 @@ std::ostream& operator<<(std::ostream& stream, const Family& family) { return st
 
 Case plain(DType dtype, std::int64_t d) { return case_from("h2/1 s150x200 d{} {} seed=21", d, name_of(dtype)); }
 
-// The last key block of every split is partial.
+// One row, so the keys are split.
 Case decode(DType dtype, std::int64_t d) { return case_from("h4/1 s1x600 d{} {} seed=22", d, name_of(dtype)); }
 
 Case with_options(DType dtype, std::int64_t d, const BiasShape& bias_shape) {
@@ -92,6 +93,28 @@ std::vector<Family> families() {
   all.push_back({"plain_fp32_32", plain(fp32, 32), "plain, head dimension 32,", "plain, head dimension 32,", false});
   all.push_back({"plain_fp32_64", plain(fp32, 64), "plain, head dimension 64,", "plain, head dimension 64,"});
   all.push_back({"decode_fp32", decode(fp32, 64), "keys split"});
+  // Boolean mask, left padding, slopes per sequence and a gradient of LSE. The padding ends inside a tile.
+  const char* const late = "b2 h4/2 s150x200 mask=1hqk first_keys=21,150 alibi alibi_batch align=top_left sinks d_lse";
+  const char* const padded = "b2 h4/2 s150x200 first_keys=21,150 d_lse lse=bshd";
+  for (const auto& [name, dtype, d] :
+       {std::tuple("bf16_64", bf16, 64), std::tuple("fp16_128", fp16, 128), std::tuple("bf16_256", bf16, 256),
+        std::tuple("fp32_32", fp32, 32), std::tuple("fp32_64", fp32, 64), std::tuple("fp32_128", fp32, 128)}) {
+    const std::string text = fmt::format("d{} {} seed=30", d, strobe::name_of(dtype));
+    const std::string kind = d == 128 && dtype == fp32 ? "general," : "plain,";
+    all.push_back({fmt::format("late_{}", name), case_from("{} {}", late, text), "general,", "general,", d != 64});
+    all.push_back({fmt::format("padded_{}", name), case_from("{} {}", padded, text), kind, kind, d == 64});
+  }
+  Case cut = with_options(bf16, 64, {true, true, true}), cut_decode = decode(bf16, 128), mask_decode = cut_decode;
+  cut.sk = 152, cut.first_keys = {70, 3}, cut.d_lse = true;
+  cut_decode.first_keys = {310};
+  mask_decode.mask = true, mask_decode.mask_shape = {false, true, true, true}, mask_decode.sinks = true;
+  all.push_back({"padded_options", cut, "options,", "options,"});
+  all.push_back({"padded_decode", cut_decode, "keys split"});
+  all.push_back({"mask_decode", mask_decode, "keys split"});
+  all.push_back({"mask_transposed", case_from("h2 s70x150 d64 bf16 mask=11qk mask_transposed dropout=0.2 seed=31")});
+  Family late_cores{"late_cuda_cores_fp32", case_from("{} d48 fp32 seed=32", late), "CUDA cores", "CUDA cores"};
+  late_cores.shared_kb = "8";
+  all.push_back(late_cores);
   Family cores{"cuda_cores_fp32", with_options(fp32, 48, {false, true, false}), "CUDA cores", "CUDA cores"};
   cores.shared_kb = "8";
   all.push_back(cores);
@@ -113,6 +136,9 @@ std::vector<Family> families() {
       all.push_back(family);
     };
     on_hopper("plain", plain(bf16, d), false);
+    Case d_lse = triangle;
+    d_lse.d_lse = true;
+    on_hopper("d_lse", d_lse, true);
     on_hopper("triangle", triangle, true);
     on_hopper("window", window, d == 128);
     on_hopper("packed", lengths, d != 128);
@@ -137,7 +163,7 @@ std::vector<Family> families() {
     split.heads_q = 2, split.sq = 70;
     on_hopper("split", split, true);
   }
-  // Head dimensions and options that only the forward supports.
+  // Head dimensions that the backward pads more than the forward does.
   const std::pair<std::int64_t, std::int64_t> forward_dims[] = {{96, 96}, {192, 128}, {192, 192}};
   for (const auto& [d, dv] : forward_dims) {
     Case wide = plain(bf16, d);
@@ -147,21 +173,21 @@ std::vector<Family> families() {
     all.push_back(family);
   }
   // Enough rows and heads for the forward to select the tile shapes of a full GPU.
-  struct FullCard {
+  struct FullGpu {
     std::int64_t d, dv, heads, sq, sk;
     bool causal;
     const char* tiles;
   };
-  const FullCard full_cards[] = {
+  const FullGpu full_gpus[] = {
       {64, 64, 89, 190, 1545, false, "192 rows x 128 keys"},   {64, 64, 100, 250, 229, false, "256 rows x 64 keys"},
       {64, 64, 67, 120, 250, false, "128 rows x 128 keys"},    {96, 96, 264, 190, 200, true, "192 rows x 80 keys"},
       {128, 128, 67, 120, 1545, false, "128 rows x 176 keys"}, {128, 128, 67, 128, 150, false, "128 rows x 128 keys"},
       {128, 128, 264, 190, 277, true, "192 rows x 80 keys"},   {192, 128, 67, 120, 200, false, "128 rows x 128 keys"},
       {192, 192, 67, 120, 200, false, "128 rows x 112 keys"},  {256, 256, 67, 120, 200, false, "128 rows x 80 keys"}};
-  for (const auto& [d, dv, heads, sq, sk, causal, tiles] : full_cards) {
+  for (const auto& [d, dv, heads, sq, sk, causal, tiles] : full_gpus) {
     Case c = case_from("h{}/1 s{}x{} d{}/{} {} seed=28", heads, sq, sk, d, dv, name_of(bf16));
     c.causal = causal, c.alignment = Alignment::bottom_right;
-    Family family{fmt::format("hopper_full_card_{}_{}_{}", d, dv, sk), c, tiles};
+    Family family{fmt::format("hopper_full_gpu_{}_{}_{}", d, dv, sk), c, tiles};
     family.kernel = "hopper", family.forward_only = true;
     all.push_back(family);
   }
@@ -205,6 +231,8 @@ std::vector<Family> families() {
     with_backward("triangle", triangle, true);
     with_backward("packed", lengths, true);
     with_backward("rings", rings, false);
+    triangle.d_lse = true, triangle.layout_lse = Layout::bshd;
+    with_backward("d_lse", triangle, false);
   }
   for (const std::int64_t d : {32, 64}) {  // magnitudes too far apart for 2xFP16: the 3xBF16 kernels compute the result
     Family spread{"spread_fp32_" + std::to_string(d), plain(fp32, d), "plain,", "plain,", d == 32};
@@ -216,19 +244,21 @@ std::vector<Family> families() {
       Family plain{fmt::format("{}_{}", kernel, strobe::name_of(dtype)), with_options(dtype, 32, {false, true, true})};
       plain.kernel = kernel;
       all.push_back(plain);
+      plain.name += "_late", plain.c = case_from("{} d32 {} seed=33", late, strobe::name_of(dtype));
+      all.push_back(plain);
     }
   }
   return all;
 }
 
-// Limits the shared memory per block that the library assumes, until the end of the scope. Null: no limit.
-class CardScope {
+// Limits the shared memory per block that the library assumes, until the end of the scope. Null: changes nothing.
+class SharedMemoryScope {
  public:
-  explicit CardScope(const char* kilobytes) {
+  explicit SharedMemoryScope(const char* kilobytes) {
     if (const char* set = std::getenv(kVariable)) before_ = set;
     if (kilobytes) setenv(kVariable, kilobytes, 1);
   }
-  ~CardScope() { before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable); }
+  ~SharedMemoryScope() { before_ ? setenv(kVariable, before_->c_str(), 1) : unsetenv(kVariable); }
 
  private:
   static constexpr const char* kVariable = "STROBE_CUDA_SHARED_KB";
@@ -244,11 +274,11 @@ std::string configuration_of(const Family& family, const Attention& attention, P
 
 class GpuFamilies : public GpuTest, public testing::WithParamInterface<Family> {};
 
-TEST_P(GpuFamilies, BothPasses) {
+TEST_P(GpuFamilies, MatchesTheOracle) {
   const Family& family = GetParam();
   const GpuFacts& gpu = current_gpu().facts;
-  const bool large_card = gpu.shared_bytes_per_block >= 227 << 10 && gpu.multiprocessors >= 114;
-  const CardScope card(family.shared_kb);
+  const bool large_gpu = gpu.shared_bytes_per_block >= 227 << 10 && gpu.multiprocessors >= 114;
+  const SharedMemoryScope limit(family.shared_kb);
   Data data(family.c);
   if (family.spread) spread(data, Spread::values, 24);
   GpuLane lane;
@@ -257,11 +287,11 @@ TEST_P(GpuFamilies, BothPasses) {
       on_gpu.refusal(family.kernel, family.forward_only ? std::optional(Pass::forward) : std::nullopt);
   if (family.kernel == "hopper" && needs_hopper(refusal)) GTEST_SKIP() << refusal;
   ASSERT_EQ(refusal, "");
-  if (large_card) {
+  if (large_gpu) {
     const std::pair<Pass, std::string> wanted[] = {{Pass::forward, family.forward}, {Pass::backward, family.backward}};
     for (const auto& [pass, words] : wanted) {
-      const std::string said = configuration_of(family, on_gpu.attention(), pass);
-      EXPECT_NE(said.find(words), std::string::npos) << said;
+      const std::string configuration = configuration_of(family, on_gpu.attention(), pass);
+      EXPECT_NE(configuration.find(words), std::string::npos) << configuration;
     }
   }
   const Outcome outcome = on_gpu.run({.kernel = family.kernel,

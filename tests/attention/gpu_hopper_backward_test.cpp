@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "attention/cuda/sm90/backward/config.h"
 #include "attention/kernel.h"
+#include "core/philox.h"
 #include "device/gpu_facts.h"
 #include "support/check.h"
 #include "support/compare.h"
@@ -34,11 +36,11 @@ Share share_of(const Case& c) {
 }
 
 const char* words_of(Share share) {
-  return share == Share::tiles ? "in turns" : share == Share::keys ? "by keys" : "in pairs";
+  return share == Share::tiles ? "alternate row tiles" : share == Share::keys ? "split keys" : "clusters of two";
 }
 
 // Adds heads to a case until the backward selects this division of work.
-Case shared(Case c, Share share) {
+Case with_share(Case c, Share share) {
   const std::int64_t group = c.heads_q;
   while (share == Share::keys && share_of(c) != Share::keys) ++c.heads_kv;
   c.heads_q = group * c.heads_kv;
@@ -70,8 +72,8 @@ std::vector<std::pair<std::string, Case>> named_cases(std::int64_t d) {
 
 class GpuHopperBackward : public GpuTest {
  protected:
-  // Calls visit() for each case and each division of work. Empty `names`: all cases. Skips cases that hopper
-  // refuses.
+  // Calls visit() for each case and each division of work. Empty `names`: all cases. Skips the test if the GPU or the
+  // build does not support hopper.
   template <class Visit>
   void for_all(const std::vector<std::string>& names, Visit&& visit) {
     GpuLane lane;
@@ -80,7 +82,7 @@ class GpuHopperBackward : public GpuTest {
         if ((share == Share::columns) != (d > 128)) continue;
         for (const auto& [name, base] : named_cases(d)) {
           if (!names.empty() && std::find(names.begin(), names.end(), name) == names.end()) continue;
-          const Case c = shared(base, share);
+          const Case c = with_share(base, share);
           ASSERT_EQ(share_of(c), share) << describe(c);
           const Data data(c);
           GpuCase on_gpu(data, lane);
@@ -111,11 +113,11 @@ TEST_F(GpuHopperBackward, ExplainReportsTheTiles) {
       const Execution execution{.device = Device::cuda, .deterministic = deterministic};
       for (const Verdict& verdict : explain(on_gpu.attention(), Pass::backward, execution)) {
         if (verdict.kernel != "hopper") continue;
-        const bool in_turns = share_of(c) == Share::tiles && !deterministic;
+        const bool alternates = share_of(c) == Share::tiles && !deterministic;
         const char* const words = share_of(c) == Share::columns
                                       ? "x 128 keys, 2 warpgroups per block, clusters of 2 blocks, 2 stages"
-                                  : in_turns ? "x 64 keys, 2 warpgroups on alternate tiles, 4 stages"
-                                             : "x 128 keys, 2 warpgroups, 2 stages";
+                                  : alternates ? "x 64 keys, 2 warpgroups on alternate tiles, 4 stages"
+                                               : "x 128 keys, 2 warpgroups, 2 stages";
         EXPECT_NE(verdict.configuration.find(words), std::string::npos) << name << ": " << verdict.configuration;
       }
     }
@@ -137,6 +139,153 @@ TEST_F(GpuHopperBackward, RepeatsBitByBit) {
       }
     }
   });
+}
+
+enum class Option { dropout, alibi };
+
+// Cases with the option by name.
+std::vector<std::pair<std::string, Case>> cases_with(Option option, std::int64_t d) {
+  auto cases = named_cases(d);
+  float p = 0.1f;
+  for (auto& [name, c] : cases) {
+    if (option == Option::alibi) {
+      c.alibi = true;
+      if (c.alignment == Alignment::unset) c.alignment = d == 64 ? Alignment::top_left : Alignment::bottom_right;
+      continue;
+    }
+    c.dropout = p;
+    p = p < 0.5f ? p + 0.2f : 0.1f;
+  }
+  cases[0].second.heads_q = 70, cases[0].second.heads_kv = 35;  // more key tiles than multiprocessors
+  return cases;
+}
+
+bool chooses_hopper(GpuCase& on_gpu) {
+  for (const Verdict& verdict : explain(on_gpu.attention(), Pass::backward, {.device = Device::cuda})) {
+    if (verdict.kernel == "hopper") return verdict.chosen;
+  }
+  return false;
+}
+
+void expect_gradients_with(Option option) {
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128, 256}) {
+    for (const auto& [name, c] : cases_with(option, d)) {
+      const Data data(c);
+      GpuCase on_gpu(data, lane);
+      const std::string refusal = on_gpu.refusal("hopper", Pass::backward);
+      if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
+      ASSERT_EQ(refusal, "") << describe(c);
+      EXPECT_TRUE(chooses_hopper(on_gpu)) << describe(c);
+      const Results reference = oracle(data, 16);
+      for (const bool deterministic : {true, false}) {
+        const Outcome outcome = on_gpu.run({.kernel = "", .deterministic = deterministic});
+        const std::string what = fmt::format("d {}, {}{}", d, name, deterministic ? ", in order" : ", in any order");
+        EXPECT_EQ(outcome.complaint, "") << what;
+        expect_near(c, reference, outcome.results, 8, what);
+      }
+    }
+  }
+}
+
+TEST_F(GpuHopperBackward, Dropout) { expect_gradients_with(Option::dropout); }
+
+TEST_F(GpuHopperBackward, Alibi) { expect_gradients_with(Option::alibi); }
+
+TEST_F(GpuHopperBackward, DropoutRepeatsBitByBit) {
+  const auto repeats = static_cast<int>(number_from("STROBE_TEST_REPEATS", 250));
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128, 256}) {
+    for (const auto& [name, c] : cases_with(Option::dropout, d)) {
+      if (name != "causal" && name != "packed") continue;
+      const Data data(c);
+      GpuCase on_gpu(data, lane);
+      const std::string refusal = on_gpu.refusal("hopper", Pass::backward);
+      if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
+      for (const bool deterministic : {true, false}) {
+        const auto results = [&] {
+          Results all = on_gpu.run({.kernel = "", .deterministic = deterministic}).results;
+          if (!deterministic) all.dq.clear();
+          return all;
+        };
+        const Results first = results();
+        for (int i = 1; i < repeats; ++i) {
+          ASSERT_EQ(first_difference(first, results()), "") << d << ", " << name << ", repetition " << i;
+        }
+      }
+    }
+  }
+}
+
+// All probabilities are equal. Column e of K and of dO is 1, 2 and 4 at the positions e, e + D and e + 2 D, and 0
+// elsewhere; V is 1. So dV shows which rows dropout keeps for a key, and dQ which keys it keeps for a row.
+TEST_F(GpuHopperBackward, DropoutMaskEqualsTheSpecification) {
+  GpuLane lane;
+  for (const std::int64_t d : {64, 128, 256}) {
+    Case c = case_from("b2 h4/2 s{}x{} d{} bf16 seed=44", 3 * d, 3 * d, d);
+    c.scale = 1, c.dropout = 0.5f;
+    Data data(c);
+    const std::int64_t n = 3 * d;
+    const auto digit = [&](std::int64_t position, std::int64_t e) {
+      return e == position % d ? static_cast<float>(1 << position / d) : 0;
+    };
+    for (std::int64_t b = 0; b < c.batch; ++b) {
+      for (std::int64_t i = 0; i < n; ++i) {
+        for (std::int64_t e = 0; e < d; ++e) {
+          for (std::int64_t h = 0; h < c.heads_q; ++h) {
+            data.q.set(b, h, i, e, 0);
+            data.d_o.set(b, h, i, e, digit(i, e));
+          }
+          for (std::int64_t h = 0; h < c.heads_kv; ++h) {
+            data.k.set(b, h, i, e, digit(i, e));
+            data.v.set(b, h, i, e, 1);
+          }
+        }
+      }
+    }
+    data.remember();
+    GpuCase on_gpu(data, lane);
+    const std::string refusal = on_gpu.refusal("hopper", Pass::backward);
+    if (needs_hopper(refusal)) GTEST_SKIP() << refusal;
+    ASSERT_EQ(refusal, "");
+    ASSERT_TRUE(chooses_hopper(on_gpu));
+    const Results results = on_gpu.run({.kernel = ""}).results;
+    const std::uint32_t threshold = dropout_threshold(c.dropout);
+    const double scale = dropout_scale(threshold), size = static_cast<double>(n);
+    const auto keeps = [&](std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+      return long{dropout_keeps(data.attention().dropout.seed, threshold, b, h, i, j)};
+    };
+    const auto at = [&](std::int64_t b, std::int64_t heads, std::int64_t h, std::int64_t row, std::int64_t e) {
+      return static_cast<std::size_t>(((b * heads + h) * n + row) * d + e);
+    };
+    const std::int64_t group = c.heads_q / c.heads_kv;
+    for (std::int64_t b = 0; b < c.batch; ++b) {
+      for (std::int64_t row = 0; row < n; ++row) {
+        for (std::int64_t h = 0; h < c.heads_kv; ++h) {
+          for (std::int64_t e = 0; e < d; ++e) {
+            long kept = 0;
+            for (std::int64_t g = 0; g < group; ++g) {
+              for (int t = 0; t < 3; ++t) kept += keeps(b, h * group + g, e + t * d, row) << t;
+            }
+            ASSERT_EQ(std::lround(results.dv[at(b, c.heads_kv, h, row, e)] * size / scale), kept)
+                << "d " << d << " b " << b << " KV head " << h << " key " << row << " row " << e;
+          }
+        }
+        for (std::int64_t h = 0; h < c.heads_q; ++h) {
+          long in_row = 0;
+          for (std::int64_t j = 0; j < n; ++j) in_row += keeps(b, h, row, j);
+          const double delta = scale * static_cast<double>(in_row) / size;  // divided by dP, which is 1, 2 or 4
+          for (std::int64_t e = 0; e < d; ++e) {
+            long kept = 0;
+            for (int t = 0; t < 3; ++t) kept += keeps(b, h, row, e + t * d) << t;
+            const double sum = results.dq[at(b, c.heads_q, h, row, e)] * size / static_cast<double>(1 << row / d);
+            ASSERT_EQ(std::lround((sum + 7 * delta) / scale), kept)
+                << "d " << d << " b " << b << " head " << h << " row " << row << " key " << e;
+          }
+        }
+      }
+    }
+  }
 }
 
 // Runs the case on two simulated GPUs and compares bits. One has more multiprocessors than the real GPU, so not all

@@ -105,7 +105,7 @@ TEST_F(GpuHopperFp32Backward, RowsOfAllMagnitudes) {
   }
 }
 
-// Returns dK of the first of two sequences, after row 37 of `tensor` in the second is multiplied by the factor. The
+// Returns dK of the first of two sequences, after one row of `tensor` in the second is multiplied by the factor. The
 // last bits of dK show whether 2xFP16 or 3xBF16 ran.
 std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*tensor, float factor) {
   Case c = backward_case(d, 200, 300);
@@ -119,9 +119,9 @@ std::vector<double> dk_of_first(GpuLane& lane, std::int64_t d, Tensor Data::*ten
   return dk;
 }
 
-// Rows of K or V with a very different magnitude select 3xBF16, even of V, which does not affect LSE. Zeros and
-// non-finite values have no magnitude, so they do not select it.
-TEST_F(GpuHopperFp32Backward, OrdinaryRowsUseTwoParts) {
+// Rows of K or V with a very different magnitude select 3xBF16. Zeros and non-finite values have no magnitude, so they
+// do not select 3xBF16.
+TEST_F(GpuHopperFp32Backward, OrdinaryRowsUse2xFp16) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     const std::vector<double> ordinary = dk_of_first(lane, d, &Data::k, 1);
@@ -136,7 +136,7 @@ TEST_F(GpuHopperFp32Backward, OrdinaryRowsUseTwoParts) {
 }
 
 // The absolute error of a score is the relative error of its probability, so rows with a large LSE use 3xBF16.
-TEST_F(GpuHopperFp32Backward, LargeScoresUseThreeParts) {
+TEST_F(GpuHopperFp32Backward, LargeScoresUse3xBf16) {
   GpuLane lane;
   for (const std::int64_t d : {64, 128}) {
     const std::vector<double> ordinary = dk_of_first(lane, d, &Data::q, 1);

@@ -40,7 +40,7 @@ std::vector<Case> forward_shapes() {
   for (const std::int64_t d : {64, 128}) {
     Case full = forward_case(d, 300, 700), causal = full, tall = forward_case(d, 700, 300),
          square = forward_case(d, 520, 520);
-    Case window = square, packed = full, padded = full, sinks = square, sections = square;
+    Case window = square, packed = full, padded = full, sinks = square, many = square;
     causal.causal = true, causal.alignment = Alignment::bottom_right;
     tall.causal = true, tall.alignment = Alignment::bottom_right;  // some rows have no keys
     square.causal = true;
@@ -51,8 +51,8 @@ std::vector<Case> forward_shapes() {
     padded.batch = 3, padded.lengths = Lengths::both;
     padded.lengths_q = {150, 64, 0}, padded.lengths_k = {129, 700, 70};
     sinks.sinks = true;
-    sections.heads_q = 280, sections.sq = 40, sections.sk = 200, sections.causal = true;
-    sections.alignment = Alignment::bottom_right;
+    many.heads_q = 280, many.sq = 40, many.sk = 200, many.causal = true;
+    many.alignment = Alignment::bottom_right;
     Case split = forward_case(d, 70, 4000), split_causal = split;
     split_causal.causal = true, split_causal.alignment = Alignment::bottom_right;
     Case narrow = forward_case(d - 24, 200, 300), uneven = narrow, strided = square;
@@ -60,8 +60,8 @@ std::vector<Case> forward_shapes() {
     strided.layout_q = strided.layout_k = strided.layout_v = strided.layout_out = Layout::bshd;
     Case large = full;
     large.values = Values::large;
-    all.insert(all.end(), {full, causal, tall, square, window, packed, padded, sinks, sections, split, split_causal,
-                           narrow, uneven, strided, large});
+    all.insert(all.end(), {full, causal, tall, square, window, packed, padded, sinks, many, split, split_causal, narrow,
+                           uneven, strided, large});
   }
   return all;
 }

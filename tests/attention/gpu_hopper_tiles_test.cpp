@@ -1,6 +1,7 @@
-// Tests every tile shape of the Hopper kernels on a GPU, both passes against float64: each rule of the forward's table
-// (kForwardRules), then the small shapes, then split keys. The grid's cases are too short and have too few heads for
-// these rules. Each row depends on few keys, because scores are large, so an extra or missing tile changes it greatly.
+// Tests every tile shape of hopper's 16-bit forward on a GPU: each rule of its table (kForwardRules), then the small
+// shapes, then split keys. Also runs the backward, and compares both passes with float64. The cases of support/grid.h
+// are too short and have too few heads for these rules. Each row depends on few keys, because scores are large, so an
+// extra or missing tile changes it greatly.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -36,8 +37,8 @@ struct Tiles {
 
 std::ostream& operator<<(std::ostream& stream, const Tiles& tiles) { return stream << tiles.name; }
 
-// Returns a case of two row tiles, the second partial. The caller adds as many heads as the rule needs. An even seed
-// makes packed cases set max_seqlen_q and max_seqlen_k.
+// Returns a case of two row tiles, the second partial, or of one tile if the rule is for long sequences. The caller
+// adds as many heads as the rule needs. An even seed makes packed cases set max_seqlen_q and max_seqlen_k.
 Case two_tiles(const ForwardRule& rule, DType dtype) {
   Case c = case_from("h2 d{}/{} {} seed=30", rule.dims.d, rule.dims.dv, name_of(dtype));
   // 192-row tiles are chosen only if nearly full. 77 rows limit the oracle's time at long sequences.
@@ -136,21 +137,21 @@ TEST_P(GpuHopperTiles, BothPasses) {
   ASSERT_EQ(refusal, "");
   for (const Verdict& verdict : explain(on_gpu.attention(), Pass::forward, {.device = Device::cuda})) {
     if (verdict.kernel != "hopper") continue;
-    const std::string& said = verdict.configuration;
-    EXPECT_NE(said.find(fmt::format("tiles of {} rows x {} keys,", rows_of(wanted.shape), wanted.shape.keys)),
-              said.npos)
-        << said;
-    EXPECT_EQ(said.find("keys split") != said.npos, wanted.split) << said;
+    const std::string& configuration = verdict.configuration;
+    EXPECT_NE(configuration.find(fmt::format("tiles of {} rows x {} keys,", rows_of(wanted.shape), wanted.shape.keys)),
+              configuration.npos)
+        << configuration;
+    EXPECT_EQ(configuration.find("keys split") != configuration.npos, wanted.split) << configuration;
   }
   const Outcome outcome = on_gpu.run({.kernel = "hopper"});
   EXPECT_EQ(outcome.complaint, "");
   expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper");
 }
 
-// With dropout flash2 runs the backward, because hopper supports dropout in the forward only.
-std::vector<Tiles> dropping_tiles() {
+// Cases with dropout, and the same ones with ALiBi and with a bias.
+std::vector<Tiles> option_tiles() {
   std::vector<Tiles> all;
-  for (const auto& [d, dv] : cuda::sm90::kDroppingDims) {
+  for (const auto& [d, dv] : cuda::sm90::kAlibiDims) {
     Case full = case_from("h68/2 s201x421 d{}/{} bf16 seed=33", d, dv);
     full.dropout = 0.2f;
     Case causal = full, packed = full, split = full, narrow = full, hardly = full, window = full, capped = full;
@@ -170,14 +171,29 @@ std::vector<Tiles> dropping_tiles() {
                                                   {"split", split},   {"narrow", narrow}, {"hardly", hardly},
                                                   {"window", window}, {"capped", capped}, {"padded", padded},
                                                   {"loud", loud},     {"thin_v", thin_v}};
-    for (const auto& [name, c] : named) all.push_back({fmt::format("drops_d{}_{}", d, name), c});
+    for (const auto& [name, c] : named) {
+      all.push_back({fmt::format("drops_d{}_{}", d, name), c});
+      Case alibi = c;
+      alibi.dropout = 0, alibi.alibi = true;
+      if (alibi.alignment == Alignment::unset) alibi.alignment = Alignment::bottom_right;
+      all.push_back({fmt::format("alibi_d{}_{}", d, name), alibi});
+      if (d > cuda::sm90::kMostBiasDim) continue;
+      Case bias = c;
+      bias.dropout = 0, bias.bias = true, bias.bias_dtype = c.dtype, bias.dbias = c.lengths == Lengths::none;
+      bias.sk = (c.sk + 7) / 8 * 8;  // bias rows of whole 16-byte vectors
+      bias.bias_shape = {c.causal, true, !c.sinks};
+      bias.bias_values = c.causal ? BiasValues::lowest : c.sinks ? BiasValues::some_minus_inf : BiasValues::normal;
+      if (c.lengths == Lengths::packed) bias.bias_values = BiasValues::rows_minus_inf;
+      if (bias.lengths != Lengths::none) bias.lengths_k[0] = bias.sk;
+      all.push_back({fmt::format("bias_d{}_{}", d, name), bias});
+    }
   }
   return all;
 }
 
-class GpuHopperDropout : public GpuTest, public testing::WithParamInterface<Tiles> {};
+class GpuHopperOptions : public GpuTest, public testing::WithParamInterface<Tiles> {};
 
-TEST_P(GpuHopperDropout, BothPasses) {
+TEST_P(GpuHopperOptions, BothPasses) {
   const Case& c = GetParam().c;
   const Data data(c);
   GpuLane lane;
@@ -188,21 +204,24 @@ TEST_P(GpuHopperDropout, BothPasses) {
     ASSERT_EQ(verdict.refusal, "");
     EXPECT_TRUE(verdict.chosen);
     const bool splits = verdict.configuration.find("keys split") != std::string::npos;
-    EXPECT_EQ(splits, GetParam().name.ends_with("_split")) << verdict.configuration;
+    EXPECT_EQ(splits, GetParam().name.ends_with("_split") && c.dropout != 0) << verdict.configuration;
   }
-  const Outcome outcome = on_gpu.run({.kernel = ""});
-  EXPECT_EQ(outcome.complaint, "");
-  expect_near(c, oracle(data, kOracleThreads), outcome.results, 8, "hopper, then flash2");
+  const Results reference = oracle(data, kOracleThreads);
+  for (const bool deterministic : {true, false}) {  // flash2 runs the backward of softcap, sinks and bias
+    const Outcome outcome = on_gpu.run({.kernel = "", .deterministic = deterministic});
+    EXPECT_EQ(outcome.complaint, "");
+    expect_near(c, reference, outcome.results, 8, deterministic ? "in order" : "in any order");
+  }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropout, testing::ValuesIn(dropping_tiles()),
+INSTANTIATE_TEST_SUITE_P(All, GpuHopperOptions, testing::ValuesIn(option_tiles()),
                          [](const auto& instance) { return instance.param.name; });
 
 // All probabilities are equal. Column e of V is 1, 2 and 4 at keys e, e + D and e + 2 D, and 0 elsewhere. O therefore
 // shows which of these keys dropout keeps.
-class GpuHopperMask : public GpuTest, public testing::WithParamInterface<int> {};
+class GpuHopperDropoutMask : public GpuTest, public testing::WithParamInterface<int> {};
 
-TEST_P(GpuHopperMask, EqualsTheSpecificationBitForBit) {
+TEST_P(GpuHopperDropoutMask, EqualsTheSpecificationBitForBit) {
   const std::int64_t d = GetParam();
   Case c = case_from("b2 h4/2 s201x{} bf16 seed=34", 3 * d);
   c.d = c.dv = d, c.dropout = 0.5f;
@@ -244,7 +263,7 @@ TEST_P(GpuHopperMask, EqualsTheSpecificationBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, GpuHopperMask, testing::Values(64, 128));
+INSTANTIATE_TEST_SUITE_P(All, GpuHopperDropoutMask, testing::Values(64, 128, 256));
 
 INSTANTIATE_TEST_SUITE_P(All, GpuHopperTiles, testing::ValuesIn(all_tiles()),
                          [](const auto& instance) { return instance.param.name; });

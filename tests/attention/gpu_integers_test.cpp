@@ -165,7 +165,7 @@ std::vector<Case> cases(std::int64_t d, std::int64_t dv) {
   padded.batch = 3, padded.lengths = Lengths::both, padded.heads_kv = 1;
   padded.lengths_q = {150, 64, 0}, padded.lengths_k = {129, 330, 70};
   std::vector<Case> all{plain, causal, tall, window, packed, padded};
-  // With this many heads hopper runs an additional kernel.
+  // With this many heads hopper does not use a cooperative launch.
   many.heads_q = 560, many.heads_kv = 4, many.sq = 8, many.sk = 140;
   if (d == dv && d % 64 == 0) all.push_back(many);
   return all;
@@ -177,7 +177,7 @@ struct Dims {
 
 class GpuIntegerGradients : public GpuTest, public testing::WithParamInterface<Dims> {};
 
-// Returns the number of kernels that support the case.
+// Tests every kernel in the list that supports the case. Returns their number.
 int expect_exact(const Case& c, const std::vector<std::string>& kernels, GpuLane& lane) {
   const Exact exact = make_exact(c);
   GpuCase on_gpu(exact.data, lane);

@@ -1,6 +1,6 @@
 // Tests fp32 on tensor cores with rows of different magnitudes that share a scale. Two scaled fp16 floats per element
 // (2xFP16) are fast; three bf16 floats (3xBF16) need no scale. The exactness rule (support/compare.h) must hold for any
-// magnitudes, and ordinary data must use 2xFP16. Every call and every graph replay selects again.
+// magnitudes, and ordinary data must use 2xFP16. Every call and every graph replay makes this choice again.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ std::vector<Case> spread_cases() {
 }
 
 // 2xFP16 computes the result for magnitude ratios below 2^16, 3xBF16 for larger ones. The rule must hold for both.
-TEST_F(GpuSpread, KeepsTheRule) {
+TEST_F(GpuSpread, KeepsTheExactnessRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
     for (const auto& [name, kind] : kSpreads) {
@@ -62,7 +62,7 @@ TEST_F(GpuSpread, KeepsTheRule) {
 
 // The absolute error of a score is the relative error of its probability, so rows with a large LSE use 3xBF16. The rule
 // must hold for them.
-TEST_F(GpuSpread, LargeScoresKeepTheRule) {
+TEST_F(GpuSpread, LargeScoresKeepTheExactnessRule) {
   GpuLane lane;
   for (const Case& c : spread_cases()) {
     for (const float factor : {5.f, 6.f, 7.f, 9.f, 60.f}) {
@@ -76,8 +76,8 @@ TEST_F(GpuSpread, LargeScoresKeepTheRule) {
   }
 }
 
-// TF32 keeps 11 significant bits of every element, however small. Errors must be at most 2 % of the largest value of an
-// output, which small rows determine.
+// TF32 keeps 11 significant bits of every element, however small. The outputs depend on the small rows, and errors must
+// be at most 2 % of an output's largest value.
 TEST_F(GpuSpread, Tf32KeepsSmallRows) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
@@ -134,28 +134,28 @@ Results of_first_sequence(const Results& results) {
   return first;
 }
 
-// The last bits of the gradients show which kernels ran, because 3xBF16 and 2xFP16 round differently. A very large or
-// small row in another sequence of the call selects 3xBF16. Otherwise 2xFP16 runs, also with zeros and non-finite
-// values, which have no magnitude.
-TEST_F(GpuSpread, OrdinaryRowsUseTwoParts) {
+// The last bits of the gradients show which kernels ran, because 3xBF16 and 2xFP16 round differently. A very small row
+// of K in another sequence of the call selects 3xBF16, and so does a large one, which causes a large LSE. Otherwise
+// 2xFP16 runs, also with zeros and non-finite values, which have no magnitude.
+TEST_F(GpuSpread, OrdinaryRowsUse2xFp16) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
     Case c = case_of(dim);
     c.batch = 2;
     SCOPED_TRACE(describe(c));
-    // Multiplies row 37 of K in the second sequence by a factor.
-    const auto gradients = [&](float factor) {
+    // Returns the results of the first sequence after row 37 of K in the second is multiplied by the factor.
+    const auto results_with = [&](float factor) {
       Data data(c);
       for (std::int64_t e = 0; e < dim; ++e) data.k.set(1, 1, 37, e, data.k.at(1, 1, 37, e) * factor);
       data.remember();
       return of_first_sequence(GpuCase(data, lane).run({.kernel = "flash2"}).results);
     };
-    const Results ordinary = gradients(1);
+    const Results ordinary = results_with(1);
     for (const float factor : {0.0f, 0x1p-10f, 2.0f, std::numeric_limits<float>::infinity()}) {
-      EXPECT_EQ(first_difference(ordinary, gradients(factor)), "") << factor;
+      EXPECT_EQ(first_difference(ordinary, results_with(factor)), "") << factor;
     }
     for (const float factor : {0x1p-20f, 0x1p8f, 0x1p20f}) {
-      const Results exact = gradients(factor);
+      const Results exact = results_with(factor);
       EXPECT_EQ(exact.o, ordinary.o);
       EXPECT_NE(exact.dk, ordinary.dk) << factor;
       EXPECT_EQ(plausibility(c, ordinary, exact), "") << factor;
@@ -163,7 +163,7 @@ TEST_F(GpuSpread, OrdinaryRowsUseTwoParts) {
   }
 }
 
-TEST_F(GpuSpread, GraphsDecideInEveryReplay) {
+TEST_F(GpuSpread, EveryGraphReplayChoosesBetween2xFp16And3xBf16) {
   GpuLane lane;
   for (const std::int64_t dim : {32, 64}) {
     for (const bool deterministic : {true, false}) {
@@ -192,9 +192,9 @@ TEST_F(GpuSpread, GraphsDecideInEveryReplay) {
       const auto of_ordinary = outputs_of(ordinary, call), of_uneven = outputs_of(uneven, call);
       const GpuGraph graph(lane.stream, call);
       const auto replay = [&] { graph.launch(lane.stream); };
-      for (int turn = 0; turn < 2; ++turn) {
-        EXPECT_TRUE(outputs_of(uneven, replay) == of_uneven) << turn;
-        EXPECT_TRUE(outputs_of(ordinary, replay) == of_ordinary) << turn;
+      for (int round = 0; round < 2; ++round) {
+        EXPECT_TRUE(outputs_of(uneven, replay) == of_uneven) << round;
+        EXPECT_TRUE(outputs_of(ordinary, replay) == of_ordinary) << round;
       }
     }
   }

@@ -1,5 +1,5 @@
-// Applies the exactness rule (support/compare.h) to the generated grid of cases (support/grid.h), for every kernel and
-// every instruction set of this machine. support/selection.h documents the environment variables that select cases.
+// Applies the exactness rule (support/compare.h) to the generated grid of cases (support/grid.h), for flash2 on every
+// instruction set of this machine. support/selection.h documents the environment variables that select cases.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -107,7 +107,7 @@ TEST(GridCoverage, EveryFeatureValueOccurs) {
   }
 }
 
-// Every pair of options, and of an option and a dtype, occurs, because pairs may share code in a kernel.
+// Every pair of options, and of an option and a dtype, must occur, because a kernel may fail only for the combination.
 TEST(GridCoverage, EveryPairOfOptionsOccurs) {
   constexpr int kAtLeast = 4;
   const std::set<std::string> options = {"dtype=fp32",

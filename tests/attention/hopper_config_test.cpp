@@ -55,12 +55,37 @@ TEST(HopperConfig, EveryProblemHasTiles) {
   }
 }
 
+TEST(HopperConfig, EveryProblemWithAlibiHasTiles) {
+  for (int d = 8; d <= 256; d += 8) {
+    ForwardFacts facts = facts_of(d, d, 1000, 1000, 1000, true);
+    facts.alibi = true;
+    const ForwardConfig config = forward_config(facts);
+    EXPECT_LE(d, config.dims.d);
+    EXPECT_EQ(config.shape, alibi_shape(config.dims)) << d;
+    EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
+    EXPECT_EQ(config.splits, 1) << d;
+  }
+}
+
+TEST(HopperConfig, EveryProblemWithABiasHasTiles) {
+  for (int d = 8; d <= kMostBiasDim; d += 8) {
+    ForwardFacts facts = facts_of(d, d, 1000, 1000, 1000, true);
+    facts.bias = true;
+    const ForwardConfig config = forward_config(facts);
+    EXPECT_LE(d, config.dims.d);
+    EXPECT_EQ(config.shape, bias_shape(config.dims)) << d;
+    EXPECT_EQ(config.shared_bytes, forward_shared_bytes(config.dims, config.shape) + bias_bytes(config.shape));
+    EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
+    EXPECT_EQ(forward_shared_bytes(config.dims, config.shape) % 16, 0U) << d;
+  }
+}
+
 TEST(HopperConfig, EveryProblemWithDropoutHasTiles) {
-  for (int d = 8; d <= kMostDroppingDim; d += 8) {
+  for (int d = 8; d <= 256; d += 8) {
     ForwardFacts facts = facts_of(d, d, 1000, 1000, 1000, false);
     facts.drops = true;
     const ForwardConfig config = forward_config(facts);
-    EXPECT_EQ(config.dims.d, d <= 64 ? 64 : 128) << d;
+    EXPECT_EQ(config.dims.d, d <= 64 ? 64 : d <= 128 ? 128 : 256) << d;
     EXPECT_EQ(config.shape, dropping_shape(config.dims)) << d;
     EXPECT_LE(config.shared_bytes, kSharedBytes) << d;
     facts.heads = 2;
@@ -69,10 +94,10 @@ TEST(HopperConfig, EveryProblemWithDropoutHasTiles) {
   }
   ForwardFacts wide_v = facts_of(64, 128, 1000, 1000, 1000, false);
   wide_v.drops = true;
-  EXPECT_EQ(forward_config(wide_v).dims.d, 128) << "there is no kernel for 64 and 128";
+  EXPECT_EQ(forward_config(wide_v).dims.d, 128) << "no kernel with dropout has D 64 and Dv 128";
 }
 
-TEST(HopperConfig, LongRulesComeFirst) {
+TEST(HopperConfig, RulesForLongSequencesComeFirst) {
   EXPECT_NE(forward_config(facts_of(64, 64, 1000, 1000, 1024, true)).shape,
             forward_config(facts_of(64, 64, 1000, 1000, 16384, true)).shape);
   for (std::size_t i = 1; i < std::size(kForwardRules); ++i) {
@@ -83,7 +108,7 @@ TEST(HopperConfig, LongRulesComeFirst) {
   }
 }
 
-const ForwardShape& rule_of(const ForwardFacts& facts) {
+const ForwardShape& shape_by_rule(const ForwardFacts& facts) {
   for (const ForwardRule& rule : kForwardRules) {
     if (rule.dims.d == facts.d && rule.uneven == facts.uneven && facts.max_seqlen_k >= rule.least_keys)
       return rule.shape;
@@ -98,7 +123,7 @@ TEST(HopperConfig, AFullGpuUsesTheRules) {
     for (std::int64_t length = 512; length <= 16384; length *= 2) {
       for (const bool uneven : {false, true}) {
         const ForwardFacts facts = facts_of(d, d, 16384 / length * 2048 / d, length, length, uneven);
-        EXPECT_EQ(forward_config(facts).shape, rule_of(facts)) << d << ' ' << length << ' ' << uneven;
+        EXPECT_EQ(forward_config(facts).shape, shape_by_rule(facts)) << d << ' ' << length << ' ' << uneven;
         EXPECT_EQ(forward_config(facts).splits, 1);
       }
     }
@@ -121,12 +146,12 @@ TEST(HopperConfig, FewHeadsGetSmallTiles) {
 
 TEST(HopperConfig, TilesCanBeForced) {
   const ForwardFacts facts = facts_of(128, 128, 2, 1024, 1000, true);
-  EXPECT_EQ(forced_config(facts, 0, 1).shape, rule_of(facts));
+  EXPECT_EQ(forced_config(facts, 0, 1).shape, shape_by_rule(facts));
   EXPECT_EQ(forced_config(facts, 0, 8).splits, 1) << "shapes of the rules do not split keys";
   EXPECT_EQ(forced_config(facts, 128, 1).shape, small_shape({128, 128}, 128));
   EXPECT_EQ(forced_config(facts, 64, 8).shape, small_shape({128, 128}, 64));
   EXPECT_EQ(forced_config(facts, 64, 8).splits, 8);
-  EXPECT_EQ(forced_config(facts, 64, 100).splits, 12) << "tiles of 80 keys";
+  EXPECT_EQ(forced_config(facts, 64, 100).splits, 12) << "1000 keys have 12 full tiles of 80 keys";
   EXPECT_EQ(forced_config(facts, 64, 8).shared_bytes, forward_shared_bytes({128, 128}, small_shape({128, 128}, 64)));
 }
 
@@ -202,6 +227,14 @@ TEST(HopperConfig, TheBackwardUsesShortTilesIfTheGpuWouldBeIdle) {
   }
 }
 
+TEST(HopperConfig, TheBackwardWithOptionsNeverAlternatesTiles) {
+  for (const int d : {64, 128, 256}) {
+    BackwardFacts facts{.d = d, .heads = 1, .max_seqlen_k = 64, .multiprocessors = 132};
+    facts.options = true;
+    EXPECT_EQ(backward_config(facts).shape.share, d > 128 ? Share::columns : Share::keys) << d;
+  }
+}
+
 TEST(HopperConfig, TheBackwardAbove128UsesPairsOfBlocks) {
   const BackwardConfig pairs = backward_config({192, 8, 4096, 132, false});
   EXPECT_EQ(pairs.d, 256);
@@ -258,13 +291,13 @@ TEST(HopperConfig, EverySequenceOfAPackedHeadMayAddATile) {
   EXPECT_EQ(key_tiles(p, 128).all, 2 * (3 + 3));
 }
 
-TEST(HopperConfig, SwizzleGroupsAreLargeAndEqual) {
+TEST(HopperConfig, SwizzleGroupsAreLargeAndOfSimilarSize) {
   EXPECT_EQ(l2_swizzle_heads(0, 100, 1000), 1);
   EXPECT_EQ(l2_swizzle_heads(7, 0, 1000), 7) << "no bytes to cache";
   EXPECT_EQ(l2_swizzle_heads(7, 5000, 1000), 1) << "one head exceeds the budget";
   EXPECT_EQ(l2_swizzle_heads(10, 100, 1000), 10);
   EXPECT_EQ(l2_swizzle_heads(11, 100, 1000), 6) << "groups of 10 and 1 would leave blocks idle";
-  EXPECT_EQ(l2_swizzle_heads(15, 100, 1000), 8) << "groups of 8 and 7";
+  EXPECT_EQ(l2_swizzle_heads(15, 100, 1000), 8) << "gives groups of 8 and 7";
   EXPECT_EQ(l2_swizzle_heads(7, 100, 300), 3) << "groups of 3, 3 and 1, because groups of 2 would be a third smaller";
   EXPECT_EQ(l2_swizzle_heads(101, 100, 1000), 8) << "groups of 10 would leave a last group of 1";
   for (std::int64_t heads = 1; heads < 200; ++heads) {

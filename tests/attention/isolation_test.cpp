@@ -13,8 +13,8 @@
 namespace strobe::test {
 namespace {
 
-// Puts one non-finite element into an input. The oracle shows which results it may affect. Runs every kernel that
-// isolates rows, which are all except `standard` and `frugal`.
+// Puts non-finite elements into inputs. The oracle shows which results they may affect. Runs all kernels except
+// `standard` and `frugal`, which do not isolate rows.
 class IsolationOf : public testing::TestWithParam<DType> {};
 
 std::vector<Case> masked_cases(DType dtype) {
@@ -113,7 +113,7 @@ TEST_P(IsolationOf, RowsMaskedByBiasUseNothing) {
 }
 
 // A NaN in V affects the result even if its key has probability 0, because 0 * NaN is NaN.
-TEST_P(IsolationOf, NanInKeysOfProbabilityZeroHasAnEffect) {
+TEST_P(IsolationOf, NanInVHasAnEffectAtProbabilityZero) {
   const Case c = case_from("h2/1 s20x1300 d8 {} bias=11qk seed=213", name_of(GetParam()));
   Data data = with_bad_element(c, &Data::v, 6, kNan);
   for_each(data.bias.view.shape, [&](auto b, auto h, auto i, auto j) {

@@ -1,4 +1,4 @@
-// Tests the memory that a pass uses besides inputs and outputs, by workspace_bytes() and by the counting allocator.
+// Tests the memory that a pass needs besides inputs and outputs: workspace_bytes() and the counting allocator's peak.
 // Neither may grow with Sq * Sk. `standard`, which stores the scores, shows that the measurements can fail.
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::size_t kMegabyte = 1 << 20;
 
-// Returns one head of s rows and keys without memory, for queries.
+// Returns one head with s rows and s keys, without data, for workspace_bytes().
 Attention bare(DType dtype, std::int64_t s, std::int64_t d) {
   const void* none = nullptr;
   const ConstView view = view_bhsd(none, dtype, {1, 1, s, d});
@@ -47,8 +47,8 @@ TEST(Memory, LongSequenceStaysUnderLimit) {
   }
 }
 
-// Runs the problem of the previous test and measures its memory with the counting allocator. The window keeps the run
-// short and does not change the workspace size.
+// Runs the problem of LongSequenceStaysUnderLimit and measures its memory with the counting allocator. The window keeps
+// the run short and does not change the workspace size.
 TEST(Memory, LongSequenceRunsUnderLimit) {
   for (const DType dtype : kSanitized ? std::vector{DType::fp32} : std::vector{DType::fp32, DType::bf16}) {
     const Case c = case_from("s65536 d64 {} window={}:0 seed=5", name_of(dtype), kSanitized ? 0 : 8);
@@ -77,7 +77,7 @@ TEST(Memory, LongSequenceRunsUnderLimit) {
 
 // With this many rows the backward does not keep packed Q and dO. With this many keys the forward does not keep packed
 // K and V. The results must be as exact as those of smaller problems.
-TEST(Memory, UnitTooLongToKeepPacked) {
+TEST(Memory, ResultsAreExactIfOperandsAreNotKeptPacked) {
   const Data both_passes_long(case_from("h2/1 s9300x12600 d256 align=top_left window=6:2 seed=8"));
   if (kSanitized) {  // the sanitizer detects memory errors without the oracle
     EXPECT_EQ(run(both_passes_long, {.kernel = "flash2", .threads = 2, .own_workspace = true}).complaint, "");
@@ -126,8 +126,8 @@ TEST(Memory, GrowsAtMostLinearlyWithTheSequence) {
   }
 }
 
-// A pass allocates exactly the bytes that the query returns, and nothing if the caller provides the workspace.
-TEST(Memory, AllocatorSeesTheBytesOfTheQuery) {
+// A pass allocates exactly workspace_bytes(), and nothing if the caller provides the workspace.
+TEST(Memory, PassesAllocateExactlyWorkspaceBytes) {
   for (const DType dtype : kDTypes) {
     const Case c = case_from("s{} d64 {} seed=3", kSanitized ? 512 : 2048, name_of(dtype));
     const Data data(c);
@@ -137,11 +137,11 @@ TEST(Memory, AllocatorSeesTheBytesOfTheQuery) {
     Tensor dq = make_tensor({dtype, data.shape_q(), Layout::bhsd, 0});
     Tensor dk = make_tensor({dtype, data.shape_k(), Layout::bhsd, 0});
     Tensor dv = make_tensor({dtype, data.shape_v(), Layout::bhsd, 0});
-    for (const bool brings_memory : {false, true}) {
+    for (const bool provides_workspace : {false, true}) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         Execution execution{.kernel = "flash2", .threads = 2};
         const std::size_t promised = workspace_bytes(attention, pass, execution);
-        Buffer own(brings_memory ? promised : 0);
+        Buffer own(provides_workspace ? promised : 0);
         execution.workspace = own.data();
         execution.workspace_bytes = own.bytes();
         host_allocator().reset_peak();
@@ -153,19 +153,19 @@ TEST(Memory, AllocatorSeesTheBytesOfTheQuery) {
                    {.dq = dq.view, .dk = dk.view, .dv = dv.view}, execution);
         }
         const AllocationStatistics after = host_allocator().statistics();
-        EXPECT_EQ(after.peak - before, brings_memory ? 0 : promised) << strobe::name_of(dtype);
+        EXPECT_EQ(after.peak - before, provides_workspace ? 0 : promised) << strobe::name_of(dtype);
         EXPECT_EQ(after.current, before);
         EXPECT_LT(promised, 32 * kMegabyte);
         if (!kSanitized) {
-          EXPECT_LT(promised, static_cast<std::size_t>(c.sq * c.sk) * size_of(dtype)) << "scores are kept";
+          EXPECT_LT(promised, static_cast<std::size_t>(c.sq * c.sk) * size_of(dtype))
+              << "the workspace has room for all scores";
         }
       }
     }
   }
 }
 
-// Returns the process's peak resident memory since the last call, in bytes; 0 if the operating system does not report
-// it.
+// Returns the process's peak resident memory since the last call, in bytes; 0 if the operating system cannot reset it.
 std::size_t peak_resident_then_reset() {
   std::size_t kilobytes = 0;
   if (std::FILE* status = std::fopen("/proc/self/status", "r")) {
@@ -180,7 +180,7 @@ std::size_t peak_resident_then_reset() {
 }
 
 // Checks without the allocator that the process does not grow by anything of size Sq x Sk.
-TEST(Memory, ProcessDoesNotGrow) {
+TEST(Memory, ProcessDoesNotGrowByTheScores) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer's own memory is part of the process";
   if (peak_resident_then_reset() == 0) GTEST_SKIP() << "this system does not reset the peak of resident memory";
   const Case c = case_from("s4096 d32 seed=4");

@@ -201,7 +201,7 @@ TEST(ReferenceGradients, GradientOfLse) {
       changed([](Case& c) { c.d_lse = true, c.softcap = 0.75f, c.dropout = 0.3f, c.layout_lse = test::Layout::bshd; }));
 }
 
-TEST(ReferenceGradients, Everything) {
+TEST(ReferenceGradients, ManyFeaturesTogether) {
   const auto all = [](Case& c) {
     c.batch = 2, c.heads_q = 4, c.causal = true, c.window = {3, -1}, c.softcap = 2, c.alibi = true, c.sinks = true;
     c.bias = true, c.bias_shape = {.batch = true, .rows = true}, c.dropout = 0.25f, c.seed = 3;
@@ -302,7 +302,7 @@ TEST(Reference, RowsWithoutKeys) {
   }
 }
 
-TEST(Reference, EmptySides) {
+TEST(Reference, NoKeysOrNoRowsGiveZeros) {
   const Exact no_keys = run(Data(changed([](Case& c) { c.sk = 0, c.causal = true; })));
   for (const double value : no_keys.o) EXPECT_EQ(value, 0);
   for (const double value : no_keys.lse) EXPECT_EQ(value, -kInf);
@@ -314,7 +314,8 @@ TEST(Reference, EmptySides) {
   }
 }
 
-// Puts a NaN in one key or one row. Results that use it must change; all others must be equal to those without it.
+// Puts a NaN in one row of K, V, Q or dO. Results that use the NaN must change; all others must equal the results
+// without the NaN.
 TEST(Reference, NanAffectsOnlyRowsThatUseIt) {
   constexpr std::int64_t kKey = 3, kRow = 5;
   const Case c = changed([](Case& s) { s.causal = true, s.sq = s.sk = 8, s.heads_q = s.heads_kv = 1; });
@@ -365,8 +366,8 @@ TEST(Reference, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-// The kernel `reference` returns the float64 result, rounded once to the type.
-TEST(Reference, KernelRoundsOnce) {
+// The kernel `reference` returns the float64 result, rounded to fp32 and then to the type.
+TEST(Reference, KernelRoundsOnlyItsResults) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     const Data data(changed([dtype](Case& c) { c.dtype = dtype, c.softcap = 3, c.heads_q = 4; }));
     const Exact exact = run(data);

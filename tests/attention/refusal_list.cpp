@@ -1,4 +1,5 @@
-// Lists the invalid arguments that forward, backward and workspace queries all reject. Queries accept missing memory.
+// Lists the invalid arguments that forward() and backward() both reject. workspace_bytes() and explain() reject them
+// too, except missing memory.
 #include "attention/refusal_list.h"
 
 #include <limits>
@@ -113,13 +114,13 @@ const std::vector<Refusal>& common_refusals() {
        [](SmallProblem& s) { s.attention.sinks = shifted(s.array(8), 2); },
        {"sinks at 0x", "4 bytes"}},
 
-      {"causal, unsaid",
+      {"causal without alignment",
        [](SmallProblem& s) { s.attention.causal = true; },
        {"causal", "Sq 3 and Sk 5", "top_left or bottom_right"}},
-      {"window, unsaid",
+      {"window without alignment",
        [](SmallProblem& s) { s.attention.window.left = 1; },
        {"window", "Sq 3 and Sk 5", "bottom_right"}},
-      {"ALiBi, unsaid",
+      {"ALiBi without alignment",
        [](SmallProblem& s) { s.attention.alibi_slopes = s.array(4); },
        {"ALiBi", "Sq 3 and Sk 5", "bottom_right"}},
       {"causal, lengths of one side",

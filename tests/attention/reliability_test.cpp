@@ -1,6 +1,6 @@
-// Cases that failed in other libraries: shapes, memory layouts and values from their bug reports. check() compares
-// kernels with the float64 oracle within an absolute limit, independently of other kernels. isolation_test.cpp tests
-// non-finite values.
+// Tests cases that failed in other libraries: shapes, memory layouts and values from their bug reports. check()
+// compares kernels with the float64 oracle within an absolute limit, independently of other kernels. isolation_test.cpp
+// tests non-finite values.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ void check_all_types(Case c, double limit = 64) {
   }
 }
 
-TEST(Reliability, SequencesAroundEveryTileEdge) {
+TEST(Reliability, SequencesAroundTileEdges) {
   for (const std::int64_t s : {1, 3, 4, 5, 7, 9, 11, 13, 15, 17, 31, 33, 63, 65, 127, 129, 255, 257}) {
     check_all_types(case_from("s{} d20 causal={} seed=101", s, s % 4 == 1));
     check_all_types(case_from("s3x{} d8/9 seed=102", s));
@@ -39,7 +39,7 @@ TEST(Reliability, SequencesAroundEveryTileEdge) {
   }
 }
 
-TEST(Reliability, OneRowOneKey) {
+TEST(Reliability, OneRowOrOneKey) {
   check_all_types(case_from("b2 h4/2 s1 d64 seed=111"));
   check_all_types(case_from("h4/1 s1x1500 d64 seed=112"));
   check_all_types(case_from("h2/1 s300x1 d64 seed=113"));
@@ -225,13 +225,13 @@ TEST(Reliability, SoftcapIsTanh) {
   }
 }
 
-// On every instruction set the keys fill several blocks, the last one partial.
+// The longest of these cases have several blocks of keys on every instruction set, the last one partial.
 TEST(Reliability, SeveralBlocksOfKeys) {
   for (const std::int64_t sk : {513, 1100, 1537}) {
     check_all_types(case_from("s70x{} d40/24 seed=176", sk));
     check_all_types(case_from("s70x{} d40/24 align=bottom_right window=600:70 softcap=3 bias=111k seed=177", sk));
   }
-  // Keys are split. On instruction sets with narrow panels, the last rows are in a narrow panel.
+  // These cases split the keys. On instruction sets with narrow panels, the last rows are in a narrow panel.
   for (const std::int64_t sq : {64, 68}) {
     check_all_types(case_from("s{}x1537 d40/24 sinks seed=178", sq));
   }
@@ -250,8 +250,8 @@ TEST(Reliability, LargeScoresOverSeveralBlocks) {
   }
 }
 
-// Biases as users often write masks. A row whose biases are all the lowest value has equal probabilities; a row whose
-// biases are all -inf has none.
+// Tests biases that users write instead of masks. A row whose biases are all the lowest value has equal probabilities;
+// a row whose biases are all -inf has none.
 TEST(Reliability, LowestAndInfiniteBias) {
   struct Fill {
     const char* name;
@@ -396,7 +396,7 @@ TEST(SlowReliability, ManyTinySequences) {
       forward(attention, {.o = out(o), .lse = lse.data()}, {.kernel = "flash2"});
       backward(attention, {.o = in(o), .lse = lse.data(), .d_o = in(d_o)},
                {.dq = out(dq), .dk = out(dk), .dv = out(dv)}, {.kernel = "flash2"});
-      EXPECT_EQ(o, v) << isa;  // one key has probability 1
+      EXPECT_EQ(o, v) << isa;  // the only key of a row has probability 1
       EXPECT_EQ(dv, d_o) << isa;
       double worst_lse = 0, worst_gradient = 0;
       for (std::size_t row = 0; row < rows; ++row) {

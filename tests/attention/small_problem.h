@@ -1,5 +1,4 @@
-// A small valid problem with separate memory for each tensor, for tests of the library's front end. Each test changes
-// one field and checks the error message.
+// A small valid problem whose tensors do not overlap, for tests of the library's front end.
 #pragma once
 
 #include <cstdint>
@@ -56,7 +55,7 @@ struct SmallProblem {
     gradients.dsinks = array(kHq);
   }
 
-  // Gives K the sequence length of Q, so that masks need no alignment.
+  // Gives K and V the sequence length of Q, so that masks need no alignment.
   void make_square() {
     attention.k = tensor({kB, kHkv, kSq, kD});
     attention.v = tensor({kB, kHkv, kSq, kDv});

@@ -1,6 +1,5 @@
-// Tests `standard` and `frugal`. Vector loops equal the scalar conversions and the C library. Both kernels give the
-// same bits for any number of threads. They restore OpenBLAS's thread count. Also tests memory use and profiling
-// scopes.
+// Tests `standard` and `frugal`: their vector loops against scalar conversions and the C library, the same bits for any
+// number of threads and in both kernels, OpenBLAS's thread count, memory use, and profiling scopes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -53,7 +52,7 @@ TEST(Standard, ConvertsRowsAsTheScalarConversionsDo) {
   }
 }
 
-TEST(Standard, ExponentialEqualsTheLibrarys) {
+TEST(Standard, ExponentialIsAccurate) {
   for (float x = 0; x >= -86.9f; x -= 0.00037f) {
     const double exact = std::exp(static_cast<double>(x));
     ASSERT_NEAR(standard::exp_negative(x), exact, 1.5e-7 * exact) << x;
@@ -64,7 +63,7 @@ TEST(Standard, ExponentialEqualsTheLibrarys) {
   EXPECT_TRUE(std::isnan(standard::exp_negative(std::numeric_limits<float>::quiet_NaN())));
 }
 
-TEST(Standard, SoftmaxOfOddRows) {
+TEST(Standard, SoftmaxOfMaskedAndNanRows) {
   std::vector<float> masked(5, -standard::kInfinity);
   EXPECT_EQ(standard::softmax_row(masked.data(), 5, nullptr).lse, -standard::kInfinity);
   EXPECT_EQ(masked, std::vector<float>(5, 0.0f));
@@ -78,7 +77,7 @@ TEST(Standard, SoftmaxOfOddRows) {
   EXPECT_TRUE(std::isnan(lost[39]));
 }
 
-Case everything(DType dtype) {
+Case case_with_options(DType dtype) {
   return test::case_from(
       "b2 h4/2 s150x131 d40/24 {} causal=bottom_right window=100:-1 softcap=4 alibi bias=1h1k sinks "
       "dropout=0.2 lengths_q=150,90 lengths_k=131,77",
@@ -87,7 +86,7 @@ Case everything(DType dtype) {
 
 TEST(Standard, SameBitsForAnyNumberOfThreads) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
-    const test::Data data(everything(dtype));
+    const test::Data data(case_with_options(dtype));
     const test::Outcome one = test::run(data, {.kernel = "standard", .threads = 1});
     EXPECT_EQ(one.complaint, "");
     for (const int threads : {2, 3, 5}) {
@@ -98,12 +97,11 @@ TEST(Standard, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-// The two kernels differ only in where they store scores. The batches give each thread whole heads, or fewer heads than
-// threads.
+// The two kernels differ only in where they store scores. Batch 1 has fewer KV heads (2) than frugal has threads (3).
 TEST(Standard, FrugalHasTheSameBits) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     for (const std::int64_t batch : {1, 6}) {
-      Case c = everything(dtype);
+      Case c = case_with_options(dtype);
       c.batch = batch, c.lengths = test::Lengths::none, c.lengths_q = c.lengths_k = {};
       for (const bool options : {true, false}) {
         if (!options) c.bias = c.alibi = c.sinks = false, c.softcap = 0, c.dropout = 0;
@@ -117,12 +115,12 @@ TEST(Standard, FrugalHasTheSameBits) {
   }
 }
 
-// The error must be that of the dtype, neither larger nor smaller: a baseline more exact than its dtype would make the
-// exactness rule too strict for other kernels.
-TEST(Standard, ErrorIsThatOfTheDtype) {
+// The error must have the order of the dtype's roundoff. A smaller one would make the exactness rule too strict for
+// other kernels.
+TEST(Standard, ErrorHasTheOrderOfTheRoundoff) {
   for (const DType dtype : {DType::fp32, DType::fp16, DType::bf16}) {
     const double unit = test::unit_roundoff(dtype);
-    const test::Data data(everything(dtype));
+    const test::Data data(case_with_options(dtype));
     const test::Results exact = test::oracle(data);
     const test::Results ours = test::run(data, {.kernel = "standard", .threads = 2}).results;
     for (const auto& [name, member] : test::kOutputs) {
@@ -136,7 +134,7 @@ TEST(Standard, ErrorIsThatOfTheDtype) {
   }
 }
 
-TEST(Standard, SupportsHeadDimensionsThatExceedTheTiles) {
+TEST(Standard, FrugalIsChosenAboveHeadDimension256) {
   const Case c = test::parse_case("b2 s70x53 d300/257");
   const test::Data data(c);
   const test::Outcome chosen = test::run(data, {.kernel = "", .threads = 2});
@@ -160,12 +158,12 @@ class CountingSink : public ProfileSink {
   CountingSink() { profile_sink = this; }
   ~CountingSink() override { profile_sink = nullptr; }
   void begin_scope(const char* name, ScopeKind kind) override {
-    ++(kind == ScopeKind::matmul ? products : others)[name];
+    ++(kind == ScopeKind::matmul ? matmuls : others)[name];
     EXPECT_EQ(open++, 0) << name << " begins inside another scope";
   }
   void end_scope() override { --open; }
 
-  std::map<std::string, int> products, others;
+  std::map<std::string, int> matmuls, others;
   int open = 0;
 };
 
@@ -174,23 +172,23 @@ TEST(Standard, ReportsProfilingScopes) {
   for (const char* const kernel : {"standard", "frugal"}) {
     for (const int threads : {1, 3}) {
       SCOPED_TRACE(std::string(kernel) + " with " + std::to_string(threads) + " threads");
-      const test::Data data(everything(DType::bf16));
-      const test::Outcome unheard = test::run(data, {.kernel = kernel, .threads = threads});
-      const CountingSink listener;
-      const test::Outcome heard = test::run(data, {.kernel = kernel, .threads = threads});
-      EXPECT_EQ(test::first_difference(unheard.results, heard.results), "");
-      EXPECT_EQ(listener.open, 0);
+      const test::Data data(case_with_options(DType::bf16));
+      const test::Outcome plain = test::run(data, {.kernel = kernel, .threads = threads});
+      const CountingSink scopes;
+      const test::Outcome profiled = test::run(data, {.kernel = kernel, .threads = threads});
+      EXPECT_EQ(test::first_difference(plain.results, profiled.results), "");
+      EXPECT_EQ(scopes.open, 0);
       const int passes = std::string(kernel) == "standard" ? 1 : kHeads;  // an operation over all heads is one scope
-      EXPECT_EQ(listener.products, (std::map<std::string, int>{{"QK^T matmul", 2 * passes},
-                                                               {"PV matmul", passes},
-                                                               {"dV matmul", passes},
-                                                               {"dP matmul", passes},
-                                                               {"dQ matmul", passes},
-                                                               {"dK matmul", passes}}));
-      EXPECT_EQ(listener.others, (std::map<std::string, int>{{"softmax", 2 * passes},
-                                                             {"softmax gradient", passes},
-                                                             {"dropout", 2 * passes},
-                                                             {"shared gradients", passes}}));
+      EXPECT_EQ(scopes.matmuls, (std::map<std::string, int>{{"QK^T matmul", 2 * passes},
+                                                            {"PV matmul", passes},
+                                                            {"dV matmul", passes},
+                                                            {"dP matmul", passes},
+                                                            {"dQ matmul", passes},
+                                                            {"dK matmul", passes}}));
+      EXPECT_EQ(scopes.others, (std::map<std::string, int>{{"softmax", 2 * passes},
+                                                           {"softmax gradient", passes},
+                                                           {"dropout", 2 * passes},
+                                                           {"shared gradients", passes}}));
     }
   }
 }
@@ -215,7 +213,7 @@ TEST_P(StandardMemory, EqualsPlainAttention) {
   EXPECT_NEAR(backward / (4 * scores() + 9 * tensor()), 1, 0.05);
 }
 
-TEST_P(StandardMemory, FrugalNeedsOneHead) {
+TEST_P(StandardMemory, FrugalStoresTheScoresOfOneHead) {
   const double head = static_cast<double>(kSeq * kSeq) * 4;
   EXPECT_NEAR(static_cast<double>(workspace("frugal", Pass::forward)) / head, 1, 0.25);
   EXPECT_NEAR(static_cast<double>(workspace("frugal", Pass::backward)) / (2 * head), 1, 0.25);

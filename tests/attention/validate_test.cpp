@@ -1,5 +1,4 @@
-// Tests every error of the validator, and calls that it accepts. An error has a code and a one-line message with the
-// invalid values.
+// Tests the validator: the code and the one-line message of each error, and unusual arguments that are valid.
 #include "attention/validate.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +46,7 @@ TEST(Validate, AcceptsTheSmallProblem) {
   EXPECT_NO_THROW(s.backward());
 }
 
-TEST(Validate, RejectsForward) {
+TEST(Validate, ForwardRejectsInvalidArguments) {
   for (const Refusal& refusal : common_refusals()) {
     SmallProblem s;
     refusal.change(s);
@@ -55,7 +54,7 @@ TEST(Validate, RejectsForward) {
   }
 }
 
-TEST(Validate, RejectsBackward) {
+TEST(Validate, BackwardRejectsInvalidArguments) {
   for (const Refusal& refusal : common_refusals()) {
     SmallProblem s;
     refusal.change(s);
@@ -63,8 +62,8 @@ TEST(Validate, RejectsBackward) {
   }
 }
 
-// Queries return the same errors, except those about memory.
-TEST(Validate, RejectsQueries) {
+// workspace_bytes() and explain() access no tensor, so they accept null pointers. All other errors are the same.
+TEST(Validate, WorkspaceBytesAndExplainThrowTheSameErrors) {
   for (const Refusal& refusal : common_refusals()) {
     const std::string name = refusal.name;
     const bool about_memory = name.rfind("null ", 0) == 0 || name.rfind("workspace", 0) == 0 || name == "bias null";
@@ -227,7 +226,7 @@ TEST(Validate, RejectsBackwardTensors) {
          s.gradients.dk.stride[2] = -8;
        },
        {"dK and O overlap"}},
-      {"dbias inside bias",
+      {"dbias over the end of bias",
        [](SmallProblem& s) {
          s.add_bias({1, 1, 3, 5});
          s.gradients.dbias.data = static_cast<float*>(const_cast<void*>(s.attention.bias.data)) + 14;
@@ -391,11 +390,12 @@ TEST(Validate, PackedBatch) {
   EXPECT_EQ(problem.total_q, 3);
   EXPECT_EQ(problem.extent(1).q_begin, 1);
   EXPECT_EQ(problem.extent(1).seqlen_k, 5);
-  s.add_bias({2, 1, 2, 5});  // sequences, heads, longest rows, longest keys
+  s.add_bias({2, 1, 2, 5});  // sequences, heads, max_seqlen_q, max_seqlen_k
   EXPECT_NO_THROW(validate_backward(s.attention, s.inputs, s.gradients, s.execution));
 }
 
-TEST(Validate, WideWindowsAreOpen) {
+// The limit is max_seqlen_q + max_seqlen_k, 8 here.
+TEST(Validate, AWindowSideAtTheLimitBecomesOpen) {
   SmallProblem s;
   s.attention.alignment = Alignment::bottom_right;
   s.attention.window = {kHuge, kHuge};

@@ -12,12 +12,13 @@ AttentionCase square(std::int64_t sequence) {
   return {.batch = 2, .heads = 4, .kv_heads = 4, .seqlen_q = sequence, .seqlen_k = sequence, .head_dim = 64};
 }
 
-TEST(Flops, FullAndCausal) {
+TEST(Flops, CausalCountsHalfOfFull) {
   AttentionCase one = square(1024);
   EXPECT_DOUBLE_EQ(forward_flops(one), 4.0 * 2 * 4 * 1024 * 1024 * 64);
   EXPECT_DOUBLE_EQ(backward_flops(one), 2.5 * 4.0 * 2 * 4 * 1024 * 1024 * 64);
   one.causal = true;
-  EXPECT_DOUBLE_EQ(forward_flops(one), 2.0 * 2 * 4 * 1024 * 1024 * 64);  // half by convention; the count is 1025/2048
+  EXPECT_DOUBLE_EQ(forward_flops(one),
+                   2.0 * 2 * 4 * 1024 * 1024 * 64);  // half by convention, not 1025/2048
 }
 
 TEST(Flops, ExactCountIfQueriesAndKeysDiffer) {
@@ -33,7 +34,7 @@ TEST(Flops, ExactCountIfQueriesAndKeysDiffer) {
   EXPECT_EQ(unmasked_scores(one), 0 + 0 + 1 + 2 + 3);
 }
 
-TEST(Flops, Window) {
+TEST(Flops, AWindowCountsOnlyItsScores) {
   AttentionCase one = {.batch = 1, .heads = 1, .kv_heads = 1, .seqlen_q = 4, .seqlen_k = 4, .head_dim = 1};
   one.window = {1, 0};
   EXPECT_EQ(unmasked_scores(one), 1 + 2 + 2 + 2);
@@ -46,7 +47,7 @@ TEST(Flops, Window) {
   EXPECT_EQ(unmasked_scores(one), 2 + 3 + 4 + 4);
 }
 
-TEST(Flops, LengthsAndWholeBatch) {
+TEST(Flops, LengthsCountOnlyTheirScores) {
   AttentionCase one = {.batch = 2, .heads = 3, .kv_heads = 3, .seqlen_q = 4, .seqlen_k = 4, .head_dim = 8};
   EXPECT_EQ(unmasked_scores(one), 2 * 16);
   one.options.lengths = {2, 3};
@@ -75,7 +76,7 @@ TEST(Masks, RowsAndKeysAgree) {
   }
 }
 
-TEST(MemoryModel, PlainIsThePublishedExample) {
+TEST(MemoryModel, PlainAttentionHasThePublishedBytes) {
   const AttentionCase one = {.batch = 8, .seqlen_q = 16384, .seqlen_k = 16384, .head_dim = 16, .dtype = DType::fp32};
   const MemoryModel model = predict_plain(one);
   constexpr std::int64_t kMegabyte = 1 << 20;
@@ -108,7 +109,7 @@ TEST(AttentionCase, OverflowingSizesAreRejected) {
   EXPECT_THROW(tensor_bytes(one), Error);
 }
 
-TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
+TEST(Inputs, AreTheSameForAnyNumberOfThreadsWithMean0AndVariance1) {
   AttentionCase one = square(100);
   one.dtype = DType::fp32;
   const Inputs a = make_inputs(one, 7);
@@ -128,8 +129,7 @@ TEST(Inputs, AreTheSameForAnyNumberOfThreadsAndNeverZero) {
   EXPECT_NEAR(squares / static_cast<double>(count), 1, 0.05);
 }
 
-// The backward on a GPU is deterministic only on request; on a CPU it always is.
-TEST(AttentionCase, Deterministic) {
+TEST(AttentionCase, IsDeterministicOnACpuAndOnRequestOnAGpu) {
   AttentionCase one;
   EXPECT_TRUE(execution_of(one).deterministic);
   one.device = Device::cuda;

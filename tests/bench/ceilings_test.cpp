@@ -8,7 +8,7 @@
 namespace strobe::bench {
 namespace {
 
-TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
+TEST(Ceilings, MatmulRateIsThatOfACompleteGemmIfMeasured) {
   Ceilings ceilings;
   EXPECT_FALSE(ceilings.matmul(DType::fp32));
   EXPECT_FALSE(ceilings.fastest(DType::bf16));
@@ -30,7 +30,7 @@ TEST(Ceilings, MatmulRateIsOfACompleteGemmIfThereIsOne) {
   const Json json = ceilings_json(ceilings);
   EXPECT_EQ(json.at("matrix_product_flop_per_s").at("fp32").as_number(), 140e9);
   EXPECT_EQ(json.at("matrix_product_by").at("fp32").as_string(), "OpenBLAS sgemm");
-  EXPECT_EQ(json.at("matrix_product_by").at("bf16").as_string(), "packed inner product");
+  EXPECT_EQ(json.at("matrix_product_by").at("bf16").as_string(), "packed GEMM");
   EXPECT_EQ(json.at("packed_product_flop_per_s").at("fp32").as_number(), 160e9);
 }
 

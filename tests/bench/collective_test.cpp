@@ -9,7 +9,7 @@ namespace {
 
 using comm::Kind;
 
-TEST(Collective, BusFactorsAreThoseOfTheLinks) {
+TEST(Collective, BusFactorsFollowFromTheNumberOfRanks) {
   EXPECT_DOUBLE_EQ(comm::bus_factor(Kind::all_reduce, 4), 1.5);
   EXPECT_DOUBLE_EQ(comm::bus_factor(Kind::reduce_scatter, 4), 0.75);
   EXPECT_DOUBLE_EQ(comm::bus_factor(Kind::all_gather, 2), 0.5);

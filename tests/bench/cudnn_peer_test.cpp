@@ -36,7 +36,7 @@ TEST(CudnnProblem, HasTheShapesAndStridesOfTheBench) {
   EXPECT_EQ(problem.scale, 0.125f);
 }
 
-TEST(CudnnProblem, ReportsThePositionOfTheDiagonal) {
+TEST(CudnnProblem, TheMaskFollowsTheAlignment) {
   AttentionCase one = plain();
   EXPECT_EQ(cudnn_problem(one).mask, CudnnMask::none);
   one.causal = true;
@@ -93,7 +93,7 @@ TEST(CudnnPeer, RejectsUnsupportedOptions) {
   EXPECT_NE(refusal(one).find("cudnn: an empty tensor: batch 2"), std::string::npos) << refusal(one);
 }
 
-TEST(CudnnPeer, OverflowingSizesAffectAllImplementations) {
+TEST(CudnnPeer, OverflowingSizesAreInvalidArguments) {
   AttentionCase one = plain();
   one.batch = std::int64_t{1} << 60;
   try {

@@ -36,7 +36,7 @@ class PythonScope {
 // Implements the protocol of bench's PyTorch implementations (peers) with valid answers; `special` adds faults.
 class FakePython : public PythonScope {
  public:
-  // `special` is shell code that precedes the valid answers: cases of the form (pattern) commands ;;
+  // `special` is shell code that precedes the valid answers: cases of the form `PATTERN) COMMANDS ;;`.
   explicit FakePython(const std::string& special)
       : PythonScope("#!/bin/sh\necho $$ >>\"$0.starts\"\nwhile read -r line; do case \"$line\" in\n" + special + "\n" +
                     R"(*\"hello\"*) echo '{"ok":true,"torch":"fake","python":"fake"}' ;;

@@ -1,4 +1,4 @@
-// Tests that the correctness gate accepts correct results of every kernel and rejects each kind of wrong result.
+// Tests that the correctness gate accepts results of the reference kernel and rejects each kind of wrong result.
 #include "bench/gate.h"
 
 #include <gtest/gtest.h>

@@ -46,8 +46,9 @@ TEST_F(GpuBench, MeasuresEveryKernel) {
   EXPECT_NE(rows_table(rows, {}).find("TFLOP/s"), std::string::npos);
 }
 
-// Compares the driver's memory with the counting allocator's. cudaMalloc rounds each buffer up to pages of 2 MiB.
-TEST_F(GpuBench, RowsHaveTheMemoryOfTheDriver) {
+// Compares the memory in use that the driver reports with the counting allocator's peak. cudaMalloc rounds each buffer
+// up to pages of 2 MiB.
+TEST_F(GpuBench, RowsContainTheMemoryThatTheDriverReports) {
   AttentionCase one = tiny_on_gpu();
   one.batch = 4;
   one.heads = one.kv_heads = 8;
@@ -84,7 +85,7 @@ TEST_F(GpuBench, EveryScoreOptionPassesTheGateAndHasItsMemoryMeasured) {
 // The source reports' configuration: B 16, H 32, S 1024, E = H D = 2048. Eight fp16 tensors and dQ in fp32 are 20 B S E
 // bytes, LSE and delta 8 B H S: 644 MiB. The tests above show that the measured peak equals the prediction, so this
 // test only predicts.
-TEST_F(GpuBench, MemoryOfTheReportsConfiguration) {
+TEST_F(GpuBench, TheSourceReportsCaseNeedsAtMost645MiB) {
   AttentionCase one{.batch = 16,
                     .heads = 32,
                     .kv_heads = 32,

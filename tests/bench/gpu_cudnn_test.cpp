@@ -92,7 +92,7 @@ TEST_F(GpuCudnn, PassesTheGateWithAnyGrouping) {
   }
 }
 
-TEST_F(GpuCudnn, IsTimedInTheSameRun) {
+TEST_F(GpuCudnn, IsTimedInTheSameRunAsFlash2) {
   AttentionCase one = tiny_for_cudnn();
   one.causal = true;
   const std::vector<Row> rows = run(one, {"flash2", "cudnn"});

@@ -1,5 +1,4 @@
-// Replays the fuzzer's corpus of grid files of a sweep (tests/data/grid_file_corpus) without libFuzzer, and mutations
-// of it from fixed random seeds.
+// Replays the fuzzer's corpus of grid files of a sweep (tests/data/grid_file_corpus) without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <string>

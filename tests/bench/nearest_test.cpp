@@ -1,4 +1,5 @@
-// Tests the smaller cases that the bench suggests if a case exceeds the memory, by comparison with every smaller case.
+// Tests the smaller cases that the bench suggests if a case exceeds the memory, by comparison with every case that is
+// smaller along one axis.
 #include "bench/nearest.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +83,7 @@ TEST(Nearest, HasTheMostWorkOfAllCasesWithOneSmallerAxis) {
   EXPECT_GT(found, 40);
 }
 
-TEST(Nearest, NamesTheAxesFromTheSmallestChangeOn) {
+TEST(Nearest, ListsTheCaseWithTheMostWorkFirst) {
   const AttentionCase one = small_case(8, 4, 2, 100, 100);
   const Fits fits = [&](const AttentionCase& smaller) { return forward_flops(smaller) <= 0.8 * forward_flops(one); };
   EXPECT_EQ(advice_on(one, fits),

@@ -56,14 +56,13 @@ TEST(Runner, ReportsTheRemainingTimeUntilZero) {
   EXPECT_EQ(remaining.back(), 0);
 }
 
-TEST(Runner, PeakMemoryIsMeasuredSeparately) {
+TEST(Runner, PeakMemoryIsMeasuredForEachImplementation) {
   AttentionCase one = tiny();
   one.seqlen_q = one.seqlen_k = 512;
   const std::vector<Row> alone = run(one, {"flash2"}, few(1));
   const std::vector<Row> together = run(one, {"standard", "flash2"}, few(1));
   EXPECT_EQ(alone[0].peak_bytes, together[1].peak_bytes);
   EXPECT_NE(together[0].peak_bytes, together[1].peak_bytes);
-  Implementations kernel;
   EXPECT_EQ(*alone[0].peak_bytes, *make_implementation("flash2", {})->predicted_bytes(one));
 }
 
@@ -119,7 +118,7 @@ TEST(Runner, JsonHasTheFormatOfTheSourceReports) {
   for (const char* key : {"implementation", "kernel", "environment", "command", "status"}) EXPECT_TRUE(json.find(key));
 }
 
-TEST(Runner, MemoryLimitGivesAnOomRowWithTheNearestThatFits) {
+TEST(Runner, MemoryLimitGivesAnOomRowWithTheNearestCaseThatFits) {
   AttentionCase one = tiny();
   one.batch = 8;
   one.seqlen_q = one.seqlen_k = 256;
@@ -136,7 +135,7 @@ TEST(Runner, MemoryLimitGivesAnOomRowWithTheNearestThatFits) {
   EXPECT_TRUE(rows[0].forward.samples.empty());
 }
 
-TEST(Runner, ReportsThatTheTimeLimitEndedIt) {
+TEST(Runner, ReportsThatTheTimeLimitEndedTheRun) {
   RunOptions options;
   options.rule.time_limit = 0.05;
   options.rule.interval = 0;  // no interval is narrow enough
@@ -153,8 +152,8 @@ TEST(Runner, RejectsAnInvalidProblem) {
   EXPECT_THROW(run(one, {"flash2"}, few(1)), Error);
 }
 
-// The predicted memory of a PyTorch implementation is twice its tensors; torch-math adds the fp32 scores. It is
-// compared with the limit before the inputs are made.
+// The predicted memory of a PyTorch implementation is twice its tensors; torch-math adds the fp32 scores. The
+// prediction is compared with the limit before the inputs are made.
 TEST(Peer, MemoryLimitAppliesToPeersToo) {
   const test::FakePython python(R"(*\"prepare\"*) exit 9 ;;)");  // the test fails if a child prepares
   AttentionCase one = tiny();
@@ -198,11 +197,11 @@ TEST(Peer, HangIsATimeout) {
 }
 
 TEST(Peer, DeathIsACrashWithTheSignalAndTheLastErrorLine) {
-  const test::FakePython python(R"(*\"time\"*) echo 'last words' >&2; kill -SEGV $$ ;;)");
+  const test::FakePython python(R"(*\"time\"*) echo 'fatal error' >&2; kill -SEGV $$ ;;)");
   const std::vector<Row> rows = run(tiny(), {"torch-sdpa", "flash2"}, few(2));
   EXPECT_EQ(rows[0].status, Status::crashed);
   EXPECT_NE(rows[0].reason.find("signal 11"), std::string::npos) << rows[0].reason;
-  EXPECT_NE(rows[0].reason.find("last words"), std::string::npos) << rows[0].reason;
+  EXPECT_NE(rows[0].reason.find("fatal error"), std::string::npos) << rows[0].reason;
   EXPECT_EQ(rows[1].status, Status::ok);
 }
 

@@ -82,7 +82,7 @@ TEST(TorchPeer, NaiveSupportsMasksThatLeaveEveryRowAKey) {
   }
 }
 
-TEST(TorchPeer, PlainAttentionHasScoreOptions) {
+TEST(TorchPeer, NaiveSupportsScoreOptions) {
   AttentionCase one = small(DType::fp32);
   one.kv_heads = 2, one.causal = true;
   one.options = {.softcap = 5, .alibi = true, .bias = "b1qk", .bias_gradient = true};
@@ -114,7 +114,7 @@ TEST(TorchPeer, FlexAttentionForwardPassesTheGate) {
 const char kStubTorch[] = "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH='" STROBE_SOURCE_DIR
                           "/tests/bench/stub_torch' exec python3 \"$@\"\n";
 
-TEST(TorchPeer, WithAStubOfPyTorch) {
+TEST(TorchPeer, PassesTheGateWithAStubOfPyTorch) {
   if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
   const test::PythonScope stub(kStubTorch);
   const AttentionCase plain{
@@ -175,7 +175,7 @@ TEST(TorchPeer, WithAStubOfPyTorch) {
 }
 
 // The predicted peak memory must be within 5 % of the peak that PyTorch reaches on this CPU.
-TEST(TorchPeer, NaiveIsPredicted) {
+TEST(TorchPeer, PeakMemoryOfNaiveIsPredicted) {
   const Peer peer{"torch-naive"};
   for (const std::int64_t batch : {1, 2}) {
     AttentionCase one = small(DType::fp32);

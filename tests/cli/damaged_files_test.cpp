@@ -1,5 +1,5 @@
-// Tests that no command changes or replaces a file that it did not write, or one that is damaged. The tests use files
-// of other programs, links, FIFOs and closed descriptors as outputs.
+// Tests commands whose output is a file of another program, a damaged log, a link, a FIFO or a closed descriptor. No
+// file of another program may be changed or replaced.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -16,7 +16,6 @@ namespace {
 const std::string kTinySweep =
     "sweep --seq_len 16,32 --batch 1 --num_heads 1 --emb_dim 16 --dtype fp32 --repeats 1 --time-limit 0.01 --quick ";
 
-// Runs the command with this redirection of the shell.
 Program run_redirected(const std::string& command, const std::string& redirection, const Scratch& scratch) {
   return run_command("{ CUDA_VISIBLE_DEVICES= " + command + " " + redirection + "; }", scratch);
 }
@@ -36,7 +35,7 @@ TEST(ClosedDescriptors, ASweepDoesNotWriteItsProgressIntoTheResultFile) {
   EXPECT_EQ(run_program(kTinySweep + "--output s.jsonl", scratch).code, 0);
 }
 
-TEST(ClosedDescriptors, AnUnprintableResultIsAFailure) {
+TEST(ClosedDescriptors, AResultThatCannotBePrintedIsAFailure) {
   const Scratch scratch;
   const std::string line = "strobe: standard output: cannot be written: Bad file descriptor\n";
   for (const std::string arguments : {"version", "bench --help", "explain --quick --seq_len 32"}) {
@@ -140,7 +139,7 @@ TEST(ForeignFiles, DocumentsOfTheUserAreNotReplaced) {
                  "--output: mine.md: exists and was not written by ");
 }
 
-// Default output names and files of rows must not replace files of the user either.
+// Nor do commands replace files of the user that have the default output names.
 TEST(ForeignFiles, DefaultOutputsOfTheUserAreNotReplaced) {
   const std::string one = "--size tiny --context 16 --batch 1 --steps 1";
   const std::vector<std::pair<std::string, std::string>> table = {

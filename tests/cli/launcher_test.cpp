@@ -20,16 +20,16 @@ TEST(Launcher, RejectsUnknownInputAndLeavesNothing) {
     EXPECT_EQ(program.output, "");
     EXPECT_EQ(scratch.entries(), 2u);
   };
-  refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; it may be release, cuda, debug, asan, tsan");
-  refused("STROBE_PRESET=base", "STROBE_PRESET is 'base'; it may be release, cuda, debug, asan, tsan");
-  refused("STROBE_PRESET= STROBE_CUDA=perhaps", "STROBE_CUDA is 'perhaps'; it may be on, off or auto");
-  refused("", "test --foo: not a flag of ctest that is taken here; valid: -R -E ", "test --foo");
-  refused("", "test -Z: not a flag of ctest", "test -R cli -j 2 -Z");
-  refused("", "test -Z: not a flag of ctest", "test --repeat=until-pass:2 -Z");
+  refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; valid: release, cuda, debug, asan, tsan");
+  refused("STROBE_PRESET=base", "STROBE_PRESET is 'base'; valid: release, cuda, debug, asan, tsan");
+  refused("STROBE_PRESET= STROBE_CUDA=perhaps", "STROBE_CUDA is 'perhaps'; valid: on, off, auto");
+  refused("", "test --foo: not an accepted ctest flag; valid: -R -E ", "test --foo");
+  refused("", "test -Z: not an accepted ctest flag", "test -R cli -j 2 -Z");
+  refused("", "test -Z: not an accepted ctest flag", "test --repeat=until-pass:2 -Z");
   refused("", "test cli: not a flag; valid: -R cli, ", "test cli");
   refused("", "test -R: needs a value", "test -j 2 -R");
   // Valid ctest flags pass the check of flags, so the command fails at the preset.
-  refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; it",
+  refused("STROBE_PRESET=nope", "STROBE_PRESET is 'nope'; valid",
           "test -R -x -LE slow -j4 -VV --repeat until-fail:3 --show-only=json-v1 --output-on-failure");
 
   const Program help = run_command("./strobe test --help", scratch);
@@ -65,8 +65,8 @@ TEST(Launcher, PrintsHelpBeforeTheFirstBuild) {
   EXPECT_EQ(printed("help cases"), scratch.read("docs/commands/cases.txt"));
 }
 
-// .ci/run searches nvcc in the same folders as ./strobe. Its stage `install` needs a build, so here it ends at once
-// with the name of the preset that it selected.
+// .ci/run searches nvcc in the same folders as ./strobe. Its stage `install` needs a build, so it fails at once here.
+// The error names the build folder of the selected preset.
 TEST(CiRun, FindsNvccInCudaHome) {
   const Scratch scratch;
   const std::string setup =

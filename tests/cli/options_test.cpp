@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"env --json=1", "--json: takes no value"},
         BadInput{"explain --quick=1", "--quick 1: valid: on, off; did you mean on?"}));
 
-TEST(Cli, HelpEverywhere) {
+TEST(Cli, EveryFormOfHelpPrintsTheUsage) {
   for (const char* arguments : {"", "help", "--help", "-h", "bench --help", "bench -h", "explain --help", "env --help",
                                 "help bench", "help explain", "help env"}) {
     const Program program = run_program(arguments);
@@ -136,7 +136,7 @@ TEST(Cli, HelpEverywhere) {
   EXPECT_NE(run_program("bench --help").output.find("--batch_size N"), std::string::npos);
 }
 
-TEST(Cli, Version) {
+TEST(Cli, VersionIsPrinted) {
   for (const char* arguments : {"version", "--version"}) {
     const Program program = run_program(arguments);
     EXPECT_EQ(program.code, 0);
@@ -157,7 +157,7 @@ TEST(Threads, HelpAndAFlagIgnoreABadVariable) {
   EXPECT_EQ(document.at("rows").as_array().at(0).at("threads").as_integer(), 2);
 }
 
-TEST(Threads, DefaultToTheVariables) {
+TEST(Threads, DefaultToTheVariable) {
   const Scratch scratch;
   const std::string bench = "bench --quick --repeats 1 --batch_size 1 --seq_len 32 --output out.json";
   const Program measured = run_program(bench, scratch, "STROBE_THREADS=3");

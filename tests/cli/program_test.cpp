@@ -34,7 +34,7 @@ TEST(Bench, AFlagWithoutEffectIsReported) {
   for (const char* flags : {"--align top_left --causal", "--align top_left --causal=both", "--align top_left --alibi",
                             "--bias 1hqk --bias_gradient", "--cache cold"}) {
     const Program program = run_program(small(flags), scratch);
-    EXPECT_EQ(program.output.find("changes nothing"), std::string::npos) << flags << program.output;
+    EXPECT_EQ(program.output.find("has no effect"), std::string::npos) << flags << program.output;
   }
 }
 
@@ -109,7 +109,7 @@ TEST(Bench, ScaledDefaultsAreReported) {
   EXPECT_TRUE(Json::parse(scratch.read("benchmark_result.json")).at("config").at("scaled").as_bool());
 }
 
-TEST(Bench, GroupedHeadsWindowAndMoreKeys) {
+TEST(Bench, AcceptsGroupedHeadsAWindowAndMoreKeysThanQueries) {
   const Scratch scratch;
   const Program program = run_program(
       small("--num_kv_heads 1 --seq_len_k 64 --window 8:4 --align bottom_right --pass forward --dtype fp32"), scratch);
@@ -249,7 +249,7 @@ TEST(Bench, InterruptedItReportsThatNothingWasWritten) {
   EXPECT_EQ(scratch.entries(), 1u);
 }
 
-// The output is a full pipe that no process reads, so the signal arrives while the program writes.
+// The output is a small pipe that no process reads, so the program blocks in a write when the signal arrives.
 TEST(Bench, InterruptedWhileWritingItDoesNotClaimThatNothingWasWritten) {
   for (const std::string launches : {"", " --launches 2"}) {
     const Scratch scratch;
@@ -303,7 +303,7 @@ TEST(Program, HelpAcceptsACommandOfAGroup) {
   EXPECT_EQ(run_program("help bench now").errors, "strobe: \"now\": help takes the name of one command\n");
 }
 
-TEST(Explain, AcceptsAllFlagsOfBench) {
+TEST(Explain, AcceptsBenchFlagsThatItsHelpDoesNotList) {
   const Scratch scratch;
   const Program program = run_program(
       "explain --seq_len 32 --quick=on --output x.json --repeats 3 --check=off --seed 2 --memory-limit 1K --pin=off "
@@ -331,7 +331,7 @@ TEST(Explain, RejectsABadProblemBeforeItPrintsAnything) {
   EXPECT_EQ(large.errors.rfind("strobe: the scores of batch 1000, 8 heads, 1000000000 queries", 0), 0u) << large.errors;
 }
 
-TEST(Env, TextAndJson) {
+TEST(Env, PrintsTextOrJson) {
   const Program text = run_program("env --quick");
   EXPECT_EQ(text.code, 0);
   EXPECT_NE(text.output.find("instruction sets"), std::string::npos);

@@ -30,7 +30,7 @@ TEST_F(GpuRanks, ShareOneGpuOverMpi) {
   expect_fine(3, "gpu");  // shards differ by one element
 }
 
-TEST_F(GpuRanks, OneRankOverNccl) {
+TEST_F(GpuRanks, OneRankRunsOverNccl) {
   if (const char* why = comm::why_no_nccl()) GTEST_SKIP() << why;
   expect_fine(1, "nccl");
 }

@@ -1,4 +1,4 @@
-// Tests every field of every message between ranks: types, ranges and lengths.
+// Tests messages between ranks: types, ranges and lengths of their fields, and the proofs of the token.
 #include "comm/peer_messages.h"
 
 #include <gtest/gtest.h>

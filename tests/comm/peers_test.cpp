@@ -30,8 +30,8 @@ constexpr comm::Limits kPatient{.silence = 60, .operation = 60};  // seconds; ne
 // For tests that wait until a rank exceeds the limit of silence.
 constexpr comm::Limits kImpatient{.silence = 1, .operation = 60};
 
-// Returns the error of rank 0, or the exit code of rank 1 if the two did not connect. Rank 1 is a child process that
-// joins with `other` and then calls `act`.
+// Returns the error of rank 0. If the two ranks did not connect, appends the exit code of rank 1. Rank 1 is a child
+// process that joins with `other` and then calls `act`.
 std::string error_of_rank_0(const comm::World& own, const comm::World& other, const std::function<void(Peers&)>& act,
                             const comm::Limits& limits = kPatient) {
   Listener listener(comm::kLoopback);
@@ -46,10 +46,10 @@ std::string error_of_rank_0(const comm::World& own, const comm::World& other, co
     _exit(0);
   }
   std::string text;
-  bool met = false;
+  bool connected = false;
   try {
-    Peers peers(own, {"build", "model"}, limits, listener, "a word for all");
-    met = true;
+    Peers peers(own, {"build", "model"}, limits, listener, "text of rank 0");
+    connected = true;
     const double until = now_seconds() + 60;
     while (!peers.failed() && now_seconds() < until) usleep(1000);
     text = peers.failure();
@@ -59,7 +59,7 @@ std::string error_of_rank_0(const comm::World& own, const comm::World& other, co
   }
   int status = 0;
   waitpid(child, &status, 0);
-  if (!met && WIFEXITED(status)) text += "; the other: " + std::to_string(WEXITSTATUS(status));
+  if (!connected && WIFEXITED(status)) text += "; the other: " + std::to_string(WEXITSTATUS(status));
   return text;
 }
 
@@ -75,8 +75,9 @@ TEST(Peers, OfDifferentWorldsAreRejectedOnBothSides) {
             "rank 0 (host0) connected twice, or is not one of 1 to 1; the other: 2");
 }
 
-// Rank 2 connects 1.5 s late, when rank 0 has already found that rank 1 has another fingerprint. Both must fail.
-TEST(Peers, LateOnesAreRejectedToo) {
+// Rank 2 connects 1.5 s late, when rank 0 has already found that rank 1 has another fingerprint. Ranks 1 and 2 must
+// both fail.
+TEST(Peers, LateRanksAreRejectedToo) {
   Listener listener(comm::kLoopback);
   pid_t children[2];
   for (const int rank : {1, 2}) {
@@ -99,7 +100,7 @@ TEST(Peers, LateOnesAreRejectedToo) {
   }
 }
 
-TEST(Peers, StoppedEndedAndFailedOnesAreNoticed) {
+TEST(Peers, StoppedEndedAndFailedRanksAreReported) {
   const comm::World own = world_of(0, 2), other = world_of(1, 2);
   EXPECT_EQ(error_of_rank_0(
                 own, other, [](Peers&) { raise(SIGSTOP); }, kImpatient),
@@ -114,10 +115,10 @@ TEST(Peers, ShareRankZerosTextAndLeaveTogether) {
   const pid_t child = fork();
   if (child == 0) {
     Peers peers(world_of(1, 2), {}, kPatient, "127.0.0.1", listener.port());
-    const bool heard = peers.shared() == "a word for all";
-    _exit(heard && peers.leave() ? 0 : 1);
+    const bool received = peers.shared() == "text of rank 0";
+    _exit(received && peers.leave() ? 0 : 1);
   }
-  Peers peers(world_of(0, 2), {}, kPatient, listener, "a word for all");
+  Peers peers(world_of(0, 2), {}, kPatient, listener, "text of rank 0");
   EXPECT_TRUE(peers.leave());
   EXPECT_FALSE(peers.failed());
   int status = 0;
@@ -125,7 +126,7 @@ TEST(Peers, ShareRankZerosTextAndLeaveTogether) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST(Peers, MissingOnesAreNamed) {
+TEST(Peers, MissingRanksAreNamed) {
   Listener listener(comm::kLoopback);
   try {
     Peers peers(world_of(0, 2), {}, {.silence = 1, .operation = 0.2}, listener, "");

@@ -53,7 +53,7 @@ class Ranks : public testing::Test {
   std::string variables_;  // environment of the ranks: "NAME=value ..."
 };
 
-TEST_F(Ranks, EveryValue) {
+TEST_F(Ranks, CollectivesHaveKnownResults) {
   for (const int ranks : {1, 2, 4}) {
     const Program program = launch(ranks, "values");
     EXPECT_EQ(program.code, 0) << program.errors;
@@ -61,7 +61,7 @@ TEST_F(Ranks, EveryValue) {
   }
 }
 
-TEST_F(Ranks, EveryValueInChunks) {
+TEST_F(Ranks, CollectivesInChunksHaveKnownResults) {
   for (const int ranks : {1, 2, 3}) {
     const Program program = launch(ranks, "values 33334");  // 100,003 values: three chunks and one more value
     EXPECT_EQ(program.code, 0) << program.errors;
@@ -83,7 +83,7 @@ TEST_F(Ranks, SleepWhileRankZeroWorks) {
   }
 }
 
-TEST_F(Ranks, ARankThatIsKilled) {
+TEST_F(Ranks, ReportARankThatIsKilled) {
   for (const int ranks : {2, 4}) {
     const Program program = launch(ranks, "kill");
     EXPECT_EQ(program.code, 128 + 9) << program.errors;
@@ -93,7 +93,7 @@ TEST_F(Ranks, ARankThatIsKilled) {
   }
 }
 
-TEST_F(Ranks, ARankThatIsStopped) {
+TEST_F(Ranks, ReportARankThatIsStopped) {
   silence_ = "3";
   grace_ = "5";  // the others print their lines in this time, then rank 1 is killed
   const Program program = launch(4, "stop");
@@ -101,34 +101,34 @@ TEST_F(Ranks, ARankThatIsStopped) {
   expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " sent nothing for 3 s");
 }
 
-TEST_F(Ranks, ARankThatThrows) {
+TEST_F(Ranks, ReportARankThatThrows) {
   const Program program = launch(4, "throw");
   EXPECT_EQ(program.code, 3) << program.errors;
   expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " gave up: see the error that it printed");
   EXPECT_NE(program.errors.find("[1] strobe: the file is torn\n"), std::string::npos) << program.errors;
 }
 
-TEST_F(Ranks, ARankThatAborts) {
+TEST_F(Ranks, ReportARankThatAborts) {
   const Program program = launch(2, "abort");
   EXPECT_EQ(program.code, 3) << program.errors;
   expect_lines(program, 2, "all-reduce of 1000 fp32 (call ", " gave up: asked to");
 }
 
-TEST_F(Ranks, ARankThatLeavesEarly) {
+TEST_F(Ranks, ReportARankThatLeavesEarly) {
   const Program program = launch(4, "leave");
   EXPECT_EQ(program.code, 3) << program.errors;
   expect_lines(program, 4, "all-reduce of 1000 fp32 (call ", " left after 2 calls");
 }
 
-TEST_F(Ranks, ARankThatNeverConnects) {
-  timeout_ = "10";  // also for the start and the calls before
-  grace_ = "1";     // only rank 0 prints a line, before this time
+TEST_F(Ranks, ReportARankThatHangs) {
+  timeout_ = "10";  // seconds; also limits the start and the earlier calls
+  grace_ = "1";     // seconds; rank 0 has printed its line, and rank 1 prints none
   const Program program = launch(2, "hang");
   EXPECT_EQ(program.code, 3) << program.errors;
   expect_lines(program, 2, "all-reduce of 1000 fp32 (call 3)", "not complete in 10 s, not reached by rank 1 on ");
 }
 
-TEST_F(Ranks, RanksThatDiffer) {
+TEST_F(Ranks, RejectDifferentModelsAndBuilds) {
   const Program program = launch(4, "differ");
   EXPECT_EQ(program.code, 2) << program.errors;
   expect_lines(program, 4,
@@ -139,7 +139,7 @@ TEST_F(Ranks, RanksThatDiffer) {
 }
 
 // Rank 2 has a different fact. All four ranks must report it.
-TEST_F(Ranks, TextsAndFactsOfFour) {
+TEST_F(Ranks, AllReportAFactThatDiffers) {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
   const Program program = launch(4, "agreement");

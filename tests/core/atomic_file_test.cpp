@@ -61,7 +61,7 @@ TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
   EXPECT_EQ(entries(), 0u);
 }
 
-TEST_F(AtomicFileTest, SignalHandlerRemovesEveryOpenFile) {
+TEST_F(AtomicFileTest, RemoveTemporaryFilesRemovesEveryOpenFile) {
   std::vector<std::unique_ptr<AtomicFile>> files;
   for (int i = 0; i < 20; ++i) {
     files.push_back(std::make_unique<AtomicFile>((folder_ / std::to_string(i)).string()));

@@ -1,4 +1,4 @@
-// Tests core/checked_product: a product of sizes that overflows is an error.
+// Tests core/checked_product: the product of sizes, or no value if it overflows.
 #include "core/checked_product.h"
 
 #include <gtest/gtest.h>

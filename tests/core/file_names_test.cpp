@@ -10,7 +10,7 @@
 namespace strobe {
 namespace {
 
-TEST(FileNames, EveryEntryOfAFolder) {
+TEST(FileNames, ListsEveryEntryOfAFolder) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "strobe-file-names";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder / "inner");

@@ -42,7 +42,7 @@ bool rounds(float value) {
          bits_of(bf16_to_float(float_to_bf16(value))) == bits_of(nearest_bf16(value));
 }
 
-TEST(Half, EveryFp16ToFloat) {
+TEST(Half, ConvertsEveryFp16ToFloat) {
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const float value = fp16_to_float(half);
@@ -55,7 +55,7 @@ TEST(Half, EveryFp16ToFloat) {
   }
 }
 
-TEST(Half, EveryBf16ToFloat) {
+TEST(Half, ConvertsEveryBf16ToFloat) {
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const float value = bf16_to_float(half);
@@ -68,7 +68,7 @@ TEST(Half, EveryBf16ToFloat) {
 
 // Rounding is monotone. If it is correct at each representable value, each midpoint and the floats next to these, it is
 // correct everywhere.
-TEST(Half, EveryRoundingBoundary) {
+TEST(Half, RoundsAroundEveryMidpoint) {
   for (std::uint32_t bits = 0; bits < 0x10000u; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const std::uint32_t near_fp16 = bits_of(fp16_to_float(half));
@@ -91,7 +91,7 @@ TEST(Half, EveryRoundingBoundary) {
   }
 }
 
-TEST(Half, SampleOfAllFloats) {
+TEST(Half, RoundsASampleOfAllFloats) {
   for (std::uint64_t bits = 0; bits < 0x100000000u; bits += 4099) {
     ASSERT_TRUE(rounds(std::bit_cast<float>(static_cast<std::uint32_t>(bits)))) << std::hex << bits;
   }

@@ -23,7 +23,7 @@ TEST(JsonLines, PassesCompleteLinesAndCountsTheirBytes) {
   EXPECT_EQ(lines, (std::vector<std::string>{"1{}", "2", "3{\"a\":1}"}));
 }
 
-TEST(JsonLines, ATailIsTornOnlyIfItFollowsALineOrStartsAsARow) {
+TEST(JsonLines, AnIncompleteLastLineMustFollowALineOrBeginLikeOne) {
   for (const char* ours : {"", "{", "{\"a", "{\"a\":", "{\"a\":1}", "{\"a\":{\"b\":"}) {
     EXPECT_EQ(whole_bytes(ours), 0u) << ours;
   }

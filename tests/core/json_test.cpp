@@ -89,6 +89,20 @@ TEST(Json, RejectsBadTextWithItsPosition) {
   }
 }
 
+TEST(Json, RejectsAKeyThatAnObjectHasTwice) {
+  for (const char* text :
+       {R"({"a": 1, "b": 2, "a": 3})", R"([{"b": {}, "c": {"a": 1, "a": 1}}])", R"({"": 1, "": 1})"}) {
+    EXPECT_THROW(Json::parse(text), Error) << text;
+  }
+  EXPECT_EQ(Json::parse(R"({"a": {"a": 1}, "b": {"a": 2}})").at("b").at("a").as_integer(), 2);
+  try {
+    Json::parse(R"({"rows": [], "n": 1, "rows": 64})");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "json: key rows twice in the object that ends at byte 32 of 32");
+  }
+}
+
 TEST(Json, RejectsBytesThatAreNotUtf8) {
   const struct {
     const char* bytes;

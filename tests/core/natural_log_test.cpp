@@ -22,7 +22,7 @@ TEST(NaturalLog, MatchesStdLog) {
 }
 
 TEST(NaturalLog, IsExactAtImportantValues) {
-  EXPECT_EQ(natural_log(1.0), 0.0);  // the LSE of a row with one key
+  EXPECT_EQ(natural_log(1.0), 0.0);  // the sum of exponentials of a row with one key is 1
   EXPECT_EQ(natural_log(2.0), std::log(2.0));
 }
 

@@ -51,7 +51,7 @@ TEST(Philox, DropoutUsesEveryBitOnce) {
   for (const auto& [half, count] : uses) EXPECT_EQ(count, 1);
 }
 
-TEST(Philox, DropoutThreshold) {
+TEST(Philox, DropoutThresholdIsAMultipleOf2To16) {
   EXPECT_EQ(dropout_threshold(0.0f), 0u);
   EXPECT_EQ(dropout_threshold(0x1p-18f), 0u);  // rounds to 0
   EXPECT_EQ(dropout_threshold(0x1p-17f), 0x10000u);
@@ -61,7 +61,7 @@ TEST(Philox, DropoutThreshold) {
   EXPECT_EQ(dropout_scale(0xffff0000u), 65536);
 }
 
-// With 2^20 probabilities, the dropped share must be within 5 standard deviations of p; p = 0 drops none.
+// Of 2^20 scores, the dropped share must be within 5 standard deviations of p; p = 0 drops none.
 TEST(Philox, DropsItsShare) {
   for (const float p : {0.0f, 0.1f, 0.5f, 0.9f}) {
     constexpr int kSide = 1024;
@@ -74,8 +74,8 @@ TEST(Philox, DropsItsShare) {
   }
 }
 
-// Counts, over 64 seeds, the kept scores of each row and of each key, and the pairs of scores at a given distance of
-// which both are kept. Every share must be within 5.5 standard deviations of its expected value.
+// Counts, over 64 seeds, the kept scores of each row and of each key, and the pairs of kept scores at a given distance.
+// Every share must be within 5.5 standard deviations of its expected value.
 TEST(Philox, MaskHasNoPattern) {
   constexpr int kSide = 64, kSeeds = 64;
   constexpr float kDrop = 0.25f;

@@ -1,4 +1,4 @@
-// Tests core/short_number: three digits for any magnitude, integer counts, no exponent.
+// Tests core/short_number: numbers with at least three significant digits and no exponent, and counts.
 #include "core/short_number.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(ShortNumber, ThreeDigitsAndNoExponent) {
   EXPECT_EQ(short_number(std::numeric_limits<double>::infinity()), "0");
 }
 
-TEST(ShortNumber, CountsAreIntegersOfAnySize) {
+TEST(ShortNumber, CountsKeepAllIntegerDigits) {
   EXPECT_EQ(count_text(36), "36");
   EXPECT_EQ(count_text(1'200'001), "1200001");
   EXPECT_EQ(count_text(0), "0");

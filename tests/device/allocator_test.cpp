@@ -64,14 +64,14 @@ TEST(Allocator, ObserverSeesEveryEvent) {
   allocator.observe([&](const AllocationEvent& event) { events.push_back(event); });
   const void* data = nullptr;
   {
-    const Buffer buffer(32, allocator, "what for");
+    const Buffer buffer(32, allocator, "a tag");
     data = buffer.data();
   }
   allocator.observe({});
   { const Buffer unseen(8, allocator); }
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].kind, AllocationEvent::Kind::allocate);
-  EXPECT_STREQ(events[0].tag, "what for");
+  EXPECT_STREQ(events[0].tag, "a tag");
   EXPECT_EQ(events[1].kind, AllocationEvent::Kind::free);
   for (const AllocationEvent& event : events) {
     EXPECT_EQ(event.bytes, 32u);

@@ -1,5 +1,5 @@
-// Tests OpenBLAS sessions with and without enough address space. Each test runs in a child process, because it limits
-// the address space of its process.
+// Tests the choice of OpenBLAS's kernels, matmuls, and OpenBLAS sessions with and without enough address space. Tests
+// that limit the address space or inspect a freshly loaded OpenBLAS run in a child process.
 #include "device/host/blas.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace strobe::blas {
 namespace {
 
-// Returns the exit code of a child that runs `body`; -1 if it does not exit within 10 s.
+// Returns the exit code of a child that runs `body`; -1 if the child crashes or runs longer than 10 s.
 template <class Body>
 int exit_code_of(Body&& body) {
   const pid_t child = fork();
@@ -42,7 +42,7 @@ void limit_to(std::size_t bytes) {
 }
 
 // Computes a 2 x 2 matmul in a session of `callers` threads. Returns an exit code; 0 if everything was correct.
-int product_of(int callers) {
+int matmul_exit_code(int callers) {
   try {
     const BlasSession session(callers);
     if (session.callers() < 1 || session.callers() > callers) return 4;
@@ -61,7 +61,7 @@ TEST(Blas, NoAddressSpaceIsAnError) {
   for (const std::size_t megabytes : {1, 8, 32, 64, 127}) {
     const int code = exit_code_of([&] {
       limit_to(megabytes << 20);
-      return product_of(64);
+      return matmul_exit_code(64);
     });
     EXPECT_EQ(code, static_cast<int>(ErrorCode::out_of_memory)) << megabytes << " MiB";
   }
@@ -73,7 +73,7 @@ TEST(Blas, AllowsFewerCallersIfFewerBuffersFit) {
   EXPECT_EQ(exit_code_of([&] {
               blas_library();
               limit_to(2 * kBufferBytes);
-              return product_of(64);
+              return matmul_exit_code(64);
             }),
             0);
 }

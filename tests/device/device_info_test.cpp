@@ -6,7 +6,7 @@
 namespace strobe {
 namespace {
 
-TEST(DeviceInfo, Cpu) {
+TEST(DeviceInfo, DescribesTheCpu) {
   const CpuInfo info = cpu_info();
   EXPECT_FALSE(info.model.empty());
   EXPECT_FALSE(info.architecture.empty());
@@ -21,7 +21,7 @@ TEST(DeviceInfo, Cpu) {
   }
 }
 
-TEST(DeviceInfo, GpusOrAReason) {
+TEST(DeviceInfo, ListsGpusOrGivesAReason) {
   const GpuInventory inventory = gpu_inventory();
   EXPECT_EQ(inventory.gpus.empty(), !inventory.reason.empty()) << inventory.reason;
   if (!inventory.compiled_in) {

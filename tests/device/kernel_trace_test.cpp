@@ -28,7 +28,7 @@ TEST(KernelTrace, IsRejectedWithTheReasonIfThereIsNoGpu) {
   }
 }
 
-TEST(RangeForTools, CanBeNamedWithNoToolAttached) {
+TEST(GpuRanges, NeedNoProfiler) {
   const GpuRange outer("outer");
   const GpuRange inner(std::string("inner"));
 }
@@ -80,7 +80,7 @@ TEST_F(GpuKernelTrace, RecordsKernelTimeAndLaunch) {
   EXPECT_NE(records[0].stream, records[3].stream);
 }
 
-TEST_F(GpuKernelTrace, OneAtATimeWithoutRecordsOfThePreviousTrace) {
+TEST_F(GpuKernelTrace, IsOneAtATimeAndHasNoRecordsOfThePreviousOne) {
   GpuBuffer buffer(1 << 16);
   const GpuStream stream;
   {

@@ -11,7 +11,7 @@ namespace {
 
 struct WritingSink : ProfileSink {
   void begin_scope(const char* name, ScopeKind kind) override {
-    log += std::string(kind == ScopeKind::matmul ? "product " : "other ") + name + ";";
+    log += std::string(kind == ScopeKind::matmul ? "matmul " : "other ") + name + ";";
   }
   void end_scope() override { log += "end;"; }
   std::string log;
@@ -31,9 +31,9 @@ TEST(ProfileScope, ReachOnlyTheSinkOfTheirThread) {
   EXPECT_EQ(sink.log, "") << "the sink belongs to another thread";
   run_two_scopes();
   profile_sink = nullptr;
-  EXPECT_EQ(sink.log, "product a;end;other b;end;");
+  EXPECT_EQ(sink.log, "matmul a;end;other b;end;");
   run_two_scopes();
-  EXPECT_EQ(sink.log, "product a;end;other b;end;") << "the sink was removed";
+  EXPECT_EQ(sink.log, "matmul a;end;other b;end;") << "the sink was removed";
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ std::string refusal_of(Body&& body) {
 TEST(SharedLibrary, TheFirstThatOpensIsUsed) {
   const SharedLibrary library(
       {.files = {"", "/nowhere/libm.so.6", "libm.so.6", "libc.so.6"}, .advice = "no mathematics"});
-  double (*const root)(double) = library.function("sqrt");  // missing in the previous file
+  double (*const root)(double) = library.function("sqrt");  // libc.so.6 does not have it
   EXPECT_EQ(root(9), 3);
 }
 

@@ -34,7 +34,7 @@ TEST(ThreadPool, RunsEachIndexOnceOnItsOwnThread) {
   }
 }
 
-TEST(ThreadPool, ManyCallsInARowAndAfterSleep) {
+TEST(ThreadPool, RunsManyCallsInARowAndAfterSleep) {
   std::int64_t sum = 0;
   for (int call = 0; call < 2000; ++call) {
     int parts[3] = {};
@@ -62,7 +62,7 @@ TEST(ThreadPool, TasksStartInIncreasingOrder) {
 
 // Each call has few tasks, so a worker often wakes when all tasks are done. It must not run a task of that call again,
 // and must take part in later calls.
-TEST(ThreadPool, EveryTaskOnceInManyShortCalls) {
+TEST(ThreadPool, RunsEveryTaskOnceInManyShortCalls) {
   std::vector<std::atomic<int>> runs(4);
   for (int call = 1; call <= 20000; ++call) {
     parallel_for(4, 4, [&, call](int, std::int64_t task) {
@@ -72,7 +72,7 @@ TEST(ThreadPool, EveryTaskOnceInManyShortCalls) {
     int bodies[4] = {};
     if (call % 100 == 0) {
       parallel(4, [&](int thread) { ++bodies[thread]; });
-      for (const int count : bodies) ASSERT_EQ(count, 1) << "a worker of the previous call was dismissed";
+      for (const int count : bodies) ASSERT_EQ(count, 1) << "all four threads must take part after a short call";
     }
   }
 }
@@ -132,7 +132,7 @@ TEST(ThreadPool, NestedCallsRunInOrderOnTheSameThread) {
   EXPECT_EQ(total.load(), 12);
 }
 
-TEST(ThreadPool, SeveralCallersAtOnce) {
+TEST(ThreadPool, ServesSeveralCallersAtOnce) {
   std::vector<std::thread> callers;
   std::atomic<int> wrong{0};
   for (int caller = 0; caller < 4; ++caller) {

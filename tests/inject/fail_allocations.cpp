@@ -55,9 +55,9 @@ void* no_memory() {
   return nullptr;
 }
 
-std::int64_t number_from(const char* variable, std::int64_t otherwise) {
+std::int64_t number_from(const char* variable, std::int64_t fallback) {
   const char* const text = getenv(variable);
-  return text ? strtoll(text, nullptr, 10) : otherwise;
+  return text ? strtoll(text, nullptr, 10) : fallback;
 }
 
 void* map_pages(void* address, std::size_t bytes, int protection, int flags, int file, std::int64_t offset) {

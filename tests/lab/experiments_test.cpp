@@ -1,5 +1,5 @@
-// Tests the course's experiments. The ablation has one kernel without each optimisation; another experiment has a
-// kernel per tile size. Compares all of them with float64.
+// Tests the course's experiments. The ablation has one kernel per optimisation, which leaves that optimisation out;
+// another experiment has one kernel per tile size. Compares all of them with float64.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -66,7 +66,7 @@ TEST_F(GpuExperiments, AblationGivesRightResults) {
   }
 }
 
-TEST_F(GpuExperiments, TilesGiveRightResultsAndFitTheReportedSharedMemory) {
+TEST_F(GpuExperiments, TilesGiveRightResultsAndReportTheirSharedMemory) {
   for (const Tiles& tile : tiles()) {
     for (const auto& [batch, rows, dim] : {std::tuple{2, 128, 32}, {1, 256, 64}}) {
       const TileFacts facts = tile.facts(dim);

@@ -34,8 +34,8 @@ double error_of(const Rung& rung, const CourseCase& size) {
 constexpr double kClose = 2e-5;
 constexpr double kCloseFast = 1e-3;  // rungs compiled with --use_fast_math
 
-TEST(Rungs, AreThoseOfTheLessonInItsOrder) {
-  const std::vector<std::string_view> lesson = {
+TEST(Rungs, AreInTheOrderOfTheCourse) {
+  const std::vector<std::string_view> expected = {
       "sequential", "cpu-library",  "five-kernels", "shared",    "padded",     "pitched",      "unrolled", "coalesced",
       "registers",  "q-stationary", "float4",       "fast-math", "one-stream", "four-streams", "pinned",   "library"};
   std::vector<std::string_view> names;
@@ -43,11 +43,11 @@ TEST(Rungs, AreThoseOfTheLessonInItsOrder) {
     names.push_back(rung.name);
     EXPECT_FALSE(rung.idea.empty()) << rung.name;
   }
-  EXPECT_EQ(names, lesson);
+  EXPECT_EQ(names, expected);
   EXPECT_EQ(std::set(names.begin(), names.end()).size(), names.size());
 }
 
-TEST(Rungs, AreAllInABuildWithCudaAndNamedInOneWithout) {
+TEST(Rungs, OfTheGpuNeedABuildWithCuda) {
   const bool cuda = gpu_inventory().compiled_in;
   for (const Rung& rung : rungs()) {
     EXPECT_EQ(rung.run != nullptr, cuda || rung.processor == Processor::cpu) << rung.name;
@@ -56,7 +56,7 @@ TEST(Rungs, AreAllInABuildWithCudaAndNamedInOneWithout) {
   }
 }
 
-TEST(Rungs, OfTheCpuAreRightForOddSizes) {
+TEST(Rungs, OfTheCpuAreCorrectForUnusualSizes) {
   for (const Rung& rung : rungs()) {
     if (rung.processor != Processor::cpu) continue;
     for (const auto& [batch, rows, dim] : {std::tuple{1, 1, 1}, {2, 128, 32}, {3, 31, 5}, {1, 33, 64}, {2, 97, 40}}) {

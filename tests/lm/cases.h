@@ -1,4 +1,4 @@
-// Models of every architecture, and random tokens, for tests.
+// Architectures, random tokens and a float64 cross entropy for tests.
 #pragma once
 
 #include <cmath>

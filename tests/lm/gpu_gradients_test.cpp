@@ -69,7 +69,7 @@ std::vector<float> gradients_of(const Model& model) {
   return gradients;
 }
 
-TEST_F(GpuGradients, OfEveryParameterInEveryPrecisionAndMemory) {
+TEST_F(GpuGradients, MatchTheCpuInEveryPrecisionAndMemory) {
   for (const auto& [shape, batch] : kCases) {
     const Text text(shape, batch, 4);
     Model cpu(shape, batch, DType::fp32, {.threads = 2});
@@ -88,14 +88,14 @@ TEST_F(GpuGradients, OfEveryParameterInEveryPrecisionAndMemory) {
           EXPECT_NEAR(gpu.loss_and_lone_gradients(text.tokens.data(), text.targets.data()) / loss, 1, allowed / 5);
           const std::vector<float> found = gradients_of(gpu);
           if (of_own.empty()) expect_close(gpu, found, expected, allowed), of_own = found;
-          EXPECT_EQ(found, of_own) << "the same bits, wherever they lie";
+          EXPECT_EQ(found, of_own) << "the bits must not depend on the memory of the gradients";
         }
       }
     }
   }
 }
 
-TEST_F(GpuGradients, WithoutTheDeterministicOption) {
+TEST_F(GpuGradients, MatchTheCpuWithoutTheDeterministicOption) {
   for (const auto& [shape, batch] : kCases) {
     const Text text(shape, batch, 4);
     Model cpu(shape, batch, DType::fp32, {.threads = 2});
@@ -146,21 +146,21 @@ void expect_final(const ModelShape& shape, std::int64_t batch) {
     const GpuStream side;
     std::vector<GpuEvent> ready(model.parameters().size());
     const GpuBuffer copies(unwatched.size() * sizeof(float));
-    std::vector<std::size_t> told;
+    std::vector<std::size_t> reported;
     model.on_gradient_ready([&](std::size_t index) {
       const Parameter& parameter = model.parameters()[index];
       ready[index].record(*model.stream());
       side.wait_for(ready[index]);
       side.copy(copies.as<float>() + parameter.first, model.placed_gradients() + parameter.first,
                 float_bytes(parameter.count()));
-      told.push_back(index);
+      reported.push_back(index);
     });
     for (int again = 0; again < 3; ++again) {  // without callbacks the third run would replay a graph
-      told.clear();
+      reported.clear();
       EXPECT_EQ(model.loss_and_lone_gradients(text.tokens.data(), text.targets.data()), loss);
       side.synchronize();
-      ASSERT_EQ(told.size(), model.parameters().size());
-      for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i], told.size() - 1 - i);
+      ASSERT_EQ(reported.size(), model.parameters().size());
+      for (std::size_t i = 0; i < reported.size(); ++i) EXPECT_EQ(reported[i], reported.size() - 1 - i);
       std::vector<float> then(unwatched.size());
       copies.copy_to_host(then.data(), copies.bytes());
       EXPECT_TRUE(then == unwatched);
@@ -168,7 +168,7 @@ void expect_final(const ModelShape& shape, std::int64_t batch) {
     }
     model.on_gradient_ready({});
     model.loss_and_lone_gradients(text.tokens.data(), text.targets.data());
-    EXPECT_EQ(told.size(), model.parameters().size());
+    EXPECT_EQ(reported.size(), model.parameters().size());
   }
 }
 

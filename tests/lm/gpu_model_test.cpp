@@ -65,7 +65,7 @@ TEST_F(GpuModel, StandardAttentionStepsAsFlash2) {
   }
 }
 
-// The forward-only model updates the residual stream in place, where cuBLASLt rounds 16-bit sums differently.
+// The forward-only model updates the residual stream in place. cuBLASLt then rounds 16-bit sums differently.
 TEST_F(GpuModel, AForwardOnlyModelHasTheSameLoss) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const char* const kernel : {"", "standard"}) {

@@ -64,7 +64,7 @@ void expect_gradients_by_differences(const ModelShape& shape) {
   }
 }
 
-TEST(Model, GradientsByDifferencesAlongEachParameter) {
+TEST(Model, GradientsMatchDifferencesAlongEachParameter) {
   for (const Architecture architecture : kArchitectures) expect_gradients_by_differences(small_shape(architecture));
 }
 
@@ -79,7 +79,7 @@ TEST(Model, Gpt2SupportsAnOddHeadDimension) {
                                    .architecture = Architecture::gpt2});
 }
 
-TEST(Model, FirstLossIsThatOfUniformGuessing) {
+TEST(Model, FirstLossIsNearThatOfUniformGuessing) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_of("tiny"));
     const Text text(shape, 1, 2);
@@ -189,7 +189,7 @@ void expect_shared_memory(const ModelShape& shape) {
   }
 }
 
-TEST(Model, SharedGradientMemoryAllowsOnlyOneBatch) {
+TEST(Model, SharedGradientMemoryChangesNoBitAndAllowsOnlyOneBatch) {
   for (const Architecture architecture : kArchitectures) expect_shared_memory(small_shape(architecture));
 }
 
@@ -213,7 +213,7 @@ TEST(Model, ResumesFromItsState) {
     second.write_state(which, head);
   }
   for (int number : {2, 3}) EXPECT_EQ(step(first, number), step(second, number));
-  EXPECT_THROW(first.read_state(State::mean, std::span(state).subspan(1), 2), Error) << "beyond the end";
+  EXPECT_THROW(first.read_state(State::mean, std::span(state).subspan(1), 2), Error) << "the range ends past the state";
   EXPECT_THROW(first.write_state(State::values, state, 1), Error);
 }
 
@@ -231,7 +231,7 @@ TEST(Model, SameBitsForAnyNumberOfThreads) {
   }
 }
 
-TEST(Model, Tf32ChangesOnlyFp32OnAGpu) {
+TEST(Model, Tf32ChangesNothingOnACpu) {
   const ModelShape shape = small_shape();
   const Text text(shape, 1, 3);
   for (const DType dtype : {DType::fp32, DType::bf16}) {
@@ -268,20 +268,20 @@ void expect_final_gradients(const ModelShape& shape) {
   for (const ModelOptions& options : cases) {
     Model model(shape, 2, DType::fp32, {.threads = 1}, options);
     model.begin(3);
-    std::vector<std::size_t> told;
+    std::vector<std::size_t> reported;
     std::vector<float> then(model.gradients().size());
     model.on_gradient_ready([&](std::size_t index) {
-      told.push_back(index);
+      reported.push_back(index);
       const Parameter& parameter = model.parameters()[index];
       std::copy_n(model.gradients().begin() + parameter.first, parameter.count(), then.begin() + parameter.first);
     });
     model.loss_and_lone_gradients(text.tokens.data(), text.targets.data());
-    ASSERT_EQ(told.size(), model.parameters().size());
-    for (std::size_t i = 0; i < told.size(); ++i) EXPECT_EQ(told[i], told.size() - 1 - i);
+    ASSERT_EQ(reported.size(), model.parameters().size());
+    for (std::size_t i = 0; i < reported.size(); ++i) EXPECT_EQ(reported[i], reported.size() - 1 - i);
     EXPECT_TRUE(std::equal(then.begin(), then.end(), model.gradients().begin()));
     model.on_gradient_ready({});
     model.loss_and_lone_gradients(text.tokens.data(), text.targets.data());
-    EXPECT_EQ(told.size(), model.parameters().size());
+    EXPECT_EQ(reported.size(), model.parameters().size());
   }
 }
 
@@ -331,7 +331,7 @@ TEST(Model, AForwardOnlyModelRejectsABackward) {
   expect_refusal("gradients", [&] { model.gradients(); });
   expect_refusal("run_phase", [&] { model.run_phase(Phase::backward); });
   std::vector<float> state(static_cast<std::size_t>(parameter_count(shape)));
-  EXPECT_THROW(model.read_state(State::mean, state), Error) << "no optimizer state either";
+  EXPECT_THROW(model.read_state(State::mean, state), Error) << "a forward-only model has no optimizer state";
   EXPECT_NO_THROW(model.read_state(State::values, state));
 }
 

@@ -1,5 +1,5 @@
-// Stops training after any step and resumes it from its checkpoint, with another number of threads and any
-// recomputation. Losses and the bytes of checkpoints must be the same. For tests on the CPU and on a GPU.
+// Stops training after each step and resumes it from its checkpoint, with another number of threads and each
+// recomputation mode. Losses and the bytes of checkpoints must be the same. For tests on the CPU and on a GPU.
 #pragma once
 
 #include <gtest/gtest.h>

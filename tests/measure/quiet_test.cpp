@@ -1,4 +1,5 @@
-// Tests measure/quiet: waiting until other threads of this process stop spinning, and the cores that a parent uses.
+// Tests measure/quiet: waiting until other threads of this process stop spinning, and the cores that a parent may
+// use.
 #include "measure/quiet.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +53,7 @@ TEST(Quiet, SleepingThreadsAndUnknownProcessesAreQuiet) {
   sleeps.join();
 }
 
-TEST(Cores, CoresOfTheParentAreRestoredAtTheEnd) {
+TEST(Cores, CoresOfTheParentAreUsedUntilTheEndOfTheScope) {
   const std::vector<int> all = allowed_cores();
   if (all.size() < 2) GTEST_SKIP() << "one core";
   const pid_t child = fork();

@@ -159,7 +159,7 @@ TEST(Attention, LargeScoresStayFinite) {
   EXPECT_EQ(scores[2], 0);
 }
 
-// Some of these sizes are computed by OpenBLAS, some by the SIMD panels, and some by plain loops.
+// OpenBLAS computes some of these sizes; the SIMD panels and the kernel for a single row compute the others.
 TEST(Attention, SameBitsForAnyNumberOfThreads) {
   for (const std::int64_t context : {1, 7, 130}) {
     for (const DType dtype : kTypes) {
@@ -175,7 +175,7 @@ TEST(Attention, SameBitsForAnyNumberOfThreads) {
 TEST(Attention, AllocatesTheBytesItReports) {
   for (const DType dtype : kTypes) {
     for (const std::int64_t context : {4, 21}) {  // a head has fewer or more scores than outputs
-      for (const std::int64_t heads : {1, 3}) {   // the output of one head is contiguous; its gradients are not
+      for (const std::int64_t heads : {1, 3}) {   // with one head the output is contiguous, but not the gradients
         const MaterialisedAttention shape{
             .batch = 2, .heads = heads, .context = context, .head_dim = 10, .dtype = dtype};
         const Values qkv(dtype, 3 * output_count(shape)), d_o(dtype, output_count(shape));

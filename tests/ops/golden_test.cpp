@@ -1,4 +1,4 @@
-// Compares the operations of tests/ops with results and gradients that tools/golden computed with PyTorch in float64.
+// Compares operations of src/ops with results and gradients that tools/golden computed with PyTorch in float64.
 // Every dtype represents the inputs exactly, so only the rounding of an operation differs.
 #include <gtest/gtest.h>
 
@@ -70,9 +70,9 @@ using Tensor = Placed<Values>;
 constexpr const char* kGoldenPath = STROBE_TEST_DATA "/ops/golden.txt";
 
 // Runs the operations in one type on one device and compares them with the golden values.
-class BesidePyTorch {
+class GoldenComparison {
  public:
-  BesidePyTorch(const test::Fields& golden, DType dtype, const Gpu* gpu = nullptr)
+  GoldenComparison(const test::Fields& golden, DType dtype, const Gpu* gpu = nullptr)
       : golden_(golden),
         dtype_(dtype),
         gpu_(gpu),
@@ -237,7 +237,8 @@ class BesidePyTorch {
     expect("cross_entropy/dlogits", logits);
   }
 
-  // Runs three AdamW steps on two tensors, clipped by their common norm, and compares the state after each step.
+  // Runs three AdamW steps on two tensors and compares the state after each step. Gradients are clipped by the norm
+  // over both tensors.
   void run_adamw() {
     const auto zeros = [&](std::size_t count) { return floats(std::vector<double>(count)); };
     Tensor value[] = {floats(drawn(0, 37)), floats(drawn(1, 5))};
@@ -283,7 +284,7 @@ TEST(Golden, OperationsEqualPyTorch) {
   for (const std::string& name : test::available_isas()) {
     SCOPED_TRACE(name);
     const test::IsaScope scope(name);
-    for (const DType dtype : kTypes) BesidePyTorch(golden, dtype).run_all();
+    for (const DType dtype : kTypes) GoldenComparison(golden, dtype).run_all();
   }
 }
 
@@ -294,7 +295,7 @@ TEST_F(GpuGolden, OperationsEqualPyTorch) {
   if (HasFailure()) return;
   for (const bool deterministic : {true, false}) {
     const Gpu gpu(deterministic);
-    for (const DType dtype : kTypes) BesidePyTorch(golden, dtype, &gpu).run_all();
+    for (const DType dtype : kTypes) GoldenComparison(golden, dtype, &gpu).run_all();
   }
 }
 

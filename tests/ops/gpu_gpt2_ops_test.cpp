@@ -1,4 +1,5 @@
-// Compares the operations that only GPT-2 needs on the GPU with those on the CPU. gpu_ops_test.cpp compares the others.
+// Tests operations that only GPT-2 needs: compares the GPU's results with the CPU's. gpu_ops_test.cpp and
+// gpu_training_test.cpp test the other operations.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -16,7 +17,7 @@ namespace {
 
 using GpuGpt2Ops = test::GpuTest;
 
-// The variance of one number is 0; a large eps hides its rounding error.
+// One of the sizes has rows of one element, whose variance is 0. A large eps hides its rounding error.
 TEST_F(GpuGpt2Ops, LayerNorm) {
   const Gpu gpu;
   for (const DType dtype : kTypes) {

@@ -1,5 +1,6 @@
-// Compares every operation on the GPU with the CPU in all dtypes. Covers sizes that are not multiples of a vector, a
-// single row, rows that just fit in shared memory and longer ones. Also tensors that are aligned to one element only.
+// Compares operations on the GPU with the CPU in all dtypes; gpu_gpt2_ops_test.cpp and gpu_training_test.cpp test the
+// others. Covers sizes that are not multiples of a vector, a single row, rows that just fit in shared memory, longer
+// rows, and tensors that are aligned to one element only.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -76,8 +77,8 @@ TEST_F(GpuOps, RmsNorm) {
   }
 }
 
-// The workspace has room for the sums of only two blocks, so each block needs several passes.
-TEST_F(GpuOps, RmsNormInSeveralPasses) {
+// The workspace has room for the sums of only two blocks, so each block of the backward processes several rows.
+TEST_F(GpuOps, RmsNormWithTwoBlocks) {
   for (const Size& size : {Size{37, 1600, 0}, Size{35, 1608, 0}, Size{9, 131, 0}, Size{17, 64, 1}, Size{5, 13000, 0}}) {
     const Gpu gpu(true, false, static_cast<std::size_t>(2 * size.width) * sizeof(float));
     for (const DType dtype : kTypes) expect_rms_norm(gpu, dtype, size);
@@ -148,7 +149,7 @@ TEST_F(GpuOps, Rope) {
   for (const DType dtype : kTypes) {
     for (const std::int64_t head_dim : {2, 6, 64, 80}) {
       for (const bool in_wider_rows : {false, true}) {
-        // One case has more tokens than a grid has rows.
+        // One case has more tokens than a grid has blocks in y (at most 65,535).
         const std::int64_t heads = 4, tokens = head_dim == 2 ? 70'000 : 37, context = 19;
         const std::int64_t stride = in_wider_rows ? 6 * head_dim : 0;
         const auto count = static_cast<std::size_t>(tokens * (in_wider_rows ? 6 : 4) * head_dim);

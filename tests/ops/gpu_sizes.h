@@ -1,4 +1,4 @@
-// Sizes for tests of every operation on the GPU, and the comparison of its tensors with the CPU's.
+// Sizes for tests of operations on the GPU, and the comparison of their results with the CPU's.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ inline constexpr Size kSizes[] = {{1, 1, 0},    {1, 768, 0},  {37, 131, 0}, {33,
                                   {3, 513, 0},  {4, 2048, 0}, {3, 2056, 0}, {5, 2560, 0},  {2, 4096, 0},
                                   {2, 4104, 0}, {3, 6400, 0}, {1, 6400, 1}, {2, 12032, 0}, {3, 13000, 0}};
 
-// Adds a size with more rows than a grid has, so that blocks process several rows.
+// Adds a size with more rows than a grid has blocks in y (at most 65,535), so that blocks process several rows.
 inline std::vector<Size> sizes_with_many_rows() {
   std::vector<Size> all(std::begin(kSizes), std::end(kSizes));
   all.push_back({65'540, 8, 0});

@@ -96,13 +96,13 @@ TEST_F(GpuTraining, AllThreeMatmulsOfALinearLayer) {
   }
 }
 
-// Matmuls of this size time several cuBLASLt plans and use the fastest. All sums are integers that every dtype
-// represents exactly, so every plan must give the same bits.
+// Without `deterministic`, matmuls time several cuBLASLt plans and use the fastest. All sums are integers that every
+// dtype represents exactly, so every plan must give the same bits.
 TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
   const Gpu timed(false), plain(true);
   for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
     SCOPED_TRACE(name_of(dtype));
-    const Linear shape{2080, 656, 1600, dtype};  // four times the smallest size that is timed
+    const Linear shape{2080, 656, 1600, dtype};
     const auto signs = [&](std::int64_t rows, std::int64_t cols, unsigned seed) {
       std::vector<double> values = normal_values(static_cast<std::size_t>(rows * cols), seed);
       for (double& value : values) value = value > 1.5 ? 1 : value < -1.5 ? -1 : 0;
@@ -110,7 +110,7 @@ TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
     };
     const Values x = signs(shape.rows, shape.in, 1), weight = signs(shape.out, shape.in, 2),
                  dy = signs(shape.rows, shape.out, 3);
-    const auto products = [&](const Gpu& gpu) {
+    const auto matmuls = [&](const Gpu& gpu) {
       const OnGpu gx(gpu, x), gweight(gpu, weight), gdy(gpu, dy), gy(gpu, dy), gdx(gpu, x),
           gdweight(gpu, std::vector<float>(weight.size()));
       linear(gpu.execution(), shape, gx.data(), gweight.data(), gy.data(), {.addend = gdy.data()});
@@ -123,7 +123,7 @@ TEST_F(GpuTraining, TheFastestTilesHaveTheSameSums) {
       gdweight.read(dweight);
       return std::tuple(y.widened(), dx.widened(), dweight);
     };
-    EXPECT_TRUE(products(timed) == products(plain));
+    EXPECT_TRUE(matmuls(timed) == matmuls(plain));
   }
 }
 

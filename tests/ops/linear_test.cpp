@@ -1,4 +1,5 @@
-// Tests linear layers and column sums on the CPU: values and gradients, in every dtype and instruction set.
+// Tests linear layers and column sums on the CPU: values and gradients in every dtype, and the forward on every
+// instruction set.
 #include "ops/linear.h"
 
 #include <gtest/gtest.h>
@@ -54,7 +55,7 @@ TEST(Linear, AllThreeMatmulsInEveryType) {
 }
 
 // A single row of x has a separate kernel. Tests widths below, at and above multiples of a vector, and numbers of
-// outputs that are not multiples of its group of weight rows.
+// outputs that do and do not fill the kernel's groups of weight rows.
 TEST(Linear, SingleRowInEveryInstructionSet) {
   for (const std::string& name : test::available_isas()) {
     const test::IsaScope isa(name);
@@ -78,8 +79,8 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
   }
 }
 
-// The SIMD panels compute this case instead of OpenBLAS, because x has few rows. Inputs and outputs are not multiples
-// of a vector, a panel or a packed block of steps; the rows are not a multiple of a row block.
+// The SIMD panels compute this case instead of OpenBLAS, because x has at most 512 rows. Inputs and outputs are not
+// multiples of a vector, a panel or a packed block of steps; the rows are not a multiple of a row block.
 TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
   const std::size_t rows = 512, in = 1030, out = 517;
   for (const std::string& name : test::available_isas()) {
@@ -123,7 +124,7 @@ TEST(Linear, GradientsByFiniteDifferences) {
   expect_linear_gradient("bias", bias, dbias, [&](const auto& at) { return loss(x, weight, at); });
 }
 
-TEST(Linear, AddendOutputAndOverwrittenWeightGradients) {
+TEST(Linear, AddendMayBeTheOutputAndWeightGradientsAreOverwritten) {
   const float x[] = {1, 2}, weight[] = {3, 4}, addend[] = {100};  // one row; two inputs, one output
   float y[] = {7}, dweight[] = {9, 9};
   const Linear shape{.rows = 1, .in = 2, .out = 1};
@@ -137,7 +138,7 @@ TEST(Linear, AddendOutputAndOverwrittenWeightGradients) {
   EXPECT_EQ(dweight[1], 4);
 }
 
-// With 3 rows the SIMD panels compute the matmul, with 19 rows OpenBLAS.
+// With 3 rows OpenBLAS computes the matmul, with 19 rows the SIMD panels (if the instruction set has them).
 TEST(Linear, BiasIsAddedToEveryRowAndRoundedOnce) {
   for (const std::size_t rows : {3u, 19u}) {
     const std::size_t in = 33, out = 12;
@@ -170,7 +171,7 @@ TEST(ColumnSums, OverwriteOrAdd) {
   EXPECT_EQ(sums[1], 222);
 }
 
-TEST(ColumnSums, EveryTypeInTheOrderOfRowsWithAnyNumberOfThreads) {
+TEST(ColumnSums, RowsAreAddedInOrderInEveryTypeWithAnyNumberOfThreads) {
   for (const auto& [rows, columns] : {std::pair(300, 131), std::pair(2, 20'011), std::pair(1, 5)}) {
     for (const DType dtype : kTypes) {
       const auto width = static_cast<std::size_t>(columns);

@@ -73,7 +73,7 @@ TEST(GradientNorm, OverAllTensorsAndClipping) {
   EXPECT_NEAR(gradient_norm({}, tensors, 0.5), expected / 2, 1e-9);
   EXPECT_DOUBLE_EQ(clip_factor(4, 1), 0.25);
   EXPECT_EQ(clip_factor(0.5, 1), 1);
-  EXPECT_EQ(clip_factor(4, 0), 1) << "0: no clipping";
+  EXPECT_EQ(clip_factor(4, 0), 1) << "a limit of 0 means no clipping";
   const float bad[] = {std::numeric_limits<float>::infinity()};
   const Trained spoiled{.count = 1, .gradient = bad};
   EXPECT_FALSE(std::isfinite(gradient_norm({}, {&spoiled, 1})));

@@ -33,7 +33,8 @@ TEST(Rope, BackwardInvertsForwardAndPositionsRepeat) {
   Values again(DType::fp32, std::vector<double>(start.begin() + 24, start.end()));
   rope({}, {.tokens = 2, .heads = 2, .head_dim = 6, .context = 2, .first_position = 7}, table.data(), again.data(),
        Rotation::forward);
-  for (std::size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i], x[24 + i]) << "tokens 2 and 3 stand at 7 and 8";
+  for (std::size_t i = 0; i < again.size(); ++i)
+    EXPECT_EQ(again[i], x[24 + i]) << "tokens 2 and 3 have the positions 7 and 8";
   rope({}, shape, table.data(), x.data(), Rotation::back);
   for (std::size_t i = 0; i < start.size(); ++i) EXPECT_NEAR(x[i], start[i], 1e-6);
 }

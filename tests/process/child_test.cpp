@@ -29,7 +29,7 @@ TEST(RunToEnd, DoesNotWaitForABackgroundProcess) {
   const Printed printed = run_shell("sleep 500 & echo $!", 300);
   EXPECT_EQ(printed.end.code, 0);
   const std::string kill = "kill " + printed.text;
-  EXPECT_EQ(run_shell(kill.c_str()).end.code, 0) << "the helper was still there";
+  EXPECT_EQ(run_shell(kill.c_str()).end.code, 0) << "the background process had ended";
 }
 
 TEST(RunToEnd, ATimeLimitEndsIt) { EXPECT_THROW(run_shell("sleep 500", 0.1), Error); }

@@ -12,14 +12,15 @@ class Sums:
         self.additions, self.done, self.version = [0] * row_tiles, 0, version
 
 
-def backward(world, tickets, shape, counter=None, turns=None, name="", clears=False, one_ticket=False, sums=None,
-             hasty=False):
-    """One thread block. tickets: the work items, [(keys written, [row tiles])]. shape: as printed by shapes.cpp.
-    counter: [next ticket], shared by several blocks. turns: additions to dQ so far, per row tile, for `deterministic`
-    (ordered accumulation). sums: if given, the blocks also round dQ; each row tile is one more ticket. With share
-    "keys", a reducer warp adds dQ from shared memory, and the loader posts the next row tile. hasty: a bug that must be
-    found. With share "tiles", K's stage is released before dK is read from it; with "keys", the reducer releases dQ's
-    buffer before it has read it."""
+def backward(world, items, shape, counter=None, add_counts=None, name="", clears=False, one_warp=False, sums=None,
+             early=False):
+    """One thread block. items: the work items, [(keys written, [row tiles])]. shape: as printed by shapes.cpp. counter:
+    [next item], shared by several blocks. add_counts: additions to dQ so far, per row tile, for `deterministic`
+    (ordered accumulation). sums: if given, the blocks also round dQ; each row tile is one more item. With share "keys",
+    a reducer warp adds dQ from shared memory, and the loader posts the next row tile.
+    Bugs that must be found: one_warp: one warp of a warpgroup releases the work item for all four. early: with share
+    "tiles", K's stage is released before dK is read from it; with "keys", the reducer releases dQ's buffer before it
+    has read it."""
     share, consumers, stages, readers, bulk = (shape[key] for key in ("share", "consumers", "stages", "readers", "bulk"))
     alternates = share == "tiles"
     bars = {}
@@ -33,8 +34,8 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
     bars["exchanged"] = Barrier(f"{name}exchanged", 4 * consumers)
     bars["keys", "free"] = Barrier(f"{name}keys_free", consumers * (4 if alternates else 1))
     for stage in range(2):
-        bars["ticket", "full", stage] = Barrier(f"{name}work_full[{stage}]", 1)
-        bars["ticket", "free", stage] = Barrier(f"{name}work_free[{stage}]", consumers * (1 if one_ticket else 4))
+        bars["item", "full", stage] = Barrier(f"{name}work_full[{stage}]", 1)
+        bars["item", "free", stage] = Barrier(f"{name}work_free[{stage}]", consumers * (1 if one_warp else 4))
     if bulk:
         for i in range(2):
             bars["dq", "full", i] = Barrier(f"{name}dq_full[{i}]", 4)
@@ -42,7 +43,7 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
             bars["note", "full", i] = Barrier(f"{name}note_full[{i}]", 1)
             bars["note", "free", i] = Barrier(f"{name}note_free[{i}]", 1)
     counter = counter if counter is not None else [0]
-    last = len(tickets) + (len(sums.additions) if sums else 0)
+    last = len(items) + (len(sums.additions) if sums else 0)
     data = lambda *place: (name, *place)
 
     def loader():
@@ -68,30 +69,30 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
             world.load(data(what), tag, bars[what, "full"])
             bars[what, "full"].arrive(1)
         while True:
-            ticket = counter[0]
+            item = counter[0]
             counter[0] += 1
-            yield world.wait(bars["ticket", "free", work_at.stage], work_at.round)
-            world.data[data("ticket", work_at.stage)] = ticket
-            bars["ticket", "full", work_at.stage].arrive()
+            yield world.wait(bars["item", "free", work_at.stage], work_at.round)
+            world.data[data("item", work_at.stage)] = item
+            bars["item", "full", work_at.stage].arrive()
             work_at.move()
-            if ticket >= last:
+            if item >= last:
                 yield from note(None)
                 return
-            if ticket >= len(tickets):
+            if item >= len(items):
                 continue
-            rows = tickets[ticket][1]
+            rows = items[item][1]
             if bulk and sums and not rows:
                 sums.done += 1
             for i, tile in enumerate(rows):
-                yield from load("q", (ticket, tile))
-                yield from note((ticket, tile, i + 1 == len(rows)))
+                yield from load("q", (item, tile))
+                yield from note((item, tile, i + 1 == len(rows)))
                 if i == 0:
                     yield world.wait(bars["keys", "free"], keys)
                     keys += 1
-                    load_keys("k", ticket)
-                yield from load("d_o", (ticket, tile))
+                    load_keys("k", item)
+                yield from load("d_o", (item, tile))
                 if i == 0:
-                    load_keys("v", ticket)
+                    load_keys("v", item)
 
     def reducer():
         note_at, reads = Ring(2), 0
@@ -102,139 +103,139 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
             note_at.move()
             if note is None:
                 return
-            ticket, tile, ends = note
-            if turns is not None:
-                turn = dq_add_index(tickets, ticket, tile)
-                yield (lambda: turns[tile] >= turn), f"turn {turn} of {tile}"
+            item, tile, ends = note
+            if add_counts is not None:
+                turn = dq_add_index(items, item, tile)
+                yield (lambda: add_counts[tile] >= turn), f"turn {turn} of {tile}"
             reads += 1
             for group in range(consumers):
                 yield world.wait(bars["dq", "full", group], reads)
-                if hasty:
+                if early:
                     bars["dq", "free", group].arrive()
                 yield world.pause()
                 for warp in range(4):
-                    world.holds("reducer", data("dq", group, warp), (ticket, tile))
-                if not hasty:
+                    world.expect("reducer", data("dq", group, warp), (item, tile))
+                if not early:
                     bars["dq", "free", group].arrive()
-            if sums and ends and sums.version == "unmet":
+            if sums and ends and sums.version == "unsynced":
                 sums.done += 1
             yield world.pause()
             if sums:
                 sums.additions[tile] += 4 * readers
-            if turns is not None:
-                turns[tile] = max(turns[tile], turn + 1)
-            if sums and ends and sums.version != "unmet":
+            if add_counts is not None:
+                add_counts[tile] = max(add_counts[tile], turn + 1)
+            if sums and ends and sums.version != "unsynced":
                 sums.done += 1
 
     def warp_of(group, warp):
         work_at, at, keys, turn, number, rounds, handed = Ring(2), Ring(stages), 0, 0, 0, None, 0
-        speaks = warp == 0
+        elected = warp == 0
         leads = warp == 0 and (alternates or group == 0)
         me = f"{name}{group}"
 
         def start(reads):
             nonlocal number
             number += 1
-            return world.product(me, warp, number, reads)
+            return world.matmul(me, warp, number, reads)
 
-        def meet():
-            return world.meet((name, "meet"), 8)
+        def sync():
+            return world.sync((name, "sync"), 8)
 
         def sync_row_readers():
-            return world.meet((name, "rows", group), 4) if alternates else meet()
+            return world.sync((name, "rows", group), 4) if alternates else sync()
 
-        def add_up(ticket):
+        def add_up(item):
             given, taken = data("exchange", 0, 0, warp), data("k")
             if group == 1:
                 given, taken = taken, given
-            yield meet()
-            world.data[given] = "sum", ticket
+            yield sync()
+            world.data[given] = "sum", item
             bars["exchanged"].arrive()
             yield world.wait(bars["exchanged"], keys)
-            if hasty:
+            if early:
                 bars["keys", "free"].arrive()
             yield world.pause()
-            world.holds(me, taken, ("sum", ticket))
-            if not hasty:
+            world.expect(me, taken, ("sum", item))
+            if not early:
                 bars["keys", "free"].arrive()
         while True:
-            yield world.wait(bars["ticket", "full", work_at.stage], work_at.round + 1)
-            ticket = world.data[data("ticket", work_at.stage)]
-            if warp == 0 or not one_ticket:
-                bars["ticket", "free", work_at.stage].arrive()
+            yield world.wait(bars["item", "full", work_at.stage], work_at.round + 1)
+            item = world.data[data("item", work_at.stage)]
+            if warp == 0 or not one_warp:
+                bars["item", "free", work_at.stage].arrive()
             work_at.move()
-            if rounds is not None:  # the row tile of the previous ticket, once the next ticket is known
-                if group == 0 and warp == 0 and sums.version != "hasty":
-                    yield lambda: sums.done >= len(tickets), "keys that are done"
-                yield meet()
-                expected = 4 * readers * sum(rounds in rows for _, rows in tickets)
+            if rounds is not None:  # the row tile of the previous item, once the next item is known
+                if group == 0 and warp == 0 and sums.version != "early":
+                    yield lambda: sums.done >= len(items), "keys that are done"
+                yield sync()
+                expected = 4 * readers * sum(rounds in rows for _, rows in items)
                 if sums.additions[rounds] != expected:
                     raise Broken(f"dQ rounded after {sums.additions[rounds]} of {expected} additions")
                 rounds = None
-            if ticket >= last:
+            if item >= last:
                 return
-            if ticket >= len(tickets):
-                rounds = ticket - len(tickets)
+            if item >= len(items):
+                rounds = item - len(items)
                 continue
-            written, rows = tickets[ticket]
+            written, rows = items[item]
             if rows:
                 keys += 1
                 yield world.wait(bars["k", "full"], keys)
                 yield world.wait(bars["v", "full"], keys)
                 if clears:
-                    yield world.meet((name, "clear"), 8)
+                    yield world.sync((name, "clear"), 8)
                 dk, before, added = None, None, None
                 for i, tile in enumerate(rows):
                     if alternates and (len(rows) - i) % 2 == group:
                         at.move()
                         continue
                     stage = at.stage
-                    q, d_o = {data("q", stage): (ticket, tile)}, {data("d_o", stage): (ticket, tile)}
+                    q, d_o = {data("q", stage): (item, tile)}, {data("d_o", stage): (item, tile)}
                     yield world.wait(bars["q", "full", stage], at.round + 1)
                     if clears:
                         yield world.wait(bars["d_o", "full", stage], at.round + 1)
                         yield sync_row_readers()
-                    scores = start({**q, data("k"): ticket})
+                    scores = start({**q, data("k"): item})
                     if dk:
                         yield dk
                         bars["q", "free", before].arrive()
                     before = stage
                     yield world.wait(bars["d_o", "full", stage], at.round + 1)
-                    gradients = start({**d_o, data("v"): ticket})
+                    gradients = start({**d_o, data("v"): item})
                     at.move()
                     yield scores
                     dv = start(d_o)
                     yield gradients
-                    world.data[data("exchange", turn, group, warp)] = (ticket, tile)
+                    world.data[data("exchange", turn, group, warp)] = (item, tile)
                     if bulk and i > 0:  # one fence publishes dS, and dQ of the previous row tile
                         bars["dq", "full", group].arrive()
                     yield sync_row_readers()
-                    if not bulk and turns is not None and added is not None and leads:
-                        turns[added[0]] = max(turns[added[0]], added[1] + 1)
-                    added = turns and (tile, dq_add_index(tickets, ticket, tile))
+                    if not bulk and add_counts is not None and added is not None and leads:
+                        add_counts[added[0]] = max(add_counts[added[0]], added[1] + 1)
+                    added = add_counts and (tile, dq_add_index(items, item, tile))
                     groups = [group] if alternates else range(2)
-                    exchange = {data("exchange", turn, g, w): (ticket, tile) for g in groups for w in range(4)}
+                    exchange = {data("exchange", turn, g, w): (item, tile) for g in groups for w in range(4)}
                     if alternates:  # dQ in two matmuls
-                        piece = start({**exchange, data("k"): ticket})
+                        piece = start({**exchange, data("k"): item})
                         yield dv
                         yield piece
-                        if turns is not None:
-                            yield (lambda a=added: turns[a[0]] >= a[1]), f"turn {added}"
-                    dq = start({**exchange, data("k"): ticket})
+                        if add_counts is not None:
+                            yield (lambda a=added: add_counts[a[0]] >= a[1]), f"turn {added}"
+                    dq = start({**exchange, data("k"): item})
                     dk = start(q)
                     turn ^= 1
                     yield dv
                     yield dq
-                    if speaks:
+                    if elected:
                         bars["d_o", "free", stage].arrive()
                     if bulk:
                         yield world.wait(bars["dq", "free", group], handed)
                         handed += 1
-                        yield from world.write(data("dq", group, warp), (ticket, tile))
+                        yield from world.write(data("dq", group, warp), (item, tile))
                         continue
-                    if turns is not None:
+                    if add_counts is not None:
                         if not alternates:
-                            yield (lambda a=added: turns[a[0]] >= a[1]), f"turn {added}"
+                            yield (lambda a=added: add_counts[a[0]] >= a[1]), f"turn {added}"
                         yield world.pause()
                     if sums:
                         sums.additions[tile] += 1
@@ -243,20 +244,20 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
                 if dk:
                     yield dk
                     bars["q", "free", before].arrive()
-                if speaks and not alternates:
+                if elected and not alternates:
                     bars["keys", "free"].arrive()
-                if turns is not None and not bulk:
+                if add_counts is not None and not bulk:
                     yield sync_row_readers()
                     if leads and added is not None:
-                        turns[added[0]] = max(turns[added[0]], added[1] + 1)
+                        add_counts[added[0]] = max(add_counts[added[0]], added[1] + 1)
                 if alternates:
-                    yield from add_up(ticket)
+                    yield from add_up(item)
             if written:
                 yield world.pause()  # stores dK and dV
             if bulk:
                 continue
-            if not (sums and sums.version == "unmet"):
-                yield meet()
+            if not (sums and sums.version == "unsynced"):
+                yield sync()
             if sums and group == 0 and warp == 0:
                 sums.done += 1
 
@@ -268,21 +269,21 @@ def backward(world, tickets, shape, counter=None, turns=None, name="", clears=Fa
             world.spawn(f"{name}warp {group}.{warp}", warp_of(group, warp))
 
 
-def dq_add_index(tickets, ticket, tile):
-    return sum(tile in rows for _, rows in tickets[:ticket])
+def dq_add_index(items, item, tile):
+    return sum(tile in rows for _, rows in items[:item])
 
 
-def try_backward(seed, shape, deterministic, lockstep, one_ticket=False, rounds=None, hasty=False):
+def try_backward(seed, shape, deterministic, lockstep, one_warp=False, rounds=None, early=False):
     rng = random.Random(seed)
     world = World(rng, lockstep)
     most = rng.randint(1, 9 if shape["share"] == "tiles" else 4)
-    tickets = []
+    items = []
     for _ in range(rng.randint(1, 7)):
         first = rng.randrange(most)
         rows = list(range(first, most)) if rng.random() < 0.8 else []
-        tickets.append((bool(rows) or rng.random() < 0.5, rows))
-    counter, turns = [0], [0] * most if deterministic else None
+        items.append((bool(rows) or rng.random() < 0.5, rows))
+    counter, add_counts = [0], [0] * most if deterministic else None
     sums = Sums(most, rounds) if rounds else None
     for block in range(rng.choice([1, 2, 3]) if deterministic or sums else 1):
-        backward(world, tickets, shape, counter, turns, f"b{block} ", rng.random() < 0.3, one_ticket, sums, hasty)
+        backward(world, items, shape, counter, add_counts, f"b{block} ", rng.random() < 0.3, one_warp, sums, early)
     world.run(2000000)

@@ -24,12 +24,12 @@ class Block:
         return self.bars[what]
 
 
-def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
-    """One cluster of two thread blocks. shape: as printed by shapes.cpp. tickets: the work items, [(keys written, [row
-    tiles])]; both blocks work on each. The row tiles of `sums` follow as further tickets; one block takes each."""
+def pair(world, shape, items, counter, name, sums, add_counts, clears, version):
+    """One cluster of two thread blocks. shape: as printed by shapes.cpp. items: the work items, [(keys written, [row
+    tiles])]; both blocks work on each. The row tiles of `sums` follow as further items; one block takes each."""
     groups, q_stages, d_o_stages = shape["consumers"], shape["stages"], shape["d_o_stages"]
     blocks = [Block(f"{name}.{rank} ", shape, version) for rank in range(shape["blocks"])]
-    last = len(tickets) + len(sums.additions)
+    last = len(items) + len(sums.additions)
 
     def take():
         counter[0] += 1
@@ -43,20 +43,20 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
         def take_work_together():
             stage = mail_at.stage
             if rank == 0:
-                ticket = take()
+                item = take()
                 yield world.wait(bars[f"mail_free{stage}"], mail_at.round)
-                world.data[other.name, "mail", stage] = ticket
+                world.data[other.name, "mail", stage] = item
                 other[f"mail_full{stage}"].arrive()
             else:
                 yield world.wait(bars[f"mail_full{stage}"], mail_at.round + 1)
-                ticket = world.data[bars.name, "mail", stage]
+                item = world.data[bars.name, "mail", stage]
                 other[f"mail_free{stage}"].arrive()
             mail_at.move()
-            return ticket
+            return item
 
-        def hand_on(ticket):
+        def publish(item):
             yield world.wait(bars[f"work_free{work_at.stage}"], work_at.round)
-            world.data[bars.name, "ticket", work_at.stage] = ticket
+            world.data[bars.name, "item", work_at.stage] = item
             bars[f"work_full{work_at.stage}"].arrive()
             work_at.move()
 
@@ -69,44 +69,44 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
             bars[f"{what}_full{ring.stage}"].arrive(2)
             ring.move()
         while True:
-            ticket = yield from take_work_together()
-            if ticket >= len(tickets):
+            item = yield from take_work_together()
+            if item >= len(items):
                 break
-            yield from hand_on(ticket)
-            for i, tile in enumerate(tickets[ticket][1]):
-                yield from load("q", (ticket, tile))
+            yield from publish(item)
+            for i, tile in enumerate(items[item][1]):
+                yield from load("q", (item, tile))
                 if i == 0:
                     yield world.wait(bars["keys_free"], keys)
                     keys += 1
-                    world.load((bars.name, "k"), ticket, bars["k_full"])
+                    world.load((bars.name, "k"), item, bars["k_full"])
                     bars["k_full"].arrive(1)
-                yield from load("d_o", (ticket, tile))
+                yield from load("d_o", (item, tile))
                 if i == 0:
                     for what in ("v", "k_other"):
-                        world.load((bars.name, what), ticket, bars["v_full"])
+                        world.load((bars.name, what), item, bars["v_full"])
                     bars["v_full"].arrive(2)
         if rank:
-            ticket = take()
-        while ticket < last:
-            yield from hand_on(ticket)
-            ticket = take()
-        yield from hand_on(ticket)
-        yield world.meet((name, "end"), 2 * (groups * WARPS + 1))
+            item = take()
+        while item < last:
+            yield from publish(item)
+            item = take()
+        yield from publish(item)
+        yield world.sync((name, "end"), 2 * (groups * WARPS + 1))
 
     def warp_of(rank, group, warp):
         bars, other = blocks[rank], blocks[rank ^ 1]
         work_at, q_at, d_o_at, turn, dq_turn = Ring(2), Ring(q_stages), Ring(d_o_stages), Ring(2), Ring(2)
         keys, number, rounds = 0, 0, None
-        speaks, leads = warp == 0, group == 0 and warp == 0
+        elected, leads = warp == 0, group == 0 and warp == 0
         me = f"{bars.name}{group}"
 
         def start(reads):
             nonlocal number
             number += 1
-            return world.product(me, warp, number, reads)
+            return world.matmul(me, warp, number, reads)
 
-        def meet():
-            return world.meet((bars.name, "meet"), groups * WARPS)
+        def sync():
+            return world.sync((bars.name, "sync"), groups * WARPS)
 
         def at(block, what, stage, tag):
             return {(block.name, what, stage, half): tag for half in range(2)}
@@ -122,7 +122,7 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
                     world.data[place] = None
                 for moment in range(2):
                     for place in source:
-                        world.holds("the copy", place, tag)
+                        world.expect("the copy", place, tag)
                     if moment == 0:
                         yield world.pause()
                 world.data.update(to)
@@ -135,68 +135,68 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
                           (bars.name, "k"): tag[0], (bars.name, "k_other"): tag[0]})
 
         def add(tag):
-            if turns is not None:
-                yield (lambda: turns[tag[1]] >= 2 * dq_add_index(tickets, *tag)), f"turn of {tag}"
-            if speaks:
+            if add_counts is not None:
+                yield (lambda: add_counts[tag[1]] >= 2 * dq_add_index(items, *tag)), f"turn of {tag}"
+            if elected:
                 bars[f"gradients_free{dq_turn.stage}"].arrive()
                 other[f"gradients_free{dq_turn.stage}"].arrive()
             dq_turn.move()
             yield world.pause()
             sums.additions[tag[1]] += 1
 
-        def give_back_q(stage):
+        def release_q(stage):
             bars[f"q_free{stage}"].arrive()
-            if speaks:
+            if elected:
                 other[f"q_free{stage}"].arrive()
 
-        def give_back_d_o(stage):
-            if speaks:
+        def release_d_o(stage):
+            if elected:
                 bars[f"d_o_free{stage}"].arrive()
                 if version != "alone":
                     other[f"d_o_free{stage}"].arrive()
         while True:
             yield world.wait(bars[f"work_full{work_at.stage}"], work_at.round + 1)
-            ticket = world.data[bars.name, "ticket", work_at.stage]
+            item = world.data[bars.name, "item", work_at.stage]
             bars[f"work_free{work_at.stage}"].arrive()
             work_at.move()
             if rounds is not None:
                 if leads:
-                    yield lambda: sums.done >= 2 * len(tickets), "keys that are done"
-                yield meet()
-                expected = 2 * groups * WARPS * sum(rounds in rows for _, rows in tickets)
+                    yield lambda: sums.done >= 2 * len(items), "keys that are done"
+                yield sync()
+                expected = 2 * groups * WARPS * sum(rounds in rows for _, rows in items)
                 if sums.additions[rounds] != expected:
                     raise Broken(f"dQ rounded after {sums.additions[rounds]} of {expected} additions")
                 rounds = None
-            if ticket >= last:
+            if item >= last:
                 break
-            if ticket >= len(tickets):
-                rounds = ticket - len(tickets)
+            if item >= len(items):
+                rounds = item - len(items)
                 continue
-            written, rows = tickets[ticket]
+            written, rows = items[item]
             if rows:
                 keys += 1
                 yield world.wait(bars["k_full"], keys)
                 yield world.wait(bars["v_full"], keys)
                 if clears:
-                    yield world.meet((bars.name, "clear"), groups * WARPS)
+                    yield world.sync((bars.name, "clear"), groups * WARPS)
                 before, stage_before, dk, added = None, 0, None, None
                 for tile in rows:
-                    tag, stage, d_o_stage = (ticket, tile), q_at.stage, d_o_at.stage
+                    tag, stage, d_o_stage = (item, tile), q_at.stage, d_o_at.stage
                     q, d_o = at(bars, "q", stage, tag), at(bars, "d_o", d_o_stage, tag)
                     yield world.wait(bars[f"q_full{stage}"], q_at.round + 1)
                     if clears:
                         yield world.wait(bars[f"d_o_full{d_o_stage}"], d_o_at.round + 1)
-                        yield meet()
-                    s = start({**q, (bars.name, "k"): ticket})
+                        yield sync()
+                    s = start({**q, (bars.name, "k"): item})
                     dq = None
                     if before:
                         dq = yield from start_dq(before)
                     yield world.wait(bars[f"d_o_full{d_o_stage}"], d_o_at.round + 1)
-                    dp = start({**d_o, (bars.name, "v"): ticket})
+                    dp = start({**d_o, (bars.name, "v"): item})
                     yield s
                     if before:
                         yield dk
-                        give_back_q(stage_before)
+                        release_q(stage_before)
                     stage_before = stage
                     yield dp
                     if dq:
@@ -204,45 +204,45 @@ def pair(world, shape, tickets, counter, name, sums, turns, clears, version):
                     yield world.wait(bars[f"gradients_free{turn.stage}"], turn.round)
                     world.data[bars.name, "weights", turn.stage, group, warp] = tag
                     world.data[bars.name, "gradients", turn.stage, group, warp] = tag
-                    yield meet()
+                    yield sync()
                     if leads:
                         bars[f"others_full{turn.stage}"].arrive(1)
                         send(turn.stage, tag)
-                        if turns is not None and added is not None:
-                            turns[added] += 1
+                        if add_counts is not None and added is not None:
+                            add_counts[added] += 1
                     dv = start({**scores(bars, "weights", turn.stage, tag), **d_o})
                     dk = start({**scores(bars, "gradients", turn.stage, tag), **q})
                     turn.move()
                     q_at.move()
                     d_o_at.move()
                     if version == "early":
-                        give_back_d_o(d_o_stage)
+                        release_d_o(d_o_stage)
                     if dq:
                         yield from add(before)
                         added = before[1]
                     before = tag
                     yield dv
                     if version != "early":
-                        give_back_d_o(d_o_stage)
+                        release_d_o(d_o_stage)
                 dq = yield from start_dq(before)
                 yield dk
-                give_back_q(stage_before)
+                release_q(stage_before)
                 yield dq
-                if speaks:
+                if elected:
                     bars["keys_free"].arrive()
                 yield from add(before)
-                if turns is not None:
-                    yield meet()
+                if add_counts is not None:
+                    yield sync()
                     if leads:
                         if added is not None:
-                            turns[added] += 1
-                        turns[before[1]] += 1
+                            add_counts[added] += 1
+                        add_counts[before[1]] += 1
             if written:
                 yield world.pause()  # store
-            yield meet()
+            yield sync()
             if leads:
                 sums.done += 1
-        yield world.meet((name, "end"), 2 * (groups * WARPS + 1))
+        yield world.sync((name, "end"), 2 * (groups * WARPS + 1))
 
     for rank in range(2):
         world.spawn(f"{name}.{rank} loader", loader(rank))
@@ -255,13 +255,13 @@ def try_backward_pairs(seed, shape, deterministic, lockstep, version="sound"):
     rng = random.Random(seed)
     world = World(rng, lockstep)
     most = rng.randint(1, 6)
-    tickets = []
+    items = []
     for _ in range(rng.randint(1, 5)):
         first = rng.randrange(most)
         rows = list(range(first, most)) if rng.random() < 0.8 else []
-        tickets.append((bool(rows) or rng.random() < 0.5, rows))
-    counter, turns = [0], [0] * most if deterministic else None
+        items.append((bool(rows) or rng.random() < 0.5, rows))
+    counter, add_counts = [0], [0] * most if deterministic else None
     sums = Sums(most, "sound")
     for number in range(rng.choice([1, 2])):
-        pair(world, shape, tickets, counter, f"p{number}", sums, turns, rng.random() < 0.3, version)
+        pair(world, shape, items, counter, f"p{number}", sums, add_counts, rng.random() < 0.3, version)
     world.run(3000000)

@@ -7,7 +7,7 @@ from protocol.world import Barrier, Broken, Ring, World
 def forward(world, shape, tiles, version):
     """One thread block. shape: (consumer warpgroups, stages of K and V, stages of Q, True if the loop is rotated).
     tiles: per row tile (number of key tiles, [key tiles that each warpgroup uses], True if rows of V are cleared).
-    version: a key of `versions` in play-barriers."""
+    version: one of those in play_forward() of play-barriers."""
     consumers, stages, q_stages, rotates = shape
     passes, shares = version.startswith("passing"), version.startswith("shares")
     step, readers = (2, 1) if shares else (1, consumers)
@@ -19,7 +19,7 @@ def forward(world, shape, tiles, version):
             bars[name, "full", stage] = Barrier(f"{name}_full[{stage}]", 1)
             bars[name, "free", stage] = Barrier(f"{name}_free[{stage}]", readers)
     for stage in range(q_stages):
-        bars["q", "free", stage] = Barrier(f"q_free[{stage}]", consumers * (1 if version == "untied" else 5))
+        bars["q", "free", stage] = Barrier(f"q_free[{stage}]", consumers * (1 if version == "early-release" else 5))
 
     def key_ring(owner):
         return Ring(ring_stages, 0 if one_ring else owner * ring_stages)
@@ -75,33 +75,33 @@ def forward(world, shape, tiles, version):
             """The second warpgroup writes its O; the first adds it to its own O."""
             if group == 1:
                 yield from world.write(("o", warp), n)
-            yield world.meet("given", 8)
+            yield world.sync("given", 8)
             if group == 0:
                 for _ in range(2):
-                    world.holds(f"warp {group}.{warp}", ("o", warp), n)
+                    world.expect(f"warp {group}.{warp}", ("o", warp), n)
                     yield world.pause()
-            if version != "shares-unmet":
-                yield world.meet("taken", 8)
+            if version != "shares-unsynced":
+                yield world.sync("taken", 8)
 
         for n in range(len(tiles) + 1):
             yield full("q")
             place = world.data["place", at["q"].stage]
             if place != (n if n < len(tiles) else "end"):
                 raise Broken(f"warp {group}.{warp} reads place {place}, not {n}")
-            if version != "untied":  # each warp arrives after it has read the index of the row tile
+            if version != "early-release":  # each warp arrives after it has read the index of the row tile
                 bars["q", "free", at["q"].stage].arrive()
             if n == len(tiles):
                 return
             keys, used, clears = tiles[n]
             if clears and not (shares and group > 0):
                 yield full("v")
-                yield world.meet("clear", 4 * readers)
+                yield world.sync("clear", 4 * readers)
             end = min(keys, used[group]) if passes else keys
             for tile in range(keys, end, -1):
                 yield full("k")
                 yield full("v")
-                if version != "passing-untied":
-                    yield world.meet(("pass", group), 4)
+                if version != "passing-unsynced":
+                    yield world.sync(("pass", group), 4)
                 release("k")
                 release("v")
             own = range(end - 1 - (group if shares else 0), -1, -step)
@@ -110,10 +110,10 @@ def forward(world, shape, tiles, version):
                 q = ("q", at["q"].stage)
 
                 def scores(tile):
-                    return world.product(group, warp, number, {q: n, ("k", at["k"].stage): (n, tile)})
+                    return world.matmul(group, warp, number, {q: n, ("k", at["k"].stage): (n, tile)})
 
                 def output(tile):
-                    return world.product(group, warp, number, {("v", at["v"].stage): (n, tile)})
+                    return world.matmul(group, warp, number, {("v", at["v"].stage): (n, tile)})
                 yield full("k")
                 number += 1
                 yield scores(own[0])

@@ -39,12 +39,12 @@ def forward_fp32(world, shape, tiles, version):
         me = f"splitter {warp}"
         if warp == 0:
             yield from world.write(("rows", 0), 0)
-        yield world.meet("split", warps)
+        yield world.sync("split", warps)
 
         def pass_rows():
             nonlocal passed
             if warp == 0:
-                world.holds(me, ("rows", passed % rows_held), passed)
+                world.expect(me, ("rows", passed % rows_held), passed)
                 yield from world.write(("place", q_at.stage), passed)
             yield world.pause()
             bars["q", "full", q_at.stage].arrive()
@@ -64,9 +64,9 @@ def forward_fp32(world, shape, tiles, version):
                     yield from pass_rows()
             else:
                 yield from world.write(("sizes", measured % sizes_held, warp), measured)
-                yield world.meet("split", warps)
+                yield world.sync("split", warps)
                 for other in range(warps):
-                    world.holds(me, ("sizes", measured % sizes_held, other), measured)
+                    world.expect(me, ("sizes", measured % sizes_held, other), measured)
                     yield world.pause()
                 measured += 1
                 if piece == 0:
@@ -77,15 +77,15 @@ def forward_fp32(world, shape, tiles, version):
                     at.move()
 
         for n in range(len(tiles) + 1):
-            world.holds(me, ("rows", n % rows_held), n)
+            world.expect(me, ("rows", n % rows_held), n)
             order = items(n)
             for step, after in enumerate(order):
                 if n < len(tiles) and step == max(0, len(order) - late):
                     if warp == 0:
                         yield from world.write(("rows", (n + 1) % rows_held), n + 1)
-                    if version != "rows-unmet":
-                        yield world.meet("split", warps)
-                    world.holds(me, ("rows", (n + 1) % rows_held), n + 1)
+                    if version != "rows-unsynced":
+                        yield world.sync("split", warps)
+                    world.expect(me, ("rows", (n + 1) % rows_held), n + 1)
                 if len(begun) == held:
                     yield from finish(*begun.pop(0))
                 begun.append((n, *after))
@@ -111,11 +111,11 @@ def forward_fp32(world, shape, tiles, version):
             for piece in range(pieces):
                 for _ in range(24 if version == "early" else 4):
                     yield world.pause()
-                world.holds(me, (name, stage, piece, 0), tag)
+                world.expect(me, (name, stage, piece, 0), tag)
         for n in range(len(tiles) + 1):
             yield full("q")
             yield world.pause()
-            world.holds(me, ("place", at["q"].stage), n)
+            world.expect(me, ("place", at["q"].stage), n)
             if n == len(tiles):
                 return
             keys, used, _ = tiles[n]
@@ -127,7 +127,7 @@ def forward_fp32(world, shape, tiles, version):
             for tile in range(min(keys, used[group]) - 1, -1, -1):
                 yield full("k")
                 number += 1
-                yield world.product(group, warp, number,
+                yield world.matmul(group, warp, number,
                                     parts("k", pieces, (n, tile)) | parts("q", q_pieces, n))
                 if version == "early":
                     bars["k", "free", at["k"].stage].arrive()
@@ -138,7 +138,7 @@ def forward_fp32(world, shape, tiles, version):
                 yield full("v")
                 yield from read_scales("v", (n, tile))
                 number += 1
-                yield world.product(group, warp, number, parts("v", pieces, (n, tile)))
+                yield world.matmul(group, warp, number, parts("v", pieces, (n, tile)))
                 release("v")
             release("q")
             yield world.pause()

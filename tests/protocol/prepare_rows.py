@@ -7,13 +7,13 @@ from protocol.world import Broken, World
 WARPS = 3  # per block
 
 
-def kernel(world, name, blocks, pieces, room, version):
-    """pieces: number of row strips. room: [free block slots of the GPU]. version: "tickets": a work counter distributes
-    the strips. "together": all blocks start at once and share the strips evenly. "apart": as "together", but each block
-    starts when there is room for it. "hasty": as "tickets", with a bug that must be found: strips are counted before
+def kernel(world, name, blocks, strips, room, version):
+    """strips: number of row strips. room: [free block slots of the GPU]. version: "counter": a work counter distributes
+    the strips. "together": all blocks start at once and share the strips evenly. Bugs that must be found: "apart": as
+    "together", but each block starts when there is room for it. "early": as "counter", but strips are counted before
     they are written."""
-    ticket, done, rows, inside = [0], [0], [False] * pieces, [False]
-    by_tickets = version in ("tickets", "hasty")
+    next_strip, done, rows, inside = [0], [0], [False] * strips, [False]
+    by_counter = version in ("counter", "early")
 
     def enter():
         if version != "together":
@@ -27,20 +27,20 @@ def kernel(world, name, blocks, pieces, room, version):
 
     def warp_of(block, warp, ended):
         mine = []
-        piece = block * WARPS + warp
+        strip = block * WARPS + warp
         while True:
-            if by_tickets:
-                piece = ticket[0]
-                ticket[0] += 1
-            if piece >= pieces:
+            if by_counter:
+                strip = next_strip[0]
+                next_strip[0] += 1
+            if strip >= strips:
                 break
-            mine.append(piece)
-            if version == "hasty":
+            mine.append(strip)
+            if version == "early":
                 done[0] += 1
             yield world.pause()
-            rows[piece] = True
-            piece += blocks * WARPS
-        if version != "hasty":
+            rows[strip] = True
+            strip += blocks * WARPS
+        if version != "early":
             done[0] += len(mine)
         ended[0] += 1
 
@@ -50,7 +50,7 @@ def kernel(world, name, blocks, pieces, room, version):
         for warp in range(WARPS):
             world.spawn(f"{name}{block}.{warp}", warp_of(block, warp, ended))
         yield (lambda: ended[0] == WARPS), "its own warps"
-        yield (lambda: done[0] >= pieces), f"pieces of {name}"
+        yield (lambda: done[0] >= strips), f"strips of {name}"
         if not all(rows):
             raise Broken(f"{name}{block} reads facts of rows that are not written")
         yield world.pause()  # iterates over key tiles

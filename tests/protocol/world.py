@@ -8,8 +8,8 @@ import tempfile
 
 
 def kernel_shapes(program=None):
-    """Returns the distinct shapes in the kernels' config headers, by kernel. program: the built shapes.cpp; if None,
-    builds it."""
+    """Returns the shapes in the kernels' config headers, by kernel. program: the built shapes.cpp; if None, builds
+    it."""
     if program:
         return json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
     here = pathlib.Path(__file__).resolve().parent
@@ -53,7 +53,7 @@ class Barrier:
 
 
 class Ring:
-    """Pipeline state: the current stage, of `stages` that begin at `first`. `round` counts completed passes over all."""
+    """Pipeline state: the current stage, of `stages` that begin at `first`. `round`: passes over all stages so far."""
 
     def __init__(self, stages, first=0):
         self.stages, self.first, self.stage, self.round = stages, first, first, 0
@@ -63,17 +63,17 @@ class Ring:
         self.stage, self.round = self.first + place, self.round + rounds
 
 
-class Meeting:
-    """bar.sync among `count` warps, or the start of a matmul."""
+class NamedBarrier:
+    """bar.sync among `count` warps."""
 
     def __init__(self, count):
-        self.count, self.here, self.met = count, 0, 0
+        self.count, self.arrived, self.phase = count, 0, 0
 
 
 class World:
     def __init__(self, rng, lockstep):
         self.rng, self.lockstep = rng, lockstep
-        self.agents, self.meetings, self.data = [], {}, {}
+        self.agents, self.named_barriers, self.matmuls, self.data = [], {}, {}, {}
 
     def spawn(self, name, agent):
         self.agents.append([name, agent, None, self.rng.choice([0.02, 0.2, 1, 5])])
@@ -85,19 +85,19 @@ class World:
     def pause(self):
         left = self.rng.choice([0, 0, 1, 5, 40])
 
-        def come():
+        def is_over():
             nonlocal left
             left -= 1
             return left < 0
-        return come, "time"
+        return is_over, "time"
 
-    def meet(self, key, count):
-        meeting = self.meetings.setdefault(key, Meeting(count))
-        mine = meeting.met + 1
-        meeting.here += 1
-        if meeting.here == meeting.count:
-            meeting.here, meeting.met = 0, mine
-        return lambda: meeting.met >= mine, f"meeting {key}"
+    def sync(self, key, count):
+        barrier = self.named_barriers.setdefault(key, NamedBarrier(count))
+        next_phase = barrier.phase + 1
+        barrier.arrived += 1
+        if barrier.arrived == barrier.count:
+            barrier.arrived, barrier.phase = 0, next_phase
+        return lambda: barrier.phase >= next_phase, f"named barrier {key}"
 
     def load(self, place, tag, barrier):
         """A TMA load: the bytes are invalid from now until it completes."""
@@ -115,25 +115,25 @@ class World:
         yield self.pause()
         self.data[place] = tag
 
-    def holds(self, who, place, tag):
+    def expect(self, who, place, tag):
         if self.data.get(place) != tag:
             raise Broken(f"{who} reads {place}: {self.data.get(place)}, not {tag}")
 
-    def product(self, group, warp, number, reads):
+    def matmul(self, group, warp, number, reads):
         """Starts a matmul and returns the wait of its wait_group. reads: {place: tag}."""
-        key = ("product", group, number) if self.lockstep else ("product", group, number, warp)
-        state = self.meetings.setdefault(key, {"here": 0, "done": False})
-        state["here"] += 1
-        if state["here"] == (4 if self.lockstep else 1):
+        key = (group, number) if self.lockstep else (group, number, warp)
+        state = self.matmuls.setdefault(key, {"issued": 0, "done": False})
+        state["issued"] += 1
+        if state["issued"] == (4 if self.lockstep else 1):
             def work():
                 for turn in range(2):
                     for place, tag in reads.items():
-                        self.holds(f"product of {group}", place, tag)
+                        self.expect(f"matmul of {group}", place, tag)
                     if turn == 0:
                         yield self.pause()
                 state["done"] = True
-            self.spawn(f"product {group} {number}", work())
-        return lambda: state["done"], f"product {number} of {group}"
+            self.spawn(f"matmul {group} {number}", work())
+        return lambda: state["done"], f"matmul {number} of {group}"
 
     def run(self, most=400000):
         for _ in range(most):

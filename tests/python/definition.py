@@ -1,4 +1,4 @@
-"""Attention in float64 by its definition, differentiable, and random problems of every option."""
+"""Attention in float64 by its definition, differentiable, and random problems."""
 
 import random
 
@@ -51,7 +51,7 @@ def one_sequence(q, k, v, problem, index, begin_k=0):
 
 
 def attention(q, k, v, **problem):
-    """Returns O and LSE of inputs [B, H, S, D] of any device, computed in float64 on the CPU. Options are those of
+    """Returns O and LSE of inputs [B, H, S, D] on any device, computed in float64 on the CPU. Options are those of
     strobe_attention."""
     q, k, v = (one.cpu().double() for one in (q, k, v))
     problem = {name: one.cpu() if isinstance(one, torch.Tensor) else one for name, one in problem.items()}

@@ -52,7 +52,7 @@ def test_value_and_gradient_under_jit(name):
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(jnp.float16, 4e-3), (jnp.bfloat16, 4e-2)])
-def test_short_types(dtype, tolerance):
+def test_16_bit_types(dtype, tolerance):
     assert_close(*both(lambda attention: attention(*given(dtype), is_causal=True)), tolerance)
 
 

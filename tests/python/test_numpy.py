@@ -1,4 +1,4 @@
-"""Tests strobe_attention.attention on arrays of NumPy and of DLPack libraries; needs neither torch nor jax."""
+"""Tests strobe_attention.attention on NumPy arrays; needs neither torch nor jax."""
 
 import os
 import shutil
@@ -21,9 +21,9 @@ def plain(q, k, v, allowed=None, bias=0.0):
     if allowed is not None:
         scores = np.where(allowed, scores, -np.inf)
     largest = scores.max(-1, keepdims=True)
-    weights = np.exp(scores - largest)
-    total = weights.sum(-1, keepdims=True)
-    return weights / total @ v, (np.log(total) + largest)[..., 0]
+    exponentials = np.exp(scores - largest)
+    total = exponentials.sum(-1, keepdims=True)
+    return exponentials / total @ v, (np.log(total) + largest)[..., 0]
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(np.float32, 1e-5), (np.float16, 4e-3)])
@@ -44,7 +44,7 @@ def test_mask_and_bias(rng):
     np.testing.assert_allclose(strobe.attention(q, k, v, mask=mask, bias=bias), plain(q, k, v, mask, bias)[0], atol=1e-5)
 
 
-def test_layouts_share_memory_order(rng):
+def test_layouts_give_equal_results(rng):
     q, k, v = given(rng, (2, 4, 9, 16), (2, 2, 9, 16), (2, 2, 9, 16))
     o = strobe.attention(q, k, v)
     other = strobe.attention(*(np.ascontiguousarray(one.swapaxes(1, 2)) for one in (q, k, v)), layout="bshd")

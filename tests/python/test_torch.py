@@ -56,10 +56,6 @@ def test_twice_the_error_of_plain_attention(block, device):
             **{name: leaves[name] for name in ("bias", "sinks") if name in leaves})[0], inputs, torch.float64, weights)
         theirs = results_of(lambda leaves: plain(leaves, options), inputs, dtype, weights)
         strobes = by_strobe(definition.on(device, options), layout)
-        if device == "cuda" and "alibi_slopes" in options and options["alibi_slopes"].dim() == 2 and len(inputs["q"]) > 1:
-            with pytest.raises(NotImplementedError, match="alibi_batch_stride"):
-                results_of(strobes, inputs, dtype, weights, device)
-            continue
         ours = results_of(strobes, inputs, dtype, weights, device)
         unit = torch.finfo(dtype).eps
         for name, value in exact.items():
@@ -87,10 +83,9 @@ def test_packed_equals_separate_sequences(device):
         definition.assert_close(lse[:, rows], sums[0])
 
 
-@pytest.mark.refused_on_cuda
 def test_gradient_of_lse(device):
     q, k, v = given((2, 4, 9, 16), (2, 2, 9, 16), (2, 2, 9, 16), device=device)
-    for weight in (1, 0):  # 0: LSE alone has a gradient
+    for weight in (1, 0):  # 0: only LSE has a gradient
         o, lse = strobe.attention(q, k, v, return_lse=True)
         ours = torch.autograd.grad((o.square().sum() if weight else 0) + lse.sin().sum(), (q, k, v))
         o, lse = definition.attention(q, k, v)
@@ -108,13 +103,28 @@ def test_an_unused_lse_needs_no_gradient(device):
         definition.assert_close(one, other)
 
 
-@pytest.mark.refused_on_cuda
 def test_left_padding(device):
-    q, k, v = given((2, 2, 4, 8), (2, 2, 9, 8), (2, 2, 9, 8), grad=False, device=device)
-    first = torch.tensor([0, 5], dtype=torch.int32, device=device)
+    q, k, v = given((2, 2, 4, 8), (2, 2, 90, 8), (2, 2, 90, 8), device=device)
+    first = torch.tensor([0, 75], dtype=torch.int32, device=device)
     o = strobe.attention(q, k, v, first_keys=first, causal=True, align="bottom_right")
     expected, _ = definition.attention(q, k, v, first_keys=first, causal=True, align="bottom_right")
     definition.assert_close(o, expected)
+    for one, other in zip(torch.autograd.grad(o.square().sum(), (q, k, v)),
+                          torch.autograd.grad(expected.square().sum(), (q, k, v))):
+        definition.assert_close(one, other, 2e-5)
+
+
+def test_a_mask_is_not_copied(device):
+    """A boolean mask reaches the kernel as it is, so the call allocates no bias."""
+    q, k, v = given((1, 1, 2, 8), (1, 1, 4096, 8), (1, 1, 4096, 8), grad=False, device=device)
+    mask = torch.ones(1, 1, 4096, 2, dtype=torch.bool, device=device).transpose(2, 3)
+    taken, run = [], strobe._torch_ops.run
+    strobe._torch_ops.run = lambda tensors, *rest: taken.append(tensors) or run(tensors, *rest)
+    try:
+        definition.assert_close(strobe.attention(q, k, v, mask=mask), definition.attention(q, k, v)[0])
+    finally:
+        strobe._torch_ops.run = run
+    assert taken[0][3] is None and taken[0][4].data_ptr() == mask.data_ptr()
 
 
 @pytest.mark.refused_on_cuda
@@ -162,7 +172,7 @@ def test_varlen_attn(device):
         strobe.varlen_attn(q, k, v, cu, cu, 5, 5, block_table=cu)
 
 
-def test_nested_tensors_take_the_packed_path(device):
+def test_nested_tensors_equal_separate_sequences(device):
     parts = [torch.randn(n, 4, 16, device=device) for n in (5, 9, 1)]
     nested = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
     q = nested.transpose(1, 2)

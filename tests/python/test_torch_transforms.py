@@ -44,7 +44,6 @@ def arguments_of(q, k, v, options, seed=None):
     return taken["arguments"]
 
 
-@pytest.mark.refused_on_cuda("alibi")
 @pytest.mark.parametrize("name", OPTIONS)
 def test_opcheck(name, device):
     q, k, v = given(grad=False, device=device)
@@ -119,7 +118,6 @@ def test_autocast(device):
     assert q.grad.dtype == torch.float32
 
 
-@pytest.mark.refused_on_cuda("alibi")
 @pytest.mark.parametrize("name", ["plain", "mask", "bias and sinks", "lengths", "alibi"])
 def test_vmap_equals_a_loop(name, device):
     q, k, v = given(grad=False, device=device)

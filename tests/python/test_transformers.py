@@ -1,4 +1,4 @@
-"""Tests strobe_attention.transformers: six tiny models against eager attention, generation, and packed training."""
+"""Tests strobe_attention.transformers: six tiny models against eager attention, generation, and packed documents."""
 
 import pytest
 import strobe_attention.transformers

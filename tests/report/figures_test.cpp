@@ -27,7 +27,7 @@ const Figure& find(const std::vector<Figure>& figures, const std::string& id, co
   return *found;
 }
 
-TEST(Figures, EveryChartOfThePage) {
+TEST(Figures, ThePageHasEveryChart) {
   const std::vector<Figure> figures = make_figures(small_cells());
   std::set<std::string> ids;
   for (const Figure& figure : figures) {
@@ -69,7 +69,7 @@ TEST(Figures, ALineHasTheTimesOfItsCells) {
   EXPECT_NEAR(bars.series[1].points[0].y / bars.series[0].points[0].y, 4, 1e-9);
 }
 
-TEST(Figures, MeansUseCellsThatAllCompleted) {
+TEST(Figures, MeansUseCellsThatAllImplementationsCompleted) {
   const std::string text = row_text({.seqlen_q = 128}) + row_text({.seqlen_q = 256, .forward = {9}}) +
                            row_text({.implementation = "standard", .seqlen_q = 128}) +
                            row_text({.implementation = "standard", .seqlen_q = 256, .status = "oom"});

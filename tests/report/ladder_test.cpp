@@ -57,7 +57,7 @@ TEST(LadderTables, ShowSpeedUpsAndFailures) {
   EXPECT_NE(tables_markdown(tables).find("| shared |"), std::string::npos);
 }
 
-TEST(LadderTables, GpuRungsOfAMachineWithoutAGpuTakeNoRows) {
+TEST(LadderTables, GpuRungsHaveNoRowsOnAMachineWithoutAGpu) {
   std::vector<Json> rows = {refused("shared", kCase28), refused("padded", kCase28)};
   rows.insert(rows.begin(), rung("sequential", kCase28, 80).set("device", "cpu"));
   const Table table = ladder_tables(rows)[0];
@@ -170,7 +170,7 @@ TEST(LadderTables, SeveralCasesGetATableOfSpeedUps) {
   EXPECT_EQ(tables[2].cells[1], (std::vector<std::string>{"shared", "20.0", "-"}));
 }
 
-TEST(LadderTables, AblationAndTiles) {
+TEST(LadderTables, ShowAblationAndTiles) {
   const std::string split = R"("split": {"kernel": 0.5}, "status": "ok", "max_error": 1e-6)";
   const std::vector<Json> rows = {
       Json::parse(fmt::format(R"({{"kind": "ablation", "without": "", {}, "seconds": 1, {}}})", kCase28, split)),

@@ -42,7 +42,7 @@ std::string limits_refusal(const std::string& text) {
 
 using Texts = std::vector<std::string>;
 
-TEST(Limits, LinesApplyToTheCellsBeforeThem) {
+TEST(Limits, RequirementsApplyToTheCellsLineBeforeThem) {
   const Limits limits =
       parse_limits("mine",
                    "about some\nimpl a  # remark\nrequire each ms < 2\ncells d64 causal\n\nimpl b\n"
@@ -126,7 +126,7 @@ TEST(Limits, ARatioToAListIsRelativeToTheBestThatRan) {
   EXPECT_EQ(missed("speedup:absent,slow >= 3"), 0u);
   EXPECT_EQ(missed("speedup:none,absent >= 0.1"), 1u);
   EXPECT_EQ(verdicts("impl a\nrequire each speedup:none,absent >= 0.1", rows)[0],
-            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: none is not there");
+            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: none was not measured");
 }
 
 TEST(Limits, OneOfSeveralBoundsIsEnough) {
@@ -140,7 +140,7 @@ TEST(Limits, MissingValuesFailUnlessThePeerRanOutOfMemory) {
   const std::string limits = "impl a\nrequire each speedup:peer >= 0.1\nrequire geomean speedup:peer >= 0.1\n";
   const std::vector<test::RowText> alone = {timed("a", 0.01)};
   EXPECT_EQ(verdicts(limits, alone)[0],
-            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: peer is not there");
+            "MISSED: batch 2, 4 heads x 16, sequence 128, fp32, forward: peer was not measured");
   EXPECT_EQ(judged(limits, alone).missed, 2u);
   std::vector<test::RowText> rows = {timed("a", 0.01), {.implementation = "peer", .status = "unsupported"}};
   EXPECT_NE(verdicts(limits, rows)[1].find("MISSED: "), std::string::npos);
@@ -152,7 +152,7 @@ TEST(Limits, MissingValuesFailUnlessThePeerRanOutOfMemory) {
   EXPECT_EQ(judged("impl a\nrequire each ms of backward < 5\n", alone).missed, 1u);  // backward was not timed
 }
 
-TEST(Limits, AGroupWithoutCellsIsReportedAndAnEmptyFileRejected) {
+TEST(Limits, AGroupWithoutCellsIsReportedAndLimitsWithoutAnyCellRejected) {
   const std::vector<test::RowText> rows = {timed("a", 0.01)};
   EXPECT_EQ(verdicts("cells bf16\nrequire each ms < 1\ncells fp32\nrequire each ms < 100\n", rows),
             (Texts{"no cells", "ok"}));
@@ -165,7 +165,7 @@ TEST(Limits, MemoryIsPerCell) {
   EXPECT_EQ(judged("impl a\nrequire each peak_mb < 4.5\nrequire each memory:peer < 1\n", rows).missed, 2u);
 }
 
-TEST(Limits, TheSmallestSampleCountsIfOthersUseTheMachine) {
+TEST(Limits, TheEstimateMayBeTheSmallestSample) {
   test::RowText row = timed("a", 0.01);
   row.forward = {0.02, 0.02, 0.009};
   const std::vector<Cell> cells = cells_in({row});

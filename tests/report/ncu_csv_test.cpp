@@ -72,7 +72,7 @@ TEST(NcuCsv, AMissingTableIsAnErrorWithNcusReason) {
   EXPECT_THROW(read_ncu_csv("\"ID\",\"a\"\n\"\",\"\"\n\"0\"\n"), Error);
 }
 
-TEST(NcuCsv, RequestsEveryMetricOfTheSample) {
+TEST(NcuCsv, TheSampleHasEveryRequestedMetric) {
   const std::string text = sample("two_launches.csv"), metrics = ncu_metrics();
   EXPECT_EQ(std::count(metrics.begin(), metrics.end(), ','), 11);
   for (std::size_t at = 0; at < metrics.size();) {

@@ -1,4 +1,4 @@
-// Tests the sentence on unsettled medians and the machine's load.
+// Tests the report's sentence on unsettled medians and on the machine's load.
 #include "report/noise.h"
 
 #include <gtest/gtest.h>

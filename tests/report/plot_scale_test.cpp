@@ -1,4 +1,4 @@
-// Tests report/plot_scale: an axis over any finite range has a few ticks; a non-finite range is rejected.
+// Tests report/plot_scale: axes have few and finite ticks; values that cannot be drawn are rejected.
 #include "report/plot_scale.h"
 
 #include <gtest/gtest.h>

@@ -33,7 +33,7 @@ TEST(ProblemTables, ARowPerProblemAndAColumnPerImplementation) {
             0u)
       << tables;
   EXPECT_NE(tables.find("## Peak memory, MiB: "), std::string::npos) << tables;
-  EXPECT_EQ(tables.find("## Backward"), std::string::npos) << "nothing was timed: " << tables;
+  EXPECT_EQ(tables.find("## Backward"), std::string::npos) << "no backward was timed: " << tables;
 }
 
 TEST(ProblemTables, TypesAndMasksHaveSeparateTables) {

@@ -1,5 +1,5 @@
-// Tests report/ratio, which compares the times of two builds: coverage of its confidence interval, and that it reports
-// a difference only with sufficient evidence.
+// Tests report/ratio, which compares the times of two builds: its confidence interval, and that it reports a difference
+// only with sufficient evidence.
 #include "report/ratio.h"
 
 #include <gtest/gtest.h>

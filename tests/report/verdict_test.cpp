@@ -71,7 +71,7 @@ TEST(Verdict, SeveralProblemsHaveAGeometricMeanAndARange) {
       << text;
 }
 
-TEST(Verdict, AnImplementationWithoutMemoryHasFewerProblems) {
+TEST(Verdict, AnImplementationThatRanOutOfMemoryHasFewerProblems) {
   const Standing standing = standing_of_rows({{.implementation = "standard", .seqlen_q = 128, .forward = around(0.02)},
                                               {.implementation = "flash2", .seqlen_q = 128, .forward = around(0.01)},
                                               {.implementation = "standard", .seqlen_q = 256, .status = "oom"},
@@ -81,7 +81,7 @@ TEST(Verdict, AnImplementationWithoutMemoryHasFewerProblems) {
   EXPECT_EQ(standing.leads.at(0).problems, 1u);
 }
 
-TEST(Verdict, OneImplementationHasNone) {
+TEST(Verdict, OneImplementationHasNoVerdict) {
   const Standing standing = standing_of_rows({{.forward = around(0.01)}, {.seqlen_q = 256, .forward = around(0.01)}});
   EXPECT_EQ(standing.leader, "flash2");
   EXPECT_TRUE(standing.leads.empty());

@@ -26,7 +26,7 @@ std::string names_of(const std::vector<TestCase>& cases) {
   return names;
 }
 
-TEST(Cases, TableOfTheContract) {
+TEST(Cases, SizesAreThoseOfTheCourse) {
   const std::vector<TestCase> cases = all_cases();
   ASSERT_EQ(cases.size(), 30u);
   EXPECT_EQ(cases[0].name, "t01");
@@ -38,9 +38,9 @@ TEST(Cases, TableOfTheContract) {
   EXPECT_EQ(cases[9].group, 0);
   EXPECT_EQ(cases[10].group, 1);
   EXPECT_EQ(cases[20].group, 2);
-  std::int64_t pairs = 0;  // sum of B N d / 32 over all cases: a checksum of their table
-  for (const TestCase& one : cases) pairs += one.size.batch * one.size.rows * (one.size.dim / 32);
-  EXPECT_EQ(pairs, 16'838'656);
+  std::int64_t checksum = 0;  // sum of B N d / 32 over all cases
+  for (const TestCase& one : cases) checksum += one.size.batch * one.size.rows * (one.size.dim / 32);
+  EXPECT_EQ(checksum, 16'838'656);
 }
 
 TEST(Cases, SubsetsAreListsAndRanges) {

@@ -42,12 +42,12 @@ TEST(Float64Forward, EqualsTheReference) {
 }
 
 // For other d, `reference` rounds 1 / sqrt(d) to fp32, so the results differ slightly.
-TEST(Float64Forward, OddSizes) {
+TEST(Float64Forward, IsCloseToTheReferenceForOtherHeadDimensions) {
   EXPECT_LE(largest_difference({2, 300, 37}, 1), 2e-6);
   EXPECT_LE(largest_difference({1, 70, 300}, 1), 2e-6);
 }
 
-TEST(Float64Forward, ScoresOfManyMagnitudes) {
+TEST(Float64Forward, IsAccurateForScoresOfManyMagnitudes) {
   EXPECT_LE(largest_difference({1, 513, 64}, 30), 0x1p-17);  // probabilities from 1 to below the smallest float
   EXPECT_LE(largest_difference({1, 513, 64}, 0.001f), 0x1p-30);
 }

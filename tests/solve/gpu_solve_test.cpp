@@ -16,27 +16,27 @@ class GpuSolve : public testing::Test {
   }
 };
 
-TEST_F(GpuSolve, AnySize) {
+TEST_F(GpuSolve, AnySizeIsSolved) {
   for (const ProblemSize& size : kSmallSizes) {
     EXPECT_LT(error_of_solving(size, {.device = Device::cuda}), kSmallError)
         << size.batch << " " << size.rows << " " << size.dim;
   }
 }
 
-// The 151 MB of input are processed in eight chunks of 124 batches and a ninth of one batch. Each chunk is copied 4 MiB
-// at a time; its last copy is smaller. The GPU holds at most three chunks.
-TEST_F(GpuSolve, ManyChunksInBoundedMemory) {
+// The 151 MB of input are processed in nine chunks: eight of 124 batches, the last of one batch. Each chunk is copied 4
+// MiB at a time; its last copy is smaller. The GPU holds at most three chunks.
+TEST_F(GpuSolve, ManyChunksAreSolvedInBoundedMemory) {
   gpu_allocator().reset_peak();
   EXPECT_LT(error_of_solving({993, 199, 64}, {.device = Device::cuda}), kSmallError);
   EXPECT_LT(gpu_allocator().statistics().peak, std::size_t{200} << 20);
   EXPECT_EQ(gpu_allocator().statistics().current, 0u);
 }
 
-TEST_F(GpuSolve, OneBatchLargerThanAChunk) {
+TEST_F(GpuSolve, ABatchLargerThanAChunkIsSolved) {
   EXPECT_LT(error_of_solving({2, 12000, 64}, {.device = Device::cuda}), kSmallError);
 }
 
-TEST_F(GpuSolve, ForcedKernels) {
+TEST_F(GpuSolve, ForcedKernelsSolve) {
   for (const std::string& kernel : {std::string("flash2"), std::string("frugal")}) {
     EXPECT_LT(error_of_solving({50, 300, 32}, {.device = Device::cuda, .kernel = kernel}), kSmallError) << kernel;
   }

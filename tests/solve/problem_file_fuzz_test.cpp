@@ -1,5 +1,5 @@
 // Replays the fuzzer's corpus of problem files of the course (tests/data/problem_file_corpus) without libFuzzer, and
-// thousands of its mutations from a fixed random seed.
+// 20,000 mutations of it from a fixed random seed.
 #include <gtest/gtest.h>
 
 #include <algorithm>

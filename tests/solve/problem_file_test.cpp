@@ -108,7 +108,7 @@ TEST_F(ProblemFileTest, RejectsFilesThatAreNotRegular) {
   EXPECT_SAYS(refusal(path("closed")), "Permission denied");
 }
 
-TEST_F(ProblemFileTest, AnswerAppearsWithTheLastValue) {
+TEST_F(ProblemFileTest, AnswerAppearsOnlyOnCommit) {
   const std::vector<float> values{1, 2, 3, 4, 5, 6};
   AnswerFile answer(path("out"), {1, 2, 3});
   answer.write(values.data(), 4);

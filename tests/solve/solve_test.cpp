@@ -12,14 +12,14 @@
 namespace strobe::solve {
 namespace {
 
-TEST(Solve, AnySize) {
+TEST(Solve, AnySizeIsSolved) {
   for (const ProblemSize& size : kSmallSizes) {
     EXPECT_LT(error_of_solving(size, {.device = Device::cpu}), kSmallError)
         << size.batch << " " << size.rows << " " << size.dim;
   }
 }
 
-TEST(Solve, EveryKernel) {
+TEST(Solve, EveryKernelSolves) {
   for (const std::string& kernel : kernel_names(Device::cpu)) {
     EXPECT_LT(error_of_solving({3, 50, 24}, {.device = Device::cpu, .kernel = kernel}), kSmallError) << kernel;
   }

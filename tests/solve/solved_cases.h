@@ -12,7 +12,7 @@
 
 namespace strobe::solve {
 
-// {B, N, d}: sizes of one, sizes that are not multiples of tiles, and d above the limit of 256 of flash2.
+// {B, N, d}: dimensions of size 1, sizes that are not multiples of tiles, and d above 256, the limit of flash2.
 inline const ProblemSize kSmallSizes[] = {{1, 1, 1},    {2, 1, 5},     {1, 3, 1},     {7, 65, 33},
                                           {3, 129, 64}, {2, 200, 256}, {3, 100, 257}, {2, 40, 1000}};
 

@@ -1,4 +1,4 @@
-// Implements the size queries of a test case, and features(): the axis values that the case covers.
+// Implements the sizes of a test case, and features(): the axis values that the case covers.
 #include "support/case.h"
 
 #include <fmt/format.h>
@@ -54,11 +54,15 @@ Shape Case::mask_dims() const {
 
 Case Case::for_gpu() const {
   Case c = *this;
-  c.alibi_batch = c.seed_data = c.mask = c.mask_transposed = c.d_lse = false;
+  c.seed_data = c.batch_invariant = false;
+  return c;
+}
+
+Case Case::for_hopper() const {
+  Case c = for_gpu();
+  c.alibi_batch = c.mask = c.mask_transposed = false;
   c.mask_shape = {};
   c.first_keys.clear();
-  c.layout_lse = Layout::bhsd;
-  c.batch_invariant = false;
   return c;
 }
 

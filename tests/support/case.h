@@ -78,7 +78,7 @@ struct Case {
 
   Layout layout_q = Layout::bhsd, layout_k = Layout::bhsd, layout_v = Layout::bhsd, layout_bias = Layout::bhsd;
   Layout layout_do = Layout::bhsd;
-  Layout layout_lse = Layout::bhsd;  // also of d_lse
+  Layout layout_lse = Layout::bhsd;  // also of d_lse; on CUDA only of d_lse
   Layout layout_out = Layout::bhsd;  // of o, dq, dk, dv, dbias
   bool fused = false;                // q, k, v (and dq, dk, dv) inside one tensor [B, S, Hq + 2 Hkv, D]
   std::int64_t misalign = 0;         // offset of the first element from a multiple of 64 bytes, in elements
@@ -86,13 +86,14 @@ struct Case {
   Values values = Values::normal;
   int threads = 1;
   bool own_workspace = false;    // the test provides a workspace of exactly workspace_bytes()
-  bool batch_invariant = false;  // supported by flash2 only
+  bool batch_invariant = false;  // run() sets the option for flash2 only
 
   bool packed() const { return lengths == Lengths::packed; }
-  // Returns true if the mask, window or lengths may give rows different numbers of keys.
+  // Returns true if the causal mask, window or lengths may give rows different numbers of keys.
   bool uneven() const { return causal || window.left >= 0 || window.right >= 0 || lengths != Lengths::none; }
-  // Returns the case without the options that only CPU kernels compute.
+  // Returns the case without the options that only CPU kernels compute, or also without those that hopper never does.
   Case for_gpu() const;
+  Case for_hopper() const;
   std::int64_t seqlen_q(std::int64_t b) const {
     return lengths_q.empty() ? sq : lengths_q[static_cast<std::size_t>(b)];
   }
@@ -137,8 +138,8 @@ const char* text_of(Values values);
 // Returns the text of the case, preceded by its index if it is a case of the grid (STROBE_TEST_CASE repeats it).
 std::string describe(const Case& c);
 
-// Returns the axis values that a case covers, such as "dtype=bf16" or "window=left". grid_test.cpp uses them to prove
-// that the grid covers every value.
+// Returns the axis values that a case covers, such as "dtype=bf16" or "window=left". grid_test.cpp checks that the grid
+// covers every value.
 std::vector<std::string> features(const Case& c);
 
 }  // namespace strobe::test

@@ -12,7 +12,7 @@
 namespace strobe::test {
 
 const char* text_of(Alignment alignment) {
-  return alignment == Alignment::unset ? "unsaid" : alignment == Alignment::top_left ? "top_left" : "bottom_right";
+  return alignment == Alignment::unset ? "unset" : alignment == Alignment::top_left ? "top_left" : "bottom_right";
 }
 
 const char* text_of(Lengths lengths) {
@@ -133,7 +133,7 @@ void set_switch(const CaseWord& word, Case& c) {
   c.*kMember = switch_of(word);
 }
 
-// Sets a size and its second size, such as queries and keys. A later word may change the second one.
+// Sets a size and its second size, such as query rows and keys. A later word may change the second one.
 template <std::int64_t Case::*kFirst, std::int64_t Case::*kSecond>
 void set_sizes(const CaseWord& word, Case& c) {
   c.*kFirst = c.*kSecond = number_of<std::int64_t>(word, word.value);

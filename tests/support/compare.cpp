@@ -12,8 +12,8 @@
 namespace strobe::test {
 namespace {
 
-// A bias of the lowest finite number causes an LSE of larger magnitude. Such values do not count for max|reference|,
-// which would make the floor of the rule too large for all others. Each is checked separately.
+// If all biases of a row are the lowest finite number, the magnitude of its LSE may exceed this. max|reference| leaves
+// such values out, because they would make the rule's floor too large for all other values. same_kind() checks them.
 constexpr double kHuge = 1e30;
 
 // Below this magnitude every dtype can represent the reference, so the value must be finite.
@@ -149,13 +149,13 @@ std::string Draws::verdict() const {
   return text;
 }
 
-std::string plausibility(const Case& c, const Results& reference, const Results& standard) {
+std::string plausibility(const Case& c, const Results& reference, const Results& results) {
   // Large scores are checked in fp32 only: the error of a score rounded to 16 bits has no useful bound.
   if (c.dtype != DType::fp32 && c.values == Values::large) return {};
   const double units = c.dtype == DType::bf16 ? 128 : c.values == Values::large ? 65536 : 512;
   std::string text;
   for (const auto& [name, member] : kOutputs) {
-    const Deviation found = deviation(reference.*member, standard.*member, DType::fp32);
+    const Deviation found = deviation(reference.*member, results.*member, DType::fp32);
     const double limit = units * unit_roundoff(c.dtype) * std::max(1.0, found.reference_max);
     if (found.max > limit) text += fmt::format("  {}: max error {:.3g} > {:.3g}\n", name, found.max, limit);
   }

@@ -1,7 +1,7 @@
 // The exactness rule: error(kernel) <= 2 * error(standard) + floor. An error is the absolute difference from the
 // float64 oracle; u is the roundoff of the dtype. The rule applies to every output's maximum error (floor = 4 u
-// max|reference|) and mean error (floor = u mean|reference|). Where the oracle is infinite or NaN, the kernel must be
-// the same.
+// max|reference|) and mean error (floor = u mean|reference|). Where the oracle is infinite or NaN, the kernel must
+// return the same value.
 #pragma once
 
 #include <array>
@@ -70,9 +70,10 @@ class Draws {
   std::array<std::string, kOutputs.size()> last_;
 };
 
-// Checks the errors of `standard`, because the rule proves little if those are large. The limit is a generous multiple
-// of u times the largest value. That value is at least 1, the magnitude of the inputs, because terms may cancel.
-std::string plausibility(const Case& c, const Results& reference, const Results& standard);
+// Checks errors without comparing kernels. Used mainly for `standard`: if its errors were large, the rule would accept
+// large errors of other kernels. The limit is a generous multiple of u times the largest value. That value is at least
+// 1, the magnitude of the inputs, because terms may cancel.
+std::string plausibility(const Case& c, const Results& reference, const Results& results);
 
 // Returns the name of the first output in which any bit differs; empty if none does.
 std::string first_difference(const Results& a, const Results& b);

@@ -30,10 +30,11 @@ struct Data {
   std::uint64_t dropout_seed = 0;
 
   Attention attention() const;
-  // Adds the fields that the oracle reads but that a workspace query leaves empty.
+  // Adds the fields that the oracle reads but that validate_query() leaves empty.
   void complete(Problem& problem) const;
 
-  // mask_view() returns the boolean mask; mask_allows() returns true if it allows query i of sequence b to use key j.
+  // mask_view() returns the boolean mask; mask_allows() returns true if it allows row i of head h and sequence b to use
+  // key j.
   MaskView mask_view() const;
   bool mask_allows(std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) const;
 

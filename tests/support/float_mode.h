@@ -24,7 +24,7 @@ inline std::vector<FloatControl> foreign_modes() {
   return modes;
 }
 
-// Sets the calling thread's mode for the scope.
+// Sets the calling thread's mode until the end of the scope, then the default mode.
 class ForeignMode {
  public:
   explicit ForeignMode(FloatControl mode) { set_float_control(mode); }

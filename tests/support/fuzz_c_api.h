@@ -1,9 +1,9 @@
 // Interprets any bytes as arguments of the C ABI. The library must reject a call with a one-line error, or write only
-// to the outputs. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
+// to the outputs and the workspace. Called by libFuzzer (tests/fuzz) and by the test that replays its corpus.
 //
 // The input describes a small valid problem and then overwrites fields of its structs. Pointers always point into real
-// buffers; input bytes never become an address. If a tensor exceeds its buffer, only the queries run (workspace size
-// and explain), since the library cannot check the size of the caller's memory.
+// buffers; input bytes never become an address. If a tensor exceeds its buffer, only strobe_workspace_bytes() and
+// strobe_explain() are called, because the library cannot check the size of the caller's memory.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class CApiCall {
   }
 
  private:
-  // Index of each tensor's buffer. Small vectors and index lists share the last buffer.
+  // Index of each buffer. All lengths, offsets and first keys are in kIndices.
   enum Buffer {
     kQ,
     kK,
@@ -191,7 +191,8 @@ class CApiCall {
     }
   }
 
-  // Overwrites eight or four bytes of a struct. A pointer is replaced by the address of another buffer.
+  // Overwrites eight or four bytes of a struct. A pointer is replaced by null, an address in a buffer, or an unknown
+  // kernel name.
   void patch() {
     struct Place {
       std::size_t bytes;
@@ -257,8 +258,8 @@ class CApiCall {
     return bytes_.pick(kValues);
   }
 
-  // Appends the byte offset of each element of a tensor from the beginning of its buffer. Returns false if the tensor
-  // exceeds the buffer, is large, or has an unknown type.
+  // Appends the address and size of each element of a tensor to `covered`, if not null. Returns false if the tensor
+  // exceeds its buffer, is large, has an unknown type, or is in kIndices.
   template <class View>
   bool elements(const View& view, std::vector<std::pair<const std::byte*, std::size_t>>* covered) {
     if (view.data == nullptr) return true;
@@ -331,7 +332,7 @@ class CApiCall {
     if (!holds) return false;
     const strobe_const_view slopes = {
         a.alibi_slopes, STROBE_FP32, {a.q.shape[0], 1, 1, heads}, {a.alibi_batch_stride, 0, 0, 1}};
-    const std::int64_t sequences = std::max(a.q.shape[0], a.cu_seqlens_q.count - 1);
+    const std::int64_t sequences = std::max(a.q.shape[0], std::max<std::int64_t>(a.cu_seqlens_q.count, 1) - 1);
     const bool packed = a.cu_seqlens_q.data != nullptr;
     return elements(lse_view(outputs().lse, outputs().lse_stride), nullptr) &&
            elements(lse_view(inputs().lse, inputs().lse_stride), nullptr) &&

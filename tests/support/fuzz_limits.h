@@ -9,7 +9,7 @@
 namespace strobe::test {
 
 // Returns the cells that the limits judge: two implementations on one problem, and a cell that failed.
-inline const std::vector<report::Cell>& cells_to_hold() {
+inline const std::vector<report::Cell>& cells_to_judge() {
   static const std::vector<report::Cell> cells = report::cells_of(
       report::parse_results(row_text({}) + "\n" + row_text({.implementation = "peer", .forward = {0.02}}) + "\n" +
                                 row_text({.seqlen_q = 256, .status = "oom"}),
@@ -27,7 +27,7 @@ inline bool fuzz_limits(const std::uint8_t* data, std::size_t bytes) {
   }
   if (needs_comparison(limits)) return true;
   is_accepted([&] {
-    const report::Judgement judgement = judge(limits, cells_to_hold(), nullptr, report::Estimate::median);
+    const report::Judgement judgement = judge(limits, cells_to_judge(), nullptr, report::Estimate::median);
     require(judgement.missed <= judgement.limits, "the number of missed limits is at most the number of limits");
   });
   return true;

@@ -1,5 +1,5 @@
-// Rules that every fuzz harness checks. A broken rule throws BrokenRule: libFuzzer does not catch it and keeps the
-// input; a replay test reports it as a failure.
+// Rules that fuzz harnesses share. A broken rule throws BrokenRule: libFuzzer does not catch it and keeps the input; a
+// replay test reports it as a failure.
 #pragma once
 
 #include <cstddef>

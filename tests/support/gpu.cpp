@@ -104,21 +104,23 @@ GpuCase::GpuCase(const Data& data, GpuLane& lane) : data_(data), lane_(lane), at
   };
   if (c.alibi) attention_.alibi_slopes = floats(data.alibi_slopes);
   if (c.sinks) attention_.sinks = floats(data.sinks);
-  for (IndexView* indices :
-       {&attention_.lengths_q, &attention_.lengths_k, &attention_.cu_seqlens_q, &attention_.cu_seqlens_k}) {
+  if (c.mask) attention_.mask.data = upload_array(data.mask.data(), data.mask.size());
+  if (c.d_lse) d_lse_ = upload(data.d_lse);
+  for (IndexView* indices : {&attention_.lengths_q, &attention_.lengths_k, &attention_.cu_seqlens_q,
+                             &attention_.cu_seqlens_k, &attention_.first_keys}) {
     if (!indices->data) continue;
     const auto bytes = static_cast<std::size_t>(indices->count * indices->bits / 8);
     indices->data = upload_array(indices->data, bytes);
   }
-  if (c.packed() && (c.bias || c.seed % 2 == 0)) {
+  if (c.packed() && (c.bias || c.mask || c.seed % 2 == 0)) {
     attention_.max_seqlen_q = c.sq;
     attention_.max_seqlen_k = c.sk;
   }
 }
 
 std::string GpuCase::refusal(std::string_view kernel, std::optional<Pass> only) const {
-  // Describes the outputs with the strides that run() uses, because a kernel may refuse them. The query reads no
-  // memory.
+  // Describes the outputs with the strides that run() uses, because a kernel may refuse them. Their memory is not
+  // accessed.
   const Case& c = data_.c;
   const auto tensor = [&](const Shape& shape) { return make_tensor({c.dtype, shape, c.layout_out, c.misalign}); };
   const Tensor o = tensor(data_.shape_o());
@@ -133,7 +135,7 @@ std::string GpuCase::refusal(std::string_view kernel, std::optional<Pass> only) 
   const Execution execution{.device = Device::cuda};
   const Problem passes[] = {
       validate_forward(attention_, {.o = o.view, .lse = &some}, execution),
-      validate_backward(attention_, {.o = o.view, .lse = &some, .d_o = d_o_}, gradients, execution),
+      validate_backward(attention_, backward_inputs(o.view, &some), gradients, execution),
   };
   for (const Kernel& candidate : kernels()) {
     if (candidate.name != kernel) continue;
@@ -143,6 +145,13 @@ std::string GpuCase::refusal(std::string_view kernel, std::optional<Pass> only) 
     }
   }
   return {};
+}
+
+BackwardInputs GpuCase::backward_inputs(const View& o, const float* lse) const {
+  BackwardInputs inputs{.o = o, .lse = lse, .d_o = d_o_};
+  inputs.d_lse = static_cast<const float*>(d_lse_.data);
+  if (inputs.d_lse) std::copy_n(d_lse_.stride.begin(), 3, inputs.d_lse_stride.begin());
+  return inputs;
 }
 
 void* GpuCase::upload_array(const void* from, std::size_t bytes) {
@@ -172,7 +181,7 @@ void GpuCase::download(Tensor& tensor) {
 }
 
 std::string GpuCase::changed_input() {
-  for (const Tensor* tensor : {&data_.q, &data_.k, &data_.v, &data_.d_o, &data_.bias}) {
+  for (const Tensor* tensor : {&data_.q, &data_.k, &data_.v, &data_.d_o, &data_.bias, &data_.d_lse}) {
     if (!tensor->buffer) continue;
     const std::vector<char>& bytes = tensor->buffer->bytes();
     std::vector<char> now(bytes.size());
@@ -239,7 +248,7 @@ Outcome GpuCase::run(const GpuRunOptions& options) {
   {
     Execution pass = execution;
     const Workspace workspace(attention_, Pass::backward, pass, lane_);
-    backward(attention_, {.o = o_view, .lse = lse_data, .d_o = d_o_}, gradients, pass);
+    backward(attention_, backward_inputs(o_view, lse_data), gradients, pass);
     out.complain("backward workspace", workspace.overrun(lane_));
   }
   download(o), download(lse);

@@ -76,12 +76,13 @@ class GpuCase {
   // required bytes.
   Outcome run(const GpuRunOptions& options);
 
-  // Returns why the kernel refuses both passes of the case, or the pass `only` if given; empty if it accepts.
-  // choose_on_cuda_test.cpp checks that some kernel accepts every case.
+  // Returns why the kernel refuses a pass of the case; empty if it accepts both. Checks only the pass `only`, if given.
   std::string refusal(std::string_view kernel, std::optional<Pass> only = {}) const;
 
   const Attention& attention() const { return attention_; }
   ConstView d_o() const { return d_o_; }
+  // Returns the inputs of backward: the outputs of forward, dO and the gradient of LSE if the case has one.
+  BackwardInputs backward_inputs(const View& o, const float* lse) const;
 
   // Copies a tensor's present values to the GPU.
   View upload(const Tensor& tensor);
@@ -97,7 +98,7 @@ class GpuCase {
   GpuLane& lane_;
   std::map<const GuardedBuffer*, char*> places_;  // GPU address of the first byte of a buffer
   Attention attention_;
-  ConstView d_o_;
+  ConstView d_o_, d_lse_;
 };
 
 }  // namespace strobe::test

@@ -14,7 +14,7 @@ namespace strobe::test {
 class GpuPasses {
  public:
   GpuPasses(GpuCase& on_gpu, GpuLane& lane, const GpuRunOptions& options)
-      : attention_(on_gpu.attention()), d_o_(on_gpu.d_o()), lane_(lane) {
+      : on_gpu_(on_gpu), attention_(on_gpu.attention()), lane_(lane) {
     execution_ = {.device = Device::cuda,
                   .kernel = options.kernel,
                   .deterministic = options.deterministic,
@@ -61,12 +61,12 @@ class GpuPasses {
   void launch_backward(void* stream) const {
     Execution execution = execution_;
     execution.stream = stream;
-    backward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data), .d_o = d_o_}, gradients_, execution);
+    backward(attention_, on_gpu_.backward_inputs(o_, static_cast<float*>(lse_.data)), gradients_, execution);
   }
 
   // Returns the problem that launch_backward() passes to a kernel together with workspace().
   Problem backward_problem() const {
-    return validate_backward(attention_, {.o = o_, .lse = static_cast<float*>(lse_.data), .d_o = d_o_}, gradients_,
+    return validate_backward(attention_, on_gpu_.backward_inputs(o_, static_cast<float*>(lse_.data)), gradients_,
                              execution_);
   }
   void* workspace() const { return execution_.workspace; }
@@ -90,8 +90,8 @@ class GpuPasses {
     return view_bhsd(buffer.data(), dtype, shape);
   }
 
+  GpuCase& on_gpu_;
   Attention attention_;
-  ConstView d_o_;
   GpuLane& lane_;
   Execution execution_;
   View o_, lse_;

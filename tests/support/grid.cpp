@@ -124,7 +124,7 @@ void draw_memory(Case& c, Random& random) {
   c.layout_q = input();
   c.layout_k = random.chance(0.6) ? c.layout_q : input();
   c.layout_v = random.chance(0.6) ? c.layout_k : input();
-  // If all keys or all values are equal, dQ and dK are exactly 0, and the rule would compare only rounding noise.
+  // If all keys are equal, dQ is 0; if all values are equal, dK is 0 too. The rule would compare only rounding noise.
   // Reliability.ExpandedInputs tests such inputs with an absolute limit.
   for (Layout* layout : {&c.layout_k, &c.layout_v}) {
     if (*layout == Layout::expanded_rows) *layout = Layout::expanded_heads;
@@ -138,7 +138,7 @@ void draw_memory(Case& c, Random& random) {
   c.own_workspace = random.chance(0.5);
 }
 
-void draw_cpu_options(Case& c, Random& random) {
+void draw_late_options(Case& c, Random& random) {
   if (random.chance(0.25)) {
     c.mask = true;
     c.mask_shape = {random.chance(0.5), random.chance(0.5), random.chance(0.6), random.chance(0.85)};
@@ -167,7 +167,7 @@ Case grid_case(std::int64_t index) {
   draw_mask(c, random);
   draw_options(c, random);
   draw_memory(c, random);
-  draw_cpu_options(c, random);
+  draw_late_options(c, random);
   return c;
 }
 
@@ -187,7 +187,7 @@ std::vector<std::string> required_features() {
   add("heads_q", {"1", "2", "3", "4", "6", "8"});
   add("Sq-Sk", {"less", "equal", "more"});
   add("Dv-D", {"equal", "differ"});
-  add("causal", {"no", "unsaid", "top_left", "bottom_right"});
+  add("causal", {"no", "unset", "top_left", "bottom_right"});
   add("window", {"none", "left", "right", "both", "none+causal", "left+causal", "right+causal", "both+causal", "zero"});
   add("scale", {"default", "zero", "negative", "large", "given"});
   add("softcap", {"on", "off"});

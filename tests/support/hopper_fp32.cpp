@@ -42,8 +42,8 @@ std::string HopperFp32::exactness_of_many(Case c, const GpuRunOptions& options, 
     GpuCase on_gpu(data, lane);
     if (!refusal(on_gpu).empty()) continue;  // another seed draws other lengths, which hopper may refuse
     drawn = true;
-    const Results beside = standard(on_gpu);
-    draws.add(exactness_by_output(c, reference(data), beside, on_gpu.run(options).results));
+    const Results baseline = standard(on_gpu);
+    draws.add(exactness_by_output(c, reference(data), baseline, on_gpu.run(options).results));
   }
   return drawn ? draws.verdict() : "  the rule is broken, and hopper accepts no other draw\n";
 }
@@ -54,11 +54,11 @@ std::string HopperFp32::examine(const Case& c, GpuLane& lane) const {
   {
     const Data data(c);
     GpuCase on_gpu(data, lane);
-    const Results expected = reference(data), beside = standard(on_gpu);
+    const Results expected = reference(data), baseline = standard(on_gpu);
     for (const GpuRunOptions& options : runs_) {
       const Outcome outcome = on_gpu.run(options);
       text += outcome.complaint;
-      if (!exactness(c, expected, beside, outcome.results).empty()) broken.push_back(options);
+      if (!exactness(c, expected, baseline, outcome.results).empty()) broken.push_back(options);
     }
   }
   for (const GpuRunOptions& options : broken) text += exactness_of_many(c, options, lane);
@@ -68,7 +68,8 @@ std::string HopperFp32::examine(const Case& c, GpuLane& lane) const {
 HopperFp32::Examined HopperFp32::examine_grid() const {
   std::vector<Case> cases;
   for (std::int64_t index = 0; index < kGridSize; ++index) {
-    if (Case c = grid_case(index).for_gpu(); selected(index) && c.dtype == DType::fp32) cases.push_back(std::move(c));
+    if (Case c = grid_case(index).for_hopper(); selected(index) && c.dtype == DType::fp32)
+      cases.push_back(std::move(c));
   }
   std::atomic<int> taken{0};
   const auto failures = over_lanes(static_cast<std::int64_t>(cases.size()), [&](GpuLane& lane, std::int64_t index) {

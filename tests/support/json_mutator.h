@@ -1,6 +1,6 @@
-// Changes one value in a text of JSON documents. The result is valid JSON, so it passes the parser and reaches the code
-// that reads the values. Fuzz harnesses of JSON formats use it in addition to libFuzzer's own mutations. The replay
-// tests use it without libFuzzer.
+// Changes one value in a text of JSON documents. Unless a key occurs twice, the result passes the parser and reaches
+// the code that reads the values. Fuzz harnesses of JSON formats use it in addition to libFuzzer's own mutations. The
+// replay tests use it without libFuzzer.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,8 @@ class JsonMutator {
  public:
   explicit JsonMutator(unsigned seed) : random_(seed) {}
 
-  // Returns the documents, one per line, with one value changed. Text that is not JSON is returned unchanged.
+  // Returns the documents, one per line, with one value changed and sometimes one document repeated. Text that is not
+  // JSON is returned unchanged.
   std::string mutated(std::string_view text) {
     std::vector<Json> documents;
     try {

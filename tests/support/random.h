@@ -1,5 +1,5 @@
-// Random number generator of the tests (SplitMix64). Unlike the distributions of <random>, it gives the same numbers on
-// every machine and with every library.
+// Random number generator of the tests (SplitMix64). Unlike the distributions of <random>, its algorithm does not
+// depend on the standard library.
 #pragma once
 
 #include <cmath>

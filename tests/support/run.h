@@ -34,7 +34,8 @@ struct RunOptions {
 };
 
 // Results of both passes. Outputs are filled with NaN before each pass; the backward reads o and lse of this forward.
-// complaint: one line per write outside the outputs or the workspace, and per changed input; empty if there is none.
+// complaint: one line per output or workspace with a write outside it, and per pass that changed an input; empty if
+// there is none.
 struct Outcome {
   Results results;
   std::string complaint;

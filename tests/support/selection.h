@@ -11,9 +11,9 @@
 
 namespace strobe::test {
 
-inline std::int64_t number_from(const char* variable, std::int64_t otherwise) {
+inline std::int64_t number_from(const char* variable, std::int64_t fallback) {
   const char* text = std::getenv(variable);
-  return text && *text ? std::strtoll(text, nullptr, 10) : otherwise;
+  return text && *text ? std::strtoll(text, nullptr, 10) : fallback;
 }
 
 inline bool selected(std::int64_t index) {

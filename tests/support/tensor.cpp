@@ -35,8 +35,7 @@ std::uint32_t poison_of(DType dtype) {
   return dtype == DType::fp32 ? 0x7fc0ffeeu : dtype == DType::fp16 ? 0x7e0fu : 0x7fcfu;
 }
 
-// Fills memory with copies of an element of `size` bytes. Each step doubles the filled part: fast, because tests fill
-// much memory.
+// Fills memory with copies of an element of `size` bytes. Each iteration doubles the filled part, which is fast.
 void fill(char* at, std::int64_t bytes, std::uint32_t bits, std::int64_t size) {
   if (bytes == 0) return;
   std::memcpy(at, &bits, static_cast<std::size_t>(size));

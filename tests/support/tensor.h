@@ -42,7 +42,7 @@ class GuardedBuffer {
 
   // Describes the first changed element outside the owned elements; empty if there is none.
   std::string stray_write() const;
-  // Describes the first byte that differs from the bytes at the last remember(); empty if there is none.
+  // Describes the first element that differs from its value at the last remember(); empty if there is none.
   std::string changed() const;
 
  private:

@@ -26,7 +26,7 @@ def gtest(binary, pattern, environment, cores=None):
         suites = json.loads(report.read_text()).get("testsuites", [])
     for suite in suites:
         for test in suite["testsuite"]:
-            result["cases"] += int(test.get("cases", 0))  # number of cases of the attention tests' grid, which the test records
+            result["cases"] += int(test.get("cases", 0))  # number of generated cases of the attention tests, which the test records
             if test.get("failures"):
                 result["failed"] += 1
                 texts = [failure["failure"] for failure in test["failures"]]

@@ -126,7 +126,7 @@ void show(const char* whose, const std::vector<Cell>& cells, const ForwardClocks
   std::printf("%s: %.4f times the fastest on average, %.3f at worst (D %d, %lld heads, S %lld%s)\n", whose, found.mean,
               found.worst, worst.d, static_cast<long long>(worst.heads), static_cast<long long>(worst.max_seqlen_k),
               worst.uneven ? ", causal" : "");
-  std::printf("  several %.3g %.3g, sharing %.3g %.4g %.3g, alone %.3g %.3g, adding %.4g %.4g, gain %.4g\n", c.several,
+  std::printf("  several %.3g %.3g, sharing %.3g %.4g %.3g, single %.3g %.3g, adding %.4g %.4g, gain %.4g\n", c.several,
               c.several_rows, c.sharing, c.sharing_rows, c.sharing_column, c.single, c.single_rows, c.adding,
               c.added_a_clock, c.gain);
 }
@@ -145,5 +145,5 @@ int main(int count, char** words) {
   const ForwardClocks now;
   show("the library's constants", cells, now);
   if (count > 2) return regret(cells, now).mean <= std::atof(words[2]) ? 0 : 1;
-  show("fitted to these", cells, search(cells));
+  show("constants fitted to these cells", cells, search(cells));
 }

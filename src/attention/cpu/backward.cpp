@@ -1,7 +1,8 @@
 // flash2's backward pass on the CPU, called by flash2.cpp. For each group of units it prepares rows, runs one task per
-// key block, and then writes dQ. Preparation computes delta and packs Q and dO, unless the packed copies need too much
-// memory. The task of a key block accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a thread does this
-// for one unit at a time, and idle threads steal key blocks. plan.h defines units, row blocks and panels.
+// key block, and then writes dQ. Preparation computes delta. It also packs Q and dO, unless the packed copies would
+// need too much memory. The task of a key block accumulates its dK and dV and adds to dQ. With Plan::unit_tasks a
+// thread does this for one unit at a time, and idle threads steal key blocks. plan.h defines units, row blocks and
+// panels.
 #include <thread>
 
 #include "attention/cpu/plan.h"
@@ -14,9 +15,9 @@ namespace strobe::cpu {
 
 namespace {
 
-// Accumulates dQ in order: the dQ of a row block receives its key blocks in increasing order (`turn`), whichever
-// threads run their tasks. Results are therefore bitwise identical for any number of threads, without atomics on data.
-// The pass takes five matmuls; a separate pass for dQ would make it seven.
+// Accumulates dQ in order: key blocks add to the dQ of a row block in increasing order (RowInfo::turn), regardless of
+// the threads that process them. Results are therefore bitwise identical for any number of threads, without atomics on
+// data. The pass takes five matmuls; a separate pass for dQ would make it seven.
 class Backward : BackwardTiles {
  public:
   using BackwardTiles::BackwardTiles;
@@ -197,9 +198,9 @@ class Backward : BackwardTiles {
     info.turn.store(static_cast<std::int32_t>(keys.index) + 1, std::memory_order_release);
   }
 
-  // Computes dV += P^T dO and dK += dS^T Q. A key panel meets a row panel if a step has computed P and dS of both.
-  // Consecutive key panels that meet the same range of row panels form one matmul. Where two panels in this range do
-  // not meet, P and dS are set to zero first.
+  // Computes dV += P^T dO and dK += dS^T Q. A key panel meets a row panel if a step has computed P and dS of this pair
+  // of panels. Consecutive key panels that meet the same range of row panels form one matmul. Where two panels in this
+  // range do not meet, P and dS are set to zero first.
   void add_key_gradients(BackwardScratch& s, const Range* ranges, int panels, int padded,
                          const Transposed& rows) const {
     const auto meets = [&](int p, int m) { return ranges[p].first <= m * isa_.m && m * isa_.m < ranges[p].last; };
@@ -230,11 +231,11 @@ class Backward : BackwardTiles {
 
   template <class Meets>
   void clear_unmet(BackwardScratch& s, const Range& with, int m, const Meets& meets) const {
-    const std::int64_t piece = std::int64_t{isa_.n} * isa_.m * plan_.element;
+    const std::int64_t chunk_bytes = std::int64_t{isa_.n} * isa_.m * plan_.element;
     for (int p = with.first; p < with.last; ++p) {
       if (meets(p, m)) continue;
-      std::fill_n(s.p_m + (std::int64_t{m} * plan_.panels + p) * piece, piece, char{0});
-      std::fill_n(s.ds_m + (std::int64_t{m} * plan_.panels + p) * piece, piece, char{0});
+      std::fill_n(s.p_m + (std::int64_t{m} * plan_.panels + p) * chunk_bytes, chunk_bytes, char{0});
+      std::fill_n(s.ds_m + (std::int64_t{m} * plan_.panels + p) * chunk_bytes, chunk_bytes, char{0});
     }
   }
 

@@ -30,13 +30,13 @@ struct BackwardScratch {
   char* d_o;             // [panels][dv_steps][n]: N panels of dO, steps dv, if not prepacked
   char* q_t;             // [d_cols][block_rows]: N panels of Q, steps rows, if not kept
   char* do_t;            // [dv_cols][block_rows]: N panels of dO, steps rows, if not kept
-  float* p_tile;         // [panels][block_keys][n]: P of non-finite input, not packed
-  float* ds_tile;        // [panels][block_keys][n]: dS of non-finite input, not packed
+  float* p_tile;         // [panels][block_keys][n]: P as plain tiles, for non-finite input
+  float* ds_tile;        // [panels][block_keys][n]: dS as plain tiles, for non-finite input
   Lanes* lanes;          // [panels]: key ranges of the rows
   const void** rows;     // [max(block_rows, block_keys)]: addresses of rows to pack or store
 };
 
-// State of a row block. All key blocks read it, and each updates `turn`.
+// State of a row block. All key blocks read this state, and each updates `turn`.
 struct RowInfo {
   std::int32_t first_block, last_block;  // key blocks [first, last) that at least one row sees
   bool odd;                              // Q or dO has a value that is not finite
@@ -67,7 +67,7 @@ class BackwardTiles {
       : problem_(problem), plan_(plan), isa_(*plan.isa), workspace_(workspace), pack_(pack) {}
 
  protected:
-  // Returns the index of a row block within the group of units, by which arrays per row block are indexed.
+  // Returns the index of a row block in the arrays of its group of units.
   std::int64_t block_at(std::int64_t u, std::int64_t index) const { return u * plan_.row_blocks + index; }
   // Packed Q and dO of panel p of a row block: in the workspace if prepacked, else in the thread's scratch.
   struct Panel {
@@ -106,7 +106,7 @@ class BackwardTiles {
   Range tile_rows(const KeyBlock& keys, const Lanes& lanes) const;
 
   // Returns true if dP of a row is left out. A row that sees a single key has probability 1 for any score, so its dS is
-  // the gradient of LSE. Subtracting delta from dP would add a rounding error to it.
+  // the gradient of LSE. Subtracting delta from dP would add a rounding error to dS.
   bool leaves_out_dp(const Lanes& lanes, int lane, float delta) const {
     return !problem_.sinks && lanes.hi[lane] - lanes.lo[lane] == 1 && std::isfinite(delta);
   }

@@ -14,8 +14,8 @@ namespace strobe {
 
 namespace {
 
-// `plan` may use split floats, which cannot represent all values. Packing detects such values, and the call is then
-// repeated with `whole`, a plan without split floats.
+// `plan` may use split floats, which cannot represent all values. If packing meets a value that they cannot represent,
+// the call is repeated with `whole`, a plan without split floats.
 struct Flash2Launch {
   cpu::Plan plan, whole;
 
@@ -51,7 +51,7 @@ Plan plan_flash2(const Problem& problem) {
 
 namespace {
 
-// Sets dK and dV of the keys before each sequence's first one to zero.
+// Sets dK and dV of the skipped keys (Extent::k_skipped) of each sequence to zero.
 void clear_skipped_keys(const Problem& problem) {
   parallel_for(problem.threads, problem.batch * problem.heads_kv, [&](int, std::int64_t task) {
     const std::int64_t b = task / problem.heads_kv, h = task % problem.heads_kv;

@@ -126,7 +126,7 @@ class Forward {
       }
       if (!pack_.fits()) return;
       // Tasks are ordered by unit, so K and V stay in cache. Within a unit the last rows start first, because with a
-      // causal mask they see most keys and take longest.
+      // causal mask they see the most keys and take longest.
       if (plan_.split_tasks) {
         run_splits(first, units);
       } else {

@@ -1,8 +1,8 @@
 // Interface between flash2's driver (forward.cpp, backward.cpp) and its kernels. The driver is plain C++ and decides on
 // blocks, threads and order. The kernels are compiled once per instruction set (isa/*.cpp). The interface contains
-// only plain data, function pointers and short member functions. The objects of the kernels must not define an inline
-// function (tools/check-isa): for the whole program, the linker could pick the copy built for AVX-512, which fails on a
-// machine without it.
+// only plain data, function pointers and short member functions. The object files of the kernels must not define an
+// inline function (tools/check-isa): the linker could use, for the whole program, the copy built for AVX-512, which
+// fails on a machine without it.
 //
 // Geometry. All matmuls are C[M x N] (+)= A[M x K] B[K x N], computed in micro-tiles of m rows and n columns:
 //   scores    S^T[keys x rows]  = K   [keys x d]     Q^T [d x rows]
@@ -21,7 +21,8 @@
 // steps that an N chunk stores side by side per column: 1 for fp32, otherwise 2 or 4. Rows, columns and steps beyond
 // the matrix are zeros. Elements are fp32, or bf16 if the instruction set multiplies bf16, or split floats. A split
 // float represents an fp32 number as the sum of `terms` bf16 numbers. A chunk of split floats consists of `terms` bf16
-// chunks, the first of which holds the first term of every element.
+// chunks, the first of which holds the first term of every element. In comments, "steps d" means that the contraction
+// runs over d.
 #pragma once
 
 #include <cstddef>
@@ -126,7 +127,7 @@ struct Prefetch {
 struct ForwardStep {
   const void* k;             // [keys / m][d][m]: M panels of the block, steps d
   const void* v;             // [dv / m][block_keys][m]: M panels of V^T, steps keys
-  int block_keys;            // steps of v's panels: key_count rounded up to `step`
+  int block_keys;            // contraction steps of v's panels: key_count rounded up to Isa::step
   int key_begin, key_count;  // the block's keys in the sequence
   int d_steps, dv_rows;      // head dimensions, padded to k and to m
   const void* q;             // [d][n]: N panel
@@ -154,7 +155,7 @@ struct BackwardStep {
   const void* k;  // M panels, steps d
   const void* v;  // M panels, steps dv
   int key_begin, key_count;
-  int first, last;  // rows of the tile to fill, relative to the block; multiples of `step`
+  int first, last;  // rows of the tile to fill, relative to the block; multiples of Isa::step
   int d_steps, dv_steps;
   const void* q;    // N panel, steps d
   const void* d_o;  // N panel, steps dv
@@ -243,9 +244,9 @@ struct Isa {
   void (*matmul_n)(const Matmul&);
   void (*matmul_cols)(const Matmul&);
   void (*forward_step)(const ForwardStep&);
-  // Software pipelining over three consecutive steps: computes the output of the first, the probabilities of the second
-  // and the logits of the third. A step may be null. The function pointer is null if the instruction set gains nothing
-  // from it.
+  // Software pipelining over three consecutive ForwardSteps: computes the output of the first, the probabilities of the
+  // second and the logits of the third. Each may be null. The function pointer is null if the instruction set gains
+  // nothing from pipelining.
   void (*forward_pipelined)(const ForwardStep*, const ForwardStep*, const ForwardStep*);
   void (*backward_step)(const BackwardStep&);
   void (*store_lanes)(const StoreLanes&);
@@ -259,7 +260,7 @@ struct Isa {
 };
 
 // Returns the best instruction set of this machine for a type. If `forced` is not "", sets that are more capable than
-// the one called `forced` are excluded. Sets with split floats are considered only if `terms` is allowed. Throws
+// the one called `forced` are excluded. Sets with split floats are considered only if `terms` is Terms::allowed. Throws
 // Error(unsupported) if instruction_set_refusal(forced) returns a reason. Each API call reads STROBE_CPU_ISA once
 // (Problem::cpu_isa), because a set chosen after the workspace was sized could overrun it.
 enum class Terms { allowed, refused };

@@ -20,7 +20,8 @@ namespace {
 constexpr int kRows = 256;
 constexpr int kSteps = 256;
 constexpr int kPanels = 16;
-constexpr double kWindow = 1e-3;  // seconds per rate; long for the clock, but shorter than a scheduler time slice
+// Seconds per measurement: long compared with the clock's resolution, shorter than a scheduler time slice.
+constexpr double kWindow = 1e-3;
 
 // The packed operands and the output of one thread.
 class Matmul {

@@ -14,9 +14,9 @@ namespace {
 constexpr std::int64_t kGroupBytes = 40 << 20;  // budget for packed operands and dQ sums of concurrent units
 constexpr std::int64_t kUnitBytes = 24 << 20;   // the operands of a unit that needs more are not kept packed
 constexpr std::int64_t kCoreBytes = 2 << 20;    // a unit that needs at most this many bytes stays in a core's cache
-constexpr std::int64_t kManyRows = 576;  // rows per row block if each packs K and V again; enough to hide that cost
-constexpr std::int64_t kTileElements = 6144;       // elements per score tile: 24 KB
-constexpr std::int64_t kPipelinedKeys = 512;       // keys per block with software pipelining (docs/kernels-cpu.md)
+constexpr std::int64_t kManyRows = 576;       // rows per row block if K and V are packed per row block; hides that cost
+constexpr std::int64_t kTileElements = 6144;  // elements per score tile: 24 KB
+constexpr std::int64_t kPipelinedKeys = 512;  // keys per block with software pipelining (docs/kernels-cpu.md)
 constexpr std::int64_t kPipelinedKeysSplit = 384;  // the same with split floats
 constexpr std::int64_t kMostKeys = 512;            // keys per block in backward
 constexpr std::int64_t kEnoughTasks = 16;  // tasks that a call should have; independent of the number of threads
@@ -60,7 +60,8 @@ int sum_chunk_of_scores(const Problem& problem, const Isa& isa, const Extent& lo
 
 // Returns the number of keys per block. Both passes gain from long blocks, within limits. In a forward without software
 // pipelining, the score tile [keys][n] must stay in L1 next to the streamed operands. In backward, dK and dV of a block
-// must stay in L2. Backward distributes key blocks among threads, so it takes shorter blocks if there would be few.
+// must stay in L2. Backward distributes key blocks among threads, so it takes shorter blocks if there would otherwise
+// be few blocks.
 int block_keys(const Problem& problem, const Isa& isa, const Extent& longest, std::int64_t units) {
   const std::int64_t pipelined = isa.terms > 1 ? kPipelinedKeysSplit : kPipelinedKeys;
   std::int64_t wanted = kMostKeys;

@@ -81,11 +81,12 @@ struct Plan {
   std::int64_t split_blocks;  // forward: key blocks per split
   int sum_chunk;              // steps per fp32 partial sum of scores, dP and gradients
   bool whole_rows;            // backward: a block holds all keys of a sequence
-  int threads;                // threads requested, at most the number of concurrent tasks; each has its own scratch
+  int threads;                // number of threads, at most that of concurrent tasks; each thread has its own scratch
   bool prepack;               // K and V (forward) or Q and dO (backward) of a unit are packed once and kept
 };
 
-// Plans a call with the best instruction set for the problem. Terms::refused excludes those with split floats.
+// Plans a call with the best instruction set for the problem. Terms::refused excludes instruction sets with split
+// floats.
 Plan make_plan(const Problem& problem, Terms terms = Terms::allowed);
 
 // Backward: returns true if Q and dO are kept packed in a second, transposed layout (steps are rows). fp32 operands are
@@ -166,8 +167,8 @@ class LogitOfMax {
   bool may_be_near_;
 };
 
-// Fills the lanes of one panel for rows [first, first + count) of a unit, and the bounds lo_min to hi_min. Requires
-// count <= n.
+// Fills the lanes of one panel for rows [first, first + count) of a unit, and sets their bounds lo_min, hi_max, lo_max
+// and hi_min. Requires count <= n.
 void fill_lanes(const Problem& problem, const Unit& unit, std::int64_t first, int count, int n, Lanes& lanes);
 
 // Sets rows [0, count) to pointers to consecutive query rows of a unit in a tensor with query heads, and
@@ -195,7 +196,7 @@ std::size_t backward_workspace(const Problem& problem, const Plan& plan);
 bool backward(const Problem& problem, const Plan& plan, void* workspace);
 
 // In a padded batch, writes zeros (-inf for LSE) to output rows and keys past their sequence's length. In backward,
-// also writes zeros to dK and dV of keys before each sequence's first one.
+// also writes zeros to dK and dV of the keys that first_keys skips.
 void clear_padding(const Problem& problem);
 
 }  // namespace strobe::cpu

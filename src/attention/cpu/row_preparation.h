@@ -18,8 +18,8 @@ struct RowStatistics {
   float largest[kMaxPanels * kMaxLanes] = {};  // largest score in a tile's units; set only if LSE was recomputed
 };
 
-// Returns true if the LSE of some row, as a base-2 exponent, is not near (kNearExponent). For such a row block
-// RowPreparation has recomputed LSE.
+// Returns true if the LSE of at least one row, as a base-2 exponent, has a magnitude of kNearExponent or more.
+// RowPreparation has recomputed the LSE of such a row block.
 bool has_far_lse(const RowStatistics& statistics, int rows);
 
 // Splits LSE * log2(e) into high + low, for probabilities 2^(score * factor - high - low). Adding an integer of up to 8
@@ -29,9 +29,9 @@ bool has_far_lse(const RowStatistics& statistics, int rows);
 void split_lse(double lse, double excess, double typical, float& high, float& low);
 
 // Returns true if the rounding of LSE to fp32 affects gradients. A probability is exp(logit - LSE), so its relative
-// error is the rounding error of LSE. That matters if LSE is large. It also matters if LSE differs much from log(keys),
-// because some probabilities are then near 1 and otherwise almost exact. (Logits of variance 1 give log(keys) + 0.5.)
-// In fp32 it also matters with few keys. lse and typical are [lanes], as in RowStatistics.
+// error is the rounding error of LSE. That matters if LSE is large. It also matters if LSE differs much from log(keys):
+// some probabilities are then near 1 and would be almost exact without this error. (Logits of variance 1 give log(keys)
+// + 0.5.) In fp32 it also matters with few keys. lse and typical are [lanes], as in RowStatistics.
 bool lse_rounding_shows(DType dtype, const Lanes& lanes, const double* lse, const double* typical);
 
 class RowPreparation : BackwardTiles {

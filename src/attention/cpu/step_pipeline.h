@@ -1,5 +1,5 @@
-// Runs the forward steps of a row block one after the other. If the instruction set supports it, three consecutive
-// steps are software-pipelined (Isa::forward_pipelined). Used by forward.cpp, with one instance per row block.
+// Runs the ForwardSteps of a row block one after the other. If the instruction set supports it, three consecutive
+// ForwardSteps are software-pipelined (Isa::forward_pipelined). Used by forward.cpp, with one instance per row block.
 #pragma once
 
 #include <algorithm>
@@ -31,8 +31,9 @@ class StepPipeline {
   };
 
   // Runs or enqueues the step of one panel, unless no lane sees a key of the block. `block` contains the fields that
-  // panels share, except scratch. Pointers must stay valid until drain(). Copies `block` into a slot and then sets
-  // the panel's fields there. In the other order, wide loads of the copy would have to wait for the stores.
+  // panels share, except scratch. Pointers must stay valid until drain(). Copies `block` into a slot and then sets the
+  // panel's fields in the slot. If the fields were set before the copy, the wide loads of the copy would have to wait
+  // for these stores.
   void push(const ForwardStep& block, const Panel& panel) {
     if (std::max(panel.lanes->lo_min, block.key_begin) >=
         std::min(panel.lanes->hi_max, block.key_begin + block.key_count)) {

@@ -76,7 +76,13 @@ void fill(Params& params, const Problem& problem) {
   params.lse = backward ? const_cast<float*>(problem.lse_in) : problem.lse;
   params.sinks = problem.sinks;
   if (problem.has_bias) params.bias = bias_of(problem.bias);
+  if (problem.has_mask) {
+    const auto& stride = problem.mask.stride;
+    params.mask = {static_cast<const unsigned char*>(problem.mask.data), stride[0], stride[1], stride[2], stride[3]};
+  }
+  params.first_keys = indices_of(problem.first_keys);
   params.alibi_slopes = problem.alibi_slopes;
+  params.alibi_batch = problem.alibi_batch_stride;
   params.softcap = problem.softcap;
   params.bias_fp32 = problem.bias.dtype == DType::fp32;
   params.q = tensor_of(problem, problem.q);
@@ -109,6 +115,12 @@ BackwardParams backward_params_of(const Problem& problem) {
   params.dq = tensor_of(problem, problem.dq);
   params.dk = tensor_of(problem, problem.dk);
   params.dv = tensor_of(problem, problem.dv_out);
+  if (problem.d_lse) {
+    const auto& stride = problem.d_lse_stride;
+    params.d_lse.data = const_cast<float*>(problem.d_lse);
+    params.d_lse.batch = problem.packed ? 0 : stride[0];
+    params.d_lse.head = stride[1], params.d_lse.row = stride[2];
+  }
   if (problem.wants_dbias) params.dbias = bias_of(problem.dbias);
   params.dsinks = problem.dsinks;
   return params;

@@ -49,9 +49,19 @@ struct OutputParams : SequenceParams {
   const float* sinks = nullptr;  // [Hq]
 };
 
+// Boolean mask of bytes [B, Hq, Sq, Sk]: nonzero where a row may use a key. Strides are 0 where broadcast.
+struct MaskTensor {
+  const unsigned char* data = nullptr;  // null: no mask
+  std::int64_t batch = 0, head = 0, row = 0, key = 0;
+};
+
+// Options that the Hopper kernels support in part or not at all.
 struct ScoreParams {
-  Tensor bias;                            // [B, Hq, Sq, Sk], stride 0 where broadcast
-  const float* alibi_slopes = nullptr;    // [Hq]
+  Tensor bias;  // [B, Hq, Sq, Sk], stride 0 where broadcast
+  MaskTensor mask;
+  Indices first_keys;                     // [B]: left padding
+  const float* alibi_slopes = nullptr;    // [Hq], or [B, Hq]
+  std::int64_t alibi_batch = 0;           // elements between the slopes of consecutive sequences; 0: shared
   float softcap = 0;                      // 0: no cap
   bool bias_fp32 = false;                 // otherwise the bias has the dtype of q
   std::uint32_t dropout_threshold = 0;    // as dropout_threshold() in core/philox.h; 0: no dropout
@@ -68,6 +78,7 @@ struct Params : InputParams, OutputParams, ScoreParams {};
 struct BackwardParams : Params {
   Tensor d_o;               // [B, Hq, Sq, Dv]
   Tensor dq, dk, dv;        // shapes of q, k, v
+  Tensor d_lse;             // [B, Hq, Sq], fp32; null: 0
   Tensor dbias;             // shape of bias, fp32
   float* dsinks = nullptr;  // [Hq]
 };

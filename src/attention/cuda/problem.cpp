@@ -1,4 +1,4 @@
-// Implements problem.h: properties and refusals that the plans of several CUDA kernels share.
+// Implements problem.h.
 #include "attention/cuda/problem.h"
 
 #include <fmt/format.h>
@@ -9,7 +9,7 @@ namespace strobe::cuda {
 
 namespace {
 
-constexpr int kOldestCard = 80;  // Ampere: the oldest architecture for which the build has machine code or PTX
+constexpr int kOldestCapability = 80;  // Ampere: the oldest architecture for which the build has machine code or PTX
 // Limit of rows plus keys, because kernels add a row, an offset and a window in 32 bits.
 constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 
@@ -18,8 +18,8 @@ constexpr std::int64_t kMostPositions = std::int64_t{1} << 30;
 bool has_few_keys(const Problem& problem) { return problem.max_seqlen_k <= kFewKeys; }
 
 bool has_score_options(const Problem& problem) {
-  return problem.softcap != 0 || problem.alibi_slopes || problem.has_bias || problem.dropout.p != 0 ||
-         !(problem.scale > 0);
+  return problem.softcap != 0 || problem.alibi_slopes || problem.has_bias || problem.has_mask ||
+         problem.dropout.p != 0 || !(problem.scale > 0);
 }
 
 bool bias_takes_vectors(const Problem& problem) {
@@ -38,26 +38,19 @@ namespace {
 
 // Returns why the problem needs a CPU kernel: an option that only CPU kernels compute. Empty if it has none.
 std::string cpu_option(const Problem& problem) {
-  if (problem.has_mask) return "a boolean mask is for the CPU; on CUDA use causal, a window or a bias";
-  if (problem.first_keys) return "first_keys (left padding) is for the CPU; on CUDA use packed sequences";
-  if (problem.alibi_batch_stride != 0) {
-    return fmt::format("alibi_batch_stride {}: CUDA kernels take one row of slopes for all sequences",
-                       problem.alibi_batch_stride);
-  }
-  if (problem.dropout.seed_data) return "dropout seed_data is for the CPU; on CUDA pass the seed by value";
-  if (!problem.lse_contiguous) return "CUDA kernels take a contiguous LSE, without strides";
-  if (problem.d_lse) return "a gradient of LSE (d_lse) is for the CPU";
-  if (problem.batch_invariant) return "batch_invariant is for the CPU";
+  if (problem.dropout.seed_data) return "dropout seed_data works only on the CPU; on CUDA pass the seed by value";
+  if (!problem.lse_contiguous) return "CUDA kernels index LSE like their workspace, so it must be contiguous";
+  if (problem.batch_invariant) return "batch_invariant works only on the CPU";
   return {};
 }
 
 }  // namespace
 
 std::string common_refusal(const Problem& problem) {
-  if (problem.gpu.compute_capability < kOldestCard) {
+  if (problem.gpu.compute_capability < kOldestCapability) {
     return fmt::format("the GPU has compute capability {}.{}; CUDA kernels need {}.{} or later",
-                       problem.gpu.compute_capability / 10, problem.gpu.compute_capability % 10, kOldestCard / 10,
-                       kOldestCard % 10);
+                       problem.gpu.compute_capability / 10, problem.gpu.compute_capability % 10, kOldestCapability / 10,
+                       kOldestCapability % 10);
   }
   if (std::string reason = cpu_option(problem); !reason.empty()) return reason;
   if (problem.max_seqlen_q + problem.max_seqlen_k > kMostPositions) {

@@ -1,4 +1,5 @@
-// Properties of a problem that the plans of the CUDA kernels read, and their reasons to refuse it.
+// Properties of a problem that the plans of several CUDA kernels use, and reasons for which these plans refuse a
+// problem.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,7 @@ std::string common_refusal(const Problem& problem);
 // Returns why no tiled kernel takes the problem: common_refusal(), or a head dimension above kMostTiledDim.
 std::string tiled_refusal(const Problem& problem);
 
+// Reason of a plan that needs more shared memory than the GPU has.
 std::string shared_bytes_refusal(const Problem& problem, std::size_t needed);
 
 }  // namespace strobe::cuda

@@ -17,12 +17,13 @@ constexpr int kWarpColumns = kWarpLanes * kLaneColumns;
 struct CombineArgs {
   OutputParams params;
   Splits splits;
+  KeyOptions options;
   int row_parts;    // warps per row, kWarpColumns columns each
   int head_blocks;  // blocks per head, for the longest sequence
 };
 
-// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. Each lane computes these factors for every
-// 32nd split, not yet divided by the sum of all. Then each lane sums four columns, with the loads from several splits
+// O = sum_s exp(lse_s - lse) O_s, with lse over the splits and the sink. Each lane computes exp(lse_s - lse) of every
+// 32nd split, without the normalization to sum 1. Then each lane sums four columns, with the loads from several splits
 // in flight.
 template <class T>
 __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(const __grid_constant__ CombineArgs args) {
@@ -36,18 +37,18 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   const int b = static_cast<int>(index / p.heads_q);
   const int i = part / args.row_parts;
   const int column = part % args.row_parts * kWarpColumns + lane_index() * kLaneColumns;
-  const Sequence sequence(p, b);
+  const PaddedSequence sequence(Sequence(p, b), args.options.first_keys, b);
   if (i >= sequence.rows_written(p)) return;
   const std::int64_t row = lse_index(p, sequence, b, head, i);
   const Keys keys = sequence.allowed(i);
   const bool has_keys = i < sequence.seqlen_q && keys.lo < keys.hi;
   const int splits = has_keys ? partial.count : 0;
 
-  constexpr int kOfALane = kMostSplits / kWarpLanes;
-  float lse[kOfALane];  // splits lane, lane + 32, ...
+  constexpr int kSplitsPerLane = kMostSplits / kWarpLanes;
+  float lse[kSplitsPerLane];  // splits lane, lane + 32, ...
   float highest = kMinusInfinity;
 #pragma unroll
-  for (int n = 0; n < kOfALane; ++n) {
+  for (int n = 0; n < kSplitsPerLane; ++n) {
     const int s = n * kWarpLanes + lane_index();
     lse[n] = s < splits ? partial.lse[s * partial.rows + row] : kMinusInfinity;
     highest = fmaxf(highest, lse[n]);
@@ -58,7 +59,7 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   const std::uint32_t weights = shared_base() + static_cast<std::uint32_t>(warp_index() * kMostSplits * 4);
   float sum = 0;
 #pragma unroll
-  for (int n = 0; n < kOfALane; ++n) {
+  for (int n = 0; n < kSplitsPerLane; ++n) {
     if (n * kWarpLanes >= splits) break;
     const float weight = exp2f((lse[n] - base) * kLog2E);
     store_shared(weights + static_cast<std::uint32_t>((n * kWarpLanes + lane_index()) * 4), float_to_bits(weight));
@@ -66,7 +67,8 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
   }
 #pragma unroll
   for (int step = 1; step < kWarpLanes; step *= 2) sum += shuffle_xor(sum, step);
-  const RowResult result = finish_row(highest, sum, has_keys, p.sinks ? p.sinks + head : nullptr);
+  const bool any = has_keys && !(args.options.has_mask && highest == kMinusInfinity);
+  const RowResult result = finish_row(highest, sum, any, p.sinks ? p.sinks + head : nullptr);
   if (p.lse && column == 0) p.lse[row] = result.lse;
   warp_sync();
   if (column >= p.dv_dim) return;
@@ -105,11 +107,12 @@ __global__ void __launch_bounds__(kCombineWarps* kWarpLanes) combine_kernel(cons
 
 }  // namespace
 
-void combine_splits(const OutputParams& p, const Splits& splits, DType dtype, void* stream, Waits waits) {
+void combine_splits(const OutputParams& p, const Splits& splits, DType dtype, void* stream, Waits waits,
+                    const KeyOptions& options) {
   if (splits.count == 1) return;
   const int row_parts = (p.dv_dim + kWarpColumns - 1) / kWarpColumns;
   const int head_blocks = (p.max_seqlen_q * row_parts + kCombineWarps - 1) / kCombineWarps;
-  const CombineArgs args{p, splits, row_parts, head_blocks};
+  const CombineArgs args{p, splits, options, row_parts, head_blocks};
   const Launch start{"forward, combine", std::int64_t{p.batch} * p.heads_q * head_blocks, kCombineWarps * kWarpLanes,
                      kCombineWarps * kMostSplits * sizeof(float), stream};
   switch (dtype) {

@@ -51,8 +51,15 @@ inline Splits splits_in(void* workspace, int count, std::int64_t rows, int d) {
   return splits;
 }
 
+// Options that change which rows have keys. With a boolean mask these are the rows whose LSE is finite in some split.
+struct KeyOptions {
+  Indices first_keys;
+  bool has_mask = false;
+};
+
 // Combines the partial results into O and LSE; does nothing if rows are not split. Waits::in_kernel requires code
 // compiled for sm_90, because older code has no wait in the kernel.
-void combine_splits(const OutputParams& params, const Splits& splits, DType dtype, void* stream, Waits waits);
+void combine_splits(const OutputParams& params, const Splits& splits, DType dtype, void* stream, Waits waits,
+                    const KeyOptions& options = {});
 
 }  // namespace strobe::cuda

@@ -151,7 +151,8 @@ Normaliser score_row(const Problem& problem, const Unit& unit, Pair pair, Interv
   return {max, std::log(sum)};
 }
 
-// Offsets into the workspace, in doubles. The workspace holds K and V of one unit, in backward also Q and dO.
+// Offsets into the workspace, in doubles. The workspace holds K and V of one unit, and in the backward pass also its Q
+// and dO.
 struct WorkspaceLayout {
   std::int64_t k, v, q, d_o, max, log_sum, delta, sink, dbias, dsinks, threads;
   std::int64_t per_thread, total;

@@ -1,7 +1,7 @@
 // The kernels `standard` and `frugal` on the CPU: attention over materialised scores, with GEMMs through OpenBLAS.
 // Every intermediate tensor is rounded to the problem's type. `standard` is the baseline for comparisons: like a tensor
-// library, it stores the scores and probabilities of all heads. `frugal` stores those of one head; choose() selects it
-// if flash2 does not support the problem. The passes are in cpu/.
+// library, it stores the scores and probabilities of all heads. `frugal` stores the scores of one head at a time;
+// choose() selects it if flash2 does not support the problem. The passes are in cpu/.
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Implements CudnnPlan: converts a CudnnProblem to a cudnn-frontend graph and runs it. Only this file includes the
-// headers of cudnn-frontend, which take half a minute to compile.
+// headers of cudnn-frontend, which compile slowly.
 #include "bench/cudnn_plan.h"
 
 #include <cudnn_frontend.h>
@@ -14,7 +14,7 @@ namespace {
 namespace fe = cudnn_frontend;
 using Attributes = std::shared_ptr<fe::graph::Tensor_attributes>;
 
-constexpr std::size_t kMaxReasonBytes = 400;  // cuDNN's messages are cut off there
+constexpr std::size_t kMaxReasonBytes = 400;  // longer messages of cuDNN are truncated
 
 enum Uid : std::int64_t { kQ = 1, kK, kV, kO, kLse, kDO, kDQ, kDK, kDV };
 

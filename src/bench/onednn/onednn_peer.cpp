@@ -40,8 +40,8 @@ struct Plan {
       return memory::desc({b, rows, columns}, type_of(one.dtype), side == Side::straight ? tag::abc : tag::acb);
     };
     const float scale = 1 / std::sqrt(static_cast<float>(d));
-    const auto product = [&](const memory::desc& left, const memory::desc& right, const memory::desc& result,
-                             float factor, const memory::desc* added = nullptr) {
+    const auto matmul = [&](const memory::desc& left, const memory::desc& right, const memory::desc& result,
+                            float factor, const memory::desc* added = nullptr) {
       dnnl::primitive_attr attributes = with_scratchpad();
       if (factor != 1) attributes.set_output_scales(0, {factor});
       if (added) {
@@ -53,16 +53,16 @@ struct Plan {
     };
     const memory::desc p = desc(r, keys);
     mask = memory::desc({1, r, keys}, memory::data_type::f32, memory::format_tag::abc);
-    scores = product(desc(r, d), desc(d, keys, Side::transposed), p, scale, one.masked() ? &mask : nullptr);
+    scores = matmul(desc(r, d), desc(d, keys, Side::transposed), p, scale, one.masked() ? &mask : nullptr);
     const auto kind = dnnl::prop_kind::forward_training;
     softmax = kept(dnnl::softmax_forward::primitive_desc({kind, p, 2}, with_scratchpad(), engine));
-    o = product(p, desc(keys, d), desc(r, d), 1);
+    o = matmul(p, desc(keys, d), desc(r, d), 1);
     if (!has_backward(one.passes)) return;
-    dp = product(desc(r, d), desc(d, keys, Side::transposed), p, 1);
+    dp = matmul(desc(r, d), desc(d, keys, Side::transposed), p, 1);
     ds = kept(dnnl::softmax_backward::primitive_desc({p, p, 2}, with_scratchpad(), engine, softmax));
-    dq = product(p, desc(keys, d), desc(r, d), scale);
-    dk = product(desc(keys, r, Side::transposed), desc(r, d), desc(keys, d), scale);
-    dv = product(desc(keys, r, Side::transposed), desc(r, d), desc(keys, d), 1);
+    dq = matmul(p, desc(keys, d), desc(r, d), scale);
+    dk = matmul(desc(keys, r, Side::transposed), desc(r, d), desc(keys, d), scale);
+    dv = matmul(desc(keys, r, Side::transposed), desc(r, d), desc(keys, d), 1);
   }
 
   std::int64_t score_bytes() const { return static_cast<std::int64_t>(scores.dst_desc().get_size()); }
@@ -191,7 +191,7 @@ class OnednnPeer : public Implementation {
     }
   }
 
-  void multiply(const dnnl::matmul::primitive_desc& desc, const void* left, const void* right, const Buffer& result) {
+  void run_matmul(const dnnl::matmul::primitive_desc& desc, const void* left, const void* right, const Buffer& result) {
     std::unordered_map<int, memory> arguments{
         {DNNL_ARG_SRC, memory(desc.src_desc(), engine_, const_cast<void*>(left))},
         {DNNL_ARG_WEIGHTS, memory(desc.weights_desc(), engine_, const_cast<void*>(right))},
@@ -204,25 +204,25 @@ class OnednnPeer : public Implementation {
   }
 
   void run_forward() {
-    multiply(plan_->scores, inputs_->q.data(), inputs_->k.data(), p_);
+    run_matmul(plan_->scores, inputs_->q.data(), inputs_->k.data(), p_);
     const memory p(plan_->softmax.dst_desc(), engine_, p_.data());
     const memory scratch(plan_->softmax.scratchpad_desc(), engine_, scratch_.data());
     dnnl::softmax_forward(plan_->softmax)
         .execute(stream_, {{DNNL_ARG_SRC, p}, {DNNL_ARG_DST, p}, {DNNL_ARG_SCRATCHPAD, scratch}});
-    multiply(plan_->o, p_.data(), inputs_->v.data(), o_);
+    run_matmul(plan_->o, p_.data(), inputs_->v.data(), o_);
     stream_.wait();
   }
 
   void run_backward() {
     const void* d_o = inputs_->d_o.data();
-    multiply(plan_->dv, p_.data(), d_o, dv_);
-    multiply(plan_->dp, d_o, inputs_->v.data(), dp_);
+    run_matmul(plan_->dv, p_.data(), d_o, dv_);
+    run_matmul(plan_->dp, d_o, inputs_->v.data(), dp_);
     const memory p(plan_->ds.dst_desc(), engine_, p_.data()), dp(plan_->ds.dst_desc(), engine_, dp_.data());
     const memory scratch(plan_->ds.scratchpad_desc(), engine_, scratch_.data());
     dnnl::softmax_backward(plan_->ds).execute(
         stream_, {{DNNL_ARG_DST, p}, {DNNL_ARG_DIFF_DST, dp}, {DNNL_ARG_DIFF_SRC, dp}, {DNNL_ARG_SCRATCHPAD, scratch}});
-    multiply(plan_->dq, dp_.data(), inputs_->k.data(), dq_);
-    multiply(plan_->dk, dp_.data(), inputs_->q.data(), dk_);
+    run_matmul(plan_->dq, dp_.data(), inputs_->k.data(), dq_);
+    run_matmul(plan_->dk, dp_.data(), inputs_->q.data(), dk_);
     stream_.wait();
   }
 

@@ -25,7 +25,7 @@ std::vector<std::string> split_names(const std::string& list) {
   return names;
 }
 
-// Returns what is wrong with the names; empty if each is a torch-* implementation and occurs once.
+// Returns what is wrong with the names; empty if each is a PyTorch peer and occurs once.
 std::string peers_fault(const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!is_torch_peer(names[i])) {

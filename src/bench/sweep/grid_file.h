@@ -3,7 +3,7 @@
 //   # ...             comment
 //   about TEXT        one-line description; once
 //   run FLAGS         flags of bench for all cells, such as --time-limit 4; the command line overrides them
-//   peers NAME,...    torch-* implementations to add if Python has PyTorch; --impl replaces them; once
+//   peers NAME,...    PyTorch peers (torch-*, fa3) to add if Python has PyTorch; --impl replaces them; once
 //   common FLAGS      added to every later `cells`
 //   cells FLAGS       a block of cases: all combinations of its lists; blocks run in order
 // Flags are those of `strobe sweep`, most of which take comma-separated lists. A later flag replaces an earlier one of
@@ -22,7 +22,7 @@ struct Grid {
   std::string name;
   std::string about;
   std::vector<std::string> run;                  // words
-  std::vector<std::string> peers;                // torch-* implementations, skipped without PyTorch
+  std::vector<std::string> peers;                // PyTorch peers, skipped without PyTorch
   std::vector<std::vector<std::string>> blocks;  // per `cells` line: words of `common`, then its own
 };
 
@@ -42,7 +42,6 @@ std::string read_sweep_file(const std::string& flag, const std::string& word, co
 std::vector<Grid> named_grids(const std::string& program);
 
 // An axis of a sweep is a flag of bench with a list of values. The values are text that bench parses.
-
 struct Axis {
   std::string flag;  // spelled as in the help, without dashes: "seq_len"
   std::vector<std::string> values;

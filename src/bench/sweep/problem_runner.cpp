@@ -77,8 +77,8 @@ std::vector<std::string> ProblemRunner::command_for(const ChildRun& state) const
   return command;
 }
 
-// Returns true if the child can use the sweep's Python process; starts that process if the problem needs one. If it
-// cannot be started, the child tries itself, and its rows contain the reason.
+// Returns true if the child can use the sweep's Python process; starts that process if the problem needs one. If Python
+// cannot be started, the child tries again, and its rows contain the reason.
 bool ProblemRunner::can_lend(const ChildRun& state) {
   if (!options_.lends_python) return false;
   if (std::none_of(state.left.begin(), state.left.end(), is_torch_peer)) return false;
@@ -170,7 +170,7 @@ void ProblemRunner::take_row(ChildRun& state, Json row) {
   emit_row(state.problem, std::move(row));
 }
 
-// Adds the data that only the sweep has to a row, and passes it to options_.row.
+// Adds to a row the data that only the sweep has, and passes the row to options_.row.
 void ProblemRunner::emit_row(const SweepProblem& problem, Json row) {
   row.set("config", problem.config).set("sweep", options_.sweep);
   if (problem.launches > 1) row.set("launch", launch_json(problem));

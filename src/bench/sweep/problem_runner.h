@@ -48,7 +48,7 @@ class ProblemRunner {
 
   RunnerOptions options_;
   int launch_ = 1;                         // launch number of the last problem
-  std::unique_ptr<PythonProcess> python_;  // Python process of all problems' torch-* peers; null: not started
+  std::unique_ptr<PythonProcess> python_;  // Python process of all problems' PyTorch peers; null: not started
   Json environment_;                       // from the last child that sent one
   std::map<std::string, Json> ceilings_;   // measured once per sweep for each device, type and number of threads
 };

@@ -27,8 +27,8 @@ inline constexpr std::string_view kRowBegin = "{\"forward\":";
 // without a newline is not the beginning of a row.
 std::size_t parse_rows(std::string_view text, const std::string& shown, const AcceptRow& accept);
 
-// The same for a file, opened read-only. A missing file counts as empty. Also throws Error(invalid_argument) if the
-// path is not a regular file.
+// As parse_rows(), for a file, which is opened read-only. A missing file counts as empty. Also throws
+// Error(invalid_argument) if the path is not a regular file.
 void read_rows(const std::string& path, const AcceptRow& accept);
 
 class ResultFile {
@@ -55,12 +55,11 @@ class ResultFile {
   std::int64_t torn_ = 0;
 };
 
-// JsonFolder writes one JSON file per cell. File names are those of the script of the reports that this benchmark
-// reproduces, so that script can plot the files.
-
 // "result_bs16_sl512_nh16_ed1024_Flash2_causal.json"; "..._causal_causal.json" with a causal mask.
 std::string source_file_name(const Json& config, const std::string& implementation);
 
+// A folder with one JSON file per cell. The plot script of the report that the benchmark reproduces can read the files,
+// because they have the names that it expects.
 class JsonFolder {
  public:
   // Throws Error(invalid_argument) if the folder is not writable, if it is missing and its parent is not writable, or

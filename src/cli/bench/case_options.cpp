@@ -1,5 +1,6 @@
-// Parses the flags of a case and fills in defaults. They are those of the source reports (docs/source-report.md): batch
-// 32, sequence 1024, 32 heads, embedding 2048, fp16. On a CPU they are scaled down.
+// Parses the flags of a case and fills in defaults. The defaults are those of the source reports
+// (docs/source-report.md): batch 32, sequence 1024, 32 heads, embedding 2048, fp16. On a CPU, batch, heads and
+// embedding are smaller.
 #include "cli/bench/case_options.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ Window parse_window(std::string_view flag, std::string_view value) {
   try {
     return {parse_integer(flag, sides[0], -1, kMost), parse_integer(flag, sides[1], -1, kMost)};
   } catch (const Error&) {
-    refuse();  // the error shows the whole value
+    refuse();  // this error shows both sides
   }
   return {};
 }
@@ -60,7 +61,7 @@ DType parse_dtype(std::string_view flag, std::string_view value) {
   return word == "fp32" ? DType::fp32 : word == "fp16" ? DType::fp16 : DType::bf16;
 }
 
-// Returns an `apply` for a size that must be at least `least`.
+// Returns the Option::apply of a size that must be at least `least`.
 auto size_into(std::optional<std::int64_t>& target, std::int64_t least) {
   return [&target, least](auto flag, auto value) {
     if (value.find(',') != value.npos) {
@@ -104,7 +105,7 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
   table.add("num_heads", "N", "default 32", size_into(options.heads, 1), {"heads"});
   table.add("emb_dim", "N", "width of all heads; head dimension = emb_dim / num_heads; default 2048",
             size_into(options.emb, 1), {"emb"});
-  table.add("head_dim", "N", "replaces emb_dim by num_heads * N", integer_into(options.head_dim, 1, 1 << 20));
+  table.add("head_dim", "N", "sets emb_dim to num_heads * N", integer_into(options.head_dim, 1, 1 << 20));
   table.add({.name = "causal",
              .takes = Takes::optional_value,
              .placeholder = "off|on|both",
@@ -122,7 +123,7 @@ void add_configuration_options(OptionTable& table, CaseOptions& options) {
   table.add("seq_len_k", "N", "keys; default seq_len", size_into(options.seqlen_k, 0), {"seq_k"});
   table.add("align", "top_left|bottom_right", "alignment of the diagonal if the numbers of queries and keys differ",
             into(options.alignment, parse_alignment));
-  table.add("window", "LEFT:RIGHT", "sliding window: keys to the left and right of the diagonal, -1 is open",
+  table.add("window", "LEFT:RIGHT", "sliding window: keys to the left and right of the diagonal; -1: unlimited",
             into(options.window, parse_window));
   add_score_options(table, options);
   table.add("cache", "cold|hot", "hot: tensors in the GPU's L2 cache; cold: flushed; default cold",

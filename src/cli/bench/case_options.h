@@ -29,10 +29,10 @@ struct CaseOptions {
   bool names_pytorch = false;                          // --impl names `standard` as the source reports do
 };
 
-// Adds the flags of one configuration. Several configurations of one run may differ in them.
+// Adds the flags of one configuration. The configurations of a sweep or of --cells may differ in these flags.
 void add_configuration_options(OptionTable& table, CaseOptions& options);
 
-// Adds those flags and the flags that apply to a whole run: implementations, device, threads.
+// Adds the flags of a configuration and the flags that apply to a whole run: implementations, device, threads.
 void add_case_options(OptionTable& table, CaseOptions& options);
 
 // Adds the flags of the score options, such as softcap, bias and dropout. score_options_of() returns their values for a
@@ -55,8 +55,7 @@ Cases cases_of(const CaseOptions& options);
 // Throws the library's error if a case is not a valid problem.
 void check_problems(const Cases& cases);
 
-// Returns the flags that describe the case with every size and nothing else. cases_of() builds the same case from them
-// on any machine.
+// Returns flags from which cases_of() builds the same case on any machine, because they set every size.
 std::vector<std::string> words_of(const bench::AttentionCase& one);
 
 // Parses --device: cpu or cuda. Throws Error(unsupported) with the reason if there is no GPU.

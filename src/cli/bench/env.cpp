@@ -80,9 +80,9 @@ std::string timed_text(const Json& seconds) {
 void add_gpu_rates(Table& table, const Json& ceilings) {
   table.cells.push_back({"", ""});
   table.cells.push_back({"measured", "on the GPU"});
-  const std::pair<const char*, const char*> products[] = {
+  const std::pair<const char*, const char*> matmuls[] = {
       {"bf16", "8192^3"}, {"fp16", "8192^3"}, {"tf32", "8192^3"}, {"fp32", "4096^3, without tf32"}};
-  for (const auto& [type, size] : products) {
+  for (const auto& [type, size] : matmuls) {
     const Json& rate = ceilings.at("cublas_flop_per_s").at(type);
     table.cells.push_back(
         {fmt::format("cuBLAS {}", type),
@@ -125,7 +125,7 @@ std::string load_text() {
                      busy ? ": other processes use this machine; measured rates may be too low" : "");
 }
 
-// `load` is the text of load_text() from before the measurements, which add load.
+// `load` is load_text() from before the measurements, because these raise the load average.
 std::string environment_text(const Json& environment, const std::string& load) {
   Table table{.columns = {left("machine"), left("")}};
   const Json& cpu = environment.at("cpu");

@@ -95,12 +95,12 @@ int print_events(const std::vector<bench::AttentionCase>& cases, const bench::Im
     print_event(Json::object({{"step", step}, {"implementation", implementation}}));
   };
   for (const bench::AttentionCase& one : cases) {
-    std::vector<std::string> told;
+    std::vector<std::string> reported;
     const auto report_row = [&](const bench::Row& row) {
-      for (const std::string& name : told) {
+      for (const std::string& name : reported) {
         if (name == row.implementation) return;
       }
-      told.push_back(row.implementation);
+      reported.push_back(row.implementation);
       print_event(Json::object({{"row", row_json(row, record)}}));
     };
     options.failed = report_row;

@@ -1,4 +1,4 @@
-// Runs `strobe bench` as a child process: as one of several launches, or with events that a sweep reads.
+// Two modes of `strobe bench`: --launches repeats the run in child processes, and --events prints events for a sweep.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ LaunchedRows run_launches(Arguments arguments, int launches, const std::string& 
 // `strobe bench --events`: JSON lines on standard output, which `strobe sweep` reads (bench/sweep/problem_runner.h).
 //   {"environment": {...}}                           first
 //   {"step": "check", "implementation": "flash2"}    sent when a step begins; implementation "": all
-//   {"row": {...}}                                   as soon as it is known, with any status
+//   {"row": {...}}                                   sent as soon as the row is known, with any status
 inline constexpr const char* kEventsFlag = "events";
 
 // Runs the cases and prints one row per case and implementation. Always returns exit code 0; the rows report failures.

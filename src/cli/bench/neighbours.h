@@ -12,11 +12,11 @@
 
 namespace strobe::cli {
 
-// The note if bench::Ceilings::disturbed().
+// The note for results with bench::Ceilings::disturbed().
 inline constexpr const char* kSgemmNotAlone =
     "another process ran while OpenBLAS sgemm was measured, so shares of its rate are too high";
 
-// Measures how much other processes use this process's cores while an object exists.
+// Measures how much other processes use this process's cores while this object exists.
 class Neighbours {
  public:
   std::vector<std::string> notes() const {

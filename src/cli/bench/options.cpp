@@ -102,10 +102,9 @@ void add_run_options(OptionTable& table, RunFlags& options) {
   table.add("memory-limit", "SIZE", "imitate a machine with that much memory, such as 24G",
             into(run.memory_limit, parse_memory_limit));
   table.add("time-limit", "SECONDS",
-            "limit for sampling a configuration, of which at most a quarter warms up; default 20",
+            "limit for warm-up and samples of a configuration, at most a quarter for warm-up; default 20",
             into(run.rule.time_limit, parse_seconds));
-  table.add("peer-timeout", "SECONDS",
-            "limit for an answer of a Python implementation, after which it has failed; default 600",
+  table.add("peer-timeout", "SECONDS", "time in which a Python implementation must answer; default 600",
             into(options.peer_timeout, parse_seconds));
   table.add(make_seed_option([&run](std::uint64_t seed) { run.seed = seed; }));
   table.add(make_switch("pin", "pin to as many cores as threads; default on", options.pin));

@@ -9,9 +9,9 @@
 
 namespace strobe::cli {
 
-// Flags on how to measure. `explain` accepts them too, but only --quick has an effect there.
+// Flags that control the measurement. `explain` accepts them too, but only --quick has an effect there.
 struct RunFlags {
-  bench::RunOptions run;  // `check` and the callbacks in it are not set
+  bench::RunOptions run;  // its `check` and callbacks stay unset
   double peer_timeout = 600;
   bool check = true;
   bool quick = false;
@@ -24,7 +24,7 @@ struct BenchOptions {
   CaseOptions one;
   RunFlags how;
   std::string output = "benchmark_result.json";
-  std::string cells;  // file of configurations; empty: the flags describe the only one
+  std::string cells;  // file of configurations; empty: the flags describe one configuration
   int launches = 1;
 };
 

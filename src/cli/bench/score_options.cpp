@@ -16,7 +16,7 @@ constexpr std::int64_t kLongest = (std::int64_t{1} << 31) - 1;
 constexpr double kLeastFloat = std::numeric_limits<float>::min();
 constexpr double kMostBelowOne = 1 - 0x1p-24;  // the largest float below 1
 
-// Parses a number in [least, most]. In this range the library's float has the same value, up to rounding.
+// Parses a number in [least, most].
 double parse_number(std::string_view flag, std::string_view value, double least, double most, const char* valid) {
   double number = 0;
   const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
@@ -61,7 +61,7 @@ void add_score_options(OptionTable& table, CaseOptions& options) {
   });
   table.add(make_switch("alibi", "ALiBi, with slopes 2^(-8 (h + 1) / num_heads); default off", scores.alibi));
   table.add("bias", "SHAPE",
-            "additive bias of the dtype; dimensions batch, heads, queries, keys, 1 if broadcast: bhqk, 1hqk, b11k, ...",
+            "additive bias in the dtype; dimensions batch, heads, queries, keys, 1 if broadcast: bhqk, 1hqk, b11k, ...",
             word_into(scores.bias, bias_shapes()));
   table.add(
       make_switch("bias_gradient", "the backward also writes the bias's gradient; default off", scores.bias_gradient));

@@ -23,9 +23,9 @@ constexpr const char* kCasesIntroduction =
     "usage: strobe cases gen DIR [--subset t01,t05-t10] [--scale F] [--seed N]\n"
     "       strobe cases check OUT ANSWER\n"
     "       strobe cases judge DIR [--program P] [--subset ...] [--limits 2,6,10] [--json FILE]\n\n"
-    "The course's 30 cases: problem files t01 to t30, uniform in [-3, 3), and answers t01.out to t30.out in float64. "
-    "An\n"
-    "output passes if every element is within 0.005 of the answer. strobe cases PART --help lists the flags.\n\n"
+    "The course's 30 cases: problem files t01 to t30, with values uniform in [-3, 3), and answers t01.out to\n"
+    "t30.out, computed in float64. An output passes if every element is within 0.005 of the answer. strobe cases\n"
+    "PART --help lists the flags.\n\n"
     "  strobe cases gen cases --subset t01-t10 && strobe cases judge cases\n";
 
 double parse_scale(std::string_view flag, std::string_view value) {

@@ -109,17 +109,17 @@ std::vector<solve::TestCase> cases_in(const std::string& folder, const std::stri
 }
 
 // Runs the program, kills all of its processes, and sets a verdict if it failed. A stored signal (app/signals.h) ends
-// it early. Waits for the program itself, because a child of the program may keep its standard output open.
+// the wait early. Waits for the program itself, because a child of the program may keep its standard output open.
 void run_program(const Judge& judge, const JudgeFolder& folder, Judged& judged) {
   const double begin = now_seconds();
   Child child({judge.program, folder.input(), folder.output()}, {.folder = folder.path()});
   const auto left = [&] { return std::max(0.0, begin + judged.limit - now_seconds()); };
   std::string line;
-  bool talks = true;  // its standard output is open
+  bool output_is_open = true;
   while (child.is_running() && left() > 0 && remembered_signal() == 0) {
     const double wait = std::min(left(), kPollSeconds);
-    if (talks) {
-      talks = child.hear(line, wait) != Child::Heard::end;
+    if (output_is_open) {
+      output_is_open = child.hear(line, wait) != Child::Heard::end;
     } else {
       std::this_thread::sleep_for(std::chrono::duration<double>(std::min(wait, kQuietPollSeconds)));
     }
@@ -153,8 +153,7 @@ void compare(const JudgeFolder& folder, const std::vector<float>& answer, Judged
   }
 }
 
-// Reads the answer before the program runs, and passes the program a copy of the problem: the program can change
-// neither.
+// Reads the answer before the program runs, so the program cannot change it. The program gets a copy of the problem.
 Judged judge_case(const Judge& judge, const solve::TestCase& one, double limit) {
   Judged judged{.one = one, .verdict = {}, .limit = limit};
   const std::string problem = solve::problem_path(judge.folder, one), answer = solve::answer_path(judge.folder, one);

@@ -11,8 +11,8 @@ namespace strobe::cli {
 
 class JudgeFolder {
  public:
-  // Creates a folder of mode 0700 below TMPDIR, or /tmp, with a read-only copy of the problem. The paths of the folder
-  // and of the copy do not contain that of the case folder. Stops copying when a signal is stored (app/signals.h).
+  // Creates a folder of mode 0700 below TMPDIR, or /tmp, with a read-only copy of the problem. Neither path reveals the
+  // folder of the cases. Stops copying when a signal is stored (app/signals.h).
   // Throws Error(runtime) with the text of errno if the folder or the copy cannot be created.
   explicit JudgeFolder(const std::string& problem);
   ~JudgeFolder();  // removes the folder with everything that the program wrote
@@ -35,8 +35,8 @@ class JudgeFolder {
   int descriptor_ = -1;
 };
 
-// Detects files that are written, replaced, linked or removed, by their inode, size, and times of modification and
-// change.
+// Detects whether files were written, replaced, linked or removed. Compares inode, size, and times of modification and
+// status change.
 class CaseFilesWatch {
  public:
   explicit CaseFilesWatch(const std::vector<std::string>& paths);

@@ -87,7 +87,7 @@ std::vector<Json> run_lab(const std::vector<std::string>& command, RowFile& file
 }
 
 // Returns the charts with the suffixes of their file names: none for the ladder chart of the first case, a number for
-// those of later cases, the figure's id for other charts.
+// the ladder charts of later cases, the figure's id for other charts.
 std::vector<Chart> charts_of(const std::vector<Json>& rows) {
   std::vector<Chart> charts;
   int ladders = 0;

@@ -52,12 +52,12 @@ int run_solve(Arguments arguments) {
               options.device = parse_word(flag, value, {"cpu", "cuda"}) == "cuda" ? Device::cuda : Device::cpu;
             });
   table.add("impl", "NAME",
-            "force a kernel of the library, such as flash2 or frugal (default: the first that supports it; above d 256 "
-            "frugal)",
+            "force a kernel of the library, such as flash2 or frugal (default: the first that supports the problem; "
+            "frugal if d > 256)",
             into(kernel, parse_text), {"kernel"});
   table.add("rung", "NAME", "compute with a rung of the ladder instead of the library (strobe-lab --list)",
             into(rung, parse_text));
-  table.add(make_switch("timing", "also print the time of each stage, and times that are not counted", timing));
+  table.add(make_switch("timing", "also print the time of each stage, and times outside the total", timing));
   table.check_with([&] {
     if (files.size() == 2) return;
     fail(ErrorCode::invalid_argument, "solve takes two files, INPUT and OUTPUT; {} given", files.size());

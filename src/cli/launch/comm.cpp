@@ -121,7 +121,7 @@ int start_jobs(const CommOptions& options, Arguments arguments) {
   set_signal_message(if_ended());
   for (const comm::EngineKind engine : options.engines) {
     for (const int ranks : options.ranks) {
-      std::vector<std::string> words{"comm", fmt::format("--{}={}", kRowsFlag, rows.empty() ? "anew" : "append"),
+      std::vector<std::string> words{"comm", fmt::format("--{}={}", kRowsFlag, rows.empty() ? "replace" : "append"),
                                      comm::name_of(engine)};
       words.insert(words.end(), arguments.begin(), arguments.end());
       const JobEnd end = run_job({.ranks = ranks, .command = own_command(words), .output = RankOutput::plain});

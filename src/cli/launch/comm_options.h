@@ -40,9 +40,9 @@ inline constexpr const char* kRowsFlag = "launcher-rows";
 // in.
 void check_comm_options(const CommOptions& options);
 
-// Makes the checks of every rank once, before any rank starts. Throws Error(unsupported) if an engine needs a GPU
-// and there is none, Error(invalid_argument) if the output cannot be written, Error(out_of_memory) if not even the
-// smallest case fits.
+// Runs the checks that every rank would run, once and before any rank starts. Throws Error(unsupported) if an engine
+// needs a GPU and there is none, Error(invalid_argument) if the output cannot be written, Error(out_of_memory) if not
+// even the smallest case fits.
 void check_before_jobs(const CommOptions& options);
 
 }  // namespace strobe::cli

@@ -35,7 +35,7 @@ constexpr double kKillDelay = 2;     // seconds from SIGTERM to SIGKILL of a ran
 constexpr int kPollPeriod = 100;     // milliseconds between two checks of the limits
 constexpr double kWakePeriod = 1;    // seconds between two SIGCONT to the supervisors
 constexpr double kMpirunLimit = 10;  // seconds for mpirun to end after all ranks
-constexpr double kBlameWindow = 1;   // seconds; rank failures at most this long before mpirun's death are due to mpirun
+constexpr double kBlameWindow = 1;   // seconds; rank failures at most this long before mpirun's death are blamed on it
 
 int make_memory_file(const char* name) {
   const int descriptor = memfd_create(name, MFD_CLOEXEC);
@@ -213,9 +213,9 @@ class RunningJob {
     supervisors_.signal_supervisors(SIGCONT);
   }
 
-  // Kills the process groups of ranks whose supervisor was killed. Such a rank, or its children if it has ended, are
-  // now children of this process (ChildSubreaper). The group id is not reused before this process has waited for the
-  // child. Ranks that still have a supervisor are not affected.
+  // Kills the process groups of ranks whose supervisor was killed. Such a rank is now a child of this process
+  // (ChildSubreaper); if the rank has ended, its children are now children of this process. The group id is not reused
+  // before this process has waited for the child. Ranks that still have a supervisor are not affected.
   void end_orphans() {
     for (const pid_t child : own_children()) {
       if (child == mpirun_ || supervisors_.holds(child) || subreaper_.had(child)) continue;

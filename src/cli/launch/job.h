@@ -1,4 +1,4 @@
-// Runs a job: ranks are local processes that mpirun starts and that end together. Used by `strobe launch` and
+// Runs a job: mpirun starts the ranks as local processes, and they end together. Used by `strobe launch` and
 // `strobe comm`.
 #pragma once
 

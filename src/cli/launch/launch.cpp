@@ -44,7 +44,7 @@ OptionTable make_table(LaunchOptions& options) {
   table.add("ranks", "N", "number of ranks; short: -n N", integer_into(options.job.ranks, 1, 1024), {"n"});
   table.add(
       "max-restarts", "K",
-      "after a failure, start all ranks again up to K times, unless a rank ended with 2 or 128 + signal; default 0",
+      "after a failure, start all ranks again up to K times, unless a rank's exit code is 2 or 128 + signal; default 0",
       integer_into(options.max_restarts, 0, 1000000));
   table.add("restart-delay", "SECONDS",
             "pause before the first restart, doubled for each later one, at most 30; default 1",

@@ -67,7 +67,7 @@ bool single_copy_works() {
 
 constexpr std::string_view kPrefix = "strobe-launch-";
 constexpr std::size_t kRandomDigits = 6;                                     // length of mkdtemp's random suffix
-constexpr std::size_t kSocketName = 1 + kPrefix.size() + kRandomDigits + 7;  // "/strobe-launch-XXXXXX/socket"
+constexpr std::size_t kSocketName = 1 + kPrefix.size() + kRandomDigits + 7;  // length of "/strobe-launch-XXXXXX/socket"
 
 // Returns the locked folder's descriptor, or -1 if it is gone, another user's, a link, or locked by another process.
 int lock_folder(const std::string& path) {
@@ -95,7 +95,7 @@ void remove_folder(const std::filesystem::path& path) {
   }
 }
 
-// Returns false if the folder holds any other file, which may be the user's.
+// Returns true if every file in the folder belongs to a job. Other files may be the user's.
 bool holds_only_job_files(const std::filesystem::path& path) {
   std::error_code error;
   for (const std::string& name : file_names(path.string(), error)) {

@@ -1,7 +1,7 @@
 // Implements the supervisor of a rank. mpirun starts the supervisor, which starts the rank. The supervisor forwards
 // signals from the launcher and reports the rank's end. With RankOutput::prefixed it also copies the rank's output and
-// prefixes each line with the rank number. It exits with 0 even if the rank failed, so that mpirun lets the other ranks
-// finish.
+// prefixes each line with the rank number. The supervisor exits with 0 even if the rank failed, so that mpirun lets the
+// other ranks finish.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -162,7 +162,7 @@ Launcher join_launcher(std::string_view socket_path, int rank) {
   return {socket, *descriptors};
 }
 
-// Copies the rank's output until the rank has ended and everything is copied.
+// Copies the rank's output until the rank has ended and all output is copied.
 void copy_lines(Lines (&streams)[2], pid_t child, RankProcess& rank) {
   // Readable once the rank has ended. -1 on old kernels: the loop then checks every 20 ms.
   const int ended = static_cast<int>(syscall(SYS_pidfd_open, child, 0));

@@ -1,5 +1,5 @@
-// Collects the bad-input errors of a job's ranks. They are usually the same on all ranks; the launcher reports each
-// once.
+// Collects the bad-input errors of a job's ranks. The errors are usually the same on all ranks; the launcher reports
+// each once.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@ class RankErrors {
   int descriptor_;
 };
 
-// For a process that becomes a rank by exec: sets the environment variable with the path of the file for errors, which
-// take_launchers_file() (cli/verbs.h) removed.
+// Sets the environment variable again that take_launchers_file() (cli/verbs.h) has unset. Call it in a child that
+// becomes a rank by exec.
 void pass_launchers_file_on();
 
 }  // namespace strobe::cli

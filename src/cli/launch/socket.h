@@ -11,7 +11,7 @@
 
 namespace strobe::cli {
 
-// Environment variable with the token of the supervisors. They remove it before they start their rank.
+// Environment variable with the token of the supervisors. A supervisor unsets it before it starts its rank.
 inline constexpr const char* kLaunchToken = "STROBE_LAUNCH_TOKEN";
 
 // The first message of a supervisor.

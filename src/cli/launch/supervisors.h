@@ -33,10 +33,10 @@ class Supervisors {
 
   int accepted() const { return accepted_; }  // supervisors accepted so far
   bool any_connected() const { return !members_.empty(); }
-  bool holds(pid_t process) const;
+  bool holds(pid_t process) const;  // true if the process is a connected supervisor
 
-  // Asks the supervisor to signal its rank's process group. As the parent of the rank, it knows that the group id has
-  // not been reused.
+  // Asks the supervisor to signal its rank's process group. The supervisor is the rank's parent, so the group id cannot
+  // have been reused.
   void signal_rank(int rank, int signal) const;
   void signal_ranks(int signal) const;
   void signal_supervisors(int signal) const;

@@ -1,4 +1,4 @@
-// Flags of `strobe lm bench`. Other commands share those that describe the measured model and step.
+// Flags of `strobe lm bench`. Other commands share the flags that describe the measured model and step.
 #pragma once
 
 #include <cstdint>

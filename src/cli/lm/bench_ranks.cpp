@@ -98,7 +98,7 @@ std::vector<ParallelRow> measured(comm::Communicator& ranks, const RanksBench& b
   const auto add = [&](ParallelRow row, double seconds) {
     if (!first) return;
     rows.push_back(std::move(row));
-    print_aside(line_of(rows.back()));  // printed even if a later row fails
+    print_aside(line_of(rows.back()));  // printed now, because a later row may fail
     forecast.done(flops_of_all_steps(cell), seconds);
   };
   add(one_process_row(ranks, bench, index), 0);  // the time of one process does not predict the times of the exchanges

@@ -44,8 +44,8 @@ std::optional<double> speedup_over_naive(const ParallelRow& row, const std::vect
 std::optional<double> communication_share(const ParallelRow& row);
 std::optional<double> reduction(const ParallelRow& row, const std::vector<ParallelRow>& rows);
 
-// Call it on every rank of the job; only rank 0 writes and prints. `arguments` are the words of this command, which are
-// also passed to the child process that measures one process. Returns the exit code.
+// Call it on every rank of the job; only rank 0 writes and prints. `arguments` are the words of this command; the child
+// that measures the row `one process` gets them too (one_process.h). Returns the exit code.
 int run_lm_bench_on_ranks(const LmBenchOptions& options, Arguments arguments);
 
 std::string title_of(const lm::ParallelOptions& exchange);  // "bucketed, 25 MB"

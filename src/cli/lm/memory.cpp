@@ -237,7 +237,7 @@ report::MemoryMap memory_map(const MemoryRow& row) {
   for (const lm::Lifetime& lifetime : timeline.allocations) {
     if (lifetime.category != Category::idle) add(lifetime, 0);
   }
-  for (const lm::Lifetime& lifetime : timeline.tensors) add(lifetime, timeline.run_at);
+  for (const lm::Lifetime& lifetime : timeline.tensors) add(lifetime, timeline.arena_at);
   return map;
 }
 

@@ -19,7 +19,7 @@ using lm::Category;
 constexpr std::size_t kLargest = 6;  // tensors listed for each pass
 
 // Column titles of the memory categories (lm::Category), in their order.
-constexpr const char* kCategoryTitles[lm::kCategories] = {"parameters", "gradients", "optimizer", "saved", "passing",
+constexpr const char* kCategoryTitles[lm::kCategories] = {"parameters", "gradients", "optimizer", "saved", "transient",
                                                           "scores",     "workspace", "data",      "idle"};
 
 std::string mib(std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); }

@@ -13,7 +13,7 @@
 
 namespace strobe::cli {
 
-// One pass of a cell, which is a combination of the flags' values.
+// One pass of a cell (bench_options.h).
 struct MemoryRow {
   LmBenchCell cell;           // its `pass` is forward or step
   std::size_t predicted = 0;  // bytes
@@ -27,8 +27,8 @@ struct MemoryCell {
   MemoryRow forward, step;
 };
 
-// Returns the counted and predicted peaks of the forward pass and of the step, one row per cell. The table has at most
-// 80 columns if all cells have the same batch and recomputation.
+// Returns the counted and predicted peaks of the forward pass and of the step, one row per cell. Lines have at most 80
+// characters if all cells have the same batch and recomputation.
 std::string peak_table(const std::vector<MemoryCell>& cells, std::span<const Json> table);
 
 // Returns each peak by category, and the largest tensors of each pass.

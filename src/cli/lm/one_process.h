@@ -1,5 +1,5 @@
 // Measures the row `one process` of `strobe lm bench --ddp`. A child process of rank 0 runs the steps while all ranks
-// sleep. It may use all cores of the job, as `lm bench` without --ddp may, with as many threads as one rank.
+// sleep. The child may use all cores of the job, but has only as many threads as one rank.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,11 @@ int run_as_one_process(const LmBenchOptions& options);
 // Starts the child and reads its messages, on rank 0.
 class OneProcess {
  public:
-  // `arguments` are the words of this command; `cell` is the index in lm_bench_cells(). The child may use all cores of
-  // the job.
+  // `arguments` are the words of this command; `cell` is the index in lm_bench_cells().
   OneProcess(const comm::Communicator& ranks, Arguments arguments, std::size_t cell, int threads);
 
   // Waits for a few seconds. Returns true once the child has sent its times or reported out of memory. Throws
-  // Error(runtime) if the child ends without either, or takes no step within the communicator's operation limit.
+  // Error(runtime) if the child ends without either, or reports no step within the communicator's operation limit.
   bool advance();
 
   const std::optional<lm::ParallelTimes>& times() const { return times_; }

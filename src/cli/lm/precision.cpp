@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kPrecisionIntroduction =
     "usage: strobe precision\n\n"
     "Runs three small experiments: 0.01 added a thousand times in different types; the type of each tensor of a small\n"
-    "model in mixed precision, read from the tensors after a step; and the error of LayerNorm outside fp32.\n\n";
+    "model in mixed precision, read from the tensors after a step; and the error of LayerNorm in each type.\n\n";
 
 std::string accumulation_text() {
   Table table{.columns = {left("0.01 in"), left("added to"), "1000 times"}};

@@ -49,7 +49,7 @@ std::string table_of(const char* title, const std::vector<lm::OperationSum>& sum
   return table.text() + "\n";
 }
 
-// Returns the time of each kind of operation per phase, in seconds per step.
+// Returns the time of each kind of operation per phase.
 std::string phase_table(const lm::Profile& profile) {
   Table table{.columns = {left("ms per step")}};
   for (const Phase phase : kPhasesInOrder) table.columns.emplace_back(name_of(phase));

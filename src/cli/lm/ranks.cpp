@@ -125,7 +125,7 @@ void check_engine(Device device, comm::EngineKind engine) {
 
 void refuse_several_ranks(const std::string& command) {
   const comm::World world = comm::this_world();
-  if (world.rank == 0 && world.size <= 1) return;  // size 0: the launcher does not state it
+  if (world.rank == 0 && world.size <= 1) return;  // size 0: the launcher does not state the size
   fail(ErrorCode::invalid_argument, "{}: {} without --ddp; valid: --ddp {}, or one rank", command,
        counted(std::max(world.size, world.rank + 1), "rank"), fmt::join(lm::strategy_names(), "|"));
 }

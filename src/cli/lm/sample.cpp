@@ -62,7 +62,7 @@ void add_sample_options(OptionTable& table, SampleFlags& flags) {
   table.add("checkpoint", "FILE|DIR", "checkpoint of lm train, or a folder (its newest is used); required",
             into(flags.path, parse_text));
   table.add(make_arch_option(flags.architecture, "default, and only valid value: the checkpoint's"));
-  table.add("prompt", "TEXT", "text to continue; default: a newline", into(flags.prompt, parse_text));
+  table.add("prompt", "TEXT", "text to continue; default: a newline, or token 0", into(flags.prompt, parse_text));
   const auto count = [&](const char* name, const char* help, std::int64_t least, std::int64_t& target) {
     table.add(name, "N", help, integer_into(target, least, kMostTokens));
   };

@@ -26,7 +26,7 @@ void add_shape_options(OptionTable& table, ShapeFlags& flags, const char* defaul
 // --vocabulary.
 void add_dimension_options(OptionTable& table, ShapeFlags& flags, const char* default_vocabulary);
 
-// Returns the name of a size, with all values but the context that differ from its defaults: "small",
+// Returns the name of a size with the values, except the context, that differ from the size's defaults: "small",
 // "small (gpt2, layers 2)".
 std::string model_text(const std::string& size, const lm::ModelShape& shape);
 

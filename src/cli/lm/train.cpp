@@ -156,8 +156,8 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
   if (folder) {
     const std::vector<std::int64_t> aside = folder->set_aside_after(trainer.progress().step);
     if (!aside.empty()) begin.notes.push_back(aside_text(*folder, aside));
-    lm::write_run_options(folder->run_options(),
-                          begin.run_options);  // from now on, a restart resumes from the newest checkpoint
+    // From now on, a restart resumes from the newest checkpoint.
+    lm::write_run_options(folder->run_options(), begin.run_options);
     print(settings_table(begin, flags, threads, ranks));
     print(note_lines(begin.notes));
   }

@@ -24,14 +24,14 @@ struct TrainBegin {
   lm::RunOptions run_options;
   std::optional<lm::Progress> progress;       // stored in the checkpoint to resume from; nullopt: start at step 0
   std::unique_ptr<lm::TokenFile> validation;  // null: no validation
-  // Only on rank 0.
+  // The members below are set only on rank 0.
   std::unique_ptr<lm::CheckpointFolder> folder;
   std::unique_ptr<lm::Checkpoint> checkpoint;
   std::vector<std::string> notes;
 };
 
 // Opens or creates what a new or resumed run needs: settings, folder, checkpoint and validation data. `ranks` is null
-// for one process. Throws Error on every rank if training cannot begin; no file is then left behind.
+// for one process. Throws Error on every rank if training cannot begin; no new file is then left behind.
 TrainBegin begin_training(const TrainFlags& flags, const lm::TokenFile& data, comm::Communicator* ranks);
 
 // Returns ", 3 skipped": the number of fp16 steps whose gradient overflowed. Returns "" in other precisions.

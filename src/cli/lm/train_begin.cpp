@@ -120,17 +120,17 @@ TrainBegin decided_begin(const TrainFlags& flags, const lm::TokenFile& data) {
 
 std::string text_of(const TrainBegin& begin) {
   return Json::object({{"settings", lm::to_json(begin.settings)},
-                       {"upkeep", lm::to_json(begin.run_options)},
+                       {"run_options", lm::to_json(begin.run_options)},
                        {"progress", begin.progress ? lm::to_json(*begin.progress) : Json()}})
       .dump();
 }
 
 TrainBegin received_begin(const TrainFlags& flags, const lm::TokenFile& data, const std::string& text) {
-  const Json told = Json::parse(text);
+  const Json received = Json::parse(text);
   TrainBegin begin;
-  begin.settings = lm::settings_from(told.at("settings"));
-  begin.run_options = lm::run_options_from(told.at("upkeep"));
-  if (!told.at("progress").is_null()) begin.progress = lm::progress_from(told.at("progress"), begin.settings);
+  begin.settings = lm::settings_from(received.at("settings"));
+  begin.run_options = lm::run_options_from(received.at("run_options"));
+  if (!received.at("progress").is_null()) begin.progress = lm::progress_from(received.at("progress"), begin.settings);
   check_data(data, begin.settings);
   begin.validation = open_validation(flags, begin.run_options, begin.settings);
   return begin;

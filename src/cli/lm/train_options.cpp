@@ -18,7 +18,7 @@ namespace strobe::cli {
 namespace {
 
 constexpr IntegerRange kSampleRange{"sample_tokens", 0, 100'000'000};
-constexpr double kFall = 10;  // default of peak learning rate / learning rate of the last step
+constexpr double kDefaultDecay = 10;  // default of --lr / --lr-min
 constexpr std::int64_t kMostWarmup = 100;
 
 void add_settings(OptionTable& table, TrainFlags& flags) {
@@ -41,8 +41,8 @@ void expect_same(std::string_view key, const std::string& given, const std::stri
 
 bool is_rate(std::string_view key) { return key == "lr" || key == "lr_min" || key == "clip"; }
 
-// Plain --resume continues bit for bit, so only --steps may change. --resume=STEP branches off at a checkpoint; there
-// change_rates() applies --lr, --lr-min and --clip.
+// With plain --resume only --steps may differ from the checkpoint. With --resume=STEP --lr, --lr-min and --clip may
+// differ too; change_rates() applies them.
 void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
     if (!flags.settings.has(field.key) || field.key == "steps") continue;
@@ -56,7 +56,7 @@ void expect_same_settings(const TrainFlags& flags, const lm::Settings& kept) {
 void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<std::string>& notes) {
   lm::Settings wanted = settings;
   flags.settings.apply_to(wanted);
-  if (wanted.rate != settings.rate && !flags.settings.has("lr_min")) wanted.least_rate = wanted.rate / kFall;
+  if (wanted.rate != settings.rate && !flags.settings.has("lr_min")) wanted.least_rate = wanted.rate / kDefaultDecay;
   for (const Field<lm::Settings>& field : fields<lm::Settings>()) {
     if (!is_rate(field.key) || field.text(wanted) == field.text(settings)) continue;
     notes.push_back(fmt::format("{} {} instead of {} for the remaining steps", shown(field.key, Source::flag),
@@ -68,22 +68,23 @@ void change_rates(const TrainFlags& flags, lm::Settings& settings, std::vector<s
 void expect_same_data(const std::string& path, const lm::DataIdentity& data, const lm::DataIdentity& kept) {
   if (data == kept) return;
   fail(ErrorCode::invalid_argument,
-       "--data {}: holds {} {} tokens (crc32 {:08x}); the checkpoint was trained on {} {} tokens (crc32 {:08x})",
+       "--data {}: holds {} tokens (format {}, crc32 {:08x}); the checkpoint was trained on {} (format {}, crc32 "
+       "{:08x})",
        printable_value(path), data.tokens, lm::name_of(data.format), data.checksum, kept.tokens,
        lm::name_of(kept.format), kept.checksum);
 }
 
-// --size sets four dimensions and the architecture, but not the vocabulary or the context.
+// The vocabulary and context of --size are only defaults, so they are not compared.
 void expect_same_shape(const ShapeFlags& flags, const lm::ModelShape& kept) {
   if (flags.architecture) expect_same("arch", lm::name_of(*flags.architecture), lm::name_of(kept.architecture));
   for (const Field<lm::ModelShape>& field : fields<lm::ModelShape>()) {
     if (flags.numbers.has(field.key)) expect_same(field.key, field.text(flags.numbers.values), field.text(kept));
   }
   if (!flags.size) return;
-  lm::ModelShape said = shape_from(flags, kept);
-  said.vocabulary = kept.vocabulary;
-  said.context = kept.context;
-  if (said == kept) return;
+  lm::ModelShape wanted = shape_from(flags, kept);
+  wanted.vocabulary = kept.vocabulary;
+  wanted.context = kept.context;
+  if (wanted == kept) return;
   fail(ErrorCode::invalid_argument,
        "--size {}: the checkpoint was trained with {}, d_model {}, d_ff {}, layers {}, heads {}; leave it out, or "
        "start in another folder",
@@ -152,7 +153,7 @@ Device device_of(const TrainFlags& flags) {
 namespace {
 
 // Returns the settings that the flags and defaults give, before lm::check().
-lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
+lm::Settings unchecked_settings(const TrainFlags& flags, const lm::DataIdentity& data) {
   lm::Settings settings;
   lm::ModelShape base = lm::shape_of(flags.shape.size.value_or("tiny"));
   ShapeFlags rest = flags.shape;
@@ -160,7 +161,7 @@ lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
   if (data.format == lm::DataFormat::text) base.vocabulary = lm::kBytes;
   settings.shape = shape_from(rest, base);
   flags.settings.apply_to(settings);
-  if (!flags.settings.has("lr_min")) settings.least_rate = settings.rate / kFall;
+  if (!flags.settings.has("lr_min")) settings.least_rate = settings.rate / kDefaultDecay;
   if (!flags.settings.has("lr_warmup")) settings.warmup = std::min(kMostWarmup, settings.steps / 10);
   settings.device = device_of(flags);
   settings.data = data;
@@ -171,13 +172,13 @@ lm::Settings said_by(const TrainFlags& flags, const lm::DataIdentity& data) {
 
 Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data) {
   const lm::ParallelOptions exchange = exchange_from(flags.exchange);
-  return lm::to_json(said_by(flags, data))
+  return lm::to_json(unchecked_settings(flags, data))
       .set("ddp", exchange.strategy.name)
       .set("bucket bytes", exchange.bucket_bytes);
 }
 
 lm::Settings settings_from(const TrainFlags& flags, const lm::DataIdentity& data) {
-  const lm::Settings settings = said_by(flags, data);
+  const lm::Settings settings = unchecked_settings(flags, data);
   lm::check(settings, Source::flag);
   return settings;
 }
@@ -210,7 +211,7 @@ lm::RunOptions run_options_from(const TrainFlags& flags, lm::RunOptions kept) {
   run_options.keep = flags.keep.value_or(run_options.keep);
   run_options.validation_every = flags.validation_every.value_or(run_options.validation_every);
   run_options.validation_tokens = flags.validation_tokens.value_or(run_options.validation_tokens);
-  if (!flags.validation.empty()) run_options.validation = flags.validation == kNoTests ? "" : flags.validation;
+  if (!flags.validation.empty()) run_options.validation = flags.validation == kNoValidation ? "" : flags.validation;
   if (run_options.validation.empty() && (flags.validation_every || flags.validation_tokens)) {
     fail(ErrorCode::invalid_argument, "{} {}: there is no validation data; give --val-data FILE",
          flags.validation_every ? "--val-every" : "--val-tokens",

@@ -1,4 +1,4 @@
-// Flags of `strobe lm train`: settings that determine the bits of the result (lm::Settings), run options such as the
+// Flags of `strobe lm train`: settings that determine the result in one process (lm::Settings), run options such as the
 // checkpoint interval (lm::RunOptions), and others.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace strobe::cli {
 
-inline constexpr const char* kNoTests = "none";  // value of --val-data
+inline constexpr const char* kNoValidation = "none";  // value of --val-data
 
 struct TrainFlags {
   ShapeFlags shape;
@@ -25,7 +25,7 @@ struct TrainFlags {
   std::optional<Device> device;
 
   std::string data, out;
-  std::string validation;            // path; empty: that of the resumed run, if any; kNoTests: no validation
+  std::string validation;            // path; empty: the resumed run's path, if any; kNoValidation: no validation
   std::string data_format = "auto";  // auto, text, tokens or tokens32
   bool resume = false;
   std::int64_t resume_step;                                                                 // default lm::kNewest
@@ -45,7 +45,7 @@ void add_train_options(OptionTable& table, TrainFlags& flags);
 // Returns the device of a new run: a GPU if there is one, unless --device is given.
 Device device_of(const TrainFlags& flags);
 
-// Returns what must be equal on all ranks of a run: settings, data and gradient exchange.
+// Returns the values that must be equal on all ranks of a run: settings, data and gradient exchange.
 Json facts_of(const TrainFlags& flags, const lm::DataIdentity& data);
 
 // Returns the settings of a new run: the flags, and defaults for the others.

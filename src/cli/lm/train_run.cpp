@@ -189,8 +189,8 @@ void TrainRun::print_step(const lm::TrainStep& step, double seconds) const {
                   duration_text(each * static_cast<double>(settings.steps - step.step)), step.loss));
 }
 
-// An untrained model has the loss of a uniform guess, log(vocabulary). Warns once if the loss is 1.5 times as large:
-// then training diverges.
+// An untrained model has the loss of a uniform guess, log(vocabulary). Warns once if the loss exceeds 1.5 times that
+// value, because training then diverges.
 void TrainRun::warn_if_loss_explodes(const lm::TrainStep& step) {
   constexpr double kMostTimes = 1.5;
   const double guess = std::log(static_cast<double>(trainer_.settings().shape.vocabulary));

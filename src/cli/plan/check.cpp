@@ -63,12 +63,12 @@ void check_step(const MeasuredStep& step, const lm::Machine& machine, std::vecto
   const auto add = [&](const char* figure, const std::optional<double>& seconds, double predicted) {
     if (seconds) checked.push_back({step.title, figure, 1e3 * *seconds, 1e3 * predicted});
   };
-  const bool again = step.shared.one.recompute != lm::Recompute::none;  // plans do not model the second forward
+  const bool recomputed = step.shared.one.recompute != lm::Recompute::none;  // plans do not model the second forward
   add("forward ms", step.phases.forward, time.forward);
-  if (!again) add("backward ms", step.phases.backward, time.backward);
+  if (!recomputed) add("backward ms", step.phases.backward, time.backward);
   add("update ms", step.phases.update, time.update);
-  if (!again) add("exposed ms", step.exposed, time.waiting());
-  if (!again) add("step ms", step.whole, time.step());
+  if (!recomputed) add("exposed ms", step.exposed, time.waiting());
+  if (!recomputed) add("step ms", step.whole, time.step());
   if (!step.bytes) return;
   const auto predicted = static_cast<double>(lm::device_memory(step.shared, step.workspace).total());
   checked.push_back({step.title, "memory MiB", *step.bytes / (1 << 20), predicted / (1 << 20)});

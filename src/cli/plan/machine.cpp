@@ -55,13 +55,13 @@ Peak measure_here(const MachineFlags& flags, lm::Precision precision, lm::Machin
   const bench::Ceilings ceilings =
       on_gpu ? bench::measure_gpu_ceilings(types, tf32 ? bench::Depth::full : bench::Depth::brief)
              : bench::measure_ceilings(threads_of(flags.threads), types, bench::Depth::full);
-  const std::optional<double> product = tf32 ? ceilings.tf32 : ceilings.matmul(types[0]);
-  if (!product || !ceilings.copy) {
+  const std::optional<double> matmul = tf32 ? ceilings.tf32 : ceilings.matmul(types[0]);
+  if (!matmul || !ceilings.copy) {
     fail(ErrorCode::runtime, "--machine here: {} could not be measured; give --flops and --memory-bandwidth",
-         product ? "the copy rate" : "the matmul rate");
+         matmul ? "the copy rate" : "the matmul rate");
   }
   machine.memory_bandwidth = *ceilings.copy;
-  return {*product,
+  return {*matmul,
           on_gpu ? "measured on this GPU" : "measured here on " + counted(threads_of(flags.threads), "thread")};
 }
 

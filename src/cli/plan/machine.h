@@ -1,4 +1,4 @@
-// The machine that a plan assumes: a known one, this one (measured), one fitted to result files, or given by flags.
+// The machine that a plan assumes. Its rates come from a data sheet, measurements, result files or flags.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ PlanMachine plan_links(const MachineFlags& flags, std::int64_t devices);
 PlanMachine plan_machine(const MachineFlags& flags, lm::Precision precision, std::int64_t devices);
 
 // Implements `strobe plan --check`: compares measured rows with the formulas of a plan, prints the table and the median
-// errors, and returns the exit code. The machine's rates are those in the step's precision. Throws
-// Error(invalid_argument) for rows that the formulas do not cover.
+// errors, and returns the exit code. Uses the machine's rates in each step's precision. Throws Error(invalid_argument)
+// for rows that the formulas do not cover.
 int check_plan(const PlanOptions& options);
 
 }  // namespace strobe::cli

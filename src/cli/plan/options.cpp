@@ -1,5 +1,5 @@
-// Defines the flags of `strobe plan` and builds the device meshes. The number of devices determines the dimensions of a
-// mesh that no flag gives.
+// Defines the flags of `strobe plan` and builds the device meshes. The number of devices determines the mesh dimensions
+// that --mesh does not give.
 #include "cli/plan/options.h"
 
 #include <fmt/format.h>
@@ -155,15 +155,15 @@ OptionTable plan_option_table(PlanOptions& options) {
   table.add("precision", "NAME", "fp32, tf32, bf16, fp16; default bf16",
             word_into(options.precision, lm::precision_names(), lm::precision_of));
   table.begin_group("devices");
-  table.add("devices", "N[,N]",
-            "default 8,16,32 and so on to 16384, or from the first number above 8 that the mesh divides",
+  table.add("devices", "N[,N]", "default: 8, rounded up to a multiple of the mesh, and its doubles up to 16384",
             [&](auto flag, auto value) {
               options.devices =
                   parse_list(flag, value, [](auto of, auto word) { return parse_integer(of, word, 1, kMostDevices); });
               std::sort(options.devices.begin(), options.devices.end());
             });
   table.add("mesh", "data=N,shard=N,tensor=N,pipeline=N",
-            "any of them; default tensor=1, pipeline=1, shard all devices if something is sharded, data the rest",
+            "sizes of mesh dimensions; default: tensor 1, pipeline 1, shard all devices if anything is sharded, data "
+            "the rest",
             into(options.mesh, parse_mesh));
   table.add("micro-batches", "N", "micro-batches per step of a pipeline; default: one per sequence",
             integer_into(options.micro_batches, 1, 1 << 20));

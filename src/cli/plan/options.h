@@ -39,7 +39,7 @@ struct PlanOptions {
   lm::Network network = lm::Network::decoder;
   std::optional<std::int64_t> batch;       // sequences; none: 8
   std::optional<lm::Precision> precision;  // none: bf16; for checked rows, the row's precision
-  std::vector<std::int64_t> devices;       // empty: 8 to 16,384 by doubling, from a number that the mesh divides
+  std::vector<std::int64_t> devices;       // empty: 8, rounded up to a multiple of the mesh, and its doubles to 16,384
   MeshFlag mesh;
   std::optional<std::int64_t> micro_batches;  // none: one sequence per micro-batch if there is a pipeline
   std::vector<lm::Sharding> shardings;        // none: all that the mesh allows

@@ -37,8 +37,8 @@ constexpr const char* kPlanIntroduction =
     "  strobe plan --size xl --machine h200 --mesh tensor=5 --devices 40,80,160\n"
     "  strobe plan --machine here --comm comm.jsonl --check lm_bench_result.json,comm.jsonl\n\n";
 
-// Returns the workspace of one operation in bytes: with --machine here, as predicted for this machine's device, else
-// the workspace of cuBLAS matmuls on any GPU.
+// Returns the largest workspace of an operation in bytes. With --machine here and --network decoder it is
+// predicted for this machine's device, otherwise it is that of cuBLAS.
 std::size_t workspace_of(const PlanOptions& options, lm::BenchCase one) {
   if (options.machine.name != "here" || options.network != lm::Network::decoder) return ops::kWorkspaceBytes;
   one.execution = {.device = current_gpu().reason.empty() ? Device::cuda : Device::cpu,
@@ -163,7 +163,7 @@ Json machine_json(const PlanMachine& machine) {
                        {"between", link(figures.between)}});
 }
 
-// Writes the rows to `output` and, in the same commit, documents next to it: plan.md, plan-time.svg, plan-memory.svg.
+// Writes the rows to `output` and documents next to it, such as plan.md, plan-time.svg and plan-memory.svg, together.
 void write_plan(const std::string& output, const std::vector<Json>& rows, const lm::SharedStep& first,
                 const PlanMachine& machine) {
   std::vector<Table> tables = report::plan_tables(rows);

@@ -16,7 +16,7 @@
 namespace strobe::cli {
 namespace {
 
-constexpr std::string_view kAlone = "one process";  // value of "strategy" in the row that one process measured
+constexpr std::string_view kSingleProcess = "one process";  // value of "strategy" in the row that one process measured
 constexpr Range kStepFlops{1, 1e30, false, "FLOP"}, kParameters{1, 1e15, false, "parameters"};
 
 bool is_parallel_step(const Json& row) { return says(row, "kind", "data parallel step"); }
@@ -61,7 +61,7 @@ double flops_in(const Json& row) {
                                : figure_in(row, "flop", kStepFlops);
 }
 
-MeasuredStep lone_step(const Json& row) {
+MeasuredStep single_process_step(const Json& row) {
   LmBenchCell cell = cell_of(row, "threads");
   const std::string& attention = row.at("attention").as_string();
   cell.one.attention = attention == "auto" ? "" : attention;
@@ -108,8 +108,8 @@ MeasuredStep parallel_step(const Json& row) {
   MeasuredStep step{
       .title = title_of(cell), .shared = {.one = cell.one}, .phases = phases_of(row), .whole = seconds_of(row, "step")};
   step.shared.one.gradients = lm::GradientMemory::shared;
-  if (says(row, "strategy", kAlone)) {
-    step.title += fmt::format(", {}", kAlone);
+  if (says(row, "strategy", kSingleProcess)) {
+    step.title += fmt::format(", {}", kSingleProcess);
   } else {
     take_exchange(row, step);
   }
@@ -126,13 +126,15 @@ bool is_step(const Json& row) {
   return row.is_object() && (row.find("whole") || (is_parallel_step(row) && says(row, "status", "ok")));
 }
 
-MeasuredStep measured_step(const Json& row) { return is_parallel_step(row) ? parallel_step(row) : lone_step(row); }
+MeasuredStep measured_step(const Json& row) {
+  return is_parallel_step(row) ? parallel_step(row) : single_process_step(row);
+}
 
 StepRates step_rates(const std::string& path, lm::Precision precision) {
   StepRates rates;
   each_row_of_file(path, [&](const Json& row) {
     if (!says(row, "precision", name_of(precision)) || !says(row, "status", "ok")) return;
-    if (is_parallel_step(row) && !says(row, "strategy", kAlone)) return;
+    if (is_parallel_step(row) && !says(row, "strategy", kSingleProcess)) return;
     const PhaseSeconds phases = phases_of(row);
     if (!phases.forward || !phases.backward) return;
     if (!recomputes(row)) rates.flops.push_back(flops_in(row) / (*phases.forward + *phases.backward));

@@ -39,8 +39,8 @@ bool is_step(const Json& row);
 // Converts a row. Throws Error(invalid_argument) for a row that this program did not write.
 MeasuredStep measured_step(const Json& row);
 
-// Rates of the measured rows in one precision. Among rows of --ddp only `one process` is used, because several ranks
-// share the memory bandwidth.
+// Rates of the measured rows in one precision. Rows of several ranks are not used, because ranks share the memory
+// bandwidth.
 struct StepRates {
   std::vector<double> flops;   // FLOP/s of forward plus backward in rows without recomputation
   std::vector<double> update;  // bytes/s of the update; bytes by lm::update_bytes()
@@ -52,8 +52,8 @@ StepRates step_rates(const std::string& path, lm::Precision precision);
 // Returns row[key]. Throws Error(invalid_argument) if it is not a number in the range.
 double figure_in(const Json& row, const char* key, const Range& range);
 
-bool says(const Json& row, const char* key,
-          std::string_view value);  // true if row[key] is `value`
+// Returns true if row[key] is the text `value`.
+bool says(const Json& row, const char* key, std::string_view value);
 
 // Returns the median seconds of "forward", "whole" and so on in a row of `strobe lm bench`; nullopt if it was not
 // timed.
@@ -65,7 +65,7 @@ bool is_collective(const Json& row);
 std::optional<lm::LinkSample> link_sample(const Json& row);
 
 // Returns the samples in a file with `ranks` ranks, or with the largest number of ranks in the file. Throws
-// Error(invalid_argument) if there are none, or if they mix engines or memories.
+// Error(invalid_argument) if there are none, or if they mix engines, or host and GPU memory.
 std::vector<lm::LinkSample> link_samples(const std::string& path, std::optional<std::int64_t> ranks);
 
 }  // namespace strobe::cli

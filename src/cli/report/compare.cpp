@@ -18,16 +18,16 @@ namespace {
 
 constexpr const char* kCompareIntroduction =
     "usage: strobe compare A [B] [--flag value ...]\n\n"
-    "Compares two result files of bench, sweep, lm bench, comm or ladder, or two steps.jsonl of lm train. Prints for "
-    "each cell (an implementation on a problem) in both files\n"
-    "the ratio of times B / A, a 95 % bootstrap interval over process launches (rows of one cell in a file) and a "
-    "verdict.\n"
+    "Compares two result files of bench, sweep, lm bench, comm or ladder, or two steps.jsonl of lm train. For each "
+    "cell (an implementation on a problem) that both files\n"
+    "have, prints the ratio of times B / A, a 95 % bootstrap interval over process launches (the rows of the cell in\n"
+    "a file) and a verdict.\n"
     "The time of a cell is the smallest lower quartile of its launches, which other work on the machine affects less "
     "than\n"
     "the medians that bench prints.\n"
     "--require LIMITS checks the cells of B, or of A if there is no B, against limits and prints a verdict for each.\n"
     "Exit code 1 if a slowdown beyond the threshold is proven or a limit is missed, else 0.\n\n"
-    "  strobe bench --launches 5 --output a.json  # and b.json with another build\n"
+    "  strobe bench --launches 5 --output a.json    # b.json: the other build\n"
     "  strobe compare a.json b.json --threshold 5% --markdown comment.md\n"
     "  strobe sweep cpu-speed && strobe compare sweep_cpu-speed.jsonl --require cpu-speed\n\n";
 

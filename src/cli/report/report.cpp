@@ -39,8 +39,7 @@ constexpr const char* kReportIntroduction =
     "their own. charts/ then also has the CSV of these.\n\n"
     "  strobe report results.jsonl --output report\n\n";
 
-// Returns one SVG per chart and filter setting. For a chart with several views it draws the first, which shows the
-// most.
+// Returns one SVG per chart and filter setting, with the first view of the chart.
 std::vector<std::pair<std::string, std::string>> charts_of(const std::vector<report::Figure>& figures) {
   std::set<std::string> names;
   std::vector<std::pair<std::string, std::string>> charts;
@@ -127,7 +126,7 @@ struct ReportFiles {
   std::vector<std::pair<std::string, std::string>> charts;  // file name without folder, and contents
 };
 
-// Both throw Error(invalid_argument) if the report would replace a file that no report wrote.
+// These two throw Error(invalid_argument) if the report would replace a file that no report wrote.
 void check_report_page(const fs::path& page) { check_replaced(page.string(), kPageMark, kReportWriter); }
 
 void check_report_folder(const fs::path& folder) {
@@ -206,7 +205,8 @@ int run_report(Arguments arguments) {
   table.take_words([&](std::string_view word) { files.emplace_back(word); });
   table.add("output", "DIR|FILE.html", "output folder or page; default the folder report",
             [&](auto, auto value) { output = value; });
-  table.add("baseline", "NAME", "implementation that speedup and memory maps compare with; default: standard, if there",
+  table.add("baseline", "NAME",
+            "implementation that speedup and memory maps compare with; default: standard, if measured",
             [&](auto, auto value) { baseline = value; });
   table.check_with([&] {
     if (files.empty()) fail(ErrorCode::invalid_argument, "report: no result file given: strobe report FILE...");

@@ -87,7 +87,7 @@ std::vector<WrittenFile> charts_in(const std::string& stem, std::string_view tex
   return charts;
 }
 
-// Returns true if this program wrote the document. Those of older versions have no list, but link to a chart.
+// Returns true if this program wrote the document. Documents of older versions link to a chart, but have no list.
 bool is_written_here(const std::string& stem, const std::string& text) {
   return has_list(text) || text.find("](" + markdown_target(stem)) != std::string::npos ||
          text.find("](" + stem) != std::string::npos;

@@ -21,9 +21,8 @@ class RowFile {
   enum class Begin { replace, append };
   // For --output. Throws Error(invalid_argument) if the file cannot be written, the path is a symbolic link, or strobe
   // did not write the existing file or a document next to it. The path may be a device such as /dev/stdout. The first
-  // measured row creates the file, so that an earlier exit leaves no empty file. By default that row replaces an
-  // earlier file, and removes the documents of this title next to it, which show older rows. With Begin::append the
-  // earlier rows stay.
+  // measured row creates the file, so that an earlier exit leaves no empty file. Begin::replace then replaces an
+  // earlier file and removes the documents of this title, which show older rows. Begin::append keeps the earlier rows.
   RowFile(std::string path, std::string title, Begin begin = Begin::replace);
 
   // `row` must not end in a newline. Both throw Error(runtime) if the write fails.
@@ -47,7 +46,7 @@ inline constexpr const char* kEndedWithoutRows = "ended by a signal; nothing was
 std::string ended_with_rows(const std::string& file);
 
 // A file whose name the program chose. A later run may replace such a file, and may remove it if it is unchanged.
-// `strobe report` and the documents list these files.
+// Each report and each document contains a list of these files.
 struct WrittenFile {
   std::string name;         // without folder
   std::uint32_t crc32 = 0;  // CRC of the contents
@@ -87,7 +86,7 @@ std::string document_next_to(const std::string& rows_file);  // "out/comm.md" fo
 // Throws Error(invalid_argument) if a document exists that this program did not write. Call it before measuring.
 void check_documents(const std::string& rows_file, const std::string& title);
 
-// Removes the document of this title and the charts that it lists. Call it before the rows that they show change. Keeps
+// Removes the document of this title and the charts that it lists. Call it before the rows change. Keeps
 // documents that this program did not write, and changed charts. Throws Error(runtime) if a file cannot be removed.
 void remove_documents(const std::string& rows_file, const std::string& title);
 

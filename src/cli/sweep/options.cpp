@@ -34,7 +34,7 @@ void add_axes(OptionTable& table, std::vector<bench::Axis>& axes) {
   }
 }
 
-// Adds bench's flags on how to measure. Their text is kept as given.
+// Adds bench's measurement flags. Their text is kept as given.
 void add_run_flags(OptionTable& table, GivenFlags& flags) {
   RunFlags unused;
   OptionTable of_bench;
@@ -221,13 +221,13 @@ void add_sweep_options(OptionTable& table, SweepOptions& options) {
             });
   table.begin_group("grid");
   table.add("shrink", "F",
-            "divide the batch by F, then the sequence by what is left of F, down to 512; for small machines",
+            "divide the batch by F, down to 1, then the sequence by the rest of F, down to 512; for small machines",
             integer_into(options.shrink, 1, 1 << 20));
   table.begin_group("measurement");
   table.add("launches", "N",
             "measure the whole grid N times, each cell in N processes; 5 for `strobe compare`; default 1",
             integer_into(options.launches, 1, 1000));
-  table.add("shard", "K/N", "only the K-th of N shares of the grid, all about equally long",
+  table.add("shard", "K/N", "only the K-th of N shares of the grid, which take about equally long",
             [&](auto flag, auto value) { parse_shard(options, flag, value); });
   table.add("cell-limit", "SECONDS", "limit per cell; a cell that takes longer gets status timeout; default 600",
             into(options.cell_limit, parse_seconds));

@@ -20,7 +20,7 @@ using GivenFlags = std::vector<std::pair<std::string, std::string>>;
 struct SweepOptions {
   std::string grid;                   // name or path; empty: only the axes
   std::vector<bench::Axis> axes;      // from the command line; they replace the grid's axes
-  GivenFlags run;                     // flags on how to measure, from the command line; they replace the grid's
+  GivenFlags run;                     // measurement flags of the command line; they replace the grid's
   std::optional<std::string> output;  // nullopt: named after the grid
   std::string json_dir;               // empty: no JSON files
   std::string program;                // program that runs the problems; empty: this one
@@ -37,7 +37,7 @@ void add_sweep_options(OptionTable& table, SweepOptions& options);
 struct SweepPlan {
   std::vector<bench::SweepProblem> problems;  // problems of this shard; one copy per launch
   std::size_t cells_of_all = 0;               // cells of all shards
-  std::vector<std::string> run_words;         // flags of bench on how to measure, the same for every problem
+  std::vector<std::string> run_words;         // measurement flags of bench, the same for every problem
   RunFlags how;                               // run_words, parsed
   std::string output;
   std::vector<std::string> notes;         // skipped cells with the reason, one line each
@@ -45,11 +45,11 @@ struct SweepPlan {
 
   int launches = 1;
 
-  const char* unit() const { return launches > 1 ? "row" : "cell"; }  // the unit that the counts count
+  const char* unit() const { return launches > 1 ? "row" : "cell"; }  // unit of the counts in messages
 };
 
-// `this_program` is the path of the running program; the named grids are next to it. Throws Error(invalid_argument) for
-// a value that bench would reject, and if no cell is left.
+// `this_program` is the path of the running program, which locates the named grids. Throws Error(invalid_argument)
+// for a value that bench would reject, and if no cell is left.
 SweepPlan make_plan(const SweepOptions& options, const std::string& this_program);
 
 }  // namespace strobe::cli

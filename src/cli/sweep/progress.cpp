@@ -22,7 +22,7 @@ namespace {
 constexpr double kRedraw = 0.1;       // seconds between two updates of the bar
 constexpr double kPriorShare = 0.05;  // weight of the prediction, as a share of the predicted time of the sweep
 
-// Returns the median, as in all tables; time(s) in the row is the mean.
+// Returns the median, as in the tables of `strobe bench`; time(s) in the row is the mean.
 std::string milliseconds(const Json& row, const char* region) {
   const Json& series = row.at("statistics").at(region);
   return series.is_null() ? "-" : fmt::format("{:.4g} ms", 1e3 * series.at("median_s").as_number());

@@ -29,7 +29,7 @@ class SweepProgress {
   std::size_t total_, done_;
   StoppingRule rule_;
   // Predicted seconds of the problems that have not begun, of the current one, and of those that are done. Progress is
-  // counted in problems, because all rows of a problem arrive at its end.
+  // counted in problems, because the rows with times arrive at a problem's end.
   double predicted_left_ = 0, predicted_current_ = 0, predicted_done_ = 0;
   double prior_;  // weight of the prediction, in seconds of measured work
   double start_, problem_start_;

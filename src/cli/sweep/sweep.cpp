@@ -29,13 +29,11 @@ namespace {
 
 constexpr const char* kSweepIntroduction =
     "usage: strobe sweep [GRID] [--flag value ...]\n\n"
-    "Measures every combination of values of bench's flags, given as comma-separated lists, or a named grid. Each "
-    "problem\n"
-    "runs in a child process, which interleaves its implementations. A cell (one implementation on one problem) that "
-    "fails loses only its own row. Rows are written as JSON lines once they are measured. The same command resumes "
-    "where\n"
-    "the last one stopped, also with more --launches. Exit code 1 if a result is wrong, 2 if all cells are "
-    "unsupported, else 3 if none is ok.\n\n"
+    "Measures every combination of the values of bench's flags. The values are comma-separated lists on the command\n"
+    "line, or come from a grid: a file of such lists. Each problem runs in a child process, which interleaves its\n"
+    "implementations. A cell is one implementation on one problem; if it fails, only its own row is lost. Rows are\n"
+    "written as JSON lines once they are measured. The same command resumes where the last one stopped, also with\n"
+    "more --launches. Exit code 1 if a result is wrong, 2 if all cells are unsupported, else 3 if none is ok.\n\n"
     "  strobe sweep --grid lab5 --shrink 8\n"
     "  strobe sweep --seq_len 512,1024,2048 --dtype fp32,bf16 --causal both --impl Flash2,Pytorch --output "
     "mine.jsonl\n\n";
@@ -88,8 +86,8 @@ class KnownRows {
       key = bench::cell_key(row);
       settings = row.at("sweep").at("settings").as_string();
       status = row.at("status").as_string();
-      const Json* strobe = row.at("environment").find("strobe");  // absent if a GPU child ended before it sent its
-                                                                  // environment
+      // Absent if a GPU child ended before it sent its environment.
+      const Json* strobe = row.at("environment").find("strobe");
       revision = strobe ? strobe->at("revision").as_string() : "";
     } catch (const Error& error) {
       refuse(line, fmt::format("is not a row of a sweep: {}", error.what()));
@@ -141,7 +139,7 @@ class KnownRows {
   std::string output_, settings_, other_revision_;
   Failures failures_;
   std::unordered_set<std::string> cells_, keys_, retried_;
-  std::unordered_set<std::string> absent_;  // cells that cannot run here; their rows are kept
+  std::unordered_set<std::string> absent_;  // cells of SweepPlan::absent_peers; their rows are kept
   std::map<std::string, int> statuses_;
 };
 

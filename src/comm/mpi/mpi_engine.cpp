@@ -41,8 +41,8 @@ const char* way_to_start(const World& world) {
          "engine mpi with strobe launch or mpirun";
 }
 
-// Throws if the launcher's variables and MPI disagree on the number of ranks: such a rank would end early while the
-// others wait for it. Sets world.one_host.
+// Throws if the launcher's variables and MPI disagree on the number of ranks. Without this check some ranks would end
+// early, and the others would wait for them. Sets world.one_host.
 void compare_ranks(World& world, int size) {
   RankView own;
   own.size = size;

@@ -29,8 +29,8 @@ class Ring {
   Buffer arrived_, partial_[2];  // received chunks, partial sums; reused by all calls
 };
 
-// Polls `count` requests until all are complete. Returns false if `stopped` returns true first; then requests are
-// pending.
+// Polls `count` requests until all are complete. Returns false if `stopped` returns true first; some
+// requests may then be pending.
 bool drive(MPI_Request* requests, int count, const Stopped& stopped);
 
 void check_mpi(int status, const char* call);

@@ -1,5 +1,5 @@
-// The matmul functions of one instruction set, for builds without OpenBLAS. cpu/isa/*.cpp define a table each,
-// no_openblas.cpp chooses one.
+// The matmul functions of one instruction set, for builds without OpenBLAS. Each cpu/isa/*.cpp defines one table;
+// no_openblas.cpp chooses one of them.
 #pragma once
 
 #include <cstdint>

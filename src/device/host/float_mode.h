@@ -52,7 +52,7 @@ inline void set_float_control(FloatControl control) { asm volatile("msr fpcr, %0
 #endif
 
 // Sets the IEEE default mode for the scope, then restores the previous mode. Exception flags (such as FE_INEXACT) are
-// unspecified afterwards. Costs one register read if the mode is already the default.
+// unspecified afterwards. Costs only reads of the control registers if the mode is already the default.
 class DefaultFloatMode {
  public:
   DefaultFloatMode() : before_(float_control()) {

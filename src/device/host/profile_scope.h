@@ -1,6 +1,6 @@
-// Profiling scopes on the host, such as the softmax between two matmuls, which are reported to a sink of the calling
-// thread. The kernel `standard` and ops/attention.cpp define scopes; `strobe lm profile` measures their time. Without a
-// sink a scope costs one null check.
+// Profiling scopes: named spans of host time, such as the softmax between two matmuls. The calling thread's sink is
+// notified of each. The kernel `standard` and ops/attention.cpp define scopes; `strobe lm profile` measures their time.
+// Without a sink a scope costs one null check.
 #pragma once
 
 namespace strobe {

@@ -1,4 +1,5 @@
-// Implements blas_library() with OpenBLAS: loads it on one core, with kernels that suit the processor.
+// Implements blas_library() with OpenBLAS. Where the library is loaded at run time, its kernels are chosen to suit the
+// processor and it starts no threads.
 #include "device/host/blas_library.h"
 
 #include <dlfcn.h>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <set>
 
 #include "core/fail.h"
 #include "core/json.h"
@@ -48,18 +47,9 @@ std::int64_t natural(const Json& value) {
   return number;
 }
 
-// Returns the members of an object. Throws on duplicate keys.
-const Json::Object& members(const Json& value) {
-  std::set<std::string_view> names;
-  for (const auto& [name, member] : value.as_object()) {
-    if (!names.insert(name).second) fail(ErrorCode::invalid_argument, "the name {} is listed twice", printable(name));
-  }
-  return value.as_object();
-}
-
 StoredTensor read_tensor(const std::string& name, const Json& entry) {
   StoredTensor tensor{.name = name, .dtype = {}, .shape = {}, .begin = 0, .end = 0};
-  if (members(entry).size() != 3) {
+  if (entry.as_object().size() != 3) {
     fail(ErrorCode::invalid_argument, "it has {} keys; valid: dtype, shape, data_offsets", entry.size());
   }
   tensor.dtype = entry.at("dtype").as_string();
@@ -86,9 +76,9 @@ StoredTensor read_tensor(const std::string& name, const Json& entry) {
 SafeTensors read_header(std::string_view text) {
   SafeTensors file;
   const Json header = Json::parse(text);
-  for (const auto& [name, entry] : members(header)) {
+  for (const auto& [name, entry] : header.as_object()) {
     if (name == kMetadata) {
-      for (const auto& [key, value] : members(entry)) file.metadata.emplace_back(key, value.as_string());
+      for (const auto& [key, value] : entry.as_object()) file.metadata.emplace_back(key, value.as_string());
       continue;
     }
     try {

@@ -1,7 +1,6 @@
 // Reads and writes headers of safetensors files, the format of checkpoints. A file has an 8-byte little-endian header
 // length, a JSON header with metadata strings and the offsets of each tensor, and the data. The reader validates every
-// header. train/checkpoint.cpp uses it. The format allows a header of 100 MB; the reader accepts 64 MiB, the limit of
-// every JSON document.
+// header. The format allows a header of 100 MB; the reader accepts 64 MiB, the limit of Json::parse.
 #pragma once
 
 #include <cstddef>
@@ -31,14 +30,14 @@ struct SafeTensors {
   std::size_t data_bytes() const { return tensors.empty() ? 0 : tensors.back().end; }
 };
 
-// Appends a tensor, with its data after those of the last tensor.
+// Appends a tensor whose data follow those of the last tensor.
 void append(SafeTensors& file, std::string name, std::string dtype, std::vector<std::int64_t> shape);
 
 // Returns the header including its length field, and sets data_begin.
 std::string header_of(SafeTensors& file);
 
 // `file` is the content of the whole file; `shown` is its name and prefixes every error. Throws Error(invalid_argument)
-// with one line if the header is truncated or not JSON, a name is duplicated, or a type is unknown. Also throws if a
+// with one line if the header is truncated or not JSON, a name is duplicated, or a dtype is unknown. Also throws if a
 // shape disagrees with its byte range, a size does not fit in 63 bits, tensors overlap, or tensors do not cover the
 // data exactly.
 SafeTensors parse_safetensors(std::string_view file, std::string_view shown);

@@ -119,7 +119,7 @@ const TokenFile::Scan& TokenFile::scan() const {
 // of tokens alternate, and the high halves are near 0 because the vocabulary is small.
 void TokenFile::check_width(std::int64_t vocabulary) const {
   constexpr std::int64_t kFewest = 16;         // words needed for a decision
-  constexpr std::uint32_t kTimesLarger = 256;  // for uint16, limit of largest_even / largest_odd
+  constexpr std::uint32_t kTimesLarger = 256;  // the file is uint32 if largest_even > this * largest_odd
   if (format_ != DataFormat::tokens) return;
   if (vocabulary > kUint16Tokens) {
     fail(ErrorCode::invalid_argument,
@@ -169,8 +169,8 @@ constexpr std::uint32_t kOrderStream = 0x64617461;  // random stream that only W
 // --- WindowOrder -----------------------------------------------------------------------------------------------------
 
 // Computes a permutation without storing it. A Feistel network permutes the integers of 2 * half_bits_ bits, the
-// smallest even number of bits that holds every window. If its result is not a window, it is applied again (cycle
-// walking): fewer than four applications on average.
+// smallest even number of bits that holds every window. While the result is not a window, at() applies the network
+// again (cycle walking): fewer than four times on average.
 WindowOrder::WindowOrder(std::uint64_t seed, std::int64_t windows)
     : seed_(seed), windows_(static_cast<std::uint64_t>(windows)), half_bits_((std::bit_width(windows_ - 1) + 1) / 2) {}
 

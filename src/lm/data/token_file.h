@@ -1,6 +1,5 @@
 // Maps files of training or validation data, and defines the order in which training reads them. A file has text, with
-// one token per byte, or tokens as little-endian uint16 or uint32 words without a header. Trainer and the validation
-// use it.
+// one token per byte, or tokens as little-endian uint16 or uint32 words without a header.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +44,7 @@ class TokenFile {
   std::uint32_t checksum() const { return scan().checksum; }  // CRC-32 of the file
 
  private:
-  // Result of a pass over the whole file, which scan() computes at its first call.
+  // Result of one pass over the whole file. The first call of scan() computes it.
   struct Scan {
     std::uint32_t checksum = 0;
     // The fields below are set for tokens only, not for text.
@@ -64,8 +63,8 @@ class TokenFile {
   mutable std::optional<Scan> scan_;
 };
 
-// The order in which training reads the windows of its data. Each epoch is another permutation, which the seed
-// determines. at() computes the window of any position, so a checkpoint stores only the position.
+// The order in which training reads the windows of its data. The seed determines the permutation of each
+// epoch. at() computes the window of any position, so a checkpoint stores only the position.
 class WindowOrder {
  public:
   WindowOrder(std::uint64_t seed, std::int64_t windows);  // windows: at least 1

@@ -193,8 +193,8 @@ void DataParallel::wait_for_sums() {
   for (const Group& group : groups_) group.sums.wait();
 }
 
-// Writes `update` with the gradient norm and the clipping factor to update_. All ranks compute them from the same sums,
-// so all clip or skip alike. An infinity or NaN on one rank is in the sums of all ranks.
+// Adds the gradient norm and the clipping factor to `update`, and writes it to update_. Both
+// depend only on sums over all ranks, so all ranks clip alike, and all skip if one rank has an infinity or NaN.
 void DataParallel::limit(ops::Update update) {
   if (strategy_.updates != Updates::scattered_share) {
     update_.write(0, &update, sizeof update);

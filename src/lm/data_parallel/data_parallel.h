@@ -1,6 +1,6 @@
 // DataParallel trains one set of parameters on several ranks, each with its share of the batch. The ranks exchange
-// gradients during or after backward, as the strategy defines. Then AdamW updates the parameters that this rank is
-// responsible for. The class knows arrays of parameters and gradients, but no model; parallel_model.h combines it with
+// gradients during or after backward, as the strategy defines. Then each rank updates its part of the parameters
+// with AdamW. The class knows arrays of parameters and gradients, but no model; parallel_model.h combines it with
 // Model.
 #pragma once
 
@@ -68,7 +68,7 @@ struct ParallelUpdate {
 
 class DataParallel {
  public:
-  // The replica's memory and stream and the communicator must outlive this object. Throws Error(invalid_argument) if a
+  // The replica's memory, its stream and the communicator must outlive this object. Throws Error(invalid_argument) if a
   // tensor is out of bounds or has no use.
   DataParallel(comm::Communicator& communicator, const Replica& replica, const ParallelOptions& options);
   // Waits for pending calls. During stack unwinding it first aborts the communicator, which notifies the other ranks.
@@ -80,7 +80,7 @@ class DataParallel {
   void begin();
 
   // During backward, the caller calls ready() once per use of each tensor, as soon as the gradient of that use is
-  // computed (on CUDA: queued on the stream). The order must be the same on all ranks. After backward, it calls
+  // computed (on CUDA: queued on the stream). The order must be the same on all ranks. After backward, the caller calls
   // finish(), which clips the mean gradient to the norm `clip` (0: no clipping) and updates the values.
   void ready(std::size_t tensor);
   ParallelUpdate finish(const ops::AdamW& adamw, double clip, Overflow overflow = Overflow::applied);

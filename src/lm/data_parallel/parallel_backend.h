@@ -1,5 +1,5 @@
-// ParallelBackend is the training backend of one of several ranks. It has a model for the rank's rows of every batch,
-// and the rank's share of the optimizer state. `strobe lm train` on several ranks and verify.cpp use it.
+// ParallelBackend is the training backend of one of several ranks. It has a model for the rank's sequences of every
+// batch, and the rank's share of the optimizer state. `strobe lm train` on several ranks and verify.cpp use it.
 #pragma once
 
 #include "lm/data_parallel/parallel_model.h"

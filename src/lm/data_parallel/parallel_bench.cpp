@@ -142,7 +142,7 @@ OneStep timed_lone_step(Model& model, PhaseWatch& watch, const std::function<dou
 }
 
 // Sets the phase times of each element of `steps`. On CUDA a timed step is one graph, whose phases cannot be timed. So
-// this runs one more step per element, phase by phase.
+// this runs two warm-up steps and one step per element, phase by phase.
 void time_lone_phases(Model& model, std::vector<ParallelStep>& steps, const std::function<void()>& after_step) {
   std::vector<GpuEvent> events(4);
   const auto take = [&] {
@@ -172,7 +172,7 @@ ParallelTimes time_lone_step(const BenchCase& one, const std::function<void()>& 
   const AllocationCounter& counter = allocator_of(model.stream());
   times.memory.after_init = counter.statistics().current;
   PhaseWatch watch(model.stream());
-  if (!model.stream()) model.record(&watch);  // on CUDA the recorder would only see the capture of the graph
+  if (!model.stream()) model.record(&watch);  // on CUDA most steps replay a graph, which records nothing
   run_steps(one, times, [&](std::int64_t) {
     const std::int64_t skipped = model.loss_scale().skipped;
     OneStep taken = timed_lone_step(model, watch, [&] { return pass.run(); });

@@ -15,7 +15,8 @@
 namespace strobe::lm {
 
 // One step on one rank, in seconds. `hidden` is communication during backward, `exposed` communication after it.
-// forward, backward, exposed and optimizer are disjoint parts of `whole`.
+// forward, backward, exposed and optimizer are disjoint parts of `whole`. In one process on CUDA they are
+// measured in additional steps, phase by phase.
 struct ParallelStep {
   double whole = 0, forward = 0, backward = 0, exposed = 0, hidden = 0, optimizer = 0;
 };
@@ -50,8 +51,8 @@ struct ParallelTimes {
 // predicted bytes per rank. Collective: all ranks call it before any of them allocates, and all get the same text.
 std::string lacking_memory(comm::Communicator& communicator, const BenchCase& one);
 
-// Times the step on all ranks. Every rank computes its rows of the case's batch, and each step begins with a barrier.
-// Throws Error if the model cannot be distributed (parallel_model.h), and Error(out_of_memory).
+// Times the step on all ranks. Every rank computes its sequences of the case's batch, and each step begins with a
+// barrier. Throws Error if the model cannot be distributed (parallel_model.h), and Error(out_of_memory).
 ParallelTimes time_parallel_step(comm::Communicator& communicator, const BenchCase& one,
                                  const ParallelOptions& exchange);
 

@@ -82,8 +82,8 @@ StepResult ParallelModel::step(const std::int32_t* tokens, const std::int32_t* t
   const bool is_scaled = model_.dtype() == DType::fp16;
   LossScale loss_scale = model_.loss_scale();
   // With n ranks, each averages the loss over 1 / n of the batch. Its gradients are therefore n times their
-  // contribution to the whole batch's gradient. Dividing the loss scale by n makes fp16 overflow where one process
-  // would.
+  // contribution to the whole batch's gradient. Dividing the loss scale by n makes fp16 gradients as large as in one
+  // process, so they overflow in the same steps.
   const double scale = is_scaled ? loss_scale.scale / communicator_.size() : 1;
   ops::AdamW adamw = options.adamw;
   adamw.gradient_scale = 1 / scale;

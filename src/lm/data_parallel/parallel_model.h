@@ -1,5 +1,5 @@
 // ParallelModel trains a model on several ranks. Each rank computes its share of the batch, and all ranks get the same
-// parameters. parallel_backend.h and parallel_bench.h use it.
+// parameters.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +35,8 @@ class ParallelModel {
   void begin();  // broadcasts rank 0's values and clears the optimizer state
 
   // Takes one training step. `tokens` and `targets` are [ranks * model.batch(), context] and equal on all ranks; each
-  // rank reads only its rows. Loss and norm are those of the whole batch. In fp16 all ranks skip the step if the
-  // gradient of any rank overflows.
+  // rank reads only its own sequences. Loss and norm are those of the whole batch. In fp16 all ranks skip the step if
+  // the gradient of any rank overflows.
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
   // Returns the mean loss of the first `counted` tokens of the whole batch, on all ranks.
@@ -46,7 +46,7 @@ class ParallelModel {
   DataParallel& exchange() { return exchange_; }
 
  private:
-  std::int64_t first_token() const;  // index of the first token of this rank's rows
+  std::int64_t first_token() const;  // index of the first token of this rank's sequences
   Model& model_;
   const comm::Communicator& communicator_;
   DataParallel exchange_;

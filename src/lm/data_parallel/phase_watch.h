@@ -48,7 +48,7 @@ class PhaseWatch : public Recorder {
  private:
   void mark(std::size_t at) { stream_ ? events_[at]->record(*stream_) : void(moments_[at] = now_seconds()); }
 
-  static constexpr std::size_t kStep = 3;  // index of the step's start, after those of the phases
+  static constexpr std::size_t kStep = 3;  // index of the step's start, after the indices of Phase
   const GpuStream* stream_;
   Phase phase_ = Phase::forward;
   bool begun_ = false;

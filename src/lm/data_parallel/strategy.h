@@ -1,4 +1,4 @@
-// Defines strategies for exchanging gradients, and the buckets in which they are exchanged. A strategy makes three
+// Defines the strategies of gradient exchange, and the buckets of gradients. A strategy makes three
 // choices: how gradients are grouped, when the exchange of a group starts, and which parameters a rank updates.
 // DataParallel and `strobe plan` use it.
 #pragma once
@@ -48,7 +48,7 @@ struct Bucket {
   std::int64_t first = 0, count = 0;  // range of elements
 };
 
-// Returns the buckets in the order in which backward completes them. With Grouping::buckets each has at most
+// Returns the buckets in the order in which backward completes them. With Grouping::buckets each bucket has at most
 // bucket_bytes of fp32; a larger tensor gets its own bucket. A bucket is contiguous, so that gradients need no copy:
 // frozen tensors and gaps separate buckets, even with Grouping::all.
 std::vector<Bucket> buckets_of(std::span<const Tensor> tensors, Grouping grouping, std::int64_t bucket_bytes);

@@ -16,8 +16,9 @@ class ToyMlp {
  public:
   ToyMlp();
 
-  // Generates samples [first, first + count) of an unlimited set, returns their mean loss and computes its gradients.
-  // Calls `ready` with the index of each tensor as soon as its gradient is final, from the last tensor to the first.
+  // Generates samples [first, first + count) of an endless random data set, computes the gradients of their mean
+  // loss, and returns the loss. Calls `ready` with the index of each tensor as soon as its gradient is final, from the
+  // last tensor to the first.
   double loss_with_gradients(std::int64_t first, std::int64_t count, const std::function<void(std::size_t)>& ready);
 
   std::span<float> values() { return values_; }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "lm/data_parallel/parallel_backend.h"
@@ -23,7 +24,7 @@ struct TrainedOnce {
   std::int64_t skipped = 0;
 };
 
-struct NamedRun {
+struct NamedRange {
   std::string name;
   std::int64_t first, count;
 };
@@ -38,15 +39,15 @@ double relative_difference(double found, double wanted) {
   return difference == 0 ? 0 : difference / std::abs(wanted);
 }
 
-ParameterDifference difference_of(const NamedRun& run, const std::vector<float>& found,
+ParameterDifference difference_of(const NamedRange& range, const std::vector<float>& found,
                                   const std::vector<float>& wanted) {
-  ParameterDifference result{.name = run.name};
+  ParameterDifference result{.name = range.name};
   double squares = 0, wanted_squares = 0;
-  for (std::int64_t i = run.first; i < run.first + run.count; ++i) {
+  for (std::int64_t i = range.first; i < range.first + range.count; ++i) {
     const double value = wanted[static_cast<std::size_t>(i)];
     const double difference = std::abs(static_cast<double>(found[static_cast<std::size_t>(i)]) - value);
     result.largest = larger(result.largest, difference);
-    result.mean += difference / static_cast<double>(run.count);
+    result.mean += difference / static_cast<double>(range.count);
     squares += difference * difference;
     wanted_squares += value * value;
   }
@@ -57,7 +58,7 @@ ParameterDifference difference_of(const NamedRun& run, const std::vector<float>&
 std::int64_t ranks_that_differ(comm::Communicator& communicator, const std::vector<float>& own) {
   std::vector<float> first = own;
   communicator.broadcast(comm::elements(std::span(first)));
-  std::int64_t differs = first == own ? 0 : 1;
+  std::int64_t differs = std::ranges::equal(std::as_bytes(std::span(first)), std::as_bytes(std::span(own))) ? 0 : 1;
   communicator.all_reduce(comm::elements(std::span(&differs, 1)));
   return differs;
 }
@@ -75,13 +76,13 @@ using AfterStep = std::function<void()>;
 struct Subject {
   const char* model;
   Precision precision;
-  std::vector<NamedRun> runs;
+  std::vector<NamedRange> ranges;
   TrainWith on_ranks;
   std::function<TrainedOnce(const AfterStep&)> alone;
 };
 
 Verification verify(comm::Communicator& communicator, const Subject& subject, const ParallelOptions& exchange) {
-  const auto& [model, precision, runs, on_ranks, alone] = subject;
+  const auto& [model, precision, ranges, on_ranks, alone] = subject;
   Verification result{.model = model, .bounds = verify_bounds(precision)};
   const TrainedOnce found = on_ranks(exchange);
   result.ranks = found.losses;
@@ -90,23 +91,23 @@ Verification verify(comm::Communicator& communicator, const Subject& subject, co
   if (const std::optional<Strategy> unsharded = unsharded_of(exchange.strategy)) {
     const TrainedOnce other = on_ranks({.strategy = *unsharded, .bucket_bytes = exchange.bucket_bytes});
     result.unsharded = unsharded->name;
-    for (const NamedRun& run : runs) {
-      result.from_unsharded = larger(result.from_unsharded, difference_of(run, found.values, other.values).relative);
+    for (const NamedRange& range : ranges) {
+      result.from_unsharded = larger(result.from_unsharded, difference_of(range, found.values, other.values).relative);
     }
     if (exchange.strategy.updates == Updates::scattered_share) result.most_from_unsharded = result.bounds.scattered;
   }
   // Rank 0 trains in one process. The other ranks sleep in a barrier per step, so no call lasts longer than one step.
-  const auto meet = [&] { communicator.barrier_asleep(); };
+  const auto wait_for_step = [&] { communicator.barrier_asleep(); };
   if (communicator.rank() != 0) {
-    for (std::size_t step = 0; step < found.losses.size(); ++step) meet();
+    for (std::size_t step = 0; step < found.losses.size(); ++step) wait_for_step();
   } else {
-    const TrainedOnce wanted = alone(meet);
+    const TrainedOnce wanted = alone(wait_for_step);
     result.alone = wanted.losses;
     for (std::size_t i = 0; i < wanted.losses.size(); ++i) {
       result.losses = larger(result.losses, relative_difference(found.losses[i], wanted.losses[i]));
     }
-    for (const NamedRun& run : runs) {
-      result.parameters.push_back(difference_of(run, found.values, wanted.values));
+    for (const NamedRange& range : ranges) {
+      result.parameters.push_back(difference_of(range, found.values, wanted.values));
       result.weights = larger(result.weights, result.parameters.back().relative);
     }
   }
@@ -184,9 +185,9 @@ VerifyBounds verify_bounds(Precision precision) {
 
 Verification verify_language_model(comm::Communicator& communicator, const Settings& settings, const TokenFile& data,
                                    const BackendOptions& options, const ParallelOptions& exchange) {
-  std::vector<NamedRun> runs;
+  std::vector<NamedRange> ranges;
   for (const Parameter& parameter : parameter_table(settings.shape)) {
-    runs.push_back({parameter.name, parameter.first, parameter.count()});
+    ranges.push_back({parameter.name, parameter.first, parameter.count()});
   }
   const auto on_ranks = [&](const ParallelOptions& by) {
     return train(settings, data, std::make_unique<ParallelBackend>(communicator, settings, options, by));
@@ -194,19 +195,19 @@ Verification verify_language_model(comm::Communicator& communicator, const Setti
   const auto alone = [&](const AfterStep& after_step) {
     return train(settings, data, std::make_unique<SingleBackend>(settings, options), after_step);
   };
-  return verify(communicator, {"language model", settings.precision, runs, on_ranks, alone}, exchange);
+  return verify(communicator, {"language model", settings.precision, ranges, on_ranks, alone}, exchange);
 }
 
 Verification verify_toy_mlp(comm::Communicator& communicator, std::int64_t steps, const ParallelOptions& exchange) {
-  std::vector<NamedRun> runs;
+  std::vector<NamedRange> ranges;
   for (const Tensor& tensor : ToyMlp::tensors()) {
-    runs.push_back({ToyMlp::names()[runs.size()], tensor.first, tensor.count});
+    ranges.push_back({ToyMlp::names()[ranges.size()], tensor.first, tensor.count});
   }
   const auto on_ranks = [&](const ParallelOptions& by) { return train_toy(communicator, steps, by); };
   const auto alone = [&](const AfterStep& after_step) {
     return train_toy_alone(communicator.size(), steps, after_step);
   };
-  return verify(communicator, {"toy MLP with biases", Precision::fp32, runs, on_ranks, alone}, exchange);
+  return verify(communicator, {"toy MLP with biases", Precision::fp32, ranges, on_ranks, alone}, exchange);
 }
 
 }  // namespace strobe::lm

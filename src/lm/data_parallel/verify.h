@@ -39,10 +39,10 @@ struct Verification {
   VerifyBounds bounds;
   double losses = 0, weights = 0;  // largest relative differences between ranks and one process
   std::int64_t skipped = 0;        // fp16: steps that the ranks skipped because the gradient overflowed
-  std::int64_t other_ranks = 0;    // ranks whose parameters differ from rank 0's in any bit
+  std::int64_t other_ranks = 0;    // ranks whose parameters have other bits than rank 0's
   std::string unsharded{};         // strategy to which a sharded one is compared; empty: not sharded
   double from_unsharded = 0;       // largest relative difference of a parameter from training with `unsharded`
-  double most_from_unsharded = 0;  // bound of from_unsharded; 0: must be bitwise equal
+  double most_from_unsharded = 0;  // bound of from_unsharded; 0: must be equal
 
   bool holds() const {
     return losses <= bounds.losses && (!bounds.weights || weights <= *bounds.weights) && other_ranks == 0 &&

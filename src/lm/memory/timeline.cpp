@@ -25,7 +25,7 @@ Category category_of(const char* tag) {
     Category category;
   } kTags[] = {{kValuesTag, Category::parameters}, {kCopiesTag, Category::parameters},
                {kMeanTag, Category::optimizer},    {kVarianceTag, Category::optimizer},
-               {kRunTag, Category::idle},          {"attention workspace", Category::scores},
+               {kArenaTag, Category::idle},        {"attention workspace", Category::scores},
                {kTransferTag, Category::data},     {kRopeTag, Category::data}};
   for (const auto& one : kTags) {
     if (std::strcmp(one.tag, tag) == 0) return one.category;
@@ -131,7 +131,7 @@ void MemoryRecorder::on(const AllocationEvent& event) {
   }
   const std::size_t for_attention = share_of_attention(event.tag, event.bytes);
   const auto hold = [&](const char* name, Category category, std::size_t bytes) {
-    if (category == Category::idle) timeline_.run_at = top_;
+    if (category == Category::idle) timeline_.arena_at = top_;
     timeline_.allocations.push_back({name, category, bytes, top_, now, -1});
     pointers_.push_back(event.pointer);
     of(held_, category) += bytes;

@@ -1,5 +1,5 @@
 // Records the memory of a model over the operations of a step: every allocation, and the lifetime of each tensor in the
-// run. The run is the contiguous allocation that the memory plan (models/activations.h) divides among its tensors.
+// arena. The arena is the contiguous allocation that the memory plan (models/activations.h) divides among its tensors.
 // `strobe lm memory` and `strobe lm bench` use it. A lifetime goes from the operation that writes a tensor to the last
 // one that reads it.
 #pragma once
@@ -20,7 +20,7 @@ namespace strobe::lm {
 // - saved: activations that the forward writes and the backward reads.
 // - transient: all other activations, and the gradients of activations.
 // - scores: attention's workspace; materialised scores, probabilities and their gradients.
-// - idle: bytes of the run that hold no live tensor.
+// - idle: bytes of the arena that hold no live tensor.
 enum class Category { parameters, gradients, optimizer, saved, transient, scores, workspace, data, idle };
 inline constexpr std::size_t kCategories = 9;
 const char* name_of(Category category);
@@ -28,13 +28,13 @@ const char* name_of(Category category);
 using ByCategory = std::array<std::size_t, kCategories>;  // bytes
 std::size_t sum_of(const ByCategory& bytes);
 
-// An allocation, or a tensor in the run, that is live from operation `from` to operation `to`, both included. -1 is the
-// time before the first operation.
+// An allocation, or a tensor in the arena, that is live from operation `from` to operation `to`, both included. -1 is
+// the time before the first operation.
 struct Lifetime {
   std::string name;
   Category category = Category::data;
   std::size_t bytes = 0;
-  std::size_t at = 0;  // byte offset: of a tensor in the run; of an allocation among all live bytes
+  std::size_t at = 0;  // byte offset: of a tensor in the arena; of an allocation among all live bytes
   int from = -1, to = -1;
   std::string type{};     // element type, such as "bf16"; empty: untyped bytes
   bool is_saved = false;  // written by the forward and read by the backward
@@ -46,7 +46,7 @@ struct MemoryTimeline {
   std::vector<Lifetime> allocations;    // in order of allocation; if not freed, live to the last operation
   std::vector<Lifetime> tensors;
   std::vector<ByCategory> moments;  // per operation: bytes at the operation's peak
-  std::size_t run_at = 0;           // byte offset of the run among all live bytes
+  std::size_t arena_at = 0;         // byte offset of the arena among all live bytes
 
   std::size_t peak_at() const;      // index of the operation with the most bytes; ties go to the fewest idle bytes
   std::size_t most_in_use() const;  // peak bytes without idle
@@ -90,7 +90,7 @@ class MemoryRecorder : public Recorder {
   // The key is the table index of a tensor. For a gradient it is the size of the table plus the index of the parameter.
   std::unordered_map<std::size_t, Tenant> tenants_;
   ByCategory held_{};
-  std::size_t top_ = 0;  // live bytes, which are the offset of the next allocation
+  std::size_t top_ = 0;  // bytes of all live allocations, and the offset of the next one
 };
 
 // --- one step, measured ----------------------------------------------------------------------------------------------
@@ -104,8 +104,9 @@ struct MemoryFigures {
   std::optional<std::size_t> driver{};  // CUDA: decrease of free memory, excluding kernels and handles
 };
 
-// Runs the case's pass once on a new model and measures its memory. On CUDA another run comes first, so that libraries
-// load their kernels before the measurement. Throws Error(out_of_memory) with the bytes requested and free.
+// Runs the case's pass once on a new model and measures its memory. On CUDA the pass runs once before the
+// measurement, so that libraries have loaded their kernels. Throws Error(out_of_memory) with the bytes requested and
+// free.
 MemoryFigures measure_memory(const BenchCase& one);
 
 // Returns the bytes of one tensor of the residual stream, [batch, context, d_model].

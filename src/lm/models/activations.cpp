@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::size_t kMostBytes = std::size_t{1} << 60;  // limit per plan, so adding one tensor cannot overflow
 
-// From this number of parameters on, a step uses GradientMemory::over_copies. At the size 2.7B (3.4 billion parameters)
-// it is not slower than overlapped updates and takes less memory than PyTorch. At the size xl (1,998,235,200
-// parameters) and below, it is up to 2 % slower, or was not measured (docs/training.md).
+// Models with at least this many parameters use GradientMemory::over_copies. At the size 2.7B (3.4 billion parameters),
+// this is not slower than overlapped updates. At the size xl (1,998,235,200 parameters) and smaller sizes, it is up to
+// 2 % slower where measured (docs/training.md).
 constexpr std::int64_t kManyParameters = 2'000'000'000;
 
 [[noreturn]] void refuse_bytes(const ModelShape& shape, std::int64_t batch) {
@@ -204,8 +204,9 @@ std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter
   constexpr std::size_t kAlignment = 256;
   std::size_t first = plan.bytes;
   if (memory != GradientMemory::own && memory != GradientMemory::none) {
-    // Backward writes parameter gradients from the last parameter to the first. When it writes those of a block, it no
-    // longer reads the activations of later blocks. So a block's gradients may begin after that block's activations.
+    // Backward writes parameter gradients from the last parameter to the first. When it writes the gradients of a
+    // block, it no longer reads the activations of later blocks. So a block's gradients may begin after that block's
+    // activations.
     const auto least = [&](std::size_t end, std::size_t parameter) {
       const auto before = static_cast<std::size_t>(parameters[parameter].first) * sizeof(float);
       first = std::max(first, end > before ? end - before : 0);

@@ -1,5 +1,5 @@
 // The memory plan of a step or a forward pass: a table of the tensors that it needs in addition to the parameters. All
-// these tensors are in one contiguous allocation, called the run; the table has their offsets. Operations refer to a
+// these tensors are in one contiguous allocation, called the arena; the table has their offsets. Operations refer to a
 // tensor by its index in the table. Transformer uses the plan, and lm/plan predicts memory from it.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Activation {
   std::string name;
   std::int64_t count = 0;  // elements
   DType dtype = DType::fp32;
-  std::size_t first = 0;  // byte offset in the run, a multiple of 64
+  std::size_t first = 0;  // byte offset in the arena, a multiple of 64
   Kind kind = Kind::plain;
 
   std::size_t bytes() const { return static_cast<std::size_t>(count) * size_of(dtype); }
@@ -45,12 +45,12 @@ struct BlockActivations {
   std::size_t feed_forward_normed = kNoTensor;  // [T, d]
   std::size_t hidden = kNoTensor;               // [T, hidden_parts, d_ff], output of w1 (and w3), then its gradient
   std::size_t activated = kNoTensor;            // [T, d_ff]
-  std::size_t end = 0;                          // byte offset in the run, after the tensors of this and earlier blocks
+  std::size_t end = 0;  // byte offset in the arena, after the tensors of this and earlier blocks
 };
 
-// Copies, in the matmuls' type, of the parameters of one block or of those after the blocks. The copies are one tensor,
-// with index `tensor` in ActivationPlan::table. They begin with parameter `parameter` and end before that of the next
-// entry. Parameters before the blocks have no copy because no matmul reads them.
+// A tensor with copies of parameters in the type of the matmuls: those of one block, or all after the last block.
+// `parameter` is the first parameter copied, `tensor` the index in ActivationPlan::table. Parameters before the blocks
+// have no copy because no matmul reads them.
 struct Copies {
   std::size_t parameter, tensor;
 };
@@ -74,16 +74,16 @@ struct ActivationPlan {
 
 enum class GradientMemory {
   none,         // forward only: memory is reused as soon as the forward has read a tensor
-  own,          // gradients have their own memory, so those of several batches can be accumulated
+  own,          // gradients have their own memory, so several batches can be accumulated
   shared,       // parameter gradients overwrite activations that the backward has read, so they cannot be accumulated
-  over_copies,  // as shared, and they overwrite parameter copies: an update must follow, from the first parameter on
+  over_copies,  // as shared, and gradients overwrite parameter copies: an update must follow, in parameter order
 };
 
 // Returns over_copies for models with at least kManyParameters (activations.cpp) unless dtype is fp32, otherwise
 // shared. With over_copies, updates cannot overlap with the backward.
 GradientMemory step_memory(const ModelShape& shape, DType dtype);
 
-// Returns the bytes per parameter of copies outside the run.
+// Returns the bytes per parameter of copies outside the arena.
 constexpr std::size_t copy_bytes(DType dtype, GradientMemory memory) {
   return dtype == DType::fp32 || memory == GradientMemory::over_copies ? 0 : size_of(dtype);
 }
@@ -114,8 +114,8 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
 // Returns the entry that contains the parameter's copy; null if the parameter has none.
 const Copies* copies_with(const ActivationPlan& plan, std::size_t parameter);
 
-// Returns the byte offset in the run at which the parameter gradients begin. They are floats in the order of the
-// parameter table, at the end of the run. With GradientMemory::none, returns the end of the run.
+// Returns the byte offset in the arena at which the parameter gradients begin. They are floats in the order of the
+// parameter table, at the end of the arena. With GradientMemory::none, returns the end of the arena.
 std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory);
 
 }  // namespace strobe::lm

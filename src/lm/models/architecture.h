@@ -1,5 +1,5 @@
-// Defines the interface of an architecture of a model. Each architecture has a file, models/NAME.cpp, and a row in
-// architecture.cpp. ModelShape refers to it.
+// Defines the interface of a model architecture. Each architecture has a file, models/NAME.cpp, and a row in
+// architecture.cpp.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Defines options that flags and files give by name: the precision of a model and its recomputation. Flags of `strobe
+// Defines options that have names in flags and files: the precision of a model and its recomputation. Flags of `strobe
 // lm` and settings of checkpoints use them.
 #pragma once
 
@@ -23,7 +23,7 @@ const char* name_of(Precision precision);
 Precision precision_of(std::string_view name);  // throws what index_of_name() throws
 DType dtype_of(Precision precision);            // tf32: fp32; only matmuls round to TF32
 
-// Selects the activations of a block that the backward recomputes instead of the forward saving them. All modes give
+// Selects the activations of a block that the forward does not save and the backward recomputes. All modes produce
 // bitwise equal results.
 enum class Recompute {
   none,

@@ -20,9 +20,8 @@ class Decoder {
   // `values` are parameter_count(shape) floats in the order of parameter_table(shape); they must outlive this object.
   Decoder(const ModelShape& shape, std::span<const float> values, int threads);
 
-  // Appends at least one token. Returns the logits [vocabulary] of the token after the last one, valid until the next
-  // call.
-  // Throws Error(invalid_argument) if the context has no room for all tokens or if one is not in the vocabulary.
+  // Appends at least one token. Returns the logits [vocabulary] of the next token, valid until the next call. Throws
+  // Error(invalid_argument) if the context has no room for all tokens or if one is not in the vocabulary.
   std::span<const float> append(std::span<const std::int32_t> tokens);
   std::span<const float> append(std::int32_t token) { return append({&token, 1}); }
 
@@ -30,8 +29,8 @@ class Decoder {
   void restart() { length_ = 0; }
   const ModelShape& shape() const { return shape_; }
 
-  // Definition has pointers to these functions. The norms write the norm of the rows of x_ from first_row on to
-  // normed_; swiglu() and gelu() compute activated_ from hidden_.
+  // Definition has pointers to these functions. The norms read the rows of x_ from first_row on and write
+  // normed_; swiglu() and gelu() read hidden_ and write activated_.
   void rms_norm(const DecoderLayer& norm, std::int64_t first_row);
   void layer_norm(const DecoderLayer& norm, std::int64_t first_row);
   void swiglu();

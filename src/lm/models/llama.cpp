@@ -71,7 +71,7 @@ void forward(Transformer& m) {
 
 // --- backward --------------------------------------------------------------------------------------------------------
 
-// On entry d_x is the gradient of the block's output, on return that of its input.
+// On entry, d_x is the gradient of the block's output; on return, the gradient of its input.
 void backward_block(Transformer& m, std::size_t layer) {
   const BlockActivations& a = m.block(layer);
   const ActivationPlan& plan = m.plan();

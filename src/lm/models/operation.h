@@ -27,7 +27,7 @@ struct Operation {
   std::vector<TensorUse> reads{}, writes{};
   std::size_t parameter = 0, gradients = 0;  // it writes the gradients of `gradients` parameters from `parameter` on
   double flops = 0;                          // FLOPs of matmuls, including those of attention
-  std::size_t other_bytes = 0;               // bytes of parameters and gradients that it reads or writes
+  std::size_t other_bytes = 0;               // bytes that it reads or writes in addition to these tensors
 };
 
 class Recorder {

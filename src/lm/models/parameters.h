@@ -1,5 +1,4 @@
-// Defines the table of a model's parameters: names, shapes, offsets in one allocation and initial values. Transformer,
-// Decoder, checkpoints and lm/plan use it.
+// Defines the table of a model's parameters: names, shapes, offsets in one allocation and initial values.
 #pragma once
 
 #include <array>

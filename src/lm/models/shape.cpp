@@ -18,8 +18,7 @@ std::span<const Field<lm::ModelShape>> fields<lm::ModelShape>() {
       integer_field({"layers", 1, lm::kMostLayers}, &ModelShape::layers, "blocks", {"num-layers"}),
       integer_field({"heads", 1, kMostOfShape}, &ModelShape::heads, "attention heads; must divide the width",
                     {"num-heads"}),
-      integer_field({"vocabulary", 1, kMostOfShape}, &ModelShape::vocabulary,
-                    "size of the vocabulary; default: the size's own", {"vocab-size"}),
+      integer_field({"vocabulary", 1, kMostOfShape}, &ModelShape::vocabulary, "size of the vocabulary", {"vocab-size"}),
       integer_field({"context", 1, kMostOfShape}, &ModelShape::context, "tokens per sequence", {"context-length"}),
   };
   return all;

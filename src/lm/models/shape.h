@@ -12,8 +12,8 @@
 
 namespace strobe::lm {
 
-// Upper bounds: kMostLayers for the layers, kMostOfShape for each other number. Within them, parameter counts fit in 63
-// bits.
+// Upper bounds: kMostLayers for the layers, kMostOfShape for every other dimension. They keep parameter counts within
+// 63 bits.
 inline constexpr std::int64_t kMostOfShape = std::int64_t{1} << 20, kMostLayers = 100'000;
 
 struct ModelShape {
@@ -36,8 +36,8 @@ std::vector<std::string> size_names();
 // Returns the shape of a named size. Throws Error(invalid_argument) for an unknown name.
 ModelShape shape_of(std::string_view size);
 
-// Throws Error(invalid_argument) if a number is below 1 or above its bound, or if heads does not divide d_model. Also
-// throws if the head dimension is above 256 or, with RoPE, odd.
+// Throws Error(invalid_argument) if a dimension is below 1 or above its bound, or if heads does not divide d_model.
+// Also throws if the head dimension is above 256 or, with RoPE, odd.
 void check(const ModelShape& shape);
 
 std::int64_t parameter_count(const ModelShape& shape);

@@ -99,8 +99,8 @@ void Transformer::unembed_backward() {
   linear_backward(parameters_.size() - 1, plan_.logits, plan_.normed, plan_.d_narrow);
 }
 
-// Returns the index of the first of the weights' biases, which follow the weights in the table; nullopt if they have
-// none.
+// Returns the table index of the first bias of these weights; nullopt if they have no biases. Biases follow their
+// weights in the table.
 std::optional<std::size_t> Transformer::bias_of(Weights weights) const {
   const std::size_t behind = weights.first + static_cast<std::size_t>(weights.parts);
   if (behind < parameters_.size() && is_bias(parameters_[behind].role)) return behind;

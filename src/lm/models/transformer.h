@@ -1,4 +1,4 @@
-// Transformer has the operations of a model's forward and backward, which models/NAME.cpp calls in order. The
+// Transformer has the operations of a model's forward and backward; models/NAME.cpp calls them in order. The
 // operations work on tensors of the memory plan and parameters of the table. They report to a recorder if there is one.
 // They neither allocate memory nor update parameters.
 #pragma once
@@ -38,7 +38,7 @@ std::size_t workspace_bytes(const TransformerOptions& options, const ops::Execut
 
 // The memory of a transformer's tensors, on its device.
 struct TransformerMemory {
-  char* run = nullptr;                 // the allocation that the memory plan divides
+  char* arena = nullptr;               // the arena of the memory plan
   const float* values = nullptr;       // parameters in the order of the table
   float* gradients = nullptr;          // gradients in the same order; null: no backward
   std::vector<const void*> weights{};  // each parameter as matmuls read it
@@ -91,8 +91,8 @@ class Transformer {
   const BlockActivations& block(std::size_t layer) const { return plan_.blocks[layer]; }
   std::size_t block_output(std::size_t layer) const { return layer + 1 < layers() ? block(layer + 1).x : plan_.x; }
   std::size_t first_parameter(std::size_t layer) const { return lm::first_parameter(shape().architecture, layer); }
-  // Returns the activations that a block's backward first recomputes. Those of the last block are still in memory, so
-  // it recomputes none.
+  // Returns the activations that a block's backward recomputes: none for the last block, whose activations are still in
+  // memory.
   Recompute recompute(std::size_t layer) const { return layer + 1 < layers() ? options_.recompute : Recompute::none; }
   void updatable(std::size_t first, std::size_t last) const {
     if (updatable_) updatable_(first, last);
@@ -122,7 +122,7 @@ class Transformer {
   void gelu_backward(Weights weights, std::size_t layer);
 
  private:
-  void* at(std::size_t tensor) const { return memory_.run + plan_.table[tensor].first; }
+  void* at(std::size_t tensor) const { return memory_.arena + plan_.table[tensor].first; }
   float* floats(std::size_t tensor) const { return tensor == kNoTensor ? nullptr : static_cast<float*>(at(tensor)); }
   const float* value(std::size_t parameter) const { return memory_.values + parameters_[parameter].first; }
   float* gradient(std::size_t parameter) const { return memory_.gradients + parameters_[parameter].first; }

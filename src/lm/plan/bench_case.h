@@ -29,9 +29,9 @@ ops::ExecutionContext place_of(const BenchCase& one);  // one.execution, with tf
 GradientMemory gradient_memory_of(const BenchCase& one);
 TransformerOptions transformer_options(const BenchCase& one);
 
-// Returns the FLOPs of the matmuls. Per token, a forward has 2 per parameter that matmuls read, plus 2 S d per layer
-// for attention (S: context, d: d_model). Attention has two matmuls over the causal half of the scores. A backward has
-// twice the FLOPs of a forward. Recomputation does not count.
+// Returns the FLOPs of the matmuls. Per token, a forward has 2 FLOPs for each parameter of a linear layer, plus 2 S d
+// per layer for attention (S: context, d: d_model). Attention has two matmuls over the causal half of the scores. A
+// backward has twice the FLOPs of a forward. Recomputation does not count.
 double flops_of(const BenchCase& one);
 
 }  // namespace strobe::lm

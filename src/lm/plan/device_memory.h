@@ -21,8 +21,9 @@ struct DeviceMemory {
   std::size_t total() const { return weights + gradients + optimizer + activations + other; }
 };
 
-// Returns the parameters of one of `tensor` tensor-parallel devices, with their offsets on it. Weights of linear
-// layers, the embedding and inner biases are split into `tensor` parts; norms, positions and other biases are not.
+// Returns the parameters of one of `tensor` tensor-parallel devices, with their offsets on that device. Weights of
+// linear layers, the embedding and inner biases are split into `tensor` parts; norms, positions and other biases are
+// not.
 std::vector<Parameter> parameters_of_a_device(const ModelShape& shape, std::int64_t tensor);
 std::int64_t count_of(const std::vector<Parameter>& parameters);
 
@@ -41,8 +42,8 @@ std::size_t predicted_bytes(const BenchCase& one);
 std::size_t predicted_workspace(const BenchCase& one);
 
 // Returns `one`. Throws Error(out_of_memory) with the bytes requested and free if it does not fit in host memory.
-// Otherwise a system that overcommits would kill the process later. Does not check GPU memory, because cudaMalloc fails
-// at once.
+// Without this check, a system that overcommits would kill the process later. Does not check GPU memory, because
+// cudaMalloc fails at once.
 const BenchCase& check_memory(const BenchCase& one);
 
 // Like check_memory(), but for `processes` processes that share the device, and also for GPU memory. Call it before any

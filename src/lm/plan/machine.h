@@ -1,5 +1,5 @@
-// Machine describes the devices and links that `strobe plan` assumes. The functions compute costs of collectives and
-// messages on it.
+// Machine describes the devices and links that `strobe plan` assumes. The functions compute the costs of
+// collectives and messages.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct Cost {
   }
 };
 
-// Returns the rounds of messages: 2 log2(size) for an all-reduce, otherwise log2(size), rounded up.
+// Returns the rounds of messages: log2(size), rounded up; twice that for an all-reduce.
 double rounds_of(comm::Kind kind, std::int64_t size);
 
 // Returns the cost of a collective on a vector of `bytes`. On one kind of link it is rounds x latency + bus_factor x

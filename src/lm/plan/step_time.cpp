@@ -89,7 +89,8 @@ MicroBatch micro_batch(const SharedStep& step, const Stage& stage, const Machine
   return one;
 }
 
-// Adds the times of exchanging gradients and sharded parameters to `time`, and the bytes that a device sends to `sent`.
+// Adds the exchange of gradients and sharded parameters: its seconds to `time`, and the bytes that a device sends to
+// `sent`.
 void take_exchange(const SharedStep& step, const StageParameters& parameters, const MicroBatch& one,
                    const Machine& machine, StepTime& time, Cost& sent) {
   const auto element = static_cast<double>(size_of(dtype_of(step.one.precision)));

@@ -45,7 +45,7 @@ double bucket_bytes_of(const SharedStep& step, const Machine& machine, std::opti
 StepTime step_time(const SharedStep& step, const Machine& machine, std::optional<double> bucket_bytes = {});
 
 // Returns the bytes that an update reads and writes per parameter. AdamW reads the value, the gradient and two moments,
-// and writes the value and the moments, all fp32. It also writes the copy that matmuls read.
+// and writes the value and the moments, all fp32. In bf16 and fp16 it also writes the copy that matmuls read.
 double update_bytes(Precision precision);
 
 // Returns the exposed seconds of `calls` sequential calls whose data become ready at equal intervals over `seconds` of

@@ -1,5 +1,5 @@
-// Measures the time of a training step per operation: on the CPU with the host's clock, on CUDA by tracing the
-// operation's kernels. `strobe lm profile` uses it.
+// Measures the time of a training step per operation: on the CPU with the host's clock, on CUDA by tracing
+// kernels. `strobe lm profile` uses it.
 #pragma once
 
 #include <cstddef>
@@ -48,14 +48,14 @@ struct Profile {
   std::vector<TimedStep> steps;            // recorded steps, on the host's clock
   std::vector<TimedOperation> operations;  // operations of all recorded steps, in order
   std::vector<TimedScope> scopes;          // in order of operations; empty if attention is fused
-  double plain_seconds = 0;                // mean of as many unrecorded steps; these replay a graph on CUDA
+  double plain_seconds = 0;                // mean of as many unrecorded steps; on CUDA each replays a graph
   // The fields below are set on CUDA only.
   double direct_seconds = 0;       // mean of unrecorded steps launched kernel by kernel, like the recorded ones
   std::vector<GpuRecord> records;  // sorted by begin, in seconds since the first step; launcher: operation index + 1
 };
 
-// Runs one.warmup warm-up steps, one.steps recorded steps, and equally many unrecorded ones. Throws Error(unsupported)
-// if GPU kernels cannot be traced.
+// Runs warm-up steps, one.steps unrecorded steps, and one.steps recorded ones. On CUDA one.steps more unrecorded steps
+// run without a graph. Throws Error(unsupported) if GPU kernels cannot be traced.
 Profile profile_step(const BenchCase& one);
 
 // Sums over several operations.

@@ -164,7 +164,7 @@ void run_named(PassRun& pass) {
 // Profiles on CUDA. Unrecorded steps run first, since a trace may slow the driver down for the rest of the process.
 Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
   constexpr int kUntilReplayed = 2;  // runs before a graph is replayed: the first is direct, the second is captured
-  constexpr std::uint64_t kNobody = std::numeric_limits<std::uint64_t>::max();
+  constexpr std::uint64_t kWarmupLauncher = std::numeric_limits<std::uint64_t>::max();
   Model& model = pass.model();
   Profile profile;
   profile.device = Device::cuda;
@@ -175,7 +175,7 @@ Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
   profile.direct_seconds = mean_seconds(pass, one.steps);
 
   KernelTrace trace;
-  trace.enter(kNobody);
+  trace.enter(kWarmupLauncher);
   pass.run();  // warm-up: CUPTI initialises its data for each kernel at the kernel's first launch
   trace.leave();
   const double begin = now_seconds();
@@ -185,7 +185,7 @@ Profile profile_on_gpu(PassRun& pass, const BenchCase& one) {
   model.record(nullptr);
   profile.operations = launcher.take();
   std::vector<GpuRecord> records = trace.finish();
-  std::erase_if(records, [](const GpuRecord& record) { return record.launcher == kNobody; });
+  std::erase_if(records, [](const GpuRecord& record) { return record.launcher == kWarmupLauncher; });
   attribute(profile, std::move(records), begin);
   return profile;
 }

@@ -1,4 +1,4 @@
-// Measures time and memory of a training step, as a whole and by phase. `strobe lm bench` uses it.
+// Measures time and memory of a training step, as a whole and by phase.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct BenchTimes {
   PhaseTimes whole;                                     // the pass, on the host's clock, with a synchronization per run
   std::optional<PhaseTimes> forward, backward, update;  // on CUDA from events; update: with norm if clipped or fp16
   double loss = 0;                                      // loss of the last step, to check that it is finite
-  // fp16: number of timed steps, and of timed update phases, whose gradient overflowed. They update nothing, so their
-  // times are not representative of training.
+  // fp16: number of timed steps, and of timed update phases, whose gradient overflowed. Such steps update nothing, so
+  // their times are not representative of training.
   std::int64_t skipped = 0, skipped_updates = 0;
 };
 
@@ -52,8 +52,8 @@ class PassRun {
 // free.
 BenchTimes time_step(const BenchCase& one, const std::function<void(double seconds)>& after_run = {});
 
-// Returns the number of calls of after_run: one per warm-up or timed run of the pass, and one per run of its phases.
-// The phases are timed in equally many further runs, unless the pass is forward only.
+// Returns the number of calls of after_run: one per warm-up or timed run. A pass other than forward runs equally often
+// again, phase by phase.
 std::int64_t passes_of(const BenchCase& one);
 
 }  // namespace strobe::lm

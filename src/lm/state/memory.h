@@ -1,5 +1,4 @@
-// Memory owns an allocation on the host or the GPU. It uses the device's counting allocator. ModelState, Transfer and
-// DataParallel use it.
+// Memory owns an allocation of the counting allocator of the host or the GPU.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +15,7 @@ namespace strobe::lm {
 // Tags of a model's allocations.
 inline constexpr const char *kValuesTag = "parameters", *kCopiesTag = "parameters, as matmuls read them",
                             *kMeanTag = "AdamW's mean", *kVarianceTag = "AdamW's variance",
-                            *kRunTag = "activations and gradients", *kWorkspaceTag = "workspace",
+                            *kArenaTag = "activations and gradients", *kWorkspaceTag = "workspace",
                             *kMatmulsTag = "workspace of matmuls", *kTransferTag = "tokens and losses",
                             *kRopeTag = "RoPE table";
 

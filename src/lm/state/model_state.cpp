@@ -23,7 +23,7 @@ ModelState::ModelState(const Transformer& model, OptimizerMemory optimizer, cons
       mean_(stream, optimizer_memory_ == OptimizerMemory::own ? values_.bytes() : 0, kMeanTag),
       variance_(stream, mean_.bytes(), kVarianceTag),
       copies_(stream, count() * copy_bytes(model.options().dtype, gradient_memory()), kCopiesTag),
-      run_(stream, gradients_at_ + (gradient_memory() == GradientMemory::none ? 0 : values_.bytes()), kRunTag) {
+      arena_(stream, gradients_at_ + (gradient_memory() == GradientMemory::none ? 0 : values_.bytes()), kArenaTag) {
   const ModelShape& shape = model.shape();
   if (rope_.bytes() > 0) rope_.write(0, ops::rope_table(shape.context, shape.head_dim()).data(), rope_.bytes());
   const std::size_t end = model.parameters().size();
@@ -62,7 +62,7 @@ void ModelState::begin_rest(const ops::ExecutionContext& execution) {
 
 void ModelState::clear_gradients() {
   check_gradients_apart("clearing gradients");
-  run_.clear(gradients_at_, run_.bytes() - gradients_at_);
+  arena_.clear(gradients_at_, arena_.bytes() - gradients_at_);
 }
 
 // --- checks ----------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ void ModelState::read(State which, std::span<float> out, std::int64_t first) con
   const std::size_t offset = checked_offset(first, out.size());
   if (which == State::gradients) {
     check_gradients_apart("reading gradients");
-    return run_.read(gradients_at_ + offset, out.data(), out.size_bytes());
+    return arena_.read(gradients_at_ + offset, out.data(), out.size_bytes());
   }
   memory(which).read(offset, out.data(), out.size_bytes());
 }
@@ -138,7 +138,7 @@ void* ModelState::copy_of(std::size_t parameter) const {
   }
   const Copies* const copies = copies_with(model_.plan(), parameter);
   if (!copies) return nullptr;
-  return run() + model_.plan().table[copies->tensor].first +
+  return arena() + model_.plan().table[copies->tensor].first +
          bytes_of(table[parameter].first - table[copies->parameter].first, dtype);
 }
 

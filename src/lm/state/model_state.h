@@ -1,5 +1,5 @@
 // ModelState owns the memory of a model: parameters, AdamW's moments, copies of the parameters in the type of the
-// matmuls, and one allocation for activations and gradients (models/activations.h), called the run. Model uses it.
+// matmuls, and one allocation for activations and gradients (models/activations.h), the arena. Model uses it.
 #pragma once
 
 #include <cstdint>
@@ -46,20 +46,20 @@ class ModelState {
   void check_gradients_apart(const char* what) const;
 
   float* values() const { return values_.as<float>(); }
-  float* gradients() const { return reinterpret_cast<float*>(run_.as<char>() + gradients_at_); }
-  char* run() const { return run_.as<char>(); }
+  float* gradients() const { return reinterpret_cast<float*>(arena_.as<char>() + gradients_at_); }
+  char* arena() const { return arena_.as<char>(); }
   const float* rope() const { return rope_.as<float>(); }
   std::vector<const void*> weights() const;  // each parameter as matmuls read it
 
   std::size_t count() const { return values_.bytes() / sizeof(float); }  // elements of all parameters
-  std::size_t first_gradient() const { return gradients_at_; }           // byte offset of the gradients in the run
+  std::size_t first_gradient() const { return gradients_at_; }           // byte offset of the gradients in the arena
   GradientMemory gradient_memory() const { return model_.options().gradients; }
   OptimizerMemory optimizer_memory() const { return optimizer_memory_; }
 
   // Arguments of the optimizer: trained(begin, end) for parameters [begin, end) of the table, whole() for all
-  // parameters as one range. trained() also covers all parameters. With GradientMemory::over_copies it has
-  // several ranges, because copies are contiguous only within a range. They must be updated in order: the copies that
-  // an update writes may overwrite gradients of earlier ranges.
+  // parameters as one range. trained() also returns all parameters: in one range, or in several with
+  // GradientMemory::over_copies, where copies are contiguous only within a range. Several ranges must be updated in
+  // order: the copies that an update writes may overwrite gradients of earlier ranges.
   ops::Trained trained(std::size_t begin, std::size_t end) const;
   const ops::Trained& whole() const { return whole_; }
   std::span<const ops::Trained> trained() const { return trained_; }
@@ -67,13 +67,13 @@ class ModelState {
  private:
   void begin_rest(const ops::ExecutionContext& execution);  // clears moments and gradients, updates copies
   const Memory& memory(State which) const;
-  void* copy_of(std::size_t parameter) const;                              // null if no matmul reads the parameter
+  void* copy_of(std::size_t parameter) const;                              // null if the parameter has no copy
   std::size_t checked_offset(std::int64_t first, std::size_t size) const;  // returns a byte offset
 
   const Transformer& model_;
   OptimizerMemory optimizer_memory_;
   std::size_t gradients_at_;
-  Memory rope_, values_, mean_, variance_, copies_, run_;  // run_: activations and gradients
+  Memory rope_, values_, mean_, variance_, copies_, arena_;
   ops::Trained whole_;
   std::vector<ops::Trained> trained_;
 };

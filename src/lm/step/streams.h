@@ -31,8 +31,8 @@ class Replay {
   std::unique_ptr<GpuGraph> graph_;
 };
 
-// A stream that runs concurrently with the main stream between fork() and join(). During a capture, both become edges
-// of the graph.
+// A stream that runs concurrently with the main stream between fork() and join(). During a capture, fork() and
+// join() become edges of the graph.
 class SideStream {
  public:
   // Returns the stream. Later work on it runs after all work that is on `main` now.

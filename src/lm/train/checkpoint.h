@@ -1,7 +1,7 @@
 // A checkpoint is one safetensors file. It contains the parameters under their names, AdamW's moments as
-// adamw.mean.<name> and adamw.variance.<name>, and two CRC-32: `weights_checksum` of the header and the parameters,
-// `checksum` of all bytes before it. The metadata contain step, data position, seed, shape and options. Equal
-// contents give equal bytes.
+// adamw.mean.<name> and adamw.variance.<name>, and two CRC-32 values: `weights_checksum` of the header and the
+// parameters, `checksum` of all bytes before it. The metadata contain step, data position, seed, shape and options.
+// Checkpoints of the same state are bitwise equal.
 #pragma once
 
 #include <cstdint>

@@ -47,7 +47,7 @@ std::int64_t step_of(std::string_view name) {
 
 bool is_written_by_a_run(std::string_view name) { return step_of(name) >= 0 || name == kRunOptions; }
 
-// Returns true for a regular file whose name is that of a temporary file (temporary_file.h) of a run.
+// Returns true for a regular file named like a run's temporary file (temporary_file.h).
 bool is_temporary(const std::string& folder, const std::string& name) {
   std::error_code ignored;
   const std::optional<std::string_view> stem = stem_of_temporary(name);
@@ -99,7 +99,7 @@ CheckpointFolder::CheckpointFolder(std::string path, Use use) : path_(std::move(
   descriptor_ = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor_ < 0) {
     fail(ErrorCode::invalid_argument, "{}: {}{}", shown(path_), std::strerror(errno),
-         use == Use::resume && errno == ENOENT ? "; it is created without --resume" : "");
+         use == Use::resume && errno == ENOENT ? "; to begin a new run there, leave out --resume" : "");
   }
   try {
     lock();
@@ -215,7 +215,7 @@ std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int6
   }
   if (std::find(steps.begin(), steps.end(), step) == steps.end()) {
     fail(ErrorCode::invalid_argument, "{}: has no checkpoint of step {}{}", shown(folder), step,
-         steps.empty() ? ", nor of another" : "; valid: " + list_of(steps));
+         steps.empty() ? ", nor of any other step" : "; valid: " + list_of(steps));
   }
   try {
     return std::make_unique<Checkpoint>(checkpoint_path(folder, step), parts);

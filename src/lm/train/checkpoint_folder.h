@@ -41,9 +41,9 @@ class CheckpointFolder {
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
   std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // returns its step; nullopt: none
 
-  // Renames the checkpoints of later steps, newest first, to step-00000170.safetensors.abandoned (.abandoned.2 if that
-  // exists), so that a run that resumes from `step` ignores them. Returns their steps, ascending. Throws
-  // Error(runtime) if a rename or the sync of the folder fails.
+  // Renames the checkpoints of later steps, newest first, to names such as step-00000170.safetensors.abandoned
+  // (.abandoned.2 if that exists), so that a run that resumes from `step` ignores them. Returns their steps, ascending.
+  // Throws Error(runtime) if a rename or the sync of the folder fails.
   std::vector<std::int64_t> set_aside_after(std::int64_t step) const;
 
  private:
@@ -61,9 +61,9 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& folder);
 std::string checkpoint_path(const std::string& folder, std::int64_t step);
 
 // Opens the checkpoint of a step. If `step` is kNewest, opens the newest one, or returns null if there is none. Throws
-// Error(invalid_argument) if the step has no checkpoint; the error lists the steps that have one. Also throws if the
-// file is damaged. That error names the newest intact checkpoint before it and contains how(step), the text on how to
-// select that step.
+// Error(invalid_argument) if the step has no checkpoint; the error lists the newest steps that have one. Also throws if
+// the file is damaged. That error names the newest intact checkpoint before the damaged one and contains how(step), the
+// text on how to select that step.
 using HowToTake = std::function<std::string(std::int64_t step)>;
 std::unique_ptr<Checkpoint> open_checkpoint(const std::string& folder, std::int64_t step, CheckpointParts parts,
                                             const HowToTake& how);

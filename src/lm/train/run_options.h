@@ -18,7 +18,7 @@ inline constexpr IntegerRange kCheckpointEveryRange{"checkpoint_every", 0, kMost
     kValidationTokensRange{"val_tokens", 0, std::numeric_limits<std::int64_t>::max()};
 
 struct RunOptions {
-  std::int64_t checkpoint_every = 500, keep = 3;  // in steps, 0: only at the end; checkpoints kept, 0: all
+  std::int64_t checkpoint_every = 500, keep = 3;  // number of steps, 0: only at the end; number of files, 0: all
   std::string validation;                         // path as given by the user; empty: no validation
   std::int64_t validation_every = 0;              // in steps; 0: with each checkpoint
   std::int64_t validation_tokens = 131'072;       // maximum predicted tokens per validation; 0: the whole file

@@ -1,5 +1,5 @@
-// Settings has all options that affect the results of a training run. They come from flags or from a checkpoint.
-// `strobe lm train` and Trainer use them.
+// Settings has the options that determine the results of a training run in one process. They come from flags or from a
+// checkpoint. `strobe lm train` and Trainer use them.
 #pragma once
 
 #include <cstdint>

@@ -39,8 +39,8 @@ class Trainer {
   void resume(const Checkpoint& from) { resume(from.progress(), &from); }
   void resume(const Progress& progress, const Checkpoint* from);  // `from`: may be null except on rank 0
 
-  // Throws DivergedError if the loss is not finite, or if the gradient is not finite and there is no fp16 loss scale
-  // left to lower. The state is then invalid.
+  // Throws DivergedError if the loss is not finite, or if the gradient is not finite and the fp16 loss scale cannot be
+  // lowered. The state is then invalid.
   TrainStep step();
 
   // Throws DivergedError if the loss of the next batch is not finite. Call it after the last step, whose update no

@@ -1,5 +1,5 @@
-// TrainingBackend is the interface of a training backend. SingleBackend trains a model in one process; ParallelBackend
-// (data_parallel/parallel_backend.h) trains it on several ranks. Trainer uses either.
+// TrainingBackend is the interface through which Trainer runs a model. SingleBackend trains in one process;
+// ParallelBackend (data_parallel/parallel_backend.h) trains on several ranks.
 #pragma once
 
 #include <cstdint>

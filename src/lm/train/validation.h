@@ -19,8 +19,8 @@ struct Validation {
   double bits() const;  // per predicted token
 };
 
-// The windows of `context` tokens that a validation reads: all windows of the file, or budget / context of them at
-// equal distances. The last window of the file may be shorter.
+// The windows of `context` tokens that a validation reads: all windows of the file, or budget / context of them,
+// evenly spread. The last window of the file may be shorter.
 class SpreadWindows {
  public:
   // `tokens` is the size of the file, at least 2. `budget` is the number of tokens to predict; 0: all. At least one

@@ -70,15 +70,14 @@ void layer_norm_row_backward(const T* x, const Compute<T>* weight, const Compute
                              Into into, std::int64_t width) {
   using C = Compute<T>;
   const C mean = statistics[0], inverse = statistics[1];
-  const C of_gradient =
-      sum_of<C>(width, [&](std::int64_t i) { return widened(dy[i]) * weight[i]; }) / static_cast<C>(width);
-  const C of_matmul =
+  const C mean_g = sum_of<C>(width, [&](std::int64_t i) { return widened(dy[i]) * weight[i]; }) / static_cast<C>(width);
+  const C mean_gn =
       sum_of<C>(width,
                 [&](std::int64_t i) { return widened(dy[i]) * weight[i] * ((widened(x[i]) - mean) * inverse); }) /
       static_cast<C>(width);
   for (std::int64_t i = 0; i < width; ++i) {
     const C normed = (widened(x[i]) - mean) * inverse;
-    const C gradient = inverse * (widened(dy[i]) * weight[i] - of_gradient - normed * of_matmul);
+    const C gradient = inverse * (widened(dy[i]) * weight[i] - mean_g - normed * mean_gn);
     dx[i] = narrowed<T>(into == Into::sum ? widened(dx[i]) + gradient : gradient);
   }
 }

@@ -48,8 +48,7 @@ __global__ void __launch_bounds__(kLanesAcross* kRowsAtOnce)
 
 constexpr int kColumns = 32, kLanesOfRows = 32;
 
-// Adds partial sums [count, width] over their rows. A block has 32 columns, each of which it sums in 32 interleaved
-// parts.
+// Adds partial sums [count, width] over their rows. A block sums 32 columns, each in 32 interleaved parts.
 __global__ void __launch_bounds__(kColumns* kLanesOfRows)
     add_partial(const float* partial, int count, std::int64_t width, float* out, Into into) {
   await_kernel_before();
@@ -69,9 +68,9 @@ __global__ void __launch_bounds__(kColumns* kLanesOfRows)
 }
 
 // Returns the number of blocks that share a strip of columns. It is large enough to keep the GPU busy, but limited by
-// the number of rows and by the workspace. `stretches` is the number of strips.
-std::int64_t shares_of(const ExecutionContext& execution, const ColumnSums& shape, std::int64_t stretches) {
-  const std::int64_t wanted = std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors / stretches;
+// the number of rows and by the workspace.
+std::int64_t shares_of(const ExecutionContext& execution, const ColumnSums& shape, std::int64_t strips) {
+  const std::int64_t wanted = std::int64_t{kBlocksPerProcessor} * current_gpu().facts.multiprocessors / strips;
   const std::int64_t groups = (shape.rows + kRowsAtOnce - 1) / kRowsAtOnce;
   const auto fit = static_cast<std::int64_t>(execution.workspace_bytes / sizeof(float)) / shape.columns;
   return std::max<std::int64_t>(1, std::min({wanted, groups, fit}));
@@ -90,7 +89,7 @@ PartialSums partial_sums(const ExecutionContext& execution, const char* what, st
   if (most < 1) {
     throw Error(ErrorCode::invalid_argument, std::string("ops: ") + what + "'s gradient of width " +
                                                  std::to_string(width) + " needs a workspace of " +
-                                                 std::to_string(bytes) + " bytes or more; it has " +
+                                                 std::to_string(bytes) + " bytes or more; the workspace has " +
                                                  std::to_string(execution.workspace_bytes));
   }
   return {.partial = static_cast<float*>(execution.workspace),
@@ -109,10 +108,10 @@ void column_sums(const ExecutionContext& execution, const ColumnSums& shape, con
   if (shape.columns == 0) return;
   with_element(shape.dtype, [&]<class T>(T*) {
     with_lanes<T>(fits_lanes<T>(shape.columns, x), [&]<int N>(std::integral_constant<int, N>) {
-      const std::int64_t stretches = (shape.columns + kLanesAcross * N - 1) / (kLanesAcross * N);
-      const std::int64_t shares = shares_of(execution, shape, stretches);
+      const std::int64_t strips = (shape.columns + kLanesAcross * N - 1) / (kLanesAcross * N);
+      const std::int64_t shares = shares_of(execution, shape, strips);
       auto* const partial = static_cast<float*>(execution.workspace);
-      const dim3 grid(static_cast<unsigned>(stretches), static_cast<unsigned>(shares));
+      const dim3 grid(static_cast<unsigned>(strips), static_cast<unsigned>(shares));
       start_kernel(execution, "column_sums", {grid, dim3(kLanesAcross, kRowsAtOnce)}, sum_rows<T, N>, shape.rows,
                    shape.columns, static_cast<const T*>(x), shares == 1 ? sums : partial,
                    shares == 1 ? into : Into::set);

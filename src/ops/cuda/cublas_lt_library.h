@@ -14,8 +14,8 @@ struct CublasLtLibrary : SharedLibrary {
   decltype(cublasLtCreate)* create = function("cublasLtCreate");
   decltype(cublasLtMatrixLayoutCreate)* layout_create = function("cublasLtMatrixLayoutCreate");
   decltype(cublasLtMatrixLayoutSetAttribute)* layout_set = function("cublasLtMatrixLayoutSetAttribute");
-  decltype(cublasLtMatmulDescCreate)* product_create = function("cublasLtMatmulDescCreate");
-  decltype(cublasLtMatmulDescSetAttribute)* product_set = function("cublasLtMatmulDescSetAttribute");
+  decltype(cublasLtMatmulDescCreate)* descriptor_create = function("cublasLtMatmulDescCreate");
+  decltype(cublasLtMatmulDescSetAttribute)* descriptor_set = function("cublasLtMatmulDescSetAttribute");
   decltype(cublasLtMatmulPreferenceCreate)* preference_create = function("cublasLtMatmulPreferenceCreate");
   decltype(cublasLtMatmulPreferenceDestroy)* preference_destroy = function("cublasLtMatmulPreferenceDestroy");
   decltype(cublasLtMatmulPreferenceSetAttribute)* preference_set = function("cublasLtMatmulPreferenceSetAttribute");

@@ -26,8 +26,8 @@ struct Factor {
   std::int64_t matrix_stride = 0;   // between matrices of a batch
 };
 
-// A matmul d [rows, cols] = scale * a b (+ addend, which may be d itself) (+ bias), with fp32 sums. If `matrices` is
-// larger than 1, it is a batch, which has neither addend nor bias.
+// A matmul d [rows, cols] = scale * a b (+ addend, which may be d itself) (+ bias), with fp32 sums. With `matrices` > 1
+// it is a batched matmul, without addend and bias.
 struct Matmul {
   Factor a, b;
   DType in = DType::fp32, out = DType::fp32;
@@ -48,15 +48,15 @@ constexpr std::size_t aligned_bytes(std::int64_t count) {
 }
 
 // Returns the bytes for transposed copies of dy and x, in addition to kWorkspaceBytes, for the matmul dW [out, in] =
-// dy^T x over `rows` rows. Without the copies its TF32 rate halves (linear.cpp). Returns 0 if they do not pay off: the
-// time to transpose one element is the time that 1,200 operations lose at half the rate.
+// dy^T x over `rows` rows. Without the copies its TF32 rate halves (linear.cpp). The copies pay off, and the result is
+// not 0, if the matmul has at least 1,200 operations per transposed element.
 constexpr std::size_t transposed_bytes(std::int64_t rows, std::int64_t out, std::int64_t in) {
   constexpr std::int64_t kOperations = 1200;
   if (2 * out * in < kOperations * (out + in)) return 0;
   return aligned_bytes(rows * out) + aligned_bytes(rows * in);
 }
 
-// Writes the transpose of from [rows, cols] to to [cols, rows].
+// Writes the transpose of `from` [rows, cols] to `to` [cols, rows].
 void transpose(const ExecutionContext& execution, const float* from, std::int64_t rows, std::int64_t cols, float* to);
 
 void column_sums(const ExecutionContext& execution, const ColumnSums& shape, const void* x, float* sums, Into into);

@@ -1,6 +1,6 @@
 // Implements layer_norm() of launch.h and its gradient. The forward pass has one block per row. In the backward pass,
-// blocks loop over rows with a grid stride and keep partial sums of the parameter gradients. A second kernel adds these
-// in a fixed order.
+// blocks loop over rows with a grid stride and keep partial sums of the parameter gradients. A second kernel adds the
+// partial sums in a fixed order.
 #include <algorithm>
 
 #include "ops/cuda/element.cuh"
@@ -94,8 +94,8 @@ __global__ void __launch_bounds__(kLayerNormThreads)
       store(of_weight + i, weight_sums);
       store(of_bias + i, bias_sums);
     }
-    const float of_gradient = over_block<kLayerNormThreads, Sum>(sum) / static_cast<float>(width);
-    const float of_matmul = over_block<kLayerNormThreads, Sum>(dot) / static_cast<float>(width);
+    const float mean_g = over_block<kLayerNormThreads, Sum>(sum) / static_cast<float>(width);
+    const float mean_gn = over_block<kLayerNormThreads, Sum>(dot) / static_cast<float>(width);
     for (int i = first; i < width; i += kLayerNormThreads * N) {
       float values[N], gradients[N], weights[N], out[N] = {};
       load(x + i, values);
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kLayerNormThreads)
 #pragma unroll
       for (int n = 0; n < N; ++n) {
         const float normed = (values[n] - mean) * inverse;
-        out[n] += inverse * (gradients[n] * weights[n] - of_gradient - normed * of_matmul);
+        out[n] += inverse * (gradients[n] * weights[n] - mean_g - normed * mean_gn);
       }
       store(dx + i, out);
     }

@@ -1,7 +1,7 @@
 // Implements gemm() of launch.h with cuBLASLt. The heuristic runs once per shape, and its result is cached with the
 // descriptors. With ExecutionContext::searches_tiles, unless `deterministic` is set, the heuristic's proposals and
-// other tile sizes are timed once per shape and the fastest is kept. The fastest may change from run to run, and the
-// order of sums with it.
+// other tile sizes are timed once per shape and the fastest is kept. The choice, and with it the order of sums, may
+// change from run to run.
 //
 // Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
 // kernels transpose both tile by tile and reach half the rate (docs/training.md). This file therefore makes transposed
@@ -65,7 +65,7 @@ Shape shape_of(const ExecutionContext& execution, const Matmul& p) {
   s.adds = p.addend != nullptr;
   s.tf32 = execution.tf32 && p.in == DType::fp32;
   s.timed = !execution.deterministic && execution.searches_tiles &&
-            p.addend != p.d;  // a sum into its own addend cannot run twice
+            p.addend != p.d;  // timing repeats the matmul, which would change an addend in place
   s.bias_alignment = p.bias ? alignment_of(p.bias) : 0;
   s.alignment = {alignment_of(p.b.data, p.in, p.b.row_stride, p.b.matrix_stride),
                  alignment_of(p.a.data, p.in, p.a.row_stride, p.a.matrix_stride),
@@ -93,7 +93,7 @@ void make_batch(cublasLtMatrixLayout_t layout, std::int64_t matrices, std::int64
 }
 
 void point_to_bias(cublasLtMatmulDesc_t matmul, const void* bias) {
-  check(cublas_lt().product_set(matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+  check(cublas_lt().descriptor_set(matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
         "cublasLtMatmulDescSetAttribute");
 }
 
@@ -101,16 +101,17 @@ void point_to_bias(cublasLtMatmulDesc_t matmul, const void* bias) {
 Plan make_plan(const Shape& s, const void* bias) {
   Plan plan;
   const cublasComputeType_t compute = s.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  check(cublas_lt().product_create(&plan.matmul, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  check(cublas_lt().descriptor_create(&plan.matmul, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
   const auto transpose = [&](cublasLtMatmulDescAttributes_t which, bool transposed) {
     const cublasOperation_t operation = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-    check(cublas_lt().product_set(plan.matmul, which, &operation, sizeof operation), "cublasLtMatmulDescSetAttribute");
+    check(cublas_lt().descriptor_set(plan.matmul, which, &operation, sizeof operation),
+          "cublasLtMatmulDescSetAttribute");
   };
   transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.a_transposed);
   transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.b_transposed);
   if (bias) {  // one element per row of cuBLASLt's d, which is a column of ours
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    check(cublas_lt().product_set(plan.matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
+    check(cublas_lt().descriptor_set(plan.matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue),
           "cublasLtMatmulDescSetAttribute");
     point_to_bias(plan.matmul, bias);
   }
@@ -261,12 +262,12 @@ Matmul along_k(const ExecutionContext& execution, Matmul p) {
   const std::size_t bytes = across ? transposed_bytes(p.a.rows, p.a.cols, p.b.cols) : 0;
   if (bytes == 0 || execution.workspace_bytes < kWorkspaceBytes + bytes) return p;
   char* const behind = static_cast<char*>(execution.workspace) + kWorkspaceBytes;
-  const auto turn = [&](Factor& factor, void* to) {
+  const auto copy_transposed = [&](Factor& factor, void* to) {
     transpose(execution, static_cast<const float*>(factor.data), factor.rows, factor.cols, static_cast<float*>(to));
     factor = {to, factor.cols, factor.rows, !factor.transposed};
   };
-  turn(p.a, behind);
-  turn(p.b, behind + aligned_bytes(p.a.rows * p.a.cols));
+  copy_transposed(p.a, behind);
+  copy_transposed(p.b, behind + aligned_bytes(p.a.rows * p.a.cols));
   return p;
 }
 

@@ -18,8 +18,7 @@ struct Columns {
   float value[N], mean[N], variance[N];
 };
 
-// Uses explicit FMAs. The bits of an element then do not depend on how its tensor is divided into shards, each of which
-// one rank updates.
+// Uses explicit FMAs. The bits of an element then do not depend on how its tensor is divided among ranks.
 __device__ __forceinline__ void update_one(const Update& u, float gradient, float& value, float& mean,
                                            float& variance) {
   gradient *= u.gradient_scale;
@@ -149,7 +148,8 @@ void limit_gradients(const ExecutionContext& execution, std::span<const Trained>
   if (execution.workspace_bytes < needed) {
     throw Error(ErrorCode::invalid_argument, "ops: the norm of " + std::to_string(tensors.size()) +
                                                  " gradients needs a workspace of " + std::to_string(needed) +
-                                                 " bytes or more; it has " + std::to_string(execution.workspace_bytes));
+                                                 " bytes or more; the workspace has " +
+                                                 std::to_string(execution.workspace_bytes));
   }
   int blocks = 0;
   for (const Trained& t : tensors) {

@@ -16,9 +16,9 @@ namespace strobe::ops::cuda {
 using strobe::cuda::await_kernel_before;
 using strobe::cuda::Grid;
 
-// Returns true if the kernel's code for this GPU waits for the previous kernel itself. Code compiled for compute_80
-// does not, because await_kernel_before() is empty there. All kernels of this folder are compiled with the same
-// options, so only the first one is checked.
+// Returns true if the kernel's code for this GPU contains the wait for the previous kernel. Code compiled for
+// compute_80 does not, because await_kernel_before() is empty there. All kernels of this folder are compiled with the
+// same options, so only the first one is checked.
 inline bool waits_itself(const void* kernel) {
   if (current_gpu().facts.compute_capability != 90) return false;
   static const bool waits = [&] {

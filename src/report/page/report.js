@@ -58,7 +58,7 @@ function scale(axis, isMap, isY = false) {
 }
 const plain = (value) => String(Number(value.toPrecision(4)));
 
-// The same with an SI prefix from 10,000 on: "20k", "1.5M".
+// As plain(), with an SI prefix from 10,000 on: "20k", "1.5M".
 function si(value) {
   for (const [factor, prefix] of [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]]) {
     if (Math.abs(value) >= Math.max(factor, 1e4)) return plain(value / factor) + prefix;
@@ -66,10 +66,10 @@ function si(value) {
   return plain(value);
 }
 
-// Patterns of lines by their order in a figure, as in svg.cpp. Later lines are above earlier ones, so that both are
-// visible where they coincide.
+// Dash patterns of lines by their order in a figure, as in svg.cpp. Where two lines coincide, the gaps of the later one
+// show the earlier one.
 const kDashes = [[], [9, 5], [3, 4], [12, 4, 3, 4]];
-const kMostMarkedPoints = 60;  // of a line; a longer one has no circles
+const kMostMarkedPoints = 60;  // lines with more points have no circles
 
 function dataset(series, index) {
   const tint = color(series.color);

@@ -58,7 +58,7 @@ def dot(a, b):
     return sum(x * y for x, y in zip(a, b))
 
 
-def weights(q, k, causal):
+def probabilities(q, k, causal):
     """Returns the probabilities [queries][keys] of one head."""
     result = []
     for i, row in enumerate(q):
@@ -82,7 +82,7 @@ def attend(q, k, v, is_causal, dropout_p=0):
     for head in range(q.shape[0] * q.shape[1]):
         columns = list(zip(*v.rows(head)))
         outputs.append([[dot(p, column) for column in columns]
-                        for p in weights(q.rows(head), k.rows(head), is_causal)])
+                        for p in probabilities(q.rows(head), k.rows(head), is_causal)])
     o = flat(outputs, q)
     if dropout_p:
         o.data[:] = array.array("f", [0.0] * len(o.data))
@@ -95,7 +95,7 @@ def grad(o, inputs, d_o, retain_graph):
     for head in range(o.shape[0] * o.shape[1]):
         q, k, v, gradient = (tensor.rows(head) for tensor in (*inputs, d_o))
         d = [[[0.0] * len(row) for row in matrix] for matrix in (q, k, v)]
-        for i, p in enumerate(weights(q, k, o.causal)):
+        for i, p in enumerate(probabilities(q, k, o.causal)):
             dp = [dot(gradient[i], row) for row in v]
             delta = dot(p, dp)
             for j in range(len(k)):

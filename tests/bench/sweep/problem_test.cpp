@@ -1,4 +1,5 @@
-// Tests the problems of a sweep (cases with their implementations): sizes, keys of cells, shards, and predicted memory.
+// Tests the problems of a sweep (cases with their implementations): sizes, keys that identify a cell (a case and an
+// implementation), shards, and predicted memory.
 #include "bench/sweep/problem.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +58,7 @@ std::vector<AttentionCase> lab5(Device device) {
 }
 
 // The prediction exceeds 8 GiB exactly for those cells that ran out of memory on the source report's 8 GB GPU.
-TEST(PredictedMemory, PlainAttentionFitsInEightGigabytesAsInTheSource) {
+TEST(PredictedMemory, PlainAttentionFitsInEightGigabytesAsInTheSourceReport) {
   constexpr std::int64_t kLimit = std::int64_t{8} << 30;
   for (const AttentionCase& one : lab5(Device::cuda)) {
     const bool too_large = one.seqlen_q == 1024 && (one.batch == 64 || (one.batch == 32 && one.heads == 32));
@@ -69,7 +70,7 @@ TEST(PredictedMemory, PlainAttentionFitsInEightGigabytesAsInTheSource) {
   }
 }
 
-TEST(PredictedMemory, PlainAttentionOfTheGridAttentionEndsAt16384) {
+TEST(PredictedMemory, PlainAttentionExceeds24GibAtLength16384) {
   constexpr std::int64_t kLimit = std::int64_t{24} << 30;
   for (const Device device : {Device::cpu, Device::cuda}) {
     for (const std::int64_t dim : {16, 32, 64, 128}) {

@@ -1,4 +1,4 @@
-// Tests a sweep's result file: incomplete last lines, lines of other programs, locks, and a full disk.
+// Tests a sweep's result file: incomplete last lines, files of other programs, links, and locks.
 #include "bench/sweep/result_file.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class ResultFileTest : public testing::Test {
 
 const AcceptRow kAny = [](const Json&, int) {};
 
-TEST_F(ResultFileTest, RowsAreLinesAndAReaderSeesThem) {
+TEST_F(ResultFileTest, EachRowIsALineThatAReaderSees) {
   EXPECT_EQ(rows(), 0);  // no file
   {
     ResultFile file(path_, kAny);
@@ -96,7 +96,7 @@ TEST_F(ResultFileTest, AForeignFileWithoutANewlineIsRejectedAndNothingIsChanged)
   }
 }
 
-TEST_F(ResultFileTest, RowsOfABenchStartAsRowsDo) {
+TEST_F(ResultFileTest, BenchRowsStartWithTheRowPrefix) {
   Row row;
   row.implementation = "flash2";
   EXPECT_EQ(row_json(row, {}).dump().find(kRowBegin), 0u);

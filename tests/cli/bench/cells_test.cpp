@@ -50,7 +50,7 @@ TEST(Cells, CaseTextMayPrecedeFlags) {
   EXPECT_EQ(json.as_array()[2].at("config").at("emb_dim").as_integer(), 32);  // the value of the command line
 }
 
-TEST(Cells, EachReportsWhetherItWasScaled) {
+TEST(Cells, ConfigurationsReportWhetherTheyWereScaled) {
   const Cells cells("--batch_size 2 --num_heads 2 --emb_dim 32\n--num_heads 2 --emb_dim 32\n");
   const Program program = cells.run("bench --quick --repeats 1 --seq_len 8 --pass forward --cells cells");
   ASSERT_EQ(program.code, 0) << program.errors;

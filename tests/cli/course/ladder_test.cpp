@@ -145,7 +145,7 @@ TEST(LadderCommand, RemovesOnlyChartsThatItWroteItself) {
 }
 
 // The output file is the executable of a running program, which cannot be opened for writing. To pass as a file of
-// rows, it contains the beginning of a row in bytes 8 to 15, which are padding in an ELF header.
+// rows, it contains the beginning of a row in bytes 8 to 15, which Linux ignores in an ELF header.
 TEST(LadderCommand, EarlierDocumentsRemainIfTheFileCannotBeOpened) {
   const Scratch scratch;
   put_earlier_ladder(scratch);
@@ -175,7 +175,7 @@ TEST(LadderCommand, EarlierFilesRemainIfNothingCanRun) {
   EXPECT_EQ(scratch.entries(), 3u);
 }
 
-// Puts a program that writes nothing in place of strobe-lab.
+// Replaces strobe-lab with a program that writes nothing.
 TEST(LadderCommand, ReportsThatThereAreNoRows) {
   const Scratch scratch;
   const Program program = run_command(
@@ -241,7 +241,7 @@ TEST(LabProgram, SolvesAFileByARung) {
   const Scratch scratch;
   // B 2, N 3, d 1. All keys of a batch are equal, so each output is the mean of the batch's values.
   const std::int32_t sizes[] = {2, 3, 1};
-  const float values[] = {1, 2, 3, 5, 5, 5, 1, 2, 6, /* batch 2 */ 1, 2, 3, 0, 0, 0, 10, 20, 60};
+  const float values[] = {1, 2, 3, 5, 5, 5, 1, 2, 6, /* second batch */ 1, 2, 3, 0, 0, 0, 10, 20, 60};
   std::ofstream file(scratch.path() / "in", std::ios::binary);
   file.write(reinterpret_cast<const char*>(sizes), sizeof(sizes));
   file.write(reinterpret_cast<const char*>(values), sizeof(values));
@@ -258,7 +258,7 @@ TEST(LabProgram, SolvesAFileByARung) {
   }
 }
 
-TEST(LabProgram, BadFilesAreOneLineAndLeaveNothing) {
+TEST(LabProgram, BadInputIsOneLineAndLeavesNothing) {
   const Scratch scratch;
   std::ofstream(scratch.path() / "short") << "abc";
   for (const char* flags : {"--rung sequential --input none --output out",

@@ -46,7 +46,7 @@ Program run_hw4(const std::string& arguments, const Scratch& scratch) {
   return run_command("CUDA_VISIBLE_DEVICES= '" STROBE_HW4 "' " + arguments, scratch);
 }
 
-// Checks the exit code, that there is one error line, and that the folder has no new files.
+// Checks the exit code, that the only error line contains `part`, and that standard output is empty.
 void expect_refused(const Program& program, int code, const std::string& part) {
   EXPECT_EQ(program.code, code) << program.errors;
   EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
@@ -152,7 +152,7 @@ TEST(Solve, RejectsBadInputAndLeavesNothing) {
   expect_refused(run_hw4("good out third", scratch), 2, "3 given");
   expect_refused(run_hw4("good --timing", scratch), 2, "hw4: --timing: hw4 has no flags");
   expect_refused(run_program("solve good '' --rung sequential", scratch), 2, "output \"\": a file name is needed");
-  // The program's printed lines would be mixed into the answer.
+  // An answer on standard output would be mixed with the lines that the program prints.
   expect_refused(run_program("solve good /dev/stdout --device cpu", scratch), 2, "is the standard output");
   const Program piped = run_command("('" STROBE_PROGRAM "' solve good /dev/stdout --device cpu | cat)", scratch);
   EXPECT_NE(piped.errors.find("output /dev/stdout: is the standard output"), std::string::npos) << piped.errors;
@@ -173,7 +173,7 @@ TEST(Solve, FullDiskIsAFailureThatLeavesNothing) {
 
 TEST(Solve, SignalsDuringARunLeaveNothing) {
   const Scratch scratch;
-  write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // over a minute of `reference`
+  write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);  // `reference` takes over a minute
   // Reading a mapped file after it was truncated raises SIGBUS.
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}, std::pair{SIGBUS, 3},
                                      std::pair{SIGUSR1, 128 + SIGUSR1}, std::pair{SIGALRM, 128 + SIGALRM}}) {
@@ -204,7 +204,7 @@ TEST(Solve, SigkillLeavesNothing) {
 
 // fail_writes.so simulates a file system without O_TMPFILE, so the temporary file has a name.
 TEST(Solve, TheNextRunRemovesTheNamedFileThatSigkillLeft) {
-  if (kSanitized) GTEST_SKIP() << "its runtime must be the first library";
+  if (kSanitized) GTEST_SKIP() << "the sanitizer's runtime must be the first library";
   const Scratch scratch;
   write_problem(scratch, "in", {4, 65536, 8}, 3 * 4 * 65536 * 8);
   std::ofstream(scratch.path() / "state") << std::string(16, '\0');
@@ -435,7 +435,7 @@ TEST(Cases, CheatingIsNotAccepted) {
   }
 }
 
-// The judge rejects a run that changes the answer of a later case, and also that later case.
+// The judge rejects a run that changes answer files, and also a later case whose answer file was changed.
 TEST(Cases, OverwrittenAnswersAreNotUsed) {
   const Scratch scratch;
   ASSERT_EQ(run_program("cases gen dir --subset t01,t02 --scale 0.05", scratch).code, 0);

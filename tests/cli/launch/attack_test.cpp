@@ -1,5 +1,5 @@
-// Attacks the launcher's socket while a job of two ranks runs, as another user and as this user without the job's
-// token. Attackers must receive nothing, and the job must end as without an attack.
+// Attacks the launcher's socket during a job of two ranks, as another user and as this user. Attackers must receive
+// nothing, and the job must end as without an attack.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -54,7 +54,7 @@ bool receives_anything(int descriptor) {
   return got > 0 || (got == 0 && CMSG_FIRSTHDR(&message));
 }
 
-// Returns true if the other end closes a silent connection before the introduction limit of 5 s.
+// Returns true if the other end closes a silent connection within 2 s. The launcher waits 5 s for a token.
 bool is_closed_at_once(int descriptor) {
   pollfd entry{.fd = descriptor, .events = POLLIN, .revents = 0};
   char byte;
@@ -88,7 +88,7 @@ struct Job {
     for (;;) pause();
   }
 
-  // Starts two ranks that end once the file `done` exists. If `programs` contains an mpirun, the job uses that one.
+  // Starts two ranks that end once the file `done` exists. `programs`: a folder to search first, e.g. for mpirun.
   void start(const std::string& programs = "") {
     std::ofstream(scratch.path() / "rank.sh") << "#!/bin/sh\necho > ready$OMPI_COMM_WORLD_RANK\n"
                                                  "until [ -e done ]; do sleep 0.02; done\necho rank ends\n";
@@ -129,8 +129,8 @@ struct Job {
   }
 };
 
-// Returns forged messages: "rank 7 started with the victim's process group" of an earlier protocol, and introductions
-// with wrong tokens.
+// Returns forged messages: a start message of rank 7 that names the victim as its process group, introductions with
+// wrong tokens, and invalid lengths.
 std::vector<std::string> hostile_messages(pid_t victim) {
   const auto bytes = [](const auto& value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof(value));

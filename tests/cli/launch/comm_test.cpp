@@ -1,4 +1,4 @@
-// Tests `strobe comm`, which measures collectives, as users run it, on two or three ranks that it starts itself.
+// Tests `strobe comm`, which measures collectives, as users run it, on two or three ranks.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
@@ -83,7 +83,7 @@ TEST(CommCommand, RejectsBadFlags) {
   refused("--device cuda", "--device cuda: ");
 }
 
-// The tests run without mpirun in PATH, so an attempt to start ranks would give another error.
+// mpirun is not in PATH. An attempt to start ranks prints the error of the first command.
 TEST(CommCommand, RejectsBeforeRanksAreStarted) {
   if (comm::why_no_mpi()) GTEST_SKIP() << "no MPI in this build";
   const auto refused = [](const std::string& flags, const std::string& says, int code = 2) {

@@ -115,7 +115,7 @@ class LaunchExposure : public testing::Test {
     if (comm::why_no_mpi()) GTEST_SKIP() << "no MPI in this build";
   }
 
-  // Uses the scratch folder as TMPDIR, so that all files left there belong to this job.
+  // Starts the program with the scratch folder as TMPDIR, so all files left there belong to this job.
   pid_t start(const std::string& arguments) {
     const pid_t child = fork();
     if (child != 0) return child;

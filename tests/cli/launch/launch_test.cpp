@@ -1,4 +1,5 @@
-// Tests `strobe launch` with shell scripts as ranks: output, exit codes, signals, restarts, and that no files remain.
+// Tests `strobe launch` with shell scripts as ranks: output, exit codes, signals, restarts, and that no process
+// remains.
 #include <gtest/gtest.h>
 
 #include "cli/background.h"
@@ -72,7 +73,7 @@ TEST_F(Launch, EndsStoppedRanksToo) {
   EXPECT_EQ(program.code, 4);
 }
 
-// Each rank stops its parent, the supervisor, which forwards its output.
+// Each rank stops its supervisor, which is its parent process and forwards its output.
 TEST_F(Launch, ResumesAStoppedSupervisor) {
   const Program fine = run_program("launch -n 2 -- " + script("kill -STOP $PPID; echo a line"), scratch_, "timeout 60");
   EXPECT_EQ(fine.code, 0) << fine.errors;
@@ -150,7 +151,7 @@ TEST_F(Launch, EndsTheChildrenOfARankWhoseSupervisorIsKilled) {
 }
 
 // A shell may become the launcher by exec. Processes that the shell had started are not ranks.
-TEST_F(Launch, SparesChildrenFromBeforeItsExec) {
+TEST_F(Launch, SparesChildrenStartedBeforeItsExec) {
   const std::string command = script(
       "[ $OMPI_COMM_WORLD_RANK = 1 ] && echo $PPID > supervisor; until [ -s supervisor ]; do sleep 0.02; done\n"
       "[ $OMPI_COMM_WORLD_RANK = 1 ] || kill -9 $(cat supervisor); sleep 100");
@@ -161,7 +162,7 @@ TEST_F(Launch, SparesChildrenFromBeforeItsExec) {
   EXPECT_EQ(kill(std::stoi(scratch_.read("server")), SIGKILL), 0);
 }
 
-// With nohup, a signal that the parent process ignores ends neither the launcher nor the ranks.
+// As with nohup: a signal that the parent process ignores ends neither the launcher nor the ranks.
 TEST_F(Launch, IgnoresSignalsThatItsParentIgnores) {
   const std::string command = script("echo > ready; until [ -e done ]; do sleep 0.05; done; echo > whole");
   const Program program =
@@ -218,7 +219,8 @@ TEST_F(Launch, ForwardsASignalThatCameBeforeTheRanks) {
 }
 
 // Without --grace, ranks have more time to end after a signal than after a failure, because they may save a checkpoint.
-// Here rank 0 takes 6 s, longer than after a failure, and must get no second signal although rank 1 ended at once.
+// Here rank 0 takes 6 s, longer than the time after a failure, and must get no second signal although rank 1 ended at
+// once.
 TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
   const std::string command = script(
       "save() { trap 'echo > asked-again' TERM; sleep 6; echo > saved; exit 143; }\n"
@@ -232,8 +234,8 @@ TEST_F(Launch, LeavesTimeToSaveAfterASignal) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked-again"));
 }
 
-// Exit code 143 (SIGTERM) of rank 1 means that only this rank got a signal. Rank 0 needs 6 s to end, longer than after
-// a failure.
+// Exit code 143 (SIGTERM) of rank 1 means that only this rank got a signal. Rank 0 needs 6 s to end, longer than the
+// time after a failure.
 TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
   const Program program =
       run_program("launch -n 2 --max-restarts 2 -- " +
@@ -244,7 +246,7 @@ TEST_F(Launch, LeavesTimeToSaveAfterASignalToOneRank) {
   EXPECT_FALSE(std::filesystem::exists(scratch_.path() / "asked-again"));
 }
 
-TEST_F(Launch, RestartsAfterFailuresThatMayNotRecur) {
+TEST_F(Launch, RestartsOnlyAfterFailuresThatMayNotRecur) {
   const auto ends = [&](const std::string& text, int code, const std::string& errors) {
     const Program program = run_program("launch -n 1 --max-restarts 1 --restart-delay 0 -- " + script(text), scratch_);
     EXPECT_EQ(program.code, code) << text;
@@ -275,7 +277,7 @@ TEST_F(Launch, AllStartsOfAJobShareAName) {
   EXPECT_NE(name(), name());
 }
 
-TEST_F(Launch, LeavesNothingIfItIsKilled) {
+TEST_F(Launch, LeavesNoProcessIfItIsKilled) {
   const std::string mark = "strobe-launch-kill-" + std::to_string(getpid());
   const std::string command = script("echo > ready$OMPI_COMM_WORLD_RANK; exec sh -c 'sleep 100; echo " + mark + "'");
   Background program("launch -n 2 -- " + command, scratch_);
@@ -349,14 +351,14 @@ exit 2)");
 TEST_F(Launch, DividesTheCoresAmongRanks) {
   const std::string two = "env -u STROBE_THREADS -u OMP_NUM_THREADS taskset -c 0,1";
   if (run_command(two + " true", scratch_).code != 0) GTEST_SKIP() << "no taskset, or no cores 0 and 1";
-  const auto told = [&](const std::string& ranks, const std::string& before) {
+  const auto cores_of = [&](const std::string& ranks, const std::string& before) {
     const std::string command = script("echo $(nproc) $STROBE_THREADS");
     return run_program("launch --prefix=off -n " + ranks + " -- " + command, scratch_, before).output;
   };
-  EXPECT_EQ(told("1", two), "2\n");
-  EXPECT_EQ(told("2", two), "1\n1\n");
-  EXPECT_EQ(told("3", two), "2 1\n2 1\n2 1\n");
-  EXPECT_EQ(told("3", two + " env STROBE_THREADS=4"), "2 4\n2 4\n2 4\n");
+  EXPECT_EQ(cores_of("1", two), "2\n");
+  EXPECT_EQ(cores_of("2", two), "1\n1\n");
+  EXPECT_EQ(cores_of("3", two), "2 1\n2 1\n2 1\n");
+  EXPECT_EQ(cores_of("3", two + " env STROBE_THREADS=4"), "2 4\n2 4\n2 4\n");
 }
 
 TEST_F(Launch, RejectsCommandsThatCannotRunBeforeStartingRanks) {

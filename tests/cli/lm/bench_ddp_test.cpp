@@ -27,13 +27,13 @@ class LmBenchDdp : public testing::Test {
   const Scratch scratch_;
 };
 
-TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
+TEST_F(LmBenchDdp, EveryStrategyHasRowsNextToThatOfOneProcess) {
   const Program program = bench(2, "--ddp all --bucket-mb 0.5,1000 --steps 3 --output out.json --trace trace.json");
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("vs one"), std::string::npos) << program.output;
   const Json document = Json::parse(scratch_.read("out.json"));
   const auto& rows = document.at("rows").as_array();
-  ASSERT_EQ(rows.size(), 1u + 4 + 3 * 2) << "those with buckets twice";
+  ASSERT_EQ(rows.size(), 1u + 4 + 3 * 2) << "strategies with buckets have two rows";
   const std::int64_t bytes = 4 * rows[0].at("parameters").as_integer();
   std::map<std::string, const Json*> by_name;
   for (const Json& row : rows) {
@@ -65,7 +65,7 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
   EXPECT_GT(parameters, 10);
   EXPECT_EQ(by_name.at("overlap")->at("calls").as_integer(), parameters);
   EXPECT_EQ(by_name.at("flat")->at("calls").as_integer(), 1);
-  EXPECT_EQ(by_name.at("bucketed")->at("calls").as_integer(), 1) << "of 1000 MB, the last";
+  EXPECT_EQ(by_name.at("bucketed")->at("calls").as_integer(), 1) << "the last row has buckets of 1000 MB";
   EXPECT_EQ(by_name.at("naive")->at("exposed_less_than_naive").as_number(), 0);
   EXPECT_EQ(by_name.at("naive")->at("speedup_over_naive").as_number(), 1);
   for (const auto& [name, row] : by_name) {
@@ -108,9 +108,8 @@ TEST_F(LmBenchDdp, EveryStrategyIsARowNextToOneProcess) {
   EXPECT_EQ(calls["tiny, context 8, batch 2, fp32, sharded"], 2);
 }
 
-// If one cell does not fit in memory, the bench writes a row with that status, no rank hangs, and the other cell is
-// measured.
-TEST_F(LmBenchDdp, ACellThatDoesNotFitIsARow) {
+// If one cell does not fit in memory, its rows have the status "oom", no rank hangs, and the other cell is measured.
+TEST_F(LmBenchDdp, ACellThatDoesNotFitHasRows) {
   const Program program = run_program(
       "launch -n 2 --grace 60 -- lm bench --ddp flat --size tiny --context 64 --batch 2,1000000 --threads 1 "
       "--warmup 0 --steps 1 --output out.json",

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kLmBench = "lm bench --size tiny --context 8 --batch 1 --threads 1 --quick --warmup 1 --steps 3 ";
 
-// Expects one table line per phase below each cell, with the numbers of the result file, no wider than the terminal.
+// Expects one table line per row and phase, with the numbers of the result file, and no line over 140 characters.
 void expect_phase_rows(const std::string& output, const std::vector<Json>& rows) {
   for (const Json& row : rows) {
     for (const char* const phase : {"forward", "backward", "update", "whole"}) {
@@ -105,13 +105,13 @@ TEST(LmBench, EveryRecomputationIsARowWithTheSameLoss) {
   ASSERT_EQ(rows.size(), 3u);
   for (const Json& row : rows) {
     EXPECT_EQ(row.at("loss").as_number(), rows[0].at("loss").as_number());
-    EXPECT_EQ(row.at("speedup_over_fp32").as_number(), 1) << "over the fp32 that recomputes as much";
+    EXPECT_EQ(row.at("speedup_over_fp32").as_number(), 1) << "relative to the fp32 row with the same recomputation";
     EXPECT_EQ(row.at("flop").as_number(), rows[0].at("flop").as_number());
   }
   EXPECT_EQ(rows[2].at("recompute").as_string(), "block");
 }
 
-// Flags override any hyperparameter of any size, and `strobe plan` reads the shape that ran from the row.
+// Flags override the hyperparameters of a size, and `strobe plan` reads the shape that ran from the row.
 TEST(LmBench, FlagsChangeTheSizeAndTheRowsShowIt) {
   const Scratch scratch;
   const std::string changed = " --d-model 16 --d-ff 24 --layers 1 --heads 2 --vocabulary 11 --context 8 --batch 1";
@@ -255,7 +255,7 @@ TEST(LmBench, InterruptedLmCommandsReportThatNothingWasWritten) {
   }
 }
 
-TEST(LmBench, HelpNamesEveryAttentionKernel) {
+TEST(LmBench, HelpNamesTheValuesOfTheAttentionFlag) {
   const Program program = run_program("lm bench --help");
   for (const char* const name : {"auto", "flash2", "frugal", "standard", "reference"}) {
     EXPECT_NE(program.output.find(name, program.output.find("--attention")), std::string::npos) << name;

@@ -63,18 +63,18 @@ TEST_F(LmDdpDiffering, DifferentSeedsAndDataAreRejectedInOneLine) {
 // The ranks get different values of mpirun's variables. Without the check, a rank 0 that finds a size of 1 would train
 // the whole model by itself.
 TEST_F(LmDdpDiffering, DifferentWorldSizesAreRejectedByEveryRank) {
-  const auto told = [](int rank, int size) {
+  const auto with_size = [](int rank, int size) {
     return fmt::format("[ $rank = {} ] && export OMPI_COMM_WORLD_SIZE={}", rank, size);
   };
-  expect_refused("", named(1) + " was started with 3 ranks and MPI has 2; ", 2, told(1, 3));
-  expect_refused("", named(0) + " was started with 3 ranks and MPI has 2; ", 2, told(0, 3));
+  expect_refused("", named(1) + " was started with 3 ranks and MPI has 2; ", 2, with_size(1, 3));
+  expect_refused("", named(0) + " was started with 3 ranks and MPI has 2; ", 2, with_size(0, 3));
   for (const int rank : {0, 1}) {
-    expect_refused("", named(rank) + " was started with 1 ranks and MPI has 2; ", 2, told(rank, 1));
+    expect_refused("", named(rank) + " was started with 1 ranks and MPI has 2; ", 2, with_size(rank, 1));
   }
 }
 
 // With these flags the learning rate is constant, so it does not depend on --steps. A run can then be interrupted at
-// any step and resumed with fewer steps.
+// any step and resumed with another --steps.
 const std::string kConstantRate = "--lr-min 0.003 --lr-warmup 0 --sample-tokens 0 --ddp sharded ";
 // More steps than the ranks reach before the signal. If a failing test leaves ranks behind, they end within hours.
 const std::string kManySteps = "--steps 20000 ";
@@ -131,12 +131,12 @@ class LmDdpDisturbed : public LmDdp {
                     "strobe: launch: rank {0} ended with exit code 3\n",
                     left, host, operation, stopped, limit));
     EXPECT_TRUE(std::regex_match(program.errors, lines)) << program.errors;
-    EXPECT_EQ(processes_with(scratch_.path().string()), 0) << "the stopped rank too is ended";
-    expect_goes_on();
+    EXPECT_EQ(processes_with(scratch_.path().string()), 0) << "the stopped rank must end too";
+    expect_resumes();
   }
 
   // Trains two steps beyond the newest checkpoint and compares the result with an undisturbed run.
-  void expect_goes_on() const {
+  void expect_resumes() const {
     const std::int64_t last = lm::checkpoint_steps((scratch_.path() / "run").string()).back() + 2;
     const std::string steps = "--steps " + std::to_string(last);
     const Program resumed = launch(2, kSmall + kConstantRate + "--resume --out run " + steps);
@@ -158,7 +158,7 @@ TEST_F(LmDdpDisturbed, ASignalSavesAfterTheSameStepOnAllRanks) {
   EXPECT_EQ(program.code, 128 + 15) << program.errors;
   EXPECT_NE(program.output.find("[0] stopped by a signal after step "), std::string::npos) << program.output;
   EXPECT_EQ(program.errors, "strobe: launch: ended by signal 15 (Terminated), forwarded to the ranks\n");
-  expect_goes_on();
+  expect_resumes();
 }
 
 // Only one rank gets the signal, not the launcher.
@@ -177,10 +177,10 @@ TEST_F(LmDdpDisturbed, AKilledRankIsNamedAndTrainingCanResume) {
   EXPECT_NE(program.errors.find(": rank 1 on "), std::string::npos) << program.errors;
   EXPECT_NE(program.errors.find(" (call "), std::string::npos) << "the operation: " << program.errors;
   EXPECT_NE(program.errors.find(" ended without a message\n"), std::string::npos) << program.errors;
-  expect_goes_on();
+  expect_resumes();
 }
 
-TEST_F(LmDdpDisturbed, AStoppedRankIsNamedAndEndedAndTrainingCanResume) { expect_lost(1); }
+TEST_F(LmDdpDisturbed, AStoppedRank1IsNamedAndEndedAndTrainingCanResume) { expect_lost(1); }
 
 TEST_F(LmDdpDisturbed, AStoppedRank0IsNamedAndEndedAndTrainingCanResume) { expect_lost(0); }
 
@@ -202,10 +202,10 @@ TEST_F(LmDdpDisturbed, RestartsFromTheLastCheckpoint) {
   const Program program = launch(2, script(killed, flags + "--steps $last"), "--max-restarts 2 --restart-delay 0");
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.errors.find("restart 2 of 2\n"), std::string::npos) << program.errors;
-  const std::string goes_on = "[0] note: resumes after step ";
-  const std::size_t first = program.output.find(goes_on);
+  const std::string resume_note = "[0] note: resumes after step ";
+  const std::size_t first = program.output.find(resume_note);
   ASSERT_NE(first, std::string::npos) << program.output;
-  EXPECT_NE(program.output.find(goes_on, first + 1), std::string::npos) << "each start: " << program.output;
+  EXPECT_NE(program.output.find(resume_note, first + 1), std::string::npos) << "each start: " << program.output;
   EXPECT_EQ(program.output.find(" yet: starts at step 0"), std::string::npos) << program.output;
   expect_as_undisturbed(lm::checkpoint_steps((scratch_.path() / "run").string()).back());
 }

@@ -60,8 +60,8 @@ class LmDdp : public testing::Test {
     return scratch_.read(folder + "/" + checkpoint(step));
   }
 
-  // Expects losses, and every tensor of the checkpoint of step 8, to differ by at most `most` relative to `wanted`;
-  // tensors differ by the norm of their difference.
+  // Expects losses, gradient norms and the tensors of the checkpoint of step 8 to be close to those of `wanted`. `most`
+  // limits the relative difference. For a tensor it is the norm of the difference divided by the norm of `wanted`.
   void expect_close(const std::string& found, const std::string& wanted, double most) const {
     for (const char* key : {"loss", "gradient_norm", "validation_loss"}) {
       const std::vector<double> one = column(found, key), other = column(wanted, key);

@@ -1,43 +1,43 @@
-// Tests `strobe lm train --ddp` as users run it, on several ranks: equality with one process on the whole batch, and
-// checkpoints that any number of ranks can resume. ddp_faults_test.cpp tests failing ranks.
+// Tests `strobe lm train --ddp` as users run it, on several ranks: results close to those of one process on the whole
+// batch, and checkpoints that other numbers of ranks can resume. ddp_faults_test.cpp tests failing ranks.
 #include "cli/lm/ddp_run.h"
 
 namespace strobe::test {
 namespace {
 
-TEST_F(LmDdp, EqualsOneProcessOnTheWholeBatch) {
+TEST_F(LmDdp, MatchesOneProcessOnTheWholeBatch) {
   ASSERT_EQ(run_program(kSmall + kSteps8 + "--val-data " + kText + " --out one", scratch_).code, 0);
-  const auto expect_equal = [&](int ranks, const std::string& ddp) {
+  const auto expect_match = [&](int ranks, const std::string& ddp) {
     const std::string out = "out" + std::to_string(scratch_.entries());
     const Program program = train(ranks, "--val-data " + kText + " --out " + out + " --ddp " + ddp);
     ASSERT_EQ(program.code, 0) << program.errors;
-    EXPECT_EQ(program.output.find("[1]"), std::string::npos) << "rank 0 alone prints: " << program.output;
+    EXPECT_EQ(program.output.find("[1]"), std::string::npos) << "only rank 0 prints: " << program.output;
     EXPECT_NE(program.output.find(fmt::format("[0] ranks          {}, ", ranks)), std::string::npos) << program.output;
     EXPECT_NE(program.output.find("step 4: validation loss "), std::string::npos) << program.output;
     expect_close(out, "one", 1e-5);
   };
-  expect_equal(2, "naive");
-  expect_equal(2, "bucketed --bucket-mb 0.02");
-  expect_equal(4, "overlap");
-  expect_equal(4, "sharded-rs --bucket-mb 0.02");
+  expect_match(2, "naive");
+  expect_match(2, "bucketed --bucket-mb 0.02");
+  expect_match(4, "overlap");
+  expect_match(4, "sharded-rs --bucket-mb 0.02");
 }
 
 TEST_F(LmDdp, ResumesBitForBitOnTheSameRanksAndCloselyOnOthers) {
   ASSERT_EQ(train(2, "--ddp sharded-overlap --bucket-mb 0.02 --out whole").code, 0);
-  const auto goes_on = [&](int ranks, const std::string& ddp, const std::string& out) {
+  const auto resume = [&](int ranks, const std::string& ddp, const std::string& out) {
     copy_half("whole", out);
     const Program program = train(ranks, "--resume --out " + out + ddp);
     EXPECT_EQ(program.code, 0) << program.errors;
     EXPECT_NE(program.output.find("[0] note: resumes after step 4\n"), std::string::npos) << program.output;
   };
-  goes_on(2, " --ddp sharded-overlap --bucket-mb 0.02", "same");
+  resume(2, " --ddp sharded-overlap --bucket-mb 0.02", "same");
   EXPECT_TRUE(bytes("same", 8) == bytes("whole", 8));
   EXPECT_EQ(losses_in(scratch_, "same"), losses_in(scratch_, "whole"));
-  goes_on(2, " --ddp bucketed --bucket-mb 0.02", "unsharded");
+  resume(2, " --ddp bucketed --bucket-mb 0.02", "unsharded");
   EXPECT_TRUE(bytes("unsharded", 8) == bytes("whole", 8)) << "the same sums, so the same bits";
-  goes_on(4, " --ddp sharded-rs", "four");
+  resume(4, " --ddp sharded-rs", "four");
   expect_close("four", "whole", 1e-5);
-  goes_on(1, "", "one");
+  resume(1, "", "one");
   expect_close("one", "whole", 1e-5);
 
   // Ranks resume a run of one process.

@@ -71,7 +71,7 @@ TEST(LmDivergence, BadParametersOfTheLastStepAreNotSaved) {
   EXPECT_EQ(checkpoints_in(scratch), Names{"step-00000001.safetensors"});
 }
 
-// The path of the checkpoint has the greatest valid length, so it cannot be renamed to the longer name with .abandoned.
+// The path of the checkpoint is valid, but exceeds PATH_MAX with .abandoned appended.
 TEST(LmDivergence, ACheckpointThatCannotBeRenamedDoesNotHideTheReason) {
   const Scratch scratch;
   constexpr std::size_t kOutBytes = 4065;  // "/step-00000002.safetensors" fits PATH_MAX; with ".abandoned" it does not
@@ -86,7 +86,7 @@ TEST(LmDivergence, ACheckpointThatCannotBeRenamedDoesNotHideTheReason) {
   EXPECT_NE(diverged.errors.find(": File name too long): --resume=1 --lr"), std::string::npos) << diverged.errors;
 }
 
-TEST(LmDivergence, WithoutAGoodCheckpointSaysSo) {
+TEST(LmDivergence, ReportsThatNoCheckpointIsGood) {
   const Scratch scratch;
   expect_refusal(run_program(kWild + "--steps 20 --checkpoint-every 2 --keep 1", scratch), 3,
                  "; no checkpoint is known to be good, 1 set aside as .abandoned: train in another folder with "
@@ -106,7 +106,7 @@ TEST(LmDivergence, AFiniteLossFarAboveAUniformGuessIsReportedOnce) {
   EXPECT_EQ(run_program(run + "0.001", other).output.find("explodes"), std::string::npos);
 }
 
-// A lower loss scale cannot make the loss finite, so a step with such a loss is not skipped.
+// A lower loss scale does not make a NaN loss finite, so a step with a NaN loss ends the run and is not skipped.
 TEST(LmDivergence, Fp16StopsAtTheFirstNanLoss) {
   const Scratch scratch;
   const Program diverged =
@@ -119,7 +119,8 @@ TEST(LmDivergence, Fp16StopsAtTheFirstNanLoss) {
   EXPECT_NE(diverged.errors.find("(fp16 overflows above 65504; --precision bf16 has the range of fp32)"),
             std::string::npos);
   EXPECT_EQ(diverged.output.find("loss nan"), std::string::npos) << "a step without a finite loss was taken";
-  EXPECT_NE(diverged.output.find("loss scale now 32768\n"), std::string::npos) << "an overflowed gradient is skipped";
+  EXPECT_NE(diverged.output.find("loss scale now 32768\n"), std::string::npos)
+      << "a step whose gradient overflows is skipped";
   const std::vector<std::string> names = checkpoints_in(scratch);
   ASSERT_EQ(names.size(), 2u);
   const lm::Checkpoint good((scratch.path() / "run" / names[0]).string());

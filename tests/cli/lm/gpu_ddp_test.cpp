@@ -56,10 +56,10 @@ TEST_F(GpuLmDdp, TrainsAsOneProcessAndResumesBitForBit) {
   EXPECT_NE(whole.output.find("[0] device         cuda"), std::string::npos) << whole.output;
   expect_losses("whole", "one");
   trained(2, "--out again" + sharded);
-  EXPECT_TRUE(last_checkpoint("again") == last_checkpoint("whole")) << "other bits in another run";
+  EXPECT_TRUE(last_checkpoint("again") == last_checkpoint("whole")) << "the bits must be the same in every run";
   copy_half("whole", "same");
   trained(2, "--resume --out same" + sharded);
-  EXPECT_TRUE(last_checkpoint("same") == last_checkpoint("whole")) << "other bits after a pause";
+  EXPECT_TRUE(last_checkpoint("same") == last_checkpoint("whole")) << "the bits must be the same after an interruption";
   copy_half("whole", "unsharded");
   trained(2, "--resume --out unsharded --ddp bucketed --bucket-mb 0.02");
   EXPECT_TRUE(last_checkpoint("unsharded") == last_checkpoint("whole")) << "the same sums, so the same bits";
@@ -88,7 +88,7 @@ TEST_F(GpuLmDdp, VerifiesEveryPrecision) {
   }
 }
 
-TEST_F(GpuLmDdp, OneRankOverNccl) {
+TEST_F(GpuLmDdp, VerifiesOneRankOverNccl) {
   if (const char* why = comm::why_no_nccl()) GTEST_SKIP() << why;
   const Program program = launch(1, kSmall + "--device cuda --verify --ddp bucketed --engine nccl --bucket-mb 0.02");
   EXPECT_EQ(program.code, 0) << program.errors << program.output;
@@ -117,8 +117,8 @@ TEST_F(GpuLmDdp, EveryStrategyIsARowOfTheBench) {
   }
 }
 
-// If one cell does not fit in GPU memory, the bench writes a row with that status and measures the other cell.
-TEST_F(GpuLmDdp, ACellThatDoesNotFitTheGpuIsARow) {
+// If one cell does not fit in GPU memory, its rows have the status "oom", and the other cell is measured.
+TEST_F(GpuLmDdp, ACellThatDoesNotFitTheGpuHasRows) {
   const Program program =
       launch(2,
              "lm bench --device cuda --ddp flat --size tiny --context 64 --batch 2,1000000 --warmup 0 --steps 1 "

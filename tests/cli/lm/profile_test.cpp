@@ -36,7 +36,7 @@ TEST(LmProfile, EveryCellHasItsKindsOperationsAndATrace) {
     double all = 0;
     for (const auto& [phase, kinds] : row.at("kinds_of_phases_s").as_object()) {
       double sum = 0;
-      for (const auto& [kind, ms] : kinds.as_object()) sum += ms.as_number();
+      for (const auto& [kind, seconds] : kinds.as_object()) sum += seconds.as_number();
       EXPECT_NEAR(sum, row.at("phases_s").at(phase).as_number(), 1e-6) << phase;
       all += sum;
     }
@@ -66,9 +66,9 @@ TEST(LmProfile, SeparatesAttentionsPartsOrReportsThatTheyAreFused) {
     for (const Json& one : row.at("operations").as_array()) {
       const Json* const parts = one.find("parts");
       ASSERT_EQ(parts != nullptr, is_apart && one.at("kind").as_string() == "attention") << one.dump();
-      double ms = 0;
-      for (std::size_t i = 0; parts && i < parts->size(); ++i) ms += parts->as_array()[i].at("s_per_step").as_number();
-      EXPECT_LE(ms, one.at("s_per_step").as_number() * (1 + 1e-9));
+      double sum = 0;
+      for (std::size_t i = 0; parts && i < parts->size(); ++i) sum += parts->as_array()[i].at("s_per_step").as_number();
+      EXPECT_LE(sum, one.at("s_per_step").as_number() * (1 + 1e-9));
     }
     EXPECT_EQ(scratch.read("lm_profile_trace.json").find("softmax gradient") != std::string::npos, is_apart);
   }

@@ -55,7 +55,7 @@ TEST_F(LmRestart, RestartByTheLauncherDoesNotTakeOverAnotherRun) {
   EXPECT_EQ(run_program("launch -n 1 --max-restarts 3 --restart-delay 0 -- ./rank.sh own", scratch_).code, 0);
 }
 
-TEST_F(LmRestart, StartsFromScratchIfNothingWasWritten) {
+TEST_F(LmRestart, StartsFromScratchIfThereIsNoCheckpoint) {
   ASSERT_EQ(train("mine", 1, "--steps 4").code, 0);
   const std::string whole = scratch_.read("run/" + kStep4);
   // State after the program was killed while it wrote its first file.
@@ -74,10 +74,11 @@ TEST_F(LmRestart, StartsFromScratchIfNothingWasWritten) {
   EXPECT_EQ(scratch_.read("run/" + kStep4), whole);
 }
 
-// --resume=STEP applies to the first start of a job only. Restarts resume from the newest checkpoint.
+// --resume=STEP applies to the first start of a job that begins training. Later starts resume from the newest
+// checkpoint.
 TEST_F(LmRestart, ResumesFromTheNewestCheckpointDespiteResumeFlag) {
   ASSERT_EQ(train("older", 0, "--steps 8").code, 0);
-  // The earlier start ended before training began.
+  // Start 0 of the job `mine` ended before training began.
   const Program begun = train("mine", 1, "--steps 8 --resume=4");
   ASSERT_EQ(begun.code, 0) << begun.errors;
   EXPECT_NE(begun.output.find("note: resumes after step 4\n"), std::string::npos) << begun.output;

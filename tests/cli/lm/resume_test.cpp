@@ -31,8 +31,8 @@ TEST(LmResume, RejectsOtherSettingsAndOtherData) {
   expect_refusal(run_program(resume + kText + " --layers 3", scratch), 2,
                  "--layers 3: the checkpoint was trained with 2");
   expect_refusal(run_program(resume + kText + " --precision bf16", scratch), 2, "trained with fp32");
-  expect_refusal(run_program(resume + "other.txt", scratch), 2, "the checkpoint was trained on 3416 text tokens");
-  expect_refusal(run_program(resume + kText + " --data-format tokens", scratch), 2, "holds 1708 tokens tokens");
+  expect_refusal(run_program(resume + "other.txt", scratch), 2, "the checkpoint was trained on 3416 (format text");
+  expect_refusal(run_program(resume + kText + " --data-format tokens", scratch), 2, "holds 1708 tokens (format tokens");
   expect_refusal(run_program(resume + kText + " --size small", scratch), 2,
                  "--size small: the checkpoint was trained with llama, d_model 32, d_ff 64, layers 2, heads 4");
   expect_refusal(run_program(resume + kText + " --steps 3", scratch), 2,
@@ -45,7 +45,7 @@ TEST(LmResume, RejectsOtherSettingsAndOtherData) {
   EXPECT_EQ(losses_in(scratch, "run").size(), 6u);
 }
 
-TEST(LmResume, NamesACorruptCheckpointAndUsesThePreviousOne) {
+TEST(LmResume, NamesACorruptCheckpointAndTheNewestIntactOne) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 6 --checkpoint-every 2", scratch).code, 0);
   const std::string whole = scratch.read("run/step-00000006.safetensors");
@@ -92,7 +92,7 @@ TEST(LmResume, KeepsTheRunOptions) {
   ASSERT_EQ(run_program(resume + " --steps 20 --keep 1 --checkpoint-every 5 --val-data none", scratch).code, 0);
   EXPECT_EQ(names_in(scratch, "run"), (std::vector<std::string>{"run.json", checkpoint(20), "steps.jsonl"}));
   std::filesystem::remove(scratch.path() / "other.txt");
-  EXPECT_EQ(run_program(resume, scratch).code, 0) << "it is tested on nothing any more";
+  EXPECT_EQ(run_program(resume, scratch).code, 0) << "without validation data the file is not needed";
   expect_refusal(run_program("lm train --resume --quick --out whole --data " + kText, scratch), 2,
                  "the run's --val-data other.txt: cannot be read");
   expect_refusal(run_program(resume + " --val-every 2", scratch), 2, "--val-every 2: there is no validation data");
@@ -138,7 +138,7 @@ TEST(LmResume, CheckpointBytesDoNotDependOnRunOptions) {
   EXPECT_NE(scratch.read("one/run.json"), scratch.read("other/run.json"));
 }
 
-TEST(LmResume, WithoutRunJsonUsesDefaultsAndRejectsADamagedOne) {
+TEST(LmResume, RejectsADamagedRunJsonAndWithoutOneUsesDefaults) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out run --steps 6 --checkpoint-every 1 --keep 0", scratch).code, 0);
   const std::string resume = "lm train --resume --quick --sample-tokens 0 --out run --data " + kText;
@@ -167,7 +167,7 @@ TEST(LmResume, BeforeTheFirstCheckpointKeepsTheRunOptions) {
   const Program again = run_program(kSmall + "--out run --steps 4 --resume", scratch);
   ASSERT_EQ(again.code, 0) << again.errors;
   EXPECT_NE(again.output.find("note: no checkpoint in run yet: starts at step 0\n"), std::string::npos);
-  EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "every step's checkpoint";
+  EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "run.json, the log and four checkpoints";
 }
 
 TEST(LmResume, RejectsFewerStepsThanTheWarmUp) {
@@ -175,7 +175,7 @@ TEST(LmResume, RejectsFewerStepsThanTheWarmUp) {
   ASSERT_EQ(run_program(kSmall + "--out run --steps 8 --lr-warmup 6 --checkpoint-every 2 --keep 0", scratch).code, 0);
   expect_refusal(run_program("lm train --quick --out run --resume=2 --steps 5 --data " + kText, scratch), 2,
                  "--steps 5: the checkpoint's warm-up has 6 steps; valid: that many or more");
-  EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "nothing is set aside by what is refused";
+  EXPECT_EQ(names_in(scratch, "run").size(), 6u) << "a rejected command renames no checkpoint";
 }
 
 }  // namespace

@@ -14,10 +14,10 @@
 namespace strobe::test {
 namespace {
 
-// The loss must be below 1.2 nats per byte of English after 300 steps. Uniform guessing gives 5.5, single-letter
-// frequencies about 2.8.
+// The mean loss of the last 10 of 300 steps must be below 1.2 nats per byte of English text. Uniform guessing has a
+// loss of 5.5, single-letter frequencies of 2.9.
 TEST(LmTrain, LossFallsBelowItsBound) {
-  if (kSanitized) GTEST_SKIP() << "300 steps are about values; other tests train a few";
+  if (kSanitized) GTEST_SKIP() << "300 steps only improve the loss; other tests run the same code with fewer steps";
   const Scratch scratch;
   const Program program = run_program("lm train --data " + kText + " --val-data " + kText +
                                           " --out run --d-model 64 --d-ff 192 --layers 2 --heads 4 --context 64 "
@@ -42,7 +42,7 @@ TEST(LmTrain, LossFallsBelowItsBound) {
   EXPECT_NE(run_program(sample + " --seed 2", scratch).output, text.output);
 }
 
-// The file has uint32 tokens but is read as uint16, for training or validation.
+// The tokens of a file are uint32 but read as uint16, or the reverse.
 TEST(LmTrain, RejectsTokensOfAnotherWidth) {
   const Scratch scratch;
   std::ofstream wide(scratch.path() / "wide.bin", std::ios::binary),
@@ -81,12 +81,12 @@ TEST(LmTrain, SampledTextKeepsTabsAndEscapesOtherControls) {
   EXPECT_EQ(sampled.errors.find("prompt: 18 tokens in "), 0u) << sampled.errors;
 }
 
-TEST(LmTrain, KeepsTheNewestAndTheLast) {
+TEST(LmTrain, KeepsTheNewestCheckpoints) {
   const Scratch scratch;
   const Program program = run_program(kSmall + "--out run --steps 11 --checkpoint-every 2 --keep 2", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("cpu, 1 thread\n"), std::string::npos) << program.output;
-  EXPECT_EQ(Scratch().entries(), 0u);
+  EXPECT_EQ(scratch.entries(), 1u);
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(scratch.path() / "run")) {
     names.push_back(entry.path().filename().string());
@@ -98,7 +98,7 @@ TEST(LmTrain, KeepsTheNewestAndTheLast) {
 
 // Interrupts a run, resumes it, and expects the results of an uninterrupted run. Returns false, without checks, if the
 // run ended before the signal arrived.
-bool goes_on_after(int signal, int code, std::size_t steps) {
+bool resumes_after(int signal, int code, std::size_t steps) {
   const Scratch scratch;
   const std::string train = fmt::format("{}--steps {} --seed 3 --out ", kSmall, steps);
   Background training(train + "run", scratch);
@@ -124,7 +124,7 @@ bool goes_on_after(int signal, int code, std::size_t steps) {
 // If training ended before the signal, tries a longer run.
 TEST(LmTrain, ResumesBitForBitAfterSignals) {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM}) {
-    for (std::size_t steps = 150; !goes_on_after(signal, 128 + signal, steps); steps *= 4) {
+    for (std::size_t steps = 150; !resumes_after(signal, 128 + signal, steps); steps *= 4) {
       ASSERT_LT(steps, 30000u) << "no signal came in time";
     }
   }
@@ -148,7 +148,7 @@ TEST(LmTrain, RejectsBadInputInOneLine) {
   refused("--data high.bin --out run --context 8 --vocabulary 50257", "its token 0 is 65535; valid: 0 to 50256");
   refused("--data " + kText + " --vocabulary 100 --out run", "valid: 0 to 99");
   refused("--data " + kText + " --out full", "is not empty; valid: --resume in a run's folder");
-  refused("--data " + kText + " --out run --resume", "it is created without --resume");
+  refused("--data " + kText + " --out run --resume", "to begin a new run there, leave out --resume");
   refused("--data " + kText + " --out run --steps 5 --lr-warmup 6", "more than the 5 steps");
   refused("--data " + kText + " --out run --lr 0.1 --lr-min 0.2", "--lr-min 0.2: above --lr, 0.1; valid: 0 to 0.1");
   refused("--data " + kText + " --out run --eps 0",
@@ -169,7 +169,7 @@ TEST(LmTrain, RejectsBadInputInOneLine) {
   expect_refusal(run_program("lm sample", scratch), 2, "--checkpoint: is missing");
   expect_refusal(run_program("lm sample --checkpoint " + kText, scratch), 2, "is not a safetensors file");
   expect_refusal(run_program("lm sample --checkpoint full", scratch), 2, "contains no checkpoint");
-  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run")) << "nothing is made before it is all fine";
+  EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run")) << "the folder is created only after all checks";
 }
 
 TEST(LmTrain, FullDiskLosesNothing) {
@@ -190,8 +190,8 @@ TEST(LmTrain, FullDiskLosesNothing) {
   EXPECT_EQ(losses_in(scratch, "run"), losses_in(scratch, "whole"));
 }
 
-// A batch of 100000000 exceeds the memory of any machine. It is rejected after the folder was checked, which must leave
-// no new folder.
+// A batch of 100000000 exceeds the memory of any machine. The run is rejected after the check of its folder, and must
+// leave no new folder.
 TEST(LmTrain, ARejectedRunLeavesNoFolder) {
   const Scratch scratch;
   const std::string large = "lm train --quick --device cpu --data " + kText + " --batch 100000000 --out ";
@@ -202,7 +202,7 @@ TEST(LmTrain, ARejectedRunLeavesNoFolder) {
     EXPECT_TRUE(std::filesystem::is_empty(scratch.path() / "kept")) << folder;
   }
   expect_refusal(run_program(large + "kept", scratch), 3, "are free");
-  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "kept")) << "it was there before";
+  EXPECT_TRUE(std::filesystem::exists(scratch.path() / "kept")) << "the folder existed before the run";
 }
 
 TEST(LmTrain, WithoutACheckpointYetResumeKeepsTheRunsSettings) {
@@ -252,21 +252,21 @@ TEST(LmTrain, ReadOnlyFolderIsRejectedAtOnce) {
         "unshare -rm sh -c \"mount -t tmpfs -o ro none run && '" STROBE_PROGRAM "' " + kSmall + "--out run --steps 2\"",
         scratch);
     if (unshared.errors.find("unshare") != std::string::npos || unshared.errors.find("mount") != std::string::npos) {
-      GTEST_SKIP() << "as root, and without namespaces of one's own: " << unshared.errors;
+      GTEST_SKIP() << "runs as root, and this system allows no mount namespaces: " << unshared.errors;
     }
     return expect_refusal(unshared, 2, "--out run: cannot be written: Read-only file system");
   }
   expect_refusal(run_program(kSmall + "--out run --steps 2", scratch), 2, "--out run: cannot be written: Permission");
 }
 
-TEST(LmTrain, DrawsABarOnATerminal) {
+TEST(LmTrain, DrawsAProgressBarOnATerminal) {
   const Scratch scratch;
   const std::string text = run_on_terminal(kSmall + "--out run --steps 6 --sample-tokens 0", scratch);
   EXPECT_NE(text.find("[############------------] 3/6"), std::string::npos) << text;
   EXPECT_NE(text.find("step 6/6"), std::string::npos);
 }
 
-TEST(LmTrain, TokenFilesGiveNumbers) {
+TEST(LmTrain, SamplesOfTokenFilesAreTokenIds) {
   const Scratch scratch;
   std::string words;
   for (int i = 0; i < 400; ++i) words += {static_cast<char>(i % 7 * 40), static_cast<char>(i % 7 == 3 ? 3 : 0)};
@@ -284,7 +284,7 @@ TEST(LmTrain, TokenFilesGiveNumbers) {
 
 // Names of folders may contain braces, which must not become format fields of the message, and control characters,
 // which must be escaped.
-TEST(LmCheckpoint, DamagedOneInAnOddFolderIsNamedAndThePreviousOffered) {
+TEST(LmCheckpoint, ADamagedCheckpointIsNamedInFoldersWithSpecialCharacters) {
   const Scratch scratch;
   ASSERT_EQ(run_program(kSmall + "--out made --steps 4 --checkpoint-every 2 --sample-tokens 0", scratch).code, 0);
   std::filesystem::resize_file(scratch.path() / "made/step-00000004.safetensors", 1000);

@@ -103,7 +103,7 @@ TEST(PlanCommand, APipelineListsItsStagesAndItsBubble) {
               1e-9);
 }
 
-TEST(PlanCommand, WithoutDevicesItStartsWithTheSmallestThatTheMeshDivides) {
+TEST(PlanCommand, DefaultNumbersOfDevicesAreDivisibleByTheMesh) {
   const Scratch scratch;
   ASSERT_EQ(run_program("plan --mesh tensor=5 --sharding replicated", scratch).code, 0);
   const Json document = Json::parse(scratch.read("plan.json"));
@@ -140,7 +140,7 @@ TEST(PlanCommand, ALargerBucketNeedsMoreMemoryForShardedGradients) {
     return document.at("rows").as_array()[0].at("memory_bytes").at("gradients").as_integer();
   };
   const std::int64_t all = 4 * 128'625'408;
-  EXPECT_EQ(gradients("1"), all / 8 + 4 * 9'438'720) << "of the largest unit, a block";
+  EXPECT_EQ(gradients("1"), all / 8 + 4 * 9'438'720) << "a bucket holds at least one transformer block";
   EXPECT_EQ(gradients("1000"), all / 8 + all);
 }
 

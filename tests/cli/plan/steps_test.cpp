@@ -1,5 +1,5 @@
 // Tests `strobe plan --bench` and `--check` with constructed rows of `strobe lm bench --ddp`. Their times follow from
-// round rates of links and devices.
+// the constants below.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -71,10 +71,10 @@ void put_json(const Scratch& scratch, const char* name, const Json& json) {
   std::ofstream(scratch.path() / name) << json.dump();
 }
 
-// Seconds of collectives on two ranks. An all-reduce sends all bytes of the vector in two rounds, an all-gather or
-// reduce-scatter half of them in one round.
+// Seconds of collectives on two ranks. An all-reduce sends all bytes of the vector in two rounds, an all-gather or a
+// reduce-scatter sends half of the bytes in one round.
 double all_reduce(double bytes) { return 2 * kRound + bytes / kBytes; }
-double half_of_it(double bytes) { return kRound + 0.5 * bytes / kBytes; }
+double half_exchange(double bytes) { return kRound + 0.5 * bytes / kBytes; }
 
 TEST(PlanSteps, EveryStrategyIsPredictedFromItsCallsAndTheirStartTimes) {
   const double update = 7 * kGradients / kMemory, bucket = kGradients / 5;
@@ -87,9 +87,9 @@ TEST(PlanSteps, EveryStrategyIsPredictedFromItsCallsAndTheirStartTimes) {
                     {"flat", 1, 2, all_reduce(kGradients), update},
                     {"overlap", 39, 2, all_reduce(embedding), update},  // long backward: one call is exposed
                     {"bucketed", 5, 2, all_reduce(bucket), update},
-                    {"sharded", 1, 2, all_reduce(kGradients) + half_of_it(kGradients), update / 2},
-                    {"sharded-overlap", 5, 2, all_reduce(bucket) + 5 * half_of_it(bucket), update / 2},
-                    {"sharded-rs", 5, 2, 6 * half_of_it(bucket), update / 2}}));
+                    {"sharded", 1, 2, all_reduce(kGradients) + half_exchange(kGradients), update / 2},
+                    {"sharded-overlap", 5, 2, all_reduce(bucket) + 5 * half_exchange(bucket), update / 2},
+                    {"sharded-rs", 5, 2, 6 * half_exchange(bucket), update / 2}}));
   const Program program = run_program(std::string(kPlanCheck) + "ddp.json", scratch);
   ASSERT_EQ(program.code, 0) << program.errors;
   for (const char* const says :
@@ -100,15 +100,16 @@ TEST(PlanSteps, EveryStrategyIsPredictedFromItsCallsAndTheirStartTimes) {
         "step ms: median error 0.0 % of 8, at most 0.0 %"}) {
     EXPECT_NE(program.output.find(says), std::string::npos) << says << "\n" << program.output;
   }
-  EXPECT_EQ(program.output.find("memory MiB"), std::string::npos) << "of a GPU nothing is known here";
+  EXPECT_EQ(program.output.find("memory MiB"), std::string::npos)
+      << "the plan does not predict the memory of a GPU here";
 }
 
 // A rank stores its share of the optimizer state. sharded-rs stores gradients twice, which plans do not model.
 TEST(PlanSteps, MemoryOfARankIncludesItsShare) {
-  const auto held = [](const char* strategy, double averages) {
+  const auto held = [](const char* strategy, double moments) {
     Json row = parallel_row({strategy, 1, 2, 1, 1});
     const double rest = 1e6;
-    return row.set("device", "cpu").set("memory", Json::object({{"after_step(B)", rest + averages}}));
+    return row.set("device", "cpu").set("memory", Json::object({{"after_step(B)", rest + moments}}));
   };
   const Scratch scratch;
   put_json(scratch, "ddp.json",

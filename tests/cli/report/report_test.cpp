@@ -20,7 +20,7 @@ void write(const Scratch& scratch, const std::string& name, const std::string& t
   std::ofstream(scratch.path() / name) << text;
 }
 
-std::string five(double seconds) {
+std::string five_rows(double seconds) {
   std::string text;
   for (int i = 0; i < 5; ++i) text += row_text({.forward = {seconds, seconds * 1.01}}) + "\n";
   return text;
@@ -28,9 +28,9 @@ std::string five(double seconds) {
 
 TEST(CompareCommand, ExitCodeIsOneOnlyForAProvenSlowdown) {
   const Scratch scratch;
-  write(scratch, "a.json", five(0.010));
-  write(scratch, "b.json", five(0.011));
-  write(scratch, "c.json", five(0.0101));
+  write(scratch, "a.json", five_rows(0.010));
+  write(scratch, "b.json", five_rows(0.011));
+  write(scratch, "c.json", five_rows(0.0101));
   const Program slower = run_program("compare a.json b.json --markdown m.md", scratch);
   EXPECT_EQ(slower.code, 1) << slower.errors;
   EXPECT_NE(slower.output.find("1 slower"), std::string::npos) << slower.output;
@@ -42,7 +42,7 @@ TEST(CompareCommand, ExitCodeIsOneOnlyForAProvenSlowdown) {
 
 TEST(CompareCommand, BadInputIsOneLineAndLeavesNothing) {
   const Scratch scratch;
-  write(scratch, "a.json", five(0.010));
+  write(scratch, "a.json", five_rows(0.010));
   write(scratch, "other.json", row_text({.seqlen_q = 4096}));
   write(scratch, "bad.json", "{\"forward\": ");
   for (const char* arguments :
@@ -65,7 +65,7 @@ TEST(CompareCommand, BadInputIsOneLineAndLeavesNothing) {
 
 TEST(ReportCommand, DoesNotWaitForAPipeAndReadsTheStandardInput) {
   const Scratch scratch;
-  write(scratch, "a.json", five(0.010));
+  write(scratch, "a.json", five_rows(0.010));
   const Program pipe = run_command("mkfifo pipe && timeout 20 '" STROBE_PROGRAM "' report pipe", scratch);
   EXPECT_EQ(pipe.code, 2);
   EXPECT_EQ(pipe.errors, "strobe: pipe: is not a regular file; valid: a result file, or /dev/stdin\n");
@@ -107,8 +107,8 @@ TEST(ReportCommand, OnlyChartsOfAnEarlierReportAreRemoved) {
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "out/cells.csv"));
 }
 
-// A report removes the charts that the previous report listed. Without a list, or with one that strobe did not write,
-// it removes no file.
+// A report removes the charts that the previous report listed, except charts edited since. Without a list, or with a
+// damaged one, it removes no file.
 TEST(ReportCommand, RemovesOnlyChartsThatItWroteItself) {
   if (report::kChartLibrary[0] == '\0') GTEST_SKIP() << "built without Chart.js";
   const Scratch scratch;
@@ -153,7 +153,7 @@ TEST(ReportCommand, AFailedWriteLeavesTheOldReportComplete) {
     return all;
   };
   const auto before = snapshot();
-  for (const int blocks : {1, 4, 64}) {  // of 512 or 1024 bytes; the page exceeds 64 KB
+  for (const int blocks : {1, 4, 64}) {  // a block has 512 or 1024 bytes; the page exceeds 64 KB
     const Program program = run_command(
         fmt::format("ulimit -f {} && '" STROBE_PROGRAM "' report --output out other.json", blocks), scratch);
     EXPECT_EQ(program.code, 3) << program.errors;
@@ -191,7 +191,7 @@ TEST(ReportCommand, HugeAndTinyTimesAreRejectedAtOnce) {
 
 TEST(CompareCommand, MarkdownShowsFileNamesAsText) {
   const Scratch scratch;
-  write(scratch, "`![x](y)@me.json", five(0.010));
+  write(scratch, "`![x](y)@me.json", five_rows(0.010));
   ASSERT_EQ(run_program("compare '`![x](y)@me.json' '`![x](y)@me.json' --markdown m.md", scratch).code, 0);
   const std::string text = scratch.read("m.md");
   EXPECT_NE(text.find(R"(A is \`!\[x\](y)@&#8203;me.json, B is )"), std::string::npos) << text;

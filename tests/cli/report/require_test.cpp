@@ -1,5 +1,5 @@
-// Tests `strobe compare --require` with the limits files of sweeps/ on constructed rows, and tools/lm-grid, which uses
-// it. The values are on both sides of each limit.
+// Tests `strobe compare --require` with the limits files of sweeps/ on constructed rows, and tools/lm-grid, which runs
+// that command. The values are on both sides of the limits.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -12,7 +12,7 @@
 namespace strobe::test {
 namespace {
 
-struct MadeUp {
+struct MadeUpRow {
   std::string implementation;
   std::string text;                              // the case, as core/case_text.h defines
   std::map<std::string, double> milliseconds{};  // per pass; empty: the case ran out of memory
@@ -34,7 +34,7 @@ Json config_of(const std::string& text) {
 }
 
 // Returns a row with 1e12 FLOP, and machine ceilings of 1e15 FLOP/s and 4e12 bytes/s.
-Json row_of(const MadeUp& row) {
+Json row_of(const MadeUpRow& row) {
   const Json config = config_of(row.text);
   const Json rates = Json::object({{config.at("dtype").as_string(), 1e15}});
   const Json ceilings = Json::object({{"matrix_product(FLOP/s)", rates}, {"copy(B/s)", 4e12}});
@@ -49,17 +49,17 @@ Json row_of(const MadeUp& row) {
   return json;
 }
 
-Program held(const std::vector<MadeUp>& rows, const std::string& limits, const Scratch& scratch) {
+Program compare_with_limits(const std::vector<MadeUpRow>& rows, const std::string& limits, const Scratch& scratch) {
   std::ofstream file(scratch.path() / "rows.jsonl");
-  for (const MadeUp& row : rows) file << row_of(row).dump() << "\n";
+  for (const MadeUpRow& row : rows) file << row_of(row).dump() << "\n";
   file.close();
   return run_program("compare rows.jsonl --require " + limits, scratch);
 }
 
 // Returns the number of missed limits, which the last line reports.
-int missed(const std::vector<MadeUp>& rows, const std::string& limits) {
+int missed(const std::vector<MadeUpRow>& rows, const std::string& limits) {
   const Scratch scratch;
-  const Program program = held(rows, limits, scratch);
+  const Program program = compare_with_limits(rows, limits, scratch);
   const std::size_t line = program.output.rfind('\n', program.output.size() - 2) + 1;
   const int count = std::atoi(program.output.c_str() + line);
   EXPECT_EQ(program.code, count > 0) << program.output << program.errors;
@@ -70,8 +70,8 @@ std::map<std::string, double> both(double ms) { return {{"forward", ms}, {"backw
 
 // Returns rows in which flash2 is `ratio` times as fast as PyTorch. In decoding, flash2 takes decode_ms and PyTorch 1
 // ms.
-std::vector<MadeUp> gpu_speed(double ratio, double decode_ms, double megabytes) {
-  std::vector<MadeUp> rows;
+std::vector<MadeUpRow> gpu_speed(double ratio, double decode_ms, double megabytes) {
+  std::vector<MadeUpRow> rows;
   for (const char* text : {"b16 h32 s1024 d64 fp16 causal", "b32 h8 s512 d256 bf16", "b32 h8 s512 d64 fp32"}) {
     rows.push_back({"flash2", text, both(1), megabytes});
     rows.push_back({"torch-sdpa", text, both(ratio)});
@@ -83,15 +83,16 @@ std::vector<MadeUp> gpu_speed(double ratio, double decode_ms, double megabytes) 
   return rows;
 }
 
-TEST(Require, GpuSpeed) {
+TEST(Require, GpuSpeedCountsMissedLimits) {
   EXPECT_EQ(missed(gpu_speed(2.1, 0.3, 644), "gpu-speed"), 0);
   EXPECT_EQ(missed(gpu_speed(0.6, 0.5, 646), "gpu-speed"), 7);
   EXPECT_EQ(missed(gpu_speed(1, 0.3, 644), "gpu-speed"), 2);  // fp32, forward and backward
 }
 
-// Returns rows in which hopper needs `ms`, cuDNN `ratio` times and FlashAttention-3 `fa3_ratio` times as long.
-std::vector<MadeUp> hopper(double ratio, double fa3_ratio, double ms) {
-  std::vector<MadeUp> rows;
+// Returns rows in which hopper needs `ms` per forward pass, cuDNN `ratio` times and FlashAttention-3 `fa3_ratio` times
+// as long.
+std::vector<MadeUpRow> hopper(double ratio, double fa3_ratio, double ms) {
+  std::vector<MadeUpRow> rows;
   for (const char* text :
        {"b16 h32 s1024 d64 fp16 causal", "b1 h16 s16384 d64 bf16 causal", "b1 h8 s16384 d256 bf16"}) {
     rows.push_back({"hopper", text, both(ms)});
@@ -101,7 +102,7 @@ std::vector<MadeUp> hopper(double ratio, double fa3_ratio, double ms) {
   return rows;
 }
 
-TEST(Require, Hopper) {
+TEST(Require, HopperCountsMissedLimits) {
   EXPECT_EQ(missed(hopper(1.1, 1.1, 0.2), "hopper"), 0);
   EXPECT_EQ(missed(hopper(1.1, 0, 0.2), "hopper"), 0);  // without FlashAttention-3
   EXPECT_EQ(missed(hopper(1.1, 0.8, 0.8), "hopper"), 8);
@@ -109,9 +110,9 @@ TEST(Require, Hopper) {
   EXPECT_EQ(missed(hopper(1.1, 1.1, 0.3), "hopper"), 1);   // the source report's forward
 }
 
-TEST(Require, HopperOptions) {
+TEST(Require, HopperOptionsCountsMissedLimits) {
   const auto rows = [](double ratio, double plain, double dropping, double decode) {
-    std::vector<MadeUp> all;
+    std::vector<MadeUpRow> all;
     const auto add = [&](const std::string& text, const char* peer, double ms) {
       all.push_back({"hopper", text, both(ms)});
       all.push_back({peer, text, both(ratio * ms)});
@@ -136,7 +137,7 @@ TEST(Require, HopperOptions) {
 TEST(Require, CpuSpeedIsRelativeToThePeersOrToTheMatmulRate) {
   const auto rows = [](double ms, double peer_ms) {
     const std::string text = "b1 h8 s512 d64 fp32 device=cpu";
-    return std::vector<MadeUp>{{"flash2", text, {{"forward", ms}}}, {"torch-sdpa", text, {{"forward", peer_ms}}}};
+    return std::vector<MadeUpRow>{{"flash2", text, {{"forward", ms}}}, {"torch-sdpa", text, {{"forward", peer_ms}}}};
   };
   EXPECT_EQ(missed(rows(2, 3), "cpu-speed"), 0);
   EXPECT_EQ(missed(rows(2, 2.9), "cpu-speed"), 1);
@@ -148,7 +149,7 @@ TEST(Require, FeaturesAreSharesOfThePlainRate) {
   const std::string plain = "b2 h4 s1024 d64 bf16";
   const auto rows = [&](const std::string& feature, double share) {
     const std::string text = feature.starts_with('h') ? "b2 " + feature + " s1024 d64 bf16" : plain + " " + feature;
-    return std::vector<MadeUp>{{"flash2", plain, both(1)}, {"flash2", text, both(1 / share)}};
+    return std::vector<MadeUpRow>{{"flash2", plain, both(1)}, {"flash2", text, both(1 / share)}};
   };
   for (const char* feature : {"window=256:0", "softcap=30", "lengths=896:549", "alibi", "sinks", "h4/1"}) {
     EXPECT_EQ(missed(rows(feature, 0.76), "features"), 0) << feature;
@@ -163,7 +164,7 @@ TEST(Require, FeaturesAreSharesOfThePlainRate) {
 
 TEST(Require, WritesMarkdownAndNamesMissedLimits) {
   const Scratch scratch;
-  const Program program = held(hopper(1.1, 0.8, 0.8), "hopper --markdown out.md", scratch);
+  const Program program = compare_with_limits(hopper(1.1, 0.8, 0.8), "hopper --markdown out.md", scratch);
   EXPECT_NE(program.output.find("MISSED by 1, worst: batch "), std::string::npos) << program.output;
   EXPECT_TRUE(program.output.ends_with("8 of 8 limits missed\nwritten: out.md\n")) << program.output;
   EXPECT_NE(scratch.read("out.md").find("| bf16 e2048: each speedup:cudnn,fa3 of forward &gt;= 0.95 |"),

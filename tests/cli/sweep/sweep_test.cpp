@@ -189,7 +189,7 @@ TEST(Sweep, JsonFolderHasTheSourceScriptsNames) {
     EXPECT_GT(json.at("forward").at("time(s)").as_number(), 0) << name;
     EXPECT_EQ(json.at("config").at("shrink").as_integer(), 2);
   }
-  // A file is missing if the sweep was killed before it wrote it. The next sweep writes it.
+  // The next sweep writes files that are missing because a sweep was killed.
   std::filesystem::remove(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json");
   ASSERT_EQ(run_program(command, scratch).code, 0);
   EXPECT_TRUE(std::filesystem::exists(scratch.path() / "cells" / "result_bs1_sl16_nh2_ed16_Flash2_causal.json"));
@@ -333,7 +333,7 @@ TEST(Sweep, RetryKeepsRowsOfPeersWithoutPyTorch) {
       (std::multiset<std::string>{"16 flash2 ok", "16 torch-sdpa crashed", "24 flash2 ok", "24 torch-sdpa crashed"}));
 }
 
-TEST(Sweep, NoCellThatIsOkIsExitCode3) {
+TEST(Sweep, ExitCodeIs3IfNoCellIsOk) {
   const Scratch scratch;
   const std::string command = tiny("--seq_len 16,20 --program /bin/false");
   for (int i = 0; i < 2; ++i) {  // the first time measured, then read from the file
@@ -355,7 +355,7 @@ TEST(Sweep, AnUnknownInstructionSetIsRejectedBeforeAnythingIsWritten) {
   EXPECT_EQ(run_program(tiny("--seq_len 16 --impl standard"), scratch, "STROBE_CPU_ISA=bogus").code, 0);
 }
 
-TEST(Sweep, CellsThatAreAllUnsupportedAreExitCode2AsInBench) {
+TEST(Sweep, ExitCodeIs2IfAllCellsAreUnsupported) {
   const Scratch scratch;
   EXPECT_EQ(run_program("sweep --batch 1 --heads 1 --emb 600 --seq_len 16 --dtype fp32 --quick", scratch).code, 2);
   EXPECT_EQ(cells_in(scratch, "sweep.jsonl"), (std::multiset<std::string>{"16 flash2 unsupported"}));
@@ -419,7 +419,7 @@ TEST(Sweep, EveryLaunchHasItsRowsAndCompareFindsThem) {
             std::string::npos);
 }
 
-TEST(Sweep, AFlagWithoutEffectInSomeCellsOnlyIsNotReported) {
+TEST(Sweep, AFlagWithoutEffectIsReportedOnlyIfNoCellUsesIt) {
   const Scratch scratch;
   const std::string flags = "--seq_len 16 --align top_left --dry-run ";
   const std::string note = "--align without --causal, --window or --alibi has no effect";
@@ -427,14 +427,14 @@ TEST(Sweep, AFlagWithoutEffectInSomeCellsOnlyIsNotReported) {
   EXPECT_EQ(run_program(tiny(flags + "--causal both"), scratch).output.find(note), std::string::npos);
 }
 
-TEST(Sweep, APeerHasAPrediction) {
+TEST(Sweep, DryRunAcceptsPeers) {
   const Scratch scratch;
   const Program program = run_program(tiny("--seq_len 16 --impl onednn,torch-sdpa --dry-run"), scratch);
   EXPECT_EQ(program.code, 0) << program.errors;
   EXPECT_NE(program.output.find("2 cells, 2 to measure"), std::string::npos) << program.output;
 }
 
-TEST(Sweep, ALentPythonMustBelongToTheSweep) {
+TEST(Sweep, LentPythonMustBeASocket) {
   const Scratch scratch;
   const Program program = run_program("bench --impl torch-sdpa --events --lent-python 1", scratch);
   EXPECT_EQ(program.code, 2);
@@ -444,7 +444,7 @@ TEST(Sweep, ALentPythonMustBelongToTheSweep) {
 // The shared Python process crashes in torch-math of the second problem. A new process measures torch-sdpa of that
 // problem. The third problem starts another shared process.
 TEST(Sweep, PythonIsRestartedAfterItHasFailed) {
-  const FakePython python(R"(*\"seqlen_q\":17*prepare*torch-math*) echo 'last words' >&2; kill -SEGV $$ ;;)");
+  const FakePython python(R"(*\"seqlen_q\":17*prepare*torch-math*) echo 'fatal error' >&2; kill -SEGV $$ ;;)");
   const Scratch scratch;
   const Program program =
       run_program(tiny("--seq_len 16,17,18,19 --impl torch-math,torch-sdpa --check=off --pass forward"), scratch);
@@ -455,7 +455,7 @@ TEST(Sweep, PythonIsRestartedAfterItHasFailed) {
                                   "18 torch-math ok", "18 torch-sdpa ok", "19 torch-math ok", "19 torch-sdpa ok"}));
   const std::string reason = row_of(rows_in(scratch, "sweep.jsonl"), 17, "torch-math").at("reason").as_string();
   EXPECT_NE(reason.find("died of signal 11"), std::string::npos) << reason;
-  EXPECT_NE(reason.find("last words"), std::string::npos) << reason;
+  EXPECT_NE(reason.find("fatal error"), std::string::npos) << reason;
   EXPECT_EQ(python.starts(), 3);
 }
 
@@ -489,7 +489,7 @@ TEST(Sweep, CeilingsAreInEveryRow) {
 // ulimit -f 14 limits the file to 7 or 14 KB, too little for all five rows. The row that was partly written is removed.
 TEST(Sweep, AFullDiskIsExitCode3AndLeavesWholeRows) {
 #if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer does not start where files may not grow";
+  GTEST_SKIP() << "ThreadSanitizer does not start with a limit on file sizes";
 #endif
   const Scratch scratch;
   const std::string limited = "cd '" + scratch.path().string() + "' && (ulimit -f 14; '" STROBE_PROGRAM "' " +
@@ -513,7 +513,7 @@ TEST(Sweep, ATerminalShowsABarWithTheTimeLeft) {
 }
 
 // Runs part of the sweep `lab5`, which repeats the source report. --shrink 16 reduces its batch of 16 to 1.
-TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
+TEST(SlowSweep, Lab5IsMeasuredAndReported) {
   const Scratch scratch;
   const Program program = run_program(
       "sweep --grid lab5 --batch_size 16 --emb_dim 1024 --shrink 16 --repeats 3 --time-limit 0.05 --json-dir cells",
@@ -541,14 +541,14 @@ TEST(SlowSweep, Lab5OfOneBatchAndEmbedding) {
 
 struct BadSweep {
   const char* arguments;
-  const char* remark;
+  const char* says;
 };
 class SweepRefuses : public testing::TestWithParam<BadSweep> {};
 TEST_P(SweepRefuses, InOneLineWithExitCode2AndNothingWritten) {
   const Scratch scratch;
   const Program program = run_program(std::string("sweep ") + GetParam().arguments, scratch);
   EXPECT_EQ(program.code, 2) << program.errors;
-  EXPECT_NE(program.errors.find(GetParam().remark), std::string::npos) << program.errors;
+  EXPECT_NE(program.errors.find(GetParam().says), std::string::npos) << program.errors;
   EXPECT_EQ(std::count(program.errors.begin(), program.errors.end(), '\n'), 1) << program.errors;
   EXPECT_EQ(scratch.entries(), 0u);
 }

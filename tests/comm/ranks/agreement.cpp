@@ -7,7 +7,7 @@
 namespace strobe::test {
 namespace {
 
-// Returns the text of a rank. Each has another length and ends with a zero byte; that of rank 1 is empty.
+// Returns the text of a rank. The texts have different lengths and end with a zero byte, but rank 1's is empty.
 std::string text_of(int rank) {
   if (rank == 1) return "";
   return std::string(static_cast<std::size_t>(1000 * rank + 3), static_cast<char>('a' + rank)) + std::string(1, '\0');
@@ -22,28 +22,29 @@ int agreement(comm::Communicator& communicator) {
   const int rank = communicator.rank(), size = communicator.size();
   for (int root = 0; root < size; ++root) {
     if (comm::broadcast_text(communicator, text_of(rank), root) == text_of(root)) continue;
-    ++faults, std::fprintf(stderr, "not the text of rank %d\n", root);
+    ++faults, std::fprintf(stderr, "broadcast_text: not the text of rank %d\n", root);
   }
   const std::vector<std::string> texts = comm::gather_texts(communicator, text_of(rank));
-  if (texts.size() != static_cast<std::size_t>(size)) ++faults, std::fprintf(stderr, "not as many texts as ranks\n");
+  if (texts.size() != static_cast<std::size_t>(size))
+    ++faults, std::fprintf(stderr, "gather_texts: the number of texts differs from the number of ranks\n");
   for (int other = 0; other < static_cast<int>(texts.size()); ++other) {
     if (texts[static_cast<std::size_t>(other)] == text_of(other)) continue;
-    ++faults, std::fprintf(stderr, "not the text of rank %d among all\n", other);
+    ++faults, std::fprintf(stderr, "gather_texts: not the text of rank %d\n", other);
   }
   comm::check_same_facts(communicator, facts_of(4));
   int worked = 0;
   comm::on_first_rank(communicator, [&] { ++worked; });
-  if (worked != (rank == 0)) ++faults, std::fprintf(stderr, "work of rank 0 on another, or on none\n");
+  if (worked != (rank == 0)) ++faults, std::fprintf(stderr, "on_first_rank did not run on rank 0 only\n");
   try {
     comm::on_first_rank(communicator, [] { throw Error(ErrorCode::unsupported, "no such folder"); });
-    ++faults, std::fprintf(stderr, "a refusal of rank 0 that this one does not hear of\n");
+    ++faults, std::fprintf(stderr, "on_first_rank did not pass on the error of rank 0\n");
   } catch (const Error& error) {
     const bool same = std::string(error.what()) == "no such folder" && error.code() == ErrorCode::unsupported;
     if (!same) ++faults, std::fprintf(stderr, "code %d: %s\n", static_cast<int>(error.code()), error.what());
   }
   if (faults > 0) return faults;
   comm::check_same_facts(communicator, facts_of(rank == 2 ? 5 : 4));
-  std::fprintf(stderr, "facts that differ are taken for the same\n");
+  std::fprintf(stderr, "check_same_facts accepted different facts\n");
   return 1;
 }
 

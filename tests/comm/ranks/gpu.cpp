@@ -1,5 +1,4 @@
-// Scenario: collectives of vectors in GPU memory, with MPI or NCCL, compared with sums computed on the host. The last
-// chunk of a vector is shorter.
+// Scenario: collectives of vectors in GPU memory, with MPI or NCCL, compared with sums computed on the host.
 #include <vector>
 
 #include "comm/ranks/scenario.h"

@@ -27,7 +27,7 @@ int overlap(comm::Communicator& communicator) {
   double work = 0, go = 0;
   if (!late) {
     for (int i = 0; i < 1000; ++i) work += i;
-    if (pending.done()) ++faults, std::fprintf(stderr, "a sum is complete before all ranks gave theirs\n");
+    if (pending.done()) ++faults, std::fprintf(stderr, "a sum is complete before all ranks joined the call\n");
     go = now_seconds();
     std::ofstream made(file);
   }
@@ -38,13 +38,13 @@ int overlap(comm::Communicator& communicator) {
   const comm::CallTimes times = pending.times();
   if (!(times.queued <= times.began && times.began <= times.ended))
     ++faults, std::fprintf(stderr, "times out of order\n");
-  if (times.ended < go) ++faults, std::fprintf(stderr, "ended before the late rank came\n");
+  if (times.ended < go) ++faults, std::fprintf(stderr, "ended before the late rank joined\n");
   return faults;
 }
 
 // Rank 0 works for half a second while the others wait for it. A polling rank would have thousands of context switches.
 int asleep(comm::Communicator& communicator) {
-  constexpr int kTurns = 5;
+  constexpr int kRounds = 5;
   constexpr long kMostSwitches = 100;
   const auto switches = [] {
     rusage usage{};
@@ -53,17 +53,17 @@ int asleep(comm::Communicator& communicator) {
   };
   communicator.barrier();
   const long before = switches();
-  int turns = 0;
+  int rounds = 0;
   comm::while_others_sleep(communicator, [&] {
     usleep(100'000);
-    return ++turns == kTurns;
+    return ++rounds == kRounds;
   });
   const long during = switches() - before;
-  std::int64_t taken = turns;  // rank 0 has finished its work
+  std::int64_t taken = rounds;  // rank 0 has finished its work
   communicator.broadcast(comm::elements(std::span(&taken, 1)));
   int faults = 0;
-  if (taken != kTurns) ++faults, std::fprintf(stderr, "rank 0 has worked %d times\n", static_cast<int>(taken));
-  if (communicator.rank() != 0 && turns != 0) ++faults, std::fprintf(stderr, "another rank has worked\n");
+  if (taken != kRounds) ++faults, std::fprintf(stderr, "rank 0 has worked %d times\n", static_cast<int>(taken));
+  if (communicator.rank() != 0 && rounds != 0) ++faults, std::fprintf(stderr, "another rank has worked\n");
   if (communicator.rank() != 0 && during > kMostSwitches)
     ++faults, std::fprintf(stderr, "rank %d: %ld switches while asleep\n", communicator.rank(), during);
   return faults;

@@ -1,5 +1,5 @@
-// Scenarios of a rank in a test: comm_ranks NAME runs one on its own communicator. Each prints the faults that it finds
-// to standard error and returns their number.
+// Scenarios of a rank in a test; comm_ranks SCENARIO runs one of them. Each prints the faults that it finds to standard
+// error and returns their number.
 #pragma once
 
 #include <cstdio>

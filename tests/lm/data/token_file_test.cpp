@@ -52,7 +52,7 @@ TEST_F(TokenFileTest, FormatIsGivenOrFollowsTheName) {
 TEST_F(TokenFileTest, TextIsBytes) {
   const TokenFile text(file("a.txt", "ab\xff\n01"), DataFormat::text, "--data");
   EXPECT_EQ(text.count(), 6);
-  EXPECT_EQ(text.windows(2), 4);  // the last token of "01" has no successor
+  EXPECT_EQ(text.windows(2), 4);  // a window of two tokens needs a third as its last target
   std::vector<std::int32_t> tokens(2), targets(2);
   text.read_window(2, 2, tokens.data(), targets.data());
   EXPECT_EQ(tokens, (std::vector<std::int32_t>{255, 10}));
@@ -81,7 +81,7 @@ std::string words(const std::vector<std::uint32_t>& tokens, std::size_t bytes) {
   return text;
 }
 
-// Returns `count` tokens spread over a vocabulary.
+// Returns `count` random tokens of a vocabulary.
 std::vector<std::uint32_t> spread(std::size_t count, std::uint32_t vocabulary) {
   std::vector<std::uint32_t> tokens(count);
   std::mt19937 random(7);
@@ -125,7 +125,7 @@ TEST_F(TokenFileTest, RejectsAWidthThatContradictsTheVocabulary) {
   }
 }
 
-// The file is scanned in chunks. It has several, with the invalid token in the last one.
+// Files are scanned in chunks. These files have several chunks, with the invalid token in the last one.
 TEST_F(TokenFileTest, IsScannedCompletely) {
   std::string text(3 * (1 << 20) + 5, 'a');
   text.back() = 'c';
@@ -190,8 +190,8 @@ TEST(WindowOrder, AllOrdersOccur) {
   EXPECT_EQ(orders.size(), 6u);
 }
 
-// Finding the window at a position of 2^40 windows needs no memory and little time.
-TEST(WindowOrder, SupportsAnyNumberOfWindows) {
+// The order is computed, not stored, so 2^40 windows need no memory.
+TEST(WindowOrder, Supports2To40Windows) {
   const std::int64_t windows = (std::int64_t{1} << 40) + 1;
   const WindowOrder order(3, windows);
   std::set<std::int64_t> found;

@@ -24,37 +24,36 @@ class GpuDataParallelRanks : public GpuTest {
                     scratch);
     EXPECT_EQ(program.code, 0) << scenario << " on " << ranks << " ranks: " << program.errors;
   }
-  void expect_fine_sharing_a_card(const std::string& scenario) {
+  void expect_fine_on_a_shared_gpu(const std::string& scenario) {
     if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
     expect_fine(2, scenario, "cuda");
   }
 };
 
-TEST_F(GpuDataParallelRanks, EveryStrategyEqualsOneProcess) { expect_fine_sharing_a_card("equal"); }
+TEST_F(GpuDataParallelRanks, EveryStrategyEqualsOneProcess) { expect_fine_on_a_shared_gpu("equal"); }
 
 TEST_F(GpuDataParallelRanks, AShardedOptimizerChangesNoBitAndSavesMemory) {
-  expect_fine_sharing_a_card("shared-optimizer");
+  expect_fine_on_a_shared_gpu("shared-optimizer");
 }
 
-TEST_F(GpuDataParallelRanks, GradientsMayReuseMemoryOfActivations) { expect_fine_sharing_a_card("shared-gradients"); }
+TEST_F(GpuDataParallelRanks, GradientsMayReuseMemoryOfActivations) { expect_fine_on_a_shared_gpu("shared-gradients"); }
 
-TEST_F(GpuDataParallelRanks, StartWithTheValuesOfRank0) { expect_fine_sharing_a_card("broadcast"); }
+TEST_F(GpuDataParallelRanks, StartWithTheValuesOfRank0) { expect_fine_on_a_shared_gpu("broadcast"); }
 
-TEST_F(GpuDataParallelRanks, BucketsAreSummedBeforeBackwardEnds) { expect_fine_sharing_a_card("events"); }
+TEST_F(GpuDataParallelRanks, BucketsAreSummedBeforeBackwardEnds) { expect_fine_on_a_shared_gpu("events"); }
 
-TEST_F(GpuDataParallelRanks, CallsAndBytesAreThoseOfTheStrategy) { expect_fine_sharing_a_card("calls"); }
+TEST_F(GpuDataParallelRanks, CallsAndBytesAreThoseOfTheStrategy) { expect_fine_on_a_shared_gpu("calls"); }
 
-TEST_F(GpuDataParallelRanks, MomentsAreScatteredAndGathered) { expect_fine_sharing_a_card("averages"); }
+TEST_F(GpuDataParallelRanks, MomentsAreScatteredAndGathered) { expect_fine_on_a_shared_gpu("averages"); }
 
-TEST_F(GpuDataParallelRanks, SkipAStepInWhichOneGradientOverflows) { expect_fine_sharing_a_card("loss-scale"); }
+TEST_F(GpuDataParallelRanks, SkipAStepInWhichOneGradientOverflows) { expect_fine_on_a_shared_gpu("loss-scale"); }
 
-// On four ranks, the sizes of the shards differ by one element.
-TEST_F(GpuDataParallelRanks, FourShareAGpu) {
+TEST_F(GpuDataParallelRanks, FourRanksShareAGpu) {
   if (const char* why = comm::why_no_mpi()) GTEST_SKIP() << why;
   expect_fine(4, "shared-optimizer", "cuda");
 }
 
-TEST_F(GpuDataParallelRanks, OneRankOverNccl) {
+TEST_F(GpuDataParallelRanks, OneRankRunsOverNccl) {
   if (const char* why = comm::why_no_nccl()) GTEST_SKIP() << why;
   for (const char* scenario : {"equal", "shared-optimizer", "events", "averages"}) expect_fine(1, scenario, "nccl");
 }

@@ -55,12 +55,12 @@ TEST(ToyMlp, GradientsAreCorrect) {
 // A gradient must not change after it was reported, because its exchange may have started.
 TEST(ToyMlp, ReportsFinalGradients) {
   ToyMlp toy;
-  std::vector<float> told(toy.gradients().size());
+  std::vector<float> reported(toy.gradients().size());
   toy.loss_with_gradients(0, 4, [&](std::size_t tensor) {
-    const Tensor run = ToyMlp::tensors()[tensor];
-    std::copy_n(toy.gradients().begin() + run.first, run.count, told.begin() + run.first);
+    const Tensor range = ToyMlp::tensors()[tensor];
+    std::copy_n(toy.gradients().begin() + range.first, range.count, reported.begin() + range.first);
   });
-  EXPECT_TRUE(std::equal(told.begin(), told.end(), toy.gradients().begin()));
+  EXPECT_TRUE(std::equal(reported.begin(), reported.end(), toy.gradients().begin()));
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ TEST_F(GpuMemoryBench, ThePeakIsWithinThreePercentOfTheDriver) {
   EXPECT_NEAR(static_cast<double>(figures.counted) / static_cast<double>(*figures.driver), 1, 0.03);
 }
 
-// For both passes with fused and materialised attention, the memory that the driver reports matches the prediction, and
-// a forward needs less than a step.
-TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
+// For both passes with fused and materialised attention, the prediction is within 5 % of the memory that the driver
+// reports, and a forward pass needs less than half of a step's memory.
+TEST_F(GpuMemoryBench, AForwardNeedsLessThanHalfOfAStep) {
   for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
     for (const char* const kernel : {"", "standard"}) {
       BenchCase one{.shape = shape_of("small"),
@@ -45,22 +45,23 @@ TEST_F(GpuMemoryBench, AForwardNeedsLessThanAStep) {
           static_cast<std::size_t>(parameter_count(one.shape)) * (precision == Precision::bf16 ? 6 : sizeof(float));
       const std::size_t forward = predicted_bytes(one);
       EXPECT_GT(forward, weights);
-      EXPECT_LT(forward, weights + (std::size_t{64} << 20)) << "workspace of 32 MiB and one layer's activations";
+      EXPECT_LT(forward, weights + (std::size_t{64} << 20))
+          << "besides weights: a workspace of 32 MiB and the activations of one layer";
       EXPECT_LT(forward, step / 2);
     }
   }
 }
 
-// Every allocation is needed until some operation. In fp32, one allocation serves only as the workspace of attention.
+// In fp32, one allocation is only the workspace of attention.
 TEST_F(GpuMemoryBench, EveryAllocationLastsUntilAnOperation) {
   const BenchCase one{.shape = shape_of("medium"), .execution = {.device = Device::cuda}};
   const MemoryTimeline timeline = measure_memory(one).timeline;
-  bool is_shared = false;
+  bool has_workspace = false;
   for (const Lifetime& lifetime : timeline.allocations) {
     EXPECT_GE(lifetime.to, 0) << lifetime.name;
-    is_shared |= lifetime.name == "workspace of attention";
+    has_workspace |= lifetime.name == "workspace of attention";
   }
-  EXPECT_TRUE(is_shared);
+  EXPECT_TRUE(has_workspace);
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ void expect_categories(const BenchCase& one) {
     EXPECT_EQ(in(moment, Category::optimizer), 8 * parameters);
   }
   EXPECT_EQ(in(timeline.moments.front(), Category::gradients), 0u);
-  EXPECT_EQ(in(timeline.moments.back(), Category::gradients), 4 * parameters) << "all of them at the update";
+  EXPECT_EQ(in(timeline.moments.back(), Category::gradients), 4 * parameters) << "the update reads all gradients";
   EXPECT_EQ(in(timeline.moments.back(), Category::saved), 0u);
   EXPECT_NE(timeline.operations.back().find("adamw"), std::string::npos);
 }
@@ -69,7 +69,7 @@ TEST(MemoryBench, CategoriesAreThoseOfTheModel) {
   }
 }
 
-TEST(MemoryBench, EventsListTheLiveTensors) {
+TEST(MemoryBench, MomentsCountTheLiveTensors) {
   for (const GradientMemory memory : {GradientMemory::shared, GradientMemory::over_copies}) {
     BenchCase one = small_case(Precision::bf16, BenchPass::step);
     one.gradients = memory;
@@ -103,7 +103,7 @@ TEST(MemoryBench, GradientsReplaceCopies) {
     return lifetime.name == "layers.1 as matmuls read it";
   });
   ASSERT_NE(copies, timeline.tensors.end());
-  EXPECT_EQ(copies->from, -1) << "there before the step";
+  EXPECT_EQ(copies->from, -1) << "the copy exists before the step";
   EXPECT_EQ(timeline.operations.at(static_cast<std::size_t>(copies->to)),
             "linear backward input layers.1.attention.q+k+v");
 }
@@ -176,7 +176,7 @@ TEST(MemoryBench, RecomputationSavesWhatThePlanPredicts) {
   }
 }
 
-// In mixed precision, operands and results of matmuls are bf16, everything else fp32.
+// In mixed precision, operands and results of matmuls are bf16, other floating-point tensors fp32.
 TEST(MemoryBench, EveryTensorReportsItsType) {
   for (const GradientMemory memory : {GradientMemory::shared, GradientMemory::over_copies}) {
     BenchCase one = small_case(Precision::bf16, BenchPass::step);
@@ -199,7 +199,7 @@ TEST(MemoryBench, EveryTensorReportsItsType) {
       EXPECT_EQ(types[name], "bf16") << name;
     }
     EXPECT_EQ(types["tokens and losses"], "int32, fp32");
-    EXPECT_EQ(types["activations and gradients"], "") << "its tensors have theirs";
+    EXPECT_EQ(types["activations and gradients"], "") << "its tensors report their own types";
     for (const Lifetime& lifetime : timeline.tensors) EXPECT_NE(lifetime.type, "") << lifetime.name;
   }
 }
@@ -221,7 +221,7 @@ TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
     const MemoryTimeline timeline = measure_memory(one).timeline;
     EXPECT_EQ(most_of(timeline, Category::scores), (3 + 1) * scores);
     const std::size_t lse = 3u * 2 * 2 * 24 * sizeof(float);
-    EXPECT_EQ(timeline.most_saved(), fused - lse + 3 * scores) << "and no LSE";
+    EXPECT_EQ(timeline.most_saved(), fused - lse + 3 * scores) << "standard saves probabilities instead of LSE";
     for (int layer = 0; layer < 3; ++layer) {
       const std::string name = "layers." + std::to_string(layer) + ".attention.probabilities";
       const auto found = std::find_if(timeline.tensors.begin(), timeline.tensors.end(),
@@ -237,7 +237,8 @@ TEST(MemoryBench, StandardAttentionSavesItsProbabilities) {
       EXPECT_EQ(most_of(measure_memory(one).timeline, Category::scores), 2 * scores) << name_of(recompute);
     }
     one.pass = BenchPass::forward;
-    EXPECT_EQ(most_of(measure_memory(one).timeline, Category::scores), scores) << "of one layer";
+    EXPECT_EQ(most_of(measure_memory(one).timeline, Category::scores), scores)
+        << "a forward has the scores of one layer at a time";
   }
 }
 
@@ -259,7 +260,7 @@ TEST(MemoryBench, AForwardNeedsNoGradientsAndNoOptimizerState) {
         one.shape.layers *= 2;
         EXPECT_EQ(most_of(measure_memory(one).timeline, Category::transient),
                   most_of(forward.timeline, Category::transient))
-            << "all layers share it";
+            << "all layers share the same transient memory";
         one.shape.layers /= 2;
         one.pass = BenchPass::step;
         EXPECT_LT(forward.counted, measure_memory(one).counted);

@@ -73,14 +73,14 @@ TEST(Activations, SavedBytesOfGpt2EqualTheClosedForm) {
   EXPECT_EQ(plan.bytes - plan.d_end, 2 * x + T * (32'000 * e + 8) + L * (x + attention + rest));
 }
 
-TEST(Activations, SizesBeyondAnyMachineAreRejected) {
+TEST(Activations, SizesAbove2To60BytesAreRejected) {
   const ModelShape shape{
       .d_model = 262144, .d_ff = 1048576, .layers = 9, .heads = 1024, .vocabulary = 10'000, .context = 1048576};
   EXPECT_THROW(activation_plan(shape, 1048576, DType::bf16), Error);
   EXPECT_GT(activation_plan(shape, 1024, DType::bf16).bytes, std::size_t{1} << 50);
 }
 
-// A gradient may reuse memory of activations, but not of one that is read after the gradient is written.
+// A gradient may reuse the memory of an activation unless that activation is read after the gradient is written.
 void expect_only_free_memory_shared(GradientMemory memory) {
   // In a short context, gradients begin at d_end: d_x and the other tensors before it are read until the last gradient.
   ModelShape short_one = shape_of("small");
@@ -97,7 +97,7 @@ void expect_only_free_memory_shared(GradientMemory memory) {
       const auto begins = [&](std::size_t parameter) {
         return shared + static_cast<std::size_t>(parameters[parameter].first) * sizeof(float);
       };
-      EXPECT_GE(begins(0), plan.d_end) << "d_x and the others are read while every gradient is written";
+      EXPECT_GE(begins(0), plan.d_end) << "d_x and the tensors before it are read until the last gradient is written";
       for (std::size_t layer = 0; layer < plan.blocks.size(); ++layer) {
         const BlockActivations& block = plan.blocks[layer];
         const std::size_t first = begins(first_parameter(shape.architecture, layer));
@@ -107,11 +107,11 @@ void expect_only_free_memory_shared(GradientMemory memory) {
         EXPECT_LE(block.end, first) << layer;
       }
       EXPECT_LE(plan.bytes, begins(first_parameter(shape.architecture, plan.blocks.size())))
-          << "the final norm and the unembedding";
+          << "activations must end before the gradients of the final norm and the unembedding";
       for (const Copies& copies : plan.copies) {
         const Activation& found = plan.table.at(copies.tensor);
         EXPECT_LE(found.first + found.bytes(), begins(copies.parameter))
-            << found.name << ": read by the backward, and written where later gradients are still to be read";
+            << found.name << ": its gradients would overwrite it before the backward reads it";
       }
     }
   }
@@ -121,14 +121,14 @@ TEST(Activations, GradientsShareOnlyFreeMemory) { expect_only_free_memory_shared
 
 TEST(Activations, GradientsReuseOnlyCopiesThatWereRead) { expect_only_free_memory_shared(GradientMemory::over_copies); }
 
-TEST(Activations, EveryMatmulOperandHasACopy) {
+TEST(Activations, EveryMatmulWeightHasACopy) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_of("tiny"));
     const ActivationPlan plan = activation_plan(shape, 4, DType::bf16, {.gradients = GradientMemory::over_copies});
     ASSERT_EQ(plan.copies.size(), static_cast<std::size_t>(shape.layers) + 1);
     const std::size_t first_block = first_parameter(architecture, 0);
     std::int64_t count = parameter_table(shape)[first_block].first;
-    EXPECT_EQ(copies_with(plan, first_block - 1), nullptr) << "the embedding, and positions";
+    EXPECT_EQ(copies_with(plan, first_block - 1), nullptr) << "embedding and positions have no copy";
     EXPECT_EQ(copies_with(plan, first_block), &plan.copies[0]);
     EXPECT_EQ(copies_with(plan, parameter_table(shape).size() - 1), &plan.copies.back());
     for (const Copies& copies : plan.copies) {

@@ -39,8 +39,8 @@ void copy_by_name(const std::vector<Parameter>& table, const std::vector<float>&
   }
 }
 
-// For every n, compares the loss over the first n tokens with the forward pass of a model with context n. Later tokens
-// cannot affect it.
+// For every n, compares the loss over the first n tokens with that of a model with context n, which has no later
+// tokens.
 void expect_the_whole_forward(Architecture architecture) {
   constexpr std::int64_t kContext = 17;
   const ModelShape shape = as(architecture, shape_with(kContext));
@@ -64,13 +64,13 @@ void expect_the_whole_forward(Architecture architecture) {
   }
 }
 
-TEST(Decoder, EqualsTheForward) {
+TEST(Decoder, MatchesTheForwardPass) {
   for (const Architecture architecture : kArchitectures) expect_the_whole_forward(architecture);
 }
 
 // A prompt longer than one pass of the decoder gives the logits of single tokens. It starts with zero or two tokens in
 // the KV cache, and one token follows.
-TEST(Decoder, APromptEqualsSingleTokens) {
+TEST(Decoder, APromptGivesTheLogitsOfSingleTokens) {
   for (const Architecture architecture : kArchitectures) {
     const ModelShape shape = as(architecture, shape_with(530));
     const std::vector<float> values = values_of(shape, 4);

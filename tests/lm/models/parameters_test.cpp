@@ -107,7 +107,7 @@ TEST(Parameters, InitialValuesFollowTheirRole) {
   parameter.first = 1001;
   begin_values(parameter, 7, 1, again.data());
   EXPECT_EQ(std::vector<float>(values.begin() + 1, values.end()), std::vector<float>(again.begin(), again.end() - 1))
-      << "a value is its place's";
+      << "a value depends only on its index in the table";
 
   parameter.role = Role::embedding;
   begin_values(parameter, 7, 1, values.data());

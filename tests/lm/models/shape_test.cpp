@@ -9,7 +9,7 @@
 namespace strobe::lm {
 namespace {
 
-TEST(ModelShape, ParametersOfTheFiveSizes) {
+TEST(ModelShape, FiveSizesHaveTheirParameterCounts) {
   const struct {
     const char* name;
     std::int64_t parameters;
@@ -27,7 +27,7 @@ TEST(ModelShape, ParametersOfTheFiveSizes) {
 }
 
 // The count follows from untied embeddings and an unembedding without bias.
-TEST(ModelShape, ParametersOfGpt2) {
+TEST(ModelShape, Gpt2HasItsParameterCount) {
   const ModelShape shape = shape_of("ddp-small");
   EXPECT_EQ(shape.architecture, Architecture::gpt2);
   EXPECT_EQ(parameter_count(shape), 70'859'776);
@@ -70,10 +70,10 @@ TEST(ModelShape, BadShapesAreRejected) {
   shape.architecture = Architecture::gpt2;
   EXPECT_EQ(refusal(shape), "lm: d_model 4096 over 4 heads is a head dimension of 1024; valid: up to 256");
   shape.d_model = 12;
-  EXPECT_EQ(refusal(shape), "") << "no pairs are turned";
+  EXPECT_EQ(refusal(shape), "") << "without RoPE the head dimension may be odd";
 }
 
-TEST(Architecture, NamesAreThoseOfTheNetworks) {
+TEST(Architecture, NamesRoundTrip) {
   EXPECT_EQ(architecture_names(), (std::vector<std::string>{"llama", "gpt2"}));
   for (const std::string& name : architecture_names()) EXPECT_EQ(name_of(architecture_of(name)), name);
   try {

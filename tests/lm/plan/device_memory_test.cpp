@@ -1,4 +1,5 @@
-// Tests the predicted bytes per device against values computed by hand, and that sharding never increases them.
+// Tests the predicted bytes per device against values computed by hand, and that each further sharding reduces the
+// total.
 #include "lm/plan/device_memory.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,7 @@ BenchCase one_of(const char* size, Precision precision) {
   return {.shape = shape_of(size), .batch = 2, .precision = precision};
 }
 
-TEST(DeviceMemory, OfKnownSizesByHand) {
+TEST(DeviceMemory, OfKnownSizesEqualsBytesByHand) {
   // Parameters of xl (vocabulary 10,000, d 1600, d_ff 6400, 48 layers):
   //   embeddings  2 * 10,000 * 1600
   //   blocks      48 * (4 * 1600^2 + 3 * 1600 * 6400 + 2 * 1600)
@@ -24,9 +25,9 @@ TEST(DeviceMemory, OfKnownSizesByHand) {
   EXPECT_EQ(device_memory({.one = one_of("xl", Precision::bf16), .mesh = {.data = 64}}, 0).total(), memory.total());
 }
 
-// A forward holds x, its norm, and the largest of three groups of tensors: outputs of w1, w3 and their gate; q, k and
-// v; the logits.
-TEST(DeviceMemory, OfAForwardByHand) {
+// A forward holds x, the normalized x, and the largest of three groups of tensors: outputs of w1, w3 and their gate;
+// q, k, v and, with `standard`, the probabilities; the logits.
+TEST(DeviceMemory, OfAForwardEqualsBytesByHand) {
   BenchCase one = one_of("xl", Precision::fp32);
   one.pass = BenchPass::forward;
   one.shape.context = 128;
@@ -43,7 +44,7 @@ TEST(DeviceMemory, OfAForwardByHand) {
       << "probabilities of 25 heads are the largest";
 }
 
-TEST(DeviceMemory, OfGpt2ByHand) {
+TEST(DeviceMemory, OfGpt2EqualsBytesByHand) {
   const std::size_t count = 70'859'776;
   const DeviceMemory memory = device_memory({.one = one_of("ddp-small", Precision::fp32)}, 0);
   EXPECT_EQ(memory.weights, 4 * count);
@@ -69,7 +70,7 @@ TEST(DeviceMemory, OfGpt2ByHand) {
   EXPECT_EQ(largest(shape), std::max(embedding, block));
   ModelShape long_one = shape;
   long_one.context = 1000;
-  EXPECT_EQ(largest(long_one), 1005 * 8) << "positions come with the embedding";
+  EXPECT_EQ(largest(long_one), 1005 * 8) << "1000 positions and 5 tokens form one unit";
 }
 
 TEST(DeviceMemory, EachShardingShardsOneMoreKindOfState) {
@@ -80,7 +81,7 @@ TEST(DeviceMemory, EachShardingShardsOneMoreKindOfState) {
   const DeviceMemory none = of(Sharding::replicated), optimizer = of(Sharding::optimizer),
                      gradients = of(Sharding::gradients), weights = of(Sharding::weights);
   const std::size_t count = none.gradients / 4, block = 40'963'200;
-  EXPECT_EQ(optimizer.optimizer, count);  // 8 bytes per parameter, shared by 8 devices; `count` is a multiple of 8
+  EXPECT_EQ(optimizer.optimizer, count);  // 8 bytes per parameter, split over 8 devices; `count` is a multiple of 8
   EXPECT_EQ(optimizer.gradients, none.gradients);
   EXPECT_EQ(gradients.gradients, count / 2 + 4 * block);
   EXPECT_EQ(gradients.weights, none.weights);
@@ -99,11 +100,12 @@ TEST(DeviceMemory, AShardedGradientNeedsTheLargerOfUnitAndBucket) {
   const std::size_t block = 4 * 40'963'200, split = of(Sharding::gradients, 0).gradients;
   EXPECT_EQ(of(Sharding::gradients, block).gradients, split);
   EXPECT_EQ(of(Sharding::gradients, 2 * block).gradients, split + block);
-  EXPECT_EQ(of(Sharding::optimizer, 2 * block).total(), of(Sharding::optimizer, 0).total()) << "whole anyway";
+  EXPECT_EQ(of(Sharding::optimizer, 2 * block).total(), of(Sharding::optimizer, 0).total())
+      << "without sharded gradients the bucket does not count";
 }
 
 TEST(DeviceMemory, TensorParallelismSplitsMatricesAndActivations) {
-  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5: each part has 3 words.
+  // d 8, d_ff 12, 1 layer, 2 heads, vocabulary 5: each of two devices has room for 3 tokens of the vocabulary.
   BenchCase one{.shape = {.d_model = 8, .d_ff = 12, .layers = 1, .heads = 2, .vocabulary = 5, .context = 16},
                 .batch = 1};
   EXPECT_EQ(count_of(parameters_of_a_device(one.shape, 1)), parameter_count(one.shape));

@@ -15,7 +15,7 @@ const Machine kOneNode{.inside = {.bandwidth = 100, .latency = 0.5}};
 const Machine kNodesOfFour{
     .node = 4, .inside = {.bandwidth = 100, .latency = 0.5}, .between = {.bandwidth = 10, .latency = 2}};
 
-TEST(CollectiveCost, OneLevelIsRoundsAndBytes) {
+TEST(CollectiveCost, OneLevelCostsItsRoundsAndBytes) {
   // An all-reduce on 8 devices has 3 rounds of reduce-scatter and 3 of all-gather, and sends 2 * 7/8 of the 800 bytes.
   const Cost all_reduce = collective_cost(kOneNode, Kind::all_reduce, 800, {8, 1});
   EXPECT_DOUBLE_EQ(all_reduce.inside, 1400);

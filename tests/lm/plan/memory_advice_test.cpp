@@ -28,7 +28,7 @@ TEST(MemoryAdvice, ProposesRecomputationAndANarrowTypeIfTheyFit) {
   EXPECT_EQ(memory_advice(narrow, predicted_bytes(narrow) / 2).find("bf16"), std::string::npos);
 }
 
-// As on a GPU, where the allocation of the model fails.
+// On a GPU the allocation of the model may fail. The error must then contain the advice.
 TEST(MemoryAdvice, IsAddedToAFailedAllocation) {
   const auto text_of = [](ErrorCode code) {
     try {
@@ -54,7 +54,7 @@ TEST(MemoryAdvice, CombinesRecomputationWithABatchIfNeitherFits) {
   EXPECT_EQ(memory_advice(one, free), "valid: --recompute block --batch 1");
 }
 
-TEST(MemoryAdvice, SaysThatNoBatchFits) {
+TEST(MemoryAdvice, ReportsThatNoBatchFits) {
   EXPECT_EQ(memory_advice(small(4), 1000), "no smaller batch fits; valid: a smaller model or --context");
 }
 

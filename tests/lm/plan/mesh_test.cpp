@@ -9,7 +9,7 @@
 namespace strobe::lm {
 namespace {
 
-TEST(Mesh, GroupsAreNearestInTheLastDirection) {
+TEST(Mesh, TensorGroupsAreNearestAndPipelineGroupsFarthest) {
   const Mesh mesh{.data = 4, .shard = 8, .tensor = 2};
   EXPECT_EQ(mesh.devices(), 64);
   EXPECT_EQ(mesh.batches(), 32);

@@ -19,7 +19,7 @@ SharedStep small_step(std::int64_t layers, std::int64_t stages, std::int64_t bat
           .micro_batches = micro_batches};
 }
 
-TEST(SharedStep, StagesOfAnUnevenPipeline) {
+TEST(SharedStep, AnUnevenPipelineHasItsLongerStagesFirst) {
   EXPECT_EQ(stages_text(48, 4), "4 stages of 12 layers");
   EXPECT_EQ(stages_text(10, 4), "2 stages of 3 layers, 2 of 2");
   const std::vector<Stage> stages = stages_of(small_step(10, 4, 8, 8));
@@ -27,12 +27,13 @@ TEST(SharedStep, StagesOfAnUnevenPipeline) {
   const std::int64_t layers[] = {3, 3, 2, 2}, in_flight[] = {4, 3, 2, 1};
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(stages[i].layers, layers[i]);
-    EXPECT_EQ(stages[i].in_flight, in_flight[i]) << "1F1B: up to the number of stages that follow, and its own";
+    EXPECT_EQ(stages[i].in_flight, in_flight[i]) << "1F1B: one micro-batch for this stage and for each later one";
     EXPECT_EQ(stages[i].embeds, i == 0);
     EXPECT_EQ(stages[i].unembeds, i == 3);
   }
-  EXPECT_EQ(stages_of(small_step(10, 4, 2, 2))[0].in_flight, 2) << "there are no more micro-batches";
-  EXPECT_EQ(stages_of(small_step(64, 64, 1, 1)).size(), 3u) << "first, inner, last";
+  EXPECT_EQ(stages_of(small_step(10, 4, 2, 2))[0].in_flight, 2) << "the step has two micro-batches";
+  EXPECT_EQ(stages_of(small_step(64, 64, 1, 1)).size(), 3u)
+      << "one entry each for the first, the inner and the last stages";
   EXPECT_EQ(stages_of(small_step(4, 1, 1, 1)).size(), 1u);
 }
 
@@ -51,7 +52,7 @@ TEST(SharedStep, ParametersOfStagesAddUpToTheModel) {
 
 // fp32 elements per token: 8 d + 3 d_ff + 2 norm factors + 2 LSE = 104 per block; 5 d for gradients; d for the output;
 // in the last stage also a norm of d, its factor and 5 logits. d is 8, d_ff 12.
-TEST(SharedStep, ActivationsOfTheMicroBatchesInFlight) {
+TEST(SharedStep, ActivationsAreThoseOfTheMicroBatchesInFlight) {
   const SharedStep step = small_step(4, 2, 4, 4);
   const std::vector<Stage> stages = stages_of(step);
   EXPECT_EQ(stage_activations(step, stages.at(0)), 4u * 16 * (2 * 2 * 104 + 5 * 8 + 8));
@@ -76,12 +77,13 @@ SharedStep feed_forward(std::int64_t batch, const Mesh& mesh, Precision precisio
 
 // The exercise of the source document has 126 * 2 * 16384 * 53248 parameters. Parameter, gradient and two moments in
 // fp32 are 16 bytes per parameter.
-TEST(SharedStep, FeedForwardModelOfTheSourceByHand) {
+TEST(SharedStep, FeedForwardModelEqualsThatOfTheSourceDocument) {
   const std::int64_t count = 219'848'638'464;
   const SharedStep alone = feed_forward(1, {}, Precision::fp32);
   EXPECT_EQ(parameter_count(alone.one.shape, Network::feed_forward), count);
   const DeviceMemory memory = device_memory(alone, 0);
-  EXPECT_EQ(memory.weights + memory.gradients + memory.optimizer, 3'517'578'215'424u) << "44 devices of 80 GB";
+  EXPECT_EQ(memory.weights + memory.gradients + memory.optimizer, 3'517'578'215'424u)
+      << "3.5 TB, or 44 devices of 80 GB";
   EXPECT_EQ(device_memory(feed_forward(1, {}, Precision::bf16), 0).weights, 6u * static_cast<std::size_t>(count));
   // 512 tokens. Each layer saves its input and the values before and after the activation function. The rest is two
   // gradients and the output.

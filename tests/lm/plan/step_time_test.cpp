@@ -1,5 +1,5 @@
-// Tests the predicted time of a training step. Values are computed by hand for a machine with round rates. Also tests
-// how the time depends on the sizes.
+// Tests the predicted time of a training step. Values are computed by hand for a machine whose rates are powers of ten.
+// Also tests how the time depends on the sizes.
 #include "lm/plan/step_time.h"
 
 #include <gtest/gtest.h>
@@ -71,15 +71,15 @@ TEST(StepTime, TheLastCallIsAtLeastTheEmbeddings) {
   EXPECT_DOUBLE_EQ(large.exposed, call(large.call_bytes));
 }
 
-// best_bucket_bytes() is best if the backward takes as long as the transfer: no other bucket size exposes less time.
+// best_bucket_bytes() is best if the backward takes as long as the transfer. The other sizes tried expose more time.
 TEST(StepTime, TheBestBucketMinimizesExposedTime) {
   EXPECT_DOUBLE_EQ(best_bucket_bytes(4e8, 1e9, 1e-4), std::sqrt(4e8 * 1e9 * 1e-4));
   const SharedStep step = step_of({.data = 64});
-  const double overhead = 6 * 1e-5 + 6 * 1e-4, seconds_a_byte = 1.75 / 1e10 + 1.75 / 8 / 1e9;
+  const double overhead = 6 * 1e-5 + 6 * 1e-4, seconds_per_byte = 1.75 / 1e10 + 1.75 / 8 / 1e9;
   Machine balanced = kMachine;
-  balanced.flop_rate = 2.0 / 3 * flops_of(step.one) / (4 * kCount * seconds_a_byte);
+  balanced.flop_rate = 2.0 / 3 * flops_of(step.one) / (4 * kCount * seconds_per_byte);
   const StepTime best = step_time(step, balanced);
-  EXPECT_EQ(best.calls, std::ceil(4 * kCount / std::sqrt(4 * kCount * overhead / seconds_a_byte)));
+  EXPECT_EQ(best.calls, std::ceil(4 * kCount / std::sqrt(4 * kCount * overhead / seconds_per_byte)));
   for (const double factor : {0.25, 0.5, 2.0, 4.0}) {
     EXPECT_GT(step_time(step, balanced, factor * best.call_bytes).exposed, best.exposed) << factor;
   }
@@ -107,7 +107,7 @@ TEST(StepTime, TensorParallelismComputesLessAndWaitsForActivations) {
   EXPECT_NEAR(parts.tensor, calls * (4 * 1e-5 + 1.5 * residual / 1e10), 1e-12);
   EXPECT_NEAR(parts.inside, calls * 1.5 * residual, 1);
   EXPECT_EQ(parts.backward_exchange, 0);
-  EXPECT_EQ(parts.calls, 0) << "one batch: no gradients to add";
+  EXPECT_EQ(parts.calls, 0) << "a single data-parallel rank exchanges no gradients";
   EXPECT_EQ(parts.waiting(), parts.tensor);
 }
 
@@ -118,7 +118,7 @@ SharedStep pipeline_of(std::int64_t layers, const Mesh& mesh, std::int64_t micro
           .micro_batches = micro_batches};
 }
 
-TEST(StepTime, ThePipelinesBubbleIsItsShareOfMicroBatches) {
+TEST(StepTime, ThePipelinesBubbleShrinksWithMoreMicroBatches) {
   const double tokens = 16 * 128, flops = 3 * 4 * tokens * 64 * 256 * 2;  // two layers in each of four stages
   for (const std::int64_t micro_batches : {1, 4, 8, 16}) {
     const StepTime time = step_time(pipeline_of(8, {.pipeline = 4}, micro_batches), kMachine);
@@ -135,7 +135,7 @@ TEST(StepTime, ThePipelinesBubbleIsItsShareOfMicroBatches) {
 TEST(StepTime, StagesOfAPipelineWaitForTheSlowestOne) {
   const StepTime time = step_time(pipeline_of(5, {.pipeline = 2}, 4), kMachine);
   const double layer = 3 * 4 * (16 * 128 / 4) * 64.0 * 256 / 1e12;
-  EXPECT_NEAR(time.forward + time.backward, 4 * 3 * layer, 1e-15) << "the first has three of the five layers";
+  EXPECT_NEAR(time.forward + time.backward, 4 * 3 * layer, 1e-15) << "the first stage has three of the five layers";
   EXPECT_NEAR(time.bubble, 3 * layer, 1e-15);
   EXPECT_EQ(step_time(pipeline_of(4, {}, 1), kMachine).bubble, 0);
 }
@@ -149,16 +149,17 @@ TEST(StepTime, GradientsOfAPipelineOverlapTheLastMicroBatch) {
   EXPECT_DOUBLE_EQ(time.call_bytes, gradients);
   EXPECT_DOUBLE_EQ(time.exposed, call);
   EXPECT_DOUBLE_EQ(time.last_backward, time.backward / 4);
-  EXPECT_DOUBLE_EQ(time.between, 4 * 4.0 * (16 * 128 / 4) * 64) << "each stage sends one way";
+  EXPECT_DOUBLE_EQ(time.between, 4 * 4.0 * (16 * 128 / 4) * 64) << "each stage sends in one direction";
   EXPECT_TRUE(time.hides());
   EXPECT_FALSE(step_time(pipeline_of(4, {.data = 8, .pipeline = 2}, 16), kMachine, 1e9).hides());
   SharedStep split = pipeline_of(4, {.shard = 8, .pipeline = 2}, 4);
   split.sharding = Sharding::weights;
   const double gathered = 7.0 / 8 * gradients;  // parameters in fp32 have as many bytes
-  EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1) << "for every micro-batch again";
+  EXPECT_NEAR(step_time(split, kMachine).inside, 4 * 2 * gathered + gathered, 1)
+      << "every micro-batch gathers the parameters again";
 }
 
-TEST(StepTime, ItIsComputeBoundFromTheSmallestBatchOn) {
+TEST(StepTime, IsComputeBoundFromTheSmallestBatchOn) {
   Machine slow_links = kMachine;
   slow_links.inside.bandwidth = slow_links.between.bandwidth = 1e8;
   for (const Sharding sharding : {Sharding::replicated, Sharding::optimizer, Sharding::gradients, Sharding::weights}) {
@@ -176,8 +177,8 @@ TEST(StepTime, ItIsComputeBoundFromTheSmallestBatchOn) {
   no_links.inside.bandwidth = 1e-9;
   EXPECT_EQ(least_batch(step_of({.data = 2}), no_links), 9'000'000'000'000'000);
   // One node of n devices without latency, P parameters and T tokens. The backward takes 4 P T / rate, the all-reduce
-  // of fp32 gradients 8 P (n - 1) / n / bandwidth. They are equal at T = 2 (n - 1) / n * rate / bandwidth. Attention
-  // and the embedding change T slightly.
+  // of fp32 gradients 8 P (n - 1) / n / bandwidth. These times are equal at T = 2 (n - 1) / n * rate / bandwidth.
+  // Attention and the embedding change T slightly.
   Machine flat = kMachine;
   flat.node = 0;
   flat.inside = {.bandwidth = 1e8, .latency = 0};

@@ -19,7 +19,7 @@ TEST(Accumulation, EqualsPyTorch) {
   EXPECT_NEAR(accumulate_hundredths(2)[1].result, 0.02, 1e-4);
 }
 
-TEST(LayerNorm, IsItsDefinitionInFp32) {
+TEST(LayerNorm, EqualsItsDefinitionInFp32) {
   const std::array<float, 3> x{1, 2, 6};  // mean 3, variance 14 / 3
   std::array<float, 3> y{};
   const float inverse = layer_norm(x, DType::fp32, y);
@@ -56,7 +56,7 @@ TEST(ToyModel, TensorsHaveTheTypesOfMixedPrecision) {
 }
 
 // A small step along a gradient changes the loss by the step times the gradient's squared norm.
-TEST(ToyModel, GradientsByDifferences) {
+TEST(ToyModel, GradientsMatchDifferences) {
   for (const auto& [parameter, gradient] : {std::pair{ToyModel::kFc1Weight, ToyModel::kDFc1Weight},
                                             {ToyModel::kNormWeight, ToyModel::kDNormWeight},
                                             {ToyModel::kNormBias, ToyModel::kDNormBias},

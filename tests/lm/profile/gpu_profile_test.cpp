@@ -38,10 +38,11 @@ TEST_F(GpuProfile, EveryKernelHasAnOperationAndEveryOperationAKernel) {
       EXPECT_GE(one.host_seconds, 0);
     }
     for (const GpuRecord& record : profile.records) {
-      EXPECT_GT(record.launcher, 0u) << name_of(precision) << ": " << record.name << " is nobody's";
+      EXPECT_GT(record.launcher, 0u) << name_of(precision) << ": " << record.name << " belongs to no operation";
     }
     const std::size_t on_cpu = profile_step(traced_case(precision, Device::cpu)).operations.size();
-    EXPECT_EQ(profile.operations.size(), on_cpu + 2 * profile.steps.size()) << "the CPU's, tokens in, losses out";
+    EXPECT_EQ(profile.operations.size(), on_cpu + 2 * profile.steps.size())
+        << "the operations of the CPU, and two copies per step: tokens in, losses out";
   }
 }
 
@@ -75,7 +76,6 @@ TEST_F(GpuProfile, TheTraceParsesAndHasEveryRecord) {
   EXPECT_EQ(records, named.profile.records.size());
 }
 
-// Direct launches compute the same bits as a graph.
 TEST_F(GpuProfile, DirectLaunchesGiveTheBitsOfAGraph) {
   const BenchCase one = traced_case(Precision::bf16);
   PassRun replayed(one), direct(one);

@@ -14,7 +14,7 @@ namespace strobe::lm {
 namespace {
 
 constexpr double kMicro = 1e-6, kBegin = 1000;  // seconds; kBegin: start of the first step
-constexpr const char* kProduct = "void cublas::product<float, (int)3>(float const*, float*)";
+constexpr const char* kMatmulKernel = "void cublas::product<float, (int)3>(float const*, float*)";
 
 TimedOperation operation(const char* name, OperationKind kind, Phase phase) {
   TimedOperation one;
@@ -47,7 +47,7 @@ Profile made_up() {
   copy.kind = GpuRecord::Kind::copy;
   copy.bytes = 4096;
   attribute(profile,
-            {record(kProduct, 1, 7, 10, 20), record("reduce", 1, 7, 30, 5), record(kProduct, 2, 7, 40, 12),
+            {record(kMatmulKernel, 1, 7, 10, 20), record("reduce", 1, 7, 30, 5), record(kMatmulKernel, 2, 7, 40, 12),
              record("softmax", 2, 13, 45, 8), record("adamw_kernel", 3, 7, 60, 30), copy},
             kBegin);
   return profile;
@@ -59,7 +59,7 @@ TEST(ProfileKernels, EachOperationHasTheTimeOfItsRecords) {
   EXPECT_NEAR(profile.operations[0].seconds, 25 * kMicro, 1e-12);
   EXPECT_NEAR(profile.operations[1].seconds, 20 * kMicro, 1e-12);
   EXPECT_NEAR(profile.operations[2].seconds, 30 * kMicro, 1e-12);
-  EXPECT_NEAR(profile.records[0].begin, 10 * kMicro, 1e-9) << "since the first step";
+  EXPECT_NEAR(profile.records[0].begin, 10 * kMicro, 1e-9) << "times count from the start of the first step";
   double kinds = 0;
   for (const OperationSum& sum : sums_by_kind(profile)) kinds += sum.seconds;
   EXPECT_NEAR(kinds, 75 * kMicro, 1e-12);
@@ -79,14 +79,14 @@ TEST(ProfileKernels, OverlappingKernelsCountOnceAsBusyTime) {
 TEST(ProfileKernels, AreSummedByNameAndSortedByTime) {
   const std::vector<KernelSum> sums = sums_by_kernel(made_up());
   ASSERT_EQ(sums.size(), 5u);
-  EXPECT_EQ(sums[0].name, kProduct);
+  EXPECT_EQ(sums[0].name, kMatmulKernel);
   EXPECT_EQ(sums[1].name, "adamw_kernel");
   EXPECT_EQ(sums[0].calls, 2);
   EXPECT_NEAR(sums[0].seconds, 32 * kMicro, 1e-12);
   EXPECT_EQ(sums[0].operations, (std::vector<std::string>{"linear", "attention"}));
   const std::vector<KernelSum> attention = sums_by_kernel(made_up(), "attention");
   ASSERT_EQ(attention.size(), 2u);
-  EXPECT_EQ(attention[0].name, kProduct);
+  EXPECT_EQ(attention[0].name, kMatmulKernel);
   EXPECT_EQ(attention[0].calls, 1);
   EXPECT_EQ(attention[1].name, "softmax");
 }
@@ -96,7 +96,7 @@ TEST(ProfileKernels, ALauncherWithoutAnOperationIsRejected) {
   EXPECT_THROW(attribute(profile, {record("stray", 4, 7, 0, 1)}, kBegin), Error);
 }
 
-TEST(ProfileKernels, TheTraceHasATrackForEachStreamAndOneForTheHost) {
+TEST(ProfileKernels, TheTraceHasATrackPerStreamAndThreeForTheHost) {
   const NamedProfile named{"a case", made_up()};
   const Json trace = Json::parse(trace_json({&named, 1}).dump());
   std::map<std::string, std::int64_t> tracks;
@@ -121,7 +121,7 @@ TEST(ProfileKernels, TheTraceHasATrackForEachStreamAndOneForTheHost) {
 }
 
 TEST(ProfileKernels, NamesAreShortened) {
-  EXPECT_EQ(short_kernel_name(kProduct), "product<float, (int)3>");
+  EXPECT_EQ(short_kernel_name(kMatmulKernel), "product<float, (int)3>");
   EXPECT_EQ(short_kernel_name("void strobe::(anonymous namespace)::norm<4>(strobe::Row<int>, int)"), "norm<4>");
   EXPECT_EQ(short_kernel_name("ns::Outer<a::b>::run(int (*)(int))"), "run");
   EXPECT_EQ(short_kernel_name("sm90_xmma_gemm_bf16"), "sm90_xmma_gemm_bf16");

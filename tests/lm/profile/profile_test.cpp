@@ -54,7 +54,7 @@ TEST(Profile, CountsRecomputation) {
   const double weights = 4 * 16 * 16 + 3 * 16 * 24, attention = 2 * 10 * 5 * 16;
   const struct {
     Recompute recompute;
-    int products;
+    int matmuls;
     double elements;
   } cases[] = {{Recompute::attention, 1, 3 * 16 * 16}, {Recompute::block, 3, weights - 16 * 24}};
   const auto backward_of = [](Recompute recompute, const char* name) {
@@ -68,9 +68,9 @@ TEST(Profile, CountsRecomputation) {
                : OperationSum{};
   };
   EXPECT_EQ(backward_of(Recompute::none, "linear").calls, 0);
-  for (const auto& [recompute, products, elements] : cases) {
+  for (const auto& [recompute, matmuls, elements] : cases) {
     const OperationSum linear = backward_of(recompute, "linear");
-    EXPECT_EQ(linear.calls, 3 * products) << name_of(recompute);
+    EXPECT_EQ(linear.calls, 3 * matmuls) << name_of(recompute);
     EXPECT_EQ(linear.flops, 3 * 2 * 10 * elements) << name_of(recompute);
     EXPECT_EQ(backward_of(recompute, "attention").flops, 3 * attention) << name_of(recompute);
   }
@@ -120,7 +120,7 @@ TEST(Profile, SumsMatmulsByMatrixOverAllLayers) {
   EXPECT_EQ(calls, all);
 }
 
-TEST(Profile, OnTheHostAnOperationHasTheTimeOfTheHost) {
+TEST(Profile, OnACpuAnOperationHasTheTimeOfTheHost) {
   const Profile profile = profile_step(small_case());
   for (const TimedOperation& one : profile.operations) EXPECT_EQ(one.seconds, one.host_seconds) << one.name;
   EXPECT_TRUE(profile.records.empty());
@@ -161,7 +161,7 @@ TEST(Profile, AttentionHasItsPartsIfTheyAreSeparate) {
     EXPECT_NEAR(flops, sum_of(operations, operation).flops, 1e-6) << operation;
   }
   EXPECT_TRUE(sums_by_scope(profile, "linear").empty());
-  EXPECT_EQ(profile_sink, nullptr) << "nobody listens any more";
+  EXPECT_EQ(profile_sink, nullptr) << "the sink is removed after the profile";
 }
 
 TEST(Profile, PartsFollowEachOtherInsideTheirOperations) {
@@ -194,7 +194,7 @@ TEST(Profile, RejectsCudaWithTheReasonIfThereIsNoGpu) {
   one.execution.device = Device::cuda;
   try {
     profile_step(one);
-    FAIL() << "a profile of a GPU that is not there";
+    FAIL() << "a profile of a missing GPU";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::unsupported);
     EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
@@ -243,7 +243,7 @@ TEST(MatmulShare, FusedAttentionCountsAsAWholeOrNotAtAll) {
   EXPECT_DOUBLE_EQ(step.share_with_attention(true), 29.0 / 40);
 }
 
-TEST(MatmulShare, PartsOnTheCpuAreMatmulsOrNot) {
+TEST(MatmulShare, PartsOfAttentionAreMatmulsOrTheRest) {
   Profile profile = step_on_cpu();
   profile.scopes = {{.name = "QK^T matmul", .kind = ScopeKind::matmul, .operation = 1, .seconds = 1.5},
                     {.name = "softmax", .kind = ScopeKind::other, .operation = 1, .seconds = 1},

@@ -77,7 +77,7 @@ BenchCase overflowing_case(int warmup, Device device) {
 void expect_skipped_steps(Device device) {
   const BenchTimes times = time_step(overflowing_case(0, device));
   EXPECT_EQ(times.skipped, 1);
-  EXPECT_EQ(times.skipped_updates, 0) << "phases are those of a step that is not skipped";
+  EXPECT_EQ(times.skipped_updates, 0) << "phases are measured in a step that is not skipped";
   EXPECT_EQ(time_step(overflowing_case(1, device)).skipped, 0);
 }
 

@@ -111,8 +111,8 @@ struct TiedRun {
   std::vector<double> norms;  // gradient norm of each step
 };
 
-// Trains y = t u f p u t x, element by element, where x is the sample. t: tied; u: tied and frozen; f: frozen; p:
-// plain. t and u are used twice, so their gradients are final after the second use. The ranks start with different
+// Trains y = t u f p u t x, element by element, where x depends on the sample. t: tied; u: tied and frozen; f: frozen;
+// p: plain. t and u are used twice, so their gradients are final after the second use. The ranks start with different
 // values.
 TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std::span<const int> samples,
                    Faults& faults) {
@@ -165,7 +165,7 @@ TiedRun train_tied(comm::Communicator& ranks, const lm::Strategy& strategy, std:
         squares += static_cast<double>(own[i]) * own[i];
     }
     expect(ranks.size() > 1 || std::abs(run.norms.back() - std::sqrt(squares)) < 1e-5 * std::sqrt(squares),
-           "the norm is not that of what is trained");
+           "the norm is not that of the trained tensors");
     std::size_t started = 0;  // the plain tensor's call starts first
     for (const ParallelEvent& event : exchange.record().events) {
       if (event.kind != ParallelEvent::Kind::bucket_started) continue;

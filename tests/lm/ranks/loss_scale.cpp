@@ -9,7 +9,7 @@
 namespace strobe::test {
 namespace {
 
-constexpr std::int64_t kElements = 5;  // per tensor; not divisible by any number of ranks
+constexpr std::int64_t kElements = 5;  // per tensor; not divisible by 2 or 4 ranks
 
 // The gradient of one rank has an infinity, in a range that sharded strategies may assign to another rank. All ranks
 // must skip the step.
@@ -73,7 +73,7 @@ void lower_the_scale(comm::Communicator& ranks, const ops::ExecutionContext& exe
   expect(taken == kSteps, "every gradient overflowed");
   std::vector<float> first = values_of(model);
   ranks.broadcast(comm::elements(std::span(first)));
-  expect(first == values_of(model), "other weights than rank 0");
+  expect(first == values_of(model), "parameters that differ from those of rank 0");
 }
 
 }  // namespace
@@ -88,7 +88,7 @@ int loss_scale(comm::Communicator& communicator, const ops::ExecutionContext& ex
   const auto train = [&](const char* name) {
     return train_together(communicator, execution, lm::strategy_of(name), fp16);
   };
-  faults.expect(train("sharded") == train("flat"), "fp16: sharded is not flat");
+  faults.expect(train("sharded") == train("flat"), "fp16: sharded and flat have different bits");
   return faults.count();
 }
 

@@ -1,4 +1,4 @@
-// Scenarios of a rank in a test of data parallel training: lm_ranks NAME [cuda|nccl]. Each prints its faults to
+// Scenarios of a rank in a test of data parallel training: lm_ranks SCENARIO [cuda|nccl]. Each prints its faults to
 // standard error and returns their number.
 #pragma once
 

@@ -16,7 +16,7 @@ namespace strobe::test {
 
 inline constexpr std::int64_t kBatch = 4;
 inline constexpr int kSteps = kSanitized ? 2 : 5;
-inline constexpr std::int64_t kBucketBytes = 200'000;  // gives buckets of which some use the ring and others MPI
+inline constexpr std::int64_t kBucketBytes = 200'000;  // gives three buckets, all large enough for the ring algorithm
 
 // Returns a shape with 0.14 M parameters.
 inline lm::ModelShape small_shape() {

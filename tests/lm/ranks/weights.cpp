@@ -1,5 +1,5 @@
 // Scenarios that compare parameters after some steps: with one process on the whole batch, with a repeated run, and
-// with sharded strategies.
+// with sharded strategies. Other scenarios check the AdamW moments and the initial values of each rank.
 #include <fmt/format.h>
 
 #include "lm/ranks/scenario.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr double kLargeEps = 1e-5;
 
 // Returns the names of frozen parameters that changed and of trained ones that did not.
-std::vector<std::string> not_as_told(std::span<const float> values, const std::vector<std::string>& frozen) {
+std::vector<std::string> wrongly_trained(std::span<const float> values, const std::vector<std::string>& frozen) {
   lm::Model untrained(small_shape(), 1, DType::fp32, {.threads = 1});
   untrained.begin(1);
   std::vector<std::string> names;
@@ -56,20 +56,21 @@ int equals_one_process(comm::Communicator& communicator, const ops::ExecutionCon
                fmt::format("step {}: norm {}, not {}", step + 1, together.norms[step], alone.norms[step]));
       }
       if (!training.frozen.empty()) {  // repeats one of the trainings, the one with most options
-        expect(train_together(communicator, execution, strategy, training) == together, "other bits when run again");
+        expect(train_together(communicator, execution, strategy, training) == together,
+               "different bits in a repeated run");
       }
       std::vector<float> first = together.values;  // the values of rank 0
       communicator.broadcast(comm::elements(std::span(first)));
-      expect(first == together.values, "other weights than rank 0");
-      for (const std::string& name : not_as_told(together.values, training.frozen)) {
-        expect(false, name + " is frozen and changed, or is not and stayed");
+      expect(first == together.values, "parameters that differ from those of rank 0");
+      for (const std::string& name : wrongly_trained(together.values, training.frozen)) {
+        expect(false, name + " is frozen but changed, or is trained but did not change");
       }
     }
   }
   return faults.count();
 }
 
-// Compares each sharded strategy with the unsharded one that has the same calls: equal bits, or 1e-6 with
+// Compares each sharded strategy with the unsharded one that has the same buckets: equal bits, or 1e-6 with
 // reduce-scatter.
 int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
@@ -77,14 +78,14 @@ int shared_optimizer(comm::Communicator& communicator, const ops::ExecutionConte
     return train_together(communicator, execution, lm::strategy_of(name), {.clip = 0.5, .dtype = DType::fp32});
   };
   const Trained flat = train("flat"), bucketed = train("bucketed");
-  faults.expect(train("sharded") == flat, "sharded is not flat");
-  faults.expect(train("sharded-overlap") == bucketed, "sharded-overlap is not bucketed");
+  faults.expect(train("sharded") == flat, "sharded and flat have different bits");
+  faults.expect(train("sharded-overlap") == bucketed, "sharded-overlap and bucketed have different bits");
   faults.expect(difference_of(train("sharded-rs").values, bucketed.values).element < 1e-6,
-                "sharded-rs is not bucketed");
+                "sharded-rs differs from bucketed by more than 1e-6");
   const Training bf16{.clip = 0.5, .dtype = DType::bf16};
   faults.expect(train_together(communicator, execution, lm::strategy_of("sharded"), bf16) ==
                     train_together(communicator, execution, lm::strategy_of("flat"), bf16),
-                "bf16: sharded is not flat");
+                "bf16: sharded and flat have different bits");
 
   const std::size_t all = static_cast<std::size_t>(lm::parameter_count(small_shape())) * sizeof(float);
   const auto held = [&] {
@@ -126,7 +127,7 @@ int shared_gradients(comm::Communicator& communicator, const ops::ExecutionConte
     for (const lm::Recompute recompute : {lm::Recompute::none, lm::Recompute::attention, lm::Recompute::block}) {
       const Training training{.clip = 0.5, .gradients = lm::GradientMemory::shared, .recompute = recompute};
       faults.expect(train_together(communicator, execution, strategy, training) == own,
-                    fmt::format("{}, recompute {}: other bits where gradients share memory", strategy.name,
+                    fmt::format("{}, recompute {}: different bits if gradients share memory", strategy.name,
                                 lm::name_of(recompute)));
     }
   }
@@ -137,7 +138,7 @@ int shared_gradients(comm::Communicator& communicator, const ops::ExecutionConte
 int averages(comm::Communicator& communicator, const ops::ExecutionContext& execution) {
   Faults faults(communicator);
   using Average = lm::DataParallel::Average;
-  constexpr std::size_t kPiece = 7777;
+  constexpr std::size_t kChunk = 7777;
   const auto count = static_cast<std::size_t>(lm::parameter_count(small_shape()));
   for (const lm::Strategy& strategy : lm::strategies()) {
     lm::Model model(small_shape(), 1, DType::fp32, execution, {.optimizer = lm::OptimizerMemory::outside});
@@ -148,30 +149,30 @@ int averages(comm::Communicator& communicator, const ops::ExecutionContext& exec
     const auto value = [](Average which, std::size_t i) {
       return static_cast<float>(i) + (which == Average::mean ? 0.25f : 0.5f);
     };
-    std::vector<float> piece;
-    const auto each_piece = [&](const auto& use) {
+    std::vector<float> chunk;
+    const auto each_chunk = [&](const auto& use) {
       for (const Average which : {Average::mean, Average::variance}) {
-        for (std::size_t first = 0; first < count; first += kPiece) {
-          piece.assign(std::min(kPiece, count - first), -1.0f);
+        for (std::size_t first = 0; first < count; first += kChunk) {
+          chunk.assign(std::min(kChunk, count - first), -1.0f);
           use(which, first);
         }
       }
     };
-    each_piece([&](Average which, std::size_t first) {
-      for (std::size_t i = 0; i < piece.size(); ++i) piece[i] = value(which, first + i);
-      together.exchange().write_average(which, static_cast<std::int64_t>(first), piece);
+    each_chunk([&](Average which, std::size_t first) {
+      for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] = value(which, first + i);
+      together.exchange().write_average(which, static_cast<std::int64_t>(first), chunk);
     });
     std::int64_t wrong = 0, zeros = 0;
-    each_piece([&](Average which, std::size_t first) {
-      together.exchange().read_average(which, static_cast<std::int64_t>(first), piece);
-      for (std::size_t i = 0; i < piece.size(); ++i) {
-        zeros += piece[i] == 0 ? 1 : 0;
-        wrong += piece[i] != 0 && piece[i] != value(which, first + i) ? 1 : 0;
+    each_chunk([&](Average which, std::size_t first) {
+      together.exchange().read_average(which, static_cast<std::int64_t>(first), chunk);
+      for (std::size_t i = 0; i < chunk.size(); ++i) {
+        zeros += chunk[i] == 0 ? 1 : 0;
+        wrong += chunk[i] != 0 && chunk[i] != value(which, first + i) ? 1 : 0;
       }
     });
-    faults.expect(wrong == 0, fmt::format("{}: {} averages are others", strategy.name, wrong));
+    faults.expect(wrong == 0, fmt::format("{}: {} moments are wrong", strategy.name, wrong));
     faults.expect(zeros == 2 * 64 * 128,
-                  fmt::format("{}: {} averages are 0, not the frozen ones", strategy.name, zeros));
+                  fmt::format("{}: {} moments are 0, not only those of the frozen tensor", strategy.name, zeros));
   }
   return faults.count();
 }
@@ -183,7 +184,7 @@ int first_broadcast(comm::Communicator& communicator, const ops::ExecutionContex
   wanted.begin(7);
   model.begin(7 + static_cast<std::uint64_t>(communicator.rank()));
   const auto same = [&] { return values_of(model) == values_of(wanted); };
-  faults.expect(same() == (communicator.rank() == 0), "ranks began alike");
+  faults.expect(same() == (communicator.rank() == 0), "only rank 0 must start with its values");
   lm::ParallelModel together(model, communicator,
                              {.exchange = exchange_by(lm::strategy_of("naive")), .frozen = {"embedding.weight"}});
   together.begin();

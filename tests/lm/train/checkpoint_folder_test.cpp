@@ -59,7 +59,7 @@ TEST_F(CheckpointFolderTest, AFolderWithABackupIsNotEmpty) {
   EXPECT_EQ(scratch_.entries(), 0u);
 }
 
-TEST_F(CheckpointFolderTest, ADamagedLogIsRejectedBeforeAnythingIsChanged) {
+TEST_F(CheckpointFolderTest, ADamagedLogIsRejected) {
   std::ofstream(scratch_.path() / "steps.jsonl") << "{\"step\":1}\n{\"step\":\n";
   EXPECT_NE(refusal(CheckpointFolder::Use::resume).find("steps.jsonl: line 2 is damaged"), std::string::npos);
 }

@@ -78,7 +78,7 @@ class CheckpointTest : public testing::Test {
 };
 
 // The state is larger than one chunk, and its size is not a multiple of a chunk's.
-TEST(CheckpointPieces, CoverEveryElementOnceInOrder) {
+TEST(CheckpointChunks, CoverEveryElementOnceInOrder) {
   const ModelShape shape{.d_model = 256, .d_ff = 300, .layers = 3, .heads = 4, .vocabulary = 999, .context = 8};
   ASSERT_GT(parameter_count(shape), 1 << 20);
   std::vector<std::int64_t> next(3, 0);
@@ -86,7 +86,8 @@ TEST(CheckpointPieces, CoverEveryElementOnceInOrder) {
   for_each_chunk(shape, [&](State which, std::int64_t first, std::span<float> chunk) {
     const auto at = static_cast<std::size_t>(which);
     EXPECT_EQ(first, next.at(at));
-    EXPECT_TRUE(at == 0 || next[at - 1] == parameter_count(shape)) << "the state before is not complete";
+    EXPECT_TRUE(at == 0 || next[at - 1] == parameter_count(shape))
+        << "a state must be complete before the next one starts";
     next[at] += static_cast<std::int64_t>(chunk.size());
     most = std::max(most, chunk.size());
   });
@@ -115,7 +116,7 @@ TEST_F(CheckpointTest, BytesDependOnlyOnTheState) {
   EXPECT_EQ(bytes(), scratch_.read("b.safetensors"));
 }
 
-TEST_F(CheckpointTest, DetectsEveryFlippedBitAndTruncation) {
+TEST_F(CheckpointTest, DetectsFlippedBitsAndTruncation) {
   write(path());
   const std::string whole = bytes();
   for (std::size_t i = 0; i < whole.size(); i += i < 400 ? 1 : 97) {
@@ -180,10 +181,10 @@ TEST_F(CheckpointTest, OlderVersionsAreRead) {
 void CheckpointTest::forge(const std::string& from, const std::string& to) const {
   write(path());
   std::string text = bytes();
-  const std::size_t execution = text.find(from);
-  ASSERT_NE(execution, std::string::npos) << from;
+  const std::size_t position = text.find(from);
+  ASSERT_NE(position, std::string::npos) << from;
   ASSERT_EQ(from.size(), to.size());
-  put(text.replace(execution, from.size(), to));
+  put(text.replace(position, from.size(), to));
 }
 
 void CheckpointTest::forge_whole(
@@ -228,8 +229,8 @@ TEST_F(CheckpointTest, RejectsForgedValuesWithAMatchingChecksum) {
 
 TEST_F(CheckpointTest, RejectsStatesThatCannotBeTrained) {
   const std::size_t count = model_.values().size();
-  const auto set = [](std::size_t execution, float value) {
-    return [=](Json&, SafeTensors&, std::vector<float>& state) { state.at(execution) = value; };
+  const auto set = [](std::size_t index, float value) {
+    return [=](Json&, SafeTensors&, std::vector<float>& state) { state.at(index) = value; };
   };
   forge_whole(set(0, NAN));
   expect_refusal("embedding.weight: element 0 is nan; valid: finite");
@@ -307,17 +308,17 @@ TEST_F(CheckpointTest, AFolderWithOtherFilesIsNoRun) {
   std::ofstream(path("full/letter")) << "x";
   EXPECT_THROW(resume(), Error);
   std::ofstream(path("full/steps.jsonl")) << "";
-  EXPECT_NO_THROW(resume()) << "a run that was killed before its first checkpoint";
+  EXPECT_NO_THROW(resume()) << "as after a kill before the first checkpoint";
   std::filesystem::rename(path("full/steps.jsonl"), path("full/run.json"));
-  EXPECT_NO_THROW(resume()) << "and one before its first step";
+  EXPECT_NO_THROW(resume()) << "as after a kill before the first step";
   std::filesystem::rename(path("full/run.json"), path("full/run.json.strobe-tmp-a1B2c3"));
-  EXPECT_THROW(resume(), Error) << "before it had begun";
+  EXPECT_THROW(resume(), Error) << "as after a kill before the run began";
   EXPECT_FALSE(std::filesystem::exists(path("full/run.json.strobe-tmp-a1B2c3")));
 }
 
 std::string report_step(std::int64_t step) { return "--resume=" + std::to_string(step) + " does"; }
 
-TEST_F(CheckpointTest, SetsLaterOnesAsideAndLosesNone) {
+TEST_F(CheckpointTest, RenamesLaterCheckpointsAndLosesNone) {
   const std::string folder = path("run");
   const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
   for (const std::int64_t step : {10, 20, 30}) write(run.file(step));
@@ -333,7 +334,7 @@ TEST_F(CheckpointTest, SetsLaterOnesAsideAndLosesNone) {
   EXPECT_THROW(open_checkpoint(folder, 30, CheckpointParts::all, report_step), Error);
 }
 
-TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
+TEST_F(CheckpointTest, AFolderListsItsCheckpointsAndKeepsTheNewest) {
   const std::string folder = path("run");
   {
     CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
@@ -344,16 +345,16 @@ TEST_F(CheckpointTest, FolderNamesListsAndKeeps) {
     EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{7, 40, 50, 123456789}));
     run.keep_newest(2, 50);  // later checkpoints are not removed
     EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{40, 50, 123456789}));
-    EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::resume), Error) << "it is locked";
+    EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::resume), Error) << "the folder is locked";
   }
-  EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::fresh), Error) << "it is not empty";
+  EXPECT_THROW(CheckpointFolder(folder, CheckpointFolder::Use::fresh), Error) << "the folder is not empty";
   const CheckpointFolder again(folder, CheckpointFolder::Use::resume);
   EXPECT_FALSE(std::filesystem::exists(folder + "/step-00000060.safetensors.strobe-tmp-aB3dEf"));
   EXPECT_TRUE(std::filesystem::exists(folder + "/step-x.safetensors"));
   EXPECT_THROW(CheckpointFolder(path("missing"), CheckpointFolder::Use::resume), Error);
 }
 
-TEST_F(CheckpointTest, ACorruptOneIsNamedAndThePreviousOffered) {
+TEST_F(CheckpointTest, ACorruptCheckpointIsNamedWithThePreviousIntactOne) {
   const std::string folder = path("run");
   const CheckpointFolder run(folder, CheckpointFolder::Use::fresh);
   EXPECT_EQ(open_checkpoint(folder, kNewest, CheckpointParts::all, report_step), nullptr);

@@ -178,7 +178,7 @@ TEST(Trainer, Fp16SkipsOverflowingSteps) {
   int skipped = 0;
   for (; skipped < 30 && (step = trainer.step()).skipped; ++skipped) {
   }
-  EXPECT_GT(skipped, 0) << "a scale of 2^24 overflows";
+  EXPECT_GT(skipped, 0) << "gradients overflow at a scale of 2^24";
   EXPECT_LT(skipped, 24);
   EXPECT_EQ(trainer.progress().loss_scale.skipped, skipped);
   EXPECT_EQ(step.skipped_in_all, skipped);
@@ -197,7 +197,7 @@ TEST(Trainer, StopsIfTheLossDiverges) {
   trainer.begin();
   try {
     while (!trainer.done()) trainer.step();
-    FAIL() << "a rate of a million was no trouble";
+    FAIL() << "a learning rate of 1e6 did not diverge";
   } catch (const DivergedError& error) {
     EXPECT_EQ(error.code(), ErrorCode::runtime);
     EXPECT_NE(std::string(error.what()).find("the loss is "), std::string::npos) << error.what();
@@ -213,7 +213,7 @@ TEST(Trainer, ChecksTheParametersOfTheLastStep) {
   other.begin();
   for (int i = 0; i < 3; ++i) {
     EXPECT_NO_THROW(trainer.check_last_step());
-    EXPECT_EQ(trainer.step().loss, other.step().loss) << "it changes nothing";
+    EXPECT_EQ(trainer.step().loss, other.step().loss) << "check_last_step() must not change the next step";
   }
   settings.rate = settings.least_rate = 999999;
   settings.warmup = 0;
@@ -226,7 +226,7 @@ TEST(Trainer, ChecksTheParametersOfTheLastStep) {
       wild.check_last_step();
     } catch (const DivergedError&) {
       is_found = true;
-      EXPECT_THROW(wild.step(), DivergedError) << "the same loss";
+      EXPECT_THROW(wild.step(), DivergedError) << "the next step has the loss that was checked";
     }
     if (!is_found) wild.step();
   }
@@ -272,7 +272,7 @@ TEST(Trainer, AStateThatIsNotFiniteStopsAllRanks) {
   EXPECT_EQ(scratch.entries(), 0u);
 }
 
-TEST(Trainer, RejectsDevicesThatTheMachineDoesNotHave) {
+TEST(Trainer, RejectsTf32OnACpuAndModelsThatDoNotFit) {
   const TokenFile data(kText, DataFormat::text, "--data");
   Settings settings = small_settings(data);
   settings.precision = Precision::tf32;

@@ -39,7 +39,7 @@ TEST(SpreadWindows, AreSpreadThroughTheWholeFile) {
     EXPECT_EQ(windows.length(i), kContext);
   }
   EXPECT_EQ(SpreadWindows(kTokens, kContext, 1).count(), 1) << "at least one window";
-  const SpreadWindows most(kTokens - 3, kContext, 9'995);  // 999 of 1000 windows, the last of which is shorter
+  const SpreadWindows most(kTokens - 3, kContext, 9'995);  // 999 of 1000 windows; the last of the 1000 is shorter
   std::set<std::int64_t> firsts;
   for (std::int64_t i = 0; i < most.count(); ++i) {
     EXPECT_GT(most.length(i), 0);
@@ -49,7 +49,7 @@ TEST(SpreadWindows, AreSpreadThroughTheWholeFile) {
   EXPECT_EQ(firsts.size(), 999u);
 }
 
-TEST(Validation, PerplexityAndBits) {
+TEST(Validation, HasPerplexityAndBits) {
   const Validation result{.loss = std::log(8.0)};
   EXPECT_DOUBLE_EQ(result.perplexity(), 8);
   EXPECT_DOUBLE_EQ(result.bits(), 3);

@@ -48,11 +48,11 @@ TEST(Exponential, AtTheLimitsOfFp32) {
   for (const std::string& name : test::available_isas()) {
     SCOPED_TRACE(name);
     const test::IsaScope scope(name);
-    for (const bool turned : {false, true}) {
+    for (const bool rotated : {false, true}) {
       std::vector<float> at = x;
-      if (turned) std::rotate(at.begin(), at.end() - 9, at.end());
+      if (rotated) std::rotate(at.begin(), at.end() - 9, at.end());
       const std::vector<float> y = exponentials(at);
-      const float* const found = turned ? y.data() : y.data() + 28;
+      const float* const found = rotated ? y.data() : y.data() + 28;
       EXPECT_EQ(found[0], 1);
       EXPECT_EQ(found[1], 1);
       EXPECT_EQ(found[2], infinity);

@@ -92,7 +92,7 @@ void expect_layer_norm(const Loops<T>& loops, std::int64_t width) {
   const auto exact_x = x.widened_all(), exact_weight = weight.widened_all(), exact_dy = dy.widened_all();
   std::vector<double> exact_y(exact_x), exact_dx = dx.widened_all(), exact_dweight = dweight.widened_all(),
                                         exact_dbias = dbias.widened_all(), exact_statistics(2);
-  const double eps = 0.1;  // the variance of one number is 0; its fp32 rounding error exceeds a smaller eps
+  const double eps = 0.1;  // with width 1 the variance is 0, and its rounding error in fp32 must be far below eps
   layer_norm_row(exact_x.data(), exact_weight.data(), bias.widened_all().data(), exact_y.data(),
                  exact_statistics.data(), width, eps);
   layer_norm_row_backward(exact_x.data(), exact_weight.data(), exact_statistics.data(), exact_dy.data(),

@@ -63,7 +63,7 @@ void expect_exact(const Case& t) {
     }
     for (std::size_t i = 0; i < kMatmulGuard; ++i) {
       ASSERT_EQ(c[i], kCanary) << "before c";
-      ASSERT_EQ(c[kMatmulGuard + count + i], kCanary) << "behind c";
+      ASSERT_EQ(c[kMatmulGuard + count + i], kCanary) << "after c";
     }
   }
 }

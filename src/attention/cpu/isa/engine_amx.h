@@ -1,8 +1,8 @@
 // Micro-kernels on AMX: 2 x 2 tiles of 16 x 16 accumulators, tdpbf16ps over 32 steps. Serves bf16, and fp32 as split
 // floats of three bf16 terms, whose product takes six bf16 products. tdpbf16ps sums the 16 products of the even steps
-// from zero, and those of the odd steps, rounding to nearest. It then adds both sums to the accumulator. Each thread
-// must configure its tile registers: call begin() before and end() after any number of matmuls. Included by amx.cpp.
-// isa.h defines panels, chunks and steps.
+// and the 16 of the odd steps, each sum from zero and rounded to nearest. It then adds both sums to the accumulator.
+// Each thread must configure its tile registers: call begin() before and end() after any number of matmuls. Included by
+// amx.cpp. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa/engine_avx512bf16.h"
@@ -83,13 +83,13 @@ struct EngineAmx : AmxPanels<Terms> {
     panel_matmuls<Width>(m, 0, n, steps, 1, c, accumulate);
   }
 
-  // Callback that does nothing. panel_matmuls() calls meanwhile() kMatmulsOfChunk times per chunk, so that vector work
-  // overlaps with tile matmuls. It calls stored(i) for each panel i but the last, once that panel's C is in memory and
-  // the first chunk of panel i + 1 has been issued.
-  struct Nothing {
+  struct Nothing {  // callback that does nothing
     STROBE_INLINE void operator()() const {}
     STROBE_INLINE void operator()(int) const {}
   };
+  // Computes C_i (+)= M_i N for `panels` M panels. Calls meanwhile() kMatmulsOfChunk times per chunk, so that vector
+  // work overlaps with tile matmuls. Calls stored(i) for each panel i but the last, once C_i is in memory and the first
+  // chunk of panel i + 1 has been issued.
   template <int Width, class Meanwhile = Nothing, class Stored = Nothing>
   STROBE_INLINE static void panel_matmuls(const Element* m, std::ptrdiff_t m_stride, const Element* n, int steps,
                                           int panels, float* c, bool accumulate, Meanwhile&& meanwhile = {},
@@ -230,7 +230,7 @@ struct EngineAmx : AmxPanels<Terms> {
     }
   }
 
-  // Adds small products before large ones, as far as that is possible if each step loads only one new operand.
+  // Adds small products before large ones, as far as possible with one operand load per step.
   template <class Meanwhile>
   STROBE_INLINE static void mma_chunk(const Element* m_chunk, const Element* n_chunk, Meanwhile& meanwhile) {
     const auto* m = reinterpret_cast<const std::uint16_t*>(m_chunk);

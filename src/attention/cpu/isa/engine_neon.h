@@ -110,7 +110,8 @@ struct NeonEngine : NeonPack<12> {
           "5: ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[n]]\n ldr q2, [%[n], #32]\n"
           "add %[n], %[n], #48\n subs %[i], %[i], #1\n" STROBE_STEP12(3, 4)
           "b.ne 5b\n"
-          // First step of the next tile. After the last tile it computes the first tile's again, which is not used.
+          // First step of the next tile. After the last tile, first step of the first tile again; its result is not
+          // used.
           "6: subs %[left], %[left], #1\n"
           "csel %[m], %[next_m], %[first_m], ne\n"
           "ldp q3, q4, [%[m]], #32\n ldp q0, q1, [%[first_n]]\n ldr q2, [%[first_n], #32]\n add %[n], %[first_n], #48\n"

@@ -1,6 +1,6 @@
-// Computes 2^x for the rows of a tile; used by forward_step.h and backward_step.h. On NEON it is scheduled by hand,
-// because Neoverse's scheduler queues are too short to overlap whole chains of dependent instructions. The range
-// reduction of one group of rows overlaps with the polynomial of the previous group.
+// Computes 2^x for the rows of a tile; used by forward_step.h and backward_step.h. On NEON the instructions are
+// scheduled by hand, because Neoverse's scheduler queues are too short to overlap whole chains of dependent
+// instructions. The range reduction of one group of rows overlaps with the polynomial of the previous group.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Implements Isa::forward_pipelined: software pipelining of three forward steps, for engines whose matmuls leave the
+// Implements Isa::forward_pipelined: software pipelining of three ForwardSteps, for engines whose matmuls leave the
 // vector units idle. It overlaps the output of one step, the probabilities of the next, and the scores and logits of
 // the third. Probabilities are computed a few rows at a time between tile multiplies, so matrix and vector units work
 // at the same time. Each stage computes the same as forward_step.h. isa.h defines panels and lanes.
@@ -132,8 +132,8 @@ void make_logits(const ForwardStep& a, int first, int last) {
 }
 
 // Returns the number of panels whose logits are computed early, while the panel is in L1 and the next panel is
-// multiplied. The logits of the other panels are computed just before the step's probabilities. The others are the
-// last panel or, in fp32 with softcap, all panels: tanh in fp32 needs both vector multipliers, and AMX occupies one.
+// multiplied. The logits of the other panels are computed just before the step's probabilities. These other panels are
+// the last one or, in fp32 with softcap, all: tanh in fp32 needs both vector multipliers, and AMX occupies one.
 template <class Engine>
 int early_panels(const ForwardStep& a) {
   return Engine::kCompute == DType::fp32 && a.options->softcap != 0 ? 0 : panels_of<Engine>(a) - 1;

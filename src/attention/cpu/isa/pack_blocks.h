@@ -1,6 +1,6 @@
 // Packing for fp32 engines on x86, in square blocks of kLanes x kLanes elements. Blocks are converted to fp32 on load
 // and transposed in registers if the layout requires it. The results equal those of pack.h. BroadcastEngine inherits
-// it. isa.h defines panels, chunks and steps.
+// BlockPack. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

@@ -1,6 +1,6 @@
 // Packing for NEON's fp32 panels, in 4 x 4 blocks. Blocks are converted to fp32 on load and transposed in registers if
-// the layout requires it. The results equal those of pack.h. The engines of engine_neon.h inherit it. isa.h defines
-// panels, chunks and steps.
+// the layout requires it. The results equal those of pack.h. The engines of engine_neon.h inherit NeonPack. isa.h
+// defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

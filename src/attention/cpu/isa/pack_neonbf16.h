@@ -1,6 +1,6 @@
 // Packing for the bf16 panels of BFMMLA, in chunks of four steps. If steps are columns of the source, 8 bytes at a time
 // are copied. If steps are rows, 4 x 8 blocks are transposed. The results equal those of pack.h. NeonBf16Engine
-// inherits it. isa.h defines panels, chunks and steps.
+// inherits NeonBf16Pack. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

@@ -1,6 +1,6 @@
 // Packing for the AVX-512 bf16 engines. Their N panels keep two steps of a column adjacent. pack_n and pack_mt
 // therefore transpose units of 32 bits (two bf16) in registers, in blocks of up to 32 x 32 elements. The results equal
-// those of pack.h. EngineAvx512Bf16 and EngineAmx<1> inherit it. isa.h defines panels, chunks and steps.
+// those of pack.h. EngineAvx512Bf16 and EngineAmx<1> inherit PairPack. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

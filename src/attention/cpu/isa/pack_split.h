@@ -1,7 +1,7 @@
 // Packs fp32 as split floats of bf16 terms (split_float.h), for AVX-512 engines with chunks of 32 x 32 elements. A
 // chunk stores the first terms of all elements, then the second terms, and so on. Squares of 16 x 16 elements are read,
 // transposed if the layout requires it, and then split. Reads use masks only if part of a square, or of a chunk's two
-// adjacent squares, is outside the source. EngineAmx<3> inherits it. isa.h defines panels, chunks and steps.
+// adjacent squares, is outside the source. EngineAmx<3> inherits SplitPack. isa.h defines panels, chunks and steps.
 #pragma once
 
 #include "attention/cpu/isa.h"

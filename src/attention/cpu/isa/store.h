@@ -58,8 +58,8 @@ template <class Engine>
 int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
   constexpr int kAtOnce = 2 * kLanes;
   // Permutation that interleaves the words of the lower and the upper half.
-  const __m512i in_turns = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
-                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i interleave = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22,
+                                              6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   const auto column = [&](int c) STROBE_INLINE_LAMBDA {
     return corrected_quotient(load(a.c + c * Engine::kN + first) * a.factor, divisor, inverse);
   };
@@ -68,7 +68,7 @@ int store_pairs(const StoreLanes& a, int first, F32 divisor, F32 inverse) {
     F32 v[kLanes], sums[4]{};
     for (int i = 0; i < kLanes; ++i) {
       const F32 even = column(c + 2 * i), odd = column(c + 2 * i + 1);
-      v[i] = (F32)_mm512_permutexvar_epi16(in_turns, (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even));
+      v[i] = (F32)_mm512_permutexvar_epi16(interleave, (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even));
       sums[i % 4] += even + odd;
     }
     if (has_nan(sum_all(sums))) break;

@@ -1,5 +1,5 @@
-// Makes the function table (Isa) that the driver calls from an engine. An engine is a struct of static members:
-//   Element, kCompute           type of packed panels
+// Builds from an engine the function table (Isa) that the driver calls. An engine is a struct of static members:
+// Element, kCompute type of packed panels
 //   kM, kN, kCols, kK, kP       geometry, see isa.h; kN is a multiple of kLanes and of kK
 //   product<Width>(m, n, steps, c, accumulate)   computes C[kM][Width] (+)= M N; Width is kN or kCols
 //   panel_matmuls<Width>(m, m_stride, n, steps, panels, c, accumulate)   instead of product: the same for several M

@@ -17,15 +17,15 @@ struct TableTanh {
   template <class X>
   STROBE_INLINE void begin(X argument) {
     F32 rest[kTanhAtOnce];
-    __m512i piece[kTanhAtOnce];
+    __m512i interval[kTanhAtOnce];
     for_each_vector([&](int i) STROBE_INLINE_LAMBDA {
       x_[i] = argument(i);
       rest[i] = min_keep_nan(broadcast(31.0f), absolute(x_[i]));
-      piece[i] = (__m512i)(rest[i] + 0x1.8p23f);  // the low bits hold the interval; the look-up reads only those
+      interval[i] = (__m512i)(rest[i] + 0x1.8p23f);  // the low bits hold the interval; the look-up reads only those
       rest[i] = (F32)_mm512_reduce_ps((__m512)rest[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     });
     const auto coefficient = [&](int k, int i) STROBE_INLINE_LAMBDA {
-      return (F32)_mm512_permutex2var_ps(_mm512_load_ps(kPieces[k]), piece[i], _mm512_load_ps(kPieces[k] + 16));
+      return (F32)_mm512_permutex2var_ps(_mm512_load_ps(kCubics[k]), interval[i], _mm512_load_ps(kCubics[k] + 16));
     };
     for_each_vector([&](int i) STROBE_INLINE_LAMBDA { y_[i] = fma(coefficient(3, i), rest[i], coefficient(2, i)); });
     for_each_vector([&](int i) STROBE_INLINE_LAMBDA { y_[i] = fma(y_[i], rest[i], coefficient(1, i)); });
@@ -42,8 +42,8 @@ struct TableTanh {
  private:
   F32 x_[kTanhAtOnce], y_[kTanhAtOnce];
 
-  // kPieces[k][j] is coefficient k of interval j. The cubic of interval 0 is 0 at 0.
-  alignas(64) static constexpr float kPieces[4][32] = {
+  // kCubics[k][j] is coefficient k of interval j. The cubic of interval 0 is 0 at 0.
+  alignas(64) static constexpr float kCubics[4][32] = {
       {0.0f,          2.4491462e-1f, 4.6211222e-1f, 6.351459e-1f,  7.615933e-1f,  8.48284e-1f,   9.05149e-1f,
        9.4137627e-1f, 9.640281e-1f,  9.780265e-1f,  9.866145e-1f,  9.9185985e-1f, 9.9505484e-1f, 9.969977e-1f,
        9.9817795e-1f, 9.9889445e-1f, 9.993293e-1f,  9.9959314e-1f, 9.9975324e-1f, 9.9985033e-1f, 9.999092e-1f,

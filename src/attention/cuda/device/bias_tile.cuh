@@ -6,8 +6,8 @@
 
 namespace strobe::cuda {
 
-// [kRows][kKeys] elements of T in the layout of Tile<kKeys>, so that ldmatrix gives each lane the elements of its
-// accumulators.
+// [kRows][kKeys] elements of T in the layout of Tile<kKeys>, so that ldmatrix loads for each lane the elements to add
+// to its accumulators.
 template <class T, int kRows, int kKeys>
 struct BiasTile {
   using Shape = Tile<kKeys>;

@@ -214,6 +214,19 @@ struct TileWalk {
   __device__ static __forceinline__ int chunk_at(int c) { return static_cast<int>(threadIdx.x) % kLanes + c * kLanes; }
 };
 
+// Clears rows [0, rows) of a tile of kRows rows in shared memory. The swizzle keeps chunks within their row.
+template <class T, int kRows, int kColumns, int kThreads>
+__device__ __forceinline__ void clear_rows(std::uint32_t tile, int rows) {
+  const std::uint32_t zeros[4] = {0, 0, 0, 0};
+#pragma unroll 1
+  for (int chunk = static_cast<int>(threadIdx.x); chunk < rows * Tile<kColumns>::kChunks; chunk += kThreads) {
+#pragma unroll
+    for (int term = 0; term < kTerms<T>; ++term) {
+      store_shared(tile + static_cast<std::uint32_t>(term * kRows * kColumns * 2 + chunk * 16), zeros);
+    }
+  }
+}
+
 // Stores a tile of 16-bit elements to rows of the caller's tensor with `kThreads` threads; `thread` is the index of the
 // calling thread. The tile must be complete and visible to all of them.
 template <class T, int kRows, int kColumns, int kThreads, bool kAnyRows, class Place>

@@ -1,4 +1,5 @@
-// delta = sum of dO * O over the columns of a row, for 16-bit types. Used by the backward passes of sm80 and sm90.
+// delta = sum of dO * O over the columns of a row, for 16-bit types; gradient of LSE. Used by the backward passes of
+// sm80 and sm90.
 #pragma once
 
 #include "attention/cuda/device/sequence.cuh"
@@ -19,6 +20,12 @@ __device__ __forceinline__ std::uint32_t load_2(const std::uint16_t* row, const 
 __device__ __forceinline__ void load_8(const std::uint16_t* from, bool valid, std::uint32_t (&to)[4]) {
   const uint4 words = valid ? *reinterpret_cast<const uint4*>(from) : make_uint4(0, 0, 0, 0);
   to[0] = words.x, to[1] = words.y, to[2] = words.z, to[3] = words.w;
+}
+
+// Gradient of a row's LSE; 0 if the call has none. Subtracted from delta, which the row's score gradients subtract.
+__device__ __forceinline__ float d_lse_at(const Tensor& d_lse, const Sequence& sequence, int b, int head, int i) {
+  if (!d_lse.data) return 0;
+  return static_cast<const float*>(d_lse.data)[head_offset(d_lse, b, head, sequence.q_begin + i)];
 }
 
 struct DeltaInputs {

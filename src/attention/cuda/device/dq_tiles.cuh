@@ -19,21 +19,20 @@ __device__ __forceinline__ std::int64_t row_tile_index(const Args& args, const S
 
 // Number of key tiles that add to the dQ of row_tile before key_tile does. Key tiles add in the order in which their
 // blocks start.
-template <int kRows, int kKeys>
-__device__ __forceinline__ std::uint32_t dq_add_index(const Sequence& sequence, int row_tile, int key_tile) {
+template <int kRows, int kKeys, class AnySequence>
+__device__ __forceinline__ std::uint32_t dq_add_index(const AnySequence& sequence, int row_tile, int key_tile) {
   if (sequence.right >= 0) {
     const int last_row = min((row_tile + 1) * kRows, sequence.seqlen_q) - 1;
     const int last = min(sequence.seqlen_k - 1, last_row + sequence.offset + sequence.right) / kKeys;
     return static_cast<std::uint32_t>(last - key_tile);
   }
-  const int first = sequence.left < 0 ? 0 : max(0, row_tile * kRows + sequence.offset - sequence.left) / kKeys;
-  return static_cast<std::uint32_t>(key_tile - first);
+  return static_cast<std::uint32_t>(key_tile - sequence.allowed(row_tile * kRows).lo / kKeys);
 }
 
-// Offset of accumulator e of a slot in the fp32 sum of a dQ tile in global memory. A slot is a group of four
-// accumulators of a thread. The sum has the order of the accumulators, so that a warp adds to whole cache lines: with
-// vector reductions a thread's four accumulators are contiguous; otherwise the threads of a block are. The kernel that
-// rounds dQ maps each entry to its row and column.
+// Offset in the fp32 sum of a dQ tile: accumulator e of slot `slot` of this thread. A slot is a group of four
+// accumulators. The sum has the order of the accumulators, so that a warp adds to whole cache lines: with vector
+// reductions a thread's four accumulators are contiguous; otherwise the threads of a block are. The kernel that rounds
+// dQ maps each entry to its row and column.
 template <int kThreads>
 __device__ __forceinline__ int sum_offset(int slot, int e, int thread) {
   return kReductionIsVector ? (slot * kThreads + thread) * 4 + e : (slot * 4 + e) * kThreads + thread;

@@ -40,6 +40,71 @@ struct Philox {
   }
 };
 
+// Compares both halves of a random word with the dropout threshold.
+struct KeepsPair {
+  std::uint32_t low_bits;      // the lower 15 bits of the threshold, in both halves
+  std::uint32_t any_suffices;  // all ones if the top bit of the threshold is 0, otherwise 0
+
+  __device__ __forceinline__ explicit KeepsPair(std::uint32_t threshold)
+      : low_bits((threshold & 0x7fff0000u) | (threshold >> 16 & 0x7fffu)),
+        any_suffices(static_cast<std::int32_t>(threshold) < 0 ? 0 : ~0u) {}
+
+  // Returns 0x8000 in each half that dropout keeps, otherwise 0. The subtraction never borrows from the other half.
+  __device__ __forceinline__ std::uint32_t of(std::uint32_t word) const {
+    const std::uint32_t low_keeps = (word | 0x80008000u) - low_bits;  // in the top bit of each half
+    return ((word & low_keeps) | (any_suffices & (word | low_keeps))) & 0x80008000u;
+  }
+};
+
+// Returns 0xffff in each half whose top bit is set, otherwise 0.
+__device__ __forceinline__ std::uint32_t spread_signs(std::uint32_t word) {
+#ifdef __CUDA_ARCH__
+  std::uint32_t mask;
+  asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(mask) : "r"(word));
+  return mask;
+#else
+  return (word & 0x8000u ? 0xffffu : 0) | (word & 0x80000000u ? 0xffff0000u : 0);
+#endif
+}
+
+// Direction in which the squares of kept_blocks() follow each other.
+enum class Along { rows, keys };
+
+// Kept scores of up to four squares of 16 x 16, one bit each. A square has four 8x8 blocks. Along keys, the blocks are
+// in the order of the words of Philox::words(). Along rows, for transposed scores, they are rows 0 to 7 with keys 0 to
+// 7, the same rows with keys 8 to 15, then rows 8 to 15 with both. A lane of a fragment has two adjacent keys of one
+// row of each block: the even key's bit is in the lower half of the result, the odd key's in the upper half.
+// Transposing the result as one 8x8 matrix of 16-bit elements transposes all blocks. row, key: the lane's first row and
+// key.
+template <Along kAlong, int kSquares>
+__device__ __forceinline__ std::uint32_t kept_blocks(const Philox& philox, KeepsPair keeps, int row, int key) {
+  static_assert(kSquares >= 1 && kSquares <= 4);
+  constexpr bool kRows = kAlong == Along::rows;
+  std::uint32_t kept = 0;
+#pragma unroll 1
+  for (int square = 0; square < kSquares; ++square) {  // unrolled, the calls would need too many registers
+    std::uint32_t words[4];
+    philox.words(words, row + (kRows ? square * 16 : 0), key + (kRows ? 0 : square * 16));
+#pragma unroll
+    for (int block = 0; block < 4; ++block) {
+      kept = kept >> 1 | keeps.of(words[kRows ? block / 2 + block % 2 * 2 : block]);
+    }
+  }
+  return kept;
+}
+
+// Shifts the bit of a block in kept_blocks<kSquares>() to bit 31. upper: from the upper half.
+template <int kSquares>
+__device__ __forceinline__ std::uint32_t kept_to_sign(std::uint32_t kept, int block, bool upper) {
+  return kept << (4 * kSquares - 1 - block + (upper ? 0 : 16));
+}
+
+// Clears the elements of a pair of 16-bit probabilities that dropout drops. kept: kept_blocks<kSquares>().
+template <int kSquares>
+__device__ __forceinline__ void drop_pair_of_block(std::uint32_t& pair, std::uint32_t kept, int block) {
+  pair &= spread_signs(kept_to_sign<kSquares>(kept, block, true));
+}
+
 // Clears the elements of a pair of 16-bit probabilities that dropout drops. word: the pair's random bits.
 __device__ __forceinline__ void drop_pair(std::uint32_t& pair, std::uint32_t word, std::uint32_t threshold) {
   if (word << 16 < threshold) pair &= 0xffff0000u;

@@ -1,6 +1,6 @@
 // Scales of fp32 elements (split_format.h) in the sm80 backward. An MMA that sums over rows consumes 16 rows, so each
-// group of 16 tile rows shares a power of two. Probabilities and score gradients have one power of two for each 16 rows
-// and each warp along the keys.
+// group of 16 tile rows shares a power of two. Warps divide the keys of a tile, so probabilities and score gradients
+// have one power of two per 16 rows and warp.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
@@ -19,7 +19,7 @@ __device__ __forceinline__ void load_scales(float (&values)[kCount], std::uint32
 }
 
 // Shared-memory addresses of the fp32 powers of two that undo the group scales: q and d_o [row groups], k and v [key
-// groups], probabilities and gradients [row groups][warps along the keys].
+// groups], probabilities and gradients [row groups][kPieces]. kPieces: number of warps that divide the keys of a tile.
 template <int kRows, int kKeys, int kPieces>
 struct GroupScales {
   static constexpr int kRowGroups = kRows / kGroupRows, kKeyGroups = kKeys / kGroupRows;
@@ -33,7 +33,7 @@ struct GroupScales {
         probabilities(v + 4 * kKeyGroups),
         gradients(probabilities + 4 * kRowGroups * kPieces) {}
 
-  // Byte offset of the scale of a row group and a warp (piece) along the keys.
+  // Byte offset of the scale of a row group and of the keys of warp `piece`.
   __device__ static __forceinline__ std::uint32_t offset(int row_group, int piece) {
     return static_cast<std::uint32_t>((row_group * kPieces + piece) * 4);
   }

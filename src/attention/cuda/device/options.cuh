@@ -1,5 +1,5 @@
-// Score options of the sm80 and fp32 kernels: scale, softcap, ALiBi and bias apply to q.k before the mask, dropout to
-// the probabilities.
+// Score options of the sm80 and fp32 kernels: scale, softcap, ALiBi, bias and boolean mask apply to q.k in this order,
+// dropout to the probabilities.
 #pragma once
 
 #include "attention/cuda/device/dropout.cuh"
@@ -33,6 +33,70 @@ struct BiasRows {
   }
 };
 
+// Boolean mask of one (sequence, query head).
+struct MaskRows {
+  const unsigned char* data;  // row 0, key 0; null: no mask
+  std::int64_t row, key;      // bytes from one row, or key, to the next
+
+  __device__ __forceinline__ MaskRows(const ScoreParams& p, int batch, int head)
+      : data(p.mask.data ? p.mask.data + batch * p.mask.batch + head * p.mask.head : nullptr),
+        row(p.mask.row),
+        key(p.mask.key) {}
+
+  // Requires a mask.
+  __device__ __forceinline__ bool allows(int i, int j) const { return data[i * row + j * key] != 0; }
+
+  // True if row i may use one of the keys, with or without a mask.
+  __device__ __forceinline__ bool allows_any(int i, Keys keys) const {
+    if (!data) return keys.lo < keys.hi;
+    for (int j = keys.lo; j < keys.hi; ++j) {
+      if (allows(i, j)) return true;
+    }
+    return false;
+  }
+
+  // Prefetches the mask of a warp's scores while the matmul runs, if there is a mask with adjacent keys. `row` and
+  // `column` are those of the lane's first accumulator.
+  template <int kMt, int kNt>
+  __device__ __forceinline__ void prefetch(int row_of_lane, int column, const Sequence& sequence) const {
+    if (!data || key != 1 || lane_index() % 4 != 0 || column >= sequence.seqlen_k) return;
+#pragma unroll
+    for (int r = 0; r < 2 * kMt; ++r) {
+      const int i = row_of_lane + r * 8;
+      if (i < sequence.seqlen_q) prefetch_line(reinterpret_cast<const char*>(data + i * row + column));
+    }
+  }
+
+  // Sets scores of masked pairs to -inf, and those of rows and keys past the sequence end. Requires a mask.
+  template <int kMt, int kNt>
+  __device__ __forceinline__ void apply(float (&s)[kMt][kNt][4], int row_of_lane, int column,
+                                        const Sequence& sequence) const {
+    const bool pairs =
+        key == 1 && (reinterpret_cast<std::uintptr_t>(data) | row) % 2 == 0 && column + kNt * 8 <= sequence.seqlen_k;
+#pragma unroll
+    for (int m = 0; m < kMt; ++m) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int i = row_of_lane + m * 16 + h * 8;
+        const unsigned char* const from = data + i * row + column * key;
+        const bool valid = i < sequence.seqlen_q;
+#pragma unroll
+        for (int n = 0; n < kNt; ++n) {
+          std::uint32_t two = 0;  // keys n * 8 and n * 8 + 1
+          if (pairs) {
+            if (valid) two = *reinterpret_cast<const std::uint16_t*>(from + n * 8);
+          } else {
+            if (valid && column + n * 8 < sequence.seqlen_k) two = from[n * 8 * key];
+            if (valid && column + n * 8 + 1 < sequence.seqlen_k) two |= from[(n * 8 + 1) * key] << 8;
+          }
+          if (two % 256 == 0) s[m][n][2 * h] = -__builtin_huge_valf();
+          if (two < 256) s[m][n][2 * h + 1] = -__builtin_huge_valf();
+        }
+      }
+    }
+  }
+};
+
 // Options of one (sequence, query head). The enabled options are the same for the whole block, so branches on them are
 // uniform. Scores are in natural units if they are the logits themselves. Otherwise kernels keep logits divided by
 // `unit`. A lane's accumulators have the rows row + 16 m + 8 h and the keys column + 8 n + e.
@@ -40,6 +104,7 @@ struct HeadScoreOptions {
   float scale, softcap, slope;  // slope: of ALiBi; 0 without
   float unit;                   // a score in natural units is score * unit; 1 if natural()
   BiasRows bias;
+  MaskRows mask;
   bool bias_fp32, bias_pairs;  // pairs: one load reads two neighbouring keys
   std::uint32_t threshold;
   Philox philox;
@@ -47,21 +112,22 @@ struct HeadScoreOptions {
   __device__ __forceinline__ HeadScoreOptions(const Params& p, int batch, int head)
       : scale(p.scale),
         softcap(p.softcap),
-        slope(p.alibi_slopes ? p.alibi_slopes[head] : 0),
+        slope(p.alibi_slopes ? p.alibi_slopes[batch * p.alibi_batch + head] : 0),
         unit(natural(p)       ? 1
              : p.softcap != 0 ? p.softcap
                               : p.scale),
         bias(p, batch, head),
+        mask(p, batch, head),
         bias_fp32(p.bias_fp32),
         bias_pairs(reinterpret_cast<std::uintptr_t>(bias.data) % (p.bias_fp32 ? 8 : 4) == 0 && bias.row % 2 == 0),
         threshold(p.dropout_threshold),
         philox(p.philox_keys, batch, head) {}
 
   // True if scores are in natural units (unit = 1). A bias needs this because it may be -FLT_MAX, and a scale that is
-  // not positive because it would reverse the order of scores. With few keys the probability of a single key must be
-  // exactly 1 in the backward pass. Dropout uses natural units too.
+  // not positive because it would reverse the order of scores. With few keys, or a boolean mask that may leave few, the
+  // probability of a single key must be exactly 1 in the backward pass. Dropout uses natural units too.
   __device__ static __forceinline__ bool natural(const Params& p) {
-    return p.bias.data || !(p.scale > 0) || p.max_seqlen_k <= kFewKeys || p.dropout_threshold != 0;
+    return p.bias.data || p.mask.data || !(p.scale > 0) || p.max_seqlen_k <= kFewKeys || p.dropout_threshold != 0;
   }
 
   // Turns q.k into the score before the bias, in units of `unit`; fp32 always uses natural units. With a softcap, sets

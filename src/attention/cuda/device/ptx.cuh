@@ -22,7 +22,7 @@ __device__ __forceinline__ void copy_async_16(std::uint32_t to, const void* from
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-// Prefetches a line of global memory to L1.
+// Prefetches a cache line of global memory to L1.
 __device__ __forceinline__ void prefetch_line(const void* address) {
   asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
 }
@@ -61,6 +61,13 @@ __device__ __forceinline__ void load_matrices_transposed(std::uint32_t (&r)[4], 
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(address)
                : "memory");
+}
+
+// Transposes an 8x8 matrix of 16-bit elements; lane l has the elements 2 (l % 4) and 2 (l % 4) + 1 of row l / 4.
+__device__ __forceinline__ std::uint32_t transpose_matrix(std::uint32_t pair) {
+  std::uint32_t transposed;
+  asm("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(transposed) : "r"(pair));
+  return transposed;
 }
 
 __device__ __forceinline__ void store_shared(std::uint32_t address, std::uint32_t value) {
@@ -135,6 +142,24 @@ __device__ __forceinline__ std::uint32_t pack<Bf16>(float low, float high) {
   return bits;
 }
 
+// pack() of the larger of 0 and each value.
+template <class T>
+__device__ __forceinline__ std::uint32_t pack_positive(float low, float high);
+
+template <>
+__device__ __forceinline__ std::uint32_t pack_positive<Fp16>(float low, float high) {
+  std::uint32_t bits;
+  asm("cvt.rn.relu.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
+template <>
+__device__ __forceinline__ std::uint32_t pack_positive<Bf16>(float low, float high) {
+  std::uint32_t bits;
+  asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+  return bits;
+}
+
 template <class T>
 __device__ __forceinline__ float unpack(std::uint16_t bits);
 
@@ -150,7 +175,7 @@ __device__ __forceinline__ float unpack<Bf16>(std::uint16_t bits) {
   return __uint_as_float(static_cast<std::uint32_t>(bits) << 16);
 }
 
-// 2^x on the special function unit: 2 ulp; results below 2^-126 are 0.
+// 2^x on the special function unit. The error is at most 2 ulp; results below 2^-126 become 0.
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));

@@ -1,5 +1,5 @@
 // Sequence of the batch that a block processes: its first row and key, its lengths and the keys that a row may use.
-// Attention kernels on CUDA construct it from SequenceParams.
+// Hopper kernels construct a Sequence from SequenceParams; the others construct a PaddedSequence.
 #pragma once
 
 #include "attention/cuda/params.h"
@@ -73,6 +73,28 @@ struct Sequence {
   // those past its length, which become zeros.
   __device__ __forceinline__ int rows_written(SequenceParams p) const { return p.packed ? seqlen_q : p.max_seqlen_q; }
   __device__ __forceinline__ int keys_written(SequenceParams p) const { return p.packed ? seqlen_k : p.max_seqlen_k; }
+};
+
+// A sequence with left padding: no row uses a key before `first_valid`. Keys keep their indices. Its members hide those
+// of Sequence, so code that calls them takes a PaddedSequence.
+struct PaddedSequence : Sequence {
+  int first_valid;  // 0 to seqlen_k
+
+  __device__ __forceinline__ PaddedSequence(const Sequence& sequence, Indices first_keys, int b)
+      : Sequence(sequence),
+        first_valid(first_keys.data ? static_cast<int>(clamp64(index_at(first_keys, b), 0, seqlen_k)) : 0) {}
+  template <class P>
+  __device__ __forceinline__ PaddedSequence(const P& p, int b) : PaddedSequence(Sequence(p, b), p.first_keys, b) {}
+
+  __device__ __forceinline__ Keys allowed(int i) const {
+    const Keys keys = Sequence::allowed(i);
+    return {max(keys.lo, first_valid), keys.hi};
+  }
+  __device__ __forceinline__ Keys some(int first, int last) const { return {allowed(first).lo, allowed(last).hi}; }
+  __device__ __forceinline__ Keys all(int first, int last) const { return {allowed(last).lo, allowed(first).hi}; }
+  __device__ __forceinline__ Keys rows_of(int first, int last) const {
+    return last < first_valid ? Keys{0, 0} : Sequence::rows_of(first, last);
+  }
 };
 
 // Index of row i in LSE: [B, Hq, Sq], or [Hq, total] in a packed batch.

@@ -110,9 +110,10 @@ __device__ __forceinline__ bool weights_are_even(float lse, int keys) {
 }
 
 // exp(score - LSE) / 2^log2_sum for the scores of one row with `keys` keys, in fp32. If the scores that matter are near
-// LSE, the difference is small and is computed first. Otherwise its rounding error would grow with LSE. The integer
-// part of LSE * log2(e) is then removed from the exponent and applied afterwards as a power of two, which is exact. The
-// exponent that is rounded has the size of the score, which was already rounded at that size.
+// LSE, the difference score - LSE is small and is computed first. Otherwise the rounding error of the difference would
+// grow with LSE. The integer part of LSE * log2(e) is therefore removed from the exponent and applied afterwards as a
+// power of two, which is exact. The exponent then has the magnitude of the score and is rounded no more coarsely than
+// the score was.
 struct RowWeight {
   float base;   // subtracted from scores first: LSE if the scores that matter are near it, otherwise 0
   float rest;   // remainder of -LSE after the base and the power, as a base-2 exponent

@@ -30,7 +30,8 @@ constexpr bool has_scales(SplitFormat split_format) {
 // begins 12 powers further down, which leaves 16.
 constexpr int kept_powers(SplitFormat split_format) { return split_format == SplitFormat::scaled ? 16 : 28; }
 
-// Representation of an fp32 problem's elements. Only plain kernels, which have no score options, use the cheaper ones.
+// Representation of an fp32 problem's elements. Only plain kernels, which have no score options, use `scaled` and
+// `rounded`.
 constexpr SplitFormat fp32_split_format(bool plain, bool tf32) {
   return !plain ? SplitFormat::full : tf32 ? SplitFormat::rounded : SplitFormat::scaled;
 }

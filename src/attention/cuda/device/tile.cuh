@@ -22,11 +22,11 @@ struct Tile {
   static constexpr bool kWholeLines = kRowBytes % 128 == 0;
   static constexpr int kLineMask = kWholeLines ? 127 : 63;
 
-  __device__ static __forceinline__ int twist(int row) { return kWholeLines ? row & 7 : (row >> 1) & 3; }
+  __device__ static __forceinline__ int swizzle(int row) { return kWholeLines ? row & 7 : (row >> 1) & 3; }
 
   // Byte offset of a chunk.
   __device__ static __forceinline__ std::uint32_t offset(int row, int chunk) {
-    return static_cast<std::uint32_t>(row * kRowBytes + (chunk ^ twist(row)) * 16);
+    return static_cast<std::uint32_t>(row * kRowBytes + (chunk ^ swizzle(row)) * 16);
   }
 };
 
@@ -40,7 +40,7 @@ template <int kColumns, Walk kWalk, bool kApart>
 struct LaneTile {
   using Shape = Tile<kColumns>;
   std::uint32_t row_address;  // address of this lane's row; kApart: its address in the first square
-  std::uint32_t twisted;      // 16 * (half of the square ^ twist)
+  std::uint32_t swizzled;     // 16 * (half of the square ^ swizzle)
   std::uint32_t column;       // byte offset of the start column
 
   __device__ __forceinline__ LaneTile(std::uint32_t tile, int first_row, int first_column) {
@@ -48,9 +48,9 @@ struct LaneTile {
     const int row = kWalk == Walk::down ? lane & 15 : (lane & 7) + ((lane >> 4) << 3);
     const int half = kWalk == Walk::down ? lane >> 4 : (lane >> 3) & 1;
     row_address = tile + static_cast<std::uint32_t>((first_row + row) * Shape::kRowBytes);
-    twisted = static_cast<std::uint32_t>((half ^ Shape::twist(row)) * 16);
+    swizzled = static_cast<std::uint32_t>((half ^ Shape::swizzle(row)) * 16);
     column = static_cast<std::uint32_t>(first_column * 2);
-    if constexpr (kApart) row_address += column ^ twisted;
+    if constexpr (kApart) row_address += column ^ swizzled;
   }
 
   __device__ __forceinline__ std::uint32_t at(int square_row, int square_column) const {
@@ -60,7 +60,7 @@ struct LaneTile {
       constexpr std::uint32_t kLine = Shape::kLineMask;
       return (row_address ^ (right & kLine)) + (right & ~kLine) + down;
     }
-    return row_address + ((column + right) ^ twisted) + down;
+    return row_address + ((column + right) ^ swizzled) + down;
   }
 };
 
@@ -93,7 +93,7 @@ struct Right : LaneTile<kColumns, kStored == Stored::plain ? Walk::across : Walk
   }
 };
 
-// Shared memory of a tile of T, all planes.
+// Bytes of a tile of T in shared memory, all planes.
 template <class T, int kRows, int kColumns>
 inline constexpr int kTileBytes = kRows* kColumns * 2 * kTerms<T>;
 
@@ -223,8 +223,8 @@ __device__ __forceinline__ void mma_tiles(float (&c)[kMt][kNt][4], const A& a, c
   }
 }
 
-// c += unit * a b for one of very many tiles. fp32 sums each tile separately, so that fewer roundings have the
-// magnitude of the whole sum.
+// c += unit * a b for one of many tiles. fp32 sums each tile separately, so that fewer roundings have the magnitude of
+// the whole sum.
 template <class T, int kK, int kMt, int kNt, class A, class B, class Unit = UnitOne>
 __device__ __forceinline__ void add_mma_tiles(float (&c)[kMt][kNt][4], const A& a, const B& b, const Unit& unit = {}) {
   if constexpr (!kIsFp32<T>) {

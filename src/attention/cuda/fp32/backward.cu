@@ -1,6 +1,7 @@
 // Backward of fp32/launch.h on CUDA cores: one warp per row for dQ, then one per key for dK and dV, then one per
 // element of dbias, then one per head for dsinks. All sums have a fixed order. The dQ kernel computes the maximum and
 // sum of each row again, so that no gradient depends on the rounding of O and LSE.
+#include "attention/cuda/device/delta.cuh"
 #include "attention/cuda/fp32/launch.h"
 #include "attention/cuda/fp32/pair.cuh"
 #include "attention/cuda/launch_kernel.cuh"
@@ -12,7 +13,7 @@ namespace {
 // Statistics of a row, indexed like LSE: largest score, inverse of the sum of exp(score - largest), delta. Stores the
 // inverse instead of LSE, because rounding LSE would scale every probability of the row.
 struct RowFacts {
-  float highest, inverse, delta, unused;
+  float highest, inverse, delta, unused;  // delta: minus the gradient of LSE
 };
 
 // Probability of a score in its row.
@@ -34,7 +35,7 @@ struct PairGradient {
 };
 
 __device__ __forceinline__ PairGradient gradient_of(const Params& p, const HeadScoreOptions& options,
-                                                    const Sequence& sequence, int i, int j, const RowFacts& row,
+                                                    const PaddedSequence& sequence, int i, int j, const RowFacts& row,
                                                     float q_dot_k, float do_dot_v) {
   const Score score = score_of(p, options, sequence, i, j, q_dot_k);
   const float weight = weight_of(score.value, row);
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
   const BackwardParams& p = args.params;
   const WarpPlace place(p.max_seqlen_q, p.heads_q);
   const int b = place.b, head = place.head, i = place.i;
-  const Sequence sequence(p, b);
+  const PaddedSequence sequence(p, b);
   if (i >= sequence.rows_written(p)) return;
   const HeadScoreOptions options(p, b, head);
   Keys keys = sequence.allowed(i);
@@ -62,7 +63,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
   RowSum dq;
   dq.clear();
   RowFacts row{kMinusInfinity, 0, 0, 0};
-  if (keys.lo < keys.hi) {
+  if (options.mask.allows_any(i, keys)) {
     q.load(p.q, head_offset(p.q, b, head, sequence.q_begin + i), p.d);
     d_o.load(p.d_o, head_offset(p.d_o, b, head, sequence.q_begin + i), p.dv_dim);
     Sum sum;
@@ -78,6 +79,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
       sum.add(1);
     }
     for (int j = keys.lo; j < keys.hi; ++j) {
+      if (masked(options, i, j)) continue;
       Row k, v;
       load_key(p.k, k, j, p.d);
       load_key(p.v, v, j, p.dv_dim);
@@ -90,8 +92,9 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dq_kernel(const __grid_con
     }
     if (!is_empty(row)) {
       row.inverse = 1 / sum.total;
-      row.delta = weighted.total / sum.total;
+      row.delta = weighted.total / sum.total - d_lse_at(p.d_lse, sequence, b, head, i);
       for (int j = keys.lo; j < keys.hi; ++j) {
+        if (masked(options, i, j)) continue;
         Row k, v;
         load_key(p.k, k, j, p.d);
         load_key(p.v, v, j, p.dv_dim);
@@ -108,7 +111,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dkv_kernel(const __grid_co
   const BackwardParams& p = args.params;
   const WarpPlace place(p.max_seqlen_k, p.heads_kv);
   const int b = place.b, j = place.i;
-  const Sequence sequence(p, b);
+  const PaddedSequence sequence(p, b);
   if (j >= sequence.keys_written(p)) return;
   Row k, v;
   RowSum dk, dv;
@@ -122,7 +125,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dkv_kernel(const __grid_co
       const HeadScoreOptions options(p, b, head);
       for (int i = rows.lo; i < rows.hi; ++i) {
         const RowFacts row = args.facts[lse_index(p, sequence, b, head, i)];
-        if (is_empty(row)) continue;
+        if (is_empty(row) || masked(options, i, j)) continue;
         Row q, d_o;
         q.load(p.q, head_offset(p.q, b, head, sequence.q_begin + i), p.d);
         d_o.load(p.d_o, head_offset(p.d_o, b, head, sequence.q_begin + i), p.dv_dim);
@@ -138,7 +141,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dkv_kernel(const __grid_co
   dv.total.store(p.dv, head_offset(p.dv, b, place.head, sequence.k_begin + j), p.dv_dim, 1);
 }
 
-// Each warp computes one element of dbias: the sum over the batches, heads and rows that share it.
+// Each warp computes one element of dbias: the sum over the sequences, heads and rows that share it.
 __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_constant__ Args args) {
   const BackwardParams& p = args.params;
   const WarpPlace place(args.dbias.keys, args.dbias.batch * args.dbias.heads * args.dbias.rows);
@@ -150,7 +153,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_
   Sum sum;
   for (int b = 0; b < p.batch; ++b) {
     if (args.dbias.batch == p.batch && b != bias_batch) continue;
-    const Sequence sequence(p, b);
+    const PaddedSequence sequence(p, b);
     if (j >= sequence.seqlen_k) continue;
     const Keys rows = sequence.rows_of(j, j);
     for (int head = 0; head < p.heads_q; ++head) {
@@ -163,7 +166,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) dbias_kernel(const __grid_
       for (int i = own_row ? max(rows.lo, bias_row) : rows.lo; i < (own_row ? min(rows.hi, bias_row + 1) : rows.hi);
            ++i) {
         const RowFacts row = args.facts[lse_index(p, sequence, b, head, i)];
-        if (is_empty(row)) continue;
+        if (is_empty(row) || masked(options, i, j)) continue;
         Row q, d_o;
         q.load(p.q, head_offset(p.q, b, head, sequence.q_begin + i), p.d);
         d_o.load(p.d_o, head_offset(p.d_o, b, head, sequence.q_begin + i), p.dv_dim);
@@ -182,7 +185,7 @@ __global__ void __launch_bounds__(kWarpLanes) dsinks_kernel(const __grid_constan
   const int head = static_cast<int>(blockIdx.x);
   float sum = 0;
   for (int b = 0; b < p.batch; ++b) {
-    const Sequence sequence(p, b);
+    const PaddedSequence sequence(p, b);
     for (int i = lane_index(); i < sequence.seqlen_q; i += kWarpLanes) {
       const RowFacts row = args.facts[lse_index(p, sequence, b, head, i)];
       if (!is_empty(row)) sum -= weight_of(p.sinks[head], row) * row.delta;

@@ -9,7 +9,7 @@ namespace {
 
 __global__ void __launch_bounds__(kWarps* kWarpLanes) forward_kernel(const __grid_constant__ Params p) {
   const WarpPlace place(p.max_seqlen_q, p.heads_q);
-  const Sequence sequence(p, place.b);
+  const PaddedSequence sequence(p, place.b);
   if (place.i >= sequence.rows_written(p)) return;
   const HeadScoreOptions options(p, place.b, place.head);
   Keys keys = sequence.allowed(place.i);
@@ -22,12 +22,13 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) forward_kernel(const __gri
   float highest = kMinusInfinity;
   Sum sum;
   for (int j = keys.lo; j < keys.hi; ++j) {
+    if (masked(options, place.i, j)) continue;
     Row k, v;
     k.load(p.k, head_offset(p.k, place.b, place.head / p.group, sequence.k_begin + j), p.d);
     v.load(p.v, head_offset(p.v, place.b, place.head / p.group, sequence.k_begin + j), p.dv_dim);
     const float s = score_of(p, options, sequence, place.i, j, dot(q, k)).value;
     if (s == kMinusInfinity) continue;
-    if (!(s <= highest)) {  // also true for NaN, so that it reaches the sums
+    if (!(s <= highest)) {  // also true if s is NaN
       const float factor = exp2f((highest - s) * kLog2E);
       sum.shrink(factor);
       o.shrink(factor);
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kWarps* kWarpLanes) forward_kernel(const __gri
     o.add(weight * kept(p, options, place.i, j), v);
   }
   const float* sink = p.sinks ? p.sinks + place.head : nullptr;
-  const RowResult result = finish_row(highest, sum.total, keys.lo < keys.hi, sink);
+  const RowResult result = finish_row(highest, sum.total, options.mask.allows_any(place.i, keys), sink);
   o.flush();
   if (result.inverse == 0) o.clear();
   o.total.store(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin + place.i), p.dv_dim, result.inverse);

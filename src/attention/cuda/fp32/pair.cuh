@@ -100,8 +100,8 @@ struct Score {
 };
 
 // Score of row i and key j, in natural units.
-__device__ __forceinline__ Score score_of(const Params& p, const HeadScoreOptions& options, const Sequence& sequence,
-                                          int i, int j, float q_dot_k) {
+__device__ __forceinline__ Score score_of(const Params& p, const HeadScoreOptions& options,
+                                          const PaddedSequence& sequence, int i, int j, float q_dot_k) {
   Score score{multiply_rounded(q_dot_k, p.scale), 1};
   if (p.softcap != 0) {
     const float t = tanhf(q_dot_k * (p.scale / p.softcap));
@@ -112,6 +112,11 @@ __device__ __forceinline__ Score score_of(const Params& p, const HeadScoreOption
   }
   if (options.bias.data) score.value += reinterpret_cast<const float*>(options.bias.data)[i * options.bias.row + j];
   return score;
+}
+
+// True if a boolean mask excludes the pair. Kernels then load no element of it.
+__device__ __forceinline__ bool masked(const HeadScoreOptions& options, int i, int j) {
+  return options.mask.data && !options.mask.allows(i, j);
 }
 
 // Dropout factor of a probability.

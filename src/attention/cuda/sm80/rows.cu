@@ -1,6 +1,6 @@
 // Row kernels of the sm80 backward; backward/launch.cpp launches them. Before the key tiles they check magnitudes
-// (spread), compute delta and clear dbias. After the key tiles they compute the gradient of the sinks and add the parts
-// of dbias.
+// (spread), compute delta and clear dbias. After the key tiles they compute the gradient of the sinks and add the
+// partial sums of dbias.
 #include <climits>
 
 #include "attention/cuda/device/copy.cuh"
@@ -17,13 +17,14 @@ namespace {
 
 // The spread kernel decides if the fp32 kernels with scales (groups.cuh) are exact enough. If elements that share a
 // scale differ too much in magnitude, or if |LSE| is large, the kernels without scales compute the problem instead. The
-// check runs before the tiles, so that only one of the two computes.
+// check runs before the key tiles, so only one of the two kinds of kernels computes.
 
 constexpr int kSpreadWarps = 8;
 constexpr int kLanes = 8;  // per row, one chunk each: kernels with scales support head dimensions up to 64
 
 struct SpreadArgs {
   SequenceParams params;
+  Indices first_keys;
   Tensor q, k, v, d_o;
   const float* lse;
   std::uint32_t* spread;       // set to 1 if the kernels with scales are not exact enough
@@ -63,7 +64,7 @@ __global__ void __launch_bounds__(kSpreadWarps* kWarpLanes) spread_kernel(const 
   const int head = static_cast<int>(index / groups % heads);
   const std::int64_t b = index / groups / heads;
   if (b >= p.batch) return;
-  const Sequence sequence(p, static_cast<int>(b));
+  const PaddedSequence sequence(Sequence(p, static_cast<int>(b)), args.first_keys, static_cast<int>(b));
   if (sequence.seqlen_q == 0 || sequence.seqlen_k == 0) return;
   const Keys used = is_rows ? sequence.rows_of(0, sequence.seqlen_k - 1) : sequence.some(0, sequence.seqlen_q - 1);
   const auto differ = [&](const Tensor& tensor, int columns) {
@@ -84,7 +85,7 @@ constexpr int kDeltaRows = 16 * kRowThreads / kWarpLanes;
 
 struct DeltaArgs {
   OutputParams params;
-  Tensor d_o;
+  Tensor d_o, d_lse;
   float* delta;
   int row_blocks;  // blocks of kDeltaRows rows per head, for the longest sequence
 };
@@ -104,7 +105,10 @@ __global__ void __launch_bounds__(kRowThreads) delta_kernel(const __grid_constan
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int i = row + 8 * h;
-    if (row >= first && i < sequence.seqlen_q) args.delta[lse_index(p, sequence, b, head, i)] = delta[h];
+    if (row < first || i >= sequence.seqlen_q) continue;
+    const std::int64_t index = lse_index(p, sequence, b, head, i);
+    const bool ignored = !args.d_lse.data || p.lse[index] == kMinusInfinity;
+    args.delta[index] = ignored ? delta[h] : delta[h] - d_lse_at(args.d_lse, sequence, b, head, i);
   }
 }
 
@@ -150,7 +154,7 @@ struct DbiasRowsArgs {
   int parts;          // 0: sets dbias to zero
 };
 
-// Each block writes one row of dbias: zeros, or the sum of its parts in a fixed order.
+// Each block writes one row of dbias: zeros, or the sum of the partial sums in a fixed order.
 __global__ void __launch_bounds__(kRowThreads) dbias_rows_kernel(const __grid_constant__ DbiasRowsArgs args) {
   const DbiasShape& shape = args.shape;
   const Tensor& dbias = args.dbias;
@@ -183,6 +187,7 @@ void launch_spread(const BackwardLaunch& launch) {
   const BackwardParams& p = launch.args.params;
   const auto groups = [](std::int64_t rows) { return static_cast<int>((rows + kGroupRows - 1) / kGroupRows); };
   const SpreadArgs args{.params = p,
+                        .first_keys = p.first_keys,
                         .q = p.q,
                         .k = p.k,
                         .v = p.v,
@@ -203,7 +208,7 @@ void launch_spread(const BackwardLaunch& launch) {
 
 void launch_delta(const BackwardLaunch& launch) {
   const BackwardParams& p = launch.args.params;
-  const DeltaArgs args{p, p.d_o, launch.args.delta, (p.max_seqlen_q + kDeltaRows - 1) / kDeltaRows};
+  const DeltaArgs args{p, p.d_o, p.d_lse, launch.args.delta, (p.max_seqlen_q + kDeltaRows - 1) / kDeltaRows};
   const Launch start{"flash2 backward, delta", std::int64_t{p.batch} * p.heads_q * args.row_blocks, kRowThreads, 0,
                      launch.stream};
   switch (launch.dtype) {

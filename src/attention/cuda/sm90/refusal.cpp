@@ -1,5 +1,4 @@
-// Implements refusal.h: reasons for which the plans of the four Hopper kernels refuse a problem, as texts for explain
-// and errors.
+// Implements refusal.h. `strobe explain` and error messages print the reasons.
 #include "attention/cuda/sm90/refusal.h"
 
 #include <fmt/format.h>
@@ -39,9 +38,19 @@ bool is_uneven(const Problem& problem) {
 
 bool drops(const Problem& problem) { return dropout_threshold(problem.dropout.p) != 0; }
 
-const char* option_refused(const Problem& problem, const char* dropout) {
-  if (problem.alibi_slopes) return "ALiBi slopes";
-  if (problem.has_bias) return "a bias";
+const char* drops_with_alibi(const Problem& problem) { return problem.alibi_slopes ? "dropout with ALiBi" : nullptr; }
+
+const char* option_refused(const Problem& problem, const char* dropout, ScoreTerms terms) {
+  if (problem.has_mask) return "a boolean mask";
+  if (problem.first_keys) return "first_keys (left padding)";
+  if (problem.alibi_batch_stride != 0) return "ALiBi slopes per sequence";
+  if (problem.alibi_slopes && terms == ScoreTerms::none) return "ALiBi slopes";
+  if (problem.has_bias) {
+    if (terms != ScoreTerms::one) return "a bias";
+    if (problem.alibi_slopes) return "a bias with ALiBi";
+    if (drops(problem)) return "a bias with dropout";
+    if (!bias_takes_vectors(problem)) return "a bias in fp32, or with rows that are not 16-byte aligned";
+  }
   if (dropout && drops(problem)) return dropout;
   if (!(problem.scale > 0)) return "a scale that is not positive";
   return nullptr;

@@ -16,22 +16,28 @@ bool is_uneven(const Problem& problem);
 // 2^-16.
 bool drops(const Problem& problem);
 
+// ScoreTerms::one: the kernel supports either ALiBi or a 16-bit bias with 16-byte aligned rows, without dropout.
+enum class ScoreTerms { none, alibi, one };
+
 // Returns the name of a score option of the problem that the kernel does not support, or null. dropout: the name to
 // return for dropout, or null if the kernel supports dropout.
-const char* option_refused(const Problem& problem, const char* dropout);
+const char* option_refused(const Problem& problem, const char* dropout, ScoreTerms terms = ScoreTerms::none);
+
+// Returns a name if the problem has ALiBi, so that dropout is refused; kernels support one of the two. Otherwise null.
+const char* drops_with_alibi(const Problem& problem);
 
 // Each *_refusal() function returns an empty string if it finds no reason to refuse.
 
-// Refuses a problem that no Hopper kernel supports, `option`, head dimensions above most_dim, and so few keys or rows
-// that flash2 is more exact or faster. option: name of a feature of the problem that the kernel does not support, or
-// null.
+// Refuses a problem that no Hopper kernel supports, that uses `option`, whose head dimensions exceed most_dim, or whose
+// keys or rows are so few that flash2 is more exact or faster. option: name of a feature of the problem that the kernel
+// does not support, or null.
 std::string problem_refusal(const Problem& problem, const char* option, std::int64_t most_dim);
 
 // Refuses a tensor that TMA cannot read. name: name of the tensor in the text.
 std::string map_refusal(const char* name, const ConstView& view);
 
-// Refuse inputs, or outputs and dO, whose rows are not whole 16-byte vectors. Outputs and dO count only if they are
-// known.
+// Refuse inputs, or outputs and dO, whose rows are not whole 16-byte vectors. Outputs and dO are checked only if they
+// are known.
 std::string input_refusal(const Problem& problem);
 std::string output_refusal(const Problem& problem);
 

@@ -106,7 +106,7 @@ struct HeadRange {
 void forward_pass(const Call& call, HeadRange heads);
 
 // With one head per pass (`frugal`), dK and dV accumulate over the heads of a group. The calls must then process these
-// heads in order, without others in between.
+// heads in order, without heads of other groups in between.
 void backward_pass(const Call& call, HeadRange heads);
 
 }  // namespace strobe::standard::cpu

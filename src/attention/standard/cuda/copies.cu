@@ -21,13 +21,14 @@ __global__ void copy_rows(SequenceParams params, Copy copy, std::int64_t rows, D
     const std::int64_t i = index % longest;
     const std::int64_t h = copy.first_head + index / longest % copy.heads;
     const std::int64_t b = copy.first_batch + index / longest / copy.heads;
-    const Extent extent = extent_of(params, copy.side, b);
+    const Extent extent = extent_of(params, copy.first_keys, copy.side, b);
     const std::int64_t first = b * copy.tensor.batch + h * copy.tensor.head + (extent.begin + i) * copy.tensor.row;
     Word* theirs = static_cast<Word*>(copy.tensor.data) + first;
     Word* ours = static_cast<Word*>(copy.rows) + index * copy.row;
     for (int c = threadIdx.x; c < copy.cols; c += 32) {
       if (direction == Direction::gather) {
-        ours[c] = i < extent.length ? theirs[static_cast<std::int64_t>(c) * copy.tensor.column] : Word{};
+        const bool valid = i >= extent.first_valid && i < extent.length;
+        ours[c] = valid ? theirs[static_cast<std::int64_t>(c) * copy.tensor.column] : Word{};
       } else if (!params.packed || i < extent.length) {
         theirs[c] = ours[c];
       }

@@ -8,7 +8,7 @@
 namespace strobe::standard {
 namespace {
 
-constexpr std::int64_t kFrugalScores = std::int64_t{32} << 20;  // bytes of scores per pass, unless a KV head needs more
+constexpr std::int64_t kFrugalScores = std::int64_t{32} << 20;  // bytes of scores per pass, unless one KV head has more
 
 std::int64_t score_bytes_of_group(const Problem& problem) {
   return problem.group * problem.max_seqlen_q * padded(problem.max_seqlen_k) *
@@ -24,7 +24,7 @@ bool group_is_stacked(const Problem& problem, const ConstView& view) {
 }  // namespace
 
 bool needs_copy(const Problem& problem, const ConstView& view, Side side) {
-  const bool has_lengths = problem.packed || problem.lengths_q || problem.lengths_k;
+  const bool has_lengths = problem.packed || problem.lengths_q || problem.lengths_k || problem.first_keys;
   if (has_lengths || !is_gemm_operand(problem, view)) return true;
   return side == Side::queries && problem.pass == Pass::backward && !group_is_stacked(problem, view);
 }

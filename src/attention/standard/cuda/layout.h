@@ -28,8 +28,8 @@ struct HeadRange {
   std::int64_t first_head, heads;
 };
 
-// Returns the heads of the first pass; later passes have at most as many. It has all heads if dbias, a sum over heads,
-// is wanted.
+// Returns the heads of the first pass; later passes have at most as many. The first pass has all heads if dbias, a sum
+// over heads, is wanted.
 HeadRange heads_of_pass(const Problem& problem, Variant variant);
 
 // Workspace offsets in bytes, each a multiple of 256. Score matrices and copies have room for the heads of one pass.

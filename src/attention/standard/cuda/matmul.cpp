@@ -16,7 +16,7 @@ namespace strobe::standard {
 
 namespace {
 
-constexpr std::int64_t kMostInACall = 65535;  // matrices per call; more would exceed the grid of some cuBLAS kernels
+constexpr std::int64_t kMostPerCall = 65535;  // matrices per call; more would exceed the grid of some cuBLAS kernels
 
 // Throws if a cuBLAS call failed. cuBLAS reports an error of earlier work as its own internal error, so this queries
 // the stream first.
@@ -44,7 +44,7 @@ Pool& pool() {
   return *one;
 }
 
-// Creates a handle, which allocates memory. The relaxed mode allows that while the caller captures a graph.
+// Creates a handle. This allocates memory, which only the relaxed mode allows while the caller captures a graph.
 cublasHandle_t create(void* stream) {
   const CublasLibrary& cublas = cublas_library();  // may throw, so load it before changing the mode
   cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
@@ -83,8 +83,8 @@ struct Level {
   std::int64_t count, a, b, c;
 };
 
-// Returns three levels. Adjacent levels that continue each other's strides are merged, and unused levels have count 1.
-// The largest level is last.
+// Returns three levels. Adjacent levels are merged if one level can step through the matrices of both; unused levels
+// have count 1. The largest level is last.
 std::vector<Level> levels_of(const Matmul& p) {
   const Level all[] = {{p.batch, p.a.batch, p.b.batch, p.c.batch},
                        {p.heads, p.a.head, p.b.head, p.c.head},
@@ -120,7 +120,7 @@ Cublas::Cublas(DType dtype, void* stream, void* workspace, std::size_t bytes, Fp
   cublasHandle_t handle = take(device_, stream);
   handle_ = handle;
   try {
-    // The stream must be set before the workspace, because setting it resets the workspace to cuBLAS's own.
+    // The stream must be set before the workspace, because cublasSetStream resets the workspace to cuBLAS's own.
     check(cublas_library().set_stream(handle, static_cast<cudaStream_t>(stream)), "cublasSetStream", stream);
     check(cublas_library().set_workspace(handle, workspace, bytes), "cublasSetWorkspace", stream);
     const int mode = (math == Fp32Math::tf32 ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH) |
@@ -145,11 +145,11 @@ void Cublas::gemm(const Matmul& p) const {
   const auto [outer, middle, inner] = std::array{levels[0], levels[1], levels[2]};
   for (std::int64_t x = 0; x < outer.count; ++x) {
     for (std::int64_t y = 0; y < middle.count; ++y) {
-      for (std::int64_t z = 0; z < inner.count; z += kMostInACall) {
+      for (std::int64_t z = 0; z < inner.count; z += kMostPerCall) {
         const std::int64_t a = x * outer.a + y * middle.a + z * inner.a;
         const std::int64_t b = x * outer.b + y * middle.b + z * inner.b;
         const std::int64_t c = x * outer.c + y * middle.c + z * inner.c;
-        const std::int64_t count = std::min(kMostInACall, inner.count - z);
+        const std::int64_t count = std::min(kMostPerCall, inner.count - z);
         // cuBLAS is column-major and thus reads every matrix as its transpose, so this computes c^T = b^T a^T.
         check(cublas_library().gemm_strided_batched(
                   static_cast<cublasHandle_t>(handle_), order(p.b_stored), order(p.a_stored), p.cols, p.rows, p.inner,

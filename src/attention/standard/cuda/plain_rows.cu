@@ -12,20 +12,20 @@ namespace strobe::standard {
 
 namespace {
 
-constexpr int kPieces = 4;  // fragments of 8 adjacent scores per thread
+constexpr int kVectors = 4;  // vectors of 8 adjacent scores per thread
 constexpr int kLeastThreads = 128;
 
 // 8 adjacent scores. Rows are padded to a multiple of 8 scores and start at multiples of 16 bytes.
 template <class T>
-struct Piece {
+struct Vector8 {
   static constexpr int kWords = static_cast<int>(sizeof(T)) * 8 / 16;
   uint4 words[kWords];
 
-  __device__ explicit Piece(const T* from) {
+  __device__ explicit Vector8(const T* from) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) words[w] = reinterpret_cast<const uint4*>(from)[w];
   }
-  __device__ explicit Piece(const float (&values)[8]) {
+  __device__ explicit Vector8(const float (&values)[8]) {
 #pragma unroll
     for (int e = 0; e < 8; ++e) reinterpret_cast<T*>(words)[e] = narrowed<T>(values[e]);
   }
@@ -47,7 +47,7 @@ __device__ float over_row(float x, Combine combine, float* scratch) {
   }
 }
 
-// Calls body(index) for each row in which this thread takes part. If a block holds one row at a time, all its threads
+// Calls body(index) for each row that this thread helps to compute. If a block holds one row at a time, all its threads
 // run the same iterations.
 template <int kThreads, class Body>
 __device__ void for_rows(std::int64_t rows, Body&& body) {
@@ -57,8 +57,8 @@ __device__ void for_rows(std::int64_t rows, Body&& body) {
 }
 
 template <int kThreads>
-__device__ std::int32_t key_of(int piece) {
-  return 8 * (piece * kThreads + static_cast<std::int32_t>(threadIdx.x) % kThreads);
+__device__ std::int32_t key_of(int vector) {
+  return 8 * (vector * kThreads + static_cast<std::int32_t>(threadIdx.x) % kThreads);
 }
 
 template <class T, int kThreads>
@@ -70,19 +70,19 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
     const Row row = row_of(params, index);
     const T* const in = static_cast<const T*>(scores.scores) + n_row * scores.rows.stride;
     T* const out = static_cast<T*>(scores.probabilities) + n_row * scores.rows.stride;
-    float value[kPieces][8];
+    float value[kVectors][8];
     float highest = -INFINITY;
 #pragma unroll
-    for (int n = 0; n < kPieces; ++n) {
+    for (int n = 0; n < kVectors; ++n) {
       const std::int32_t j = key_of<kThreads>(n);
 #pragma unroll
       for (int e = 0; e < 8; ++e) value[n][e] = -INFINITY;
       if (j >= row.hi || j + 8 <= row.lo) continue;
-      const Piece<T> piece(in + j);
+      const Vector8<T> vector(in + j);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         if (j + e < row.lo || j + e >= row.hi) continue;
-        value[n][e] = piece[e];
+        value[n][e] = vector[e];
         highest = larger(highest, value[n][e]);
       }
     }
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
     const bool empty = highest == -INFINITY;
     float sum = 0;
 #pragma unroll
-    for (int n = 0; n < kPieces; ++n) {
+    for (int n = 0; n < kVectors; ++n) {
       const std::int32_t j = key_of<kThreads>(n);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
     sum = over_row<kThreads>(sum, Plus(), scratch);
     const float factor = empty ? 0 : 1 / sum;
 #pragma unroll
-    for (int n = 0; n < kPieces; ++n) {
+    for (int n = 0; n < kVectors; ++n) {
       const std::int32_t j = key_of<kThreads>(n);
       if (j >= params.max_seqlen_k) continue;
 #pragma unroll
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
         const bool used = j + e >= row.lo && j + e < row.hi && !empty;
         value[n][e] = used ? value[n][e] * factor : 0;
       }
-      Piece<T>(value[n]).store(out + j);
+      Vector8<T>(value[n]).store(out + j);
     }
     if (threadIdx.x % kThreads == 0 && write_lse && params.lse && (!params.packed || row.i < row.seqlen_q)) {
       const std::int64_t head = params.packed ? row.h * params.total_q + row.q_begin : index - row.i;
@@ -129,15 +129,15 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
     const T* const probabilities = static_cast<const T*>(scores.probabilities) + n_row * scores.rows.stride;
     const T* const in = static_cast<const T*>(scores.d_probabilities) + n_row * scores.rows.stride;
     T* const out = static_cast<T*>(scores.d_scores) + n_row * scores.rows.stride;
-    float weight[kPieces][8], gradient[kPieces][8];
+    float weight[kVectors][8], gradient[kVectors][8];
     float delta = 0;
 #pragma unroll
-    for (int n = 0; n < kPieces; ++n) {
+    for (int n = 0; n < kVectors; ++n) {
       const std::int32_t j = key_of<kThreads>(n);
 #pragma unroll
       for (int e = 0; e < 8; ++e) weight[n][e] = gradient[n][e] = 0;
       if (j >= row.hi || j + 8 <= row.lo) continue;
-      const Piece<T> of_weights(probabilities + j), of_gradients(in + j);
+      const Vector8<T> of_weights(probabilities + j), of_gradients(in + j);
 #pragma unroll
       for (int e = 0; e < 8; ++e) {
         if (j + e < row.lo || j + e >= row.hi) continue;
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
     }
     delta = over_row<kThreads>(delta, Plus(), scratch);
 #pragma unroll
-    for (int n = 0; n < kPieces; ++n) {
+    for (int n = 0; n < kVectors; ++n) {
       const std::int32_t j = key_of<kThreads>(n);
       if (j >= params.max_seqlen_k) continue;
 #pragma unroll
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
         const bool used = j + e >= row.lo && j + e < row.hi;
         gradient[n][e] = used ? rounded<T>(weight[n][e] * (gradient[n][e] - delta)) * params.scale : 0;
       }
-      Piece<T>(gradient[n]).store(out + j);
+      Vector8<T>(gradient[n]).store(out + j);
     }
   });
 }
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kThreads < kLeastThreads ? kLeastThreads : kTh
 // If a row fits in registers, calls body(threads per row) and returns true.
 template <class Body>
 bool with_threads(std::int64_t keys, Body&& body) {
-  constexpr std::int64_t kHeld = 8 * kPieces;
+  constexpr std::int64_t kHeld = 8 * kVectors;
   if (keys <= 32 * kHeld) return body(std::integral_constant<int, 32>()), true;
   if (keys <= 128 * kHeld) return body(std::integral_constant<int, 128>()), true;
   if (keys <= 512 * kHeld) return body(std::integral_constant<int, 512>()), true;
@@ -172,13 +172,13 @@ bool with_threads(std::int64_t keys, Body&& body) {
 }
 
 bool is_plain(const Params& params) {
-  return params.softcap == 0 && !params.alibi_slopes && !params.bias.data && !params.sinks &&
-         params.dropout_threshold == 0;
+  return params.softcap == 0 && !params.alibi_slopes && !params.bias.data && !params.mask.data && !params.sinks &&
+         params.dropout_threshold == 0 && !params.first_keys.data;
 }
 
 unsigned blocks_of(std::int64_t rows, int threads) {
-  const std::int64_t of_a_block = threads < kLeastThreads ? kLeastThreads / threads : 1;
-  return blocks_for((rows + of_a_block - 1) / of_a_block);
+  const std::int64_t rows_per_block = threads < kLeastThreads ? kLeastThreads / threads : 1;
+  return blocks_for((rows + rows_per_block - 1) / rows_per_block);
 }
 
 }  // namespace
@@ -198,7 +198,7 @@ bool plain_softmax(DType dtype, const Params& params, const Scores& scores, bool
 }
 
 bool plain_softmax_backward(DType dtype, const Params& params, const ScoreGradients& scores, void* stream) {
-  if (!is_plain(params)) return false;
+  if (!is_plain(params) || scores.d_lse.data) return false;
   const std::int64_t rows = scores.rows.count;
   const bool held = with_threads(params.max_seqlen_k, [&]<int kThreads>(std::integral_constant<int, kThreads>) {
     with_element(dtype, [&]<class T>(T*) {

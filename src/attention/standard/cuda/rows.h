@@ -36,6 +36,7 @@ struct ScoreGradients {
   const void* d_probabilities = nullptr;  // in: gradient of the probabilities after dropout
   void* d_scores = nullptr;               // out: see each function; may be `d_probabilities`
   const void* tanh = nullptr;             // with softcap, in: tanh(s / softcap)
+  cuda::Tensor d_lse;                     // in: gradient of LSE; data is null if there is none
   float* sink_weight = nullptr;  // with sinks, [B, Hq, max_seqlen_q], in: probabilities; out: contributions to dsinks
 };
 
@@ -50,11 +51,11 @@ void options_backward(DType dtype, const cuda::Params& params, const ScoreGradie
 bool plain_softmax(DType dtype, const cuda::Params& params, const Scores& scores, bool write_lse, void* stream);
 bool plain_softmax_backward(DType dtype, const cuda::Params& params, const ScoreGradients& scores, void* stream);
 
-// Computes dbias: each element is the sum of d_scores (the gradient of the logits) over all scores that share the
-// element, in a fixed order. `scores` must have the rows of all heads.
 struct BiasShape {
   std::int32_t batch, heads, rows;  // 1 if broadcast
 };
+// Computes dbias: each element is the sum of d_scores (the gradient of the logits) over all scores that share the
+// element, in a fixed order. `scores` must have the rows of all heads.
 void sum_dbias(DType dtype, const cuda::BackwardParams& params, const ScoreGradients& scores, const BiasShape& shape,
                void* stream);
 
@@ -74,8 +75,10 @@ struct Copy {
   std::int32_t cols = 0;
   std::int64_t row = 0;  // elements from one row to the next
   Side side = Side::queries;
+  cuda::Indices first_keys{};
 };
-// Copies the caller's tensor to the contiguous rows, and writes zeros to rows past a sequence's length.
+// Copies the caller's tensor to the contiguous rows, and writes zeros to rows past a sequence's length and to keys that
+// are left padding.
 void gather(DType dtype, const cuda::SequenceParams& params, const Copy& copy, void* stream);
 // Copies the contiguous rows to the caller's tensor; in a packed batch, only rows within a sequence's length.
 void scatter(DType dtype, const cuda::SequenceParams& params, const Copy& copy, void* stream);

@@ -26,15 +26,16 @@ __device__ float rounded(float x) {
 }
 
 // Queries or keys of one sequence: rows [begin, begin + length) of a packed tensor, or of the sequence in a padded one.
+// Keys before first_valid are left padding.
 struct Extent {
   std::int64_t begin;
-  std::int32_t length;
+  std::int32_t length, first_valid;
 };
 
-__device__ inline Extent extent_of(const SequenceParams& params, Side side, std::int64_t b) {
-  const cuda::Sequence sequence(params, static_cast<int>(b));
-  return side == Side::queries ? Extent{sequence.q_begin, sequence.seqlen_q}
-                               : Extent{sequence.k_begin, sequence.seqlen_k};
+__device__ inline Extent extent_of(const SequenceParams& params, cuda::Indices first_keys, Side side, std::int64_t b) {
+  const cuda::PaddedSequence sequence(cuda::Sequence(params, static_cast<int>(b)), first_keys, static_cast<int>(b));
+  return side == Side::queries ? Extent{sequence.q_begin, sequence.seqlen_q, 0}
+                               : Extent{sequence.k_begin, sequence.seqlen_k, sequence.first_valid};
 }
 
 // One row of the score matrix: its position and the keys [lo, hi) that it may use. lo and hi are 0 if there are none.
@@ -46,13 +47,13 @@ struct Row {
   std::int32_t diagonal;  // the key with which the row is aligned
 };
 
-__device__ inline Row row_of(const SequenceParams& params, std::int64_t index) {
+__device__ inline Row row_of(const SequenceParams& params, std::int64_t index, cuda::Indices first_keys = {}) {
   Row row;
   row.i = static_cast<std::int32_t>(index % params.max_seqlen_q);
   const std::int64_t head = index / params.max_seqlen_q;
   row.h = static_cast<std::int32_t>(head % params.heads_q);
   row.b = static_cast<std::int32_t>(head / params.heads_q);
-  const cuda::Sequence sequence(params, row.b);
+  const cuda::PaddedSequence sequence(cuda::Sequence(params, row.b), first_keys, row.b);
   row.q_begin = sequence.q_begin;
   row.seqlen_q = sequence.seqlen_q;
   row.diagonal = row.i + sequence.offset;
@@ -63,12 +64,22 @@ __device__ inline Row row_of(const SequenceParams& params, std::int64_t index) {
   return row;
 }
 
+// Index of the row in LSE, for rows within their sequence's length.
+__device__ inline std::int64_t lse_index(const SequenceParams& params, const Row& row) {
+  const std::int64_t head = params.packed ? row.h : static_cast<std::int64_t>(row.b) * params.heads_q + row.h;
+  return head * params.total_q + row.q_begin + row.i;
+}
+
 // Returns the first key of this thread that the row may use. Key j always belongs to thread j % blockDim.x, so a thread
 // reads only what it wrote itself in an earlier loop.
 __device__ inline std::int32_t first_key(const Row& row) {
   const auto threads = static_cast<std::int32_t>(blockDim.x);
   const std::int32_t j = row.lo / threads * threads + static_cast<std::int32_t>(threadIdx.x);
   return j < row.lo ? j + threads : j;
+}
+
+__device__ inline bool allows(const cuda::MaskTensor& mask, const Row& row, std::int32_t j) {
+  return mask.data[row.b * mask.batch + row.h * mask.head + row.i * mask.row + j * mask.key] != 0;
 }
 
 __device__ inline bool keeps(const cuda::ScoreParams& params, const Row& row, std::int32_t j) {

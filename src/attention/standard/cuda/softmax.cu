@@ -8,7 +8,7 @@ namespace strobe::standard {
 
 namespace {
 
-// Converts scale * q.k to a logit: softcap, ALiBi, bias, in this order.
+// Converts scale * q.k to a logit: softcap, ALiBi, bias, boolean mask, in this order.
 template <class T>
 __device__ float logit_of(const Params& params, const Row& row, std::int32_t j, float s, T* tanh_row) {
   if (params.softcap != 0) {
@@ -17,7 +17,8 @@ __device__ float logit_of(const Params& params, const Row& row, std::int32_t j, 
     s = rounded<T>(widened(t) * params.softcap);
   }
   if (params.alibi_slopes) {
-    s = rounded<T>(s - params.alibi_slopes[row.h] * static_cast<float>(abs(row.diagonal - j)));
+    const float slope = params.alibi_slopes[row.b * params.alibi_batch + row.h];
+    s = rounded<T>(s - slope * static_cast<float>(abs(row.diagonal - j)));
   }
   if (params.bias.data) {
     const std::int64_t at = row.b * params.bias.batch + row.h * params.bias.head + row.i * params.bias.row + j;
@@ -25,6 +26,7 @@ __device__ float logit_of(const Params& params, const Row& row, std::int32_t j, 
                                         : widened(static_cast<const T*>(params.bias.data)[at]);
     s = rounded<T>(s + bias);
   }
+  if (params.mask.data && !allows(params.mask, row, j)) return -INFINITY;
   return s;
 }
 
@@ -35,20 +37,23 @@ __global__ void softmax_rows(Params params, Scores scores, bool write_lse) {
   for (std::int64_t n = blockIdx.x; n < scores.rows.count; n += gridDim.x) {
     const std::int64_t index = scores.rows.first + n;
     const std::int64_t offset = n * scores.rows.stride;
-    const Row row = row_of(params, index);
+    const Row row = row_of(params, index, params.first_keys);
     const T* in = static_cast<const T*>(scores.scores) + offset;
     T* probabilities = static_cast<T*>(scores.probabilities) + offset;
     T* dropped = scores.dropped ? static_cast<T*>(scores.dropped) + offset : nullptr;
     T* tanh_row = scores.tanh ? static_cast<T*>(scores.tanh) + offset : nullptr;
 
     float highest = -INFINITY;
+    float allowed = params.mask.data ? 0 : 1;  // 1 if the mask allows a key of this thread
     for (std::int32_t j = first_key(row); j < row.hi; j += blockDim.x) {
+      if (params.mask.data && allows(params.mask, row, j)) allowed = 1;
       const float logit = logit_of<T>(params, row, j, widened(in[j]), tanh_row);
       probabilities[j] = narrowed<T>(logit);
       highest = larger(highest, logit);
     }
     highest = over_block(highest, Larger(), scratch);
-    const bool has_sink = params.sinks && row.lo < row.hi;
+    if (params.mask.data) allowed = over_block(allowed, Larger(), scratch);
+    const bool has_sink = params.sinks && row.lo < row.hi && allowed > 0;
     const float sink = has_sink ? params.sinks[row.h] : -INFINITY;
     if (has_sink && sink > highest) highest = sink;
 
@@ -73,8 +78,7 @@ __global__ void softmax_rows(Params params, Scores scores, bool write_lse) {
     if (threadIdx.x != 0) continue;
     if (scores.sink_weight) scores.sink_weight[index] = sink_part * factor;
     if (write_lse && params.lse && (!params.packed || row.i < row.seqlen_q)) {
-      const std::int64_t head = params.packed ? row.h * params.total_q + row.q_begin : index - row.i;
-      params.lse[head + row.i] = empty ? -INFINITY : highest + logf(sum);
+      params.lse[lse_index(params, row)] = empty ? -INFINITY : highest + logf(sum);
     }
   }
 }

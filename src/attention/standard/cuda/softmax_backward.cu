@@ -23,7 +23,7 @@ __global__ void softmax_backward_rows(Params params, ScoreGradients scores) {
   for (std::int64_t n = blockIdx.x; n < scores.rows.count; n += gridDim.x) {
     const std::int64_t index = scores.rows.first + n;
     const std::int64_t offset = n * scores.rows.stride;
-    const Row row = row_of(params, index);
+    const Row row = row_of(params, index, params.first_keys);
     const T* probabilities = static_cast<const T*>(scores.probabilities) + offset;
     const T* in = static_cast<const T*>(scores.d_probabilities) + offset;
     T* out = static_cast<T*>(scores.d_scores) + offset;
@@ -33,6 +33,10 @@ __global__ void softmax_backward_rows(Params params, ScoreGradients scores) {
       delta += weight * through_dropout<T>(params, row, j, weight, widened(in[j]));
     }
     delta = over_block(delta, Plus(), scratch);
+    if (scores.d_lse.data && row.lo < row.hi && params.lse[lse_index(params, row)] != -INFINITY) {
+      const std::int64_t at = cuda::head_offset(scores.d_lse, row.b, row.h, row.q_begin + row.i);
+      delta -= static_cast<const float*>(scores.d_lse.data)[at];
+    }
     for (std::int32_t j = threadIdx.x; j < params.max_seqlen_k; j += blockDim.x) {
       float gradient = 0;
       if (j >= row.lo && j < row.hi) {
@@ -49,7 +53,7 @@ template <class T>
 __global__ void options_backward_rows(Params params, ScoreGradients scores) {
   for (std::int64_t n = blockIdx.x; n < scores.rows.count; n += gridDim.x) {
     const std::int64_t offset = n * scores.rows.stride;
-    const Row row = row_of(params, scores.rows.first + n);
+    const Row row = row_of(params, scores.rows.first + n, params.first_keys);
     T* gradients = static_cast<T*>(scores.d_scores) + offset;
     const T* tanh_row = scores.tanh ? static_cast<const T*>(scores.tanh) + offset : nullptr;
     for (std::int32_t j = first_key(row); j < row.hi; j += blockDim.x) {
@@ -73,7 +77,7 @@ __global__ void sum_dbias_columns(BackwardParams params, ScoreGradients scores, 
   __shared__ float parts[kLanes][kColumns + 1];
   const std::int64_t j = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
   const std::int64_t elements = std::int64_t{shape.batch} * shape.heads * shape.rows;
-  // Ranges of the sum for one element of dbias.
+  // Numbers of sequences, heads and rows that share one element of dbias.
   const std::int64_t batches = shape.batch == 1 ? params.batch : 1;
   const std::int64_t heads = shape.heads == 1 ? params.heads_q : 1;
   const std::int64_t rows = shape.rows == 1 ? params.max_seqlen_q : 1;

@@ -86,7 +86,8 @@ Copy HeadPass::copy_of(const cuda::Tensor& tensor, const Matrices& rows, Side si
           .heads = heads_on(side),
           .cols = static_cast<std::int32_t>(columns),
           .row = rows.row,
-          .side = side};
+          .side = side,
+          .first_keys = params_.first_keys};
 }
 
 RowRange HeadPass::rows() const {
@@ -183,6 +184,7 @@ void HeadPass::backward() {
              .d_probabilities = d_probabilities.data,
              .d_scores = d_scores.data,
              .tanh = tanh(),
+             .d_lse = params_.d_lse,
              .sink_weight = sinks()});
 
   Matmul to_k = product_of(sk, d, problem_.group * sq);  // dK = dS^T Q over the group

@@ -1,4 +1,4 @@
-// Matmul in float64, for the oracle that the bench checks outputs against. Computes up to 64 columns of a row at a
+// Matmul in float64, for the reference against which the bench checks outputs. Computes up to 64 columns of a row at a
 // time. Each sum adds its terms in the order of the inner dimension.
 #pragma once
 

@@ -12,8 +12,8 @@ namespace strobe::cuda::sm80 {
 
 // Kinds of kernels:
 // plain: every row is 16-byte vectors, no score options.
-// options: the same tiles with score options. For 16-bit types only; a bias must have that type and rows of 16-byte
-// vectors.
+// options: the same tiles with score options except a boolean mask, for which they have no registers. For 16-bit types
+// only; a bias must have that type and rows of 16-byte vectors.
 // general: every problem. 16-bit types need at most 99 KB of shared memory. fp32 needs more above head dimension 64,
 // and runs on CUDA cores (fp32/) if the GPU has less.
 enum class BackwardKind { plain, options, general };
@@ -32,7 +32,7 @@ inline constexpr int kBackwardPlainDims[] = {32, 64, 96, 128, 192, 256};
 inline constexpr int kBackwardOptionsDims[] = {64, 128};
 inline constexpr int kBackwardGeneralDims[] = {32, 64, 128, 256};
 inline constexpr int kBackwardGeneralFp32Dims[] = {64, 128, 256};
-inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger ones use general
+inline constexpr int kBackwardPlainFp32Dims[] = {32, 64};  // larger dimensions use general kernels
 
 constexpr BackwardShape backward_shape(int d, BackwardKind kind, SplitFormat split_format) {
   if (has_scales(split_format)) return {64, 64, 4, 2, 2, 2};
@@ -60,7 +60,7 @@ constexpr std::size_t backward_shared_bytes(int d, const BackwardShape& shape, S
 }
 
 // Shared memory of the scales, which follow the tiles if has_scales(split_format): one power of two per 16 rows of Q,
-// dO, K and V. Probabilities and score gradients have one for each 16 rows and each warp along the keys.
+// dO, K and V. Warps divide the keys, so probabilities and score gradients have one per 16 rows and warp.
 constexpr std::size_t backward_scale_bytes(const BackwardShape& shape) {
   const int pieces = shape.warps / shape.score_warps;
   return sizeof(float) * static_cast<std::size_t>((2 * shape.rows + 2 * shape.keys + 2 * shape.rows * pieces) / 16);

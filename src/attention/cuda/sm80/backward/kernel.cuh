@@ -30,8 +30,8 @@ struct BackwardPlace {
 // Stores elements of dbias that only this block contributes to, or adds to elements that several blocks share
 // (DbiasBy).
 template <class Tiles>
-__device__ __forceinline__ void store_dbias(const Tiles& scores, const BackwardArgs& args, const Sequence& sequence,
-                                            int b, int head) {
+__device__ __forceinline__ void store_dbias(const Tiles& scores, const BackwardArgs& args,
+                                            const PaddedSequence& sequence, int b, int head) {
   const Tensor& to = args.params.dbias;
   float* dbias = static_cast<float*>(to.data) + b * to.batch + head * to.head;  // shared dimensions have stride 0
   const bool added = args.dbias_by == DbiasBy::added;
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
     block_sync();
   }
   const BackwardPlace place(args, block);
-  const Sequence sequence(p, place.b);
+  const PaddedSequence sequence(p, place.b);
   const int first_key = place.tile * kKeys;
   const int keys_written = sequence.keys_written(p) - first_key;
   if (keys_written <= 0) return;
@@ -170,6 +170,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       for (int part = 0; part < kShape.score_parts; ++part) load_bias(first_head, tile_begin, part);
     }
     copy_async_commit();
+    if constexpr (!kIsScaled<T>) Tiles::clear_padding(sequence, first_key, s_k, s_v);  // else load_groups() did
 
     const int dq_row = warp % kShape.dq_warps * kDqRows, dq_column = warp / kShape.dq_warps * kDqD;
     std::uint32_t stage = 0;         // byte offset of this iteration's stage
@@ -225,7 +226,8 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
       std::uint32_t seen = 0;
       if (args.deterministic) {  // loaded early, so that three matmuls hide the latency
         added = args.dq_semaphore + tile_index;
-        added_index = dq_add_index<kRows, kKeys>(sequence, row_tile, place.tile);
+        const PaddedSequence padded(sequence, p.first_keys, place.b);  // read again to save a register
+        added_index = dq_add_index<kRows, kKeys>(padded, row_tile, place.tile);
         seen = watch(added);
       }
 
@@ -286,7 +288,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32, 1)
   };
   const auto row_of_dk = [&](int row) { return row * p.dk.row; };
   const auto row_of_dv = [&](int row) { return row * p.dv.row; };
-  if constexpr (!kIsFp32<T>) {  // goes through the tiles of K and V in shared memory, so that stores are whole vectors
+  if constexpr (!kIsFp32<T>) {  // through the tiles of K and V in shared memory, so that each store is a 16-byte vector
     store_accumulators<T, kKeys, kD>(s_k, grad_key, grad_column, dk);
     store_accumulators<T, kKeys, kD>(s_v, grad_key, grad_column, dv);
     block_sync();
@@ -310,7 +312,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, kKind>.warps * 32)
   const BackwardParams& p = args.params;
   if (is_left_to_others<T>(args)) return;
   const auto [tile, head, b] = row_tile_of_block(args);
-  const Sequence sequence(p, b);
+  const PaddedSequence sequence(p, b);
   const int first_row = tile * kShape.rows;
   const int rows_written = sequence.rows_written(p) - first_row;
   if (rows_written <= 0) return;

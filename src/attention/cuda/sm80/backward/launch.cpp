@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t whole(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 
 bool is_general(const Problem& p) {
-  return has_few_keys(p) || !bias_takes_vectors(p) || !all_in_vectors(p.q, p.k, p.v, p.d_o, p.dq, p.dk, p.dv_out);
+  return has_few_keys(p) || p.has_mask || !bias_takes_vectors(p) ||
+         !all_in_vectors(p.q, p.k, p.v, p.d_o, p.dq, p.dk, p.dv_out);
 }
 
 BackwardConfig config_of(const Problem& problem, bool general) {
@@ -34,8 +35,8 @@ BackwardConfig config_of(const Problem& problem, bool general) {
                           .shared_bytes_per_block = problem.gpu.shared_bytes_per_block});
 }
 
-// Selects how to compute dbias. If all rows share one row of dbias, it has too few elements for concurrent additions by
-// all blocks.
+// Selects how to compute dbias. If all rows share one row of dbias, dbias has too few elements for concurrent additions
+// by all blocks.
 DbiasBy dbias_by(const DbiasShape& shape, const Problem& problem) {
   const bool one_row = shape.rows < problem.max_seqlen_q;
   if (shape.batch == problem.batch && shape.heads == problem.heads_q && !one_row) return DbiasBy::stored;
@@ -49,8 +50,8 @@ void plan_dbias(const BackwardConfig& config, const Problem& problem, BackwardTi
   tiles.dbias = shape;
   tiles.dbias_by = dbias_by(shape, problem);
   if (tiles.dbias_by != DbiasBy::summed) return;
-  const std::int64_t of_a_head = ceil_div(shape.rows, config.shape.rows);
-  const std::int64_t blocks = std::int64_t{shape.batch} * shape.heads * of_a_head * tiles.key_tiles;
+  const std::int64_t row_tiles = ceil_div(shape.rows, config.shape.rows);
+  const std::int64_t blocks = std::int64_t{shape.batch} * shape.heads * row_tiles * tiles.key_tiles;
   if (blocks == 0) return;
   const std::int64_t all = problem.batch * problem.heads_q * tiles.row_tiles * tiles.key_tiles;
   // Two blocks per multiprocessor; each part has at least one tile of scores.
@@ -198,7 +199,7 @@ Plan plan_sm80_backward(const Problem& problem) {
   }
   std::size_t most = plan.bytes.total();
   if (!outputs_are_known(problem)) {  // then the alignment of rows is unknown too: reserve enough for both cases
-    for (const bool general : {has_few_keys(problem), true}) {
+    for (const bool general : {has_few_keys(problem) || problem.has_mask, true}) {
       most = std::max(most, sm80::plan_of(problem, general).bytes.total());
     }
   }

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "attention/cuda/device/bias_tile.cuh"
+#include "attention/cuda/device/copy.cuh"
 #include "attention/cuda/device/groups.cuh"
 #include "attention/cuda/device/sequence.cuh"
 #include "attention/cuda/device/softmax.cuh"
@@ -41,6 +42,12 @@ struct RowLse {
   float lse, log2_sum;
 };
 
+// Number of keys of a row for RowWeight: 0 if a boolean mask may leave any number of them.
+__device__ __forceinline__ int count_keys(const Params& p, const PaddedSequence& sequence, int i) {
+  const Keys keys = sequence.allowed(i);
+  return p.mask.data ? 0 : keys.hi - keys.lo;
+}
+
 // Delta and LSE of this lane's rows. fp32 types have a RowWeight instead of the LSE.
 template <class T, int kMt, bool kHasSums>
 struct RowStatistics {
@@ -48,8 +55,9 @@ struct RowStatistics {
   std::conditional_t<kExact, RowWeight, RowLse> of[kMt][2];
   float delta[kMt][2];
 
-  __device__ __forceinline__ void load(const BackwardArgs& args, const Sequence& sequence, std::int64_t head_index,
+  __device__ __forceinline__ void load(const BackwardArgs& args, const Sequence& sequence, int b, int head,
                                        int first_row, LseUnits units) {
+    const std::int64_t head_index = lse_index(args.params, sequence, b, head, 0);
     const bool natural = units == LseUnits::natural;
 #pragma unroll
     for (int m = 0; m < kMt; ++m) {
@@ -70,8 +78,8 @@ struct RowStatistics {
         const float log2_sum = kHasSums && valid && args.log2_sums ? args.log2_sums[head_index + i] : 0;
         delta[m][h] = valid && args.delta ? args.delta[head_index + i] : 0;
         if constexpr (kExact) {
-          const Keys keys = sequence.allowed(i);
-          of[m][h] = RowWeight(lse, log2_sum, keys.hi - keys.lo);
+          const PaddedSequence padded(sequence, args.params.first_keys, b);
+          of[m][h] = RowWeight(lse, log2_sum, count_keys(args.params, padded, i));
         } else if (lse == kMinusInfinity) {  // probabilities of a row without keys are 0
           of[m][h] = {-kMinusInfinity, 0};
         } else {
@@ -98,7 +106,7 @@ struct ScoreTiles {
 template <class T, int kD, BackwardKind kKind>
 struct Scores {
   static constexpr BackwardShape kShape = kBackwardShape<T, kD, kKind>;
-  static constexpr bool kOptions = kKind != BackwardKind::plain;
+  static constexpr bool kOptions = kKind != BackwardKind::plain, kGeneral = kKind == BackwardKind::general;
   static constexpr int kScoreRows = kShape.rows / kShape.score_warps;
   static constexpr int kScoreKeys = kShape.keys * kShape.score_warps / kShape.warps / kShape.score_parts;
   static constexpr int kMt = kScoreRows / 16, kNt = kScoreKeys / 8;
@@ -124,6 +132,18 @@ struct Scores {
     return first_key + key + n * 8 + e % 2 + lane_index() % 4 * 2;
   }
 
+  // Clears the keys of the tiles of K and V that are left padding, if there are any. They may be NaN, and 0 times NaN
+  // is NaN. Waits for cp.async first. The caller calls block_sync() before it reads the tiles.
+  __device__ static __forceinline__ void clear_padding(const PaddedSequence& sequence, int tile_key, std::uint32_t k,
+                                                       std::uint32_t v) {
+    if (tile_key >= sequence.first_valid) return;
+    copy_async_wait<0>();
+    block_sync();
+    const int keys = min(kShape.keys, sequence.first_valid - tile_key);
+    clear_rows<T, kShape.keys, kD, kShape.warps * kWarpLanes>(k, keys);
+    clear_rows<T, kShape.keys, kD, kShape.warps * kWarpLanes>(v, keys);
+  }
+
   // Bias tile of a pass.
   __device__ static __forceinline__ Bias bias_part(std::uint32_t tiles, int part) {
     return {tiles + static_cast<std::uint32_t>((warp_index() * kShape.score_parts + part) * Bias::kBytes)};
@@ -138,11 +158,11 @@ struct Scores {
     const HeadScoreOptions options(p, b, head);
     const bool natural = kOptions && HeadScoreOptions::natural(p);
     RowStatistics<T, kMt, kOptions || kIsFp32<T>> rows;
-    rows.load(args, sequence, lse_index(p, sequence, b, head, 0), row_of(0, 0),
-              natural ? LseUnits::natural : LseUnits::exponent);
+    rows.load(args, sequence, b, head, row_of(0, 0), natural ? LseUnits::natural : LseUnits::exponent);
     if constexpr (kOptions && !kBiasTile) {
       options.template prefetch_bias<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
     }
+    if constexpr (kGeneral) options.mask.template prefetch<kMt, kNt>(row_of(0, 0), key_of(0, 0), sequence);
     multiply_rows(weight, tiles.q, tiles.k, tiles.q_scales, tiles.k_scales);
     CapSlopes<T, kOptions ? kMt : 1, kOptions ? kNt : 1> slopes;
     if constexpr (kOptions) options.template apply<T>(weight, slopes, row_of(0, 0), key_of(0, 0), sequence);
@@ -153,7 +173,10 @@ struct Scores {
         options.template add_bias<T>(weight, row_of(0, 0), key_of(0, 0), sequence);
       }
     }
-    mask(sequence);
+    if constexpr (kGeneral) {
+      if (options.mask.data) options.mask.apply(weight, row_of(0, 0), key_of(0, 0), sequence);
+    }
+    mask(PaddedSequence(sequence, p.first_keys, b));  // read again to save a register in the loop of backward_kernel
     // No branch separates the exponentials from the matmul, so that the compiler can overlap them.
     const auto finish = [&]<bool kNatural, bool kDrop>() {
       exponentiate<kNatural>(rows, kOptions ? options.unit : p.scale, p.scale);
@@ -223,7 +246,7 @@ struct Scores {
   }
 
   // Sets scores of masked keys to -inf.
-  __device__ __forceinline__ void mask(const Sequence& sequence) {
+  __device__ __forceinline__ void mask(const PaddedSequence& sequence) {
     const Keys unmasked = sequence.all(first_row, min(first_row + kShape.rows, sequence.seqlen_q) - 1);
     if (first_key >= unmasked.lo && first_key + kShape.keys <= unmasked.hi) return;
 #pragma unroll

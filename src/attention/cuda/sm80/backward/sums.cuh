@@ -1,16 +1,17 @@
 // Kernels that kernel.cuh launches. row_sums_kernel computes two sums per row if O and LSE do not give them exactly
-// enough. dbias_kernel computes a dbias that several batches, heads or rows share.
+// enough. dbias_kernel computes a dbias that several sequences, heads or rows share.
 //
-// delta, the sum of dO * O: O is rounded. The error matters in short sequences and with dropout. In 16 bits only rows
-// with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.
+// delta, the sum of dO * O: O is rounded. The error of delta matters in short sequences and with dropout. In 16 bits
+// only rows with few keys, a large LSE or a bias need the exact delta, because one probability may outweigh all others.
 //
 // Sum of probabilities, exp(score - LSE): LSE is rounded. If all keys of a row have a bias of -FLT_MAX, for example, an
-// fp32 LSE does not contain their number. The rounding affects gradients if LSE is large or the probabilities are
+// fp32 LSE does not contain the number of keys. The rounding affects gradients if LSE is large or the probabilities are
 // uneven. Only tiles with such rows recompute their scores. In fp32 row_sums_kernel also computes delta of the other
 // rows.
 #pragma once
 
 #include "attention/cuda/device/copy.cuh"
+#include "attention/cuda/device/delta.cuh"
 #include "attention/cuda/sm80/backward/launch.h"
 #include "attention/cuda/sm80/backward/scores.cuh"
 
@@ -30,7 +31,7 @@ inline constexpr float kEvenLse = 16;  // below this |LSE| no probability of a r
 
 // True if some row of [first, last] has few keys. The number of keys per row first increases and then decreases, so it
 // is smallest at one of the two ends.
-__device__ __forceinline__ bool has_few_keys(const Sequence& sequence, int first, int last) {
+__device__ __forceinline__ bool has_few_keys(const PaddedSequence& sequence, int first, int last) {
   const Keys a = sequence.allowed(first), b = sequence.allowed(last);
   return min(a.hi - a.lo, b.hi - b.lo) <= kFewKeys;
 }
@@ -49,7 +50,7 @@ struct LongSum {
 
 // This lane's partial sum of dO * O over the columns of row i.
 template <int kLanes>
-__device__ __forceinline__ float part_of_delta(const BackwardParams& p, const Sequence& sequence, int b, int head,
+__device__ __forceinline__ float part_of_delta(const BackwardParams& p, const PaddedSequence& sequence, int b, int head,
                                                int i) {
   const auto* o = static_cast<const float*>(p.o.data) + head_offset(p.o, b, head, sequence.q_begin + i);
   const auto* d_o = static_cast<const float*>(p.d_o.data) + head_offset(p.d_o, b, head, sequence.q_begin + i);
@@ -61,15 +62,14 @@ __device__ __forceinline__ float part_of_delta(const BackwardParams& p, const Se
   return sum;
 }
 
-// Stores the statistics of row i of a sequence. index: index of the row in LSE.
-__device__ __forceinline__ void store_facts(const BackwardArgs& args, const Sequence& sequence, std::int64_t index,
-                                            int i, float log2_sum, float delta) {
+// Stores the statistics of row i of a sequence. index: index of the row in LSE; d_lse: gradient of its LSE.
+__device__ __forceinline__ void store_facts(const BackwardArgs& args, const PaddedSequence& sequence,
+                                            std::int64_t index, int i, float log2_sum, float delta, float d_lse) {
   const float lse = args.params.lse[index];
-  if (lse == kMinusInfinity) delta = 0;  // no keys: 0 for any dO
+  delta = lse == kMinusInfinity ? 0 : delta - d_lse;  // no keys: 0 for any dO
   args.log2_sums[index] = log2_sum;
   args.delta[index] = delta;
-  const Keys keys = sequence.allowed(i);
-  const RowWeight weight(lse, log2_sum, keys.hi - keys.lo);
+  const RowWeight weight(lse, log2_sum, count_keys(args.params, sequence, i));
   args.row_facts[index] = {weight.base, weight.rest, weight.power, delta};
 }
 
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   constexpr int kMt = Tiles::kMt;
   const BackwardParams& p = args.params;
   const auto [tile, head, b] = row_tile_of_block(args);
-  const Sequence sequence(p, b);
+  const PaddedSequence sequence(p, b);
   const int first_row = tile * kShape.rows;
   const int rows = min(kShape.rows, sequence.seqlen_q - first_row);
   if (rows <= 0) return;
@@ -100,14 +100,15 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   if (thread == 0) store_shared(s_q, 0u);
   block_sync();
   const float lse = thread < rows ? p.lse[row_index + thread] : kMinusInfinity;
-  const Keys own = sequence.allowed(first_row + min(thread, rows - 1));
-  const bool shows = lse_rounding_shows<T>(lse, sequence.seqlen_q, own.hi - own.lo);
+  const int own_keys = count_keys(p, sequence, first_row + min(thread, rows - 1));
+  const bool shows = lse_rounding_shows<T>(lse, sequence.seqlen_q, own_keys);
   const bool uneven = args.exact_delta && lse != kMinusInfinity && fabsf(lse) >= kEvenLse;
   if (shows || uneven) store_shared(s_q, 1u);
   block_sync();
   const bool needed = load_shared(s_q) != 0;
   block_sync();
-  const bool exact_delta = args.exact_delta && (kIsFp32<T> || needed || p.bias.data ||
+  const auto d_lse_of = [&](int i) { return d_lse_at(p.d_lse, sequence, b, head, i); };
+  const bool exact_delta = args.exact_delta && (kIsFp32<T> || needed || p.bias.data || p.mask.data ||
                                                 has_few_keys(sequence, first_row, first_row + rows - 1));
   if (!needed && !exact_delta) {
     if constexpr (!kIsFp32<T>) {
@@ -118,7 +119,9 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
       float total = row < rows ? part_of_delta<kLanes>(p, sequence, b, head, first_row + row) : 0;
 #pragma unroll
       for (int step = 1; step < kLanes; step *= 2) total += shuffle_xor(total, step);
-      if (row < rows && thread % kLanes == 0) store_facts(args, sequence, row_index + row, first_row + row, 0, total);
+      if (row < rows && thread % kLanes == 0) {
+        store_facts(args, sequence, row_index + row, first_row + row, 0, total, d_lse_of(first_row + row));
+      }
     }
     return;
   }
@@ -146,6 +149,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     load_keys(p.v, s_v, p.dv_dim, first_key);
     copy_async_commit();
     copy_async_wait<0>();
+    Tiles::clear_padding(sequence, first_key, s_k, s_v);
     block_sync();
     Tiles scores(tile, first_key);
     float weight[kMt][2] = {}, delta[kMt][2] = {};  // this tile's sums
@@ -163,8 +167,8 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   copy_async_wait<0>();
   block_sync();
 
-  // Reduces over the lanes of a row, then over the warps along the keys.
-  const std::uint32_t s_sums = shared_base();  // [2][warps along the keys][rows] fp32
+  // Reduces over the lanes of a row, then over the warps that divide the keys.
+  const std::uint32_t s_sums = shared_base();  // [2][kKeyWarps][rows] fp32
   const Tiles place(tile, 0);
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {
@@ -192,16 +196,17 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   const float log2_sum = renormalise ? log2f(weight) : 0;
   if (renormalise) delta /= weight;
   if constexpr (kIsFp32<T>) {
-    store_facts(args, sequence, row_index + thread, first_row + thread, log2_sum, delta);
+    store_facts(args, sequence, row_index + thread, first_row + thread, log2_sum, delta, d_lse_of(first_row + thread));
   } else {
     args.log2_sums[row_index + thread] = log2_sum;
-    if (all) args.delta[row_index + thread] = delta;
+    const float d_lse = lse == kMinusInfinity ? 0 : d_lse_of(first_row + thread);
+    if (all) args.delta[row_index + thread] = delta - d_lse;
   }
 }
 
-// Gradient of a bias that several batches, heads or rows share. A block owns a tile of dbias and recomputes the score
-// gradients of all batches, heads and rows that share it. If dbias has too few tiles to fill the GPU, several blocks
-// share this work. The order of the sums is fixed.
+// Gradient of a bias that several sequences, heads or rows share. A block owns a tile of dbias and recomputes the score
+// gradients of all sequences, heads and rows that share the tile. If dbias has too few tiles to fill the GPU, several
+// blocks share this work. The order of the sums is fixed.
 
 struct DbiasArgs {
   BackwardArgs backward;
@@ -232,7 +237,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
   index /= args.row_tiles;
   const int bias_head = static_cast<int>(index % shape.heads);
   const int bias_batch = static_cast<int>(index / shape.heads);
-  // Batches, heads and row tiles that share this tile of dbias. This block processes one part of them.
+  // Sequences, heads and row tiles that share this tile of dbias. This block processes one part of them.
   const auto range = [](int size, int all, int at) { return size < all ? Range{0, all} : Range{at, at + 1}; };
   const Range batches = range(shape.batch, p.batch, bias_batch);
   const Range heads = range(shape.heads, p.heads_q, bias_head);
@@ -251,7 +256,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     const int tile = tiles.begin + static_cast<int>(unit % tiles.size());
     const int head = heads.begin + static_cast<int>(unit / tiles.size() % heads.size());
     const int b = batches.begin + static_cast<int>(unit / tiles.size() / heads.size());
-    const Sequence sequence(p, b);
+    const PaddedSequence sequence(p, b);
     if (first_key >= sequence.seqlen_k) continue;
     const Keys rows = sequence.rows_of(first_key, min(first_key + kShape.keys, sequence.seqlen_k) - 1);
     const int first_row = tile * kShape.rows;
@@ -272,6 +277,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     load_keys(p.v, s_v, p.dv_dim);
     copy_async_commit();
     copy_async_wait<0>();
+    Tiles::clear_padding(sequence, first_key, s_k, s_v);
     block_sync();
     Tiles scores(tile, first_key);
     scores.compute(backward, sequence, b, head, {s_q, s_k, s_do, s_v}, NoWeights(),
@@ -302,7 +308,7 @@ __global__ void __launch_bounds__(kBackwardShape<T, kD, BackwardKind::general>.w
     return;
   }
   // All rows share one row of dbias: reduces over this warp's rows, then over the warps.
-  const std::uint32_t s_sums = shared_base();  // [warps along the rows][keys] fp32
+  const std::uint32_t s_sums = shared_base();  // [kShape.score_warps][keys] fp32
 #pragma unroll
   for (int n = 0; n < kNt; ++n) {
 #pragma unroll

@@ -11,8 +11,8 @@ namespace strobe::cuda::sm80 {
 
 // Kinds of kernels:
 // plain: every row is 16-byte vectors, no score options.
-// options: the same with score options, in tiles of 64 rows. For 16-bit types only; a bias must have that type and rows
-// of 16-byte vectors.
+// options: the same with score options except a boolean mask, in tiles of 64 rows. For 16-bit types only; a bias must
+// have that type and rows of 16-byte vectors.
 // general: every problem, with at most 99 KB of shared memory.
 // small: plain with tiles of 64 rows, for few rows (decoding) and for short causal problems, in which larger tiles
 // would leave multiprocessors idle.
@@ -21,7 +21,7 @@ enum class ForwardKind { plain, options, general, small };
 struct ForwardShape {
   int rows, keys;       // rows of Q, and rows of K and V, per tile
   int warps;            // each owns rows / warps rows, 16 or 32
-  int blocks;           // blocks per multiprocessor that registers must allow
+  int blocks;           // resident blocks per multiprocessor that __launch_bounds__ requests
   bool q_in_registers;  // Q stays in registers during the whole loop over the keys
 };
 
@@ -29,7 +29,7 @@ struct ForwardShape {
 inline constexpr int kPlainDims[] = {32, 64, 96, 128, 192, 256};
 inline constexpr int kOptionsDims[] = {64, 128};
 inline constexpr int kGeneralDims[] = {64, 128, 256};
-inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger ones use general
+inline constexpr int kPlainFp32Dims[] = {32, 64};  // larger dimensions use general kernels
 
 constexpr ForwardShape forward_shape(int d, ForwardKind kind, SplitFormat split_format) {
   if (has_scales(split_format)) return {128, d <= 32 ? 64 : 32, 8, 2, false};
@@ -78,7 +78,7 @@ struct ForwardConfig {
   SplitFormat split_format = SplitFormat::whole;
   int d = 0;             // padded head dimension
   int stages = 1;        // pipeline stages of K and V
-  int splits = 1;        // key splits, one block each
+  int splits = 1;        // split-K: blocks per row tile
   int packed_heads = 1;  // query heads of a group that share a tile as additional rows
   std::size_t shared_bytes = 0;
   ForwardShape shape{};

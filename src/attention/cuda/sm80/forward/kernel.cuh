@@ -45,15 +45,15 @@ struct RowMap {
   }
 };
 
-// Sets scores of masked keys to -inf. `column` is this lane's first key.
-template <int kMt, int kNt>
-__device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Sequence& sequence, const RowMap& map,
+// Sets scores of masked keys to -inf. allowed(i): keys that row i may use. `column` is this lane's first key.
+template <int kMt, int kNt, class Allowed>
+__device__ __forceinline__ void mask_scores(float (&s)[kMt][kNt][4], const Allowed& allowed, const RowMap& map,
                                             int lane_row, int column) {
 #pragma unroll
   for (int m = 0; m < kMt; ++m) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const Keys keys = sequence.allowed(map.position(lane_row + m * 16 + h * 8));
+      const Keys keys = allowed(map.position(lane_row + m * 16 + h * 8));
 #pragma unroll
       for (int n = 0; n < kNt; ++n) {
 #pragma unroll
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Params& p = args.params;
 
   const ForwardPlace place(args);
-  const Sequence sequence(p, place.b);
+  const PaddedSequence sequence(p, place.b);
   const RowMap map{args.packed_heads};
   const int first_row = place.tile * kShape.rows;
   const int rows_written = sequence.rows_written(p) * map.heads;
@@ -107,6 +107,13 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       }
     }
   }
+
+  // As sequence.allowed(i), for the rows of this tile. some.lo includes the left padding, so that the loop needs no
+  // register for sequence.first_valid.
+  const auto allowed = [&](int i) -> Keys {
+    const Keys keys = sequence.Sequence::allowed(i);
+    return {max(keys.lo, some.lo), keys.hi};
+  };
 
   const int head_kv = place.head / p.group;
   const Rows<T> q = rows_at<T>(p.q, head_offset(p.q, place.b, place.head, sequence.q_begin), p.d);
@@ -171,6 +178,13 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
     for (int n = n_end - 1; n >= n_begin; --n) {
       copy_async_wait<0>();
       block_sync();
+      // Values of left padding may be NaN, and 0 times NaN is NaN. Scaled types load them as zeros.
+      const auto clear_padding = [&] {
+        if (kIsScaled<T> || !p.first_keys.data || n * kKeys >= some.lo) return;
+        clear_rows<T, kKeys, kD, kThreads>(s_v + stage, some.lo - n * kKeys);
+        block_sync();
+      };
+      if (args.stages == 2) clear_padding();
       if (args.stages == 2) {  // the previous iteration has read the other stage
         const std::uint32_t other = stage ^ kKeyBytes;
         keys_left += kKeys;
@@ -188,7 +202,10 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       copy_async_commit();
 
       const int column = n * kKeys + lane_index() % 4 * 2;
-      if constexpr (kGeneral) options.template prefetch_bias<kMt, kKeys / 8>(lane_row, column, sequence);
+      if constexpr (kGeneral) {
+        options.mask.template prefetch<kMt, kKeys / 8>(lane_row, column, sequence);
+        options.template prefetch_bias<kMt, kKeys / 8>(lane_row, column, sequence);
+      }
       float s[kMt][kKeys / 8][4];
       if (warp_works) {
         const RightOf<T, kKeys, kD, Stored::plain> k_tile(s_k + stage, 0, 0);
@@ -204,6 +221,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
         v_walk.move(-1);
         copy_async_wait<0>();
         block_sync();
+        clear_padding();
         keys_left += kKeys;
         k_walk.move(-1);
         if (n > n_begin) k_walk.begin(k_held, s_k, keys_left);
@@ -223,8 +241,9 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
               options.template add_bias<T>(s, lane_row, column, sequence);
             }
           }
+          if (kGeneral && options.mask.data) options.mask.apply(s, lane_row, column, sequence);
         }
-        if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, sequence, map, lane_row, column);
+        if (n * kKeys < unmasked.lo || (n + 1) * kKeys > unmasked.hi) mask_scores(s, allowed, map, lane_row, column);
         // No branch separates the exponentials from the matmul, so that the compiler can overlap them.
         const auto finish = [&]<bool kSubtractFirst, bool kDrop>() {
           if constexpr (kIsScaled<T>) {
@@ -272,8 +291,11 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
       const int i = map.position(row);
       const int head = place.head + map.head(row);
       const float sum = quad_sum(softmax.sum[m][h]);
-      const Keys keys = sequence.allowed(i);
-      const bool has_keys = i < sequence.seqlen_q && keys.lo < keys.hi;
+      const Keys keys = allowed(i);
+      bool has_keys = i < sequence.seqlen_q && keys.lo < keys.hi;
+      if constexpr (kGeneral) {  // without a sink, a row of masked keys needs no distinction
+        if (has_keys && p.sinks && softmax.maximum[m][h] == kMinusInfinity) has_keys = options.mask.allows_any(i, keys);
+      }
       const float* sink = p.sinks && !partial ? p.sinks + head : nullptr;
       const float natural = score_unit * row_scales.of(m, h);
       const RowResult result = finish_row(multiply_rounded(softmax.maximum[m][h], natural), sum, has_keys, sink);
@@ -302,8 +324,7 @@ __global__ void __launch_bounds__(kForwardShape<T, kD, kKind>.warps * 32, kForwa
   const Rows<T> to = rows_at<T>(p.o, head_offset(p.o, place.b, place.head, sequence.q_begin), p.dv_dim);
   const int rows_left = rows_written - first_row - warp_row;
   const auto row_offset = [&](int row) { return map.offset(p.o, first_row + warp_row + row); };
-  if constexpr (!kIsFp32<T>) {  // goes through this warp's rows of the Q tile in shared memory, so that stores are
-                                // whole vectors
+  if constexpr (!kIsFp32<T>) {  // through the Q tile in shared memory, so that each store is a 16-byte vector
     const std::uint32_t s_o = s_q + static_cast<std::uint32_t>(warp_row * kD * 2);
     warp_sync();
     store_accumulators<T, kWarpRows, kD>(s_o, 0, 0, o);

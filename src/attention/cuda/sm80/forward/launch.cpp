@@ -19,7 +19,7 @@ namespace {
 
 // The forward pass loads fp32 through registers, so the alignment of fp32 rows does not matter.
 bool is_general(const Problem& problem) {
-  return has_few_keys(problem) || !bias_takes_vectors(problem) ||
+  return has_few_keys(problem) || problem.has_mask || !bias_takes_vectors(problem) ||
          (problem.dtype != DType::fp32 && !all_in_vectors(problem.q, problem.k, problem.v, problem.o));
 }
 
@@ -79,7 +79,8 @@ struct ForwardPlan {
     args.row_tiles = static_cast<std::int32_t>(ceil_div(problem.max_seqlen_q * config.packed_heads, config.shape.rows));
     args.splits = splits_in(workspace, config.splits, rows_of(problem), config.d);
     launch_tiles(launch);
-    combine_splits(args.params, args.splits, launch.dtype, launch.stream, Waits::in_launch);
+    combine_splits(args.params, args.splits, launch.dtype, launch.stream, Waits::in_launch,
+                   {args.params.first_keys, problem.has_mask});
   }
 };
 
@@ -99,7 +100,7 @@ Plan plan_sm80_forward(const Problem& problem) {
   };
   std::size_t most = bytes(plan.config);
   if (!outputs_are_known(problem)) {  // then the alignment of rows is unknown too: reserve enough for both cases
-    for (const bool general : {has_few_keys(problem), true}) {
+    for (const bool general : {has_few_keys(problem) || problem.has_mask, true}) {
       most = std::max(most, bytes(sm80::config_of(problem, general)));
     }
   }

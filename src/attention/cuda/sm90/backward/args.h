@@ -9,18 +9,18 @@
 
 namespace strobe::cuda::sm90 {
 
-// Row tiles and the counters of key tiles; every kernel has these.
+// Row tiles, their fp32 dQ and the counters in global memory; part of the arguments of every Hopper backward kernel.
 struct RowTilesArgs {
   SequenceParams params;
   std::int32_t row_tiles = 0;  // row tiles of the longest sequence
   // Packed batch: row tiles per head. There is one extra per sequence, because a sequence may begin within a tile.
   std::int64_t tiles_per_head = 0;
   float* dq_sum = nullptr;  // [row tiles][rows of a tile * padded D], in accumulator order (dq.cuh)
-  // [row tiles][2][rows of a tile]: LSE * log2(e), which is +inf for rows without keys and past the end; then delta
+  // [row tiles][2][rows of a tile]: first LSE * log2(e), or +inf for rows without keys and past the end; second delta
   float* row_facts = nullptr;
   std::uint32_t* work_counter = nullptr;  // index of the next work item
-  std::uint32_t* keys_done =
-      nullptr;  // [batch * heads_kv]: key tiles added to dQ; each block of a cluster counts its own
+  // [batch * heads_kv]: number of key tiles added to dQ; each block of a cluster counts its own
+  std::uint32_t* keys_done = nullptr;
   std::uint32_t* dq_semaphore = nullptr;  // [row tiles]: semaphore of the tile; null unless `deterministic`
 };
 
@@ -32,15 +32,15 @@ struct RoundDqArgs : RowTilesArgs {
 struct KeyTilesArgs : RoundDqArgs {
   std::int32_t key_tiles = 0;         // key tiles of the longest sequence
   std::int32_t l2_swizzle_heads = 1;  // KV heads per L2 swizzle group, so that dQ stays in the L2 cache
-  std::uint32_t dq_work_items = 0;    // work items after the key tiles; each rounds dQ of one row tile; fp32: 0
+  std::uint32_t dq_work_items = 0;    // work items that round dQ of one row tile each, after the key tiles; fp32: 0
   Tensor dk, dv;
 };
 
-// Preparation of rows, before any key tile. A strip is 16 rows; a chunk is several consecutive strips, processed by one
-// warp.
+// Preparation of rows, before any key tile. A strip is 16 rows; a chunk is one or more consecutive strips, processed by
+// one warp.
 struct RowFactsArgs {
   Tensor o, d_o;
-  const float* lse = nullptr;
+  const float *lse = nullptr, *d_lse = nullptr;  // d_lse: gradient of LSE, indexed like LSE; null: 0
   // Work counter of chunks, followed by the number of completed ones; both start at 0. Null: cooperative launch, no
   // counters.
   std::uint32_t* work_counter = nullptr;
@@ -54,5 +54,17 @@ struct BackwardArgs : KeyTilesArgs {
 };
 static_assert(sizeof(BackwardArgs) <= 1024,
               "BackwardArgs exceeds 1024 bytes: each byte of arguments costs launch time");
+
+// Arguments of the kernels with dropout. The fields are the dropout fields of ScoreParams.
+struct DroppingBackwardArgs : BackwardArgs {
+  std::uint32_t threshold = 0;
+  float scale = 1;
+  std::uint32_t philox_keys[10][2] = {};
+};
+
+// Arguments of the kernels with ALiBi.
+struct AlibiBackwardArgs : BackwardArgs {
+  const float* alibi_slopes = nullptr;  // [Hq]
+};
 
 }  // namespace strobe::cuda::sm90

@@ -33,12 +33,12 @@ constexpr int cluster_blocks(const BackwardShape& shape) { return shape.share ==
 // Keys of a cluster. The work counter counts them as one key tile.
 constexpr int cluster_keys(const BackwardShape& shape) { return cluster_blocks(shape) * shape.keys; }
 
-// kBackwardStages: pipeline stages of Q per row tile in progress, and of dO except with Share::columns
-// (d_o_stages_of()). With Share::tiles two row tiles are in progress.
+// kBackwardStages: pipeline stages of Q per row tile in progress. dO has as many, except with Share::columns
+// (d_o_stages_of()). With Share::tiles two row tiles are in progress at a time.
 inline constexpr int kBackwardConsumers = 2, kBackwardStages = 2;
 inline constexpr int kBackwardThreads = 128 * (kBackwardConsumers + 1);
-// setmaxnreg targets per thread of consumers and producer. Together they must not exceed the 168 per thread that the
-// block starts with, or a warpgroup would wait forever.
+// setmaxnreg targets: registers per thread of a consumer and of the producer warpgroup. Their average over the three
+// warpgroups must not exceed the 168 with which the block starts, or a warpgroup would wait forever.
 inline constexpr int kBackwardConsumerRegisters = 240, kBackwardProducerRegisters = 24;
 inline constexpr int kPairConsumerRegisters = 232, kPairProducerRegisters = 40;  // Share::columns
 constexpr bool backward_registers_suffice(int consumer, int producer) {
@@ -102,6 +102,7 @@ struct BackwardFacts {
   int multiprocessors = 1;
   bool uneven = false;         // rows may see different numbers of keys, because of a mask or of lengths
   bool deterministic = false;  // dQ is accumulated in a fixed order
+  bool options = false;        // has dropout or ALiBi; their kernels exist for Share::keys and Share::columns only
 };
 
 // True if there are so few tiles of 64 keys that the longest loop over row tiles determines the time. Share::tiles
@@ -117,19 +118,20 @@ constexpr BackwardConfig backward_config(const BackwardFacts& facts) {
     if (facts.d <= dim) break;
   }
   // With ordered accumulation a key tile waits for the previous one, so fewer and larger tiles are faster.
-  const bool alternates = leaves_card_empty(facts) && !facts.deterministic;
+  const bool alternates = leaves_card_empty(facts) && !facts.deterministic && !facts.options;
   const Share share = config.d > 128 ? Share::columns : alternates ? Share::tiles : Share::keys;
   config.shape = backward_shape(config.d, share);
   config.shared_bytes = backward_shared_bytes(config.d, config.shape);
   return config;
 }
 
-// Largest grid for a cooperative launch, which saves clearing the counters. It leaves a quarter of the GPU free. The
-// blocks then fit next to another kernel, such as a gradient all-reduce, and need not wait for its end.
+// Blocks in the largest grid for which a cooperative launch is tried; such a launch saves clearing the counters. The
+// grid leaves a quarter of the GPU free, so that it can start while another kernel, such as a gradient all-reduce,
+// runs.
 constexpr std::int64_t most_together(int multiprocessors) { return std::int64_t{multiprocessors} * 3 / 4; }
 
-// Number of blocks: whole clusters, at most as many as run at the same time and as have work. units: number of work
-// items; a key tile of a cluster counts once per block.
+// Number of blocks, in whole clusters: at most as many as run at the same time, and at most one per work item. units:
+// number of work items; a key tile counts once per block of its cluster.
 constexpr std::int64_t backward_blocks(std::int64_t units, int cluster, int multiprocessors) {
   return std::min<std::int64_t>(ceil_div(units, cluster), std::max(multiprocessors / cluster, 1)) * cluster;
 }

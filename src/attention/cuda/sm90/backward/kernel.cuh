@@ -8,17 +8,19 @@
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
+#include "attention/cuda/sm90/backward/dropout.cuh"
 #include "attention/cuda/sm90/backward/load.cuh"
 #include "attention/cuda/sm90/backward/reduce.cuh"
 #include "attention/cuda/sm90/backward/rows.cuh"
 #include "attention/cuda/sm90/backward/scores.cuh"
+#include "attention/cuda/sm90/device/alibi.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 
 namespace strobe::cuda::sm90 {
 
 // One of the two consumer warpgroups.
-template <class T, int kD, BackwardShape kShape>
+template <class T, int kD, BackwardShape kShape, class Args>
 struct BackwardConsumer {
   using Memory = BackwardMemory<kD, kShape>;
   using Dq = DqFragment<kD>;
@@ -28,24 +30,25 @@ struct BackwardConsumer {
   // Size of this warpgroup's scores, [64 keys][kScoreRows], and of its dK and dV, [64 keys][kColumns].
   static constexpr int kScoreRows = kRows, kColumns = kD;
   using Work = BackwardWork<kRows, kKeys>;
-  // True if registers cannot hold S, dP and rounded P at the same time, so that the matmul of dV has to wait.
+  // True if registers cannot hold S, dP and rounded P at the same time. P is then rounded, and the dV matmul issued,
+  // after dS.
   static constexpr bool kRoundsLate = kScoreRows > 64;
   // True if the consumers order the additions to dQ (`deterministic`), because there is no reducer.
   static constexpr bool kOrders = !Memory::kReducesInBulk;
 
-  const BackwardArgs& args;
+  const Args& args;
   const Memory& memory;
   const int consumer;
   const int thread = static_cast<int>(threadIdx.x) % 128;
   const int score_key = kShape.share == Share::keys ? consumer * 64 : 0;
-  const bool elected = thread == 0;  // the elected thread: arrives at the producer's barriers for its warpgroup
+  const bool elected = thread == 0;  // this thread arrives at barriers for its warpgroup
   PipelineState<2> work_at{};
   PipelineState<kStages> at{};  // stage of Q and of dO
   std::uint32_t keys_parity = 0;
   int buffer = kAlternates ? 2 * consumer : 0;  // index of the dS buffer
 
-  // The work items of row tiles, which round dQ, follow those of all key tiles. A separate loop for them keeps its
-  // registers out of the loop over key tiles.
+  // The work items of row tiles, which round dQ, follow those of all key tiles. A separate loop keeps the registers of
+  // the rounding out of the loop over key tiles.
   __device__ __forceinline__ void run() {
     const unsigned tiles = backward_tiles(args);
     unsigned work_index = next_work_index();
@@ -71,7 +74,7 @@ struct BackwardConsumer {
   __device__ __forceinline__ void sync_consumers() const { barrier_sync(1, kBackwardConsumers * 128); }
   __device__ __forceinline__ int consumer_thread() const { return consumer * 128 + thread; }
 
-  // Synchronizes the warpgroups that work on the same row tile.
+  // Named barrier of the warpgroups that work on the same row tile.
   __device__ __forceinline__ int rows_barrier() const { return kAlternates ? 2 + consumer : 1; }
   __device__ __forceinline__ void sync_row_readers() const { barrier_sync(rows_barrier(), Memory::kReaders * 128); }
   __device__ __forceinline__ int rows_thread() const { return kAlternates ? thread : consumer_thread(); }
@@ -93,15 +96,15 @@ struct BackwardConsumer {
     }
   }
 
-  // Rounds dQ of a row tile after all key tiles of its KV head have been added. The consumers wait for the key tiles
-  // here, when none is left to process. If the producer warp waits instead, one call in hundreds hangs.
+  // Rounds dQ of a row tile after all key tiles of its KV head have been added. The consumers wait here for key tiles
+  // in progress in other blocks. If the producer warp waits instead, one call in hundreds hangs.
   __device__ __forceinline__ void round(const RowTile& place) const {
     if (consumer_thread() == 0) {
       await_count(keys_done_of(args, place.b, place.head / args.params.group),
                   static_cast<std::uint32_t>(args.key_tiles));
     }
     sync_consumers();
-    round_dq<T, kD>(args, place, consumer_thread());
+    round_dq<T, kD>(args, place, args.params.scale * dropout_scale_of(args), consumer_thread());
   }
 
   __device__ __forceinline__ void add_to_dv(float (&dv)[kColumns / 2],
@@ -145,7 +148,7 @@ struct BackwardConsumer {
 
     std::uint32_t* added = nullptr;  // semaphore of the previous row tile, not yet released
     std::uint32_t added_index = 0;
-    std::uint32_t gradients[kScoreRows / 4];  // A operand of dK
+    std::uint32_t gradients[kScoreRows / 4];  // dS, the A operand of the dK matmul
     int before = -1;                          // stage of the previous row tile, which the matmul of dK reads
     int head = work.head * p.group, tile = work.begin;
     const auto next_tile = [&] {
@@ -181,27 +184,31 @@ struct BackwardConsumer {
       wgmma_commit();
       at.move();
 
+      Dropout<Args, kScoreRows> kept;  // drawn while the matmuls run
+      kept.draw(args, work.b, head, first_row, work.first_key + score_key);
+      const int first_key = work.first_key + score_key, key = first_key + thread / 32 * 16 + lane_index() / 4;
+      const auto alibi = alibi_of(args, head, kLog2E, first_row + sequence.offset + lane_index() % 4 * 2 - key);
       wgmma_wait<1>(s);
-      weigh<kScoreRows>(s, memory.lse(stage), factor);
+      weigh<kScoreRows>(s, memory.lse(stage), factor, alibi);
+      kept.mark(s);  // before the branch on masks, which keeps ptxas from moving it behind the next wait
       const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.seqlen_q) - 1);
-      const int first_key = work.first_key + score_key;
       if (first_key < all.lo || first_key + 64 > all.hi) {
-        mask_probabilities<kScoreRows>(s, sequence, first_key + thread / 32 * 16 + lane_index() / 4, first_row);
+        mask_probabilities<kScoreRows>(s, sequence, key, first_row);
       }
       std::uint32_t probabilities[kScoreRows / 4];
       if constexpr (!kRoundsLate) {
-        round_to_operand<T>(probabilities, s);
+        kept.template round<T>(probabilities, s);
         add_to_dv(dv, probabilities, stage);
         wgmma_wait<1>(d);
       } else {
         wgmma_wait<0>(d);
       }
-      take_delta<kScoreRows>(d, s, memory.delta(stage));
+      take_delta<Dropout<Args, kScoreRows>, kScoreRows>(d, s, memory.delta(stage));
       round_to_operand<T>(gradients, d);
       if constexpr (kRoundsLate) {
         settle(gradients);  // rounds dS before P
         settle(s);
-        round_to_operand<T>(probabilities, s);
+        kept.template round<T>(probabilities, s);
         add_to_dv(dv, probabilities, stage);
       }
       store_operand<kKeys>(memory.gradients(buffer), gradients, score_key, 0, thread);
@@ -309,11 +316,12 @@ struct BackwardConsumer {
   __device__ __forceinline__ void store(const Work& work, float (&dk)[kColumns / 2], float (&dv)[kColumns / 2]) const {
     const SequenceParams& p = args.params;
     const int row = score_key + thread / 32 * 16 + lane_index() / 4;  // and row + 8
+    const float dv_scale = dropout_scale_of(args), dk_scale = p.scale * dv_scale;
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {
       const bool valid = work.first_key + row + i / 2 % 2 * 8 < work.sequence.seqlen_k;
-      dk[i] = valid ? dk[i] * p.scale : 0;
-      dv[i] = valid ? dv[i] : 0;
+      dk[i] = valid ? dk[i] * dk_scale : 0;
+      dv[i] = valid ? dv[i] * dv_scale : 0;
     }
     const auto rows_to = [&](const Tensor& tensor) {
       return static_cast<std::uint16_t*>(tensor.data) +
@@ -333,8 +341,8 @@ struct BackwardConsumer {
 template <int kD, Share kShare>
 inline constexpr BackwardShape kBackwardShape = backward_shape(kD, kShare);
 
-template <class T, int kD, Share kShare>
-__global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __grid_constant__ BackwardArgs args) {
+template <class T, int kD, Share kShare, class Args>
+__global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __grid_constant__ Args args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   constexpr BackwardShape kShape = kBackwardShape<kD, kShare>;
   const BackwardMemory<kD, kShape> memory;
@@ -356,7 +364,7 @@ __global__ void __launch_bounds__(kBackwardThreads, 1) backward_kernel(const __g
     }
   } else {
     warpgroup_reg_alloc<kBackwardConsumerRegisters>();
-    BackwardConsumer<T, kD, kShape>{args, memory, warpgroup - 1}.run();
+    BackwardConsumer<T, kD, kShape, Args>{args, memory, warpgroup - 1}.run();
   }
 #endif
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "attention/cuda/problem.h"
 #include "attention/cuda/sm90/backward/tile_count.h"
@@ -23,12 +24,13 @@ namespace {
 
 constexpr std::int64_t kElementBytes = 4 + 2 + 2;  // per element: fp32 dQ sum, Q, dO
 
-constexpr std::size_t kRowCounters = 2;  // counters of the row preparation; only these must be zero at the start
-// Target for the chunks of rows (see RowFactsArgs) per warp of a full GPU: enough to balance the blocks, few enough
-// that the work counter costs nothing.
-constexpr std::int64_t kPiecesOfWarp = 4;
+constexpr std::size_t kRowCounters = 2;  // the two of RowFactsArgs; only these must be zero at the start
+// Target number of chunks (RowFactsArgs) per warp of a full GPU: enough to balance the blocks, few enough that the work
+// counter costs nothing.
+constexpr std::int64_t kChunksPerWarp = 4;
 
-constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
+// Rounds up to whole 128-byte cache lines.
+constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 // Sizes of the workspace's sections in bytes, in this order.
 struct Workspace {
@@ -41,7 +43,7 @@ std::int64_t all_heads_kv(const Sizes& p) {
   return std::int64_t{p.batch} * p.heads_kv;
 }
 
-// `p` is SequenceParams, or the Problem before SequenceParams exist.
+// Sizes: SequenceParams, or Problem while planning.
 template <class Sizes>
 Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
   const auto rows = static_cast<std::size_t>(launch.config.shape.rows), d = static_cast<std::size_t>(launch.config.d);
@@ -49,7 +51,7 @@ Workspace workspace_of(const BackwardLaunch& launch, const Sizes& p) {
   const std::size_t counters =
       kRowCounters + 1 + static_cast<std::size_t>(all_heads_kv(p)) + (launch.deterministic ? tiles : 0);
   return {.dq_sum = tiles * rows * d * sizeof(float),
-          .counters = whole(counters * sizeof(std::uint32_t)),
+          .counters = whole_lines(counters * sizeof(std::uint32_t)),
           .row_facts = tiles * 2 * rows * sizeof(float)};
 }
 
@@ -73,13 +75,14 @@ RowTilesArgs row_tiles_args(const BackwardLaunch& launch, const BackwardParams& 
 RowFactsArgs row_facts_args(const BackwardLaunch& launch, std::int64_t tiles, const BackwardParams& p) {
   const std::int64_t strips = tiles * (launch.config.shape.rows / 16);
   const std::int64_t warps = std::int64_t{launch.multiprocessors} * (kBackwardThreads / 32);
-  const std::int64_t of_piece = std::max<std::int64_t>(1, strips / (warps * kPiecesOfWarp));
+  const std::int64_t strips_per_chunk = std::max<std::int64_t>(1, strips / (warps * kChunksPerWarp));
   RowFactsArgs args;
   args.o = p.o;
   args.d_o = p.d_o;
   args.lse = p.lse;
-  args.chunks = static_cast<std::uint32_t>(ceil_div(strips, of_piece));
-  args.strips_of_chunk = static_cast<std::uint32_t>(of_piece);
+  args.d_lse = static_cast<const float*>(p.d_lse.data);
+  args.chunks = static_cast<std::uint32_t>(ceil_div(strips, strips_per_chunk));
+  args.strips_of_chunk = static_cast<std::uint32_t>(strips_per_chunk);
   args.strips = strips;
   return args;
 }
@@ -111,13 +114,15 @@ std::size_t backward_workspace_bytes(const BackwardLaunch& launch, const Problem
   return workspace_of(launch, problem).total();
 }
 
-void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
-  BackwardArgs args = backward_args(launch, params, workspace);
-  const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64>
-                      : launch.config.d == 128 ? launch_backward_kernel<128>
-                                               : launch_backward_kernel<256>;
+namespace {
+
+template <class Args>
+void launch_with(const BackwardLaunch& launch, Args& args) {
+  const auto kernel = launch.config.d == 64    ? launch_backward_kernel<64, Args>
+                      : launch.config.d == 128 ? launch_backward_kernel<128, Args>
+                                               : launch_backward_kernel<256, Args>;
   const int cluster = cluster_blocks(launch.config.shape);
-  const std::int64_t key_tiles = all_heads_kv(params) * args.key_tiles;
+  const std::int64_t key_tiles = all_heads_kv(args.params) * args.key_tiles;
   const std::int64_t blocks =
       backward_blocks(std::max<std::int64_t>(args.dq_work_items, cluster * key_tiles), cluster, launch.multiprocessors);
   // Clusters never use a cooperative launch, because it has not been measured for them.
@@ -128,12 +133,27 @@ void launch_backward(const BackwardLaunch& launch, const BackwardParams& params,
   kernel(launch, args, blocks);
 }
 
+}  // namespace
+
+void launch_backward(const BackwardLaunch& launch, const BackwardParams& params, void* workspace) {
+  BackwardArgs args = backward_args(launch, params, workspace);
+  if (params.alibi_slopes) {
+    AlibiBackwardArgs alibi{args, params.alibi_slopes};
+    return launch_with(launch, alibi);
+  }
+  if (params.dropout_threshold == 0) return launch_with(launch, args);
+  DroppingBackwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
+  std::memcpy(dropping.philox_keys, params.philox_keys, sizeof(params.philox_keys));
+  launch_with(launch, dropping);
+}
+
 namespace {
 
 std::string backward_refusal(const Problem& problem) {
-  const char* option = option_refused(problem, "dropout in the backward pass");
+  const char* option = option_refused(problem, drops_with_alibi(problem), ScoreTerms::alibi);
   if (problem.sinks) option = "sinks in the backward pass";
   if (problem.softcap != 0) option = "a softcap in the backward pass";
+  if (problem.d_lse && problem.d_lse_stride != problem.lse_stride) option = "a gradient of LSE with strides";
   std::string reason = problem_refusal(problem, option, kMostTiledDim);
   if (reason.empty()) reason = map_refusal("q", problem.q);
   if (reason.empty()) reason = map_refusal("k", problem.k);
@@ -172,7 +192,8 @@ Plan plan_sm90_backward(const Problem& problem) {
                                   .max_seqlen_k = problem.max_seqlen_k,
                                   .multiprocessors = problem.gpu.multiprocessors,
                                   .uneven = sm90::is_uneven(problem),
-                                  .deterministic = problem.deterministic};
+                                  .deterministic = problem.deterministic,
+                                  .options = sm90::drops(problem) || problem.alibi_slopes};
   const sm90::BackwardPlan launch{{.config = sm90::backward_config(facts),
                                    .dtype = problem.dtype,
                                    .deterministic = problem.deterministic,

@@ -29,7 +29,7 @@ std::string text_of(const BackwardLaunch& launch);  // for `strobe explain`
 
 // Launches the kernel, cooperatively if args.rows.work_counter is null. Returns false without any effect if the blocks
 // of a cooperative launch cannot all be resident at once.
-template <int kD>
-bool launch_backward_kernel(const BackwardLaunch& launch, const BackwardArgs& args, std::int64_t blocks);
+template <int kD, class Args>
+bool launch_backward_kernel(const BackwardLaunch& launch, const Args& args, std::int64_t blocks);
 
 }  // namespace strobe::cuda::sm90

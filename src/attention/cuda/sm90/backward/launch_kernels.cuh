@@ -1,6 +1,8 @@
-// Launches the Hopper backward kernels of one padded head dimension. Each d<d>.cu instantiates it for one dimension, so
-// that they compile in parallel.
+// Launches the Hopper backward kernels of one padded head dimension. Each d<d>.cu instantiates these templates for one
+// dimension, so that the files compile in parallel.
 #pragma once
+
+#include <type_traits>
 
 #include "attention/cuda/launch_kernel.cuh"
 #include "attention/cuda/sm90/backward/kernel.cuh"
@@ -9,21 +11,24 @@
 
 namespace strobe::cuda::sm90 {
 
-template <class T, int kD>
+template <class T, int kD, class Args>
 constexpr auto kernel_of(Share share) {
   if constexpr (kD > 128) {
     static_assert(kD == kPairDim);
-    return pair_kernel<T>;
+    return pair_kernel<T, Args>;
+  } else if constexpr (!std::is_same_v<Args, BackwardArgs>) {
+    return backward_kernel<T, kD, Share::keys, Args>;  // backward_config() never selects Share::tiles with options
   } else {
-    return share == Share::tiles ? backward_kernel<T, kD, Share::tiles> : backward_kernel<T, kD, Share::keys>;
+    return share == Share::tiles ? backward_kernel<T, kD, Share::tiles, Args>
+                                 : backward_kernel<T, kD, Share::keys, Args>;
   }
 }
 
-template <int kD>
-bool launch_backward_kernel(const BackwardLaunch& launch, const BackwardArgs& args, std::int64_t blocks) {
+template <int kD, class Args>
+bool launch_backward_kernel(const BackwardLaunch& launch, const Args& args, std::int64_t blocks) {
   const Launch how{"hopper backward", blocks, kBackwardThreads, launch.config.shared_bytes, launch.stream};
-  const auto kernel = launch.dtype == DType::fp16 ? kernel_of<Fp16, kD>(launch.config.shape.share)
-                                                  : kernel_of<Bf16, kD>(launch.config.shape.share);
+  const auto kernel = launch.dtype == DType::fp16 ? kernel_of<Fp16, kD, Args>(launch.config.shape.share)
+                                                  : kernel_of<Bf16, kD, Args>(launch.config.shape.share);
   if (!args.rows.work_counter) return launch_together(kernel, how, args);
   launch_kernel(kernel, how, args);
   return true;

@@ -23,7 +23,7 @@ struct BackwardMemory {
   // [rows][kD]
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + kRowsAt + stage * kRowBytes; }
   __device__ __forceinline__ std::uint32_t d_o(int stage) const { return q(kStages + stage); }
-  // dS, [keys][rows], in two alternating buffers. With Share::tiles the buffers 2 and 3 belong to the second warpgroup.
+  // dS, [keys][rows]. Row tiles alternate between buffers 0 and 1; with Share::tiles the second warpgroup uses 2 and 3.
   __device__ __forceinline__ std::uint32_t gradients(int buffer) const {
     return base + kScoresAt + buffer * kScoreBytes;
   }
@@ -46,8 +46,8 @@ struct BackwardMemory {
   __device__ __forceinline__ Barrier work_full(int stage) const { return barrier(3 + 4 * kStages + stage); }
   __device__ __forceinline__ Barrier work_free(int stage) const { return barrier(5 + 4 * kStages + stage); }
 
-  // Share::tiles: completes when every thread has stored its sums for the other warpgroup. Every thread arrives at this
-  // mbarrier. With a named barrier, racecheck reported some of the reads in packed batches.
+  // Share::tiles: completes when every consumer thread has stored its sums for the other warpgroup. It is an mbarrier,
+  // because with a named barrier racecheck reports hazards in packed batches.
   __device__ __forceinline__ Barrier exchanged() const { return barrier(7 + 4 * kStages); }
 
   // kReducesInBulk. dq_full: a consumer has written its half of dQ. dq_free: the bulk reduction has read it.

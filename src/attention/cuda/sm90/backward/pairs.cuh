@@ -1,4 +1,4 @@
-// Hopper backward kernel for head dimension 256, by clusters of two blocks (a pair), launched by launch_kernels.cuh. A
+// Hopper backward kernel for head dimension 256, in clusters of two blocks (pairs), launched by launch_kernels.cuh. A
 // pair takes 128 keys of a KV head, 64 per block, and both blocks loop over the same row tiles. dK and dV stay in the
 // registers of the block that owns the keys. Each block computes half of the columns of dQ for all 128 keys. Each block
 // therefore also loads those columns of the other block's K. It receives the other block's dS of each row tile through
@@ -7,9 +7,11 @@
 #pragma once
 
 #include "attention/cuda/sm90/backward/dq.cuh"
+#include "attention/cuda/sm90/backward/dropout.cuh"
 #include "attention/cuda/sm90/backward/rows.cuh"
 #include "attention/cuda/sm90/backward/scores.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
+#include "attention/cuda/sm90/device/alibi.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/cluster.cuh"
 #include "attention/cuda/sm90/device/load.cuh"
@@ -39,7 +41,7 @@ struct PairMemory {
   __device__ __forceinline__ std::uint32_t v() const { return base + kTileBytes; }
   __device__ __forceinline__ std::uint32_t q(int stage) const { return base + (2 + stage) * kTileBytes; }
   __device__ __forceinline__ std::uint32_t d_o() const { return q(kStages); }
-  // The other block's K, [keys][kD / 2]: the columns of dQ that this block computes.
+  // Columns of the other block's K, [keys][kD / 2], from which this block computes its half of dQ.
   __device__ __forceinline__ std::uint32_t k_other() const { return base + 5 * kTileBytes; }
   // P, dS and the other block's dS, [keys][rows], double buffered.
   __device__ __forceinline__ std::uint32_t probabilities(int buffer) const {
@@ -74,7 +76,7 @@ struct PairMemory {
     v_full().begin(1);
     keys_free().begin(2);
     d_o_full().begin(1);
-    d_o_free().begin(4);  // one thread per warpgroup of both blocks, because multicast fills both
+    d_o_free().begin(4);  // one thread per warpgroup of both blocks, because multicast fills dO of both blocks
     for (int stage = 0; stage < 2; ++stage) {
       q_full(stage).begin(33);   // the TMA arrival, and one per lane of the warp that stores LSE and delta
       q_free(stage).begin(258);  // 256 threads of this block, for racecheck, and one per warpgroup of the other block
@@ -207,9 +209,9 @@ struct PairLoader {
     const Barrier full = memory.q_full(stage);
     memory.q_free(stage).wait(tiles_loaded.parity() ^ 1);
     const std::int64_t index = row_tile_index(args, work.sequence, work.b, head, tile, kRows);
-    const uint4 piece = reinterpret_cast<const uint4*>(args.row_facts + index * (2 * kRows))[lane];
+    const uint4 chunk = reinterpret_cast<const uint4*>(args.row_facts + index * (2 * kRows))[lane];
     load_rows(work, args.q_map, head, tile, memory.q(stage), full);
-    const std::uint32_t words[4] = {piece.x, piece.y, piece.z, piece.w};
+    const std::uint32_t words[4] = {chunk.x, chunk.y, chunk.z, chunk.w};
     store_shared(memory.lse(stage) + static_cast<std::uint32_t>(lane) * 16, words);
     full.arrive();
   }
@@ -223,14 +225,14 @@ struct PairLoader {
 
 // One of the two consumer warpgroups of a block. A warpgroup computes the scores of half of the rows of a tile, half of
 // the columns of dK and dV, and a quarter of the columns of dQ.
-template <class T>
+template <class T, class Args>
 struct PairConsumer {
   using Memory = PairMemory;
   static constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kD = Memory::kD;
   static constexpr int kScoreRows = kRows / 2, kColumns = kD / 2, kDqColumns = kD / 4;
   using Work = BackwardWork<kRows, 2 * kKeys>;
 
-  const BackwardArgs& args;
+  const Args& args;
   const Memory& memory;
   const int consumer;
   const int thread = static_cast<int>(threadIdx.x) % 128;
@@ -285,7 +287,7 @@ struct PairConsumer {
                   2 * static_cast<std::uint32_t>(args.key_tiles));
     }
     sync_consumers();
-    round_dq<T, kD>(args, place, consumer_thread());
+    round_dq<T, kD>(args, place, args.params.scale * dropout_scale_of(args), consumer_thread());
   }
 
   __device__ __forceinline__ void clear_ends(const Work& work) const {
@@ -349,7 +351,7 @@ struct PairConsumer {
 
     std::uint32_t* added = nullptr;  // `deterministic`: semaphore of the row tile added last, to be incremented
     constexpr std::uint32_t kNone = ~0u;
-    std::uint32_t index_before = kNone;  // row tile whose dQ is not yet added
+    std::uint32_t index_before = kNone;  // index of the row tile whose dQ is not yet added
     std::uint32_t add_index_before = 0;
     float dq[kDqColumns / 2];
 #pragma unroll
@@ -381,25 +383,30 @@ struct PairConsumer {
         start_dq(dq);
       } else {
         wgmma_begin();
-        wgmma_commit();  // an empty group, so that the waits below count the same groups
+        wgmma_commit();  // an empty group, so that the waits below always count the same number of groups
       }
       memory.d_o_full().wait(d_o_parity);
       wgmma_begin();
       mma_nt<T, kScoreRows, kD, kKeys, kRows>(d, memory.v(), memory.d_o() + own_rows, false);
       wgmma_commit();
+      Dropout<Args, kScoreRows> kept;  // drawn while the matmuls run
+      kept.draw(args, work.b, head, first_row + score_row, own_key);
+      const int score_first = first_row + score_row, key = own_key + thread / 32 * 16 + lane_index() / 4;
+      const auto alibi = alibi_of(args, head, kLog2E, score_first + sequence.offset + lane_index() % 4 * 2 - key);
       wgmma_wait<2>(s, dk);  // dk: of the previous row tile
       if (index_before != kNone) release_q(stage ^ 1);
 
-      weigh<kScoreRows>(s, memory.lse(stage) + static_cast<std::uint32_t>(score_row) * 4, factor);
+      weigh<kScoreRows>(s, memory.lse(stage) + static_cast<std::uint32_t>(score_row) * 4, factor, alibi);
+      kept.mark(s);  // before the branch on masks, which keeps ptxas from moving it behind the next wait
       const Keys all = sequence.all(first_row, min(first_row + kRows, sequence.seqlen_q) - 1);
       if (own_key < all.lo || own_key + kKeys > all.hi) {
-        mask_probabilities<kScoreRows>(s, sequence, own_key + thread / 32 * 16 + lane_index() / 4,
-                                       first_row + score_row);
+        mask_probabilities<kScoreRows>(s, sequence, key, score_first);
       }
       std::uint32_t probabilities[kScoreRows / 4], gradients[kScoreRows / 4];
-      round_to_operand<T>(probabilities, s);
+      kept.template round<T>(probabilities, s);
       wgmma_wait<0>(d);
-      take_delta<kScoreRows>(d, s, memory.delta(stage) + static_cast<std::uint32_t>(score_row) * 4);
+      take_delta<Dropout<Args, kScoreRows>, kScoreRows>(
+          d, s, memory.delta(stage) + static_cast<std::uint32_t>(score_row) * 4);
       round_to_operand<T>(gradients, d);
       memory.gradients_free(stage).wait(parity ^ 1);
       store_operand<kKeys>(memory.probabilities(stage), probabilities, 0, score_row, thread);
@@ -455,11 +462,12 @@ struct PairConsumer {
     const SequenceParams& p = args.params;
     const int row = thread / 32 * 16 + lane_index() / 4;  // and row + 8
     const int own_key = first_key(work), written = work.keys_written - static_cast<int>(rank) * kKeys;
+    const float dv_scale = dropout_scale_of(args), dk_scale = p.scale * dv_scale;
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) {
       const bool valid = own_key + row + i / 2 % 2 * 8 < work.sequence.seqlen_k;
-      dk[i] = valid ? dk[i] * p.scale : 0;
-      dv[i] = valid ? dv[i] : 0;
+      dk[i] = valid ? dk[i] * dk_scale : 0;
+      dv[i] = valid ? dv[i] * dv_scale : 0;
     }
     const auto rows_to = [&](const Tensor& tensor) {
       return static_cast<std::uint16_t*>(tensor.data) +
@@ -477,9 +485,9 @@ struct PairConsumer {
 #define STROBE_CLUSTER_OF_TWO
 #endif
 
-template <class T>
+template <class T, class Args>
 __global__ void STROBE_CLUSTER_OF_TWO __launch_bounds__(kBackwardThreads, 1)
-    pair_kernel(const __grid_constant__ BackwardArgs args) {
+    pair_kernel(const __grid_constant__ Args args) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   const PairMemory memory;
   if (threadIdx.x == 0) {
@@ -498,7 +506,7 @@ __global__ void STROBE_CLUSTER_OF_TWO __launch_bounds__(kBackwardThreads, 1)
     PairLoader{args, memory}.run();
   } else {
     warpgroup_reg_alloc<kPairConsumerRegisters>();
-    PairConsumer<T>{args, memory, warpgroup - 1}.run();
+    PairConsumer<T, Args>{args, memory, warpgroup - 1}.run();
   }
   cluster_sync();  // no block exits while the other may still access its shared memory
 #endif

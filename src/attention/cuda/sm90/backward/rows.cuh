@@ -9,6 +9,7 @@
 #include "attention/cuda/device/softmax.cuh"
 #include "attention/cuda/sm90/backward/args.h"
 #include "attention/cuda/sm90/backward/dq.cuh"
+#include "attention/cuda/sm90/backward/dropout.cuh"
 #include "attention/cuda/sm90/backward/work.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 
@@ -16,8 +17,8 @@ namespace strobe::cuda::sm90 {
 
 // One warp prepares a strip of 16 rows: it stores LSE and delta, and clears the dQ sum and the counters that belong to
 // the strip.
-template <class T, int kD>
-__device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int64_t strip) {
+template <class T, int kD, class Args>
+__device__ __forceinline__ void prepare_strip(const Args& args, std::int64_t strip) {
   constexpr int kRows = DqFragment<kD>::kRows, kStrips = kRows / 16;
   const SequenceParams& p = args.params;
   const int lane = lane_index();
@@ -45,19 +46,27 @@ __device__ __forceinline__ void prepare_strip(const BackwardArgs& args, std::int
   const int row = delta_of_16<T, kAtOnce>({args.rows.o, args.rows.d_o, p.dv_dim}, sequence, place.b, place.head,
                                           place.tile * kRows + first, delta);
   if (row < 0) return;
+  if (args.rows.d_lse) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (lse[h] == kMinusInfinity) continue;
+      const int i = place.tile * kRows + first + row + 8 * h;
+      delta[h] -= args.rows.d_lse[lse_index(p, sequence, place.b, place.head, i)];
+    }
+  }
   float* facts = args.row_facts + index * (2 * kRows) + first;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     facts[row + 8 * h] = lse[h] == kMinusInfinity ? -kMinusInfinity : lse[h] * kLog2E;  // +inf makes P 0
-    facts[kRows + row + 8 * h] = delta[h];
+    facts[kRows + row + 8 * h] = delta[h] * keep_rate_of(args);
   }
 }
 
 // Prepares all rows with all warps of the grid; no block returns before all rows are done. A chunk is several strips of
 // 16 rows. In a cooperative launch warps divide the chunks evenly. Otherwise they take chunks from a work counter and
-// count the completed ones. A warp that holds a chunk never waits, so this ends however few blocks are resident.
-template <class T, int kD>
-__device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
+// count the completed ones. A warp that holds a chunk never waits, so this terminates however few blocks are resident.
+template <class T, int kD, class Args>
+__device__ __forceinline__ void prepare_rows(const Args& args) {
   const RowFactsArgs& rows = args.rows;
   const bool together = !rows.work_counter;
   // Requests a chunk; lane 0 gets its index. Each warp requests chunks until an index is past the last chunk.
@@ -78,12 +87,13 @@ __device__ __forceinline__ void prepare_rows(const BackwardArgs& args) {
   if (together) return cooperative_groups::this_grid().sync();
   warp_sync();
   if (lane_index() == 0) count_up(rows.work_counter + 1, done);
-  block_sync();  // thread 0 must not poll while warps of its block still count: without this barrier calls hung
+  block_sync();  // thread 0 must not poll while warps of its block still count: without this barrier calls hang
   if (threadIdx.x == 0) await_count(rows.work_counter + 1, rows.chunks);
   block_sync();
 }
 
-// Prefetches a row tile's dQ sum to the L2 cache, one line per thread and step. Other blocks may still add to it.
+// Prefetches a row tile's dQ sum to the L2 cache, one cache line per thread and iteration. Other blocks may still add
+// to the sum.
 template <int kD>
 __device__ __forceinline__ void fetch_dq_sum(const RowTilesArgs& args, const RowTile& place, int thread) {
   using Dq = DqFragment<kD>;
@@ -97,10 +107,10 @@ __device__ __forceinline__ void fetch_dq_sum(const RowTilesArgs& args, const Row
   }
 }
 
-// Rounds and stores dQ of a row tile, by DqFragment<kD>::kThreads threads. Loads bypass L1: reductions update the sums
-// in L2. Rows past the sequence's length get zeros.
+// Rounds and stores dQ of a row tile, multiplied by `scale`, by DqFragment<kD>::kThreads threads. Loads bypass L1:
+// reductions update the sums in L2. Rows past the sequence's length get zeros.
 template <class T, int kD>
-__device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, int thread) {
+__device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile& place, float scale, int thread) {
   using Dq = DqFragment<kD>;
   constexpr int kRows = Dq::kRows;
   const SequenceParams& p = args.params;
@@ -118,10 +128,10 @@ __device__ __forceinline__ void round_dq(const RoundDqArgs& args, const RowTile&
   for (int i = 0; i < Dq::kCount / 4; ++i) {
     float4 four = make_float4(0, 0, 0, 0);
     if (valid[0]) four = __ldcg(reinterpret_cast<const float4*>(sum + Dq::offset(consumer, i, thread % 128)));
-    dq[4 * i] = four.x * p.scale;
-    dq[4 * i + 1] = four.y * p.scale;
-    dq[4 * i + 2] = valid[1] ? four.z * p.scale : 0;
-    dq[4 * i + 3] = valid[1] ? four.w * p.scale : 0;
+    dq[4 * i] = four.x * scale;
+    dq[4 * i + 1] = four.y * scale;
+    dq[4 * i + 2] = valid[1] ? four.z * scale : 0;
+    dq[4 * i + 3] = valid[1] ? four.w * scale : 0;
   }
   std::uint16_t* to = static_cast<std::uint16_t*>(args.dq.data) +
                       head_offset(args.dq, place.b, place.head, sequence.q_begin + first_row) + column;

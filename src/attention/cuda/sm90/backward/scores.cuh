@@ -7,17 +7,19 @@
 
 namespace strobe::cuda::sm90 {
 
-// Replaces scores by probabilities. lse: shared-memory address of the first row's LSE * log2(e).
-template <int kRows>
-__device__ __forceinline__ void weigh(float (&s)[kRows / 2], std::uint32_t lse, float factor) {
+// Replaces scores by probabilities. lse: shared-memory address of the first row's LSE * log2(e). alibi: Alibi in base-2
+// exponents, or NoAlibi.
+template <int kRows, class Term>
+__device__ __forceinline__ void weigh(float (&s)[kRows / 2], std::uint32_t lse, float factor, const Term& alibi) {
   const std::uint32_t mine = lse + static_cast<std::uint32_t>(lane_index() % 4 * 8);
 #pragma unroll
   for (int n = 0; n < kRows / 8; ++n) {
     const float2 rows = load_shared_pair(mine + n * 32);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      s[4 * n + 2 * h] = exp2_fast(s[4 * n + 2 * h] * factor - rows.x);
-      s[4 * n + 2 * h + 1] = exp2_fast(s[4 * n + 2 * h + 1] * factor - rows.y);
+      const int i = 4 * n + 2 * h;
+      s[i] = exp2_fast(alibi.add(s[i] * factor - rows.x, 8 * n - 8 * h));
+      s[i + 1] = exp2_fast(alibi.add(s[i + 1] * factor - rows.y, 8 * n - 8 * h + 1));
     }
   }
 }
@@ -44,8 +46,8 @@ __device__ __forceinline__ void mask_probabilities(float (&s)[kRows / 2], const 
   }
 }
 
-// Replaces dP in `d` by dS = P (dP - delta). delta: shared-memory address of the first row's value.
-template <int kRows>
+// Replaces dP in `d` by dS. delta: shared-memory address of the first row's value. Kept: KeepsAll or KeptScores.
+template <class Kept, int kRows>
 __device__ __forceinline__ void take_delta(float (&d)[kRows / 2], const float (&probabilities)[kRows / 2],
                                            std::uint32_t delta) {
   const std::uint32_t mine = delta + static_cast<std::uint32_t>(lane_index() % 4 * 8);
@@ -54,8 +56,9 @@ __device__ __forceinline__ void take_delta(float (&d)[kRows / 2], const float (&
     const float2 rows = load_shared_pair(mine + n * 32);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      d[4 * n + 2 * h] = probabilities[4 * n + 2 * h] * (d[4 * n + 2 * h] - rows.x);
-      d[4 * n + 2 * h + 1] = probabilities[4 * n + 2 * h + 1] * (d[4 * n + 2 * h + 1] - rows.y);
+      const int i = 4 * n + 2 * h;
+      d[i] = Kept::gradient(probabilities[i], d[i], rows.x);
+      d[i + 1] = Kept::gradient(probabilities[i + 1], d[i + 1], rows.y);
     }
   }
 }

@@ -9,7 +9,7 @@
 namespace strobe::cuda::sm90 {
 
 // Number of row tiles or key tiles. Sequences of a packed batch may begin within a tile, so each head has one extra
-// tile per sequence. `p` is SequenceParams, or the Problem before SequenceParams exist.
+// tile per sequence. Sizes: SequenceParams, or Problem while planning.
 struct TileCount {
   std::int64_t of_sequence;  // tiles of the longest sequence
   std::int64_t of_head;      // tiles of one head; valid in a packed batch only

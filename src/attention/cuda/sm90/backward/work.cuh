@@ -1,6 +1,7 @@
 // Work items of the Hopper backward. Blocks take the indices of work items from a work counter, so blocks that finish
-// early take more. The first work items are the key tiles. With `deterministic` a tile waits only for tiles taken
-// before it. In the 16-bit kernels the row tiles whose dQ is rounded follow and wait for the key tiles.
+// early take more. The first work items are the key tiles. With `deterministic` a key tile waits only for key tiles
+// taken before it. In the 16-bit kernels work items that round dQ of one row tile each follow; they wait for the key
+// tiles.
 #pragma once
 
 #include "attention/cuda/device/dq_tiles.cuh"

@@ -1,5 +1,5 @@
 // Tile configuration of the Hopper backward for fp32: constexpr functions of the problem, used by the kernels, their
-// launch, `strobe explain` and tests. The kernels represent an element times a power of two by two fp16 floats
+// launch, `strobe explain` and tests. The kernels represent each element, times a power of two, by two fp16 floats
 // (device/split_format.h).
 #pragma once
 
@@ -23,15 +23,15 @@ static_assert(kBackwardConsumers * kFp32ConsumerRegisters + kFp32LoaderRegisters
               65536 / kBackwardThreads / 8 * 8 * (kBackwardConsumers + 1));
 
 // As in the 16-bit kernel, a block owns 128 keys, 64 per warpgroup, and loops over row tiles. At head dimension 128 a
-// tile has few rows, so that registers can hold a tile's sum in addition to dK and dV.
+// tile has only 32 rows, so that registers can hold a tile's sum in addition to dK and dV.
 inline constexpr int kFp32BackwardKeys = 128;
 constexpr BackwardShape fp32_backward_shape(int d) { return {d <= 64 ? 64 : 32, kFp32BackwardKeys}; }
 
 // Bytes of both split floats of one row or key.
 constexpr std::size_t fp32_split_bytes(int d) { return static_cast<std::size_t>(4 * d); }
 
-// Score gradients of a warpgroup's keys, one plane of split floats: [64 keys][64 rows], of which 32 rows are used at
-// head dimension 128.
+// Bytes of the first, or of the second, split floats of a warpgroup's score gradients: [64 keys][64 rows] of fp16. Only
+// 32 of the rows are used at head dimension 128.
 inline constexpr std::size_t kFp32GradientBytes = 64 * 128;
 
 // Bytes of the statistics (sm80::RowFacts) of a stage's rows, followed by the scales of Q, dO, K and V.

@@ -1,8 +1,8 @@
-// Hopper backward kernel for fp32 on wgmma. launch.cpp launches it. It reads tiles from the workspace whose elements
-// are split into two fp16 floats (load.cuh). A persistent block takes key tiles of a KV head from the work counter. For
-// each key tile it loops over the row tiles that see it, for every query head of the group. Each of two consumer
-// warpgroups owns 64 of the keys and works independently: it keeps dK and dV in registers and accumulates dQ in global
-// memory.
+// Hopper backward kernel for fp32 on wgmma. launch.cpp launches it. The kernel loads tiles from the workspace, where
+// each element is split into two fp16 floats (load.cuh). A persistent block takes key tiles of a KV head from the work
+// counter. For each key tile it loops over the row tiles that see it, for every query head of the group. Each of two
+// consumer warpgroups owns 64 of the keys and works independently: it keeps dK and dV in registers and accumulates dQ
+// in global memory.
 //
 // Scores are computed transposed, [keys][rows], so that split probabilities and score gradients are register A
 // operands. The score gradients also go through shared memory, for the dQ matmul. One warpgroup computes its softmax
@@ -66,9 +66,9 @@ struct Fp32BackwardConsumer {
     return static_cast<std::uint32_t>(consumer) * kSlabBytes<64>;
   }
 
-  // s = K Q^T, d = V dO^T. The softmax of the scores runs while the first MMAs of d are in flight. Each k-step is added
-  // with rounding, as in the kernel that computes the row statistics. Truncation errors of the scores then cancel in
-  // the probabilities.
+  // s = K Q^T, d = V dO^T. The softmax of the scores runs while the first MMAs of d are in flight. The result of each
+  // k-step is added with rounding, as in the kernel that computes the row statistics. Truncation errors of the scores
+  // then cancel in the probabilities.
   template <class Weigh>
   __device__ __forceinline__ void mma_scores(float (&s)[kScores], float (&d)[kScores], int stage, Weigh&& weigh) const {
     constexpr int kShares = kD / 16;
@@ -125,7 +125,8 @@ struct Fp32BackwardConsumer {
     }
   }
 
-  // Number of 64-key blocks that add to a row tile before this warpgroup does; negative if no row uses its keys.
+  // Number of groups of 64 keys that add to a row tile before this warpgroup's; negative if no row uses this
+  // warpgroup's keys.
   __device__ __forceinline__ int add_index_at(unsigned work_index, int tile) const {
     const Work work(args, work_index);
     return static_cast<int>(dq_add_index<kRows, 64>(work.sequence, tile, 2 * work.tile + consumer));
@@ -178,8 +179,7 @@ struct Fp32BackwardConsumer {
            first_row + kRows > static_cast<int>(load_shared(rows + 4));
   }
 
-  // Sets masked probabilities to 0. Computes the work item again, because registers are reserved for values that every
-  // tile needs.
+  // Sets masked probabilities to 0. Computes the Work again, because registers hold only what every tile needs.
   __device__ __forceinline__ void mask(float (&s)[kScores], unsigned work_index, int first_row) const {
     const Work work(args, work_index);
     const int key = work.first_key + consumer * 64 + thread() / 32 * 16 + lane_index() / 4;

@@ -19,9 +19,10 @@ namespace sm90 {
 
 namespace {
 
-constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // fp32 dQ sum; two split floats of Q and of dO
+constexpr std::int64_t kElementBytes = 4 + 4 + 4;  // per element: fp32 dQ sum; two split floats of Q and of dO
 
-constexpr std::size_t whole(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
+// Rounds up to whole 128-byte cache lines.
+constexpr std::size_t whole_lines(std::size_t bytes) { return (bytes + 127) / 128 * 128; }
 
 std::string refusal(const Problem& problem) {
   const char* option = option_refused(problem, "dropout in the backward pass");
@@ -80,11 +81,14 @@ Workspace workspace_of(const BackwardConfig& config, const Exact& exact, const P
   Workspace w{};
   w.of_rows = rows * static_cast<std::size_t>(shape.rows) * fp32_split_bytes(config.d);
   w.of_keys = keys * static_cast<std::size_t>(shape.keys) * fp32_split_bytes(config.d);
-  w.dq_sum = whole(std::max(other.dq_sum, w.of_rows));  // both have 4 bytes per element
-  w.counters = whole(std::max(other.dq_semaphore, (1 + (problem.deterministic ? rows : 0)) * sizeof(std::uint32_t)));
-  w.spread = whole(sizeof(std::uint32_t));
-  w.row_facts = whole(other.row_facts), w.delta = whole(other.delta), w.log2_sums = whole(other.log2_sums);
-  w.row_scales = whole(rows * 2 * sizeof(float)), w.key_scales = whole(keys * 2 * sizeof(float));
+  // The dQ sums of this kernel have the size of of_rows: 4 bytes per element.
+  w.dq_sum = whole_lines(std::max(other.dq_sum, w.of_rows));
+  w.counters =
+      whole_lines(std::max(other.dq_semaphore, (1 + (problem.deterministic ? rows : 0)) * sizeof(std::uint32_t)));
+  w.spread = whole_lines(sizeof(std::uint32_t));
+  w.row_facts = whole_lines(other.row_facts), w.delta = whole_lines(other.delta),
+  w.log2_sums = whole_lines(other.log2_sums);
+  w.row_scales = whole_lines(rows * 2 * sizeof(float)), w.key_scales = whole_lines(keys * 2 * sizeof(float));
   return w;
 }
 
@@ -148,7 +152,7 @@ void Fp32BackwardPlan::run(const Problem& problem, void* workspace) const {
   take(args.terms.row_scales, bytes.row_scales);
   take(args.terms.key_scales, bytes.key_scales);
 
-  // Both kernels share these buffers, because only one of them adds to dQ.
+  // flash2's kernels and the Hopper kernel share these buffers, because only one of the two adds to dQ.
   other.args.dq_sum = args.dq_sum;
   other.args.spread = args.terms.spread;
   other.args.dq_semaphore = counters;

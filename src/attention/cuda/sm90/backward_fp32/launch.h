@@ -1,6 +1,7 @@
 // Arguments and launch of the Hopper backward for fp32. First flash2's kernel computes the row statistics. Then the
-// kernels of this folder split tiles, process key tiles and round dQ. Last, flash2's kernels with three split floats
-// compute the gradients if two split floats are not enough; otherwise they return at once.
+// kernels of this folder split tiles, process key tiles and convert the dQ sums. If two split floats per element are
+// not enough, these kernels return at once, and flash2's kernels with three split floats, launched last, compute the
+// gradients.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +20,8 @@ struct Fp32SplitTiles {
   unsigned char *k = nullptr, *v = nullptr;    // [key tiles][2 split floats][keys][padded head dimension]
   float* row_scales = nullptr;                 // [row tiles][2]: factors that undo the scales of Q and dO
   float* key_scales = nullptr;                 // [key tiles][2]: factors that undo the scales of K and V
-  std::int64_t key_tiles_per_head = 0;         // packed batch: tiles of all sequences, plus one each
-  std::uint32_t* spread = nullptr;             // nonzero if two split floats are not enough; set by load.cuh
+  std::int64_t key_tiles_per_head = 0;         // packed batch: key tiles per head, one extra per sequence
+  std::uint32_t* spread = nullptr;             // nonzero if two split floats are not enough; set by fp32_split_kernel
 };
 
 struct Fp32BackwardArgs : KeyTilesArgs {

@@ -21,7 +21,7 @@ template <int kD>
 struct Fp32BackwardMemory {
   static constexpr BackwardShape kShape = fp32_backward_shape(kD);
   static constexpr int kRows = kShape.rows, kKeys = kShape.keys, kStages = kBackwardStages;
-  // Bytes of both planes of split floats of a tile.
+  // Bytes of a tile, with both split floats of each element.
   static constexpr std::uint32_t kKeyBytes = kKeys * fp32_split_bytes(kD), kRowBytes = kRows * fp32_split_bytes(kD),
                                  kFactBytes = fp32_fact_bytes(kShape);
   std::uint32_t base = shared_base();
@@ -43,7 +43,7 @@ struct Fp32BackwardMemory {
   __device__ __forceinline__ std::uint32_t d_o_scale(int stage) const { return q_scale(stage) + 4; }
   __device__ __forceinline__ std::uint32_t k_scale(int stage) const { return q_scale(stage) + 8; }
   __device__ __forceinline__ std::uint32_t v_scale(int stage) const { return q_scale(stage) + 12; }
-  // Largest score gradient, one word per warp of a warpgroup.
+  // Largest magnitude of the score gradients, one word per warp of a warpgroup.
   __device__ __forceinline__ std::uint32_t sizes(int consumer) const {
     return base + kBarriersAt + 128 + at_stage(consumer, 16);
   }
@@ -68,7 +68,7 @@ struct Fp32BackwardMemory {
     keys_full().begin(1);
     keys_free().begin(kReaders);
     for (int stage = 0; stage < kStages; ++stage) {
-      rows_full(stage).begin(33);  // TMA, and each lane of the warp that stores statistics
+      rows_full(stage).begin(33);  // the TMA arrival, and one per lane of the warp that stores statistics
       rows_free(stage).begin(kReaders);
     }
     for (int stage = 0; stage < 2; ++stage) {
@@ -93,12 +93,12 @@ struct Fp32BackwardMemory {
 };
 
 // The split kernel runs before the backward kernel. It splits tiles of Q, dO, K and V into two fp16 floats per element,
-// and stores these in the shared-memory layout of MMA operands. A tile has one scale. If magnitudes differ too much for
-// one scale, or |LSE| is large, the kernel sets the flag `spread`. flash2's kernel with three split floats then
-// computes the problem. The check is cheap, because the kernel reads the inputs anyway.
+// and stores the floats in the shared-memory layout of MMA operands. A tile has one scale. If magnitudes differ too
+// much for one scale, or |LSE| is large, the kernel sets the flag `spread`. flash2's kernel with three split floats
+// then computes the problem. The check is cheap, because the kernel reads the inputs anyway.
 
 inline constexpr int kSplitThreads = 256;
-inline constexpr int kMostPowers = kept_powers(SplitFormat::scaled);  // most powers of two between magnitudes of a tile
+inline constexpr int kMostPowers = kept_powers(SplitFormat::scaled);  // limit of the ratio of magnitudes in a tile
 
 // Index of a key tile of a KV head among all key tiles; counterpart of row_tile_index().
 __device__ __forceinline__ std::int64_t key_tile_index(const Fp32BackwardArgs& args, const Sequence& sequence, int b,
@@ -148,9 +148,9 @@ class TileSplitter {
   }
 
   // Splits the loaded tile to `to` and stores the factor that undoes its scale. All threads of the block must call it.
-  // sizes: shared memory with one word per warp, different for each call. Returns true if the split floats would lose
-  // bits. This thread then has 8 neighbouring elements, not all zeros, whose largest magnitude is too small compared
-  // with the tile's.
+  // sizes: address of one shared-memory word per warp; each call needs its own. Returns true if this thread has 8
+  // adjacent elements, not all zeros, whose largest magnitude is more than kMostPowers powers of two below the tile's:
+  // their split floats would lose bits.
   __device__ __forceinline__ bool split(unsigned char* to, float* scale, std::uint32_t sizes) const {
     LargestFinite largest;
     int smallest = INT_MAX;
@@ -278,7 +278,7 @@ struct Fp32BackwardLoader {
   }
 
  private:
-  // Parity of the empty barrier's phase to wait for before a stage is filled, where `round` counts the earlier fills.
+  // Phase parity of the "free" barrier for which to wait before a stage is filled. round: number of earlier fills.
   // Stages are free initially.
   __device__ static __forceinline__ std::uint32_t parity(std::uint32_t round) { return (round & 1) ^ 1; }
 
@@ -310,7 +310,7 @@ struct Fp32BackwardLoader {
     copy_bytes(memory.v(), args.terms.v + index * Memory::kKeyBytes, Memory::kKeyBytes, full);
   }
 
-  // index: row tile. key_index: key tile. facts: statistics of the head's rows, of which there are `length`.
+  // index: row tile. key_index: key tile. facts: statistics of the head's `length` rows.
   __device__ __forceinline__ void load_rows(std::int64_t index, std::int64_t key_index, const sm80::RowFacts* facts,
                                             int first_row, int length) {
     static_assert(Memory::kStages == 2);

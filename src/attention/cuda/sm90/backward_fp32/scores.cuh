@@ -21,8 +21,9 @@ __device__ __forceinline__ float load_scale(std::uint32_t address) { return bits
 // zeros.
 __device__ __forceinline__ float matmul_unit(float a, float b) { return fminf(a * b, 0x1.fffffep+127f); }
 
-// Calls body(i, fact) for each of this thread's columns. i: the column's first accumulator. fact: address of the row
-// statistics (sm80::RowFacts) that apply to it. facts: address of those of the tile's first row.
+// Calls body(i, fact) for each of this thread's columns; a column holds the scores of one row of Q. i: index of the
+// column's first accumulator. fact: address of the statistics (sm80::RowFacts) of this row. facts: address of the
+// statistics of the tile's first row.
 template <int kRows, class Body>
 __device__ __forceinline__ void for_each_fact(std::uint32_t facts, Body&& body) {
   const std::uint32_t mine = facts + static_cast<std::uint32_t>(reread_thread_index() % 4 * 32);
@@ -35,7 +36,7 @@ __device__ __forceinline__ void for_each_fact(std::uint32_t facts, Body&& body) 
   }
 }
 
-// Turns MMA results into probabilities. `factor` turns them into scores first.
+// Replaces MMA results by probabilities. Score = MMA result * factor.
 template <int kRows>
 __device__ __forceinline__ void weigh_exactly(float (&s)[kRows / 2], std::uint32_t facts, float factor) {
   for_each_fact<kRows>(facts, [&](int i, std::uint32_t at) {
@@ -48,7 +49,7 @@ __device__ __forceinline__ void weigh_exactly(float (&s)[kRows / 2], std::uint32
   });
 }
 
-// Turns the MMA results of dO V^T into score gradients. `unit` turns them into gradients of the probabilities first.
+// Replaces the MMA results of V dO^T by score gradients. Gradient of a probability = MMA result * unit.
 template <int kRows>
 __device__ __forceinline__ void take_delta_exactly(float (&d)[kRows / 2], const float (&probabilities)[kRows / 2],
                                                    std::uint32_t facts, float unit) {
@@ -70,8 +71,8 @@ __device__ __forceinline__ std::uint32_t warp_largest(const float (&values)[kCou
 }
 
 // c[64][kRows] = partial sum of K^T dS^T, which is dQ transposed. The sum is over 32 keys from key 32 * kGroup, for the
-// 64 columns of slab kSlab. k: this warpgroup's 64 keys in a tile of kKeys. gradients: score gradients of these keys,
-// as laid out in Fp32BackwardMemory::gradients().
+// 64 columns of K in slab kSlab. k: this warpgroup's 64 keys in a tile of kKeys. gradients: score gradients of these
+// keys, as laid out in Fp32BackwardMemory::gradients().
 template <int kRows, int kD, int kKeys, int kGroup, int kSlab>
 __device__ __forceinline__ void start_dq(float (&c)[kRows / 2], std::uint32_t k, std::uint32_t gradients) {
   const Operand left(k), right(gradients);

@@ -68,12 +68,12 @@ __device__ __forceinline__ void await_count(const std::uint32_t* counter, std::u
 }
 
 // Increments a work counter and returns its old value; the caller overlaps the latency of the atomic. never: a value
-// that the counter does not reach, which must be unknown at compile time. Otherwise, and with atomicAdd, ptxas
+// that the counter does not reach. It must be unknown at compile time: with a constant, as with atomicAdd, ptxas
 // aggregates the atomics of a warp, and all lanes wait for the result.
 __device__ __forceinline__ std::uint32_t fetch_work_index_async(std::uint32_t* counter, std::uint32_t never) {
-  std::uint32_t ticket;
-  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(ticket) : "l"(counter), "r"(never) : "memory");
-  return ticket;
+  std::uint32_t index;
+  asm volatile("atom.relaxed.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(index) : "l"(counter), "r"(never) : "memory");
+  return index;
 }
 
 // Makes earlier ordinary stores to shared memory visible to the async proxy (wgmma, TMA) after the next barrier.
@@ -111,7 +111,7 @@ __device__ __forceinline__ bool elect() {
   return chosen != 0;
 }
 
-// TMA load of a tensor map's box at (column, row, head, batch) to shared memory; completes its bytes at `barrier`.
+// TMA load of a tensor map's box at (column, row, head, batch) to shared memory; signals `barrier` (complete_tx).
 __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& map, int column, int row, int head,
                                          int batch, Barrier barrier) {
   asm volatile(
@@ -121,7 +121,7 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const CUtensorMap& ma
       : "memory");
 }
 
-// TMA bulk copy of contiguous bytes (a multiple of 16) to shared memory; completes these bytes at `barrier`.
+// TMA bulk copy of contiguous bytes (a multiple of 16) to shared memory; signals `barrier` (complete_tx).
 __device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, std::uint32_t bytes, Barrier barrier) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
                "l"(from), "r"(bytes), "r"(barrier.address)

@@ -46,8 +46,8 @@ __device__ __forceinline__ void store_shared_of(std::uint32_t address, unsigned 
   asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(of_rank(address, rank)), "r"(value) : "memory");
 }
 
-// Copies `bytes` bytes (a multiple of 16) of this block's shared memory to block `rank`, and completes them at that
-// block's `barrier`.
+// Copies `bytes` bytes (a multiple of 16) of this block's shared memory to block `rank`, and signals that block's
+// `barrier` (complete_tx).
 __device__ __forceinline__ void copy_to_rank(std::uint32_t to, std::uint32_t from, std::uint32_t bytes, Barrier barrier,
                                              unsigned rank) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
@@ -56,8 +56,8 @@ __device__ __forceinline__ void copy_to_rank(std::uint32_t to, std::uint32_t fro
                : "memory");
 }
 
-// TMA multicast: loads a box to the same address in all blocks of `ranks` (one bit each) and completes its bytes at
-// each block's `barrier`.
+// TMA multicast: loads a box to the same address in all blocks of `ranks` (one bit each) and signals each block's
+// `barrier` (complete_tx).
 __device__ __forceinline__ void copy_box_to_ranks(std::uint32_t to, const CUtensorMap& map, int column, int row,
                                                   int head, int batch, Barrier barrier, std::uint16_t ranks) {
   asm volatile(

@@ -35,7 +35,7 @@ __device__ __forceinline__ void store_two_rows(const float (&c)[kN / 2], std::ui
   }
 }
 
-// Address of the i-th group of four accumulators of each thread of a warpgroup in shared memory, 2 KB per group.
+// Address in shared memory of this thread's i-th group of four accumulators. A warpgroup's i-th groups are 2 KB.
 __device__ __forceinline__ std::uint32_t four_at(std::uint32_t place, int i, int thread) {
   return place + static_cast<std::uint32_t>(i * 128 + thread) * 16;
 }
@@ -64,11 +64,11 @@ __device__ __forceinline__ void store_operand(std::uint32_t tile, const std::uin
                                               int thread) {
   const int lane = thread % 32;
   const auto at = static_cast<std::uint32_t>((row + thread / 32 * 16 + lane % 16) * 128);
-  const auto twisted = static_cast<std::uint32_t>(((lane / 16) ^ (lane % 8)) * 16);
+  const auto swizzled = static_cast<std::uint32_t>(((lane / 16) ^ (lane % 8)) * 16);
 #pragma unroll
   for (int k = 0; k < kCount / 4; ++k) {
     const auto bytes = static_cast<std::uint32_t>(column * 2 + k * 32);
-    store_matrices(tile + bytes / 128 * kSlabBytes<kTileRows> + at + ((bytes % 128) ^ twisted), a + 4 * k);
+    store_matrices(tile + bytes / 128 * kSlabBytes<kTileRows> + at + ((bytes % 128) ^ swizzled), a + 4 * k);
   }
 }
 

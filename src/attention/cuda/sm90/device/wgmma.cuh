@@ -17,8 +17,8 @@
 namespace strobe::cuda::sm90 {
 
 // Shared-memory matrix descriptor: rows of 64 columns of 16 bits (128 bytes), in groups of 8 rows (1024 bytes), with
-// TMA's 128-byte swizzle. More than 64 columns are slabs of such rows, `slab` bytes apart. The address is a multiple of
-// 1024, plus 32 per further 16 columns.
+// TMA's 128-byte swizzle. A matrix of more than 64 columns consists of slabs of such rows, `slab` bytes apart. The
+// address is a multiple of 1024, plus 32 per further 16 columns.
 struct Operand {
   std::uint64_t bits;
 

@@ -24,11 +24,21 @@ struct ForwardArgs {
 };
 static_assert(sizeof(ForwardArgs) <= 640, "ForwardArgs exceeds 640 bytes: each byte of arguments costs launch time");
 
-// Arguments of the kernel with dropout. The fields are the dropout fields of ScoreParams.
+// Arguments of the kernel with dropout: adds the dropout fields of ScoreParams.
 struct DroppingForwardArgs : ForwardArgs {
   std::uint32_t threshold = 0;
   float scale = 1;
   std::uint32_t philox_keys[10][2] = {};
+};
+
+// Arguments of the kernels with a bias.
+struct BiasForwardArgs : ForwardArgs {
+  Tensor bias;  // as in ScoreParams, 16-byte aligned rows of T
+};
+
+// Arguments of the kernels with ALiBi.
+struct AlibiForwardArgs : ForwardArgs {
+  const float* alibi_slopes = nullptr;  // [Hq]
 };
 
 }  // namespace strobe::cuda::sm90

@@ -15,8 +15,9 @@ namespace strobe::cuda::sm90 {
 
 constexpr int threads_of(const ForwardShape& shape) { return 128 * (shape.consumers + 1); }
 
-// setmaxnreg targets: registers per thread of consumers and of the producer warpgroup, 64 K per block in all. With one
-// consumer warpgroup the launch already gives each thread the maximum, and setmaxnreg is not used.
+// setmaxnreg targets: registers per thread of a consumer and of the producer warpgroup; all threads of a block together
+// have at most 64 K. With one consumer warpgroup the launch already gives each thread the maximum, and setmaxnreg is
+// not used.
 constexpr bool moves_registers(const ForwardShape& shape) { return shape.consumers > 1; }
 constexpr int consumer_registers(const ForwardShape& shape) {
   return shape.consumers == 4 ? 112 : shape.consumers == 3 ? 160 : 240;
@@ -39,18 +40,45 @@ constexpr int forward_barriers(const ForwardShape& shape) { return 2 * shape.q_s
 // columns with zeros.
 inline constexpr HeadDims kForwardDims[] = {{64, 64}, {96, 96}, {128, 128}, {192, 128}, {192, 192}, {256, 256}};
 
-// Head dimensions that have a kernel with dropout. Each has one shape, because random numbers dominate the time for any
-// shape.
-inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}};
+// Head dimensions that have a kernel with dropout. Each has one shape, because drawing random numbers dominates the
+// time with any shape.
+inline constexpr HeadDims kDroppingDims[] = {{64, 64}, {128, 128}, {256, 256}};
 constexpr ForwardShape dropping_shape(HeadDims dims) {
-  return dims.d == 64 ? ForwardShape{3, 64, 4, 2, true, false, true} : ForwardShape{2, 128, 2, 2, false, false, true};
+  return dims.d == 64    ? ForwardShape{3, 64, 4, 2, true, false, true}
+         : dims.d == 128 ? ForwardShape{2, 128, 2, 2, false, false, true}
+                         : ForwardShape{2, 80, 2, 1, false, false, true};
 }
-static_assert(registers_suffice(dropping_shape({64, 64})) && registers_suffice(dropping_shape({128, 128})));
-inline constexpr int kMostDroppingDim = std::rbegin(kDroppingDims)->d;
+static_assert(std::all_of(std::begin(kDroppingDims), std::end(kDroppingDims),
+                          [](HeadDims dims) { return registers_suffice(dropping_shape(dims)); }));
+
+// True if registers have space for only one bit per kept score between draw and use, not for the random words.
+constexpr bool packs_dropout(HeadDims dims) { return dims.dv > 128; }
+
+// Head dimensions that have a kernel with ALiBi, and its shape.
+inline constexpr HeadDims kAlibiDims[] = {{64, 64}, {128, 128}, {256, 256}};
+constexpr ForwardShape alibi_shape(HeadDims dims) {
+  return dims.d == 64    ? ForwardShape{3, 128, 3, 2, true}
+         : dims.d == 128 ? ForwardShape{2, 128, 2, 2, false}
+                         : ForwardShape{2, 80, 2, 1, false};
+}
+static_assert(std::all_of(std::begin(kAlibiDims), std::end(kAlibiDims),
+                          [](HeadDims dims) { return registers_suffice(alibi_shape(dims)); }));
+
+// Head dimensions that have a kernel with a bias, and its shape. Above 128 shared memory has no space for the bias.
+inline constexpr HeadDims kBiasDims[] = {{64, 64}, {128, 128}};
+constexpr ForwardShape bias_shape(HeadDims dims) {
+  return dims.d == 64 ? ForwardShape{2, 128, 4, 2, true} : ForwardShape{2, 128, 2, 2, false};
+}
+inline constexpr int kMostBiasDim = std::rbegin(kBiasDims)->d;
+
+// Bytes of the bias of a tile.
+constexpr std::size_t bias_bytes(const ForwardShape& shape) {
+  return static_cast<std::size_t>(rows_of(shape)) * static_cast<std::size_t>(shape.keys) * 2;
+}
 
 // Shapes of 64 or 128 rows for problems that leave much of the GPU idle. With fewer rows per tile the last tile
-// finishes sooner. Keys and stages fill the shared memory. Above 128 columns of O a warpgroup lacks the registers to
-// merge the accumulators of another one, so one consumer owns the 64 rows.
+// finishes sooner. The numbers of keys and stages are chosen to fill the shared memory. Above 128 columns of O a
+// warpgroup lacks the registers to merge the accumulators of another one, so one consumer owns the 64 rows.
 constexpr ForwardShape small_shape(HeadDims dims, int rows) {
   const bool few = rows == 64;
   if (dims.d == 64) return few ? ForwardShape{2, 128, 6, 2, false, true, true} : ForwardShape{2, 128, 5, 2, false};
@@ -69,8 +97,8 @@ constexpr std::size_t shared_rows_bytes(HeadDims dims, const ForwardShape& shape
   return shape.shares ? static_cast<std::size_t>(64 * 4 * dims.dv + 128 * 16) : 0;
 }
 
-// Shared-memory layout: stages of Q, of K, of V, barriers, a 16-byte WorkTile per stage of Q, exchange buffer of
-// shared rows.
+// Bytes of shared memory, laid out in this order: stages of Q, of K, of V, barriers, a 16-byte WorkTile per stage of Q,
+// exchange buffer of shared rows.
 constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& shape) {
   const auto slabs = [](int columns) { return static_cast<std::size_t>((columns + 63) / 64 * 128); };
   return slabs(dims.d) * (shape.q_stages * rows_of(shape) + shape.stages * shape.keys) +
@@ -78,7 +106,8 @@ constexpr std::size_t forward_shared_bytes(HeadDims dims, const ForwardShape& sh
          shared_rows_bytes(dims, shape);
 }
 
-// True if, for all head dimensions, even and uneven problems both have a rule that applies to any number of keys.
+// True if each pair of head dimensions has rules without a lower bound on the keys, one for `uneven` problems and one
+// for the others.
 constexpr bool forward_rules_are_whole() {
   for (const HeadDims dims : kForwardDims) {
     for (const bool uneven : {false, true}) {
@@ -93,10 +122,11 @@ constexpr bool forward_rules_are_whole() {
 }
 static_assert(forward_rules_are_whole());
 
-// Replaces the rule's tiles by small ones, or by small ones with split keys, if the estimate predicts less time. A
-// problem with more than kRuleRounds full tiles per multiprocessor keeps the rule, which was measured on such problems.
+// A problem whose rows fill a tile, and which has more than this many tiles per multiprocessor, keeps the tiles of the
+// rule: the rules were measured on such problems.
 inline constexpr std::int64_t kRuleRounds = 4;
 
+// Replaces the rule's tiles by small ones, with or without split keys, if the estimate predicts less time.
 constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const ForwardConfig& rule,
                                          const ForwardClocks& fitted) {
   const bool fills_a_tile = facts.max_seqlen_q >= rows_of(rule.shape);
@@ -107,20 +137,20 @@ constexpr ForwardConfig with_small_tiles(const ForwardFacts& facts, const Forwar
     const double clocks = forward_clocks(facts, tried, fitted);
     if (clocks < least) least = clocks, best = tried;
   };
-  ForwardConfig two = rule, one = rule;
-  two.shape = small_shape(rule.dims, 128);
-  one.shape = small_shape(rule.dims, 64);
-  consider(two);
-  consider(one);
+  ForwardConfig with_128_rows = rule, with_64_rows = rule;
+  with_128_rows.shape = small_shape(rule.dims, 128);
+  with_64_rows.shape = small_shape(rule.dims, 64);
+  consider(with_128_rows);
+  consider(with_64_rows);
   // Split counts: first as many as fill the GPU, then half of that, and so on.
   least /= fitted.gain;
-  const std::int64_t tiles = tiles_of(facts, one);
-  const std::int64_t key_tiles = ceil_div(facts.max_seqlen_k, one.shape.keys);
+  const std::int64_t tiles = tiles_of(facts, with_64_rows);
+  const std::int64_t key_tiles = ceil_div(facts.max_seqlen_k, with_64_rows.shape.keys);
   if (tiles == 0) return best;
   const std::int64_t filling = (facts.uneven ? 2 : 1) * facts.multiprocessors / tiles;
   for (std::int64_t splits = std::min({filling, key_tiles, kMostSplits}); splits > 1; splits /= 2) {
-    one.splits = splits_with_tiles(key_tiles, splits);
-    consider(one);
+    with_64_rows.splits = splits_with_tiles(key_tiles, splits);
+    consider(with_64_rows);
   }
   return best;
 }
@@ -130,8 +160,8 @@ constexpr bool rotates(HeadDims dims, const ForwardShape& shape) {
   return (dims == HeadDims{128, 128} || dims == HeadDims{256, 256}) && !shape.shares && !shape.splits;
 }
 
-// Configuration from kForwardRules, or with dropout from dropping_shape(). d and dv must be at most 256, with dropout
-// at most kMostDroppingDim.
+// Configuration from kForwardRules, or with options from dropping_shape(), alibi_shape() or bias_shape(). d and dv must
+// be at most 256, with a bias at most kMostBiasDim.
 constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
   ForwardConfig config;
   const auto pad = [&](const auto& all) {
@@ -140,11 +170,15 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
       if (facts.d <= dims.d && facts.dv <= dims.dv) break;
     }
   };
-  facts.drops ? pad(kDroppingDims) : pad(kForwardDims);
+  facts.drops ? pad(kDroppingDims) : facts.alibi ? pad(kAlibiDims) : facts.bias ? pad(kBiasDims) : pad(kForwardDims);
   if (facts.drops) {
     config.shape = dropping_shape(config.dims);
     config.splits =
         filling_splits(tiles_of(facts, config), ceil_div(facts.max_seqlen_k, config.shape.keys), facts.multiprocessors);
+  } else if (facts.alibi) {
+    config.shape = alibi_shape(config.dims);
+  } else if (facts.bias) {
+    config.shape = bias_shape(config.dims);
   } else {
     for (const ForwardRule& rule : kForwardRules) {
       config.shape = rule.shape;
@@ -156,8 +190,8 @@ constexpr ForwardConfig rule_config(const ForwardFacts& facts) {
 
 constexpr ForwardConfig forward_config(const ForwardFacts& facts, const ForwardClocks& fitted = {}) {
   ForwardConfig config = rule_config(facts);
-  if (!facts.drops) config = with_small_tiles(facts, config, fitted);
-  config.shared_bytes = forward_shared_bytes(config.dims, config.shape);
+  if (!facts.drops && !facts.alibi && !facts.bias) config = with_small_tiles(facts, config, fitted);
+  config.shared_bytes = forward_shared_bytes(config.dims, config.shape) + (facts.bias ? bias_bytes(config.shape) : 0);
   return config;
 }
 

@@ -1,4 +1,5 @@
-// Estimated clocks of a Hopper forward call. config.h minimises them to choose tiles and splits for few heads.
+// Estimated clock cycles ("clocks") of a Hopper forward call. config.h minimizes this estimate to choose tiles and
+// splits for problems with few heads.
 #pragma once
 
 #include <algorithm>
@@ -11,17 +12,18 @@ namespace strobe::cuda::sm90 {
 
 // Model of the clocks, fitted to measurements on an H200 (docs/kernels-cuda.md, "Few heads") by tools/fit-few-heads. A
 // call takes the clocks of the matmuls plus those of exposed exponentials, which no matmul overlaps. With several
-// warpgroups these are proportional to exponentials^2 / matmuls; the factor is larger if two warpgroups share rows.
-// With one warpgroup all exponentials are exposed. Each row tile has a fixed cost (*_rows), and so has the kernel that
-// combines splits.
+// warpgroups the clocks of exposed exponentials are proportional to exponentials^2 / matmuls; the factor is larger if
+// two warpgroups share rows. With one warpgroup all exponentials are exposed. Each row tile (*_rows) and the kernel
+// that combines splits have a fixed cost.
 struct ForwardClocks {
   // Several warpgroups: factor of the exposed exponentials; cost of a row tile in units of one key tile's matmuls.
   double several = 0.86, several_rows = 3.4;
   // Two warpgroups that share rows: factor of the exposed exponentials; clocks per row tile, and per column of its O.
   double sharing = 1.25, sharing_rows = 2500, sharing_column = 30;
-  // One warpgroup: factor of the exponentials; a row tile costs a key tile's matmuls plus this times its exponentials.
+  // One warpgroup: factor of the exponentials; a row tile costs a key tile's matmuls plus single_rows times its
+  // exponentials.
   double single = 2.9, single_rows = 12;
-  double adding = 3400, added_a_clock = 330;  // combining splits: fixed clocks; elements of O per clock
+  double adding = 3400, added_a_clock = 330;  // combining splits: fixed clocks; elements of partial O per clock
   double gain = 1.045;                        // small tiles or splits are chosen if they are faster by this factor
 };
 
@@ -41,11 +43,11 @@ constexpr TileClocks tile_clocks(HeadDims dims, const ForwardShape& shape, const
   if (shape.consumers == 1) {
     return {products + fitted.single * exponentials, products + fitted.single_rows * exponentials};
   }
-  const double shown = exponentials * exponentials / products;
+  const double exposed = exponentials * exponentials / products;
   if (shape.shares) {
-    return {products + fitted.sharing * shown, fitted.sharing_rows + fitted.sharing_column * dims.dv};
+    return {products + fitted.sharing * exposed, fitted.sharing_rows + fitted.sharing_column * dims.dv};
   }
-  return {products + fitted.several * shown, fitted.several_rows * products};
+  return {products + fitted.several * exposed, fitted.several_rows * products};
 }
 
 // Clocks from the first block's first matmul to the last block's end. If rows see different numbers of keys and there

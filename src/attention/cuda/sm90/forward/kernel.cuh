@@ -8,6 +8,8 @@
 #include <type_traits>
 
 #include "attention/cuda/device/dropout.cuh"
+#include "attention/cuda/sm90/device/alibi.cuh"
+#include "attention/cuda/sm90/device/bias.cuh"
 #include "attention/cuda/sm90/device/clear.cuh"
 #include "attention/cuda/sm90/device/store.cuh"
 #include "attention/cuda/sm90/forward/load.cuh"
@@ -15,8 +17,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Stores one row of a split's result: O in fp32 and LSE. row: its index in `splits`; o: accumulators of this thread's
-// two rows; h: 0 or 1, the row to store.
+// Stores one row of a split's result: O in fp32 and LSE. row: its index in splits.o and splits.lse; o: accumulators of
+// this thread's two rows; h: 0 or 1, selects one of them.
 template <int kDv>
 __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t row, const float (&o)[kDv / 2], int h,
                                               float lse) {
@@ -28,7 +30,7 @@ __device__ __forceinline__ void store_partial(const Splits& splits, std::int64_t
   }
 }
 
-// Normalizes and stores O and LSE of this thread's two rows, or the partial result of a split.
+// Normalizes O of this thread's two rows and stores O and LSE, to args.splits if the keys are split.
 template <class T, int kDv, bool kSplits, class Work>
 __device__ __forceinline__ void finish_tile(const ForwardArgs& args, const WorkTile& work_tile, const Work& work,
                                             int row, const TwoRows& softmax, float unit, float dropout_scale,
@@ -73,8 +75,8 @@ __device__ __forceinline__ void store_shared_rows(const Memory& memory, int thre
 #pragma unroll
   for (int i = 0; i < kDv / 8; ++i) store_four(memory.shared_rows(), 1 + i, thread, o + 4 * i);
 }
-// Called by the first of two warpgroups that share rows. Rescales its own state and the stored one of the other
-// warpgroup to the common maximum, and adds them.
+// Called by the first of two warpgroups that share rows. Rescales its own softmax state and O, and those that the
+// second warpgroup stored, to the common maximum, and adds the two.
 template <int kDv, class Memory>
 __device__ __forceinline__ void merge_shared_rows(const Memory& memory, int thread, float factor, TwoRows& softmax,
                                                   float (&o)[kDv / 2]) {
@@ -98,27 +100,34 @@ __device__ __forceinline__ void merge_shared_rows(const Memory& memory, int thre
   }
 }
 
-// kRotates: the loop over key tiles exits between the softmax of a tile and the wait for the preceding output matmul.
-// ptxas then cannot move the softmax behind this wait (rotates() in config.h).
+// packs_dropout(), which kernel code cannot call, because it is a host function.
+template <int kDv>
+inline constexpr bool kDropsPacked = packs_dropout({kDv, kDv});
+
+// kRotates: the loop over key tiles exits after the softmax of a tile and before the wait for the P V matmul of the
+// previous tile. This branch keeps ptxas from moving the softmax behind the wait. rotates() in config.h selects the
+// shapes.
 template <class T, bool kRotates, int kD, int kDv, ForwardShape kShape, class Args>
 __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemory<kD, kDv, kShape>& memory,
                                              int consumer) {
   constexpr bool kDrops = std::is_same_v<Args, DroppingForwardArgs>, kShares = kShape.shares;
+  constexpr bool kPacks = kDropsPacked<kDv>;
   constexpr int kStep = kShares ? 2 : 1;  // distance between consecutive key tiles of this warpgroup
   using Memory = ForwardMemory<kD, kDv, kShape>;
   constexpr int kRows = Memory::kRows, kKeys = Memory::kKeys, kConsumers = kShape.consumers;
   using Work = ForwardWork<kRows, kKeys, kShape.passes, kShape.splits>;
   const ForwardParams& p = args.params;
-  // score in natural units: unit * q.k, or with a softcap unit * tanh(q.k * scale / softcap)
-  const float unit = p.softcap != 0 ? p.softcap : p.scale, factor = unit * kLog2E;
+  // score in natural units before the bias: cap_unit * q.k, or with a softcap cap_unit * tanh(q.k * scale / softcap)
+  const float cap_unit = p.softcap != 0 ? p.softcap : p.scale;
+  const float unit = HasBias<Args> ? 1 : cap_unit, factor = unit * kLog2E;  // with a bias, scores are in natural units
   float dropout_scale = 1;
   if constexpr (kDrops) dropout_scale = args.scale;
   const int lane = lane_index(), thread = static_cast<int>(threadIdx.x) % 128;
   const int first_lane_row = kShares ? 0 : consumer * 64;
   const int lane_row = first_lane_row + thread / 32 * 16 + lane / 4;  // and lane_row + 8
-  // One elected thread per warpgroup arrives on the producer's empty barriers. wgmma needs all four warps: once it has
-  // completed, every warp has waited for the stages that it read. Stages that no wgmma reads need sync_warpgroup()
-  // first. After a warp has read the WorkTile, it arrives separately.
+  // One elected thread per warpgroup releases stages to the producer. wgmma needs all four warps: once a wgmma has
+  // completed, every warp has waited for the stages that this wgmma read. A stage that no wgmma reads may be released
+  // only after sync_warpgroup(). In addition each warp arrives at q_free once it has read the WorkTile.
   const bool elected = thread == 0;
   const auto sync_warpgroup = [&] { barrier_sync(1 + consumer, 128); };
   PipelineState<Memory::kQStages> q_at;
@@ -168,7 +177,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
     const int first = work.first_row + first_lane_row, last = min(first + 63, sequence.seqlen_q - 1);
     TwoRows softmax;
     const int keys_left = sequence.seqlen_k - (work.end - 1) * kKeys;
-    // Only the last key tile of a sequence can have rows past its end: clear them in V.
+    // Only the last key tile of a sequence can have rows past the sequence end: clear them in V.
     if (work.begin < work.end && keys_left < kKeys && (p.packed || p.lengths_k.data) && !(kShares && consumer > 0)) {
       memory.v_full(v_at.stage).wait(v_at.parity);
       clear_rows_from<kKeys, kDv, kShares ? 1 : kConsumers>(memory.v(v_at.stage), keys_left, consumer * 128 + thread);
@@ -187,7 +196,7 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       }
     }
     const int key_tiles = end - work.begin;
-    if (kShares && consumer == 1 && key_tiles < 2) {  // the first key tile belongs to the other warpgroup
+    if (kShares && consumer == 1 && key_tiles < 2) {  // the only key tile belongs to the first warpgroup
       release_q();
       continue;
     }
@@ -196,20 +205,50 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       finish_tile<T, kDv, kShape.splits>(args, work_tile, work, row, softmax, unit, dropout_scale, o);
       continue;
     }
-    // Random words for dropout are drawn while MMAs run.
-    std::uint32_t words[kDrops ? kKeys / 4 : 1];  // random words of the probabilities' pairs
+    // One random word per pair of probabilities, or one bit per score (packs_dropout() in config.h). They are drawn
+    // while wgmma runs.
+    constexpr int kPairs = kKeys / 4, kSquares = kKeys / 16;
+    std::uint32_t words[!kDrops ? 1 : kPacks ? (kPairs + 15) / 16 : kPairs];
     const auto draw_tile = [&](int tile) {
       if constexpr (kDrops) {
         const Philox philox(args.philox_keys, work_tile.b, work_tile.head);
+        const int key = tile * kKeys + lane % 4 * 2;
+        if constexpr (kPacks) {
+          const KeepsPair keeps(args.threshold);
 #pragma unroll
-        for (int c = 0; c < kKeys / 16; ++c) philox.words(words + 4 * c, row, tile * kKeys + c * 16 + lane % 4 * 2);
+          for (int w = 0; w < kSquares / 4; ++w)
+            words[w] = kept_blocks<Along::keys, 4>(philox, keeps, row, key + w * 64);
+          if constexpr (kSquares % 4 > 0) {
+            words[kSquares / 4] = kept_blocks<Along::keys, kSquares % 4>(philox, keeps, row, key + kSquares / 4 * 64);
+          }
+        } else {
+#pragma unroll
+          for (int c = 0; c < kSquares; ++c) philox.words(words + 4 * c, row, key + c * 16);
+        }
       }
     };
     const auto round_probabilities = [&] {
       round_to_operand<T>(probabilities, s);
       if constexpr (kDrops) {
 #pragma unroll
-        for (int i = 0; i < kKeys / 4; ++i) drop_pair(probabilities[i], words[i], args.threshold);
+        for (int i = 0; i < kPairs; ++i) {
+          if constexpr (!kPacks) {
+            drop_pair(probabilities[i], words[i], args.threshold);
+          } else if (i < kSquares / 4 * 16) {
+            drop_pair_of_block<4>(probabilities[i], words[i / 16], i % 16);
+          } else {
+            drop_pair_of_block<kSquares % 4 == 0 ? 4 : kSquares % 4>(probabilities[i], words[i / 16], i % 16);
+          }
+        }
+      }
+    };
+    float slope = 0;  // of ALiBi, in units of the scores
+    if constexpr (HasAlibi<Args>) slope = args.alibi_slopes[work_tile.head] / unit;
+    using Bias = WarpBias<16, HasBias<Args> ? kKeys : 64>;
+    const Bias bias{memory.bias() + static_cast<std::uint32_t>(consumer * 4 + thread / 32) * Bias::kBytes};
+    const auto load_bias = [&](int tile) {
+      if constexpr (HasBias<Args>) {
+        bias.load(args.bias, work_tile.b, work_tile.head, row - lane / 4, tile * kKeys, sequence);
       }
     };
     const Keys unmasked = sequence.all(first, last);  // keys that all rows of this warpgroup see
@@ -220,14 +259,26 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
 #pragma unroll
         for (int i = 0; i < kKeys / 2; ++i) s[i] = tanh_fast(s[i] * inner);
       }
+      if constexpr (HasAlibi<Args>) {
+        const Alibi alibi{slope, static_cast<float>(row + sequence.offset - tile * kKeys - lane % 4 * 2)};
+#pragma unroll
+        for (int i = 0; i < kKeys / 2; ++i) s[i] = alibi.add(s[i], i / 2 % 2 * 8 - i / 4 * 8 - i % 2);
+      }
+      if constexpr (HasBias<Args>) {
+        bias.wait();
+        bias.template add<T>(s, cap_unit);
+        warp_sync();
+        if (tile - kStep >= work.begin) load_bias(tile - kStep);
+      }
       if (tile * kKeys < unmasked.lo || (tile + 1) * kKeys > unmasked.hi) {
         const Keys allowed[2] = {sequence.allowed(row), sequence.allowed(row + 8)};
         mask_scores<kKeys>(s, allowed, tile * kKeys + lane % 4 * 2);
       }
-      softmax.weigh(s, factor, shrink);
+      softmax.template weigh<HasBias<Args>>(s, factor, shrink);
     };
 
     int tile = end - 1 - (kShares ? consumer : 0);
+    load_bias(tile);
     start_scores();
     draw_tile(tile);
     wgmma_wait<0>(s);
@@ -253,7 +304,6 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
         round_probabilities();
       };
       tile -= kStep;
-      // The branch between the softmax and the wait keeps ptxas from moving the softmax behind the wait.
       if (tile >= work.begin) {
         for (;;) {
           weigh_next();
@@ -323,7 +373,8 @@ __global__ void __launch_bounds__(threads_of(Tiles::kShape), 1) forward_kernel(c
   }
   block_sync();
   int warpgroup = static_cast<int>(threadIdx.x) / 128;
-  // If warpgroups skip or share key tiles, the consumers' trip counts depend on the warpgroup, so keep it warp-uniform.
+  // If warpgroups skip or share key tiles, the consumers' trip counts depend on the warpgroup index, so make it
+  // warp-uniform.
   if constexpr (Tiles::kShape.passes || Tiles::kShape.shares) warpgroup = same_for_warp(warpgroup);
   if (warpgroup == 0) {
     if constexpr (Memory::kMovesRegisters) warpgroup_reg_dealloc<Memory::kProducerRegisters>();

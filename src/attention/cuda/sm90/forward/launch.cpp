@@ -63,8 +63,17 @@ void launch_plain(const ForwardLaunch& launch, const ForwardArgs& args) {
 void launch_dropping(const ForwardLaunch& launch, const ForwardArgs& args, const Params& params) {
   DroppingForwardArgs dropping{args, params.dropout_threshold, params.dropout_scale};
   std::memcpy(dropping.philox_keys, params.philox_keys, sizeof(params.philox_keys));
-  const auto tiles = launch.config.dims.d == 64 ? launch_dropping_tiles<64> : launch_dropping_tiles<128>;
+  const int d = launch.config.dims.d;
+  const auto tiles = d == 64    ? launch_dropping_tiles<64>
+                     : d == 128 ? launch_dropping_tiles<128>
+                                : launch_dropping_tiles<256>;
   tiles(launch, dropping);
+}
+
+void launch_alibi(const ForwardLaunch& launch, const ForwardArgs& args, const Params& params) {
+  const int d = launch.config.dims.d;
+  const auto tiles = d == 64 ? launch_alibi_tiles<64> : d == 128 ? launch_alibi_tiles<128> : launch_alibi_tiles<256>;
+  tiles(launch, {args, params.alibi_slopes});
 }
 
 }  // namespace
@@ -73,6 +82,10 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
   const ForwardArgs args = begin_forward(launch, params, workspace);
   if (params.dropout_threshold != 0) {
     launch_dropping(launch, args, params);
+  } else if (params.bias.data) {
+    (launch.config.dims.d == 64 ? launch_bias_tiles<64> : launch_bias_tiles<128>)(launch, {args, params.bias});
+  } else if (params.alibi_slopes) {
+    launch_alibi(launch, args, params);
   } else {
     launch_plain(launch, args);
   }
@@ -81,11 +94,13 @@ void launch_forward(const ForwardLaunch& launch, const Params& params, void* wor
 
 namespace {
 
-static_assert(kMostDroppingDim == 128);  // named in forward_refusal()
+static_assert(kMostBiasDim == 128);  // named in forward_refusal()
 
 std::string forward_refusal(const Problem& problem) {
-  const bool wide = std::max(problem.d, problem.dv) > kMostDroppingDim;
-  const char* const option = option_refused(problem, wide ? "dropout with head dimensions above 128" : nullptr);
+  const char* option = option_refused(problem, drops_with_alibi(problem), ScoreTerms::one);
+  if (problem.has_bias && std::max(problem.d, problem.dv) > kMostBiasDim) {
+    option = "a bias with head dimensions above 128";
+  }
   std::string reason = problem_refusal(problem, option, kMostTiledDim);
   if (reason.empty()) reason = map_refusal("q", problem.q);
   if (reason.empty()) reason = map_refusal("k", problem.k);
@@ -98,14 +113,14 @@ std::string forward_refusal(const Problem& problem) {
 // Largest number of keys that a row sees in a window that is bounded on both sides; 0: no such window.
 std::int64_t window_of(const Problem& problem) {
   const std::int64_t left = problem.window.left, right = problem.causal ? 0 : problem.window.right;
-  const bool ends = left >= 0 && right >= 0 && left < problem.max_seqlen_k && right < problem.max_seqlen_k;
-  return ends && left + right + 1 < problem.max_seqlen_k ? left + right + 1 : 0;
+  const bool bounded = left >= 0 && right >= 0 && left < problem.max_seqlen_k && right < problem.max_seqlen_k;
+  return bounded && left + right + 1 < problem.max_seqlen_k ? left + right + 1 : 0;
 }
 
 // Returns the chosen configuration, or the one that STROBE_HOPPER_TILES forces.
 ForwardConfig config_of(const ForwardFacts& facts) {
   const char* const tiles = std::getenv("STROBE_HOPPER_TILES");
-  if (!tiles || !*tiles || facts.drops) return forward_config(facts);
+  if (!tiles || !*tiles || facts.drops || facts.alibi || facts.bias) return forward_config(facts);
   const std::string_view name = tiles;
   if (name == "table") return forced_config(facts, 0, 1);
   if (name == "128") return forced_config(facts, 128, 1);
@@ -151,7 +166,9 @@ Plan plan_sm90_forward(const Problem& problem) {
                                  .window = sm90::window_of(problem),
                                  .multiprocessors = problem.gpu.multiprocessors,
                                  .uneven = sm90::is_uneven(problem),
-                                 .drops = sm90::drops(problem)};
+                                 .drops = sm90::drops(problem),
+                                 .alibi = problem.alibi_slopes != nullptr,
+                                 .bias = problem.has_bias};
   const sm90::ForwardPlan launch{{.config = sm90::config_of(facts),
                                   .dtype = problem.dtype,
                                   .uneven = facts.uneven,

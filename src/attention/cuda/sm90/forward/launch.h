@@ -12,7 +12,7 @@ struct ForwardLaunch {
   ForwardConfig config;
   DType dtype = DType::fp16;
   bool uneven = false;    // as in ForwardFacts
-  std::int64_t rows = 0;  // rows of all heads, as in LSE
+  std::int64_t rows = 0;  // number of LSE entries
   int multiprocessors = 1;
   void* stream = nullptr;
 };
@@ -24,10 +24,14 @@ ForwardArgs begin_forward(const ForwardLaunch& launch, const Params& params, voi
 
 void launch_forward(const ForwardLaunch& launch, const Params& params, void* workspace);
 
-// Launch the kernel of one pair of head dimensions; instantiated in d<d>.cu.
+// Launch the kernel of one pair of head dimensions; instantiated in d<d>.cu, alibi.cu and bias.cu.
 template <int kD, int kDv>
 void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args);
 template <int kD>
 void launch_dropping_tiles(const ForwardLaunch& launch, const DroppingForwardArgs& args);
+template <int kD>
+void launch_bias_tiles(const ForwardLaunch& launch, const BiasForwardArgs& args);
+template <int kD>
+void launch_alibi_tiles(const ForwardLaunch& launch, const AlibiForwardArgs& args);
 
 }  // namespace strobe::cuda::sm90

@@ -1,5 +1,5 @@
-// Launches the Hopper forward kernels of one pair of head dimensions. Each d<d>.cu instantiates it for one dimension,
-// so that they compile in parallel.
+// Launches the Hopper forward kernels of one pair of head dimensions. Each d<d>.cu instantiates these templates for one
+// value of d, so that the files compile in parallel.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,14 @@ struct Small {
 template <int kD>
 struct Dropping {
   static constexpr ForwardShape kShape = dropping_shape({kD, kD});
+};
+template <int kD>
+struct WithBias {
+  static constexpr ForwardShape kShape = bias_shape({kD, kD});
+};
+template <int kD>
+struct WithAlibi {
+  static constexpr ForwardShape kShape = alibi_shape({kD, kD});
 };
 template <std::size_t kRule>
 struct OfRule {
@@ -67,6 +75,26 @@ void launch_forward_tiles(const ForwardLaunch& launch, const ForwardArgs& args) 
     launch_forward_shape<Fp16, kD, kDv>(how, shape, args, kRules);
   } else {
     launch_forward_shape<Bf16, kD, kDv>(how, shape, args, kRules);
+  }
+}
+
+template <int kD>
+void launch_bias_tiles(const ForwardLaunch& launch, const BiasForwardArgs& args) {
+  const Launch how = blocks_of(launch, args);
+  if (launch.dtype == DType::fp16) {
+    launch_forward_kernel<Fp16, kD, kD, WithBias<kD>>(how, args);
+  } else {
+    launch_forward_kernel<Bf16, kD, kD, WithBias<kD>>(how, args);
+  }
+}
+
+template <int kD>
+void launch_alibi_tiles(const ForwardLaunch& launch, const AlibiForwardArgs& args) {
+  const Launch how = blocks_of(launch, args);
+  if (launch.dtype == DType::fp16) {
+    launch_forward_kernel<Fp16, kD, kD, WithAlibi<kD>>(how, args);
+  } else {
+    launch_forward_kernel<Bf16, kD, kD, WithAlibi<kD>>(how, args);
   }
 }
 

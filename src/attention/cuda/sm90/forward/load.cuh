@@ -50,7 +50,7 @@ __device__ __forceinline__ void load_tiles(const ForwardArgs& args, const Forwar
       copy_tile<kKeys, kDv>(memory.v(stage), args.v, k_row + tile * kKeys, head_kv, batch, memory.v_full(stage));
       v_at[kPipeline].move();
     };
-    // The last key tile goes to the first pipeline; then the two pipelines alternate.
+    // The last key tile goes to the first pipeline; if there are two pipelines, they alternate.
     constexpr int kOther = Memory::kPipelines - 1;
     const auto is_other = [&](int tile) { return kOther > 0 && (work.end - 1 - tile) % 2 > 0; };
     load_k.template operator()<0>(work.end - 1);

@@ -16,7 +16,7 @@ struct ForwardMemory {
   static constexpr std::uint32_t kQBytes = kSlabsBytes<kRows, kD>, kKBytes = kSlabsBytes<kKeys, kD>,
                                  kVBytes = kSlabsBytes<kKeys, kDv>;
   static constexpr std::uint32_t kBarrierBytes = forward_barriers(kShape) * 8;
-  // Pipelines of K and of V. Two warpgroups that share rows have separate ones, each with half of the stages.
+  // Pipelines of K and of V. Two warpgroups that share rows have one pipeline each, with half of the stages.
   static constexpr int kPipelines = kShape.shares ? 2 : 1, kPipelineStages = kStages / kPipelines;
   static_assert(!kShape.shares || (kShape.consumers == 2 && kStages % 2 == 0 && !kShape.passes));
   std::uint32_t base = shared_base();
@@ -38,6 +38,9 @@ struct ForwardMemory {
 
   // Exchange buffer of shared rows, in groups of four floats per thread: maxima and sums, then O.
   __device__ __forceinline__ std::uint32_t shared_rows() const { return work_tile(kQStages); }
+
+  // Kernels with a bias: its tile, kRows * kKeys * 2 bytes. These kernels do not share rows.
+  __device__ __forceinline__ std::uint32_t bias() const { return shared_rows(); }
 
   __device__ __forceinline__ void begin_barriers() const {
     for (int stage = 0; stage < kQStages; ++stage) {

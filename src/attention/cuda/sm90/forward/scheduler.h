@@ -11,7 +11,8 @@ namespace strobe::cuda::sm90 {
 
 inline constexpr std::size_t kForwardCounterBytes = 256;  // for the work counter
 
-// Static order of the tiles. The caller sets `next` and `l2_swizzle` to use a work counter instead.
+// Returns a scheduler with a static order of the tiles. To use a work counter instead, the caller sets `next` and
+// `l2_swizzle`.
 inline TileScheduler forward_scheduler(const SequenceParams& p, int tile_rows, int splits) {
   TileScheduler scheduler;
   scheduler.heads = static_cast<std::uint32_t>(p.heads_q);

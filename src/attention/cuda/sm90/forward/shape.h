@@ -14,7 +14,7 @@ struct HeadDims {
 
 // One to four consumer warpgroups and one producer warpgroup.
 struct ForwardShape {
-  int consumers;        // warpgroups with 64 rows each
+  int consumers;        // consumer warpgroups; each has 64 rows of the tile unless `shares`
   int keys;             // rows of K and V per tile
   int stages;           // pipeline stages of K, and of V
   int q_stages;         // stages of Q; with two, the next row tile's Q is prefetched
@@ -31,7 +31,7 @@ constexpr int rows_of(const ForwardShape& shape) { return 64 * (shape.shares ? 1
 // keys applies.
 struct ForwardRule {
   HeadDims dims;
-  bool uneven;              // rows see different numbers of keys: mask or lengths
+  bool uneven;              // rows may see different numbers of keys, because of a mask or of lengths
   std::int64_t least_keys;  // smallest max_seqlen_k to which the rule applies
   ForwardShape shape;
 };
@@ -45,6 +45,8 @@ struct ForwardFacts {
   int multiprocessors = 1;
   bool uneven = false;  // as in ForwardRule
   bool drops = false;   // has dropout
+  bool alibi = false;   // has ALiBi
+  bool bias = false;    // has a bias
 };
 
 struct ForwardConfig {

@@ -6,7 +6,8 @@
 
 namespace strobe::cuda::sm90 {
 
-// Sets masked scores to -infinity. keys: those that this thread's two rows see; column: key of its first score.
+// Sets masked scores to -infinity. keys: those that this thread's two rows see; column: key of this thread's first
+// score.
 template <int kKeys>
 __device__ __forceinline__ void mask_scores(float (&s)[kKeys / 2], const Keys (&keys)[2], int column) {
 #pragma unroll
@@ -25,8 +26,8 @@ struct TwoRows {
 
   // Replaces scores by probabilities relative to the new maximum, and adds them to the sum. Sets `shrink` to the
   // factors by which the caller multiplies earlier accumulators. The two rows are interleaved, so their additions do
-  // not wait for each other.
-  template <int kCount>
+  // not wait for each other. kCareful: subtracts the maximum before it multiplies, for scores as low as -FLT_MAX.
+  template <bool kCareful = false, int kCount>
   __device__ __forceinline__ void weigh(float (&s)[kCount], float factor, float (&shrink)[2]) {
     float highest[2] = {s[0], s[2]}, scaled_base[2], total[2] = {0, 0};
 #pragma unroll
@@ -37,11 +38,12 @@ struct TwoRows {
       const float base = highest[h] == kMinusInfinity ? 0 : highest[h];  // no visible key so far
       shrink[h] = exp2_fast((maximum[h] - base) * factor);
       maximum[h] = highest[h];
-      scaled_base[h] = base * factor;
+      scaled_base[h] = kCareful ? base : base * factor;
     }
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
-      s[i] = exp2_fast(s[i] * factor - scaled_base[i / 2 % 2]);
+      const float base = scaled_base[i / 2 % 2];
+      s[i] = exp2_fast(kCareful ? (s[i] - base) * factor : s[i] * factor - base);
       total[i / 2 % 2] += s[i];
     }
     sum[0] = sum[0] * shrink[0] + total[0];

@@ -7,9 +7,9 @@
 namespace strobe::cuda::sm90 {
 
 // Sequence and rows of a row tile, and the key tiles [begin, end) that it or its split visits. With kPasses the last
-// row tile ends at rows_written, rounded up to a multiple of 16 because dropout draws squares of 16 x 16 scores. The
-// first tile is then the partial one; under a causal mask its rows see the fewest keys. It may start at a negative row;
-// rows below 0 do not exist.
+// row tile ends at rows_written, rounded up to a multiple of 16 because dropout draws random words for squares of 16 x
+// 16 scores. The first tile is then the partial one; under a causal mask its rows see the fewest keys. It may start at
+// a negative row; rows below 0 do not exist.
 template <int kRows, int kKeys, bool kPasses, bool kSplits>
 struct ForwardWork {
   Sequence sequence;

@@ -1,5 +1,5 @@
 // Tile configuration of the Hopper forward for fp32: constexpr functions of the problem and the GPU, used by the
-// kernel, its launch, `strobe explain` and tests. The kernel represents an element times a power of two by two fp16
+// kernel, its launch, `strobe explain` and tests. The kernel represents each element, times a power of two, by two fp16
 // floats (device/split_format.h).
 #pragma once
 
@@ -47,7 +47,8 @@ constexpr int consumer_registers(const Fp32Shape& shape) {
   return (512 - shape.splitters * splitter_registers(shape)) / shape.consumers / 8 * 8;
 }
 
-// Shared memory: both planes of split floats for the stages of Q, K and V, then the buffers of Fp32Memory (items.cuh).
+// Bytes of shared memory: both split floats of the stages of Q, K and V, then the other buffers of Fp32Memory
+// (items.cuh).
 constexpr std::size_t fp32_tile_bytes(int d, const Fp32Shape& shape) {
   return static_cast<std::size_t>(4 * d) * (shape.q_stages * rows_of(shape) + 2 * shape.stages * shape.keys);
 }
@@ -66,7 +67,7 @@ struct Fp32Config {
   int d = 0;  // padded head dimension of q, k, v and o
   Fp32Shape shape{};
   std::size_t shared_bytes = 0;
-  int splits = 1;  // splits of the keys, one block each
+  int splits = 1;  // split-K: blocks per row tile
 };
 
 inline constexpr int kMostFp32Dim = 128;

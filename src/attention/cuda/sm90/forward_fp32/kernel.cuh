@@ -25,7 +25,7 @@ __device__ __forceinline__ float power_of_two(float power) { return exp2_fast(fm
 
 // Online softmax of a thread's two rows. In every tile the largest probability of a row is scaled to just below 2^15,
 // the top of fp16's range, regardless of earlier tiles. Two fp16 floats represent a number just below a power of two
-// far more exactly than other numbers. A row with one key, or with one dominant key, therefore gets that key's V.
+// far more exactly than other numbers. If a row has one key, or one dominant key, its O is therefore that key's V.
 struct Fp32TwoRows {
   float base[2] = {kMinusInfinity, kMinusInfinity};  // base-2 exponent to which sum and output are relative
   float sum[2] = {0, 0};                             // over this thread's columns
@@ -35,8 +35,8 @@ struct Fp32TwoRows {
     float shrink[2], unit[2];
   };
 
-  // Turns MMA results into probabilities. `factor` converts them to base-2 exponents; there is one factor per item of K
-  // and row.
+  // Replaces MMA results by probabilities. MMA result * factor is the base-2 exponent of a score; there is one factor
+  // per item of K and row.
   template <int kCount, int kPieces>
   __device__ __forceinline__ Step weigh(float (&s)[kCount], const float (&factor)[kPieces][2]) {
     constexpr int kInPiece = kCount / kPieces;
@@ -159,7 +159,7 @@ __device__ __forceinline__ void add_output(float (&o)[kD / 2], const float (&s)[
   });
 }
 
-// Normalizes and stores O and LSE of this thread's two rows, or the partial results of a split.
+// Normalizes O of this thread's two rows and stores O and LSE, to args.splits if the keys are split.
 template <int kD, class Work>
 __device__ __forceinline__ void finish_rows(const Fp32ForwardArgs& args, const WorkTile& work_tile, const Work& work,
                                             int row, const Fp32TwoRows& softmax, const float (&o)[kD / 2]) {
@@ -205,7 +205,7 @@ __device__ __forceinline__ void attend_rows(const Fp32ForwardArgs& args, const F
   const int lane_row = consumer * 64 + thread / 32 * 16 + lane / 4;  // and lane_row + 8
   PipelineState<Memory::kQStages> q_at;
   PipelineState<Memory::kStages> k_at, v_at;
-  // Every thread arrives on the empty barriers, because every thread has read scales.
+  // Every thread arrives on the "free" barriers, because every thread reads scales.
   const auto release_k = [&] {
     memory.k_free(k_at.stage).arrive();
     k_at.move();

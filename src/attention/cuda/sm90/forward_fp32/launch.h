@@ -18,7 +18,7 @@ struct Fp32ForwardArgs {
   TileScheduler scheduler;  // row tiles of all query heads, one work tile per key split
   Splits splits;
   float factor = 1;   // q.k * factor is the base-2 exponent of a score
-  float natural = 1;  // natural score = q.k * factor * natural; about ln 2
+  float natural = 1;  // score = q.k * factor * natural; `natural` is about ln 2
 };
 
 struct Fp32ForwardLaunch {

@@ -137,7 +137,7 @@ class Splitter {
     }
     sizes.largest = warp_max(sizes.largest);
     sizes.least = warp_min(sizes.least);
-    // The buffers alternate, so no thread writes to this one again before all have synchronized once more.
+    // The buffers alternate, so no thread writes to this one again before all threads have synchronized once more.
     const std::uint32_t place = memory_.sizes((kFinite ? 2 : 0) + turn_);
     if (lane_index() == 0) {
       const auto warp = static_cast<std::uint32_t>(warp_index());
@@ -226,7 +226,7 @@ class Splitter {
   int turn_ = 0;                       // buffer index of measure()
   int passed_ = 0;                     // row tiles published
   int lane_, first_;                   // this thread's chunk of 8 columns, and its first row in the item
-  PipelineState<Memory::kStages> at_;  // stage of a tile of K, then of its V
+  PipelineState<Memory::kStages> at_;  // stage of the current key tile, for K and then for V
   Held held_[kShape.pieces];
 };
 
@@ -236,7 +236,7 @@ __device__ __forceinline__ void split_items(const Fp32ForwardArgs& args, const F
   static_assert(kPieces + 2 <= 4);  // row tiles in memory: one per item in flight, the current one and the next
   ItemStream<kD, kShape> stream(args, memory);
   Splitter<kD, kShape> splitter(memory);
-  Item items[kPieces];  // in flight, in the registers of the same index
+  Item items[kPieces];  // items in flight; items[i] is in the registers held_[i]
   const auto step = [&]<int kPiece>() {
     Item& item = items[kPiece];
     if (item.kind == ItemKind::end) return false;
