@@ -33,6 +33,8 @@ struct ChartInput {
 void add_line_charts(const ChartInput& input, std::vector<Figure>& figures);
 // Time by implementation, averaged over the problems that every implementation completed; causal against non-causal.
 void add_bar_charts(const ChartInput& input, std::vector<Figure>& figures);
+// Time, tokens per second and peak memory of training steps (lm bench).
+void add_step_charts(const ChartInput& input, std::vector<Figure>& figures);
 // Heat maps of speedup, memory ratio and status, with one field per cell.
 void add_maps(const ChartInput& input, std::vector<Figure>& figures);
 // Measured against predicted memory; rates against the machine's ceilings.

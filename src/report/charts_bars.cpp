@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "core/short_number.h"
 #include "report/charts.h"
@@ -133,6 +134,53 @@ void add_bar_charts(const ChartInput& input, std::vector<Figure>& figures) {
   }
   for (const std::string& type : types) {
     for (const Pass pass : kPasses) add_causal(input, type, pass, figures);
+  }
+}
+
+void add_step_charts(const ChartInput& input, std::vector<Figure>& figures) {
+  using Value = std::function<std::optional<double>(const Cell&)>;
+  const auto tokens = [](const Cell& cell) -> std::optional<double> {
+    const std::optional<double> seconds = cell.seconds(Pass::step);
+    return seconds ? std::optional(static_cast<double>(cell.config.batch * cell.config.seqlen_q) / *seconds) : seconds;
+  };
+  const auto milliseconds = [](const Cell& cell) -> std::optional<double> {
+    const std::optional<double> seconds = cell.seconds(Pass::step);
+    return seconds ? std::optional(1e3 * *seconds) : seconds;
+  };
+  const std::tuple<const char*, const char*, const char*, Value> charts[] = {
+      {"step-time", "Time of a training step", "ms", milliseconds},
+      {"step-tokens", "Tokens per second of training", "tokens/s", tokens},
+      {"step-memory", "Peak memory of a training step", "MiB", [](const Cell& cell) { return cell.peak_mb(); }}};
+  std::vector<const Cell*> cells;
+  std::vector<std::string> problems;
+  for (const Cell& cell : input.cells) {
+    const auto is_model = [](const auto& member) { return member.first == "model"; };
+    if (!cell.seconds(Pass::step) || std::ranges::none_of(cell.config.members, is_model)) continue;
+    cells.push_back(&cell);
+    if (std::ranges::find(problems, problem_of(cell)) == problems.end()) problems.push_back(problem_of(cell));
+  }
+  if (cells.empty()) return;
+  for (const auto& [id, title, unit, value] : charts) {
+    Figure figure{.id = id,
+                  .title = title,
+                  .section = "Training",
+                  .view = "median of the steps",
+                  .caption = caption_of(cells),
+                  .x = {problems.size() == 1 ? problems[0] : "", Scale::words, {}},
+                  .y = {unit, Scale::linear}};
+    for (const Cell* cell : cells) {
+      const std::optional<double> y = value(*cell);
+      if (!y) continue;
+      const std::string name = input.names.name(*cell);
+      auto series = std::ranges::find(figure.series, name, &Series::name);
+      if (series == figure.series.end()) {
+        series = figure.series.insert(series, {.name = name, .color = input.names.color(*cell), .mark = Mark::bar});
+      }
+      const auto x = static_cast<double>(figure.x.words.size());  // bars of one position would hide each other
+      figure.x.words.push_back(problems.size() == 1 ? name : name + "; " + problem_of(*cell));
+      series->points.push_back({x, *y, fmt::format("{}: {} {}", name, short_number(*y), unit)});
+    }
+    if (!figure.series.empty()) figures.push_back(std::move(figure));
   }
 }
 

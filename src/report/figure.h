@@ -65,6 +65,10 @@ inline constexpr int kColors = 7;
 
 Json figure_json(const Figure& figure);
 
+// Returns the points of a chart: "series,x,y\n...". Positions of an axis of words are its words.
+std::string figure_csv(const Figure& figure);
+inline constexpr const char* kFigureTableMark = "series,x,y";  // begins this text
+
 // Returns all figures of these cells; views with the most data come first. `baseline` is the implementation that
 // speedup and memory maps compare with; empty: one that materialises scores, else the first.
 std::vector<Figure> make_figures(std::span<const Cell> cells, const std::string& baseline = "");

@@ -1,7 +1,9 @@
 // Creates all figures of cells in page order, and converts figures to JSON for the page.
 #include <algorithm>
+#include <iterator>
 
 #include "report/charts.h"
+#include "results/escape.h"
 
 namespace strobe::report {
 namespace {
@@ -83,9 +85,28 @@ std::string axis_title(const Axis& axis) {
   return axis.scale == Scale::logarithmic ? axis.title + ", log scale" : axis.title;
 }
 
+std::string figure_csv(const Figure& figure) {
+  std::string text = fmt::format("{}\n", kFigureTableMark);
+  for (const Series& series : figure.series) {
+    for (const Point& point : series.points) {
+      const bool is_word =
+          figure.x.scale == Scale::words && point.x >= 0 && static_cast<std::size_t>(point.x) < figure.x.words.size();
+      const std::string x =
+          is_word ? csv_text(figure.x.words[static_cast<std::size_t>(point.x)]) : fmt::format("{}", point.x);
+      text += fmt::format("{},{},{}\n", csv_text(series.name), x, point.y);
+    }
+  }
+  return text;
+}
+
 std::vector<Figure> make_figures(std::span<const Cell> cells, const std::string& baseline) {
-  const ChartInput input{cells, SeriesNames(cells), page_rate_unit(cells), baseline};
+  std::vector<Cell> attention;  // other rows (other_rows.h) have charts of their own
+  std::ranges::copy_if(cells, std::back_inserter(attention),
+                       [](const Cell& one) { return one.config.problem.empty(); });
+  const ChartInput input{attention, SeriesNames(cells), page_rate_unit(attention), baseline};
   std::vector<Figure> figures;
+  add_step_charts({cells, input.names, input.unit, ""}, figures);
+  if (attention.empty()) return figures;
   add_bar_charts(input, figures);
   add_maps(input, figures);
   add_line_charts(input, figures);

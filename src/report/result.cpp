@@ -9,6 +9,8 @@
 #include "core/printable.h"
 #include "core/statistics.h"
 #include "core/units.h"
+#include "report/other_rows.h"
+#include "report/training_log.h"
 #include "results/each_row.h"
 #include "results/ranges.h"
 
@@ -22,9 +24,9 @@ constexpr std::size_t kMaxConfigBytes = 65536;  // bytes of a configuration
 // Configuration members that do not affect the measurement.
 constexpr std::string_view kNotIdentity[] = {"scaled", "shrink", "unmasked_scores"};
 // Members that rest_of() omits: those with separate fields in Config, and those that every row has.
-constexpr std::string_view kPlain[] = {"batch_size", "seq_len",      "num_heads", "emb_dim",  "causal",
-                                       "dtype",      "device",       "threads",   "head_dim", "seq_len_k",
-                                       "layout",     "num_kv_heads", "pass",      "cache",    "unmasked_scores"};
+constexpr std::string_view kPlain[] = {
+    "batch_size", "seq_len",   "num_heads", "emb_dim",      "causal", "dtype", "device",          "threads",
+    "head_dim",   "seq_len_k", "layout",    "num_kv_heads", "pass",   "cache", "unmasked_scores", "problem"};
 
 bool contains(const auto& list, std::string_view word) {
   return std::find(std::begin(list), std::end(list), word) != std::end(list);
@@ -36,7 +38,10 @@ bool contains(const auto& list, std::string_view word) {
 
 const Json& need(const Json& object, std::string_view key) {
   const Json* value = object.find(key);
-  if (!value) fail(ErrorCode::invalid_argument, "no \"{}\": not a row of `strobe bench` or `strobe sweep`", key);
+  if (!value) {
+    fail(ErrorCode::invalid_argument,
+         "no \"{}\": not a row of `strobe bench`, sweep, lm bench, lm train, comm or ladder", key);
+  }
   return *value;
 }
 
@@ -105,6 +110,7 @@ Config config_of(const Json& json) {
   config.dtype = text_of(json, "dtype", "fp16");
   config.device = text_of(json, "device", "cpu");
   config.rest = rest_of(json);
+  config.problem = text_of(json, "problem");
   for (const auto& [key, value] : json.as_object()) {
     if (!contains(kNotIdentity, key)) config.members.emplace_back(key, value.dump());
   }
@@ -145,6 +151,14 @@ std::optional<Timing> timing_of(const Json& row, std::string_view pass) {
     timing.median = summary.median;
     timing.low = summary.low;
     timing.high = summary.high;
+  } else if (series && series->is_object()) {
+    timing.median = number_of(*series, "median_s", kSecondsRange).value_or(seconds);
+    timing.low = timing.high = timing.median;
+    const Json* interval = series->find("interval_s");
+    if (interval && interval->is_array() && interval->size() == 2) {
+      timing.low = checked_number("interval_s", interval->as_array()[0], kSecondsRange);
+      timing.high = checked_number("interval_s", interval->as_array()[1], kSecondsRange);
+    }
   }
   return timing;
 }
@@ -206,16 +220,54 @@ Result result_of(const Json& row) {
   return result;
 }
 
+void add_result(const Json& row, std::vector<Result>& results) {
+  const bool is_other = row.is_object() && !row.find("implementation");
+  const std::optional<Json> converted = is_other ? row_as_of_bench(row) : std::nullopt;
+  const bool has_no_time = is_other && (row.find("kind") || row.find("rung"));  // counters, tiles
+  if (converted || !has_no_time) results.push_back(result_of(converted ? *converted : row));
+}
+
+// Returns the log as one row whose samples are the times of its steps.
+Result result_of(const TrainingLog& log) {
+  Result result;
+  result.implementation = "lm train";
+  result.status = "ok";
+  const double tokens = log.steps.front().tokens.value_or(0);
+  result.config.problem = fmt::format("training, {:.0f} tokens per step", tokens);
+  result.config.dtype = "any";
+  result.config.identity = result.config.problem;
+  Timing step;
+  for (const TrainingLog::Step& one : log.steps) {
+    if (one.seconds) step.samples.push_back(*one.seconds);
+  }
+  if (step.samples.empty()) fail(ErrorCode::invalid_argument, "{}: no step has \"seconds\"", log.name);
+  const Summary summary = summarize(step.samples);
+  step.mean = summary.mean;
+  step.median = summary.median;
+  step.low = summary.low;
+  step.high = summary.high;
+  result.step = std::move(step);
+  return result;
+}
+
 }  // namespace
 
 std::vector<Result> parse_results(std::string_view text, const std::string& name) {
   std::vector<Result> results;
-  each_row(text, name, [&](const Json& row) { results.push_back(result_of(row)); });
+  each_row(text, name, [&](const Json& row) { add_result(row, results); });
   return results;
 }
 
-void read_results(const std::string& path, std::vector<Result>& results) {
-  each_row_of_file(path, [&](const Json& row) { results.push_back(result_of(row)); });
+void read_results(const std::string& path, std::vector<Result>& results,
+                  const std::function<void(const Json& row)>& take) {
+  if (is_training_log(path)) {
+    results.push_back(result_of(read_training_log(path)));
+    return;
+  }
+  each_row_of_file(path, [&](const Json& row) {
+    add_result(row, results);
+    if (take) take(row);
+  });
 }
 
 std::vector<Result> read_results(const std::string& path) {
@@ -225,6 +277,7 @@ std::vector<Result> read_results(const std::string& path) {
 }
 
 std::string describe(const Config& config) {
+  if (!config.problem.empty()) return config.problem;
   std::string text = fmt::format("batch {}, {} x {}", config.batch, counted(config.heads, "head"), config.head_dim);
   if (config.kv_heads != config.heads) text += fmt::format(" ({})", counted(config.kv_heads, "KV head"));
   text += config.seqlen_q == config.seqlen_k ? fmt::format(", sequence {}", config.seqlen_q)

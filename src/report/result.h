@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,7 @@ struct Config {
   bool causal = false;
   std::string dtype, device;
   std::string rest;
+  std::string problem;  // replaces the description of a problem that is not one of attention; "": attention
   std::vector<std::pair<std::string, std::string>> members;  // identifying keys and values, sorted by key
   std::string identity;  // equal for rows of the same configuration with any order of keys
 };
@@ -48,10 +50,13 @@ struct Result {
 inline constexpr const char* kStatuses[] = {"ok", "oom", "unsupported", "wrong", "timeout", "crashed"};
 
 // Reads all rows of a file: a sequence of JSON objects and arrays of objects, such as the output of bench, the lines of
-// a sweep, or concatenated outputs of several launches. Throws Error(invalid_argument), "FILE, line N: what is wrong",
-// or if the path is neither a regular file nor a pipe.
+// a sweep, or concatenated outputs of several launches. Rows of lm bench, comm and ladder are converted (other_rows.h);
+// a training log is one row with the times of its steps. Calls `take` with each row as it is in the file. Throws
+// Error(invalid_argument), "FILE, line N: what is wrong", or if the path is neither a regular file nor a pipe.
 std::vector<Result> read_results(const std::string& path);
-void read_results(const std::string& path, std::vector<Result>& results);  // appends to `results`
+// Appends to `results`.
+void read_results(const std::string& path, std::vector<Result>& results,
+                  const std::function<void(const Json& row)>& take = {});
 
 // As read_results(), for text. `name` is the file's name in errors.
 std::vector<Result> parse_results(std::string_view text, const std::string& name);

@@ -81,6 +81,14 @@ Table cell_table(std::span<const Cell> cells) {
                            fmt::format("{}", cell.samples()),
                            fmt::format("{}", cell.launches.size())});
   }
+  if (std::ranges::any_of(cells, [](const Cell& cell) { return !cell.config.problem.empty(); })) {
+    table.columns.push_back(left("problem"));
+    table.columns.emplace_back("step ms");
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      table.cells[i].push_back(cells[i].config.problem);
+      table.cells[i].push_back(figure(cells[i].seconds(Pass::step), 1e3));
+    }
+  }
   return table;
 }
 

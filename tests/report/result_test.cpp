@@ -96,8 +96,9 @@ TEST(Result, ErrorsContainFileAndLine) {
   EXPECT_EQ(refusal(""), "f.json: contains no result");
   EXPECT_EQ(refusal("hello"), "f.json, line 1: not JSON: not a number at byte 0 of 5");
   EXPECT_EQ(refusal("[]"), "f.json: contains no result");
-  EXPECT_EQ(refusal("{\"a\": 1}"),
-            "f.json, line 1: no \"implementation\": not a row of `strobe bench` or `strobe sweep`");
+  EXPECT_EQ(
+      refusal("{\"a\": 1}"),
+      "f.json, line 1: no \"implementation\": not a row of `strobe bench`, sweep, lm bench, lm train, comm or ladder");
   EXPECT_EQ(refusal(row + "\n3"), "f.json, line 2: a row is 3; valid: an object");
   EXPECT_EQ(refusal("[" + row + ",\n7]"), "f.json, line 2, item 2 of the list: a row is 7; valid: an object");
   EXPECT_EQ(second_line(R"("batch_size":2)", R"("batch_size":-2)"),

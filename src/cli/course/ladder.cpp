@@ -154,11 +154,11 @@ void check_extension(const char* flag, const std::string& file) {
 
 std::vector<Json> measure(const Request& request) {
   std::vector<std::string> command{lab_program(), "--json"};
+  command.insert(command.end(), request.for_lab.begin(), request.for_lab.end());
   for (const auto& [flag, seconds] : {std::pair{"--limit", "3"}, {"--time-limit", "1"}}) {
     const bool given = std::find(request.for_lab.begin(), request.for_lab.end(), flag) != request.for_lab.end();
     if (!given && !current_gpu().reason.empty()) command.insert(command.end(), {flag, seconds});
   }
-  command.insert(command.end(), request.for_lab.begin(), request.for_lab.end());
   if (request.ablation) command.emplace_back("--ablation");
   if (request.tiles) command.emplace_back("--tiles");
   RowFile file(request.output, kLadderTitle);

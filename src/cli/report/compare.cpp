@@ -18,7 +18,8 @@ namespace {
 
 constexpr const char* kCompareIntroduction =
     "usage: strobe compare A [B] [--flag value ...]\n\n"
-    "Compares two result files of bench or sweep. For each cell (an implementation on a problem) that both files\n"
+    "Compares two result files of bench, sweep, lm bench, comm or ladder, or two steps.jsonl of lm train. For each "
+    "cell (an implementation on a problem) that both files\n"
     "have, prints the ratio of times B / A, a 95 % bootstrap interval over process launches (the rows of the cell in\n"
     "a file) and a verdict.\n"
     "The time of a cell is the smallest lower quartile of its launches, which other work on the machine affects less "

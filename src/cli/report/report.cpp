@@ -18,8 +18,10 @@
 #include "core/file_set.h"
 #include "core/json.h"
 #include "core/regular_file.h"
+#include "report/collectives.h"
 #include "report/figure.h"
 #include "report/html.h"
+#include "report/ladder.h"
 #include "report/svg.h"
 #include "report/tables.h"
 #include "report/training_log.h"
@@ -29,10 +31,12 @@ namespace {
 
 constexpr const char* kReportIntroduction =
     "usage: strobe report FILE... [--output DIR|FILE.html]\n\n"
-    "Combines result files of bench and sweep, such as shards of a sweep, CPU and GPU, or two builds. Folder DIR gets\n"
+    "Combines result files of bench, sweep, lm bench, lm train, comm and ladder, such as shards of a sweep, CPU and "
+    "GPU, or two builds. Folder DIR gets\n"
     "report.html (one file, opens offline), report.md, cells.csv and charts/*.svg. An earlier report is replaced as a\n"
     "whole; files that no report wrote are neither replaced nor removed. FILE.html gets only the page. steps.jsonl of "
-    "lm train is drawn as loss, learning rate and tokens per second; charts/ then also has their CSV.\n\n"
+    "lm train is drawn as loss, learning rate and tokens per second; rows of lm bench, comm and ladder have charts of "
+    "their own. charts/ then also has the CSV of these.\n\n"
     "  strobe report results.jsonl --output report\n\n";
 
 // Returns one SVG per chart and filter setting, with the first view of the chart.
@@ -101,6 +105,12 @@ std::vector<WrittenFile> read_list(const fs::path& folder) {
   return charts;
 }
 
+// Returns the text by which an earlier file of the same name is recognized.
+const char* table_mark(std::string_view name, std::string_view contents) {
+  if (!name.ends_with(".csv")) return kChartMark;
+  return contents.starts_with(report::kFigureTableMark) ? report::kFigureTableMark : report::kTrainingTableMark;
+}
+
 std::string list_text(std::span<const WrittenFile> charts, std::span<const WrittenFile> more = {}) {
   Json list = Json::array();
   for (const auto& part : {charts, more}) {
@@ -135,7 +145,7 @@ void write_report(const fs::path& folder, const ReportFiles& files) {
   const std::vector<WrittenFile> earlier = read_list(folder);
   std::vector<WrittenFile> written;
   for (const auto& [name, contents] : files.charts) {
-    check_inside(charts / name, name.ends_with(".csv") ? report::kTrainingTableMark : kChartMark);
+    check_inside(charts / name, table_mark(name, contents));
     written.push_back(written_file(name, contents));
   }
   make_folder(charts);
@@ -165,7 +175,21 @@ void check_baseline(std::string& baseline, std::span<const report::Cell> cells) 
   if (baseline == "Pytorch") baseline = "standard";
 }
 
+// Returns the charts of `comm` and `ladder`.
+std::vector<report::Figure> other_figures(std::span<const Json> collectives, std::span<const Json> rungs) {
+  std::vector<report::Figure> figures = report::collective_figures(collectives);
+  if (!rungs.empty()) {
+    report::ladder_tables(rungs);  // throws if a key is missing
+    for (report::Figure& figure : report::ladder_figures(rungs)) figures.push_back(std::move(figure));
+  }
+  for (report::Figure& figure : figures) {
+    if (figure.section.empty()) figure.section = figure.id.starts_with("ladder") ? "Ladder" : "Collectives";
+  }
+  return figures;
+}
+
 std::string next_step(const report::Standing& standing, const std::string& page) {
+  if (standing.leader.empty()) return "open " + strobe::quoted(page);
   const char* const more = standing.leads.empty() ? "bench or sweep with --impl Flash2,Pytorch compares implementations"
                            : standing.is_clear()  ? "strobe compare OLD NEW finds what a change made slower"
                                                   : "the same sweep with --launches 5 narrows the intervals";
@@ -199,19 +223,30 @@ int run_report(Arguments arguments) {
   one_page ? check_report_page(output) : check_report_folder(output);
   std::vector<report::Result> results;
   std::vector<report::TrainingLog> logs;
+  std::vector<Json> collectives, rungs;
+  const auto keep = [&](const Json& row) {
+    const Json* kind = row.find("kind");
+    if (!kind || !kind->is_string()) return;
+    if (kind->as_string() == "collective") collectives.push_back(row);
+    if (row.find("case")) rungs.push_back(row);
+  };
   for (const std::string& file : files) {
     if (report::is_training_log(file)) {
       logs.push_back(report::read_training_log(file));
     } else {
-      report::read_results(file, results);
+      report::read_results(file, results, keep);
     }
   }
   const std::size_t rows = results.size();
   const std::vector<report::Cell> cells = report::cells_of(std::move(results));
   check_baseline(baseline, cells);
   std::vector<report::Figure> figures = report::make_figures(cells, baseline);
+  const std::size_t own = figures.size();  // the figures after these get a table of their own
+  for (report::Figure& figure : other_figures(collectives, rungs)) figures.push_back(std::move(figure));
+  const std::size_t others = figures.size();
   for (report::Figure& figure : report::training_figures(logs)) figures.push_back(std::move(figure));
-  const std::string summary = fmt::format("{}, {}", counted(cells.size(), "cell"), counted(rows, "row"));
+  std::string summary = fmt::format("{}, {}", counted(cells.size(), "cell"), counted(rows, "row"));
+  if (cells.empty()) summary = counted(logs.size(), "training log");
   const report::Standing standing = standing_of(cells);
   const std::string verdict = verdict_lines(standing, next_step(standing, one_page ? output : output + "/report.html"));
   std::string page = report_html(cells, figures);
@@ -223,6 +258,10 @@ int run_report(Arguments arguments) {
   const Table all = report::cell_table(cells);
   ReportFiles written{std::move(page), report_markdown(all, cells, figures), all.csv(), charts_of(figures)};
   const std::size_t pictures = written.charts.size();
+  for (std::size_t i = 0; i < others; ++i) {
+    if (i < own && !figures[i].id.starts_with("step-")) continue;  // cells.csv has the values
+    written.charts.emplace_back(report::file_name(figures[i]) + ".csv", report::figure_csv(figures[i]));
+  }
   for (auto& table : report::training_tables(logs)) written.charts.push_back(std::move(table));
   write_report(output, written);
   print(fmt::format("{}; written: {}/report.html, report.md, cells.csv and {} as SVG\n", summary, output,

@@ -185,7 +185,7 @@ function configuration(figure) {
       scales: { x: scale(isBars ? { ...figure.x, scale: "words" } : figure.x, isMap), y: withWhiskers(scale(figure.y, isMap, true), figure) },
       plugins: {
         title: { display: true, color: css("--ink"), padding: { top: 2, bottom: 4 }, font: { size: 11 },
-                 text: [`${figure.title} (${filters})`, ...wrap(figure.view, ", ", most), ...(isMap ? [`rows: ${figure.y.title}`] : [])] },
+                 text: [filters ? `${figure.title} (${filters})` : figure.title, ...wrap(figure.view, ", ", most), ...(isMap ? [`rows: ${figure.y.title}`] : [])] },
         subtitle: { display: true, position: "bottom", color: css("--soft"), font: { size: 9.5 }, padding: 0,
                     text: wrap(figure.caption, "; ", most) },
         legend: { display: !isMap && (figure.series.length > 1 || !isBars),
