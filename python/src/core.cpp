@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "problem.h"
+#include "torch_direct.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -261,6 +262,67 @@ std::string kernel_names(int device) {
   return text;
 }
 
+// Computes attention on PyTorch's CPU and CUDA tensors without its dispatcher. Boxing and dispatching the operator's
+// arguments takes longer than a small problem.
+class TorchCalls {
+ public:
+  // `kernel` is the address of strobe_torch_direct; `to_handle` and `from_handle` convert between a tensor and a capsule
+  // with an AtenTensorHandle.
+  TorchCalls(std::uintptr_t kernel, nb::object to_handle, nb::object from_handle)
+      : kernel_(reinterpret_cast<DirectKernel>(kernel)),
+        to_handle_(std::move(to_handle)),
+        from_handle_(std::move(from_handle)) {}
+
+  // Returns (o, lse), with lse None unless wanted. Returns None if the operators' checks must handle the call.
+  nb::object forward(nb::handle q, nb::handle k, nb::handle v, bool wants_lse, double scale, double softcap,
+                     std::int64_t causal, std::int64_t align, std::int64_t left, std::int64_t right, const char* name,
+                     bool deterministic, bool batch_invariant) const {
+    DirectCall call = {.scale = scale, .softcap = softcap, .causal = causal, .align = align, .window_left = left,
+                       .window_right = right, .kernel = name, .deterministic = deterministic,
+                       .batch_invariant = batch_invariant, .wants_lse = wants_lse};
+    return compute(call, {{q, &call.q}, {k, &call.k}, {v, &call.v}}, 2);
+  }
+
+  // Returns (dq, dk, dv), or None like forward().
+  nb::object backward(nb::handle d_o, nb::handle o, nb::handle lse, nb::handle q, nb::handle k, nb::handle v,
+                      double scale, double softcap, std::int64_t causal, std::int64_t align, std::int64_t left,
+                      std::int64_t right, const char* name, bool deterministic, bool batch_invariant) const {
+    DirectCall call = {.scale = scale, .softcap = softcap, .causal = causal, .align = align, .window_left = left,
+                       .window_right = right, .kernel = name, .deterministic = deterministic,
+                       .batch_invariant = batch_invariant};
+    return compute(call, {{q, &call.q}, {k, &call.k}, {v, &call.v}, {d_o, &call.d_o}, {o, &call.o}, {lse, &call.lse}},
+                   3);
+  }
+
+ private:
+  struct Input {
+    nb::handle tensor;
+    void** handle;
+  };
+
+  nb::object compute(DirectCall& call, std::initializer_list<Input> inputs, int count) const {
+    for (const Input& one : inputs) *one.handle = PyCapsule_GetPointer(to_handle_(one.tensor).ptr(), nullptr);
+    const char* message = "";
+    int status = STROBE_OK;
+    {
+      const nb::gil_scoped_release released;
+      status = kernel_(&call, &message);
+    }
+    if (status != STROBE_OK) throw Refusal(static_cast<strobe_status>(status), message);
+    if (!call.results[0]) return nb::none();
+    if (count == 2) return nb::make_tuple(tensor(call.results[0]), tensor(call.results[1]));
+    return nb::make_tuple(tensor(call.results[0]), tensor(call.results[1]), tensor(call.results[2]));
+  }
+
+  nb::object tensor(void* handle) const {
+    if (!handle) return nb::none();
+    return from_handle_(nb::capsule(handle));
+  }
+
+  DirectKernel kernel_;
+  nb::object to_handle_, from_handle_;
+};
+
 // Translates errors: invalid input to ValueError, unsupported input to NotImplementedError, out of memory to
 // MemoryError, any other error to RuntimeError.
 void translate(const std::exception_ptr& pointer, void*) {
@@ -295,6 +357,10 @@ NB_MODULE(_core, module) {
            "batch_invariant"_a)
       .def("forward", &forward, "return_lse"_a, "numpy"_a)
       .def("explain", &explain, "pass_index"_a, "device"_a);
+  nb::class_<TorchCalls>(module, "TorchCalls")
+      .def(nb::init<std::uintptr_t, nb::object, nb::object>())
+      .def("forward", &TorchCalls::forward)
+      .def("backward", &TorchCalls::backward);
   module.def("version", &strobe_version);
   module.def("kernel_names", &kernel_names, "device"_a);
 }

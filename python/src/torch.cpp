@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "problem.h"
+#include "torch_direct.h"
 
 namespace strobe_python {
 namespace {
@@ -298,37 +299,47 @@ class Run {
 
 StableIValue returned(Tensor&& tensor) { return reinterpret_cast<StableIValue>(tensor.take()); }
 
+// Computes O and, if `lse` is not null, LSE.
+void forward(const Arguments& arguments, Tensor* o, Tensor* lse) {
+  const strobe_attention attention = arguments.attention();
+  *o = new_like(arguments.q, attention.q, attention.v.shape[3]);
+  if (lse) *lse = new_floats(place_of(arguments.q), {attention.q.shape[0], attention.q.shape[1], attention.q.shape[2]});
+  const Run run(arguments, attention, STROBE_PASS_FORWARD);
+  const strobe_forward_outputs outputs = {.size = sizeof outputs,
+                                          .o = view_of<strobe_view>(*o),
+                                          .lse = lse ? static_cast<float*>(lse->data()) : nullptr,
+                                          .lse_stride = {}};
+  check(strobe_forward(&attention, &outputs, &run.execution));
+}
+
 void forward_kernel(StableIValue* stack) {
   Stack in(stack);
   Arguments arguments;
   arguments.read_tensors(in);
   arguments.read_options(in);
-  const strobe_attention attention = arguments.attention();
-  Tensor o = new_like(arguments.q, attention.q, attention.v.shape[3]);
-  Tensor lse = new_floats(place_of(arguments.q), {attention.q.shape[0], attention.q.shape[1], attention.q.shape[2]});
-  const Run run(arguments, attention, STROBE_PASS_FORWARD);
-  const strobe_forward_outputs outputs = {
-      .size = sizeof outputs, .o = view_of<strobe_view>(o), .lse = static_cast<float*>(lse.data()), .lse_stride = {}};
-  check(strobe_forward(&attention, &outputs, &run.execution));
+  Tensor o, lse;
+  forward(arguments, &o, &lse);
   stack[0] = returned(std::move(o));
   stack[1] = returned(std::move(lse));
 }
 
-void backward_kernel(StableIValue* stack) {
-  Stack in(stack);
-  const Tensor d_o = in.tensor(), o = in.tensor(), lse = in.tensor(), d_lse = in.optional_tensor();
-  Arguments arguments;
-  arguments.read_tensors(in);
-  arguments.read_options(in);
-  const bool wants_bias = in.boolean(), wants_sinks = in.boolean();
+struct Gradients {
+  Tensor dq, dk, dv, dbias, dsinks;
+};
+
+// Returns the gradients of q, k and v, and those of bias and sinks if wanted.
+Gradients backward(const Arguments& arguments, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Tensor& d_lse,
+                   bool wants_bias, bool wants_sinks) {
   const strobe_attention attention = arguments.attention();
   const Place place = place_of(arguments.q);
-  Tensor dq = new_like(arguments.q, attention.q, attention.q.shape[3]);
-  Tensor dk = new_like(arguments.k, attention.k, attention.k.shape[3]);
-  Tensor dv = new_like(arguments.v, attention.v, attention.v.shape[3]);
+  Gradients result;
+  auto& [dq, dk, dv, dbias, dsinks] = result;
+  dq = new_like(arguments.q, attention.q, attention.q.shape[3]);
+  dk = new_like(arguments.k, attention.k, attention.k.shape[3]);
+  dv = new_like(arguments.v, attention.v, attention.v.shape[3]);
   const std::int64_t* const b = attention.bias.shape;
-  Tensor dbias = wants_bias ? new_floats(place, {b[0], b[1], b[2], b[3]}) : new_floats(place, {0});
-  Tensor dsinks = new_floats(place, {wants_sinks ? attention.q.shape[1] : 0});
+  if (wants_bias) dbias = new_floats(place, {b[0], b[1], b[2], b[3]});
+  if (wants_sinks) dsinks = new_floats(place, {attention.q.shape[1]});
   const Run run(arguments, attention, STROBE_PASS_BACKWARD);
   const strobe_backward_inputs inputs = {.size = sizeof inputs,
                                          .o = view_of<strobe_const_view>(o),
@@ -344,11 +355,25 @@ void backward_kernel(StableIValue* stack) {
                                       .dbias = wants_bias ? view_of<strobe_view>(dbias) : strobe_view{},
                                       .dsinks = wants_sinks ? static_cast<float*>(dsinks.data()) : nullptr};
   check(strobe_backward(&attention, &inputs, &gradients, &run.execution));
-  stack[0] = returned(std::move(dq));
-  stack[1] = returned(std::move(dk));
-  stack[2] = returned(std::move(dv));
-  stack[3] = returned(std::move(dbias));
-  stack[4] = returned(std::move(dsinks));
+  return result;
+}
+
+void backward_kernel(StableIValue* stack) {
+  Stack in(stack);
+  const Tensor d_o = in.tensor(), o = in.tensor(), lse = in.tensor(), d_lse = in.optional_tensor();
+  Arguments arguments;
+  arguments.read_tensors(in);
+  arguments.read_options(in);
+  const bool wants_bias = in.boolean(), wants_sinks = in.boolean();
+  Gradients result = backward(arguments, d_o, o, lse, d_lse, wants_bias, wants_sinks);
+  for (Tensor* one : {&result.dbias, &result.dsinks}) {
+    if (!*one) *one = new_floats(place_of(arguments.q), {0});  // the schema has no optional results
+  }
+  stack[0] = returned(std::move(result.dq));
+  stack[1] = returned(std::move(result.dk));
+  stack[2] = returned(std::move(result.dv));
+  stack[3] = returned(std::move(result.dbias));
+  stack[4] = returned(std::move(result.dsinks));
 }
 
 template <void (*kKernel)(StableIValue*)>
@@ -358,6 +383,51 @@ void boxed(StableIValue* stack, std::uint64_t, std::uint64_t) {
   } catch (const Refusal& refusal) {
     last_status = refusal.status();
     throw;
+  }
+}
+
+// Returns true if _check() of torch.py would accept the tensors.
+bool is_common(const Arguments& arguments) {
+  const TorchApi& api = TorchApi::get();
+  const Place place = place_of(arguments.q);
+  const std::int32_t dtype = arguments.q.ask(api.dtype);
+  if (place.type != api.cpu && place.type != api.cuda) return false;
+  if (dtype != api.fp32 && dtype != api.fp16 && dtype != api.bf16) return false;
+  for (const Tensor* one : {&arguments.q, &arguments.k, &arguments.v}) {
+    const Place other = place_of(*one);
+    if (other.type != place.type || other.index != place.index || one->ask(api.dtype) != dtype) return false;
+    if (one->ask(api.dim) != 4) return false;
+    if (one->ask(api.strides)[3] != 1 && one->sizes()[3] != 1) return false;
+  }
+  return true;
+}
+
+void direct(DirectCall* call) {
+  const Tensor d_o(call->d_o), o(call->o), lse(call->lse);
+  Arguments arguments;
+  arguments.q = Tensor(call->q);
+  arguments.k = Tensor(call->k);
+  arguments.v = Tensor(call->v);
+  if (!is_common(arguments)) return;
+  arguments.options = {.scale = call->scale,
+                       .softcap = call->softcap,
+                       .causal = call->causal,
+                       .align = call->align,
+                       .window_left = call->window_left,
+                       .window_right = call->window_right};
+  arguments.kernel = call->kernel;
+  arguments.deterministic = call->deterministic;
+  arguments.batch_invariant = call->batch_invariant;
+  if (d_o) {
+    Gradients result = backward(arguments, d_o, o, lse, Tensor(), false, false);
+    call->results[0] = result.dq.take();
+    call->results[1] = result.dk.take();
+    call->results[2] = result.dv.take();
+  } else {
+    Tensor out, out_lse;
+    forward(arguments, &out, call->wants_lse ? &out_lse : nullptr);
+    call->results[0] = out.take();
+    call->results[1] = out_lse.take();
   }
 }
 
@@ -412,4 +482,22 @@ extern "C" __attribute__((visibility("default"))) int strobe_torch_take_status()
   const int status = strobe_python::last_status;
   strobe_python::last_status = 0;
   return status;
+}
+
+// Computes a call of _core without the dispatcher; a strobe_python::DirectKernel.
+extern "C" __attribute__((visibility("default"))) int strobe_torch_direct(strobe_python::DirectCall* call,
+                                                                          const char** message) {
+  static thread_local std::string failure;
+  try {
+    strobe_python::direct(call);
+    return STROBE_OK;
+  } catch (const strobe_python::Refusal& refusal) {
+    failure = refusal.what();
+    *message = failure.c_str();
+    return refusal.status();
+  } catch (const std::exception& error) {
+    failure = error.what();
+    *message = failure.c_str();
+    return STROBE_RUNTIME;
+  }
 }

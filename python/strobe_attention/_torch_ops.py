@@ -8,7 +8,10 @@ import ctypes
 import pathlib
 
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.function import once_differentiable
+
+from . import _core
 
 _OPTIONAL = ("bias", "mask", "sinks", "alibi_slopes", "lengths_q", "lengths_k", "first_keys", "cu_seqlens_q",
              "cu_seqlens_k", "seed")
@@ -34,6 +37,35 @@ _backward = torch.ops.strobe.backward.default
 _forward_eager = _forward._op  # without the Python layer of OpOverload, for calls that nothing traces
 _is_compiling = torch.compiler.is_compiling
 _is_functorch_active = torch._C._are_functorch_transforms_active
+_is_autocast_enabled = torch._C._is_any_autocast_enabled
+_is_profiled = torch.autograd._profiler_enabled
+_dispatch_modes, _function_modes = torch._C._len_torch_dispatch_stack, torch._C._len_torch_function_stack
+_tracing_state = torch._C._get_tracing_state
+_is_grad_enabled = torch.is_grad_enabled
+_Tensor = torch.Tensor
+
+
+def _direct_calls():
+    """Returns the functions that compute without the dispatcher, or None if this PyTorch has no access to handles."""
+    handles = getattr(torch._C, "_aoti", None)
+    to_handle = getattr(handles, "unsafe_alloc_void_ptr_from_tensor", None)
+    from_handle = getattr(handles, "alloc_tensor_by_stealing_from_void_ptr", None)
+    if to_handle is None or from_handle is None:
+        return None
+    address = ctypes.cast(_library.strobe_torch_direct, ctypes.c_void_p).value
+    return _core.TorchCalls(address, to_handle, from_handle)
+
+
+_direct = _direct_calls()
+
+
+def is_direct(q, k, v):
+    """Returns true if the dispatcher would only call the kernel: the tensors are plain, and no transform, mode, trace,
+    autocast or profiler acts on the call."""
+    return (type(q) is _Tensor and type(k) is _Tensor and type(v) is _Tensor and _direct is not None
+            and not _is_functorch_active() and not _is_autocast_enabled() and not _dispatch_modes()
+            and not _function_modes() and not _is_profiled() and _tracing_state() is None
+            and forward_ad._current_level < 0 and not (q.is_neg() or k.is_neg() or v.is_neg()))
 
 
 def translated(error):
@@ -206,6 +238,39 @@ class Attention(CompiledAttention):
     jvp = staticmethod(_no_jvp)
 
 
+class PlainAttention(torch.autograd.Function):
+    """Computes (o, lse) of q, k and v without the dispatcher, if is_direct() is true. Returns None if the operator must
+    check the call."""
+
+    jvp = staticmethod(_no_jvp)
+
+    @staticmethod
+    def forward(ctx, q, k, v, options, wants_lse):
+        result = _direct.forward(q, k, v, True, *options)
+        if result is None:
+            return None
+        ctx.save_for_backward(q, k, v, *result)
+        ctx.options, ctx.wants_lse = options, wants_lse
+        ctx.set_materialize_grads(False)
+        if not wants_lse:
+            ctx.mark_non_differentiable(result[1])
+        return result
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_o, d_lse):
+        q, k, v, o, lse = ctx.saved_tensors
+        if d_lse is None and type(d_o) is _Tensor and is_direct(q, k, v) and not d_o.is_neg():
+            gradients = _direct.backward(_readable(d_o), o, lse, q, k, v, *ctx.options)
+            if gradients is not None:
+                return (*gradients, None, None)
+        scale, softcap, causal, align, left, right, kernel, deterministic, batch_invariant = ctx.options
+        options = (scale, softcap, 0.0, causal, align, left, right, 0, 0, kernel, deterministic, batch_invariant)
+        saved = (q, k, v, *(None,) * len(_OPTIONAL), o, lse)
+        gradients = _gradients(_backward, saved, options, (False, False, ctx.wants_lse), d_o, d_lse)
+        return (*gradients[:3], None, None)
+
+
 class _Backward(torch.autograd.Function):
     """Computes the backward as a separate Function, so that torch.func raises an error for second derivatives."""
 
@@ -255,6 +320,14 @@ def _needs_gradient(tensors):
     q, k, v, bias, _, sinks, *_ = tensors
     return (q.requires_grad or k.requires_grad or v.requires_grad or (bias is not None and bias.requires_grad)
             or (sinks is not None and sinks.requires_grad))
+
+
+def run_direct(q, k, v, options, wants_lse):
+    """Computes (o, lse) like run(), if is_direct() is true. lse is None unless wanted or needed for a gradient. Returns
+    None if the operator must check the call."""
+    if _is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        return PlainAttention.apply(q, k, v, options, wants_lse)
+    return _direct.forward(q, k, v, wants_lse, *options)
 
 
 def run(tensors, options, wants_lse):

@@ -18,6 +18,7 @@ _NAN = float("nan")
 _OTHERS = ("bias", "mask", "sinks", "alibi_slopes", "lengths_q", "lengths_k", "first_keys", "cu_seqlens_q",
            "cu_seqlens_k")
 _NONE = (None,) * 10  # the optional tensors of the operators
+is_direct = _torch_ops.is_direct
 _is_compiling = torch.compiler.is_compiling
 _is_autocast_enabled = torch._C._is_any_autocast_enabled
 
@@ -36,6 +37,16 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
     not depend on its batch, on chunking or on padding (forward, CPU). With fallback="sdpa", PyTorch computes problems
     that no kernel supports.
     """
+    compiling = _is_compiling()
+    extended = (bias is not None or mask is not None or sinks is not None or alibi_slopes is not None or lengths_q is not None
+                or lengths_k is not None or first_keys is not None or cu_seqlens_q is not None or dropout_p != 0
+                or cu_seqlens_k is not None)
+    left, right = window
+    if not (compiling or extended or fallback is not None) and layout == "bhsd" and align in _ALIGNMENTS and is_direct(q, k, v):
+        result = _torch_ops.run_direct(q, k, v, (_NAN if scale is None else scale, softcap, causal, _ALIGNMENTS[align], left,
+                                                 right, kernel or "", deterministic, batch_invariant), return_lse)
+        if result is not None:
+            return result if return_lse else result[0]
     if q.is_nested:
         _refuse(nested_lengths=lengths_q is not None or lengths_k is not None, bias=bias is not None,
                 mask=mask is not None, layout=layout != "bhsd", return_lse=return_lse, fallback=fallback is not None)
@@ -44,17 +55,12 @@ def attention(q, k, v, *, scale=None, causal=False, align=None, window=(-1, -1),
                        deterministic=deterministic, batch_invariant=batch_invariant)
     if fallback is not None and fallback != "sdpa":
         raise ValueError(f"attention: fallback is {fallback!r}; valid: None, 'sdpa'")
-    compiling = _is_compiling()
     if compiling or _is_autocast_enabled():
         q, k, v, bias = _autocast(q, k, v, bias)
     others = (bias, mask, sinks, alibi_slopes, lengths_q, lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k)
-    extended = (bias is not None or mask is not None or sinks is not None or alibi_slopes is not None or lengths_q is not None
-                or lengths_k is not None or first_keys is not None or cu_seqlens_q is not None or dropout_p != 0
-                or cu_seqlens_k is not None)
     if compiling or extended or not _is_common(q, k, v, layout, align):
         _check(q, k, v, layout, align, others)
     q4, k4, v4 = (q, k, v) if layout == "bhsd" else (_as_bhsd(one, layout) for one in (q, k, v))
-    left, right = window
     if extended:
         tensors = (q4, k4, v4, _bias_of(bias, k4), _mask_of(mask), _floats(sinks), _floats(alibi_slopes), lengths_q,
                    lengths_k, first_keys, cu_seqlens_q, cu_seqlens_k, _seed_of(dropout_p, generator))
