@@ -262,12 +262,12 @@ std::string kernel_names(int device) {
   return text;
 }
 
-// Computes attention on PyTorch's CPU and CUDA tensors without its dispatcher. Boxing and dispatching the operator's
+// Computes attention on PyTorch's tensors without its dispatcher. Boxing and dispatching the operator's
 // arguments takes longer than a small problem.
 class TorchCalls {
  public:
-  // `kernel` is the address of strobe_torch_direct; `to_handle` and `from_handle` convert between a tensor and a capsule
-  // with an AtenTensorHandle.
+  // `kernel` is the address of strobe_torch_direct; `to_handle` and `from_handle` convert between a tensor and a
+  // capsule with an AtenTensorHandle.
   TorchCalls(std::uintptr_t kernel, nb::object to_handle, nb::object from_handle)
       : kernel_(reinterpret_cast<DirectKernel>(kernel)),
         to_handle_(std::move(to_handle)),
@@ -277,9 +277,16 @@ class TorchCalls {
   nb::object forward(nb::handle q, nb::handle k, nb::handle v, bool wants_lse, double scale, double softcap,
                      std::int64_t causal, std::int64_t align, std::int64_t left, std::int64_t right, const char* name,
                      bool deterministic, bool batch_invariant) const {
-    DirectCall call = {.scale = scale, .softcap = softcap, .causal = causal, .align = align, .window_left = left,
-                       .window_right = right, .kernel = name, .deterministic = deterministic,
-                       .batch_invariant = batch_invariant, .wants_lse = wants_lse};
+    DirectCall call = {.scale = scale,
+                       .softcap = softcap,
+                       .causal = causal,
+                       .align = align,
+                       .window_left = left,
+                       .window_right = right,
+                       .kernel = name,
+                       .deterministic = deterministic,
+                       .batch_invariant = batch_invariant,
+                       .wants_lse = wants_lse};
     return compute(call, {{q, &call.q}, {k, &call.k}, {v, &call.v}}, 2);
   }
 
@@ -287,8 +294,14 @@ class TorchCalls {
   nb::object backward(nb::handle d_o, nb::handle o, nb::handle lse, nb::handle q, nb::handle k, nb::handle v,
                       double scale, double softcap, std::int64_t causal, std::int64_t align, std::int64_t left,
                       std::int64_t right, const char* name, bool deterministic, bool batch_invariant) const {
-    DirectCall call = {.scale = scale, .softcap = softcap, .causal = causal, .align = align, .window_left = left,
-                       .window_right = right, .kernel = name, .deterministic = deterministic,
+    DirectCall call = {.scale = scale,
+                       .softcap = softcap,
+                       .causal = causal,
+                       .align = align,
+                       .window_left = left,
+                       .window_right = right,
+                       .kernel = name,
+                       .deterministic = deterministic,
                        .batch_invariant = batch_invariant};
     return compute(call, {{q, &call.q}, {k, &call.k}, {v, &call.v}, {d_o, &call.d_o}, {o, &call.o}, {lse, &call.lse}},
                    3);

@@ -328,8 +328,8 @@ struct Gradients {
 };
 
 // Returns the gradients of q, k and v, and those of bias and sinks if wanted.
-Gradients backward(const Arguments& arguments, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Tensor& d_lse,
-                   bool wants_bias, bool wants_sinks) {
+Gradients backward(const Arguments& arguments, const Tensor& d_o, const Tensor& o, const Tensor& lse,
+                   const Tensor& d_lse, bool wants_bias, bool wants_sinks) {
   const strobe_attention attention = arguments.attention();
   const Place place = place_of(arguments.q);
   Gradients result;

@@ -60,9 +60,10 @@ _direct = _direct_calls()
 
 
 def is_direct(q, k, v):
-    """Returns true if the dispatcher would only call the kernel: the tensors are plain, and no transform, mode, trace,
-    autocast or profiler acts on the call."""
+    """Returns true if the dispatcher would only call the CPU kernel: the tensors are plain, and no transform, mode,
+    trace, autocast or profiler acts on the call."""
     return (type(q) is _Tensor and type(k) is _Tensor and type(v) is _Tensor and _direct is not None
+            and q.is_cpu and k.is_cpu and v.is_cpu
             and not _is_functorch_active() and not _is_autocast_enabled() and not _dispatch_modes()
             and not _function_modes() and not _is_profiled() and _tracing_state() is None
             and forward_ad._current_level < 0 and not (q.is_neg() or k.is_neg() or v.is_neg()))
