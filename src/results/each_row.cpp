@@ -57,24 +57,28 @@ class RowReader {
       if (why.starts_with("json: ")) why.remove_prefix(6);
       fail(ErrorCode::invalid_argument, "not JSON: {}", why);
     }
-    any_ = true;
     take_value(std::move(value));
     fault_line_ = 0;
   }
 
   void take_value(Json value) {
     const Json* rows = value.is_object() ? value.find("rows") : nullptr;
-    if (!rows || !rows->is_array()) return take_(converted_row(std::move(value)));
+    if (!rows || !rows->is_array()) return take_one(std::move(value));
     for (std::size_t i = 0; i < rows->size(); ++i) {
       try {
         Json row = rows->as_array()[i];
         const Json* environment = value.find("environment");
         if (environment && row.is_object() && !row.find("environment")) row.set("environment", *environment);
-        take_(converted_row(std::move(row)));
+        take_one(std::move(row));
       } catch (const Error& error) {
         fail(ErrorCode::invalid_argument, "row {}: {}", i + 1, error.what());
       }
     }
+  }
+
+  void take_one(Json row) {
+    any_ = true;
+    take_(converted_row(std::move(row)));
   }
 
   static Json parse(std::string_view text, std::size_t& position) {

@@ -52,6 +52,7 @@ TEST(EachRow, ErrorsContainTheLine) {
   EXPECT_EQ(row_refusal("]"), "f, line 1: not JSON: not a number at byte 0 of 1");
   EXPECT_EQ(row_refusal("{\"a\": \"\xff\"}"), "f, line 1: not JSON: a byte that is not UTF-8 at byte 7 of 10");
   EXPECT_EQ(row_refusal(" \n "), "f: contains no result");
+  EXPECT_EQ(row_refusal(R"({"environment": {}, "rows": []})"), "f: contains no result");
 }
 
 TEST(EachRow, EachRowIsLimitedButNotTheFile) {
