@@ -28,6 +28,17 @@ OPTIONS = {
 }
 
 
+class Recorder:
+    """Passes calls on to `target` and appends their names to `names`."""
+
+    def __init__(self, target, names):
+        self._target, self._names = target, names
+
+    def __getattr__(self, name):
+        self._names.append(name)
+        return getattr(self._target, name)
+
+
 def arguments_of(q, k, v, options, seed=None):
     """Returns the arguments that a call of attention() passes to the registered operator."""
     taken = {}
@@ -37,10 +48,11 @@ def arguments_of(q, k, v, options, seed=None):
         return original(tensors, options, wants_lse)
 
     original, _torch_ops.run = _torch_ops.run, take
+    direct, _torch_ops._direct = _torch_ops._direct, None
     try:
         strobe.attention(q, k, v, **options)
     finally:
-        _torch_ops.run = original
+        _torch_ops.run, _torch_ops._direct = original, direct
     return taken["arguments"]
 
 
@@ -52,6 +64,24 @@ def test_opcheck(name, device):
     o, lse = _torch_ops._forward(*arguments)
     wants = (arguments[_torch_ops._BIAS] is not None, arguments[_torch_ops._SINKS] is not None)
     torch.library.opcheck(_torch_ops._backward, (torch.randn_like(o), o, lse, None, *arguments, *wants))
+
+
+@pytest.mark.parametrize("name", ["plain", "causal", "window"])
+def test_calls_without_the_dispatcher_have_the_bits_of_the_operator(name, monkeypatch):
+    def results():
+        q, k, v = given()
+        o, lse = strobe.attention(q, k, v, return_lse=True, **OPTIONS[name])
+        return [o, lse, *torch.autograd.grad(o.square().sum(), (q, k, v))]
+
+    if _torch_ops._direct is None:
+        pytest.skip("this PyTorch gives no access to handles")
+    direct_calls = []
+    monkeypatch.setattr(_torch_ops, "_direct", Recorder(_torch_ops._direct, direct_calls))
+    direct = results()
+    assert direct_calls == ["forward", "backward"]
+    monkeypatch.setattr(_torch_ops, "_direct", None)
+    for one, other in zip(direct, results(), strict=True):
+        assert torch.equal(one, other)
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
