@@ -123,7 +123,7 @@ class Bench {
     launch.multiprocessors = problem_.gpu.multiprocessors;
     launch.stream = stream_.handle();
     const ForwardArgs args = begin_forward(launch, cuda::params_of(problem_), workspace_.data());
-    const std::int64_t tiles = std::int64_t{args.order.units} * args.order.tiles;
+    const std::int64_t tiles = std::int64_t{args.scheduler.units} * args.scheduler.tiles;
     candidate.start(args, static_cast<int>(std::min<std::int64_t>(tiles, launch.multiprocessors)), stream_.handle());
   }
 

@@ -44,16 +44,16 @@ __global__ void softmax_rows(Params params, Scores scores, bool write_lse) {
     T* tanh_row = scores.tanh ? static_cast<T*>(scores.tanh) + offset : nullptr;
 
     float highest = -INFINITY;
-    float allowed = params.mask.data ? 0 : 1;  // 1 if the mask allows a key of this thread
+    bool allowed = !params.mask.data;  // true if the mask allows a key of this thread, later of the row
     for (std::int32_t j = first_key(row); j < row.hi; j += blockDim.x) {
-      if (params.mask.data && allows(params.mask, row, j)) allowed = 1;
+      if (params.mask.data && allows(params.mask, row, j)) allowed = true;
       const float logit = logit_of<T>(params, row, j, widened(in[j]), tanh_row);
       probabilities[j] = narrowed<T>(logit);
       highest = larger(highest, logit);
     }
     highest = over_block(highest, Larger(), scratch);
-    if (params.mask.data) allowed = over_block(allowed, Larger(), scratch);
-    const bool has_sink = params.sinks && row.lo < row.hi && allowed > 0;
+    allowed = __syncthreads_or(allowed);
+    const bool has_sink = params.sinks && row.lo < row.hi && allowed;
     const float sink = has_sink ? params.sinks[row.h] : -INFINITY;
     if (has_sink && sink > highest) highest = sink;
 
