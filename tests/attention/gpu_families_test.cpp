@@ -181,7 +181,7 @@ std::vector<Family> families() {
   const FullGpu full_gpus[] = {
       {64, 64, 89, 190, 1545, false, "192 rows x 128 keys"},   {64, 64, 100, 250, 229, false, "256 rows x 64 keys"},
       {64, 64, 67, 120, 250, false, "128 rows x 128 keys"},    {96, 96, 264, 190, 200, true, "192 rows x 80 keys"},
-      {128, 128, 67, 120, 1545, false, "128 rows x 176 keys"}, {128, 128, 67, 128, 150, false, "128 rows x 128 keys"},
+      {128, 128, 67, 120, 6153, false, "128 rows x 176 keys"}, {128, 128, 67, 128, 150, false, "128 rows x 128 keys"},
       {128, 128, 264, 190, 277, true, "192 rows x 80 keys"},   {192, 128, 67, 120, 200, false, "128 rows x 128 keys"},
       {192, 192, 67, 120, 200, false, "128 rows x 112 keys"},  {256, 256, 67, 120, 200, false, "128 rows x 80 keys"}};
   for (const auto& [d, dv, heads, sq, sk, causal, tiles] : full_gpus) {

@@ -299,8 +299,11 @@ __device__ __forceinline__ void attend_tiles(const Args& args, const ForwardMemo
       const auto finish_output = [&] {
         wgmma_wait<0>(o, probabilities);
         release_v();
+        const bool grew = shrink[0] != 1 || shrink[1] != 1;  // false for most key tiles of a long sequence
+        if (__any_sync(0xffffffffu, grew)) {
 #pragma unroll
-        for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
+          for (int i = 0; i < kDv / 2; ++i) o[i] *= shrink[i / 2 % 2];
+        }
         round_probabilities();
       };
       tile -= kStep;
