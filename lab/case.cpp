@@ -76,6 +76,20 @@ CourseCase parse_case(std::string_view text, double scale) {
   return found;
 }
 
+CourseCase fitting_case(const CourseCase& full, double limit,
+                        const std::function<double(const CourseCase&)>& seconds_of) {
+  CourseCase probe{"", 1, std::min(128, full.rows), full.dim};
+  while (true) {
+    const double seconds_per_score = seconds_of(probe) / probe.scores();
+    if (seconds_per_score * full.scores() <= limit) return full;
+    CourseCase next = probe;
+    next.rows = std::min(2 * probe.rows, full.rows);
+    if (next.rows == probe.rows) next.batch = std::min(2 * probe.batch, full.batch);
+    if (next.scores() == probe.scores() || seconds_per_score * next.scores() > limit) return probe;
+    probe = next;
+  }
+}
+
 Inputs::Inputs(const CourseCase& chosen) : size(chosen) {
   const auto elements = static_cast<std::size_t>(std::int64_t{size.batch} * size.rows * size.dim);
   std::uint64_t first = 0;

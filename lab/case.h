@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,15 @@ std::span<const CourseCase> course_cases();
 // work to about this share. It first reduces the batches, then halves the rows repeatedly, but not below 128.
 // Throws Error(invalid_argument).
 CourseCase parse_case(std::string_view text, double scale = 1);
+
+// Returns `full`, or a smaller case if `full` would take more than `limit` seconds. `seconds_of` runs a case and
+// returns its time. Runs one batch of at most 128 rows first, then doubles the rows, then the batches, while the next
+// case is predicted to take at most `limit`. Predictions assume that time grows with the number of scores. The time per
+// score depends on the rows N: a launch of N / 32 blocks may not fill the GPU. The time per score hardly depends on the
+// batches in the rungs from `shared` to `registers`, which compute batches one after the other. Batches are therefore
+// reduced first.
+CourseCase fitting_case(const CourseCase& full, double limit,
+                        const std::function<double(const CourseCase&)>& seconds_of);
 
 // Q, K and V uniform in [-3, 3). The values depend on the sizes only and are the same on every machine.
 struct Inputs {

@@ -6,9 +6,8 @@
 #include <new>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/statistics.h"
-#include "lab/fitting.h"
-#include "measure/clock.h"
 #include "results/schema.h"
 #include "solve/cases.h"
 #include "strobe/error.h"

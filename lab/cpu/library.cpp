@@ -1,7 +1,7 @@
 // Rung `cpu-library`: the library's CPU kernel on all cores. It uses SIMD and packed tiles, and distributes row blocks
 // to threads (docs/kernels-cpu.md).
+#include "core/clock.h"
 #include "lab/cpu/runs.h"
-#include "measure/clock.h"
 #include "strobe/attention.h"
 
 namespace strobe::lab {

@@ -10,8 +10,8 @@
 #include <limits>
 #include <vector>
 
+#include "core/clock.h"
 #include "lab/cpu/runs.h"
-#include "measure/clock.h"
 
 namespace strobe::lab {
 namespace {

@@ -1,6 +1,6 @@
 // Implements run_in_turn(): copies and kernels run one after the other. All GPU rungs before the stream rungs use it.
+#include "core/clock.h"
 #include "lab/cuda/memory.h"
-#include "measure/clock.h"
 
 namespace strobe::lab {
 

@@ -2,9 +2,9 @@
 // cores, without loss of accuracy (docs/kernels-cuda.md).
 #include <algorithm>
 
+#include "core/clock.h"
 #include "lab/cuda/memory.h"
 #include "lab/cuda/runs.h"
-#include "measure/clock.h"
 #include "strobe/attention.h"
 
 namespace strobe::lab {

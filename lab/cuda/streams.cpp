@@ -12,9 +12,9 @@
 #include <optional>
 #include <vector>
 
+#include "core/clock.h"
 #include "lab/cuda/memory.h"
 #include "lab/cuda/runs.h"
-#include "measure/clock.h"
 
 namespace strobe::lab {
 namespace {

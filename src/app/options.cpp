@@ -7,7 +7,6 @@
 #include <limits>
 #include <numeric>
 
-#include "app/flag_names.h"
 #include "app/help.h"
 #include "app/program.h"
 #include "app/terminal.h"
@@ -81,6 +80,21 @@ const std::vector<Option>& common_options() {
   return kOptions;
 }
 
+// Groups of flags with the same meaning.
+const std::vector<std::vector<std::string_view>>& flag_groups() {
+  static const std::vector<std::vector<std::string_view>> kGroups = {
+      {"batch-size", "batch"},
+      {"seq-len", "context", "seq", "sequence-length"},
+      {"num-heads", "heads"},
+      {"num-kv-heads", "kv-heads"},
+      {"emb-dim", "d-model", "emb"},
+      {"dtype", "precision"},
+      {"impl", "attention", "implementation"},
+      {"output", "out", "json"},
+  };
+  return kGroups;
+}
+
 const Option* find_in(const std::vector<Option>& options, std::string_view wanted) {
   for (const Option& option : options) {
     if (normal(option.name) == wanted) return &option;
@@ -92,6 +106,13 @@ const Option* find_in(const std::vector<Option>& options, std::string_view wante
 }
 
 }  // namespace
+
+std::vector<std::string_view> flag_synonyms(std::string_view flag) {
+  for (std::vector<std::string_view> names : flag_groups()) {
+    if (std::erase(names, flag) > 0) return names;
+  }
+  return {};
+}
 
 std::size_t apply_common_flags(std::span<const std::string_view> arguments) {
   std::size_t count = 0;

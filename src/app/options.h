@@ -27,7 +27,12 @@ struct Option {
   std::string group{};               // heading in the help, see OptionTable::begin_group
 };
 
-// Flags are also accepted under the synonyms of flag_names.h. Dash and underscore are equal, as are `--flag value` and
+// Returns the other names of a flag, which every command accepts for it: lower case, with dashes, without the leading
+// dashes. Empty if it has none.
+//   flag_synonyms("dtype") returns {"precision"}
+std::vector<std::string_view> flag_synonyms(std::string_view flag);
+
+// Flags are also accepted under their synonyms. Dash and underscore are equal, as are `--flag value` and
 // `--flag=value`. -h and --help are always valid; --quiet and --color are valid unless the table has a subject.
 class OptionTable {
  public:

@@ -15,15 +15,6 @@
 namespace strobe::bench {
 namespace {
 
-const char* alignment_name(Alignment alignment) {
-  switch (alignment) {
-    case Alignment::unset: return "unsaid";
-    case Alignment::top_left: return "top_left";
-    case Alignment::bottom_right: return "bottom_right";
-  }
-  return "unknown";
-}
-
 std::int64_t checked_product(std::initializer_list<std::int64_t> factors) {
   std::int64_t product = 1;
   for (const std::int64_t factor : factors) {
@@ -64,6 +55,43 @@ void fill_normal(void* data, std::int64_t count, const Normal& normal, int threa
 
 }  // namespace
 
+std::array<std::int64_t, 4> bias_shape(const AttentionCase& one) {
+  const std::string& full = one.options.bias;
+  if (full.empty()) return {};
+  return {full[0] == '1' ? 1 : one.batch, full[1] == '1' ? 1 : one.heads, full[2] == '1' ? 1 : one.seqlen_q,
+          one.seqlen_k};
+}
+
+std::int64_t rows_of(const AttentionCase& one, std::int64_t batch) {
+  const std::vector<std::int32_t>& lengths = one.options.lengths;
+  return lengths.empty() ? one.seqlen_q : lengths[static_cast<std::size_t>(batch)];
+}
+
+std::int64_t keys_of(const AttentionCase& one, std::int64_t batch) {
+  const std::vector<std::int32_t>& lengths = one.options.lengths;
+  return lengths.empty() ? one.seqlen_k : lengths[static_cast<std::size_t>(batch)];
+}
+
+std::string describe_options(const ScoreOptions& options) {
+  std::string text;
+  if (options.softcap != 0) text += fmt::format(", softcap {}", options.softcap);
+  if (options.alibi) text += ", ALiBi";
+  if (!options.bias.empty()) {
+    text += fmt::format(", bias {}{}", options.bias, options.bias_gradient ? " with gradient" : "");
+  }
+  if (options.sinks) text += ", sinks";
+  if (options.dropout != 0) text += fmt::format(", dropout {}", options.dropout);
+  if (!options.lengths.empty()) text += fmt::format(", lengths {}", fmt::join(options.lengths, ","));
+  return text;
+}
+
+void fit_lengths(AttentionCase& one) {
+  std::vector<std::int32_t>& lengths = one.options.lengths;
+  if (lengths.empty()) return;
+  lengths.resize(static_cast<std::size_t>(one.batch));
+  for (std::int32_t& length : lengths) length = static_cast<std::int32_t>(std::min<std::int64_t>(length, one.seqlen_q));
+}
+
 std::string describe(const AttentionCase& one) {
   std::string text = fmt::format("batch {}, {} x {}", one.batch, counted(one.heads, "head"), one.head_dim);
   if (one.kv_heads != one.heads) text += fmt::format(" ({})", counted(one.kv_heads, "KV head"));
@@ -72,7 +100,7 @@ std::string describe(const AttentionCase& one) {
   text += fmt::format(", {}{}", strobe::name_of(one.dtype), one.tf32 ? " (tf32)" : "");
   if (one.deterministic) text += ", deterministic";
   if (one.causal) text += ", causal";
-  if (one.masked() && one.alignment != Alignment::unset) text += fmt::format(" {}", alignment_name(one.alignment));
+  if (one.masked() && one.alignment != Alignment::unset) text += fmt::format(" {}", name_of(one.alignment));
   if (one.window.left >= 0 || one.window.right >= 0) {
     text += fmt::format(", window {}:{}", one.window.left, one.window.right);
   }
@@ -219,32 +247,6 @@ Inputs make_inputs(const AttentionCase& one, std::uint64_t seed) {
   inputs.d_o_view = view_bhsd(static_cast<const void*>(inputs.d_o.data()), one.dtype,
                               {one.batch, one.heads, one.seqlen_q, one.head_dim});
   return inputs;
-}
-
-Json config_json(const AttentionCase& one) {
-  const char* cache = one.device == Device::cpu ? "not flushed" : one.cache == Cache::hot ? "hot" : "cold";
-  const char* passes = one.passes == Passes::both ? "both" : has_forward(one.passes) ? "forward" : "backward";
-  Json config = Json::object({{"batch_size", one.batch},
-                              {"seq_len", one.seqlen_q},
-                              {"num_heads", one.heads},
-                              {"emb_dim", one.emb_dim()},
-                              {"causal", one.causal},
-                              {"dtype", strobe::name_of(one.dtype)},
-                              {"tf32", one.tf32},
-                              {"device", name_of(one.device)},
-                              {"threads", one.threads},
-                              {"head_dim", one.head_dim},
-                              {"num_kv_heads", one.kv_heads},
-                              {"seq_len_k", one.seqlen_k},
-                              {"align", alignment_name(one.alignment)},
-                              {"window", Json::array({one.window.left, one.window.right})},
-                              {"pass", passes},
-                              {"cache", cache},
-                              {"layout", "bhsd"}});
-  if (one.deterministic) config.set("deterministic", true);
-  add_options(config, one.options);
-  config.set("unmasked_scores", one.heads * unmasked_scores(one));
-  return config.set("scaled", one.scaled);
 }
 
 }  // namespace strobe::bench

@@ -2,10 +2,12 @@
 // tensor sizes, and generates its inputs.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "bench/score_options.h"
+#include "app/fields.h"
 #include "core/json.h"
 #include "device/host/allocator.h"
 #include "strobe/attention.h"
@@ -13,11 +15,29 @@
 namespace strobe::bench {
 
 enum class Passes { forward, backward, both };
+constexpr const char* name_of(Passes passes) {
+  return passes == Passes::both ? "both" : passes == Passes::forward ? "forward" : "backward";
+}
 constexpr bool has_forward(Passes passes) { return passes != Passes::backward; }
 constexpr bool has_backward(Passes passes) { return passes != Passes::forward; }
 
 // cold: a GPU's L2 cache is flushed before each timed call.
 enum class Cache { cold, hot };
+
+// Options that change the scores beyond scale and mask, and sequence lengths.
+struct ScoreOptions {
+  double softcap = 0;  // 0: none
+  bool alibi = false;  // slopes 2^(-8 (h + 1) / heads)
+  std::string bias{};  // bias shape: letter for a full dimension, 1 for broadcast, such as "1hqk"; empty: no bias
+  bool bias_gradient = false;           // backward also writes dbias
+  bool sinks = false;                   // one logit per head; backward also writes their gradient
+  double dropout = 0;                   // probability
+  std::vector<std::int32_t> lengths{};  // [batch], number of valid queries and keys per sequence; empty: all are full
+
+  bool any() const { return softcap != 0 || alibi || !bias.empty() || sinks || dropout != 0 || !lengths.empty(); }
+};
+
+inline constexpr const char* kBiasShapes[] = {"bhqk", "b1qk", "1hqk", "11qk", "bh1k", "b11k", "1h1k", "111k"};
 
 struct AttentionCase {
   std::int64_t batch = 1;
@@ -42,6 +62,19 @@ struct AttentionCase {
   std::int64_t emb_dim() const { return heads * head_dim; }
   bool masked() const { return causal || window.left >= 0 || window.right >= 0; }
 };
+
+// [batch or 1, heads or 1, queries or 1, keys]; all zeros without a bias.
+std::array<std::int64_t, 4> bias_shape(const AttentionCase& one);
+
+// Number of valid query rows, and of valid keys, of a sequence.
+std::int64_t rows_of(const AttentionCase& one, std::int64_t batch);
+std::int64_t keys_of(const AttentionCase& one, std::int64_t batch);
+
+// ", softcap 30, dropout 0.1"; empty without options.
+std::string describe_options(const ScoreOptions& options);
+
+// Adapts the lengths to a reduced case: drops those beyond the batch, and limits each to the sequence length.
+void fit_lengths(AttentionCase& one);
 
 // "batch 1, 8 heads x 64, sequence 1024, fp16, causal"
 std::string describe(const AttentionCase& one);
@@ -110,6 +143,9 @@ inline Execution execution_of(const AttentionCase& one) {
           .tf32 = one.tf32};
 }
 
+constexpr const char* name_of(Alignment alignment) {
+  return alignment == Alignment::unset ? "unsaid" : alignment == Alignment::top_left ? "top_left" : "bottom_right";
+}
 constexpr const char* name_of(Device device) { return device == Device::cuda ? "cuda" : "cpu"; }
 
 // Input tensors in host memory. Q, K, V, bias, sinks and, for a backward pass, dO are normal random numbers, rounded to
@@ -125,4 +161,15 @@ Inputs make_inputs(const AttentionCase& one, std::uint64_t seed);
 // The "config" object of a result.
 Json config_json(const AttentionCase& one);
 
+// Returns flags of `strobe bench` that describe the same case on any machine, because they set every size.
+std::vector<std::string> flags_of(const AttentionCase& one);
+
 }  // namespace strobe::bench
+
+namespace strobe {
+
+// The field table (case_fields.cpp). Keys are flags of `strobe bench` and members of "config".
+template <>
+std::span<const Field<bench::AttentionCase>> fields<bench::AttentionCase>();
+
+}  // namespace strobe

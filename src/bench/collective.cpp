@@ -1,6 +1,8 @@
 // Implements measure_collective(): fills the vectors, checks the result, warms up and takes samples. Rank 0 decides
-// when to stop and broadcasts its decision.
+// when to stop and broadcasts its decision. Defines the columns of the result rows.
 #include "bench/collective.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -9,11 +11,11 @@
 #include "bench/row.h"
 #include "comm/engine.h"
 #include "core/clock.h"
+#include "core/short_number.h"
 #include "core/statistics.h"
 #include "device/gpu_buffer.h"
 #include "device/host/allocator.h"
 #include "measure/system_info.h"
-#include "results/schema.h"
 
 namespace strobe::bench {
 namespace {
@@ -162,6 +164,40 @@ Json ratio(const std::vector<double>& ours, const std::vector<double>& theirs) {
                        {"n", summary.n}});
 }
 
+std::vector<double> rank_means(const CollectiveRow& row) {
+  std::vector<double> means;
+  for (const std::vector<double>& rank : row.result.seconds) means.push_back(mean(rank));
+  return means;
+}
+
+Json slowest_rank(const CollectiveRow& row) {
+  const std::vector<double> means = rank_means(row);
+  return static_cast<int>(std::ranges::max_element(means) - means.begin());
+}
+
+std::string ratio_text(const Json& ratio) {
+  const Json::Array& interval = ratio.at("interval").as_array();
+  return fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio.at("median").as_number(), interval.at(0).as_number(),
+                     interval.at(1).as_number());
+}
+
+void begin_row(Json& json, const CollectiveRow& row) {
+  const auto& [result, communicator] = row;
+  const char* const engine = comm::name_of(communicator.engine());
+  json.set("kind", "collective")
+      .set("operation", comm::name_of(result.one.kind))
+      .set("engine", engine)
+      .set("ranks", communicator.size())
+      .set("bytes", result.one.bytes)
+      .set("dtype", "fp32")
+      .set("memory", result.one.memory == comm::Memory::gpu ? "gpu" : "host")
+      .set("library", communicator.engine() == comm::EngineKind::mpi ? comm::mpi_version() : engine)
+      .set("link", communicator.world().local_size == communicator.size() ? "one host" : "several hosts")
+      .set("status", result.status);
+  if (!result.reason.empty()) json.set("reason", result.reason);
+  json.set("check", Json::object({{"values", result.checked}, {"wrong", result.wrong}}));
+}
+
 }  // namespace
 
 std::string memory_shortage(const CollectiveCase& one, int ranks) {
@@ -225,40 +261,47 @@ std::vector<double> slowest(const std::vector<std::vector<double>>& seconds) {
   return most;
 }
 
-Json collective_json(const CollectiveResult& result, const comm::Communicator& communicator) {
-  const CollectiveCase& one = result.one;
-  Json row =
-      Json::object({{"kind", "collective"},
-                    {kVersionKey, kRowVersion},
-                    {"operation", comm::name_of(one.kind)},
-                    {"engine", comm::name_of(communicator.engine())},
-                    {"ranks", communicator.size()},
-                    {"bytes", one.bytes},
-                    {"dtype", "fp32"},
-                    {"memory", one.memory == comm::Memory::gpu ? "gpu" : "host"},
-                    {"library", communicator.engine() == comm::EngineKind::mpi ? comm::mpi_version()
-                                                                               : comm::name_of(communicator.engine())},
-                    {"link", communicator.world().local_size == communicator.size() ? "one host" : "several hosts"},
-                    {"status", result.status}});
-  if (!result.reason.empty()) row.set("reason", result.reason);
-  row.set("check", Json::object({{"values", result.checked}, {"wrong", result.wrong}}));
-  if (result.seconds.empty()) return row;
-  const std::vector<double> times = slowest(result.seconds);
-  std::vector<double> means;
-  for (const std::vector<double>& rank : result.seconds) means.push_back(mean(rank));
-  const double rate = static_cast<double>(one.bytes) / summarize(times).median;
-  row.set("time_s", mean(times));
-  row.set("algorithm_bandwidth_bytes_per_s", rate);
-  row.set("bus_bandwidth_bytes_per_s", rate * comm::bus_factor(one.kind, communicator.size()));
-  row.set("slowest_rank", static_cast<int>(std::max_element(means.begin(), means.end()) - means.begin()));
-  row.set("rank_means_s", Json::array({means.begin(), means.end()}));
-  row.set("statistics", samples_json(times).set("stopped_by", name_of(result.stop)));
-  if (!result.plain.empty()) {
-    const std::vector<double> plain = slowest(result.plain);
-    row.set("plain_mpi", samples_json(plain));
-    row.set("time_over_plain_mpi", ratio(times, plain));
-  }
-  return row;
+const RowType<CollectiveRow>& collective_rows() {
+  using Row = CollectiveRow;
+  const auto seconds = [](const Row& row) { return slowest(row.result.seconds); };
+  const auto rate = [=](const Row& row) {
+    return static_cast<double>(row.result.one.bytes) / summarize(seconds(row)).median;
+  };
+  const auto bus_rate = [=](const Row& row) {
+    return rate(row) * comm::bus_factor(row.result.one.kind, row.communicator.size());
+  };
+  static const RowType<Row> type{
+      .begin = begin_row,
+      .identity = {{"operation", left("operation")},
+                   {"engine", "engine"},
+                   {"memory", "memory"},
+                   {"ranks", "ranks"},
+                   {"bytes", "size",
+                    [](const Json& bytes) { return bytes_text(static_cast<std::size_t>(bytes.as_integer())); }}},
+      .figures = {
+          {"time_s", "", [=](const Row& row) { return mean(seconds(row)); }},
+          {"statistics", "",
+           [=](const Row& row) { return samples_json(seconds(row)).set("stopped_by", name_of(row.result.stop)); }},
+          {"statistics.mean_s", "mean ms", {}, short_text(1e3)},
+          {"statistics.median_s", "median ms", {}, short_text(1e3)},
+          {"statistics.spread", "spread", {}, number_text("{:.0f} %", 100)},
+          {"slowest_rank", "slowest rank", slowest_rank},
+          {"rank_means_s", "",
+           [](const Row& row) {
+             const std::vector<double> means = rank_means(row);
+             return Json::array({means.begin(), means.end()});
+           }},
+          {"algorithm_bandwidth_bytes_per_s", "algorithm GB/s", rate, short_text(1e-9)},
+          {"bus_bandwidth_bytes_per_s", "bus GB/s", bus_rate, short_text(1e-9)},
+          {"plain_mpi", "",
+           [](const Row& row) { return row.result.plain.empty() ? Json() : samples_json(slowest(row.result.plain)); }},
+          {"time_over_plain_mpi", "time / MPI time",
+           [=](const Row& row) {
+             return row.result.plain.empty() ? Json() : ratio(seconds(row), slowest(row.result.plain));
+           },
+           ratio_text},
+          {"reason", left("remark"), {}}}};
+  return type;
 }
 
 }  // namespace strobe::bench

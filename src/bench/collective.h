@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "core/json.h"
 #include "measure/stopping_rule.h"
+#include "results/schema.h"
 
 namespace strobe::bench {
 
@@ -42,6 +42,12 @@ CollectiveResult measure_collective(comm::Communicator& communicator, const Coll
 // Returns the slowest rank's time of each sample, because a collective ends when all ranks have the result.
 std::vector<double> slowest(const std::vector<std::vector<double>>& seconds);
 
-Json collective_json(const CollectiveResult& result, const comm::Communicator& communicator);
+struct CollectiveRow {
+  const CollectiveResult& result;
+  const comm::Communicator& communicator;
+};
+
+// The rows of `strobe comm`, as JSON and as a table.
+const RowType<CollectiveRow>& collective_rows();
 
 }  // namespace strobe::bench

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "bench/implementation.h"
-#include "measure/clock.h"
+#include "core/clock.h"
 #include "measure/quiet.h"
 
 namespace strobe::bench {

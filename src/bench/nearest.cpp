@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "bench/score_options.h"
+#include "bench/case.h"
 
 namespace strobe::bench {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "bench/memory_model.h"
 #include "bench/nearest.h"
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/short_number.h"
 #include "device/device_info.h"
-#include "measure/clock.h"
 
 namespace strobe::bench {
 namespace {

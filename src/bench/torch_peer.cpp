@@ -21,22 +21,19 @@ Json place_json(std::int64_t offset, const std::array<std::int64_t, 4>& shape) {
 
 // The members of a request that describe the case.
 Json case_json(const AttentionCase& one) {
-  Json json = Json::object({{"threads", one.threads},
-                            {"device", name_of(one.device)},
-                            {"hot", one.cache == Cache::hot},
-                            {"dtype", strobe::name_of(one.dtype)},
-                            {"tf32", one.tf32},
+  Json json = Json::object({{"hot", one.cache == Cache::hot},
                             {"deterministic", one.deterministic},
                             {"heads", one.heads},
                             {"kv_heads", one.kv_heads},
-                            {"head_dim", one.head_dim},
                             {"seqlen_q", one.seqlen_q},
                             {"seqlen_k", one.seqlen_k},
-                            {"causal", one.causal},
                             {"align", one.alignment == Alignment::bottom_right ? "bottom_right" : "top_left"},
-                            {"window", Json::array({one.window.left, one.window.right})},
                             {"backward", has_backward(one.passes)}});
-  add_options(json, one.options);
+  const Json config = config_json(one);
+  for (const char* key : {"threads", "device", "dtype", "tf32", "head_dim", "causal", "window", "softcap", "alibi",
+                          "bias", "bias_gradient", "sinks", "dropout", "lengths"}) {
+    json.set(key, config.at(key));
+  }
   return json;
 }
 

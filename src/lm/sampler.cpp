@@ -5,9 +5,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/philox.h"
-#include "measure/clock.h"
 
 namespace strobe::lm {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/clock.h"
 #include "device/host/thread_pool.h"
-#include "measure/clock.h"
 #include "measure/rates.h"
 
 #if defined(__aarch64__)

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "measure/clock.h"
+#include "core/clock.h"
 
 namespace strobe {
 namespace {

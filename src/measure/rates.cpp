@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/clock.h"
 #include "core/statistics.h"
 #include "device/host/allocator.h"
 #include "device/host/blas.h"
 #include "device/host/thread_pool.h"
-#include "measure/clock.h"
 
 namespace strobe {
 namespace {

@@ -1,4 +1,4 @@
-// Implements the table and charts of collectives, by engine, number of ranks and size.
+// Implements the charts of collectives, by engine, number of ranks and size.
 #include "report/collectives.h"
 
 #include <fmt/format.h>
@@ -8,16 +8,9 @@
 #include "core/counted.h"
 #include "core/short_number.h"
 #include "core/utf8.h"
-#include "results/schema.h"
 
 namespace strobe::report {
 namespace {
-
-std::string ratio_text(const Json& ratio) {
-  const Json::Array& interval = ratio.at("interval").as_array();
-  return fmt::format("{:.2f} ({:.2f} to {:.2f})", ratio.at("median").as_number(), interval.at(0).as_number(),
-                     interval.at(1).as_number());
-}
 
 std::string series_name(const Json& row) {
   const std::string memory = row.at("memory").as_string() == "gpu" ? ", GPU memory" : "";
@@ -42,29 +35,6 @@ Figure collective_figure(const std::string& operation) {
 }
 
 }  // namespace
-
-Table collective_table(std::span<const Json> rows) {
-  const auto short_text = [](double factor) {
-    return [=](const Json& value) { return short_number(factor * value.as_number()); };
-  };
-  const auto size_text = [](const Json& bytes) { return bytes_text(static_cast<std::size_t>(bytes.as_integer())); };
-  const RowColumn identity[] = {{"operation", left("operation")},
-                                {"engine", "engine"},
-                                {"memory", "memory"},
-                                {"ranks", "ranks"},
-                                {"bytes", "size", size_text}};
-  const RowColumn figures[] = {{"statistics.mean_s", "mean ms", short_text(1e3)},
-                               {"statistics.median_s", "median ms", short_text(1e3)},
-                               {"statistics.spread", "spread", number_text("{:.0f} %", 100)},
-                               {"slowest_rank", "slowest rank"},
-                               {"algorithm_bandwidth_bytes_per_s", "algorithm GB/s", short_text(1e-9)},
-                               {"bus_bandwidth_bytes_per_s", "bus GB/s", short_text(1e-9)},
-                               {"time_over_plain_mpi", "time / MPI time", ratio_text},
-                               {"reason", left("remark")}};
-  Table table = table_of_rows(identity, figures, rows);
-  table.title = "Collectives of fp32";
-  return table;
-}
 
 std::vector<Figure> collective_figures(std::span<const Json> rows) {
   std::vector<Figure> figures;

@@ -1,4 +1,4 @@
-// Formats rows of `strobe comm` as a table and as charts.
+// Formats rows of `strobe comm` as charts.
 #pragma once
 
 #include <span>
@@ -6,12 +6,8 @@
 
 #include "core/json.h"
 #include "report/figure.h"
-#include "report/ladder.h"
 
 namespace strobe::report {
-
-// One table of all rows. Throws Error(invalid_argument) if a row lacks a required key.
-Table collective_table(std::span<const Json> rows);
 
 // One chart per operation: bus bandwidth against size, one line per engine and number of ranks.
 std::vector<Figure> collective_figures(std::span<const Json> rows);

@@ -6,7 +6,6 @@
 #include "core/counted.h"
 #include "core/fail.h"
 #include "report/assets.h"
-#include "report/fill.h"
 #include "report/noise.h"
 #include "report/series_names.h"
 #include "report/tables.h"
@@ -37,6 +36,21 @@ std::string summary_text(std::span<const Cell> cells) {
 }
 
 }  // namespace
+
+std::string fill(std::string_view page, std::span<const PagePart> parts) {
+  std::string out;
+  for (std::size_t at = 0;;) {
+    const std::size_t begin = page.find("{{", at);
+    if (begin == std::string_view::npos) return out.append(page.substr(at));
+    const std::size_t end = page.find("}}", begin);
+    const std::string_view name = page.substr(begin + 2, end - begin - 2);
+    out.append(page.substr(at, begin - at));
+    const auto part = std::find_if(parts.begin(), parts.end(), [&](const auto& one) { return one.first == name; });
+    if (part == parts.end()) fail(ErrorCode::runtime, "report: the page has an unknown part \"{}\"", name);
+    out.append(part->second);
+    at = end + 2;
+  }
+}
 
 std::string report_html(std::span<const Cell> cells, std::span<const Figure> figures) {
   if (kChartLibrary[0] == '\0') {

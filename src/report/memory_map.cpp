@@ -8,7 +8,7 @@
 #include "core/short_number.h"
 #include "report/assets.h"
 #include "report/figure.h"
-#include "report/fill.h"
+#include "report/html.h"
 #include "report/plot_scale.h"
 #include "results/escape.h"
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/fail.h"
+#include "core/short_number.h"
 
 namespace strobe {
 namespace {
@@ -135,6 +136,10 @@ Table table_of_rows(std::span<const RowColumn> identity, std::span<const RowColu
     if (!is_fine) cells.at(first) = status->as_string();
   }
   return table;
+}
+
+std::function<std::string(const Json&)> short_text(double factor) {
+  return [=](const Json& value) { return short_number(factor * value.as_number()); };
 }
 
 std::function<std::string(const Json&)> number_text(const char* format, double factor) {

@@ -36,7 +36,9 @@ struct RowColumn {
 Table table_of_rows(std::span<const RowColumn> identity, std::span<const RowColumn> figures,
                     std::span<const Json> rows);
 
-// Text of a number times `factor`: number_text("{:.1f}", 1e3) shows seconds in ms.
+// Text of a number times `factor`: number_text("{:.1f}", 1e3) shows seconds in ms; short_text() formats as
+// short_number() does.
+std::function<std::string(const Json&)> short_text(double factor = 1);
 std::function<std::string(const Json&)> number_text(const char* format, double factor = 1);
 
 // A column and the function that computes its value when a row is written. Without `value`, only tables have the

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/divide.h"
 #include "device/host/allocator.h"
-#include "measure/clock.h"
 #include "solve/pipeline.h"
 #include "solve/solver.h"
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/clock.h"
 #include "core/divide.h"
 #include "core/fail.h"
 #include "device/device_info.h"
 #include "device/gpu_buffer.h"
 #include "device/gpu_facts.h"
 #include "device/gpu_stream.h"
-#include "measure/clock.h"
 #include "solve/pipeline.h"
 #include "solve/solver.h"
 

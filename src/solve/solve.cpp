@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "device/gpu_facts.h"
-#include "measure/clock.h"
 #include "solve/case_files.h"
 #include "solve/solver.h"
 

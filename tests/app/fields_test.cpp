@@ -23,10 +23,10 @@ struct Paint {
 template <>
 std::span<const Field<Paint>> fields<Paint>() {
   static const Field<Paint> all[] = {
-      integer_field({"coats", 1, 9}, &Paint::coats, "coats of paint", {"layers"}),
-      number_field({"drying_time", 0, 10}, &Paint::drying_time, "hours"),
-      switch_field("glossy", &Paint::glossy, "shines"),
-      word_field(
+      integer_field<Paint>({"coats", 1, 9}, &Paint::coats, "coats of paint", {"layers"}),
+      number_field<Paint>({"drying_time", 0, 10}, &Paint::drying_time, "hours"),
+      switch_field<Paint>("glossy", &Paint::glossy, "shines"),
+      word_field<Paint>(
           "colour", "NAME", &Paint::colour, {"red", "green"},
           [](const std::string& word) { return word == "red" ? Colour::red : Colour::green; },
           [](Colour colour) { return colour == Colour::red ? "red" : "green"; }, "its colour"),

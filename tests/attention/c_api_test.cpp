@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -13,6 +15,8 @@
 #include "attention/small_problem.h"
 #include "device/device_info.h"
 #include "strobe/strobe.h"
+#include "support/corpus.h"
+#include "support/fuzz_c_api.h"
 
 namespace strobe {
 namespace {
@@ -407,6 +411,20 @@ TEST(CApi, ErrorsArePerThread) {
   EXPECT_EQ(fresh, "");
   EXPECT_NE(theirs, mine);
   EXPECT_EQ(strobe_last_error(), mine);
+}
+
+// Replays the seeds of the fuzz harness.
+TEST(CApiFuzz, SeedsBreakNoRule) { EXPECT_FALSE(test::accepted_seeds("c_api", test::fuzz_c_api).empty()); }
+
+TEST(CApiFuzz, RandomDescriptionsAreRejectedOrComputed) {
+  std::mt19937 random(11);
+  int computed = 0;
+  std::vector<std::uint8_t> bytes(200);
+  for (int round = 0; round < 3000; ++round) {
+    for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    computed += test::fuzz_c_api(bytes.data(), bytes.size()) ? 1 : 0;
+  }
+  EXPECT_GT(computed, 100);
 }
 
 }  // namespace

@@ -141,5 +141,36 @@ TEST(AttentionCase, IsDeterministicOnACpuAndOnRequestOnAGpu) {
   EXPECT_NE(describe(one).find(", deterministic"), std::string::npos) << describe(one);
 }
 
+// A sweep starts `strobe bench` with these flags, so every member must be among them.
+TEST(AttentionCase, FlagsDescribeAllMembersOfACase) {
+  AttentionCase one{.batch = 3, .heads = 4, .kv_heads = 2, .seqlen_q = 100, .seqlen_k = 50, .head_dim = 16};
+  const auto flags = [&] { return fmt::format("{}", fmt::join(flags_of(one), " ")); };
+  EXPECT_EQ(flags(),
+            "--batch_size 3 --seq_len 100 --num_heads 4 --emb_dim 64 --dtype fp16 --num_kv_heads 2 --seq_len_k 50 "
+            "--device cpu --threads 1");
+  one.dtype = DType::fp32;
+  one.tf32 = one.deterministic = one.causal = true;
+  one.passes = Passes::backward;
+  one.alignment = Alignment::bottom_right;
+  one.window = {8, -1};
+  one.cache = Cache::hot;
+  one.options = {.softcap = 5,
+                 .alibi = true,
+                 .bias = "1hqk",
+                 .bias_gradient = true,
+                 .sinks = true,
+                 .dropout = 0.25,
+                 .lengths = {20, 30, 40}};
+  AttentionCase read;
+  Given<AttentionCase> given;
+  OptionTable table;
+  for (const Field<AttentionCase>& field : fields<AttentionCase>()) add_field(table, field, given);
+  const std::vector<std::string> words = flags_of(one);
+  table.parse(std::vector<std::string_view>(words.begin(), words.end()));
+  for (const Field<AttentionCase>& field : fields<AttentionCase>()) {
+    EXPECT_EQ(field.text(given.values), field.text(one)) << field.key;
+  }
+}
+
 }  // namespace
 }  // namespace strobe::bench

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <random>
 
+#include "bench/case.h"
 #include "bench/implementation.h"
-#include "bench/score_options.h"
 
 namespace strobe::bench {
 namespace {

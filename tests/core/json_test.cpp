@@ -6,8 +6,12 @@
 
 #include <cmath>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "strobe/error.h"
+#include "support/corpus.h"
+#include "support/fuzz_json.h"
 
 namespace strobe {
 namespace {
@@ -197,6 +201,16 @@ TEST(Json, WrongKindsAndMissingKeysAreErrors) {
   EXPECT_THROW(json.at("b").as_number(), Error);
   EXPECT_THROW(json.at("a").as_string(), Error);
   EXPECT_THROW(Json(1.5).as_integer(), Error);
+}
+
+// Replays the seeds of the fuzz harness.
+TEST(JsonFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"deep", "large_numbers", "nested", "scalar", "utf8"};
+  EXPECT_EQ(test::accepted_seeds("json", test::fuzz_json), valid);
+}
+
+TEST(JsonFuzz, MutationsAreRejectedOrValid) {
+  EXPECT_GT(test::accepted_json_mutations("json", 4000, test::fuzz_json), 1000);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <thread>
 
-#include "measure/clock.h"
+#include "core/clock.h"
 
 namespace strobe {
 namespace {

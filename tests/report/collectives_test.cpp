@@ -1,4 +1,4 @@
-// Tests report/collectives: the table and charts of the result rows of `strobe comm`.
+// Tests report/collectives: the charts of the result rows of `strobe comm`.
 #include "report/collectives.h"
 
 #include <gtest/gtest.h>
@@ -17,27 +17,6 @@ Json row(const char* operation, int ranks, std::int64_t bytes, double bus) {
                        {"algorithm_bandwidth_bytes_per_s", bus / 2 * 1e9},
                        {"bus_bandwidth_bytes_per_s", bus * 1e9},
                        {"statistics", Json::object({{"mean_s", 0.002}, {"median_s", 0.001}, {"spread", 0.25}})}});
-}
-
-TEST(CollectiveTable, ShowsTimesRatesAndTheRatio) {
-  Json with_plain = row("all-reduce", 2, 10 << 20, 3);
-  with_plain.set("time_over_plain_mpi",
-                 Json::object({{"median", 0.9}, {"interval", Json::array({Json(0.85), Json(1.02)})}}));
-  const Json refused = Json::object({{"operation", "broadcast"},
-                                     {"engine", "mpi"},
-                                     {"memory", "host"},
-                                     {"ranks", 4},
-                                     {"bytes", 1 << 30},
-                                     {"status", "refused"},
-                                     {"reason", "needs more"}});
-  const std::vector<Json> rows{with_plain, refused};
-  const Table table = report::collective_table(rows);
-  ASSERT_EQ(table.cells.size(), 2u);
-  EXPECT_EQ(table.cells[0], (std::vector<std::string>{"all-reduce", "mpi", "host", "2", "10.0 MiB", "2.00", "1.00",
-                                                      "25 %", "1", "1.50", "3.00", "0.90 (0.85 to 1.02)", ""}));
-  EXPECT_EQ(table.cells[1], (std::vector<std::string>{"broadcast", "mpi", "host", "4", "1.00 GiB", "refused", "", "",
-                                                      "", "", "", "", "needs more"}));
-  for (const auto& cells : table.cells) EXPECT_EQ(cells.size(), table.columns.size());
 }
 
 TEST(CollectiveFigures, AreOnePerOperationWithALinePerNumberOfRanks) {

@@ -5,11 +5,15 @@
 #include <fmt/format.h>
 
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "report/ladder.h"
 #include "report/plot_scale.h"
 #include "report/svg.h"
 #include "strobe/error.h"
+#include "support/corpus.h"
+#include "support/fuzz_ladder_rows.h"
 #include "support/scratch.h"
 
 namespace strobe::report {
@@ -254,6 +258,16 @@ TEST(PublishedTimes, AreTenAndParsedStrictly) {
   for (const char* bad : {"shared", "shared,", "shared,x", "shared,-1", "shared,1 s"}) {
     EXPECT_THROW(read_published(bad), Error) << bad;
   }
+}
+
+// Replays the seeds of the fuzz harness.
+TEST(LadderRowsFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"control_name", "counters", "heading", "rungs", "split_date"};
+  EXPECT_EQ(test::accepted_seeds("ladder_rows", test::fuzz_ladder_rows), valid);
+}
+
+TEST(LadderRowsFuzz, MutationsAreRejectedOrValid) {
+  EXPECT_GT(test::accepted_json_mutations("ladder_rows", 150, test::fuzz_ladder_rows), 10);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include "report/rows.h"
 #include "strobe/error.h"
+#include "support/corpus.h"
+#include "support/fuzz_limits.h"
 
 namespace strobe::report {
 namespace {
@@ -190,6 +192,12 @@ TEST(Limits, AChangeIsJudgedByItsInterval) {
   EXPECT_EQ(missed("require each change:low >= 0.9546\nrequire each change:high <= 1.05\n"), 0u);
   EXPECT_EQ(missed("require each change:low >= 1.02\nrequire each change:high <= 0.98\n"), 2u);
   EXPECT_THROW(split_launches({"rows", {side.results[0]}}), Error);
+}
+
+// Replays the seeds of the fuzz harness.
+TEST(LimitsFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"hopper", "made_up", "noise"};
+  EXPECT_EQ(test::accepted_seeds("limits", test::fuzz_limits), valid);
 }
 
 }  // namespace

@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "report/ncu_csv.h"
 #include "strobe/error.h"
+#include "support/corpus.h"
+#include "support/fuzz_ncu_csv.h"
 
 namespace strobe::report {
 namespace {
@@ -118,6 +122,12 @@ TEST(NcuCsv, EveryTruncationIsReadOrRejected) {
     const std::string why = ncu_refusal(whole.substr(0, size));
     EXPECT_EQ(why.find('\n'), std::string::npos) << size;
   }
+}
+
+// Replays the seeds of the fuzz harness.
+TEST(NcuCsvFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"two_launches", "units"};
+  EXPECT_EQ(test::accepted_seeds("ncu_csv", test::fuzz_ncu_csv), valid);
 }
 
 }  // namespace

@@ -7,9 +7,13 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "report/rows.h"
 #include "strobe/error.h"
+#include "support/corpus.h"
+#include "support/fuzz_result_rows.h"
 
 namespace strobe::report {
 namespace {
@@ -168,6 +172,16 @@ TEST(Result, DamagedFilesGiveRowsOrAnErrorAndNoCrash) {
       survives(changed);
     }
   }
+}
+
+// Replays the seeds of the fuzz harness.
+TEST(ResultRowsFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"gpu", "lines", "list", "markup", "one", "oom", "split_date"};
+  EXPECT_EQ(test::accepted_seeds("result_rows", test::fuzz_result_rows), valid);
+}
+
+TEST(ResultRowsFuzz, MutationsAreRejectedOrValid) {
+  EXPECT_GT(test::accepted_json_mutations("result_rows", 150, test::fuzz_result_rows), 10);
 }
 
 }  // namespace

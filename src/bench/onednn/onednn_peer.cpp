@@ -14,8 +14,8 @@
 #include <dnnl.hpp>
 #include <limits>
 
+#include "core/clock.h"
 #include "core/fail.h"
-#include "measure/clock.h"
 #include "measure/quiet.h"
 
 namespace strobe::bench {

@@ -44,7 +44,9 @@ SweepProblem make_problem(AttentionCase one, std::vector<std::string> implementa
 namespace {
 
 std::string key_of(const Json& config, const std::string& implementation, std::int64_t launch) {
-  return fmt::format("{} {} {}", implementation, launch, config.dump());
+  Json::Object members = config.as_object();  // sorted, because the order of keys depends on the build
+  std::ranges::sort(members, {}, &std::pair<std::string, Json>::first);
+  return fmt::format("{} {} {}", implementation, launch, Json::object(std::move(members)).dump());
 }
 
 }  // namespace

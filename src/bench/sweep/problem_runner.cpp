@@ -9,9 +9,9 @@
 #include "bench/ceilings.h"
 #include "bench/row.h"
 #include "bench/torch_peer.h"
+#include "core/clock.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "measure/clock.h"
 
 namespace strobe::bench {
 namespace {

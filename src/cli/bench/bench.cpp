@@ -22,8 +22,8 @@
 #include "cli/report/verdict_lines.h"
 #include "cli/verbs.h"
 #include "core/atomic_file.h"
+#include "core/clock.h"
 #include "device/host/thread_pool.h"
-#include "measure/clock.h"
 
 namespace strobe::cli {
 namespace {
@@ -100,7 +100,7 @@ std::string next_command(const OptionTable& table, Arguments arguments, const Be
   if (!standing.is_clear() && options.launches == 1) return quoted_command("bench", words) + " --launches 5";
   if (!options.cells.empty()) return options.output == "-" ? "" : "strobe report " + strobe::quoted(options.output);
   for (const char* flag : {"launches", "seq_len"}) words = table.without(words, flag);
-  const std::string sizes = options.one.seqlen_q.value_or(1024) > 4096 ? "1024,4096,16384" : "512,1024,2048,4096";
+  const std::string sizes = options.one.given.values.seqlen_q > 4096 ? "1024,4096,16384" : "512,1024,2048,4096";
   return quoted_command("sweep", words) + " --seq_len " + sizes;
 }
 

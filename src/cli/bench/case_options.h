@@ -11,19 +11,14 @@
 namespace strobe::cli {
 
 struct CaseOptions {
-  std::optional<std::int64_t> batch, seqlen_q, heads, emb, head_dim, kv_heads, seqlen_k;
-  std::optional<DType> dtype;
-  bool tf32 = false;
-  bool deterministic = false;
+  // The flags of the field table, and the source reports' values of the others (docs/source-report.md). Its lengths are
+  // as given, not yet repeated to fill the batch.
+  Given<bench::AttentionCase> given{
+      .values = {.batch = 32, .heads = 32, .seqlen_q = 1024, .head_dim = 64, .dtype = DType::fp16}};
+  std::optional<std::int64_t> emb;
+  std::vector<bool> causal{false};  // both values for --causal=both
   std::optional<int> threads;
   std::optional<Device> device;
-  bench::Cache cache = bench::Cache::cold;
-  std::vector<bool> causal{false};  // both values for --causal=both
-  Alignment alignment = Alignment::unset;
-  Window window;
-  bench::ScoreOptions scores;         // its `lengths` stay empty
-  std::vector<std::int64_t> lengths;  // as given; repeated to fill the batch
-  bench::Passes passes = bench::Passes::both;
   std::vector<std::string> implementations{"flash2"};  // canonical names
   bool is_list = false;                                // --impl has several names: the output is a list
   bool names_pytorch = false;                          // --impl names `standard` as the source reports do
@@ -37,10 +32,6 @@ void add_case_options(OptionTable& table, CaseOptions& options);
 
 // Adds the flags of the score options, such as softcap, bias and dropout. score_options_of() returns their values for a
 // case of the given sizes.
-void add_score_options(OptionTable& table, CaseOptions& options);
-bench::ScoreOptions score_options_of(const CaseOptions& options, std::int64_t batch, std::int64_t seqlen_q,
-                                     std::int64_t seqlen_k);
-
 struct Cases {
   std::vector<bench::AttentionCase> cases;  // one per configuration and value of causal
   std::vector<std::string> notes;           // for the user, for example about scaled defaults
@@ -54,9 +45,6 @@ Cases cases_of(const CaseOptions& options);
 
 // Throws the library's error if a case is not a valid problem.
 void check_problems(const Cases& cases);
-
-// Returns flags from which cases_of() builds the same case on any machine, because they set every size.
-std::vector<std::string> words_of(const bench::AttentionCase& one);
 
 // Parses --device: cpu or cuda. Throws Error(unsupported) with the reason if there is no GPU.
 Device parse_device(std::string_view flag, std::string_view value);

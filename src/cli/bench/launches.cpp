@@ -13,8 +13,8 @@
 #include "app/program.h"
 #include "app/progress.h"
 #include "app/terminal.h"
+#include "core/clock.h"
 #include "core/json.h"
-#include "measure/clock.h"
 #include "process/spawn.h"
 
 namespace strobe::cli {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/clock.h"
+#include "core/clock.h"
 #include "measure/core_time.h"
 #include "measure/quiet.h"
 

@@ -42,7 +42,8 @@ std::string read_text(const std::string& path) {
 
 Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& defaults) {
   CaseOptions one = defaults;
-  one.emb.reset(), one.head_dim.reset();  // a line that has one of the two overrides both
+  one.emb.reset();  // a line that has --emb_dim or --head_dim overrides both
+  std::erase(one.given.keys, "head_dim");
   OptionTable table("a configuration");
   add_configuration_options(table, one);
   const std::vector<std::string> flags = with_case_flags(words);
@@ -50,7 +51,10 @@ Cases cases_of_line(const std::vector<std::string>& words, const CaseOptions& de
   if (table.parse(views) == OptionTable::Outcome::help) {
     fail(ErrorCode::invalid_argument, "--help: not a flag of a configuration; valid: see strobe bench --help");
   }
-  if (!one.emb && !one.head_dim) one.emb = defaults.emb, one.head_dim = defaults.head_dim;
+  if (!one.emb && !one.given.has("head_dim")) {
+    one.emb = defaults.emb;
+    if (defaults.given.has("head_dim")) one.given.keys.emplace_back("head_dim");
+  }
   Cases cases = cases_of(one);
   check_problems(cases);
   return cases;

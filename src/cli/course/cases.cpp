@@ -9,10 +9,10 @@
 #include "app/help.h"
 #include "app/options.h"
 #include "app/terminal.h"
+#include "core/clock.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/printable.h"
-#include "measure/clock.h"
 #include "solve/case_files.h"
 #include "solve/compare_answers.h"
 

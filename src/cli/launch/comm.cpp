@@ -48,7 +48,8 @@ std::vector<Json> rows_in(const std::string& text) {
 }
 
 int print_results(const CommOptions& options, const std::vector<Json>& rows) {
-  const Table table = report::collective_table(rows);
+  Table table = bench::collective_rows().table(rows);
+  table.title = "Collectives of fp32";
   print(tables_text({&table, 1}));
   std::vector<Chart> charts;
   for (report::Figure& figure : report::collective_figures(rows)) {
@@ -86,7 +87,7 @@ int measure(const CommOptions& options, const comm::World& world, const std::str
           bench::measure_collective(communicator, {.kind = kind, .bytes = bytes / 4 * 4, .memory = memory},
                                     options.rule, plain ? bench::Plain::measured : bench::Plain::left_out);
       if (!first) continue;
-      Json row = bench::collective_json(result, communicator);
+      Json row = bench::collective_rows().json({result, communicator});
       row.set("environment", environment_json()).set("command", command);
       if (result.status == "refused") {
         file->add_refused(row.dump());

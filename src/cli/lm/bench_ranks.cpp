@@ -14,10 +14,10 @@
 #include "cli/lm/ranks.h"
 #include "comm/agreement.h"
 #include "core/atomic_file.h"
+#include "core/clock.h"
 #include "core/fail.h"
 #include "lm/data_parallel/parallel_bench.h"
 #include "lm/data_parallel/parallel_model.h"
-#include "measure/clock.h"
 #include "measure/environment.h"
 
 namespace strobe::cli {

@@ -9,13 +9,13 @@
 #include "app/signals.h"
 #include "app/terminal.h"
 #include "comm/agreement.h"
+#include "core/clock.h"
 #include "core/counted.h"
 #include "core/fail.h"
 #include "core/json.h"
 #include "core/printable.h"
 #include "core/short_number.h"
 #include "lm/profile/step_bench.h"
-#include "measure/clock.h"
 
 namespace strobe::cli {
 namespace {

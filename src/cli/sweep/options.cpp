@@ -68,12 +68,14 @@ void parse_shard(SweepOptions& options, std::string_view flag, std::string_view 
 }
 
 // Returns the reason why a combination of sizes is impossible; empty if it is possible.
-std::string reason_to_skip(const CaseOptions& one) {
-  if (one.emb && one.heads && *one.emb % *one.heads != 0) {
-    return fmt::format("--emb_dim {}: not a multiple of --num_heads {}", *one.emb, *one.heads);
+std::string reason_to_skip(const CaseOptions& options) {
+  const bench::AttentionCase& one = options.given.values;
+  const bool has_heads = options.given.has("num_heads");
+  if (options.emb && has_heads && *options.emb % one.heads != 0) {
+    return fmt::format("--emb_dim {}: not a multiple of --num_heads {}", *options.emb, one.heads);
   }
-  if (one.heads && one.kv_heads && *one.heads % *one.kv_heads != 0) {
-    return fmt::format("--num_kv_heads {}: does not divide --num_heads {}", *one.kv_heads, *one.heads);
+  if (has_heads && options.given.has("num_kv_heads") && one.heads % one.kv_heads != 0) {
+    return fmt::format("--num_kv_heads {}: does not divide --num_heads {}", one.kv_heads, one.heads);
   }
   return {};
 }

@@ -10,9 +10,9 @@
 #include "app/progress.h"
 #include "app/terminal.h"
 #include "bench/sweep/problem.h"
+#include "core/clock.h"
 #include "core/counted.h"
 #include "core/short_number.h"
-#include "measure/clock.h"
 #include "measure/system_info.h"
 #include "results/table.h"
 

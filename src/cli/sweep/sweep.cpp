@@ -220,7 +220,7 @@ void run_problems(const std::vector<bench::SweepProblem>& left, bench::RunnerOpt
   bench::ProblemRunner runner(std::move(options));
   for (const bench::SweepProblem& problem : left) {
     progress.problem(problem);
-    runner.run(problem, words_of(problem.one));
+    runner.run(problem, bench::flags_of(problem.one));
   }
   show_progress("");
 }

@@ -13,13 +13,15 @@ template <>
 std::span<const Field<lm::ModelShape>> fields<lm::ModelShape>() {
   using lm::ModelShape, lm::kMostOfShape;
   static const Field<ModelShape> all[] = {
-      integer_field({"d_model", 1, kMostOfShape}, &ModelShape::d_model, "width of the residual stream"),
-      integer_field({"d_ff", 1, kMostOfShape}, &ModelShape::d_ff, "width of the feed-forward layer"),
-      integer_field({"layers", 1, lm::kMostLayers}, &ModelShape::layers, "blocks", {"num-layers"}),
-      integer_field({"heads", 1, kMostOfShape}, &ModelShape::heads, "attention heads; must divide the width",
-                    {"num-heads"}),
-      integer_field({"vocabulary", 1, kMostOfShape}, &ModelShape::vocabulary, "size of the vocabulary", {"vocab-size"}),
-      integer_field({"context", 1, kMostOfShape}, &ModelShape::context, "tokens per sequence", {"context-length"}),
+      integer_field<ModelShape>({"d_model", 1, kMostOfShape}, &ModelShape::d_model, "width of the residual stream"),
+      integer_field<ModelShape>({"d_ff", 1, kMostOfShape}, &ModelShape::d_ff, "width of the feed-forward layer"),
+      integer_field<ModelShape>({"layers", 1, lm::kMostLayers}, &ModelShape::layers, "blocks", {"num-layers"}),
+      integer_field<ModelShape>({"heads", 1, kMostOfShape}, &ModelShape::heads,
+                                "attention heads; must divide the width", {"num-heads"}),
+      integer_field<ModelShape>({"vocabulary", 1, kMostOfShape}, &ModelShape::vocabulary, "size of the vocabulary",
+                                {"vocab-size"}),
+      integer_field<ModelShape>({"context", 1, kMostOfShape}, &ModelShape::context, "tokens per sequence",
+                                {"context-length"}),
   };
   return all;
 }

@@ -5,10 +5,10 @@
 #include <map>
 #include <optional>
 
+#include "core/clock.h"
 #include "core/fail.h"
 #include "device/gpu_range.h"
 #include "lm/profile/profile.h"
-#include "measure/clock.h"
 
 namespace strobe::lm {
 

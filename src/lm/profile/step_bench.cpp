@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "core/clock.h"
 #include "core/philox.h"
 #include "lm/plan/device_memory.h"
-#include "measure/clock.h"
 
 namespace strobe::lm {
 

@@ -18,29 +18,29 @@ std::span<const Field<lm::Settings>> fields<lm::Settings>() {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   constexpr double kLeastEps = 1e-37;  // a normal fp32 number; with a subnormal eps AdamW could divide by zero
   static const Field<Settings> all[] = {
-      integer_field({"batch", 1, 100'000'000}, &Settings::batch, "sequences per step; default 8"),
-      integer_field({"steps", 1, lm::kMostSteps}, &Settings::steps, "total steps; default 1000"),
-      integer_field({"seed", 0, kMost}, &Settings::seed, "random seed, 0 or more; default 1"),
-      number_field({"lr", 0, 1e6}, &Settings::rate, "learning rate after the warm-up; default 0.001"),
-      number_field({"lr_min", 0, 1e6}, &Settings::least_rate,
-                   "learning rate of the last step; default a tenth of --lr"),
-      integer_field({"lr_warmup", 0, lm::kMostSteps}, &Settings::warmup,
-                    "warm-up steps; default a tenth of --steps, at most 100"),
-      number_field({"clip", 0, 1e30}, &Settings::clip, "largest gradient norm, 0: no clipping; default 1"),
-      number_field({"beta1", 0, 1}, &Settings::beta1, "AdamW; default 0.9"),
-      number_field({"beta2", 0, 1}, &Settings::beta2, "AdamW; default 0.999"),
-      number_field({"eps", kLeastEps, 1}, &Settings::eps, "AdamW; default 1e-8"),
-      number_field({"decay", 0, 1e6}, &Settings::decay, "AdamW's weight decay; default 0.01"),
-      word_field(
+      integer_field<Settings>({"batch", 1, 100'000'000}, &Settings::batch, "sequences per step; default 8"),
+      integer_field<Settings>({"steps", 1, lm::kMostSteps}, &Settings::steps, "total steps; default 1000"),
+      integer_field<Settings>({"seed", 0, kMost}, &Settings::seed, "random seed, 0 or more; default 1"),
+      number_field<Settings>({"lr", 0, 1e6}, &Settings::rate, "learning rate after the warm-up; default 0.001"),
+      number_field<Settings>({"lr_min", 0, 1e6}, &Settings::least_rate,
+                             "learning rate of the last step; default a tenth of --lr"),
+      integer_field<Settings>({"lr_warmup", 0, lm::kMostSteps}, &Settings::warmup,
+                              "warm-up steps; default a tenth of --steps, at most 100"),
+      number_field<Settings>({"clip", 0, 1e30}, &Settings::clip, "largest gradient norm, 0: no clipping; default 1"),
+      number_field<Settings>({"beta1", 0, 1}, &Settings::beta1, "AdamW; default 0.9"),
+      number_field<Settings>({"beta2", 0, 1}, &Settings::beta2, "AdamW; default 0.999"),
+      number_field<Settings>({"eps", kLeastEps, 1}, &Settings::eps, "AdamW; default 1e-8"),
+      number_field<Settings>({"decay", 0, 1e6}, &Settings::decay, "AdamW's weight decay; default 0.01"),
+      word_field<Settings>(
           "precision", "NAME", &Settings::precision, lm::precision_names(), lm::precision_of,
           [](lm::Precision precision) { return lm::name_of(precision); },
           "fp32, tf32 (on a GPU), bf16 or fp16 with loss scaling; parameters stay fp32; default fp32"),
-      word_field(
+      word_field<Settings>(
           "device", "cpu|cuda", &Settings::device, {"cpu", "cuda"}, lm::device_of,
           [](Device device) { return device == Device::cuda ? "cuda" : "cpu"; },
           "device to train on; default: cuda if there is a GPU"),
-      switch_field("deterministic", &Settings::deterministic,
-                   "bitwise reproducible; default on; off changes nothing on the CPU"),
+      switch_field<Settings>("deterministic", &Settings::deterministic,
+                             "bitwise reproducible; default on; off changes nothing on the CPU"),
   };
   return all;
 }

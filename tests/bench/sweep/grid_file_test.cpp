@@ -5,8 +5,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "strobe/error.h"
+#include "support/corpus.h"
+#include "support/fuzz_grid_file.h"
 #include "support/scratch.h"
 
 namespace strobe::bench {
@@ -83,6 +87,12 @@ TEST(GridFile, NamesAreFoundNextToTheProgramAndPathsAnywhere) {
   EXPECT_THROW(load_grid("../b", program), Error);
   EXPECT_THROW(load_grid((root / "big.grid").string(), program), Error);
   EXPECT_THROW(load_grid(root.string() + "/", program), Error);
+}
+
+// Replays the seeds of the fuzz harness.
+TEST(GridFileFuzz, OnlyValidSeedsAreAccepted) {
+  const std::vector<std::string> valid{"empty_value", "equals", "flash", "lab5_small", "many"};
+  EXPECT_EQ(test::accepted_seeds("grid_file", test::fuzz_grid_file), valid);
 }
 
 }  // namespace

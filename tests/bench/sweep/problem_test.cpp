@@ -117,6 +117,9 @@ TEST(SweepProblem, ARowHasTheKeyOfItsCell) {
   row.set("implementation", "flash2");
   EXPECT_EQ(cell_key(row), cell_key(problem, "flash2"));
   EXPECT_NE(cell_key(row), cell_key(problem, "standard"));
+  Json::Object members = problem.config.as_object();
+  std::ranges::reverse(members);
+  EXPECT_EQ(cell_key(Json(row).set("config", Json::object(members))), cell_key(row)) << "another order of keys";
   const std::vector<SweepProblem> launches = launched({problem}, 3);
   ASSERT_EQ(launches.size(), 3u);
   // A row without a launch number belongs to the first launch.

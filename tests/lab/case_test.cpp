@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "lab/fitting.h"
+#include "lab/case.h"
 
 namespace strobe::lab {
 namespace {

@@ -1,11 +1,10 @@
 // Tests the table of flag synonyms, and commands that accept a synonym instead of their own flag.
-#include "app/flag_names.h"
+#include "app/options.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "app/options.h"
 #include "core/fail.h"
 
 namespace strobe {

@@ -1,4 +1,0 @@
-// Includes the clock that all measurements on the host use.
-#pragma once
-
-#include "core/clock.h"
