@@ -62,7 +62,7 @@ constexpr const char* kBash = R"(_strobe() {
 complete -o default -F _strobe strobe
 )";
 
-constexpr const char* kZsh = R"(_strobe() {
+constexpr const char* kZsh = R"sh(_strobe() {
   local -a command found
   local word last=${words[CURRENT - 1]} current=$PREFIX
   for word in "${words[@]:1:$((CURRENT - 2))}"; do
@@ -73,18 +73,11 @@ constexpr const char* kZsh = R"(_strobe() {
     last=${PREFIX%%=*} current=
     compset -P '*='
   fi
-  found=(${(f)" $(_strobe_words
-                  "${words[1]}"
-                  "$last"
-                  "$current"
-                  "${command[@]}") "})
-    if (($ #found));
-then compadd - a found;
-else _files;
-fi
+  found=(${(f)"$(_strobe_words "${words[1]}" "$last" "$current" "${command[@]}")"})
+  if (( $#found )); then compadd -a found; else _files; fi
 }
 compdef _strobe strobe
-)";
+)sh";
 
 }  // namespace
 
