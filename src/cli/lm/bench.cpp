@@ -15,6 +15,7 @@
 #include "cli/bench/neighbours.h"
 #include "cli/lm/bench_options.h"
 #include "cli/lm/bench_ranks.h"
+#include "cli/lm/keyed_table.h"
 #include "cli/lm/one_process.h"
 #include "cli/lm/ranks.h"
 #include "cli/report/row_file.h"
@@ -205,7 +206,8 @@ std::string phase_table(const RowType<Row>& type, std::span<const Json> rows) {
                                {"figures", "ms", mean_ms_text},
                                {"figures.median_s", "median ms", number_text("{:.3f}", 1e3)},
                                {"figures.peak_bytes", "peak MiB", kMebibytesText}};
-  return phases.empty() ? "" : "\n" + table_of_rows(type.identity, columns, phases).text();
+  if (phases.empty()) return "";
+  return "\n" + keyed_text(table_of_rows(type.identity, columns, phases), type.identity.size());
 }
 
 void check_rank_options(const LmBenchOptions& options) {
@@ -259,7 +261,7 @@ int run_lm_bench(Arguments arguments) {
     written.push_back(type.json(row));
     notes += row.times ? skipped_note(row) : oom_note(row);
   }
-  print(type.table(written).text() + notes + phase_table(type, written));
+  print(keyed_text(type.table(written), type.identity.size()) + notes + phase_table(type, written));
   if (options.device == Device::cpu) print(note_lines(neighbours.notes()));
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
     return complain_that_none_fits("lm bench", options.output);
