@@ -23,6 +23,7 @@
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"
+#include "core/short_number.h"
 #include "core/units.h"
 #include "lm/memory/timeline.h"
 #include "lm/plan/device_memory.h"
@@ -123,17 +124,18 @@ std::string line_of(const Row& row) {
 std::string skipped_note(const Row& row) {
   const lm::BenchTimes& times = *row.times;
   if (times.skipped == 0 && times.skipped_updates == 0) return "";
-  return fmt::format(
-      "skipped: {}: {} of {} and {} of the updates had a gradient that overflowed; they updated nothing, but the "
-      "times above include them; a larger --warmup lowers the loss scale first\n",
-      title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates);
+  return labelled_line(
+      Style::caution, "skipped:",
+      fmt::format("{}: {} of {} and {} of the updates had a gradient that overflowed; they updated nothing, but the "
+                  "times above include them; a larger --warmup lowers the loss scale first",
+                  title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates));
 }
 
 std::string oom_note(const Row& row) {
   const lm::BenchCase& one = row.cell->one;
-  const auto mib = [](std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); };
-  return fmt::format("oom: {}: {}; predicted {} MiB, residual-stream tensor {} MiB\n", title_of(*row.cell), row.error,
-                     mib(lm::predicted_bytes(one)), mib(lm::residual_bytes(one)));
+  return labelled_line(Style::caution, "oom:",
+                       fmt::format("{}: {}; predicted {}, residual-stream tensor {}", title_of(*row.cell), row.error,
+                                   bytes_text(lm::predicted_bytes(one)), bytes_text(lm::residual_bytes(one))));
 }
 
 Json phase_json(const std::optional<lm::PhaseTimes>& phase) {

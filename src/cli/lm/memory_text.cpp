@@ -145,7 +145,7 @@ std::string peak_table(const std::vector<MemoryCell>& cells, std::span<const Jso
   for (const MemoryCell& cell : cells) {
     for (const auto pass : kPasses) {
       const MemoryRow& row = cell.*pass;
-      if (!row.figures) notes += fmt::format("oom: {}: {}\n", title_of(row), row.error);
+      if (!row.figures) notes += labelled_line(Style::caution, "oom:", fmt::format("{}: {}", title_of(row), row.error));
     }
   }
   const lm::BenchCase& one = cells.front().step.cell.one;

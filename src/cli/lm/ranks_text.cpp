@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "app/terminal.h"
 #include "cli/lm/keyed_table.h"
 #include "core/counted.h"
 #include "results/schema.h"
@@ -153,7 +154,8 @@ const RowColumn kExchangeColumns[] = {{"calls", "calls"},
 
 std::string notes_of(const ParallelRow& row) {
   if (row.error.empty()) return skipped_note(row);
-  return fmt::format("oom: {}: {}\n", row.exchange ? title_of(*row.exchange) : name_of(row), row.error);
+  return labelled_line(Style::caution,
+                       "oom:", fmt::format("{}: {}", row.exchange ? title_of(*row.exchange) : name_of(row), row.error));
 }
 
 }  // namespace
