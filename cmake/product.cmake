@@ -1,5 +1,5 @@
 # Builds libstrobe from the objects of core, device and attention: a shared library that exports only the public API
-# (cmake/exports.map), and a static one. Defines what `cmake --install` installs.
+# (cmake/exports.map), and a static one. Defines what `cmake --install --component library` installs.
 include(CMakePackageConfigHelpers)
 
 get_property(folders GLOBAL PROPERTY STROBE_FOLDERS)
@@ -23,6 +23,8 @@ if(STROBE_SHARED)
   list(APPEND products strobe)
 endif()
 
+add_custom_target(library DEPENDS ${products})
+
 foreach(product IN LISTS products)
   set_target_properties(${product} PROPERTIES OUTPUT_NAME strobe LINKER_LANGUAGE CXX)
   target_link_libraries(${product} PRIVATE ${private_libraries})
@@ -33,6 +35,7 @@ foreach(product IN LISTS products)
 endforeach()
 
 # find_package(strobe) defines strobe::strobe (shared) and strobe::strobe_static.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME library)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/strobe)
 install(TARGETS ${products} EXPORT strobe_targets)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/strobe DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -58,3 +61,4 @@ endif()
 configure_file(cmake/strobe.pc.in ${PROJECT_BINARY_DIR}/strobe.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/strobe.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+unset(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME)

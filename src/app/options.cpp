@@ -175,11 +175,20 @@ const Option* OptionTable::find(std::string_view flag) const {
   return subject_.empty() ? find_in(common_options(), wanted) : nullptr;
 }
 
+bool OptionTable::names_flag(std::string_view word) const {
+  return word.starts_with("--") && find(word.substr(2, word.find('=') - 2));
+}
+
 // Hidden flags are not suggested.
 void OptionTable::refuse_unknown(std::string_view flag) const {
   std::vector<std::string> names;
   for (const Option& option : options_) {
-    if (!option.help.empty()) names.push_back("--" + option.name);
+    if (option.help.empty()) continue;
+    names.push_back("--" + option.name);
+    if (!subject_.empty()) continue;
+    for (const std::string_view synonym : flag_synonyms(normal(option.name))) {
+      names.push_back("--" + std::string(synonym));
+    }
   }
   if (subject_.empty()) {
     for (const Option& option : common_options()) names.push_back("--" + option.name);
@@ -266,6 +275,10 @@ OptionTable::Outcome OptionTable::parse(std::span<const std::string_view> argume
     const bool takes_next = takes_word(*option, has_next ? arguments[i + 1] : std::string_view());
     if (takes_next && !has_next) {
       fail(ErrorCode::invalid_argument, "{}: needs a value ({})", shown, option->placeholder);
+    }
+    if (option->takes == Takes::value && names_flag(arguments[i + 1])) {
+      fail(ErrorCode::invalid_argument, "{}: needs a value ({}), but the flag {} follows", shown, option->placeholder,
+           arguments[i + 1]);
     }
     apply(*option, shown, takes_next ? arguments[++i] : std::string_view());
   }

@@ -71,6 +71,7 @@ class OptionTable {
 
  private:
   const Option* find(std::string_view flag) const;  // also by a synonym
+  bool names_flag(std::string_view word) const;     // "--NAME" or "--NAME=VALUE" of a known flag
   [[noreturn]] void refuse_unknown(std::string_view flag) const;
 
   std::string group_;

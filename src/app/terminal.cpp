@@ -22,6 +22,8 @@
 namespace strobe {
 namespace {
 
+constexpr std::size_t kLeastColumns = 40;  // narrower terminals wrap lines themselves
+
 int output_error = 0;  // errno of the first failed write to standard output
 std::string progress_shown;
 std::string line_prefix = "strobe";  // program name
@@ -119,8 +121,14 @@ void complain(std::string_view text) noexcept {
   try {
     show_progress("");
     const std::string prefix = line_prefix + ":";
-    const std::string shown = shows_color(STDERR_FILENO) ? colored(Style::error, prefix) : prefix;
-    write_all(STDERR_FILENO, shown + " " + printable(text, std::string_view::npos) + "\n");
+    std::string line = prefix + " " + printable(text, std::string_view::npos) + "\n";
+    if (const std::size_t columns = terminal_columns(STDERR_FILENO);
+        columns >= kLeastColumns && line.size() > columns) {
+      line.pop_back();
+      line = filled("", line, 2, "", columns);
+    }
+    if (shows_color(STDERR_FILENO)) line.replace(0, prefix.size(), colored(Style::error, prefix));
+    write_all(STDERR_FILENO, line);
   } catch (const std::exception&) {
     write_all(STDERR_FILENO, "strobe: out of memory\n");
   }

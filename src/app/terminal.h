@@ -54,7 +54,7 @@ void set_program_name(std::string_view name);
 void set_command(std::string command);
 const std::string& current_command();
 
-// Writes one line to standard error, prefixed with the program name: "strobe: ".
+// Writes one line to standard error, prefixed with the program name: "strobe: ". Wraps it on a terminal.
 void complain(std::string_view text) noexcept;
 
 // Sets the line that is written to standard error when a signal ends the program.

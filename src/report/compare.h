@@ -56,7 +56,12 @@ std::pair<Side, Side> split_launches(const Side& side);
 // note. Throws Error(invalid_argument) with the keys that differ if the sides have no cell in common.
 Comparison compare(const Side& a, const Side& b, double threshold);
 
-std::string comparison_table(const Comparison& comparison);     // for a terminal
+// For a terminal: the names and the table; remarks on changed statuses, on cells that only one side has, and the notes;
+// the number of cells per verdict.
+std::string comparison_table(const Comparison& comparison);
+std::vector<std::string> comparison_notes(const Comparison& comparison);
+std::string comparison_summary(const Comparison& comparison);
+
 std::string comparison_markdown(const Comparison& comparison);  // for a pull request
 
 }  // namespace strobe::report

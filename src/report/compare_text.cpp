@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <sstream>
+#include <utility>
 
 #include "core/counted.h"
 #include "core/printable.h"
@@ -61,8 +63,32 @@ Table table_of(const Comparison& comparison) {
   return table;
 }
 
-// Returns remarks on changed statuses and on cells that only one side has, then the notes.
-std::vector<std::string> remarks(const Comparison& comparison) {
+// Returns the table as text. If it is wider than the terminal, the first column becomes a line above its rows.
+std::string fitting_table(Table table) {
+  const std::string text = table.text();
+  const auto is_split = [](const std::string& some) { return some.find("\n\n") != some.npos; };
+  if (!is_split(text)) return text;
+  std::vector<std::string> names;
+  for (std::vector<std::string>& row : table.cells) {
+    names.push_back(row.front());
+    row.erase(row.begin());
+  }
+  table.columns.erase(table.columns.begin());
+  std::istringstream lines(table.text());
+  std::string out, line;
+  std::getline(lines, line);
+  out = "  " + line + "\n";
+  for (std::size_t i = 0; std::getline(lines, line); ++i) {
+    if (i >= names.size()) return text;  // still too wide
+    if (i == 0 || names[i] != names[i - 1]) out += names[i] + "\n";
+    out += "  " + line + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<std::string> comparison_notes(const Comparison& comparison) {
   std::vector<std::string> lines;
   for (const CellComparison& cell : comparison.cells) {
     if (cell.status_a == cell.status_b) continue;
@@ -80,16 +106,17 @@ std::vector<std::string> remarks(const Comparison& comparison) {
   return lines;
 }
 
-}  // namespace
+std::string comparison_summary(const Comparison& comparison) {
+  return summary_line(comparison) + launches_text(comparison);
+}
 
 std::string comparison_table(const Comparison& comparison) {
   Table table = table_of(comparison);
-  table.columns.erase(table.columns.begin() + kLaunches);  // keeps the table narrow; the last line has the launches
+  table.columns.erase(table.columns.begin() +
+                      kLaunches);  // keeps the table narrow; comparison_summary() has the launches
   for (std::vector<std::string>& row : table.cells) row.erase(row.begin() + kLaunches);
-  std::string text = fmt::format("A: {}\nB: {}\n{}", printable(comparison.name_a, std::string_view::npos),
-                                 printable(comparison.name_b, std::string_view::npos), table.text());
-  for (const std::string& remark : remarks(comparison)) text += "note: " + remark + "\n";
-  return text + summary_line(comparison) + launches_text(comparison) + "\n";
+  return fmt::format("A: {}\nB: {}\n{}", printable(comparison.name_a, std::string_view::npos),
+                     printable(comparison.name_b, std::string_view::npos), fitting_table(std::move(table)));
 }
 
 std::string comparison_markdown(const Comparison& comparison) {
@@ -106,7 +133,7 @@ std::string comparison_markdown(const Comparison& comparison) {
     if (verdict == name_of(Verdict::slower) || verdict == name_of(Verdict::faster)) proven.push_back(i);
   }
   text += table.markdown(proven);
-  const std::vector<std::string> notes = remarks(comparison);
+  const std::vector<std::string> notes = comparison_notes(comparison);
   if (!notes.empty()) text += "\n";
   for (const std::string& note : notes) text += "- " + markdown_line(note) + "\n";
   return text;

@@ -34,21 +34,46 @@ class MapDrawing {
         y_({.title = {}}, {0, static_cast<double>(map.bytes) / unit_}, kMapHeight - kMapBottom, kMapTop) {}
 
   std::string whole() {
-    out_ = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
-        "height=\"{1:.0f}\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"12\">\n"
-        "<style>{2}</style>\n<rect class=\"paper\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
-        kMapWidth, kMapHeight, color_rules(kPalette, "#c0c0c0", ""));
+    begin(0);
     text(16, 24, map_.title, "font-size=\"16\" font-weight=\"600\"");
     text(16, 43, map_.caption, "font-size=\"11\"");
     legend();
+    return plot();
+  }
+
+  // As whole(), with the title, the caption and the legend as HTML, which wraps on a phone. Only the plot scrolls.
+  std::string card() {
+    begin(kMapTop - 14);
+    std::string entries;
+    for (std::size_t i = 0; i < map_.categories.size(); ++i) {
+      entries += fmt::format(
+          "<span><svg width=\"11\" height=\"10\"><rect class=\"k{}\" width=\"11\" height=\"10\"/></svg>"
+          "{}</span>\n",
+          i, escaped(map_.categories[i]));
+    }
+    return fmt::format(
+        "<section class=\"card\"><h3>{}</h3>\n<p class=\"caption\">{}</p>\n<p class=\"legend\">{}</p>\n"
+        "<div class=\"scroll\">\n{}</div></section>\n",
+        escaped(map_.title), escaped(map_.caption), entries, plot());
+  }
+
+ private:
+  // Begins the SVG without its first `top` units.
+  void begin(double top) {
+    out_ = fmt::format(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 {3:.0f} {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+        "height=\"{1:.0f}\" font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"12\">\n"
+        "<style>{2}</style>\n<rect class=\"paper\" y=\"{3:.0f}\" width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+        kMapWidth, kMapHeight - top, color_rules(kPalette, "#c0c0c0", ""), top);
+  }
+
+  std::string plot() {
     axes();
     for (const MemoryBlock& block : map_.blocks) draw(block);
     marks();
     return out_ + "</svg>\n";
   }
 
- private:
   void text(double x, double y, const std::string& words, const char* style) {
     out_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" {}>{}</text>\n", x, y, style, escaped(words));
   }
@@ -119,9 +144,7 @@ std::string memory_map_svg(const MemoryMap& map) { return MapDrawing(map).whole(
 
 std::string memory_map_page(std::span<const MemoryMap> maps) {
   std::string cards;
-  for (const MemoryMap& map : maps) {
-    cards += "<section class=\"card\"><div class=\"scroll\">\n" + memory_map_svg(map) + "</div></section>\n";
-  }
+  for (const MemoryMap& map : maps) cards += MapDrawing(map).card();
   const PagePart parts[] = {{"style", kPageStyle},
                             {"dark", color_rules(kDarkPalette, "#606060", ":root[data-theme=\"dark\"] ")},
                             {"maps", cards}};

@@ -38,7 +38,7 @@ std::string noise_text(std::span<const Cell> cells) {
   std::string text = unsettled == 0 ? fmt::format("All {} medians are settled within {:g} %", medians, 100 * kSettled)
                                     : fmt::format("{} of {} medians are not settled within {:g} %", unsettled, medians,
                                                   100 * kSettled);
-  if (unsettled > 0 && widest > 0) text += fmt::format(" (widest: +- {:.1f} %, {})", 100 * widest, where);
+  if (unsettled > 0 && widest > 0) text += fmt::format(" (widest: within {:.1f} %, {})", 100 * widest, where);
   if (most_load == 0 && !std::isfinite(least_load)) return text;
   text += least_load == most_load ? fmt::format("; load average {:.1f}", most_load)
                                   : fmt::format("; load average {:.1f} to {:.1f}", least_load, most_load);

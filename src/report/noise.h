@@ -12,8 +12,8 @@ namespace strobe::report {
 // stopping rule.
 inline constexpr double kSettled = 0.01;
 
-// Returns "17 of 144 medians are not settled within 1 % (widest: +- 8.4 %, standard forward); load average 0.3 to 4.2
-// on 2 cores"; empty if no cell has times. The load averages are from before the measurements.
+// Returns "17 of 144 medians are not settled within 1 % (widest: within 8.4 %, standard forward); load average 0.3
+// to 4.2 on 2 cores"; empty if no cell has times. The load averages are from before the measurements.
 std::string noise_text(std::span<const Cell> cells);
 
 }  // namespace strobe::report

@@ -144,9 +144,9 @@ std::string verdict_text(const Standing& standing) {
     parts.push_back(fmt::format("{} as fast as {} ({}{})", factor_text(lead.factor), lead.other, range_text(lead),
                                 certainty_text(lead, standing.problems)));
   }
-  text += fmt::format(": {}; {}, {}", fmt::join(parts, ", "), pass_text(standing.pass),
-                      one ? "95 % intervals" : "geometric mean and range; certain: the 95 % intervals do not overlap");
-  return text + fmt::format(", {} {}", standing.launches, standing.launches == 1 ? "launch" : "launches");
+  return text + fmt::format(": {}; {}, {} {}, {}", fmt::join(parts, ", "), pass_text(standing.pass), standing.launches,
+                            standing.launches == 1 ? "launch" : "launches",
+                            one ? "95 % intervals" : "geometric mean and range; certain: no overlap of 95 % intervals");
 }
 
 }  // namespace strobe::report

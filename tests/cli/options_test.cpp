@@ -58,6 +58,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadInput{"env --quick --quick", "--quick: given twice; valid: once"},
         BadInput{"report a.json --output a --output b", "--output: given twice, with a and b"},
         BadInput{"bench --batch_size", "--batch_size: needs a value (N)"},
+        BadInput{"bench --json --out=x.json", "--json: needs a value (FILE), but the flag --out=x.json follows"},
+        BadInput{"plan --seqlen 4", "--seqlen: unknown flag; nearest: --seq-len; all flags: strobe plan --help"},
         BadInput{"bench --batch_size x", "--batch_size x: not a whole number"},
         BadInput{"bench --batch_size -1", "--batch_size -1"}, BadInput{"bench --batch_size 1.5", "--batch_size 1.5"},
         BadInput{"bench --batch_size 99999999999999999999", "--batch_size 99999999999999999999"},

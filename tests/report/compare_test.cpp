@@ -5,6 +5,7 @@
 
 #include <sstream>
 
+#include "core/table_width.h"
 #include "report/rows.h"
 #include "strobe/error.h"
 
@@ -43,6 +44,13 @@ TEST(Compare, MatchesCellsAndGivesVerdicts) {
   EXPECT_TRUE(comparison.notes.empty()) << comparison.notes[0];
 }
 
+// Returns the table, the notes and the summary as the program prints them into a pipe.
+std::string whole_text(const Comparison& comparison) {
+  std::string text = comparison_table(comparison);
+  for (const std::string& note : comparison_notes(comparison)) text += "note: " + note + "\n";
+  return text + comparison_summary(comparison) + "\n";
+}
+
 TEST(Compare, ReportsUnmatchedFailedAndWeakCells) {
   const Side a = side("a", {{.seqlen_q = 128}, {.seqlen_q = 256}, {.seqlen_q = 512}});
   const Side b =
@@ -51,7 +59,7 @@ TEST(Compare, ReportsUnmatchedFailedAndWeakCells) {
   EXPECT_EQ(comparison.cells.size(), 2u);
   EXPECT_EQ(comparison.only_a.cells, std::vector<std::string>{"flash2: batch 2, 4 heads x 16, sequence 512, fp32"});
   EXPECT_EQ(comparison.only_b.cells.size(), 1u);
-  const std::string text = comparison_table(comparison);
+  const std::string text = whole_text(comparison);
   for (const char* part :
        {"status was ok, is oom", "1 cell in A only", "; nearest in B: seq_len 128 instead of 512", "1 cell in B only",
         "different machines", "only 1 launch of some cells; one launch proves no difference", "threshold 5 %"}) {
@@ -63,7 +71,7 @@ TEST(Compare, TheTableFits140Columns) {
   const test::RowText one{
       .implementation = "torch-sdpa", .batch = 16, .seqlen_q = 16384, .heads = 32, .emb = 4096, .causal = true};
   const Side a = side("a", joined(launches(one, 1.5), launches({}, 1.5, 2)));
-  const std::string text = comparison_table(compare(a, a, 0.05));
+  const std::string text = whole_text(compare(a, a, 0.05));
   const std::size_t begin = text.find("cell "), end = text.find("note: ");
   std::istringstream lines(text.substr(begin, end - begin));
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
@@ -71,10 +79,21 @@ TEST(Compare, TheTableFits140Columns) {
   EXPECT_NE(text.find("; threshold 5 %, 2 to 5 launches each\n"), std::string::npos) << text;
 }
 
+TEST(Compare, ANarrowTerminalShowsTheCellAboveItsPasses) {
+  const Side a = side("a", launches({.batch = 16, .seqlen_q = 16384, .heads = 32, .emb = 4096}, 1.5));
+  limit_table_width(80);
+  const std::string text = comparison_table(compare(a, a, 0.05));
+  limit_table_width(SIZE_MAX);
+  EXPECT_NE(text.find("\nflash2: batch 16, 32 heads x 128, sequence 16384, fp32\n  forward "), std::string::npos)
+      << text;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80u) << line;
+}
+
 TEST(Compare, ATerminalGetsNoControlBytesOfAFile) {
   const Side a = side("a\033]0;x", launches({.implementation = "x\\u001b[31m", .machine = "m\\u0007"}, 0.01));
   const Side b = side("b", launches({.implementation = "x\\u001b[31m", .dtype = "fp32", .machine = "n\\u0007"}, 0.01));
-  const std::string text = comparison_table(compare(a, b, 0.05));
+  const std::string text = whole_text(compare(a, b, 0.05));
   EXPECT_EQ(text.find_first_of("\033\007"), std::string::npos) << text;
   EXPECT_NE(text.find("x\\x1b[31m: batch 2"), std::string::npos) << text;
 }

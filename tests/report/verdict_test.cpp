@@ -32,7 +32,7 @@ TEST(Verdict, OneProblemHasTheIntervalOfItsFactor) {
   EXPECT_NEAR(standing.leads[0].high, 3 * 1.01 / 0.98, 1e-9);
   EXPECT_TRUE(standing.is_clear());
   EXPECT_EQ(verdict_text(standing),
-            "flash2 is fastest: 3.00x as fast as standard (2.91 to 3.09); forward, 95 % intervals, 1 launch");
+            "flash2 is fastest: 3.00x as fast as standard (2.91 to 3.09); forward, 1 launch, 95 % intervals");
 }
 
 TEST(Verdict, OverlappingIntervalsAreNotCertain) {

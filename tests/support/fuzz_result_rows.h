@@ -121,6 +121,9 @@ inline bool fuzz_result_rows(const std::uint8_t* data, std::size_t bytes) {
   report::Comparison comparison;
   if (is_accepted([&] { comparison = report::compare({"a", results}, {"b", results}, 0.05); })) {
     require(is_printable(report::comparison_table(comparison), "\n"), "a comparison is printable text");
+    for (const std::string& note : report::comparison_notes(comparison)) {
+      require(is_printable(note), "a note of a comparison is a printable line");
+    }
     require(is_printable(report::comparison_markdown(comparison), "\n"), "a comparison is printable text");
   }
   return true;

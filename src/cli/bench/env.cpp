@@ -109,11 +109,11 @@ std::string sets_text(const Json& environment) {
     text += fmt::format("{}{}{}", text.empty() ? "" : ", ", name,
                         state.as_string() == "available" ? "" : " (not on this machine)");
   }
-  text += "; used for";
+  std::string used;
   for (const auto& [type, name] : environment.at("instruction_set_used").as_object()) {
-    text += fmt::format(" {}: {}", type, name.as_string());
+    used += fmt::format("{}{} for {}", used.empty() ? "" : ", ", name.as_string(), type);
   }
-  return text;
+  return text + "; used: " + used;
 }
 
 // Returns the load, such as "0.4 on 2 cores", with a warning if other processes use the machine.

@@ -144,7 +144,7 @@ int run_explain(Arguments arguments) {
   const bench::Depth depth = options.how.quick ? bench::Depth::none : bench::Depth::brief;
   const bench::Ceilings ceilings = bench::ceilings_for(cases.cases, depth);
   for (const bench::AttentionCase& one : cases.cases) {
-    text += fmt::format("{}; {}; scale 1/sqrt({})\n\n", describe(one), place_of(one), one.head_dim);
+    text += fitting_line(fmt::format("{}; {}; scale 1/sqrt({})", describe(one), place_of(one), one.head_dim)) + "\n";
     if (has_forward(one.passes)) text += verdicts_text(one, Pass::forward) + "\n";
     if (has_backward(one.passes)) text += verdicts_text(one, Pass::backward) + "\n";
     text += work_text(one, ceilings) + "\n" + memory_text(one) + "\n";

@@ -8,6 +8,7 @@
 #include "app/common_options.h"
 #include "app/help.h"
 #include "app/options.h"
+#include "app/program.h"
 #include "app/terminal.h"
 #include "core/clock.h"
 #include "core/counted.h"
@@ -88,6 +89,10 @@ int run_cases_gen(Arguments arguments) {
     print(fmt::format("{} ({}, {}, {}) {}\n", one.name, one.size.batch, one.size.rows, one.size.dim,
                       made == solve::Made::before ? "exists" : fmt::format("made in {:.1f} s", now_seconds() - begin)));
   }
+  const std::string& first = cases.front().name;
+  print(fmt::format("written: {0}/{1} and its answer {0}/{1}.out{2}\n", folders[0], first,
+                    cases.size() > 1 ? ", and so on" : ""));
+  if (!is_quiet()) print(fmt::format("next: strobe cases judge {}\n", strobe::quoted(folders[0])));
   return kFine;
 }
 

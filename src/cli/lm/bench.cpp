@@ -15,6 +15,7 @@
 #include "cli/bench/neighbours.h"
 #include "cli/lm/bench_options.h"
 #include "cli/lm/bench_ranks.h"
+#include "cli/lm/keyed_table.h"
 #include "cli/lm/one_process.h"
 #include "cli/lm/ranks.h"
 #include "cli/report/row_file.h"
@@ -22,6 +23,7 @@
 #include "core/atomic_file.h"
 #include "core/counted.h"
 #include "core/fail.h"
+#include "core/short_number.h"
 #include "core/units.h"
 #include "lm/memory/timeline.h"
 #include "lm/plan/device_memory.h"
@@ -122,17 +124,18 @@ std::string line_of(const Row& row) {
 std::string skipped_note(const Row& row) {
   const lm::BenchTimes& times = *row.times;
   if (times.skipped == 0 && times.skipped_updates == 0) return "";
-  return fmt::format(
-      "skipped: {}: {} of {} and {} of the updates had a gradient that overflowed; they updated nothing, but the "
-      "times above include them; a larger --warmup lowers the loss scale first\n",
-      title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates);
+  return labelled_line(
+      Style::caution, "skipped:",
+      fmt::format("{}: {} of {} and {} of the updates had a gradient that overflowed; they updated nothing, but the "
+                  "times above include them; a larger --warmup lowers the loss scale first",
+                  title_of(*row.cell), times.skipped, counted(row.cell->one.steps, "step"), times.skipped_updates));
 }
 
 std::string oom_note(const Row& row) {
   const lm::BenchCase& one = row.cell->one;
-  const auto mib = [](std::size_t bytes) { return fmt::format("{:.2f}", static_cast<double>(bytes) / (1 << 20)); };
-  return fmt::format("oom: {}: {}; predicted {} MiB, residual-stream tensor {} MiB\n", title_of(*row.cell), row.error,
-                     mib(lm::predicted_bytes(one)), mib(lm::residual_bytes(one)));
+  return labelled_line(Style::caution, "oom:",
+                       fmt::format("{}: {}; predicted {}, residual-stream tensor {}", title_of(*row.cell), row.error,
+                                   bytes_text(lm::predicted_bytes(one)), bytes_text(lm::residual_bytes(one))));
 }
 
 Json phase_json(const std::optional<lm::PhaseTimes>& phase) {
@@ -205,7 +208,8 @@ std::string phase_table(const RowType<Row>& type, std::span<const Json> rows) {
                                {"figures", "ms", mean_ms_text},
                                {"figures.median_s", "median ms", number_text("{:.3f}", 1e3)},
                                {"figures.peak_bytes", "peak MiB", kMebibytesText}};
-  return phases.empty() ? "" : "\n" + table_of_rows(type.identity, columns, phases).text();
+  if (phases.empty()) return "";
+  return "\n" + keyed_text(table_of_rows(type.identity, columns, phases), type.identity.size());
 }
 
 void check_rank_options(const LmBenchOptions& options) {
@@ -259,7 +263,7 @@ int run_lm_bench(Arguments arguments) {
     written.push_back(type.json(row));
     notes += row.times ? skipped_note(row) : oom_note(row);
   }
-  print(type.table(written).text() + notes + phase_table(type, written));
+  print(keyed_text(type.table(written), type.identity.size()) + notes + phase_table(type, written));
   if (options.device == Device::cpu) print(note_lines(neighbours.notes()));
   if (std::none_of(rows.begin(), rows.end(), [](const Row& row) { return row.times.has_value(); })) {
     return complain_that_none_fits("lm bench", options.output);

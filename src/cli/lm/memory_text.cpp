@@ -7,6 +7,8 @@
 #include <map>
 #include <tuple>
 
+#include "app/terminal.h"
+#include "cli/lm/keyed_table.h"
 #include "core/counted.h"
 #include "core/units.h"
 #include "results/schema.h"
@@ -76,16 +78,14 @@ std::string largest_text(const MemoryRow& row) {
 
 const auto kPasses = {&MemoryCell::forward, &MemoryCell::step};
 
-bool differs(std::span<const Json> rows, const char* key) {
-  return std::ranges::any_of(rows, [&](const Json& row) { return row.at(key).dump() != rows[0].at(key).dump(); });
-}
-
-// The columns that identify a cell. Batch and recompute occur only if they differ between cells.
-std::vector<RowColumn> cell_columns(std::span<const Json> rows) {
-  std::vector<RowColumn> columns{{"model", left("size")}, {"context", "context"}};
-  if (differs(rows, "batch")) columns.push_back({"batch", "batch"});
-  columns.push_back({"precision", left("precision")});
-  if (differs(rows, "recompute")) columns.push_back({"recompute", left("recompute")});
+// Returns the columns that identify a cell, and the pass if `has_pass`.
+std::vector<RowColumn> cell_columns(bool has_pass) {
+  std::vector<RowColumn> columns{{"model", left("size")},
+                                 {"context", "context"},
+                                 {"batch", "batch"},
+                                 {"precision", left("precision")},
+                                 {"recompute", left("recompute")}};
+  if (has_pass) columns.push_back({"pass", left("pass")});
   return columns;
 }
 
@@ -96,15 +96,16 @@ std::string category_table(std::span<const Json> rows) {
     if (row.at("status").as_string() == "ok") measured.push_back(row);
   }
   if (measured.empty()) return "";
-  std::vector<RowColumn> figures{{"pass", left("pass")}};
+  std::vector<RowColumn> figures;
   for (std::size_t i = 0; i < lm::kCategories; ++i) {
     const std::string name = name_of(static_cast<Category>(i));
     figures.push_back({"peak_by_category_bytes." + name, kCategoryTitles[i], kMibText});
   }
   figures.push_back({"most_in_use_bytes", "in use", kMibText});
   figures.push_back({"driver_bytes", "driver", kMibText});
-  return "\n" + table_of_rows(cell_columns(rows), figures, measured).text() +
-         "MiB at the peak; idle: activation memory without a live tensor; in use: peak without idle\n";
+  const std::vector<RowColumn> columns = cell_columns(true);
+  return "\n" + keyed_text(table_of_rows(columns, figures, measured), columns.size()) +
+         fitting_line("MiB at the peak; idle: activation memory without a live tensor; in use: peak without idle");
 }
 
 // Returns the step of the same model and precision without recomputation; null if it was not measured.
@@ -144,15 +145,15 @@ std::string peak_table(const std::vector<MemoryCell>& cells, std::span<const Jso
   for (const MemoryCell& cell : cells) {
     for (const auto pass : kPasses) {
       const MemoryRow& row = cell.*pass;
-      if (!row.figures) notes += fmt::format("oom: {}: {}\n", title_of(row), row.error);
+      if (!row.figures) notes += labelled_line(Style::caution, "oom:", fmt::format("{}: {}", title_of(row), row.error));
     }
   }
   const lm::BenchCase& one = cells.front().step.cell.one;
-  return table_of_rows(cell_columns(table), figures, table).text() + notes +
-         fmt::format("peak MiB on {}{}, attention {}; residual: one tensor of the residual stream\n",
-                     one.execution.device == Device::cuda ? "cuda" : "cpu",
-                     differs(table, "batch") ? "" : fmt::format(", batch {}", one.batch),
-                     one.attention.empty() ? "auto" : one.attention);
+  const std::vector<RowColumn> columns = cell_columns(false);
+  return keyed_text(table_of_rows(columns, figures, table), columns.size()) + notes +
+         fitting_line(fmt::format("peak MiB on {}, attention {}; residual: one tensor of the residual stream",
+                                  one.execution.device == Device::cuda ? "cuda" : "cpu",
+                                  one.attention.empty() ? "auto" : one.attention));
 }
 
 std::string memory_details(const std::vector<MemoryCell>& cells, std::span<const Json> rows) {

@@ -96,7 +96,7 @@ int run_lm_profile(Arguments arguments) {
     const std::string name = named(cell, options);
     const auto profile = [&] { profiles.push_back({name, lm::profile_step(cell.one)}); };
     if (const std::optional<std::string> oom = oom_of(name, profile)) {
-      print(fmt::format("oom: {}: {}\n\n", name, *oom));
+      print(labelled_line(Style::caution, "oom:", fmt::format("{}: {}", name, *oom)) + "\n");
       rows.push_back(lm_profile_oom_json(cell, *oom));
       continue;
     }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "app/terminal.h"
+#include "cli/lm/keyed_table.h"
 #include "core/counted.h"
 #include "results/schema.h"
 
@@ -152,7 +154,8 @@ const RowColumn kExchangeColumns[] = {{"calls", "calls"},
 
 std::string notes_of(const ParallelRow& row) {
   if (row.error.empty()) return skipped_note(row);
-  return fmt::format("oom: {}: {}\n", row.exchange ? title_of(*row.exchange) : name_of(row), row.error);
+  return labelled_line(Style::caution,
+                       "oom:", fmt::format("{}: {}", row.exchange ? title_of(*row.exchange) : name_of(row), row.error));
 }
 
 }  // namespace
@@ -183,9 +186,10 @@ std::string parallel_tables(const std::vector<ParallelRow>& rows, std::span<cons
     text += fmt::format("{}, {}, {}\n", title_of(*rows[i].cell), counted(ranks, "rank"), device_of(rows[i]));
     std::vector<Json> of_cell(written.begin() + static_cast<std::ptrdiff_t>(i),
                               written.begin() + static_cast<std::ptrdiff_t>(end));
-    text += type.table(of_cell).text() + notes + flat_note(rows[i], rows) + "\n";
+    text += keyed_text(type.table(of_cell), type.identity.size()) + notes + flat_note(rows[i], rows) + "\n";
     std::erase_if(of_cell, [](const Json& row) { return row.at("status").as_string() != "ok"; });
-    if (!of_cell.empty()) text += table_of_rows(type.identity, kExchangeColumns, of_cell).text() + "\n";
+    if (!of_cell.empty())
+      text += keyed_text(table_of_rows(type.identity, kExchangeColumns, of_cell), type.identity.size()) + "\n";
   }
   return text;
 }

@@ -6,6 +6,7 @@
 
 #include "app/common_options.h"
 #include "app/help.h"
+#include "app/program.h"
 #include "app/signals.h"
 #include "app/terminal.h"
 #include "bench/ceilings.h"
@@ -170,6 +171,10 @@ int train(const TrainFlags& flags, comm::Communicator* ranks) {
   const std::int64_t taken = trainer.progress().step;
   print(fmt::format("done: {}{}, saved as {}\n", counted(taken, "step"), skipped_text(trainer), folder->file(taken)));
   if (flags.sample_tokens > 0) print_sample(trainer, flags.sample_tokens, threads);
+  if (!is_quiet()) {
+    print(fitting_line(fmt::format("next: strobe lm sample --checkpoint {0}; strobe report {0}/steps.jsonl",
+                                   strobe::quoted(flags.out))));
+  }
   return kFine;
 }
 

@@ -173,14 +173,15 @@ void TrainRun::print_step(const lm::TrainStep& step, double seconds) const {
   const lm::Settings& settings = trainer_.settings();
   const double tokens = static_cast<double>(settings.batch * settings.shape.context);
   const double flops = lm::flops_of({.shape = settings.shape, .batch = settings.batch});
-  const std::string share = ceiling_ ? fmt::format("{:.1f} %", 100 * flops / seconds / *ceiling_) : "-";
+  const std::string share = ceiling_ ? fmt::format("{:.0f} %", 100 * flops / seconds / *ceiling_) : "-";
+  const std::string skipped = step.skipped
+                                  ? fmt::format("  skipped, {} in all: the gradient overflowed, loss scale now {}",
+                                                *step.skipped_in_all, trainer_.progress().loss_scale.scale)
+                                  : "";
   show_progress("");
-  print(fmt::format("step {}/{}  loss {:.5f}  norm {:.4f}  lr {:.3e}  {:.1f} ms  {:.0f} tokens/s  MFU {}{}\n",
-                    step.step, settings.steps, step.loss, step.gradient_norm, step.rate, 1e3 * seconds,
-                    tokens / seconds, share,
-                    step.skipped ? fmt::format("  skipped, {} in all: the gradient overflowed, loss scale now {}",
-                                               *step.skipped_in_all, trainer_.progress().loss_scale.scale)
-                                 : ""));
+  print(fitting_line(fmt::format("step {}/{}  loss {:.4f}  norm {:.2f}  lr {:.1e}  {} ms  {:.0f} tok/s  MFU {}{}",
+                                 step.step, settings.steps, step.loss, step.gradient_norm, step.rate,
+                                 short_number(1e3 * seconds), tokens / seconds, share, skipped)));
   if (!shows_progress()) return;
   const double each = (now_seconds() - start_) / static_cast<double>(step.step - first_);
   show_fitting_progress(

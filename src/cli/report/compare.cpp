@@ -90,6 +90,12 @@ struct Report {
   }
 };
 
+std::string comparison_text(const report::Comparison& comparison) {
+  std::string text = comparison_table(comparison);
+  for (const std::string& note : comparison_notes(comparison)) text += labelled_line(Style::caution, "note:", note);
+  return text + fitting_line(comparison_summary(comparison));
+}
+
 void add_judgement(const report::Limits& limits, report::Side side, const report::Comparison* comparison,
                    report::Estimate estimate, Report& report) {
   const std::vector<report::Cell> cells = report::cells_of(std::move(side.results));
@@ -111,7 +117,7 @@ Report make_report(const CompareOptions& options) {
   std::optional<report::Comparison> comparison;
   if (sides.size() == 2) {
     comparison = report::compare(sides[0], sides[1], options.threshold);
-    report.add(comparison_table(*comparison), comparison_markdown(*comparison));
+    report.add(comparison_text(*comparison), comparison_markdown(*comparison));
     report.is_fine = comparison->count(report::Verdict::slower) == 0;
   } else if (needs_comparison(*limits)) {
     const auto [odd, even] = report::split_launches(sides[0]);

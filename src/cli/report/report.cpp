@@ -252,7 +252,7 @@ int run_report(Arguments arguments) {
   std::string page = report_html(cells, figures);
   if (one_page) {
     AtomicFile(output, "--output").commit(page);
-    print(fmt::format("{}; written: {}\n", summary, output) + verdict);
+    print(fitting_line(fmt::format("{}; written: {}", summary, output)) + verdict);
     return kFine;
   }
   const Table all = report::cell_table(cells);
@@ -264,8 +264,8 @@ int run_report(Arguments arguments) {
   }
   for (auto& table : report::training_tables(logs)) written.charts.push_back(std::move(table));
   write_report(output, written);
-  print(fmt::format("{}; written: {}/report.html, report.md, cells.csv and {} as SVG\n", summary, output,
-                    counted(pictures, "chart")) +
+  print(fitting_line(fmt::format("{}; written: {}/report.html, report.md, cells.csv and {} as SVG", summary, output,
+                                 counted(pictures, "chart"))) +
         verdict);
   return kFine;
 }

@@ -143,8 +143,9 @@ std::string dry_run_text(const SweepPlan& plan,
     }
   }
   const std::string of_all = plan.cells_of_all == cells ? "" : fmt::format(" of the grid's {}", plan.cells_of_all);
-  return table.text() + fmt::format("{}{}, {} to measure, about {} in all; nothing was measured or written\n",
-                                    counted(cells, plan.unit()), of_all, left, duration_text(seconds));
+  return table.text() +
+         fitting_line(fmt::format("{}{}, {} to measure, about {} in all; nothing was measured or written",
+                                  counted(cells, plan.unit()), of_all, left, duration_text(seconds)));
 }
 
 }  // namespace strobe::cli

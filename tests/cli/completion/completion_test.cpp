@@ -23,7 +23,17 @@ TEST(Completion, ProposesCommandsFlagsAndValues) {
   EXPECT_EQ(proposals("bench --batch_size 4 --head_").output, "--head_dim\n");
   EXPECT_EQ(proposals("bench --dtype \"\"").output, "fp32\nfp16\nbf16\n");
   EXPECT_EQ(proposals("bench --causal o").output, "off\non\n");
-  EXPECT_EQ(proposals("bench --output \"\"").output, "\n");  // the shell proposes files
+  EXPECT_EQ(proposals("bench --dtype = b").output, "bf16\n");  // bash splits --dtype=b
+  EXPECT_EQ(proposals("sweep --grid lab5-").output, "lab5-axes\nlab5-small\n");
+  EXPECT_EQ(proposals("sweep --dry-run --retr").output, "--retry\n");
+  EXPECT_EQ(proposals("sweep --check --retr").output, "--retry\n");  // the value of --check is optional
+}
+
+TEST(Completion, LeavesFilesAndFreeValuesToTheShell) {
+  EXPECT_EQ(proposals("bench --output \"\"").output, "\n");
+  EXPECT_EQ(proposals("bench --seq-len \"\"").output, "\n");
+  EXPECT_EQ(proposals("report \"\"").output, "\n");
+  EXPECT_EQ(proposals("report --outp").output, "--output\n");
 }
 
 TEST(Completion, PrintsAScriptForEachShellAndRefusesOthers) {
