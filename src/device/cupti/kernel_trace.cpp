@@ -1,6 +1,6 @@
 // Implements KernelTrace with CUPTI's activity records. The record of a kernel contains the correlation id of the CUDA
-// call that launched it. An external-correlation record maps that id to the launcher. CUPTI writes external-correlation
-// records only if CUDA calls are traced too.
+// call that launched it. An external-correlation record maps that id to the launcher, the argument of enter(). CUPTI
+// writes external-correlation records only if CUDA calls are traced too.
 #include "device/kernel_trace.h"
 
 #include <cuda_runtime_api.h>

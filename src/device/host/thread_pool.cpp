@@ -185,7 +185,7 @@ class ThreadPool {
     const std::lock_guard lock(mutex_);
     --calls_;
     busy_ -= static_cast<int>(team.workers.size()) + 1;
-    // In reverse order, so that the next call gets the same workers in the same order, whose caches may have its data.
+    // Reverses the order, so that the next call gives each worker the same index. The worker's cache may have its data.
     idle_.insert(idle_.end(), team.workers.rbegin(), team.workers.rend());
     team.workers.clear();
     free_teams_.push_back(&team);
@@ -230,7 +230,7 @@ class ThreadPool {
   }
 
   const int cores_;
-  std::mutex mutex_;  // guards the members up to the next comment
+  std::mutex mutex_;  // guards the members from workers_ to busy_
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Worker*> idle_;  // claimed from the end
   std::vector<std::unique_ptr<Team>> teams_;
