@@ -4,7 +4,7 @@
 //   strobe::forward(attention, {.o = view_bhsd(o, DType::fp32, {B, H, S, D}), .lse = lse});
 //
 // Ownership: the caller owns every tensor, array, workspace and stream. No function keeps a pointer after it returns,
-// except that work queued on a CUDA stream uses the memory until the stream reaches the end of that work.
+// except that work queued on a CUDA stream uses the memory until that work completes.
 // Threads: every function may be called concurrently, if no call writes memory that another call uses. A call on the
 // CPU uses the worker threads of the process and returns when the outputs are complete. Concurrent calls share the
 // workers and together use about one thread per core. Workers start at the first call, block all signals, and end with
@@ -96,8 +96,9 @@ struct Attention {
   std::int64_t max_seqlen_k = 0;
 
   // Boolean mask [B or 1, Hq or 1, Sq or 1, Sk or 1]: a row uses a key only if the mask allows it too. In a packed
-  // batch B, Sq and Sk are the sizes of a bias. Pairs of a row and a key that are masked do not affect any output,
-  // except that on CUDA a NaN or infinity in a key may reach every row of a tile in which some row uses a key.
+  // batch, replace B, Sq and Sk by the sizes that a bias has there. A masked pair of a row and a key does not affect
+  // any output if Q, K and V are finite. A NaN or infinity in a key may reach masked rows of the same tile (CUDA), or
+  // of the same head (kernels `standard` and `frugal`).
   MaskView mask{};
   // Elements from the slopes of one sequence to those of the next, if alibi_slopes is [B, Hq]. 0: alibi_slopes is [Hq],
   // shared by all sequences.
@@ -177,7 +178,7 @@ void backward(const Attention& attention, const BackwardInputs& inputs, const Gr
 //   std::vector<char> memory(workspace_bytes(attention, Pass::forward) + 64);  // + 64: room to align
 std::size_t workspace_bytes(const Attention& attention, Pass pass, const Execution& execution = {});
 
-// States if a kernel supports a problem, and how it would compute it.
+// Describes whether a kernel supports a problem, and how it would compute the result.
 struct Verdict {
   std::string kernel;
   std::string refusal;              // reason why the kernel does not support the problem; empty if it does

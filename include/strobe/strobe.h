@@ -7,7 +7,7 @@
  *   if (strobe_forward(&attention, &outputs, NULL) != STROBE_OK) puts(strobe_last_error());
  *
  * Ownership: the caller owns every struct, tensor, array, workspace and stream. No function keeps a pointer after it
- * returns, except that work queued on a CUDA stream uses the memory until the stream reaches the end of that work.
+ * returns, except that work queued on a CUDA stream uses the memory until that work completes.
  * Threads: every function may be called concurrently, if no call writes memory that another call uses. Concurrent calls
  * on the CPU share the worker threads of the process. The error text is per thread.
  * Errors: functions return a status; STROBE_OK is 0. After any other status strobe_last_error() returns one line of
@@ -28,8 +28,8 @@
 extern "C" {
 #endif
 
-/* Incremented when an existing declaration changes its meaning. New fields are only appended to a struct, and their
- * value 0 selects the old behaviour. Each struct starts with its size, so a program works with an older or newer
+/* Incremented when an existing declaration changes its meaning. Only structs that start with `size` may grow: new
+ * fields are appended, and their value 0 selects the old behaviour. A program therefore works with an older or newer
  * library.
  */
 #define STROBE_ABI_VERSION 1

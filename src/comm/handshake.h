@@ -28,7 +28,7 @@ class Reception {
   std::vector<Guest> wait(double until);
 
  private:
-  struct Stranger {
+  struct Stranger {  // a connection that has not authenticated yet
     Channel channel;
     double until;
     std::string greeting_nonce, own_nonce;  // empty until the greeting has arrived
@@ -44,6 +44,7 @@ class Reception {
   std::vector<Stranger> strangers_;
 };
 
+// Rank 0's address, and time limits of the handshake.
 struct Meeting {
   std::string addresses;  // separated by spaces
   int port = 0;

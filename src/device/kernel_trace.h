@@ -1,6 +1,6 @@
 // Records every kernel, copy and memset on a GPU with CUPTI's activity API, and the operation that launched each. Used
-// by `strobe lm profile`. The first trace loads libcupti. KernelTrace throws if that fails, or if the build has no CUPTI
-// headers (no_cupti.cpp).
+// by `strobe lm profile`. The first trace loads libcupti. KernelTrace throws if that fails, or if the build has no
+// CUPTI headers (no_cupti.cpp).
 #pragma once
 
 #include <cstddef>

@@ -27,7 +27,7 @@ struct AdamW {
   double gradient_scale = 1;  // factor applied to the gradients, such as the inverse of the loss scale
 };
 
-// Arguments of one step in device memory, so that a replayed graph gets new values.
+// Arguments of one step. On CUDA they are in device memory, so that a replayed graph reads new values.
 struct Update {
   float beta1 = 0, beta2 = 0, rest1 = 0, rest2 = 0;  // rest: 1 - beta
   float rate = 0, unbias2 = 0;                       // learning rate / (1 - beta1^step); 1 / sqrt(1 - beta2^step)

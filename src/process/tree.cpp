@@ -37,8 +37,8 @@ void kill_with_group(pid_t process) {
 
 }  // namespace
 
-// Reads fields 4 and 22 of /proc/PID/stat. They are counted after the process name, which may contain any character but
-// ends at the last ')'.
+// Reads fields 4 and 22 of /proc/PID/stat. Starts after the last ')', which ends the process name (field 2), because
+// the name may contain any character.
 std::optional<ProcessStat> stat_of(pid_t process) {
   std::ifstream file(fmt::format("/proc/{}/stat", process));
   std::string line;

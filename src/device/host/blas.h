@@ -1,5 +1,5 @@
-// GEMM through OpenBLAS, distributed among Strobe's threads so that results do not depend on their number. Every call of
-// an OpenBLAS matmul requires a BlasSession.
+// GEMM through OpenBLAS, distributed among Strobe's threads so that results do not depend on their number. Every call
+// of an OpenBLAS matmul requires a BlasSession.
 #pragma once
 
 #include <algorithm>

@@ -3,9 +3,9 @@
 // other tile sizes are timed once per shape and the fastest is kept. The choice, and with it the order of sums, may
 // change from run to run.
 //
-// Tensor cores read TF32 only along k. If neither operand is contiguous along k, as in a weight gradient, cuBLASLt's
-// kernels transpose both tile by tile and reach half the rate (docs/training.md). This file therefore makes transposed
-// copies first if that is cheap compared with the matmul and the workspace has room.
+// Tensor cores read TF32 operands only K-major (contiguous along k). If neither operand is K-major, as in a weight
+// gradient, cuBLASLt's kernels transpose both tile by tile and reach half the rate (docs/training.md). This file
+// therefore makes transposed copies first if that is cheap compared with the matmul and the workspace has room.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -254,7 +254,7 @@ Prepared prepare(const ExecutionContext& execution, const Matmul& p, const Shape
   return {handle, &found->second};  // std::map does not move its elements
 }
 
-// Copies both operands, transposed to be contiguous along k, to the workspace after cuBLASLt's part, and returns the
+// Transposes both operands to K-major copies in the workspace, behind the kWorkspaceBytes of cuBLASLt, and returns the
 // matmul of the copies. Returns the matmul unchanged if copies are not needed, do not pay off or do not fit.
 Matmul along_k(const ExecutionContext& execution, Matmul p) {
   const bool is_dense = p.a.row_stride == 0 && p.b.row_stride == 0;
