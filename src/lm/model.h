@@ -56,8 +56,9 @@ class Model {
   StepResult step(const std::int32_t* tokens, const std::int32_t* targets, const StepOptions& options);
 
   // Sets a callback. Every backward calls it once per parameter, from the last to the first, when the parameter's
-  // gradient is final. The argument is the parameter's table index. An empty function removes the callback. On CUDA,
-  // final means final for later work on the stream. While a callback is set, no call uses a graph.
+  // gradient is final. The argument is the parameter's table index. An empty function removes the callback. On CUDA, a
+  // gradient is final once the work that is on the stream at the call has run. While a callback is set, no call uses a
+  // graph.
   void on_gradient_ready(std::function<void(std::size_t parameter)> ready) {
     transformer_.on_gradient_ready(std::move(ready));
   }

@@ -72,7 +72,7 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
 DataParallel::~DataParallel() {
   if (calls_.empty()) return;
   if (std::uncaught_exceptions() > exceptions_) communicator_.abort("see the error that it printed");
-  try {  // pending calls refer to this object's events, so wait for them, up to their timeout
+  try {  // waits for the pending calls, up to their timeout, because they use this object's events
     if (replica_.stream) replica_.stream->synchronize();
   } catch (const Error&) {
   }
@@ -193,8 +193,9 @@ void DataParallel::wait_for_sums() {
   for (const Group& group : groups_) group.sums.wait();
 }
 
-// Adds the gradient norm and the clipping factor to `update`, and writes it to update_. Both
-// depend only on sums over all ranks, so all ranks clip alike, and all skip if one rank has an infinity or NaN.
+// Sets update_ to `update` with the gradient norm, and with gradient_scale multiplied by the clipping factor. Norm and
+// factor depend only on sums over all ranks. So all ranks clip by the same factor, and all ranks skip the step if the
+// gradient of any rank is not finite.
 void DataParallel::limit(ops::Update update) {
   if (strategy_.updates != Updates::scattered_share) {
     update_.write(0, &update, sizeof update);

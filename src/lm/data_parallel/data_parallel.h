@@ -51,7 +51,7 @@ struct ParallelCall {
 // Collectives of one step, as measured on this rank.
 struct StepRecord {
   std::int64_t calls = 0, bytes = 0;                              // totals of all_calls
-  double hidden = 0, exposed = 0;                                 // seconds of calls before and after backward ended
+  double hidden = 0, exposed = 0;                                 // seconds of calls during backward, and after it
   double optimizer = 0;                                           // seconds of norm and AdamW, without the all-reduce
   double backward_ended = 0, update_began = 0, update_ended = 0;  // on the clock of core/clock.h
   std::vector<ParallelEvent> events;
@@ -69,7 +69,7 @@ struct ParallelUpdate {
 class DataParallel {
  public:
   // The replica's memory, its stream and the communicator must outlive this object. Throws Error(invalid_argument) if a
-  // tensor is out of bounds or has no use.
+  // tensor is out of bounds or its `uses` is below 1.
   DataParallel(comm::Communicator& communicator, const Replica& replica, const ParallelOptions& options);
   // Waits for pending calls. During stack unwinding it first aborts the communicator, which notifies the other ranks.
   ~DataParallel();
@@ -87,8 +87,9 @@ class DataParallel {
 
   double mean_of_ranks(double value);
 
-  // Read and write AdamW's moments of elements [first, first + size); frozen parameters have 0. A read is collective
-  // and returns the range on every rank. For a write, every rank passes the whole range and stores its share.
+  // Read and write AdamW's moments of elements [first, first + size). The moments of frozen parameters are 0. A read is
+  // collective and returns the range on every rank. For a write, every rank passes the whole range and stores its
+  // share.
   enum class Average { mean, variance };
   void read_average(Average which, std::int64_t first, std::span<float> out);
   void write_average(Average which, std::int64_t first, std::span<const float> in);

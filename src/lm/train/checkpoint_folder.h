@@ -21,10 +21,10 @@ class CheckpointFolder {
  public:
   static constexpr std::int64_t kAllGood = std::numeric_limits<std::int64_t>::max();
   enum class Use { fresh, resume };
-  // With Use::fresh, creates the folder if it does not exist. Throws Error(invalid_argument) with `path`
-  // - fresh: if it contains anything except temporary files of a killed process (temporary_file.h);
-  // - resume: if it does not exist, contains other files but no run, or has a damaged steps.jsonl (step_log.h);
-  // - both: if it cannot be written to, or another process trains in it.
+  // With Use::fresh, creates the folder if it does not exist. Throws Error(invalid_argument) with `path`:
+  // - fresh: if the folder contains anything except temporary files of a killed process (temporary_file.h);
+  // - resume: if the folder does not exist, contains other files but no run, or has a damaged steps.jsonl (step_log.h);
+  // - both: if the folder is not writable, or another process trains in it.
   //
   // Removes temporary files of checkpoints and of run.json that no process has locked, and no other file.
   CheckpointFolder(std::string path, Use use);

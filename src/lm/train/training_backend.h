@@ -44,7 +44,7 @@ class TrainingBackend {
   virtual void write_state(State which, std::int64_t first, std::span<float> in) = 0;
 
   virtual bool leads() const { return true; }  // true on rank 0, which writes files and output
-  virtual int agreed(int own) { return own; }  // returns on all ranks the first rank's value that is not 0
+  virtual int agreed(int own) { return own; }  // returns, on all ranks, the lowest rank's nonzero `own`; 0: none
 };
 
 struct BackendOptions {
