@@ -91,7 +91,8 @@ struct Block {
     return largest;
   }
 
-  // Returns the sum of `weight` over the row. Without `registers`, reads P, which this warp has written.
+  // Returns the sum of `weight`, this thread's element of P, over the row. Without `registers`, reads P from shared
+  // memory, where this warp has written it.
   __device__ float row_sum(float weight) const {
     float sum = 0;
     if constexpr (kRegisters) {
