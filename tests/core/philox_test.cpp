@@ -26,7 +26,8 @@ TEST(Philox, KnownAnswers) {
 TEST(Philox, DropoutUsesSeedAndPosition) {
   const std::uint64_t seed = 0x0123456789abcdefu;
   // Row 59 = 3 * 16 + 8 + 3: square 3, second group of 8 rows, row 3 of the group. Key 38 = 2 * 16 + 6: square 2, first
-  // group of 8 keys, first key of pair 3. The call's word 1 serves this row and pair, its lower half the first key.
+  // group of 8 keys, first key of pair 3. Word 1 of the call serves this row and pair. Its lower half serves the first
+  // key of the pair.
   const std::uint32_t word = dropout_word(seed, 1, 2, 59, 38);
   EXPECT_EQ(word, philox({1, 2, 3 * 8 + 3, 2 * 4 + 3}, seed)[1] << 16);
   EXPECT_TRUE(dropout_keeps(seed, word, 1, 2, 59, 38));
@@ -61,7 +62,7 @@ TEST(Philox, DropoutThresholdIsAMultipleOf2To16) {
   EXPECT_EQ(dropout_scale(0xffff0000u), 65536);
 }
 
-// Of 2^20 scores, the dropped share must be within 5 standard deviations of p; p = 0 drops none.
+// The fraction of dropped scores among 2^20 must be within 5 standard deviations of p; p = 0 drops none.
 TEST(Philox, DropsItsShare) {
   for (const float p : {0.0f, 0.1f, 0.5f, 0.9f}) {
     constexpr int kSide = 1024;
@@ -75,7 +76,7 @@ TEST(Philox, DropsItsShare) {
 }
 
 // Counts, over 64 seeds, the kept scores of each row and of each key, and the pairs of kept scores at a given distance.
-// Every share must be within 5.5 standard deviations of its expected value.
+// Every fraction must be within 5.5 standard deviations of its expected value.
 TEST(Philox, MaskHasNoPattern) {
   constexpr int kSide = 64, kSeeds = 64;
   constexpr float kDrop = 0.25f;

@@ -80,7 +80,7 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
 }
 
 // The SIMD panels compute this case instead of OpenBLAS, because x has at most 512 rows. Inputs and outputs are not
-// multiples of a vector, a panel or a packed block of steps; the rows are not a multiple of a row block.
+// multiples of a vector, a panel or a packed block of the inner dimension; the rows are not a multiple of a row block.
 TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
   const std::size_t rows = 512, in = 1030, out = 517;
   for (const std::string& name : test::available_isas()) {

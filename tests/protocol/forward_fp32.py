@@ -11,7 +11,8 @@ def forward_fp32(world, shape, tiles, version):
     the next one."""
     stages, q_stages, pieces, q_pieces = (shape[key] for key in ("stages", "q_stages", "pieces", "q_pieces"))
     held, consumers, warps = shape["held"], shape["consumers"], 3
-    late = world.rng.choice([2 * pieces, 1000])  # items left when the next tile is known: work counter, static order
+    # The next row tile becomes known when `late` items are left: a few with the work counter, all with a static order.
+    late = world.rng.choice([2 * pieces, 1000])
     # Items in flight may be row tiles without keys. Each of them needs a slot, and so do the current and the next row
     # tile.
     rows_held, sizes_held = (held + 1 if version == "few-rows" else 4), (1 if version == "one-size" else 2)
