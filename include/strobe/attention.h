@@ -49,9 +49,9 @@ struct Window {
   std::int64_t right = -1;
 };
 
-// Drops each probability with probability t / 65536, where t is 65536 p rounded to an integer of at most 65535, and
-// scales the others by 65536 / (65536 - t). The 16 random bits of a score are a function of (seed, b, hq, i, j),
-// computed by Philox4x32-10. So both passes, all kernels and all devices drop the same elements.
+// Drops each element of P, the softmax of the scores, with probability t / 65536. Scales the others by 65536 / (65536 -
+// t). t is 65536 p rounded to an integer, at most 65535. Philox4x32-10 computes the 16 random bits of an element from
+// (seed, b, hq, i, j). So both passes, all kernels and all devices drop the same elements.
 struct Dropout {
   float p = 0;  // 0 <= p < 1; 0 disables dropout
   std::uint64_t seed = 0;
@@ -135,7 +135,7 @@ struct Gradients {
 enum class Pass { forward, backward };
 enum class Device { cpu, cuda };
 
-// How to compute. These options affect speed and rounding only.
+// Options that affect speed and rounding only.
 // CUDA: every pointer of a call, including lengths, offsets, slopes and sinks, must be in device memory of the calling
 // thread's current GPU. The call queues work on `stream` and returns. It allocates nothing, so CUDA graphs can capture
 // it. Lengths and offsets outside their tensors are clamped without an error.
@@ -150,8 +150,8 @@ struct Execution {
   void* workspace = nullptr;  // aligned to 64 bytes (CUDA: 256). If null, the library allocates one on the CPU; on CUDA
                               // null is valid only if workspace_bytes() is 0
   std::size_t workspace_bytes = 0;  // size of workspace in bytes; at least the result of workspace_bytes()
-  // Forward on the CPU with finite inputs: the bits of a row of O and LSE do not depend on its batch, on chunking of
-  // the queries or on padding. Costs speed (docs/kernels-cpu.md). Backward ignores it.
+  // Makes the bits of a row of O and LSE independent of batch, chunking of the queries and padding. For forward on the
+  // CPU with finite inputs; backward ignores it. Costs speed (docs/kernels-cpu.md).
   bool batch_invariant = false;
   Executor executor{};    // CPU: runs the tasks of the call; default: the process's worker threads
   Allocator allocator{};  // CPU: provides the workspace if `workspace` is null; default: aligned_alloc
