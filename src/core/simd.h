@@ -1,7 +1,7 @@
 // SIMD vectors on GCC's vector extensions, as wide as the instruction set for which the file is compiled, and the
 // operations that need intrinsics. Only files in attention/cpu/isa/, ops/cpu/isa/ and device/cpu/isa/ include this
-// header, directly or through simd_memory.h and simd_panel.h. It uses only the fixed-width integers of the standard
-// library. Otherwise the linker could use, in portable code, an inline library function that was compiled here for
+// header, directly or through simd_memory.h and simd_panel.h. The header uses only the fixed-width integers of the
+// standard library. Otherwise portable code could be linked with an inline library function that was compiled here for
 // AVX-512.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Computes one panel of columns of a matmul (MatmulPanel). Packs kSteps rows of the right operand's panel at a time
-// into a buffer, which stays in L1 while all rows of the left operand use it. Reads the left operand in place and
+// into a buffer. The buffer stays in L1 while all rows of the left operand use it. Reads the left operand in place and
 // broadcasts each element to a vector. Only isa/*.cpp of ops/cpu/ and device/cpu/ include this header.
 #pragma once
 
