@@ -29,8 +29,8 @@ cudaError_t start_kernel(const void* kernel, const Grid& grid, void* stream, voi
 
 #if defined(__CUDACC__)
 // Executes griddepcontrol.wait, which returns when the previous kernel has ended and its writes are visible. Every
-// thread of the grid must call this first. This kernel then cannot end before the previous one, so a wait for this
-// kernel also waits for the previous one.
+// thread of the grid must call this first. The calling kernel then cannot end before the previous one. So a wait for
+// the calling kernel is also a wait for the previous one.
 __device__ __forceinline__ void await_kernel_before() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -56,8 +56,8 @@ void relax() {
 #endif
 }
 
-// Waits until done() returns true. If `spin`, polls for about 30 us. Then calls sleep(), which may wake early, in a
-// loop.
+// Waits until done() returns true. If `spin`, polls for about 30 us. Then calls sleep() in a loop; sleep() may return
+// early.
 template <class Done, class Sleep>
 void wait_for(bool spin, Done done, Sleep sleep) {
   if (spin) {
@@ -103,8 +103,8 @@ class ThreadPool {
     return calls_ == 0;
   }
 
-  // Runs body 0 on the caller and the other bodies on idle workers. Concurrent calls share the workers. Bodies for
-  // which there is no worker run on the caller after body 0, in order of their index, unless late bodies are dismissed.
+  // Runs body 0 on the caller and the other bodies on idle workers. Concurrent calls share the workers. Bodies without
+  // a worker run on the caller after body 0, in order of their index. With Late::dismissed they do not run.
   void run(int threads, detail::Late late, Job& job) {
     const Claim claim(*this, threads);
     Team& team = claim.team();

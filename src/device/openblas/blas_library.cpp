@@ -87,7 +87,7 @@ BlasLibrary open_library() {
   const char* const better = better_core(found.get_corename(), instruction_sets());
   if (!better || std::getenv(kCoreVariable)) return found;
   // OpenBLAS reads the variable when it is loaded. If other code holds the library open, dlclose() does not unload it,
-  // and it keeps its kernels.
+  // and the kernels stay the same.
   dlclose(found.handle);
   setenv(kCoreVariable, better, 0);
   const BlasLibrary again = load();
