@@ -10,9 +10,9 @@ struct Tile {
   int rows = 0, cols = 0;
 };
 
-// Returns the fraction of the GPU's rate that a matmul with a result [rows, cols] can reach if each multiprocessor
+// Returns the fraction of the GPU's rate that a matmul with a result [rows, cols] can reach. Each multiprocessor
 // computes one tile at a time. Three things lower the fraction: tiles that extend past the edges, idle multiprocessors
-// in the last wave, and operand reads, which are more per operation with small tiles.
+// in the last wave, and operand reads. Small tiles read more per operation.
 constexpr double expected_rate(std::int64_t rows, std::int64_t cols, Tile tile, int multiprocessors) {
   const auto over = [](std::int64_t all, std::int64_t part) { return (all + part - 1) / part; };
   const std::int64_t tiles = over(rows, tile.rows) * over(cols, tile.cols);
