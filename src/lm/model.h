@@ -85,8 +85,8 @@ class Model {
   const GpuStream* stream() const { return stream_ ? &*stream_ : nullptr; }  // null on the CPU
 
   // Records every operation from now on; null stops recording. On CUDA, operations are recorded when their kernels are
-  // launched or captured: in the first two calls of a function, not when a graph is replayed. With Launches::direct, in
-  // every call.
+  // launched or captured. These are the first two calls of a function, because later calls replay a graph. With
+  // Launches::direct every call is recorded.
   void record(Recorder* recorder) { transformer_.record(recorder); }
   void set_launches(Launches launches) { launches_ = launches; }
 

@@ -79,9 +79,9 @@ class DataParallel {
   // Broadcasts rank 0's values, including frozen ones, and sets the optimizer state to zero.
   void begin();
 
-  // During backward, the caller calls ready() once per use of each tensor, as soon as the gradient of that use is
-  // computed (on CUDA: queued on the stream). The order must be the same on all ranks. After backward, the caller calls
-  // finish(), which clips the mean gradient to the norm `clip` (0: no clipping) and updates the values.
+  // Call ready() during backward, once per use of each tensor, as soon as the gradient of that use is computed (on
+  // CUDA: queued on the stream). The order must be the same on all ranks. Call finish() after backward. It clips the
+  // mean gradient to the norm `clip` (0: no clipping) and updates the values.
   void ready(std::size_t tensor);
   ParallelUpdate finish(const ops::AdamW& adamw, double clip, Overflow overflow = Overflow::applied);
 

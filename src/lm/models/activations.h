@@ -114,8 +114,8 @@ ActivationPlan activation_plan(const ModelShape& shape, std::int64_t batch, DTyp
 // Returns the entry that contains the parameter's copy; null if the parameter has none.
 const Copies* copies_with(const ActivationPlan& plan, std::size_t parameter);
 
-// Returns the byte offset in the arena at which the parameter gradients begin. They are floats in the order of the
-// parameter table, at the end of the arena. With GradientMemory::none, returns the end of the arena.
+// Returns the byte offset in the arena at which the parameter gradients begin. These gradients are floats in the order
+// of the parameter table, at the end of the arena. With GradientMemory::none, returns the end of the arena.
 std::size_t gradients_at(const ActivationPlan& plan, const std::vector<Parameter>& parameters, GradientMemory memory);
 
 }  // namespace strobe::lm

@@ -172,7 +172,7 @@ void Transformer::layer_norm_backward(std::size_t weight, std::size_t x, std::si
 
 // --- elementwise -----------------------------------------------------------------------------------------------------
 
-// Rotates q and k in place. They are adjacent in qkv, so this rotates 2 * heads heads and skips v.
+// Rotates q and k in place. q and k are adjacent in qkv, so one call rotates 2 * heads heads and skips v.
 void Transformer::rope(Weights q_and_k, std::size_t qkv, ops::Rotation direction) {
   const TensorUse both = rows(qkv, 2 * shape().d_model);
   const Recorded scope = recorded(direction == ops::Rotation::forward ? "rope" : "rope backward",

@@ -1,5 +1,6 @@
 // ModelState owns the memory of a model: parameters, AdamW's moments, copies of the parameters in the type of the
-// matmuls, and one allocation for activations and gradients (models/activations.h), the arena. Model uses it.
+// matmuls, and the arena. The arena is one allocation for activations and gradients (models/activations.h). Model uses
+// this class.
 #pragma once
 
 #include <cstdint>

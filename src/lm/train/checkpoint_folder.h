@@ -41,9 +41,9 @@ class CheckpointFolder {
   void keep_newest(std::int64_t count, std::int64_t step, std::int64_t finite_step = kAllGood) const;
   std::optional<std::int64_t> newest_good(std::int64_t finite_step) const;  // returns its step; nullopt: none
 
-  // Renames the checkpoints of later steps, newest first, to names such as step-00000170.safetensors.abandoned
-  // (.abandoned.2 if that exists), so that a run that resumes from `step` ignores them. Returns their steps, ascending.
-  // Throws Error(runtime) if a rename or the sync of the folder fails.
+  // Renames the checkpoints of later steps, newest first, so that a run that resumes from `step` ignores them. A new
+  // name is, for example, step-00000170.safetensors.abandoned, or .abandoned.2 if that exists. Returns the steps of the
+  // renamed checkpoints, ascending. Throws Error(runtime) if a rename or the sync of the folder fails.
   std::vector<std::int64_t> set_aside_after(std::int64_t step) const;
 
  private:

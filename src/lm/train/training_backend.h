@@ -20,8 +20,8 @@ struct StepSplit {
   std::int64_t calls = 0, bytes = 0;
 };
 
-// With several ranks, begin(), step(), loss_of_first(), read_state(), write_state() and agreed() are collective:
-// all ranks call them in the same order, with the same arguments except `in` and `own`.
+// With several ranks, begin(), step(), loss_of_first(), read_state(), write_state() and agreed() are collective. All
+// ranks call them in the same order, with the same arguments except `in` and `own`.
 class TrainingBackend {
  public:
   virtual ~TrainingBackend() = default;
