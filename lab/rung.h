@@ -1,6 +1,6 @@
-// Interface of a rung, which is one program of the ladder (docs/ladder.md). It describes the problem that a rung
-// computes, the times that it returns, and the sizes that it supports. The functions are in cpu/ and cuda/; rungs.cpp
-// lists the rungs; measure.cpp checks and times them.
+// Interface of a rung, which is one program of the ladder (docs/ladder.md). Defines the problem that a rung computes,
+// the times that it returns, and the sizes that it supports. The functions are in cpu/ and cuda/; rungs.cpp lists the
+// rungs; measure.cpp checks and times them.
 #pragma once
 
 #include <cstddef>
