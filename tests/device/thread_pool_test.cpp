@@ -60,8 +60,8 @@ TEST(ThreadPool, TasksStartInIncreasingOrder) {
   for (const auto& count : runs) ASSERT_EQ(count.load(), 1);
 }
 
-// Each call has few tasks, so a worker often wakes when all tasks are done. It must not run a task of that call again,
-// and must take part in later calls.
+// Each call has few tasks, so a worker often wakes when all tasks are done. The worker must not run a task of that call
+// again, and must take part in later calls.
 TEST(ThreadPool, RunsEveryTaskOnceInManyShortCalls) {
   std::vector<std::atomic<int>> runs(4);
   for (int call = 1; call <= 20000; ++call) {

@@ -19,8 +19,8 @@ def backward(world, items, shape, counter=None, add_counts=None, name="", clears
     (ordered accumulation). sums: if given, the blocks also round dQ; each row tile is one more item. With share "keys",
     a reducer warp adds dQ from shared memory, and the loader posts the next row tile.
     Bugs that must be found: one_warp: one warp of a warpgroup releases the work item for all four. early: with share
-    "tiles", K's stage is released before dK is read from it; with "keys", the reducer releases dQ's buffer before it
-    has read it."""
+    "tiles", K's stage is released before dK is read from that stage; with "keys", the reducer releases dQ's buffer
+    before the reducer has read the buffer."""
     share, consumers, stages, readers, bulk = (shape[key] for key in ("share", "consumers", "stages", "readers", "bulk"))
     alternates = share == "tiles"
     bars = {}

@@ -19,7 +19,7 @@ double unit_roundoff(DType dtype);
 struct Deviation {
   double max = 0, mean = 0;
   double reference_max = 0, reference_mean = 0;
-  std::string mismatch;  // describes the first value that is finite, infinite or NaN unlike the reference; empty: none
+  std::string mismatch;  // first value whose kind (finite, infinity, NaN) differs from the reference; empty: none
 };
 
 // `stored` is the dtype of the output: a reference outside its range must be infinite in the output.

@@ -1,5 +1,5 @@
-// Inputs in which adjacent rows differ by many powers of two. fp32 kernels on GPUs scale groups of rows by one factor.
-// They must keep the small rows of a group exact, because the outputs depend on the small rows.
+// Inputs in which adjacent rows differ by many powers of two. fp32 kernels on GPUs scale each group of rows by one
+// factor. The small rows of a group must stay exact, because the outputs depend on them.
 #pragma once
 
 #include <array>
