@@ -16,12 +16,13 @@ struct Grid {
   bool cooperative = false;
 };
 
-// How a kernel is ordered after earlier work of the stream. in_launch: normal stream order. in_kernel: programmatic
-// dependent launch (PDL), in which every thread calls await_kernel_before() first. PDL costs the host less and starts
-// the kernel while the previous one drains, but it waits only for that kernel. The first kernel of an attention call
-// uses in_launch, because any work of the caller may precede it. Kernels of ops may use in_kernel, because they follow
-// only kernels of the same model, each of which ends after all earlier ones. A captured graph stores the order as an
-// edge.
+// Selects how a kernel is ordered after earlier work of the stream. A captured graph stores the order as an edge.
+// - in_launch: normal stream order. The first kernel of an attention call uses it, because any work of the caller may
+//   precede the call.
+// - in_kernel: programmatic dependent launch (PDL), in which every thread calls await_kernel_before() first. A PDL
+//   launch costs the host less, and the kernel starts while the previous kernel drains. But the kernel waits only for
+//   the previous kernel. Kernels of ops may use PDL, because they follow only kernels of the same model, each of which
+//   ends after all earlier ones.
 enum class Waits { in_launch, in_kernel };
 
 // Launches a kernel. `arguments` are the addresses of the kernel's arguments. May return an error of earlier work.

@@ -248,7 +248,7 @@ std::size_t DataParallel::average_at(Average which, const Group& group, std::int
 
 void DataParallel::read_average(Average which, std::int64_t first, std::span<float> out) {
   std::fill(out.begin(), out.end(), 0.0f);
-  const comm::Share piece{first, static_cast<std::int64_t>(out.size())};
+  const comm::Share range{first, static_cast<std::int64_t>(out.size())};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const Group& group = groups_[b];
     const auto copy_own = [&](const comm::Share& part) {
@@ -256,11 +256,11 @@ void DataParallel::read_average(Average which, std::int64_t first, std::span<flo
       state_.read(average_at(which, group, part.first), out.data() + part.first - first, float_bytes(part.count));
     };
     if (strategy_.updates == Updates::all) {
-      copy_own(common(piece, updated_by(communicator_.rank(), buckets_[b])));
+      copy_own(common(range, updated_by(communicator_.rank(), buckets_[b])));
       continue;
     }
     for (int rank = 0; rank < communicator_.size(); ++rank) {
-      const comm::Share part = common(piece, updated_by(rank, buckets_[b]));
+      const comm::Share part = common(range, updated_by(rank, buckets_[b]));
       if (part.count == 0) continue;
       if (rank == communicator_.rank()) copy_own(part);
       communicator_.broadcast(comm::elements(out.subspan(static_cast<std::size_t>(part.first - first),
@@ -271,9 +271,9 @@ void DataParallel::read_average(Average which, std::int64_t first, std::span<flo
 }
 
 void DataParallel::write_average(Average which, std::int64_t first, std::span<const float> in) {
-  const comm::Share piece{first, static_cast<std::int64_t>(in.size())};
+  const comm::Share range{first, static_cast<std::int64_t>(in.size())};
   for (const Group& group : groups_) {
-    const comm::Share part = common(piece, {group.own_first, group.own_count});
+    const comm::Share part = common(range, {group.own_first, group.own_count});
     if (part.count == 0) continue;
     state_.write(average_at(which, group, part.first), in.data() + part.first - first, float_bytes(part.count));
   }

@@ -15,7 +15,7 @@ namespace strobe::lm {
 
 namespace {
 
-constexpr std::size_t kManyEvents = 1 << 16;  // reserved in advance: the observer runs under the allocator's lock
+constexpr std::size_t kManyEvents = 1 << 16;  // reserved in advance, because the observer holds the allocator's lock
 
 std::size_t& of(ByCategory& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
 
@@ -43,7 +43,7 @@ std::string type_of(const std::string& tag, DType copies) {
   return {};
 }
 
-// Returns the bytes of a shared workspace that only attention needs.
+// Returns the bytes of a shared workspace that only attention needs: those beyond the kWorkspaceBytes of the matmuls.
 std::size_t share_of_attention(const char* tag, std::size_t bytes) {
   if (std::strcmp(tag, kWorkspaceTag) != 0) return 0;
   return bytes - std::min(bytes, ops::kWorkspaceBytes);

@@ -48,9 +48,9 @@ struct BlockActivations {
   std::size_t end = 0;  // byte offset in the arena, after the tensors of this and earlier blocks
 };
 
-// A tensor with copies of parameters in the type of the matmuls: those of one block, or all after the last block.
-// `parameter` is the first parameter copied, `tensor` the index in ActivationPlan::table. Parameters before the blocks
-// have no copy because no matmul reads them.
+// A tensor with copies of parameters in the type of the matmuls: the parameters of one block, or all parameters after
+// the last block. `parameter` is the first parameter copied, `tensor` the index in ActivationPlan::table. Parameters
+// before the blocks have no copy because no matmul reads them.
 struct Copies {
   std::size_t parameter, tensor;
 };
