@@ -52,7 +52,7 @@ TEST_F(GpuMemoryBench, AForwardNeedsLessThanHalfOfAStep) {
   }
 }
 
-// In fp32, one allocation is only the workspace of attention.
+// In fp32, attention needs more workspace than matmuls. The timeline shows the excess as "workspace of attention".
 TEST_F(GpuMemoryBench, EveryAllocationLastsUntilAnOperation) {
   const BenchCase one{.shape = shape_of("medium"), .execution = {.device = Device::cuda}};
   const MemoryTimeline timeline = measure_memory(one).timeline;
