@@ -38,8 +38,8 @@ inline constexpr std::int64_t kChunk = std::int64_t{1} << 28;
 
 std::unique_ptr<Engine> make_single_engine();
 
-// Initializes MPI and sets rank, size and one_host of the world. Throws Error(unsupported) if this build has no MPI, as
-// does plain_mpi_all_reduce(). make_nccl_engine() and nccl_id() throw it if this build has no NCCL.
+// Initializes MPI and sets rank, size and one_host of the world. make_mpi_engine() and plain_mpi_all_reduce() throw
+// Error(unsupported) if this build has no MPI; make_nccl_engine() and nccl_id() throw it if this build has no NCCL.
 std::unique_ptr<Engine> make_mpi_engine(World& world, std::int64_t chunk);
 const char* why_no_mpi();  // null if MPI is built in
 

@@ -24,7 +24,7 @@ class Reception {
  public:
   Reception(Listener& listener, const World& world);
 
-  // Returns the ranks authenticated since the last call. Waits for one, at most until `until`.
+  // Returns the ranks authenticated since the last call. Waits for at least one, but not longer than until `until`.
   std::vector<Guest> wait(double until);
 
  private:

@@ -163,7 +163,7 @@ void Peers::attend_until_closed() {
       announced = true;
       const std::lock_guard lock(mutex_);
       left_[static_cast<std::size_t>(world_.rank)] = true;
-      next_beat = 0;  // announce it with a heartbeat now
+      next_beat = 0;  // sends a heartbeat now, which announces that this rank leaves
     }
     if (beat_now_.exchange(false)) next_beat = 0;
     if (now_seconds() >= next_beat) {
