@@ -48,7 +48,7 @@ GradientMemory gradient_memory(const SharedStep& step) {
   return step.mesh.shard > 1 && step.sharding >= Sharding::gradients ? GradientMemory::own : GradientMemory::shared;
 }
 
-// Returns the bytes of activations, excluding gradients that share their memory.
+// Returns the bytes of activations, excluding the gradients that overwrite them.
 std::size_t activations_of(const SharedStep& step, const Stage& stage, GradientMemory gradients) {
   if (step.network != Network::decoder || step.mesh.pipeline > 1) return stage_activations(step, stage);
   const BenchCase& one = step.one;
