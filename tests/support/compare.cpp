@@ -47,8 +47,8 @@ DType stored_type(const Case& c, std::vector<double> Results::*output) {
   return wide ? DType::fp32 : c.dtype;
 }
 
-// Describes the errors of one output that exceed times_limit * the rule's limit. Returns "" if none do. The floor of the
-// rule is a multiple of `unit`. theirs: errors of `standard`.
+// Describes the errors of one output that exceed times_limit * the rule's limit. Returns "" if none do. The floor of
+// the rule is a multiple of `unit`. theirs: errors of `standard`.
 std::string beyond(double times_limit, double unit, const char* name, const Deviation& theirs, const Deviation& ours) {
   std::string text;
   if (!theirs.mismatch.empty()) text += fmt::format("  {} of standard: {}\n", name, theirs.mismatch);
