@@ -10,9 +10,9 @@
 namespace strobe {
 
 // Calls `take` for each line that ends in a newline, with its number from 1. Returns the total size of these lines in
-// bytes. Ignores an incomplete last line. Throws Error(invalid_argument), prefixed with `shown`, if that is the only
-// line and contradicts `row_begin`, the start of every row. Another program then wrote the file, and strobe must not
-// change it.
+// bytes. Ignores an incomplete last line. `row_begin` is the text with which every row begins. If the file has no
+// complete line and its text contradicts `row_begin`, another program wrote the file and strobe must not change it.
+// Then throws Error(invalid_argument), prefixed with `shown`.
 std::size_t for_each_whole_line(std::string_view text, std::string_view row_begin, const std::string& shown,
                                 const std::function<void(std::string_view line, int number)>& take);
 

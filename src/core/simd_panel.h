@@ -16,8 +16,8 @@ class PanelMatmul {
 
   static void matmul(const MatmulPanel& p) {
     if (p.cols == kColumns) return matmul_whole(p);
-    // A panel at the edge of the matrix is narrower than kColumns: computes full-width row blocks in a temporary tile
-    // and copies the valid columns.
+    // This panel is narrower than kColumns, because it is at the edge of the matrix. Computes full-width row blocks in
+    // a temporary tile and copies the valid columns.
     constexpr std::int64_t kRows = 8 * M;
     alignas(64) float tile[kRows * kColumns];
     for (std::int64_t first = 0; first < p.rows; first += kRows) {

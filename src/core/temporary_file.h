@@ -19,7 +19,7 @@ std::string temporary_stem(std::string_view target);
 // Returns the stem of a name that has the form of temporary_name(), and nullopt for any other name.
 std::optional<std::string_view> stem_of_temporary(std::string_view name);
 
-// Removes the regular files in `folder` whose name has the form of temporary_name() and whose stem `is_known` accepts.
+// Removes the regular files in `folder` whose name has the form of temporary_name(), if is_known(stem) returns true.
 // Keeps files that a running process has locked (AtomicFile holds an flock on its temporary file). Ignores errors: a
 // leftover file is harmless.
 void remove_stale_temporaries(const std::string& folder, const std::function<bool(std::string_view stem)>& is_known);

@@ -9,7 +9,7 @@
 namespace strobe {
 
 struct WriteTarget {
-  std::string path;                 // symbolic links are resolved, unless it is a device
+  std::string path;                 // symbolic links are resolved, except those to a device
   bool is_device = false;           // device, FIFO, /dev/stdout, /dev/fd/..., /proc/...: appended to, never replaced
   std::optional<mode_t> mode = {};  // permissions of the existing file
 };
