@@ -30,8 +30,8 @@ constexpr const char* name_of(Stop stop) {
 Stop decide(const StoppingRule& rule, std::span<const double> samples, double elapsed);
 
 // Returns true if the warm-up is over. A warm-up has at least 3 calls and lasts at least 0.2 s. It ends once the last
-// three calls agree within 10 %, and at the latest after 1.2 s. After `limit` seconds, one call suffices. `calls` are
-// the seconds of each call.
+// three calls agree within 10 %, and at the latest after 1.2 s. After `limit` seconds, however, one call is enough.
+// `calls` are the seconds of each call.
 bool warmed_up(std::span<const double> calls, double elapsed, double limit);
 
 }  // namespace strobe

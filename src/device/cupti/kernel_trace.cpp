@@ -132,8 +132,9 @@ std::string demangled(const char* name) {
   return status == 0 ? text.get() : name;
 }
 
-// The same moment on CUPTI's clock (`there`, in nanoseconds from 1970) and on that of now_seconds() (`here`). Times are
-// converted as differences from this moment, because seconds from 1970 in a double do not resolve a kernel's duration.
+// One moment on two clocks: `there` is CUPTI's clock, in nanoseconds from 1970, and `here` is that of now_seconds().
+// Times are converted as differences from this moment, because seconds from 1970 in a double do not resolve a kernel's
+// duration.
 struct Moment {
   std::uint64_t there = 0;
   double here = 0;

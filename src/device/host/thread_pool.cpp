@@ -185,7 +185,7 @@ class ThreadPool {
     const std::lock_guard lock(mutex_);
     --calls_;
     busy_ -= static_cast<int>(team.workers.size()) + 1;
-    // Reverses the order, so that the next call gives each worker the same index. The worker's cache may have its data.
+    // Reverses the order, so that each worker has the same index in the next call and may still have its data in cache.
     idle_.insert(idle_.end(), team.workers.rbegin(), team.workers.rend());
     team.workers.clear();
     free_teams_.push_back(&team);
