@@ -42,8 +42,9 @@ struct Update {
 
 Update update_of(const AdamW& options);
 
-// Computes value -= rate (decay value + mean' / (sqrt(variance') + eps)), where ' means bias-corrected, and the copies.
-// Processes tensors one after the other, because a copy may share memory with the gradient of an earlier tensor.
+// Computes value -= rate (decay value + mean' / (sqrt(variance') + eps)), where ' means bias-corrected and `rate` is
+// the learning rate. Then writes the copies. Processes tensors one after the other, because a copy may share memory
+// with the gradient of an earlier tensor.
 void adamw(const ExecutionContext& execution, const AdamW& options, std::span<const Trained> tensors);
 void adamw(const ExecutionContext& execution, const Update* update, std::span<const Trained> tensors);
 

@@ -144,7 +144,8 @@ bool is_capturing(const ExecutionContext& execution) {
 }
 
 // Memory that is written before a timed launch to flush the L2 cache. Operands are then read from GPU memory, as in a
-// training step. A tile size that is fast with weights in the cache may be slow without. Null if the allocation fails.
+// training step. A tile size that is fast with operands in the cache may be slow with operands in GPU memory. `memory`
+// is null if the allocation fails.
 struct CacheFlush {
   void* memory = nullptr;
   std::size_t bytes = 0;
@@ -254,7 +255,7 @@ Prepared prepare(const ExecutionContext& execution, const Matmul& p, const Shape
   return {handle, &found->second};  // std::map does not move its elements
 }
 
-// Transposes both operands to K-major copies in the workspace, behind the kWorkspaceBytes of cuBLASLt, and returns the
+// Transposes both operands to K-major copies in the workspace, after the kWorkspaceBytes of cuBLASLt, and returns the
 // matmul of the copies. Returns the matmul unchanged if copies are not needed, do not pay off or do not fit.
 Matmul along_k(const ExecutionContext& execution, Matmul p) {
   const bool is_dense = p.a.row_stride == 0 && p.b.row_stride == 0;
