@@ -53,7 +53,7 @@ struct Meeting {
 };
 
 // The other ranks' side: connects, checks that rank 0 knows the token, and presents this rank. Cycles through the
-// addresses until `until`. Throws Error(runtime).
+// addresses until the time `until`. Throws Error(runtime).
 Channel join_rank_0(const World& world, Presentation presentation, const Meeting& meeting);
 
 }  // namespace strobe::comm

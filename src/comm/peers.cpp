@@ -98,7 +98,7 @@ void Peers::greet(Listener& listener) {
       members_.push_back({.rank = guest.presentation.rank, .channel = std::move(guest.channel)});
     }
     if (!refusal.empty())
-      until = std::min(until, now_seconds() + limits_.silence);  // ranks that connect later receive it too
+      until = std::min(until, now_seconds() + limits_.silence);  // time for other ranks to connect and receive it
   }
   if (!refusal.empty()) refuse_all({.reason = refusal, .is_bad_input = true});
   for (int rank = 1; rank < world_.size; ++rank) {

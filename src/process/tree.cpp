@@ -28,8 +28,8 @@
 namespace strobe {
 namespace {
 
-// Kills a process. Also kills its process group if it is in another session than this process; the group then contains
-// only descendants. One signal to the group also ends a group that keeps forking.
+// Kills a process. If that process is in another session than this one, also kills its process group, which then
+// contains only descendants. One signal to the group also ends a group that keeps forking.
 void kill_with_group(pid_t process) {
   if (getsid(process) > 0 && getsid(process) != getsid(0)) kill(-getpgid(process), SIGKILL);
   kill(process, SIGKILL);

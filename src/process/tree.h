@@ -23,7 +23,7 @@ bool is_descendant(pid_t process, pid_t ancestor);
 // them.
 std::vector<pid_t> own_children();
 
-// While an object exists, orphaned descendants become children of this process instead of init's.
+// While an object of this class exists, orphaned descendants become children of this process instead of init's.
 class ChildSubreaper {
  public:
   ChildSubreaper();

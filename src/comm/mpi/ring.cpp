@@ -1,7 +1,7 @@
 // Implements Ring. In step k of the reduce-scatter, rank r sends the partial sum of share r - k - 1 to rank r + 1. It
-// receives the partial sum of share r - k - 2 from rank r - 1 and adds its own data. Ranks and shares count modulo
-// size. After size - 1 steps rank r has the sum of share r. Each sum runs in a fixed rank order, so results are bitwise
-// reproducible.
+// receives the partial sum of share r - k - 2 from rank r - 1 and adds its own data. Indices of ranks and shares are
+// modulo size. After size - 1 steps rank r has the sum of share r. Each sum runs in a fixed rank order, so results are
+// bitwise reproducible.
 #include "comm/mpi/ring.h"
 
 #include <algorithm>
