@@ -41,7 +41,7 @@ std::size_t predicted_bytes(const BenchCase& one);
 // permanently.
 std::size_t predicted_workspace(const BenchCase& one);
 
-// Returns `one`. Throws Error(out_of_memory) with the bytes requested and free if it does not fit in host memory.
+// Returns `one`. Throws Error(out_of_memory) with the bytes requested and free if the step does not fit in host memory.
 // Without this check, a system that overcommits would kill the process later. Does not check GPU memory, because
 // cudaMalloc fails at once.
 const BenchCase& check_memory(const BenchCase& one);
@@ -50,7 +50,7 @@ const BenchCase& check_memory(const BenchCase& one);
 // of the processes allocates.
 void check_shared_memory(const BenchCase& one, int processes);
 
-// Call it in a handler of `error`. Throws it again; adds memory_advice() if its code is out_of_memory.
+// Rethrows `error`, with memory_advice() added if its code is out_of_memory. Call it in a handler of `error`.
 [[noreturn]] void rethrow_with_advice(const Error& error, const BenchCase& one);
 
 // Returns make(), which allocates the model of `one`. If GPU memory is exhausted, the error contains memory_advice().

@@ -35,8 +35,8 @@ class DivergedError : public Error {
 };
 
 // Writes a checkpoint atomically: the file appears whole or not at all (core/atomic_file.h). Throws Error(runtime) if a
-// write fails. Reads all chunks, then throws DivergedError with the tensor's name for a state that Checkpoint would
-// reject.
+// write fails. Throws DivergedError with the tensor's name, after reading all chunks, if Checkpoint would reject the
+// state.
 void write_checkpoint(const std::string& path, const StateChunk& read, const Settings& settings,
                       const Progress& progress);
 
