@@ -21,7 +21,7 @@ struct RungProblem {
   std::int64_t elements() const { return std::int64_t{batch} * rows * dim; }  // elements per tensor
 };
 
-// Kernel launches of one run. count is 0 on the CPU and for `library`, because the library does not report it.
+// Kernel launches of one run. count is 0 on the CPU, and for rung `library`, which does not report its launches.
 struct Launches {
   std::int64_t count = 0;
   std::size_t shared_bytes = 0;  // dynamic shared memory of a block

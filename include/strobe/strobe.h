@@ -80,8 +80,8 @@ typedef struct strobe_index_view {
   int64_t count;    /* number of integers */
 } strobe_index_view;
 
-/* The attention problem. Initialize it with strobe_attention_init(), which sets both sides of the window to -1, the
- * size, and all other fields to zero. Pass the same description to forward and backward. */
+/* The attention problem. Initialize it with strobe_attention_init(), which sets `size`, sets both sides of the window
+ * to -1, and sets all other fields to zero. Pass the same description to forward and backward. */
 typedef struct strobe_attention {
   size_t size; /* sizeof(strobe_attention) */
 
