@@ -79,8 +79,8 @@ TEST(Linear, SingleRowInEveryInstructionSet) {
   }
 }
 
-// The SIMD panels compute this case instead of OpenBLAS, because x has at most 512 rows. No size is a multiple of its
-// block: `in` of the packed inner dimension, `out` of a vector and a panel, `rows` of a row block.
+// The SIMD panels compute this case instead of OpenBLAS, because x has at most 512 rows. No size is a multiple of a
+// block: `in` of the packed depth, `out` of a vector or a panel, `rows` of a row block.
 TEST(Linear, PromptsInEveryTypeAndInstructionSet) {
   const std::size_t rows = 512, in = 1030, out = 517;
   for (const std::string& name : test::available_isas()) {
