@@ -72,14 +72,15 @@ DataParallel::DataParallel(comm::Communicator& communicator, const Replica& repl
 DataParallel::~DataParallel() {
   if (calls_.empty()) return;
   if (std::uncaught_exceptions() > exceptions_) communicator_.abort("see the error that it printed");
-  try {  // waits for the pending calls, up to their timeout, because they use this object's events
+  // Waits for the pending calls, at most until their timeout, because they use this object's events.
+  try {
     if (replica_.stream) replica_.stream->synchronize();
   } catch (const Error&) {
   }
   for (const comm::Pending& call : calls_) {
     try {
       call.wait();
-    } catch (const Error&) {  // the first wait reported it
+    } catch (const Error&) {  // a destructor must not throw
     }
   }
 }
