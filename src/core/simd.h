@@ -1,8 +1,8 @@
-// SIMD vectors on GCC's vector extensions, as wide as the instruction set for which the file is compiled, and the
-// operations that need intrinsics. Only files in attention/cpu/isa/, ops/cpu/isa/ and device/cpu/isa/ include this
-// header, directly or through simd_memory.h and simd_panel.h. The header uses only the fixed-width integers of the
-// standard library. Otherwise portable code could be linked with an inline library function that was compiled here for
-// AVX-512.
+// SIMD vectors on GCC's vector extensions, and the operations that need intrinsics. A vector is as wide as the
+// registers of the instruction set for which the file is compiled. Only files in attention/cpu/isa/, ops/cpu/isa/ and
+// device/cpu/isa/ include this header, directly or through simd_memory.h and simd_panel.h. The header uses only the
+// fixed-width integers of the standard library. Otherwise portable code could be linked with an inline library function
+// that was compiled here for AVX-512.
 #pragma once
 
 #include <cstdint>

@@ -26,15 +26,16 @@ TEST(Philox, KnownAnswers) {
 TEST(Philox, DropoutUsesSeedAndPosition) {
   const std::uint64_t seed = 0x0123456789abcdefu;
   // Row 59 = 3 * 16 + 8 + 3: square 3, second group of 8 rows, row 3 of the group. Key 38 = 2 * 16 + 6: square 2, first
-  // group of 8 keys, first key of pair 3. Word 1 of the call serves this row and pair. Its lower half serves the first
-  // key of the pair.
+  // group of 8 keys, first key of pair 3. Word 1 of the call has the bits of this row and pair. Its lower half has
+  // those of the first key of the pair.
   const std::uint32_t word = dropout_word(seed, 1, 2, 59, 38);
   EXPECT_EQ(word, philox({1, 2, 3 * 8 + 3, 2 * 4 + 3}, seed)[1] << 16);
   EXPECT_TRUE(dropout_keeps(seed, word, 1, 2, 59, 38));
   EXPECT_FALSE(dropout_keeps(seed, word + 1, 1, 2, 59, 38));
 }
 
-// 32 calls serve a square of 16 x 16 scores. No two of the 256 scores may use the same 16 bits of the same call.
+// 32 calls give the bits of a square of 16 x 16 scores. No two of the 256 scores may use the same 16 bits of the same
+// call.
 TEST(Philox, DropoutUsesEveryBitOnce) {
   std::map<std::array<std::uint32_t, 3>, int> uses;  // row index and key index of the call, and 16 bits of its words
   for (int i = 32; i < 48; ++i) {

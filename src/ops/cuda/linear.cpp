@@ -65,7 +65,7 @@ Shape shape_of(const ExecutionContext& execution, const Matmul& p) {
   s.adds = p.addend != nullptr;
   s.tf32 = execution.tf32 && p.in == DType::fp32;
   s.timed = !execution.deterministic && execution.searches_tiles &&
-            p.addend != p.d;  // timing repeats the matmul, which would change an addend in place
+            p.addend != p.d;  // each timed run would change an addend that is also the output
   s.bias_alignment = p.bias ? alignment_of(p.bias) : 0;
   s.alignment = {alignment_of(p.b.data, p.in, p.b.row_stride, p.b.matrix_stride),
                  alignment_of(p.a.data, p.in, p.a.row_stride, p.a.matrix_stride),
