@@ -45,7 +45,7 @@ bool Ring::exchange(const RingStep& step, const Stopped& stopped) {
   const auto part = [&](const Elements& of, std::int64_t i) {
     return of.part(i * chunk, std::min(chunk, of.count - i * chunk));
   };
-  const auto destination = [&](std::int64_t i) {
+  const auto target = [&](std::int64_t i) {
     const Elements buffer = part(step.arrives, i);
     return adds ? slots.part(i % kAhead * chunk, buffer.count) : buffer;
   };
@@ -61,7 +61,7 @@ bool Ring::exchange(const RingStep& step, const Stopped& stopped) {
   };
   const auto receive = [&](std::int64_t i) {
     if (i >= in_chunks) return;
-    const Elements one = destination(i);
+    const Elements one = target(i);
     check_mpi(MPI_Irecv(one.data, static_cast<int>(one.count), mpi_type(element), before, kTag, MPI_COMM_WORLD,
                         &receives[static_cast<std::size_t>(i % kAhead)]),
               "MPI_Irecv");
@@ -74,7 +74,7 @@ bool Ring::exchange(const RingStep& step, const Stopped& stopped) {
     const auto slot = static_cast<std::size_t>(i % kAhead);
     if (!drive(&receives[slot], 1, stopped)) return false;
     if (adds && i < in_chunks)
-      add(destination(i).data, part(step.own, i).data, part(step.arrives, i).data, part(step.arrives, i).count, element);
+      add(target(i).data, part(step.own, i).data, part(step.arrives, i).data, part(step.arrives, i).count, element);
     receive(i + kAhead);
     if (!drive(&sends[slot], 1, stopped)) return false;
     send(i + kAhead);
